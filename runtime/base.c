@@ -31,18 +31,6 @@ static const char over[] = "\r\033[K";     /* clears the line that the cursor is
 static char foot[FOOT];             /* of note_foot() */
 static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER;
 
-/* All n bytes; false: they cannot be written. */
-static bool put(int fd, const char *line, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t w = write(fd, line + done, n - done);
-        if (w < 0 && errno != EINTR)
-            return false;
-        done += w > 0 ? (size_t)w : 0;
-    }
-    return true;
-}
-
 /* A line, which ends in a newline, into the file of note_to(), behind the time. */
 static void line_there(const char *line, size_t n)
 {
@@ -57,8 +45,8 @@ static void line_there(const char *line, size_t n)
     if (fd < 0)
         return;
     memcpy(dated + at, line, n);
-    if (!put(fd, dated, at + n) && !atomic_exchange(&told, true))
-        put(2, lost, sizeof lost - 1);
+    if (!file_write(fd, dated, at + n) && !atomic_exchange(&told, true))
+        file_write(2, lost, sizeof lost - 1);
 }
 
 /* prefix, message and newline in one write; on a terminal in the place of the line of note_foot(),
@@ -78,10 +66,10 @@ static void line_out(bool here, const char *prefix, const char *fmt, va_list ap)
         pthread_mutex_lock(&drawing);
         size_t below = strlen(foot);
         memcpy(line + OVER + n, foot, below);
-        put(2, line, OVER + n + below);
+        file_write(2, line, OVER + n + below);
         pthread_mutex_unlock(&drawing);
     } else if (here) {
-        put(2, line + OVER, n);
+        file_write(2, line + OVER, n);
     }
     line_there(line + OVER, n);
 }
@@ -106,7 +94,7 @@ void note_foot(const char *text)
         int n = text ? snprintf(line, sizeof line, "%s%.*s", over, FOOT - 1, text)
                      : snprintf(line, sizeof line, "\n");
         snprintf(foot, sizeof foot, "%s", text ? text : "");
-        put(2, line, (size_t)n);
+        file_write(2, line, (size_t)n);
     }
     pthread_mutex_unlock(&drawing);
 }
@@ -114,6 +102,41 @@ void note_foot(const char *text)
 void note_to(int fd)
 {
     there = fd;
+}
+
+static const struct {
+    int why;
+    bool machine;
+    const char *remedy;
+} errno_rows[] = {
+#define ERRNO(why, machine, remedy) {why, machine, remedy},
+#include "runtime/errno.def"
+#undef ERRNO
+};
+
+/* The row whose text comes first in the message; -1: none does. */
+static int errno_row(const char *text)
+{
+    const char *first = NULL;
+    int row = -1;
+    for (size_t i = 0; i < sizeof errno_rows / sizeof *errno_rows; i++) {
+        const char *at = strstr(text, strerror(errno_rows[i].why));
+        if (at && (!first || at < first))
+            first = at, row = (int)i;
+    }
+    return row;
+}
+
+bool error_of_machine(const char *text)
+{
+    const int row = errno_row(text);
+    return row >= 0 && errno_rows[row].machine;
+}
+
+const char *error_remedy(const char *text)
+{
+    const int row = errno_row(text);
+    return row >= 0 ? errno_rows[row].remedy : NULL;
 }
 
 void die(int code, const char *fmt, ...)
@@ -139,6 +162,8 @@ void die(int code, const char *fmt, ...)
     vsnprintf(last_words, sizeof last_words, fmt, again);
     va_end(again);
     va_end(ap);
+    if (error_of_machine(last_words))
+        code = EXIT_IO;
     fflush(stdout);
     if (die_hook)
         die_hook(code);
@@ -274,7 +299,7 @@ int64_t arena_allocated(void)
 int file_open(const char *path, int flags, char **error)
 {
     struct stat s;
-    int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int fd = TEMP_FAILURE_RETRY(open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
     int why = fd < 0 || fstat(fd, &s) ? errno : S_ISREG(s.st_mode) ? 0 : ENXIO;
     if (!why)
         return fd;
@@ -292,6 +317,23 @@ bool file_named(const char *path)
 {
     struct stat s;
     return lstat(path, &s) == 0;
+}
+
+bool file_write(int fd, const void *from, size_t n)
+{
+    const char *at = from;
+    while (n > 0) {
+        const ssize_t done = write(fd, at, n < (1u << 30) ? n : 1u << 30);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done == 0)
+            errno = ENOSPC;
+        if (done <= 0)
+            return false;
+        at += done;
+        n -= (size_t)done;
+    }
+    return true;
 }
 
 int file_create(const char *path, char **error)

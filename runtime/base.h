@@ -28,10 +28,14 @@ typedef struct {
 } World;
 extern World world;
 
-/* One line `rank R (host) step S: message`, then the job ends with the code on every rank. Never returns. */
+/* One line `rank R (host) step S: message`, then the job ends with the code on every rank; with EXIT_IO where the
+ * message names a failure of the machine (errno.def), such as a full disk. Never returns. */
 void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* What die() has said, without rank and step; "" before. */
 const char *die_text(void);
+/* Of a message that ends with the text of an errno: its row of errno.def. */
+bool error_of_machine(const char *text);               /* the machine failed, not the input; false: no row */
+const char *error_remedy(const char *text);            /* what to do, e.g. "make room (df -h, df -i)"; NULL: no row */
 /* Called by die() before the process leaves, e.g. to abort the other ranks. */
 extern void (*die_hook)(int code);
 /* A line on stderr from rank 0 only / from any rank, prefixed `warning:`. */
@@ -66,6 +70,8 @@ int64_t arena_allocated(void);
  * the path. file_create: a new empty file, to be renamed later; whatever had the name goes. */
 int file_open(const char *path, int flags, char **error);
 int file_create(const char *path, char **error);
+/* All n bytes, however many writes they take. false and errno: they are not all written. */
+bool file_write(int fd, const void *from, size_t n);
 /* Whether something has this name. A link that leads nowhere has: to read it is an error, not
  * the same as no file. */
 bool file_named(const char *path);

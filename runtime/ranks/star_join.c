@@ -141,7 +141,7 @@ static bool make_secret(const char *path, char secret[STAR_SECRET + 1])
     star_random(secret);
     unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool made = fd >= 0 && write(fd, secret, STAR_RANDOM) == STAR_RANDOM;
+    bool made = fd >= 0 && file_write(fd, secret, STAR_RANDOM);
     if (fd >= 0 && close(fd))
         made = false;
     if (!made)

@@ -186,17 +186,6 @@ static void add_start(Events *e, TfBytes *file)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static bool put(int fd, const TfBytes *bytes)
-{
-    for (size_t done = 0; done < bytes->n;) {
-        const ssize_t n = write(fd, bytes->data + done, bytes->n - done);
-        if (n < 0 && errno != EINTR)
-            return false;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 /* Files of earlier starts. */
 static void remove_others(const Events *e)
 {
@@ -225,7 +214,7 @@ static char *write_all(Events *e)
     }
     const int fd = file_create(temporary, &error);
     int why = errno;
-    if (fd >= 0 && !(put(fd, &file) && rename(temporary, e->path) == 0)) {
+    if (fd >= 0 && !(file_write(fd, file.data, file.n) && rename(temporary, e->path) == 0)) {
         why = errno;
         error = format("%s: write: %s", e->path, strerror(why));
         close(fd);
@@ -259,7 +248,7 @@ static void catch_up(Events *e)
 /* The bytes are freed. */
 static void add(Events *e, TfBytes *bytes)
 {
-    if (!put(e->fd, bytes)) {
+    if (!file_write(e->fd, bytes->data, bytes->n)) {
         char *error = format("%s: write: %s", e->path, strerror(errno));
         fails(e, error);
         free(error);

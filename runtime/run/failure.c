@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "runtime/run/failure.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,8 +102,9 @@ static char *goes_on(void)
         return format("%s", once_more);
     int n = 0;
     int64_t *list = folder ? folder_steps(folder, &n) : NULL;
-    char *text = n > 0 ? format("goes on from checkpoint-%" PRId64, list[n - 1])
-                       : format("begins anew: there is no checkpoint");
+    char *text = n > 0                      ? format("goes on from checkpoint-%" PRId64, list[n - 1])
+                 : n < 0 && errno != ENOENT ? format("goes on from the newest checkpoint")
+                                            : format("begins anew: there is no checkpoint");
     free(list);
     return text;
 }
@@ -115,11 +117,14 @@ static void say_failure(int code)
 #define FAILED(code, line) {EXIT_##code, line},
 #include "runtime/run/next.def"
     };
+    const char *remedy = error_remedy(die_text());
+    code = remedy ? EXIT_IO : code;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].code != code)
             continue;
         FailureHole hole[] = {{"program", failure_program()}, {"again", again("")}, {"on", goes_on()},
-                              {"out", failure_word(folder ? folder : "OUT")}};
+                              {"out", failure_word(folder ? folder : "OUT")},
+                              {"remedy", format("%s", remedy ? remedy : "mend that")}};
         char *line = failure_filled(rows[i].line, hole, sizeof hole / sizeof *hole);
         if (world.rank == 0)
             note("next: %s", line);

@@ -93,7 +93,7 @@ static char *write_fault(const char *name, const cJSON *fault)
     char *text = folder_json_text(fault);
     size_t n = strlen(text);
     int fd = file_create(temp, &error);
-    if (fd >= 0 && (write(fd, text, n) != (ssize_t)n || rename(temp, path)))
+    if (fd >= 0 && (!file_write(fd, text, n) || rename(temp, path)))
         error = format("%s: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);

@@ -92,7 +92,7 @@ touch "$scratch/file"
 "$work/ppo.small/train" --out "$scratch/file/below" >"$scratch/below.log" 2>&1
 code=$?
 verdict "next: of a folder that cannot be made" "$([ $code = 90 ] || echo "code $code"
-    said below '^next: make room .*; then .*run.sh --out .*/file/below goes on with the tasks that are not done$')"
+    said below '^next: mend that; then .*run.sh --out .*/file/below goes on with the tasks that are not done$')"
 (cd "$work/ppo.small" && ./train --goals 81 --out x 2>&1 | tail -n 1) >"$scratch/here.log"
 verdict "next: a command for this folder" "$(said here 'again; \./run.sh --help')"
 

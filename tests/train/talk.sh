@@ -201,5 +201,5 @@ verdict "next: a row a code" "$(diff <(sed -n 's/^EXIT_CODE(\([A-Z_]*\),.*/\1/p'
     <(sed -n 's/^FAILED(\([A-Z_]*\),.*/\1/p' runtime/run/next.def))"
 verdict "next: known words" "$(grep -E '^(NEXT|FAILED)\(' runtime/run/next.def | grep -oE '\{[^}]*\}' | sort -u |
     tr -d '{}\n' |
-    diff - <(printf 'againonoutprogramtokenizer'))"
+    diff - <(printf 'againonoutprogramremedytokenizer'))"
 exit $failed
