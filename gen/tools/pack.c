@@ -3,6 +3,7 @@
  * In:    the words behind `gen pack`.  Out: the token file, rows for people with --show, a summary
  *        on stdout, progress on stderr. */
 #include "gen/gen.h"
+#include "runtime/base.h"
 #include "runtime/pack/pack.h"
 
 #include <limits.h>
@@ -223,7 +224,9 @@ int pack_main(int argc, char **argv)
     if (prepare)                 /* there it is the model's */
         o.vocab = o.words, o.words = 0;
     PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o, stdout);
+    const char *remedy = e.text ? error_remedy(e.text) : NULL;
     if (e.text)
-        err((Loc){e.at.file, e.at.line}, "%s%s", e.at.file ? "" : "pack: ", e.text);
+        err((Loc){e.file, e.line}, "%s%s%s%s", e.file ? "" : "pack: ", e.text, remedy ? "; " : "",
+            remedy ? remedy : "");
     return 0;
 }

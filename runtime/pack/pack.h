@@ -15,14 +15,16 @@
 #include <stdio.h>
 
 typedef struct {
-    const char *file;            /* as messages name it; NULL: nowhere */
+    const char *file;            /* as messages name it, borrowed; NULL: nowhere */
     int line;                    /* 0: the whole of it */
 } Place;
 
+/* Owns its bytes, so it may outlive the files and buffers that it tells of. */
 typedef struct {
     char *text;                  /* malloc'ed; NULL: nothing is wrong */
-    Place at;
-    int code;                    /* that a program ends with: EXIT_DATA, EXIT_IO ... */
+    char *file;                  /* malloc'ed copy of Place.file */
+    int line;
+    int code;                    /* exit code for a program: EXIT_DATA, EXIT_IO ... */
 } PackError;
 
 /* ---- formats.def: what raw data may be ---------------------------------------------------------- */
@@ -417,7 +419,7 @@ typedef struct {
     PackError error;             /* the first: nothing is written behind it */
 } Pack;
 
-/* Something went wrong, unless something did before. */
+/* Records the first error; later ones are dropped. Takes text, which is malloc'ed, and copies at.file. */
 void pack_fail(Pack *p, int code, Place at, char *text);
 /* Opens the files without names; refuses to write over what is no token file. */
 void pack_begin(Pack *p);

@@ -200,7 +200,7 @@ static void count_vocabulary(Work *w)
                                                   o.words ? o.words : PACK_WORDS, &w->tok)))
         pack_fail(&c.pack, EXIT_DATA, (Place){0}, error);
     if (c.pack.error.text)
-        pack_fail(&w->pack, c.pack.error.code, c.pack.error.at, c.pack.error.text);
+        w->pack.error = c.pack.error;
     char bytes[SHA256_HEX], files[SHA256_HEX];
     reader_hashes(bytes, files); /* the next reading is the one that counts */
     tokenizer_free(c.tok);
@@ -241,8 +241,7 @@ Work work_begin(const PackOptions *o)
 PackError work_end(Work *w)
 {
     PackError error = w->pack.error;
-    error.at.file = error.at.file ? format("%s", error.at.file) : NULL;
-    w->pack.error.text = NULL;
+    w->pack.error = (PackError){0};
     pack_end(&w->pack);
     for (int i = 0; i < w->nfiles; i++)
         free(w->file[i]);

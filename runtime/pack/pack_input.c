@@ -5,6 +5,7 @@
 #include "runtime/base.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,7 +32,9 @@ void input_list(Work *w)
                     ? scandir(path, &entry, NULL, w->rules.format == &pack_format[FORM_IMDB]
                                                   ? train_first : by_name) : 0, found = 0, others = 0;
         w->file = realloc(w->file, (size_t)(w->nfiles + (n > 0 ? n : 1)) * sizeof *w->file);
-        if (!entry)              /* no folder, or one that cannot be read: reader_open says it */
+        if (n < 0)
+            pack_fail(&w->pack, EXIT_DATA, (Place){path, 0}, format("cannot be read: %s", strerror(errno)));
+        if (!entry)              /* no folder */
             w->file[w->nfiles++] = format("%s", path);
         for (int k = 0; k < n; k++) {
             char *file = format("%s/%s", path, entry[k]->d_name);

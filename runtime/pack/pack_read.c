@@ -215,7 +215,7 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
     r->tok = tok;
     r->line = 1;
     hashes_begin();
-    r->fd = standard ? dup(0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    r->fd = standard ? dup(0) : TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     char *error = NULL;
     if (r->fd < 0 || fstat(r->fd, &r->st))
         error = format("%s", strerror(errno));
@@ -554,10 +554,11 @@ Chunk *reader_chunk(Reader *r)
     p->place = (Place){r->path, 0};
     (r->reads == READS_TEXT ? chunk_text : chunk_rows)(r, p);
     struct stat now;
-    if (r->done && !p->error && r->regular &&
-        (fstat(r->fd, &now) || now.st_size != r->st.st_size ||
-         now.st_mtim.tv_sec != r->st.st_mtim.tv_sec ||
-         now.st_mtim.tv_nsec != r->st.st_mtim.tv_nsec))
+    if (r->done && !p->error && r->regular && fstat(r->fd, &now))
+        chunk_fail(p, r, 0, format("%s", strerror(errno)));
+    else if (r->done && !p->error && r->regular &&
+             (now.st_size != r->st.st_size || now.st_mtim.tv_sec != r->st.st_mtim.tv_sec ||
+              now.st_mtim.tv_nsec != r->st.st_mtim.tv_nsec))
         chunk_fail(p, r, 0, format("changed while it was read"));
     return p;
 }

@@ -38,7 +38,7 @@ void pack_fail(Pack *p, int code, Place at, char *text)
     if (p->error.text)
         free(text);
     else
-        p->error = (PackError){text, at, code};
+        p->error = (PackError){text, at.file ? format("%s", at.file) : NULL, at.line, code};
 }
 
 static FILE *spool_open(Pack *p)
@@ -47,7 +47,7 @@ static FILE *spool_open(Pack *p)
     char *folder = format("%s", out), *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;
-    int fd = open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = TEMP_FAILURE_RETRY(open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (fd < 0) {                /* a file system without O_TMPFILE */
         char *name = format("%s.XXXXXX", out);
         fd = mkstemp(name);
@@ -70,6 +70,25 @@ static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
                   format("scratch space beside it: %s", strerror(errno)));
 }
 
+static char *spool_failed(const Pack *p, int why)
+{
+    return format("%s: scratch space beside it: %s", p->out,
+                  why ? strerror(why) : "it is shorter than what was written");
+}
+
+/* Before it is read from its beginning. What fwrite left in the buffer may not fit on the disk. */
+static char *spool_rewind(const Pack *p, FILE *f)
+{
+    return fflush(f) || fseek(f, 0, SEEK_SET) ? spool_failed(p, errno) : NULL;
+}
+
+/* The next bytes of it. */
+static char *spool_get(const Pack *p, FILE *f, void *data, size_t bytes)
+{
+    errno = 0;
+    return fread(data, 1, bytes, f) == bytes ? NULL : spool_failed(p, ferror(f) ? errno : 0);
+}
+
 /* A file that is there already goes away at the end: only one of ours may. */
 static char *check_output(const char *out)
 {
@@ -78,6 +97,8 @@ static char *check_output(const char *out)
     if (stat(out, &st) || (S_ISREG(st.st_mode) && !st.st_size))
         return NULL;
     FILE *f = S_ISREG(st.st_mode) ? fopen(out, "r") : NULL;
+    if (!f && S_ISREG(st.st_mode))
+        return format("is there already and cannot be read: %s", strerror(errno));
     size_t n = f ? fread(head, 1, sizeof head, f) : 0;
     if (f)
         fclose(f);
@@ -265,11 +286,13 @@ void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool 
 /* The lengths of all rows, from the offsets of a part; NULL and *error. */
 static int64_t *read_offsets(const Pack *p, FILE *from, char **error)
 {
-    int64_t *at = malloc((size_t)(p->ndocs + 1) * sizeof *at);
-    rewind(from);
-    if (at && fread(at, sizeof *at, (size_t)p->ndocs + 1, from) == (size_t)p->ndocs + 1)
+    const size_t bytes = (size_t)(p->ndocs + 1) * sizeof(int64_t);
+    int64_t *at = malloc(bytes);
+    *error = at ? spool_rewind(p, from) : format("%s: out of memory", p->out);
+    if (!*error)
+        *error = spool_get(p, from, at, bytes);
+    if (!*error)
         return at;
-    *error = format("%s: %s", p->out, at ? "scratch space beside it cannot be read" : "out of memory");
     free(at);
     return NULL;
 }
@@ -297,14 +320,14 @@ static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FI
         most = at[i + 1] - at[i] > most ? at[i + 1] - at[i] : most;
     char *row = malloc((size_t)most * size + 1);
     for (int held = 0; held < 2 && !error; held++) {
-        rewind(from);
+        error = spool_rewind(p, from);
         for (int64_t i = 0; i < p->ndocs && !error; i++) {
             int64_t n = at[i + 1] - at[i];
-            if (size && fread(row, size, (size_t)n, from) != (size_t)n)
-                error = format("%s: scratch space beside the file cannot be read", name);
-            else if (p->held[i] == held && size)
+            if (size)
+                error = spool_get(p, from, row, (size_t)n * size);
+            if (!error && p->held[i] == held && size)
                 error = sink_put(to, name, row, (size_t)n * size);
-            else if (p->held[i] == held)
+            else if (!error && p->held[i] == held)
                 error = sink_put(to, name, &all, sizeof all);
             all += p->held[i] == held ? n : 0;
         }
@@ -315,14 +338,13 @@ static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FI
     return error;
 }
 
-static char *copy_spool(Sink *to, const char *name, FILE *from)
+static char *copy_spool(const Pack *p, Sink *to, const char *name, FILE *from)
 {
-    char *buf = malloc(BLOCK), *error = NULL;
-    rewind(from);
+    char *buf = malloc(BLOCK), *error = spool_rewind(p, from);
     for (size_t n; !error && (n = fread(buf, 1, BLOCK, from));)
         error = sink_put(to, name, buf, n);
     if (!error && ferror(from))
-        error = format("%s: scratch space beside the file: %s", name, strerror(errno));
+        error = spool_failed(p, errno);
     free(buf);
     return error;
 }
@@ -352,7 +374,7 @@ static char *copy_tensor(const Pack *p, Sink *to, const char *name)
         own = p->prompt, bytes = (size_t)p->ndocs * sizeof *p->prompt;
     FILE *from = own ? NULL : spool_of(p, name);
     return own ? sink_put(to, name, own, bytes)
-         : !p->nheld ? copy_spool(to, name, from)
+         : !p->nheld ? copy_spool(p, to, name, from)
          : copy_held(p, to, name, from, part->docs,
                      from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
 }
@@ -408,6 +430,10 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
     if (p->hidden_first) {
         column[columns++] = (ColumnPlan){prompt_column, ST_I32, "fixed", 1};
         st_add_meta(w, "parts", "chosen rejected");
+    }
+    if (p->error.text) {
+        st_free(w);
+        return;
     }
     columns += steps_plan(p, column + columns);
     char *error = recordfile_plan(w, p->ndocs, column, columns);
@@ -470,6 +496,6 @@ void pack_end(Pack *p)
     windows_free(&p->windows);
     steps_free(&p->steps);
     free(p->held), free(p->prompt);
-    free(p->error.text);
+    free(p->error.text), free(p->error.file);
     *p = (Pack){0};
 }

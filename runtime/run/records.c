@@ -154,10 +154,10 @@ static int64_t most_of(const Flags *f, const DataShape *of, const Format *known,
 _Noreturn static void refuse(const PackError *e, const char *flag, const char *tokenizer,
                              const char *more)
 {
-    char *line = e->at.line ? format(":%d", e->at.line) : format("%s", "");
-    bool names_it = !strncmp(e->at.file ? e->at.file : e->text, tokenizer, strlen(tokenizer));
-    die(e->code, "--%s: %s%s%s%s%s", names_it ? "tokenizer" : flag, e->at.file ? e->at.file : "",
-        line, e->at.file ? ": " : "", e->text, more);
+    char *line = e->line ? format(":%d", e->line) : format("%s", "");
+    bool names_it = !strncmp(e->file ? e->file : e->text, tokenizer, strlen(tokenizer));
+    die(e->code, "--%s: %s%s%s%s%s", names_it ? "tokenizer" : flag, e->file ? e->file : "",
+        line, e->file ? ": " : "", e->text, more);
 }
 
 /* What was packed before may be damaged since. */
@@ -166,8 +166,8 @@ static void note_found(const char *flag, const char *path)
     RecordFile f;
     char *error = recordfile_open(&f, path);
     if (error)
-        die(EXIT_DATA, "--%s was packed before, but %s: remove that folder, and it is packed anew",
-            flag, error);
+        die(EXIT_DATA, "--%s was packed before, but %s%s", flag, error,
+            error_of_machine(error) ? "" : ": remove that folder, and it is packed anew");
     const char *lengths = st_meta(&f.st, "lengths"), *said = st_meta(&f.st, "said");
     note("data: --%s was packed before: %s", flag, path);
     if (lengths)
