@@ -95,7 +95,7 @@ char *folder_make_parents(const char *path)
 
 char *folder_sync(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return failed(path, "open");
     /* Some network file systems cannot sync folders and say EINVAL. */
@@ -115,11 +115,13 @@ static char *sync_parent(const char *path)
 
 char *folder_remove(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    char *error = dir ? NULL : failed(path, "open");
+    if (!dir && fd >= 0)
+        close(fd);
     if (!dir)
-        return failed(path, "open");
-    char *error = NULL;
+        return error;
     for (struct dirent *d; (d = readdir(dir));)
         if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 &&
             unlinkat(fd, d->d_name, 0) && !error)
@@ -180,17 +182,7 @@ static char *finish(int fd, const char *path, char *error)
 
 static char *put(int fd, const char *path, const void *from, size_t n)
 {
-    const char *data = from;
-    while (n > 0) {
-        ssize_t k = write(fd, data, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return failed(path, "write");
-        data += k;
-        n -= (size_t)k;
-    }
-    return NULL;
+    return file_write(fd, from, n) ? NULL : failed(path, "write");
 }
 
 static char *write_bytes(const char *folder, const char *name, const void *from, size_t n, cJSON *manifest)
@@ -264,9 +256,11 @@ static char *link_files(const char *temp, void *with)
     DIR *dir = opendir(from);
     if (!dir)
         return failed(from, "open");
-    for (struct dirent *d; !error && (d = readdir(dir));)
+    for (struct dirent *d; !error && (errno = 0, d = readdir(dir));)
         if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
             error = link_file(from, temp, d->d_name);
+    if (!error && errno)
+        error = failed(from, "read");
     closedir(dir);
     return error;
 }
@@ -331,7 +325,7 @@ static char *copy_block(int in, const char *from, int out, const char *to, char 
 static char *copy_as(const char *from, const char *folder, const char *name, cJSON *manifest)
 {
     char *to = folder_join(folder, name), *error = NULL;
-    int in = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int in = TEMP_FAILURE_RETRY(open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     int out = in < 0 ? -1 : file_create(to, &error);
     if (in < 0)
         error = failed(from, "open");
@@ -473,7 +467,7 @@ int64_t *folder_steps(const char *out, int *n)
     DIR *dir = opendir(out);
     int64_t *step = NULL;
     *n = dir ? 0 : -1;
-    for (struct dirent *d; dir && (d = readdir(dir));) {
+    for (struct dirent *d; dir && (errno = 0, d = readdir(dir));) {
         const char *rest;
         int64_t s = folder_step_of(d->d_name, &rest);
         if (s < 0 || *rest)
@@ -484,8 +478,12 @@ int64_t *folder_steps(const char *out, int *n)
         step = longer;
         step[(*n)++] = s;
     }
+    const int why = errno;
     if (dir)
         closedir(dir);
+    if (dir && why)
+        *n = -1;
+    errno = why;
     if (*n > 1)
         qsort(step, (size_t)*n, sizeof *step, ascending);
     return step;

@@ -587,7 +587,7 @@ static char *read_whole(int fd, const char *path, size_t max, size_t *n, char **
 char *file_read(const char *path, size_t max, size_t *n, char **error)
 {
     *error = NULL;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (fd >= 0)
         return read_whole(fd, path, max, n, error);
     *error = format("%s: %s", path, strerror(errno));

@@ -131,7 +131,7 @@ static int prepare(const char *out, int restart, char **name)
     char *text = folder_json_text(holder);
     size_t n = strlen(text);
     fchmod(fd, 0644);                    /* for others to see who holds it */
-    if (pwrite(fd, text, n, 0) != (ssize_t)n || fsync(fd)) {
+    if (!file_write(fd, text, n) || fsync(fd)) {
         int why = errno;
         unlink(*name);
         die(EXIT_IO, "%s: write: %s", *name, strerror(why));

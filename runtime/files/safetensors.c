@@ -423,7 +423,7 @@ static char *open_file(StFile *f, int fd)
 char *st_open(StFile *f, const char *path)
 {
     *f = (StFile){.fd = -1};
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);      /* a FIFO is refused below */
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));      /* a FIFO is refused below */
     char *error = fd < 0 ? format("%s", strerror(errno)) : open_file(f, fd);
     if (error) {
         char *full = format("%s: %s", path, error);

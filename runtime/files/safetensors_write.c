@@ -182,17 +182,10 @@ static int layout_order(const void *pa, const void *pb)
 /* Appends to the file, keeping the checksum. */
 static char *put_bytes(StWriter *w, const void *data, uint64_t bytes)
 {
-    for (const char *p = data; bytes;) {
-        ssize_t r = write(w->fd, p, bytes < (1u << 30) ? (size_t)bytes : 1u << 30);
-        if (r < 0 && errno == EINTR)
-            continue;
-        if (r <= 0)
-            return format("%s: write: %s", w->temp, strerror(r ? errno : ENOSPC));
-        w->crc = crc32c(w->crc, p, (size_t)r);
-        p += r;
-        w->at += (uint64_t)r;
-        bytes -= (uint64_t)r;
-    }
+    if (!file_write(w->fd, data, bytes))
+        return format("%s: write: %s", w->temp, strerror(errno));
+    w->crc = crc32c(w->crc, data, bytes);
+    w->at += bytes;
     return NULL;
 }
 
@@ -299,40 +292,42 @@ uint32_t st_tensor_crc(const StWriter *w, int i)
     return w->tensor_crc[i];
 }
 
-/* Makes the rename itself durable. */
-static bool sync_folder(const char *path)
+/* Makes the rename itself durable: 0 or an errno. */
+static int sync_folder(const char *path)
 {
     char *folder = strdup(path), *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool fine = fd >= 0 && !fsync(fd);
+    int fd = TEMP_FAILURE_RETRY(open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int why = fd < 0 || fsync(fd) ? errno : 0;
     if (fd >= 0)
         close(fd);
     free(folder);
-    return fine;
+    return why;
 }
 
 char *st_end(StWriter *w, uint32_t *crc)
 {
     const char *what = NULL;
+    int why = 0;
     if (w->at != w->bytes)
         return format("%s: %llu of %llu bytes written", w->path, (unsigned long long)w->at,
                       (unsigned long long)w->bytes);
     if (fsync(w->fd))
-        what = "fsync";
+        what = "fsync", why = errno;
     if (close(w->fd) && !what)
-        what = "close";
+        what = "close", why = errno;
     w->fd = -1;
     if (!what && rename(w->temp, w->path))
-        what = "rename";
+        what = "rename", why = errno;
     if (what) {
-        char *error = format("%s: %s: %s", w->temp, what, strerror(errno));
+        char *error = format("%s: %s: %s", w->temp, what, strerror(why));
         unlink(w->temp);
         return error;
     }
-    if (!sync_folder(w->path))
-        return format("%s: fsync of its folder: %s", w->path, strerror(errno));
+    why = sync_folder(w->path);
+    if (why)
+        return format("%s: fsync of its folder: %s", w->path, strerror(why));
     *crc = w->crc;
     return NULL;
 }

@@ -3,7 +3,7 @@
  * In:    folders that may be hostile: checked before use, read in pieces of a few MiB.
  * Keeps: one line and an exit code: 80 no such folder or an output folder that is not ours to
  *        replace, 83 a sound folder of another model, 88 a damaged one (truncated, not JSON, NaN),
- *        90 an output that cannot be written. */
+ *        90 an output that cannot be written, or a machine that fails. */
 #ifndef DIECAST_HF_H
 #define DIECAST_HF_H
 

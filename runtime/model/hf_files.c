@@ -144,6 +144,8 @@ static bool card_is_ours(const char *folder)
     char *path = folder_join(folder, "README.md"), *error = NULL, *card = file_read_own(path, 1 << 24, &n, &error),
          *line = card_line("", 0);
     bool ours = false;
+    if (error && error_remedy(error))
+        die(EXIT_IO, "%s", error);
     if (card && n > strlen(line)) {
         end = n - strlen(line);
         free(line);
@@ -174,13 +176,15 @@ static void check_replaceable(const char *folder, const char *source)
     DIR *dir = opendir(folder);
     if (!dir)
         die(EXIT_IO, "%s: open: %s", folder, strerror(errno));
-    for (struct dirent *d; (d = readdir(dir));)
+    for (struct dirent *d; (errno = 0, d = readdir(dir));)
         if (strcmp(d->d_name, "README.md") == 0 && !card_is_ours(folder))
             die(EXIT_CONFIG, "%s: holds a README.md that was not written here, or was changed since; move it away, or "
                 "name another folder", folder);
         else if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
             die(EXIT_CONFIG, "%s: holds %s, which a model folder does not; name another folder",
                 folder, d->d_name);
+    if (errno)
+        die(EXIT_IO, "%s: read: %s", folder, strerror(errno));
     closedir(dir);
 }
 

@@ -57,8 +57,8 @@ static void remove_leftovers(const char *out)
 static void probe(const char *out)
 {
     char *path = format("%s/probe.%ld", out, (long)getpid());
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    bool bad = fd < 0 || write(fd, "probe\n", 6) != 6 || fsync(fd);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    bool bad = fd < 0 || !file_write(fd, "probe\n", 6) || fsync(fd);
     int why = errno;
     if (fd >= 0) {
         close(fd);
@@ -92,7 +92,7 @@ static char *room(const Checkpoints *c, const Model *m)
     int64_t have = folder_free_bytes(c->out);
     if (have < 0 || (double)have >= need)
         return NULL;
-    return format("%s: a checkpoint needs %.1f MiB, %.1f MiB are free", c->out, need / mib,
+    return format("%s: %s: a checkpoint needs %.1f MiB, %.1f MiB are free", c->out, strerror(ENOSPC), need / mib,
                   (double)have / mib);
 }
 
