@@ -257,6 +257,18 @@ unset LD_PRELOAD
 verdict failing-calls-leave-nothing "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-1 checkpoint-2 checkpoint-3 ')"
 expect failing-calls-newest 0 '^found 3' llama find "$out"
 
+# Errors of the system at each call that may fail: of packing, saving, resuming, exporting, loading and locking. FULL=1:
+# at every call, else at two.
+watched $(sources runtime $units failure records data recordfile tokenfile mixture bins sample workers agree sha256 \
+    'tokenizer*' bpe tokens wordpiece words chars 'pack_*' 'format_*') \
+    $here/errors.c $here/inject.c $here/fake.c gen/tools/pack.c gen/util.c gen/commands.c
+watched_link $build/errors $(nm out/.test/watched/$here/inject.o | sed -n 's/.* T __wrap_/-Wl,--wrap=/p') $objects \
+    -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1
+most=2
+[ -z "${FULL:-}" ] || most=0
+mkdir "$scratch/errors"
+$build/errors "$scratch/errors" $most || failed=1
+
 # ---- Hugging Face model folders --------------------------------------------------------------
 
 for kind in gpt2 llama bert qwen2; do

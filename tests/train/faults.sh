@@ -74,6 +74,9 @@ mkdir "$scratch/raw"
 raw "raw data is a folder without any" 88 "raw: a folder without files that end in .jsonl" "$scratch/raw"
 printf '{"text":"a"}\n{"text":1}\n' >"$scratch/raw/a.jsonl"
 raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw/a.jsonl"
+(ulimit -n 10; raw "raw data, few open files" 90 "Too many open files$" "$scratch/raw/a.jsonl") | tee "$scratch/few"
+verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/few" && echo "see above"
+    sed -n '/^next: /p' "$scratch/said" | grep -v '^next: allow more open files (ulimit -n 4096); then ')"
 raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
 raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed; another: gen .* data.kind=" \
     - <<<'{"prompt":"a","completion":"b"}'
