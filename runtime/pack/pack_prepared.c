@@ -70,6 +70,12 @@ static const char *header_value(const char *header, const char *key)
     return at + strspn(at, " ");
 }
 
+/* Behind a read that did not get all: the file ends there, or errno. */
+static char *unread(FILE *f, const char *ends)
+{
+    return format("%s", ferror(f) ? strerror(errno) : ends);
+}
+
 /* The shape of an array of int64, and its data next. */
 static char *array_open(FILE *f, int64_t *rows, int64_t *T)
 {
@@ -77,14 +83,14 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
     size_t before = fread(head, 1, 8, f) == 8 && head[6] == 1 ? 10 : 12;
     if (memcmp(head, "\x93NUMPY", 6) || head[6] < 1 || head[6] > 3 ||
         fread(head + 8, 1, before - 8, f) != before - 8)
-        return format("no array of NumPy");
+        return unread(f, "no array of NumPy");
     size_t n = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
     char *header = n <= HEADER_MAX ? calloc(n + 1, 1) : NULL, *error = NULL;
     long long shape[2], end = 0;
     char close = 0;              /* a third length stands where the shape should end */
     struct stat is;
     if (!header || fread(header, 1, n, f) != n) {
-        error = format("its header is cut off");
+        error = unread(f, "its header is cut off");
     } else if (strncmp(header_value(header, "descr"), "'<i8'", 5)) {
         error = format("dtype %.*s, want int64 ('<i8')", (int)strcspn(header_value(header, "descr"), ",}"),
                        header_value(header, "descr"));
@@ -98,7 +104,9 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
     } else {
         *rows = shape[0], *T = shape[1];
         end = (long long)(before + n) + shape[0] * shape[1] * 8;
-        if (fstat(fileno(f), &is) || is.st_size != end)
+        if (fstat(fileno(f), &is))
+            error = format("%s", strerror(errno));
+        else if (is.st_size != end)
             error = format("%lld bytes, want %lld for its shape", (long long)is.st_size, end);
     }
     free(header);
@@ -246,7 +254,7 @@ char *prepared_read(Prepared *f, Pack *p)
         const off_t begin = ftello(f->array[k]);
         for (int64_t i = 0; i < f->rows[k] && !error; i++) {
             if (fread(from, sizeof *from, (size_t)f->T, f->array[k]) != (size_t)f->T)
-                error = at(f->folder, array_name[k], format("changed while it was read"));
+                error = at(f->folder, array_name[k], unread(f->array[k], "changed while it was read"));
             else
                 error = take_row(f, k, i, from, id);
             const int64_t n = error ? 0 : row_length(f, id);
@@ -289,9 +297,9 @@ static char *write_array(const Windowed *w, int64_t first, int64_t end, FILE *to
     int n = snprintf(dict, sizeof dict, "{'descr': '<i8', 'fortran_order': False, 'shape': (%lld, %lld), }",
                      (long long)(end - first), (long long)w->T);
     int all = (10 + n + 1 + 63) / 64 * 64 - 10;  /* the data begin at a multiple of 64 */
-    fwrite("\x93NUMPY\1\0", 1, 8, to);
-    fputc(all & 0xff, to), fputc(all >> 8, to);
-    fprintf(to, "%s%*s\n", dict, all - n - 1, "");
+    if (fwrite("\x93NUMPY\1\0", 1, 8, to) != 8 || fputc(all & 0xff, to) == EOF || fputc(all >> 8, to) == EOF ||
+        fprintf(to, "%s%*s\n", dict, all - n - 1, "") < 0)
+        return format("%s", strerror(errno));
     for (int64_t i = first; i < end; i++) {
         int64_t count;
         const int32_t *id = recordfile_at(&w->file, w->tokens, i, &count);
@@ -301,10 +309,11 @@ static char *write_array(const Windowed *w, int64_t first, int64_t end, FILE *to
         for (int64_t k = 0; k < count; k++) {
             if (id[k] == w->ids.mask)
                 return format("the text has the token that hides others, id %d", id[k]);
-            fwrite(&(int64_t){id[k]}, 8, 1, to);
+            if (fwrite(&(int64_t){id[k]}, 8, 1, to) != 1)
+                return format("%s", strerror(errno));
         }
     }
-    return ferror(to) ? format("%s", strerror(errno)) : NULL;
+    return NULL;
 }
 
 static char *write_arrays(const Windowed *w, const char *folder)
@@ -312,13 +321,19 @@ static char *write_arrays(const Windowed *w, const char *folder)
     const int64_t limit[ARRAYS + 1] = {0, w->train, w->file.n};
     char *error = NULL;
     for (int i = 0; i < ARRAYS && !error; i++) {
-        char *path = format("%s/%s", folder, array_name[i]);
-        FILE *to = fopen(path, "w");
+        char *path = format("%s/%s", folder, array_name[i]), *temp = format("%s.tmp", path);
+        FILE *to = fopen(temp, "w");
         error = to ? write_array(w, limit[i], limit[i + 1], to) : format("%s", strerror(errno));
+        if (to && !error && (fflush(to) || fsync(fileno(to))))
+            error = format("%s", strerror(errno));
         if (to && fclose(to) && !error)
             error = format("%s", strerror(errno));
+        if (!error && rename(temp, path))
+            error = format("rename: %s", strerror(errno));
+        if (error)
+            unlink(temp);
         error = at(folder, array_name[i], error);
-        free(path);
+        free(path), free(temp);
     }
     return error;
 }

@@ -475,7 +475,7 @@ static int64_t find_character(int fd, int64_t wanted, int64_t *all)
     int64_t at = 0, found = -1;
     ssize_t got = -1;
     *all = 0;
-    for (off_t from = 0; block && (got = pread(fd, block, BLOCK, from)) > 0; from += got)
+    for (off_t from = 0; block && (got = TEMP_FAILURE_RETRY(pread(fd, block, BLOCK, from))) > 0; from += got)
         for (ssize_t i = 0; i < got; i++, at++)
             if (begins_character(block[i]) && (*all)++ == wanted)
                 found = at;

@@ -37,23 +37,23 @@
 int pack_main(int argc, char **argv);
 
 static const char *scratch;
-static char *raw;                /* a folder of rows of JSON, and a file of them */
-static char *config_text;
+static char *raw, *novel;        /* a folder of rows of JSON; a file of plain text */
+static char *llama_json, *qwen2_json;        /* config.json */
 static Flags flags;
 static int injecting;            /* the errno of this run */
 
 /* ---- what is done: each in a child, in the folder `out`, which is there ------------------------ */
 
-static void use_flags(const char *out, const char *data)
+static void use_flags(const char *out, const char *tokenizer, const char *flag, const char *data)
 {
     static const FlagDefault defaults[] = {{"lr", "0.25"}, {NULL, NULL}};
-    char *argv[] = {"errors", "--out", (char *)(uintptr_t)out, "--tokenizer", "bytes", "--data", (char *)(uintptr_t)data};
-    flags_parse(&flags, "recipes/x.lua", defaults, data ? 7 : 3, argv);
+    const char *argv[] = {"errors", "--out", out, "--tokenizer", tokenizer, flag, data};
+    flags_parse(&flags, "recipes/x.lua", defaults, tokenizer ? 7 : 3, (char **)(uintptr_t)argv);
 }
 
 static Model *model_at(const char *kind, int64_t step)
 {
-    Model *m = fake_model(kind, config_text);
+    Model *m = fake_model(kind, strcmp(kind, "lora") ? llama_json : qwen2_json);
     fake_fill(m, step);
     return m;
 }
@@ -64,9 +64,25 @@ static void pack_program(const char *out)
     const DataShape of = {.kind = "rows", .T = 64, .vocab = 257};
     const RecordRules rules = {0};
     Data train, eval;
-    Model *m = model_at("llama", 1);
-    use_flags(out, raw);
-    records_open(&flags, m, &of, &rules, &train, &eval);
+    use_flags(out, "bytes", "--data", raw);
+    records_open(&flags, model_at("llama", 1), &of, &rules, &train, &eval);
+}
+
+/* The same with a vocabulary of the data, and with some of them to validate on. */
+static void pack_words(const char *out)
+{
+    const DataShape of = {.kind = "rows", .T = 8, .vocab = 20, .own_targets = true, .split = {0.5}};
+    const RecordRules rules = {.format = "windows", .held = HELD_RANDOM};
+    Data train, eval;
+    use_flags(out, "char", "--data", novel);
+    records_open(&flags, model_at("llama", 1), &of, &rules, &train, &eval);
+}
+
+static void prepare(const char *out)
+{
+    use_flags(out, "char", "--prepare", novel);
+    flags.given[FLAG_out] = true;
+    records_prepare(&flags, 8, 20, -1);
 }
 
 /* gen pack, over a file of an earlier one. */
@@ -83,7 +99,7 @@ static void save_steps(const char *out, int64_t first, int64_t last)
     Checkpoints c = {.out = out, .flags = &flags, .fingerprint = "data-1", .source = REF "llama_tiny/model",
                      .tokenizer = "tests/tokenizer/level/tokenizer.json"};
     Model *m = model_at("llama", first);
-    use_flags(out, NULL);
+    use_flags(out, NULL, NULL, NULL);
     checkpoint_start(&c, m);
     for (int64_t step = first; step <= last; step++) {
         cJSON *state = cJSON_CreateObject(), *trainer = cJSON_CreateObject();
@@ -104,7 +120,7 @@ static void resume(const char *out)
 {
     Checkpoints c = {.out = out, .flags = &flags, .fingerprint = "data-1"};
     Model *m = model_at("llama", 9);
-    use_flags(out, NULL);
+    use_flags(out, NULL, NULL, NULL);
     const bool found = checkpoint_find(&c, m);
     if ((!found || c.step != 2))
         die(EXIT_INTERNAL, "goes on from step %lld, want 2", found ? (long long)c.step : -1LL);
@@ -116,7 +132,7 @@ static void resume(const char *out)
 static void export(const char *out)
 {
     char *to = folder_join(out, "model");
-    use_flags(out, NULL);
+    use_flags(out, NULL, NULL, NULL);
     hf_save(model_at("llama-bf16", 2), to, &(HfHow){.source = REF "llama_tiny/model", .card = "# A model\n",
                                                     .tokenizer = "tests/tokenizer/level/tokenizer.json"});
 }
@@ -124,19 +140,27 @@ static void export(const char *out)
 static void adapter(const char *out)
 {
     char *to = folder_join(out, "adapter");
-    use_flags(out, NULL);
+    use_flags(out, NULL, NULL, NULL);
     hf_save_adapter(model_at("lora", 2), to, &(HfHow){.card = "# An adapter\n"});
 }
 
 static void load(const char *out)
 {
-    use_flags(out, NULL);
+    use_flags(out, NULL, NULL, NULL);
     hf_load(model_at("llama", 9), REF "llama_tiny/model", false);
+}
+
+static void load_adapter(const char *out)
+{
+    Model *m = model_at("lora", 9);
+    use_flags(out, NULL, NULL, NULL);
+    hf_load(m, REF "qwen2_lora/model", false);
+    hf_load_adapter(m, REF "qwen2_lora/adapter_final", false);
 }
 
 static void lock(const char *out)
 {
-    use_flags(out, NULL);
+    use_flags(out, NULL, NULL, NULL);
     lock_take(out, 0, false);
     lock_release();
 }
@@ -223,7 +247,7 @@ static const char *one_of_both(const char *out, const char *before, const char *
     return code == 0 && !is_new ? "the result is not whole" : !is_new && !is_old ? "it is neither old nor new" : NULL;
 }
 
-static Check check_export, check_adapter, check_cache, check_rows, check_saved, check_resumed, check_lock, check_none;
+static Check check_arrays, check_export, check_adapter, check_cache, check_rows, check_saved, check_resumed, check_lock, check_none;
 
 static const char *check_export(const char *out, const char *before, const char *after, int code)
 {
@@ -260,6 +284,21 @@ static const char *check_rows(const char *out, const char *before, const char *a
     const bool is_new = same_file(x, new), is_old = same_file(x, old);
     free(x), free(old), free(new);
     return code == 0 && !is_new ? "the result is not whole" : !is_new && !is_old ? "it is neither old nor new" : NULL;
+}
+
+/* Arrays of ids: what has a final name is whole. */
+static const char *check_arrays(const char *out, const char *before, const char *after, int code)
+{
+    static const char *const names[] = {"train_data.npy", "val_data.npy", "metadata.json", "tokenizer.json"};
+    const char *wrong = NULL;
+    (void)before;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *x = folder_join(out, names[i]), *y = folder_join(after, names[i]);
+        if (file_named(x) ? !same_file(x, y) : code == 0)
+            wrong = "an array is not whole";
+        free(x), free(y);
+    }
+    return wrong;
 }
 
 static const char *check_saved(const char *out, const char *before, const char *after, int code)
@@ -313,6 +352,9 @@ static const struct {
     int calls;                   /* that open files, at least: else nothing is tested */
 } cases[] = {
     {"pack", NULL, pack_program, check_cache, EXIT_IO, 10},
+    {"pack-again", pack_program, pack_program, check_cache, EXIT_IO, 5},
+    {"pack-words", NULL, pack_words, check_cache, EXIT_IO, 10},
+    {"prepare", NULL, prepare, check_arrays, EXIT_IO, 10},
     {"gen-pack", packed_before, pack_gen, check_rows, 1, 5},
     {"save", saved_before, save, check_saved, EXIT_IO, 20},
     {"resume", saved_before, resume, check_resumed, EXIT_IO, 10},
@@ -320,6 +362,7 @@ static const struct {
     {"export-again", exported_before, export, check_export, EXIT_IO, 5},
     {"adapter", adapter_before, adapter, check_adapter, EXIT_IO, 5},
     {"load", NULL, load, check_none, EXIT_IO, 2},
+    {"load-adapter", NULL, load_adapter, check_none, EXIT_IO, 4},
     {"lock", NULL, lock, check_lock, EXIT_IO, 3},
     {"lock-stale", locked_before, lock, check_lock, EXIT_IO, 3},
 };
@@ -517,11 +560,15 @@ int main(int argc, char **argv)
     gethostname(world.host, sizeof world.host - 1);
     size_t n;
     char *error = NULL;
-    config_text = file_read(REF "llama_tiny/model/config.json", 1 << 20, &n, &error);
+    llama_json = file_read(REF "llama_tiny/model/config.json", 1 << 20, &n, &error);
+    qwen2_json = file_read(REF "qwen2_lora/model/config.json", 1 << 20, &n, &error);
     raw = format("%s/raw", scratch);
     mkdir(raw, 0777);
     text_into(raw, "a.jsonl", "{\"prompt\": \"one \", \"completion\": \"two\"}\n{\"prompt\": \"a \", \"completion\": \"b\"}\n");
     text_into(raw, "b.jsonl", "{\"prompt\": \"three \", \"completion\": \"four\"}\n");
+    novel = format("%s/text.txt", scratch);
+    text_into(scratch, "text.txt", "a bad cab had a bag, and a dad fed a bee. a fab cab, a bad dad, and a bag had a bee. "
+                                   "a bad bag had a bee, and a fed dad had a cab. a dad had a fab bag, and a cab. ");
     for (int c = 0; c < CASES; c++)
         if (argc < 4 || !strcmp(argv[3], cases[c].name))
             good = test_case(c, atoi(argv[2])) && good;
