@@ -97,11 +97,12 @@ static char *check_output(const char *out)
     if (stat(out, &st) || (S_ISREG(st.st_mode) && !st.st_size))
         return NULL;
     FILE *f = S_ISREG(st.st_mode) ? fopen(out, "r") : NULL;
-    if (!f && S_ISREG(st.st_mode))
-        return format("is there already and cannot be read: %s", strerror(errno));
-    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    const size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    const int why = f ? (ferror(f) ? errno : 0) : S_ISREG(st.st_mode) ? errno : 0;
     if (f)
         fclose(f);
+    if (why)
+        return format("is there already and cannot be read: %s", strerror(why));
     bool ours = memmem(head, n, RECORDFILE_FORMAT, strlen(RECORDFILE_FORMAT)) ||
                 memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT));
     return ours ? NULL

@@ -247,7 +247,8 @@ static const char *one_of_both(const char *out, const char *before, const char *
     return code == 0 && !is_new ? "the result is not whole" : !is_new && !is_old ? "it is neither old nor new" : NULL;
 }
 
-static Check check_arrays, check_export, check_adapter, check_cache, check_rows, check_saved, check_resumed, check_lock, check_none;
+static Check check_arrays, check_export, check_adapter, check_cache, check_rows, check_saved, check_resumed, check_lock,
+             check_none;
 
 static const char *check_export(const char *out, const char *before, const char *after, int code)
 {
@@ -533,8 +534,8 @@ static bool test_case(int c, int most)
     static const struct { int why; bool on; } ways[] = {
         {EMFILE, true}, {EMFILE, false}, {ENOSPC, true}, {ENOSPC, false}, {EIO, true}, {EIO, false},
         {EINTR, false}, {INJECT_SHORT, true}, {INJECT_SHORT, false}};
-    char *before = format("%s/%s-before", scratch, cases[c].name), *after = format("%s/%s-after", scratch, cases[c].name);
-    char *said = format("%s/said", scratch);
+    char *before = format("%s/%s-before", scratch, cases[c].name);
+    char *after = format("%s/%s-after", scratch, cases[c].name), *said = format("%s/said", scratch);
     int failures = 0;
     mkdir(before, 0777);
     if (cases[c].before)
@@ -564,10 +565,12 @@ int main(int argc, char **argv)
     qwen2_json = file_read(REF "qwen2_lora/model/config.json", 1 << 20, &n, &error);
     raw = format("%s/raw", scratch);
     mkdir(raw, 0777);
-    text_into(raw, "a.jsonl", "{\"prompt\": \"one \", \"completion\": \"two\"}\n{\"prompt\": \"a \", \"completion\": \"b\"}\n");
+    text_into(raw, "a.jsonl", "{\"prompt\": \"one \", \"completion\": \"two\"}\n"
+                              "{\"prompt\": \"a \", \"completion\": \"b\"}\n");
     text_into(raw, "b.jsonl", "{\"prompt\": \"three \", \"completion\": \"four\"}\n");
     novel = format("%s/text.txt", scratch);
-    text_into(scratch, "text.txt", "a bad cab had a bag, and a dad fed a bee. a fab cab, a bad dad, and a bag had a bee. "
+    text_into(scratch, "text.txt", "a bad cab had a bag, and a dad fed a bee. "
+                                   "a fab cab, a bad dad, and a bag had a bee. "
                                    "a bad bag had a bee, and a fed dad had a cab. a dad had a fab bag, and a cab. ");
     for (int c = 0; c < CASES; c++)
         if (argc < 4 || !strcmp(argv[3], cases[c].name))
