@@ -54,12 +54,19 @@ static int64_t answer(const DataRow *row)
     return masks_may(&(MaskSample){.may = row->mask, .n = row->n});
 }
 
+/* Whether answers are made as long as the longest of their micro-batch. In validations they are
+ * not: a sample's loss is the same whatever stands beside it. */
+static bool fills_up(const Hidden *h, const Data *d)
+{
+    return h->mode == HIDDEN_sft && !d->eval;
+}
+
 /* The longest answer of a micro-batch, whose samples stand from `place` on in the step. */
 static int64_t longest(const Hidden *h, Data *d, int64_t step, int64_t place)
 {
     int64_t most = 0;
     DataRow row;
-    for (int64_t g = place; h->mode == HIDDEN_sft && g < place + d->micro; g++)
+    for (int64_t g = place; fills_up(h, d) && g < place + d->micro; g++)
         if (data_row_of_step(d, step, g, &row) && answer(&row) > most)
             most = answer(&row);
     return most;
@@ -71,7 +78,7 @@ static MaskSample sample_of(const Hidden *h, const Data *d, int64_t step, const 
 {
     int64_t most = d->eval ? h->T : masks_length(&h->rule, step, h->T),
             n = row->n < most ? row->n : most, room = h->T - n;
-    int64_t more = h->mode == HIDDEN_sft ? longest - answer(row) : 0;
+    int64_t more = fills_up(h, d) ? longest - answer(row) : 0;
     return (MaskSample){.stream = d->eval ? MASKS_EVAL : MASKS_TRAIN,
                         .epoch = d->eval ? h->draw : data_epoch(d, step), .sample = row->sample,
                         .token = row->token, .may = row->mask, .n = n,
@@ -192,7 +199,6 @@ HiddenCounts hidden_fill_draws(const Hidden *h, Data *d, int64_t sample, int64_t
     const bool there = sample < d->n;
     if (there)
         data_sample(d, sample, 0, &row);
-    of.mode = HIDDEN_pretrain;
     for (int64_t b = 0; b < d->micro; b++, of.draw += stride) {
         MaskSample s = sample_of(&of, d, 0, &row, 0);
         fill_row(&of, &to, b, there && of.draw < of.rule.draws ? &s : NULL);

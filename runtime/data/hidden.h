@@ -29,8 +29,8 @@ typedef enum {
 
 typedef enum {
     HIDDEN_pretrain,
-    /* The words that may be hidden end a row: an answer. The rows of a micro-batch get `end` tokens
-     * until all have as long a one, as far as there is room; these are learned too. */
+    /* The words that may be hidden end a row: an answer. In training the rows of a micro-batch get
+     * `end` tokens until all have as long a one, as far as there is room; these are learned too. */
     HIDDEN_sft
 } HiddenMode;
 /* The format of raw data, of runtime/pack/formats.def. */
@@ -61,7 +61,7 @@ HiddenCounts hidden_count(const Hidden *h, Data *d, int64_t step);
 /* Fills a micro-batch of this rank. EXIT_DATA: more words are hidden than the program takes. */
 HiddenCounts hidden_fill(const Hidden *h, Data *d, int64_t step, int64_t micro);
 /* A micro-batch of draws of one sample of an evaluation, h->draw, h->draw + stride ..., as far as the
- * rule's draws go; without what HIDDEN_sft adds. The rest is padding. */
+ * rule's draws go. The rest is padding. */
 HiddenCounts hidden_fill_draws(const Hidden *h, Data *d, int64_t sample, int64_t stride);
 /* All micro-batches, of no meaning: whole rows, as many hidden words as there may be, evenly spread.
  * Returns what a step of all ranks would have. */

@@ -221,11 +221,11 @@ def hide(case, stream, epoch, sample, row, may):
 
 
 def laid_out(case, stream, epoch, part, length):
-    """Rows (sample, tokens, mask) of a micro-batch: cut, or answers made equally long; hidden."""
+    """Rows (sample, tokens, mask) of a micro-batch: cut, or answers to train on made equally long; hidden."""
     longest, out = max(sum(m) for _, _, m in part), []
     for k, (sample, row, may) in enumerate(part):
         row, may = row[:length], may[:length]
-        if case["mode"] == "sft":
+        if case["mode"] == "sft" and stream != EVAL:
             more = min(longest - sum(may), T - len(row))
             row, may = row + [EOS] * more, may + [1] * more
         out.append(hide(case, stream, epoch if stream == EVAL else epoch[k], sample, row, may))

@@ -20,13 +20,13 @@ static Batch batch_at(int64_t micro)
                    .weights = weights, .lengths = lengths};
 }
 
-static Hidden opened(Data *d, const char *file, HiddenNorm norm, HiddenMode mode)
+static Hidden opened(Data *d, const char *file, HiddenNorm norm, HiddenMode mode, bool eval)
 {
     const DataShape shape = {.kind = "rows", .T = T, .vocab = V, .own_targets = true};
     Hidden h = {.model = &model, .T = T, .vocab = V, .most = MOST, .at = batch_at, .row = row,
                 .norm = norm, .mode = mode,
                 .rule = {.select = MASKS_random, .mask = -1, .seed = 5, .draws = DRAWS}};
-    data_open(d, file, &model, &shape, 5, true);
+    data_open(d, file, &model, &shape, 5, eval);
     hidden_suit(&h, d, file);
     return h;
 }
@@ -50,7 +50,7 @@ static void norms(void)
     int64_t halves = 0, wholes = 0;
     Data d;
     for (HiddenNorm norm = HIDDEN_masked; norm <= HIDDEN_seq; norm++) {
-        Hidden h = opened(&d, file, norm, HIDDEN_pretrain);
+        Hidden h = opened(&d, file, norm, HIDDEN_pretrain, true);
         h.rule.select = MASKS_spread;
         for (int64_t i = 0; i < d.n; i++)
             for (h.draw = 0; h.draw < DRAWS; h.draw += ROWS) {
@@ -90,15 +90,14 @@ static void means(void)
 static void answers(void)
 {
     Data d;
-    Hidden h = opened(&d, "tests/train/ref/mdm_sft/eval.safetensors", HIDDEN_tokens, HIDDEN_sft);
-    int64_t steps = (d.n + ROWS - 1) / ROWS;
+    Hidden h = opened(&d, "tests/train/ref/mdm_sft/tokens.safetensors", HIDDEN_tokens, HIDDEN_sft, false);
     bool even = true, ends = true;
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t s = 0; s < d.n / ROWS; s++) {
         int64_t most = 0;
         hidden_fill(&h, &d, s, 0);
         for (int b = 0; b < ROWS; b++)
             most = row[b].has.may > most ? row[b].has.may : most;
-        for (int b = 0; b < ROWS && row[b].has.samples; b++) {
+        for (int b = 0; b < ROWS; b++) {
             int64_t n = row[b].has.tokens;
             int32_t k = of[b * T + n - 1];
             even &= lengths[b] == n && (row[b].has.may == most || n == T);
@@ -112,9 +111,27 @@ static void answers(void)
     data_close(&d);
 }
 
+/* In validations a row has its own tokens alone, whatever the micro-batch has beside it. */
+static void held_answers(void)
+{
+    Data d;
+    Hidden h = opened(&d, "tests/train/ref/mdm_sft/eval.safetensors", HIDDEN_tokens, HIDDEN_sft, true);
+    bool alone = true;
+    for (int64_t i = 0; i < d.n; i++) {
+        DataRow own;
+        data_sample(&d, i, 0, &own);
+        if (i % ROWS == 0)
+            hidden_fill(&h, &d, i / ROWS, 0);
+        alone &= row[i % ROWS].has.tokens == own.n && lengths[i % ROWS] == own.n;
+    }
+    check(alone, "hidden.answers alone", "a row is longer than its sample");
+    data_close(&d);
+}
+
 void test_hidden(void)
 {
     norms();
     means();
     answers();
+    held_answers();
 }

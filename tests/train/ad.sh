@@ -12,6 +12,7 @@ ad_all ad_all
 ad_last.bf16 ad_all ad.boundary=last precision=bf16
 ad_plain ad_plain
 ad_windows ad_plain ad.queries=all batch.micro=2
+ad_one.3x2x1 ad_one gpus=3 batch.micro=1
 "
 
 # ---- runs in PyTorch
@@ -20,6 +21,7 @@ for name in ad_one ad_all ad_plain ad_windows ad_one.2x1; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+divided ad_one.3x2x1 ad_one eval_loss
 trained ad_last.bf16 ad_last bf16
 compare ad_last.bf16 reference $ref/ad_last "$scratch/bf16" 4e-3
 

@@ -152,6 +152,21 @@ trained() {             # as train; a verdict when it fails
     train "$@" || verdict "$3 trains" "exit $?: $(tail -n 2 "$scratch/$3.log")"
 }
 
+# divided NAME CASE KEY [FLAGS]: KEY, which says what validation is the best, of the weights that a case begins with, by
+# a program that divides the samples in another way: PyTorch's, but for the rounding of fp32
+divided() {
+    local name=$1 case=$ref/$2 key=$3 held=eval
+    shift 3
+    [ ! -e "$case/meta.safetensors" ] || held=meta
+    "$work/$name/run.sh" --eval-only --$held-data "$case/$held.safetensors" --init-from "$case/model" \
+        --out "$scratch/divided.$name" "$@" >"$scratch/divided" 2>"$scratch/divided.log"
+    verdict "$name, $key" "$(paste <(sed -n "s/.*\"$key\": \([-+.e0-9]*\).*/\1/p" "$scratch/divided") \
+        <(sed -n "s/.*\"$key\": \([-+.e0-9]*\).*/\1/p" "$case/expect.json" | head -n 1) | awk '
+        NF == 2 && ($1 / $2 - 1) ^ 2 < 1e-12 { same = 1 }
+        END { if (!same) print "not the same: " $0 }'
+        [ -s "$scratch/divided" ] || tail -n 1 "$scratch/divided.log")"
+}
+
 # profiled RUN: what --profile has told of it: shares that are a whole, spans that lie in their step or, on a GPU's
 # track, one behind the other; of each rank
 profiled() {

@@ -10,6 +10,7 @@ mdm_sft.2x1x4 mdm_sft gpus=2 batch.accum=1
 mdm_masked.bf16 mdm_masked precision=bf16
 mdm_ask mdm_sft model.vocab=257 mdm.mask=253 model.eos=255 seq.max=128 model.init_std=0.3
 mdm_behind mdm_masked model.vocab=257 mdm.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
+mdm_sft.3x2x1 mdm_sft gpus=3 batch.micro=1
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
@@ -18,6 +19,7 @@ for name in mdm_llada mdm_encoder mdm_sft.2x1x4; do
     trained $name ${name%%.*} $name --save-every epoch --eval-every epoch
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+divided mdm_sft.3x2x1 mdm_sft eval_loss
 trained mdm_masked.bf16 mdm_masked mdm_masked.bf16
 compare mdm_masked.bf16 beginning $ref/mdm_masked "$scratch/mdm_masked.bf16" 4e-3
 

@@ -10,6 +10,7 @@ mlm_dropout mlm_dropout
 mlm_dropout.2x1x4 mlm_dropout gpus=2 batch.accum=1
 mlm_dropout.bf16.again mlm_dropout precision=bf16 memory.recompute=block
 mlm_untrained mlm_microbert model.layers=4 model.vocab=10005 seq.max=128 mlm.share=1 batch.accum=1 batch.targets=128
+mlm_bert.3x2x1 mlm_bert gpus=3 batch.micro=1
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
@@ -18,6 +19,7 @@ for name in mlm_microbert mlm_bert mlm_dropout mlm_dropout.2x1x4; do
     trained $name ${name%%.*} $name --save-every 3 --save-total-limit 0
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+divided mlm_bert.3x2x1 mlm_bert eval_loss
 trained mlm_dropout mlm_dropout workers --num-workers 3
 compare "threads that make batches" history "$scratch/workers" "$scratch/mlm_dropout" 0
 trained mlm_dropout.bf16.again mlm_dropout bf16 --tensorboard false

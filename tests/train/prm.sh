@@ -9,6 +9,7 @@ prm_instance.2x1 prm_instance gpus=2 batch.accum=1
 prm_none prm_none
 prm_lora prm_lora
 prm_raw prm_none prm.weights=net prm.unroll=2 prm.system= seq.max=64 batch.micro=4 batch.accum=1
+prm_instance.3x2x1 prm_instance gpus=3 batch.micro=1
 "
 
 # ---- runs in PyTorch
@@ -20,6 +21,7 @@ for name in prm_instance prm_lora prm_instance.2x1; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+divided prm_instance.3x2x1 prm_instance eval_loss
 trained prm_raw prm_net net              # the net begins as its program draws it
 compare net reference $ref/prm_net "$scratch/net"
 # Those of PyTorch, a line each.
