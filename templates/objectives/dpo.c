@@ -419,12 +419,15 @@ static void evaluate(Data *d, int64_t batches, double *sum)
     }
 }
 
-/* Of records that are trained on as many. */
+/* Of records that are trained on as many, the first ones: --stop-margin goes by both. */
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
     double train[EVAL_METRICS] = {0};
-    if (group[TRAIN].n)
-        evaluate(&group[TRAIN], batches, train);
+    const int64_t n = batches * d->G < d->n ? batches * d->G : d->n;
+    Data first = group[TRAIN];
+    first.n = first.n < n ? first.n : n;
+    if (first.n)
+        evaluate(&first, batches, train);
     evaluate(d, batches, sum);
     sum[EVAL_train_loss] = train[EVAL_loss];
     sum[EVAL_train_margin] = train[EVAL_margin];

@@ -25,6 +25,7 @@ dpo_lora dpo_lora
 dpo_lora.off dpo_lora dpo.reference=adapter_off
 dpo_mean.2x1 dpo_mean gpus=2 batch.accum=1
 dpo_mean.shared dpo_mean dpo.shared_prompt=true seq.max=48 gpus=2 batch.accum=1
+dpo_mean.3x2x1 dpo_mean gpus=3 batch.global=6
 dpo_lora.copy dpo_lora dpo.reference=copy
 dpo_sum.bf16.again dpo_sum precision=bf16 memory.recompute=block batch.targets=160 dpo.reference=copy
 $variants"
@@ -37,6 +38,15 @@ for name in dpo_mean dpo_sum dpo_lora dpo_mean.2x1 dpo_mean.shared dpo_lora.copy
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+divided dpo_mean.3x2x1 dpo_mean eval_loss --tokenizer bytes
+# --stop-margin goes by as many pairs that are trained on, however they are divided
+verdict "margin of training in other portions" "$("$work/dpo_mean.3x2x1/run.sh" --eval-only --out "$scratch/dpo_mean" \
+    --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors 2>"$scratch/log" |
+    paste - <(grep eval_loss "$scratch/dpo_mean/history.jsonl" | tail -n 1) | awk '
+    function of(x) { sub(/.*"eval_train_margin": /, "", x); return x + 0 }
+    { x = of($0); sub(/}.*/, "", $0); y = of($0); same = y != 0 && (x / y - 1) ^ 2 < 1e-10 }
+    END { if (!same) print y " and " x }'
+    tail -n 1 "$scratch/log" | grep '^rank')"
 for name in dpo_sum dpo_lora; do
     verdict "$name and DPOTrainer" "$(trl $name | as_ten $name)"
 done
