@@ -252,7 +252,7 @@ static void save(Run *r, int64_t step, bool must)
 static void restore(Run *r)
 {
     const cJSON *s = r->checkpoints.state;
-    best_load(&r->best, s);
+    best_load(&r->best, r->flags.out, s);
     records_load(&r->train, s);
     r->owes = cJSON_IsTrue(json_get(s, "owes"));
     char *error = sets_load(s);

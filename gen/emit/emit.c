@@ -338,6 +338,7 @@ static char *metric_rows(const Graph *g)
 {
     const Objective *o = objective_find(g->objective);
     Str s = {0};
+    bool shown = false;
     for (int k = 0; k < 2; k++) {
         const char *of = k ? "EVAL" : "STEP";
         str_print(&s, "static const Metric %s_metric[] = {\n", metrics_of[k]);
@@ -345,6 +346,7 @@ static char *metric_rows(const Graph *g)
             const MetricRow *m = &metric_row[i];
             if (strcmp(m->objective, g->objective) || strcmp(m->of, metrics_of[k]))
                 continue;
+            shown |= k && !strcmp(m->name, o->decides) && *m->text;
             str_print(&s, "    {.name = \"%s\", .kind = METRIC_%s", m->name, m->kind);
             if (*m->per)
                 str_print(&s, ", .per = %s_%s", of, m->per);
@@ -358,6 +360,9 @@ static char *metric_rows(const Graph *g)
         }
         str_print(&s, "};\n");
     }
+    if (!shown)
+        bug("objective %s: %s decides which validation is the best, but has no text in the log",
+            o->name, o->decides);
     bool tagged = false;
     for (int i = 0; i < ntags; i++)
         if (!strcmp(tag_row[i].objective, g->objective)) {

@@ -218,6 +218,17 @@ static void runs_page(Str *s)
 #include "runtime/environment.def"
 }
 
+/* The words that the log has before the value that decides. */
+static const char *shown_as(const Objective *o)
+{
+    for (int i = 0; i < nmetrics; i++) {
+        const MetricRow *m = &metric_row[i];
+        if (!strcmp(m->objective, o->name) && !strcmp(m->of, "eval") && !strcmp(m->name, o->decides))
+            return text_print("%.*s", (int)strcspn(m->text, "%") - 1, m->text);
+    }
+    return "";
+}
+
 static void metrics_page(Str *s)
 {
     begin(s, "Metrics",
@@ -231,7 +242,8 @@ static void metrics_page(Str *s)
             continue;
         str_print(s, "\n## %s\n\n", o->name);
         put(s, o->about);
-        str_print(s, ". The best validation is the one with the best `%s`.\n", o->decides);
+        str_print(s, ". The best validation, for `--keep-best` and `--patience`, is the one with the best "
+                     "`eval_%s`, which the log shows as %s.\n", o->decides, shown_as(o));
         table(s, "of | name | is | of each of | better | tag of TensorBoard");
         for (int i = 0; i < nmetrics; i++)
             if (!strcmp(metric_row[i].objective, o->name)) {

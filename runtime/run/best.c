@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base.h"
 #include "runtime/run/checkpoint.h"
@@ -43,16 +44,23 @@ bool best_see(Best *b, int64_t step, const double *value)
     return best;
 }
 
+char *best_text(const Best *b, const Validation *v)
+{
+    char *value = metrics_one(decides(b), v->value),
+         *text = format("%s at step %" PRId64, value, v->step);
+    free(value);
+    return text;
+}
+
 /* --patience is spent. */
 static char *spent(const Best *b, int64_t patience)
 {
-    char *best = isfinite(b->best.value)
-                     ? format("%s %.6g, that of step %" PRId64,
-                              decides(b)->more ? "above" : "below", b->best.value, b->best.step)
-                     : format("that is a number");
-    char *why = format("of the last %" PRId64 " validations none had a %s %s (--patience %" PRId64
-                       ")", b->worse, decides(b)->name, best,
-                       patience);
+    if (!isfinite(b->best.value))
+        return format("eval_%s was not finite in any of the last %" PRId64
+                      " validations (--patience %" PRId64 ")", decides(b)->name, b->worse, patience);
+    char *best = best_text(b, &b->best);
+    char *why = format("none of the last %" PRId64 " validations was better than %s (--patience %"
+                       PRId64 ")", b->worse, best, patience);
     free(best);
     return why;
 }
@@ -79,22 +87,41 @@ static void take(const cJSON *state, const char *value, const char *step, Valida
         *v = (Validation){l->valuedouble, (int64_t)s->valuedouble};
 }
 
-void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer)
+bool best_is_kept(const Best *b, const char *out)
 {
     char *path = checkpoint_path(out, b->kept.step);
-    if (!folder_exists(path))
-        b->kept.value = NAN;
+    const bool is = isfinite(b->kept.value) && folder_exists(path);
     free(path);
-    if (b->seen.step == step && better(b, b->seen.value, b->kept.value))
+    return is;
+}
+
+/* A checkpoint that somebody removed stays the best, and is reported once a start. */
+static void check_kept(Best *b, const char *out)
+{
+    if (b->told || !isfinite(b->kept.value) || best_is_kept(b, out))
+        return;
+    char *best = best_text(b, &b->kept);
+    warn("%s/checkpoint-%" PRId64 " is gone, whose validation was the best of those saved: %s; "
+         "only a better validation takes its place", out, b->kept.step, best);
+    b->told = true;
+    free(best);
+}
+
+void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer)
+{
+    check_kept(b, out);
+    const bool now = b->seen.step == step && better(b, b->seen.value, b->kept.value);
+    if (now)
         b->kept = b->seen;
+    cJSON_AddStringToObject(state, "best_metric", decides(b)->name);
     cJSON_AddNumberToObject(state, "worse", (double)b->worse);
     if (b->enough)
         metrics_save(b->of->eval, b->of->neval, b->last, cJSON_AddObjectToObject(state, "eval"));
     add(state, "best", "best_step", &b->best);
     add(state, "kept", "kept_step", &b->kept);
-    if (!isfinite(b->kept.value))
+    if (!now && !best_is_kept(b, out))
         return;
-    path = checkpoint_path(out, b->kept.step);
+    char *path = checkpoint_path(out, b->kept.step);
     cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric",
                                            cJSON_CreateNumber(b->kept.value));
     cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint",
@@ -102,11 +129,28 @@ void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trai
     free(path);
 }
 
-void best_load(Best *b, const cJSON *state)
+/* The values of another metric cannot be compared with those to come. */
+static void set_aside(Best *b, const char *metric)
 {
+    if (isfinite(b->best.value))
+        note("the best validation so far, eval_%s %.6g at step %" PRId64 ", is set aside: eval_%s "
+             "decides now; --keep-best and --patience start over", metric, b->best.value,
+             b->best.step, decides(b)->name);
+    b->best.value = b->kept.value = NAN;
+    b->worse = 0;
+}
+
+void best_load(Best *b, const char *out, const cJSON *state)
+{
+    /* which, checkpoints say since it is no longer the loss in all programs */
+    const char *named = cJSON_GetStringValue(json_get(state, "best_metric")),
+               *metric = named ? named : "loss";
     const cJSON *worse = json_get(state, "worse");
     take(state, "best", "best_step", &b->best);
     take(state, "kept", "kept_step", &b->kept);
     b->worse = cJSON_IsNumber(worse) ? (int64_t)worse->valuedouble : 0;
+    if (strcmp(metric, decides(b)->name))
+        set_aside(b, metric);
+    check_kept(b, out);
     free(metrics_load(b->of->eval, b->of->neval, b->last, json_get(state, "eval")));
 }

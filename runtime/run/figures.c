@@ -86,9 +86,15 @@ static char *with(const char *text, const char *what, const char *by)
 static char *named(const FiguresOf *of, const char *text)
 {
     const Metrics *m = of->metrics;
-    char *half = with(text, "@loss", m->step[0].name), *whole = with(half, "@work", m->step[m->step_work].name);
-    free(half);
-    return whole;
+    const char *name[][2] = {{"@loss", m->step[0].name}, {"@work", m->step[m->step_work].name},
+                             {"@best", m->eval[m->decides].name}};
+    char *all = format("%s", text);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        char *next = with(all, name[i][0], name[i][1]);
+        free(all);
+        all = next;
+    }
+    return all;
 }
 
 /* Takes error. */

@@ -33,6 +33,11 @@ char *metrics_text(const Metric *row, int n, const double *value, const char *be
     return text;
 }
 
+char *metrics_one(const Metric *m, double value)
+{
+    return m->text ? format(m->text, value) : format("%s %.6g", m->name, value);
+}
+
 /* What stands behind `before` in a key; NULL: it does not begin so. */
 static const char *behind(const char *key, const char *before)
 {

@@ -38,7 +38,7 @@ typedef struct {
     /* Rows. What a step minimises is row 0 of it. */
     int step_work, eval_work;    /* the count whose rate is told */
     int samples;                 /* eval: the count of them */
-    int decides;                 /* eval: which validation is the best */
+    int decides;                 /* eval: which validation is the best; it has a text */
     const MetricTag *tags;       /* behind the last one {NULL, NULL}; NULL: none */
 } Metrics;
 
@@ -47,6 +47,8 @@ void metrics_values(const Metric *row, int n, double *x);
 /* What the terminal has of them, each behind `before`, of row 0 and those that are not NAN;
  * malloc'ed. */
 char *metrics_text(const Metric *row, int n, const double *value, const char *before);
+/* One of them as the terminal has it: "eval loss 1.9875"; malloc'ed. */
+char *metrics_one(const Metric *m, double value);
 /* The name in event files of a number of the records, malloc'ed. That of no row and no tag is called as transformers
  * would, train/<key>; but learning_rate is train/lr, and of eval_<key> and best_<key> the name begins as that of the
  * row that decides: eval/<key>, test/best_<key>. */

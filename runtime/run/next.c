@@ -99,10 +99,13 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, int64_t step)
                    {"tokenizer", tokenizer_words(records_tokenizer(c->flags), last, c->source)}};
     note("the weights are in %s", last);
     if (isfinite(b->kept.value) && b->kept.step != step) {
-        char *best = checkpoint_path(c->out, b->kept.step), *path = failure_word(best);
-        note("the best are in %s, validation %s %.4f: add --resume %s to use them", best,
-             b->of->eval[b->of->decides].name, b->kept.value, path);
-        free(best), free(path);
+        char *best = checkpoint_path(c->out, b->kept.step), *path = failure_word(best),
+             *text = best_text(b, &b->kept);
+        if (best_is_kept(b, c->out))
+            note("the best are in %s, %s: add --resume %s to use them", best, text, path);
+        else
+            note("the best, %s, were in %s, which is gone", text, best);
+        free(best), free(path), free(text);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if ((*rows[i].objectives && !names_listed(rows[i].objectives, m->objective)) ||

@@ -111,21 +111,75 @@ static void check_best(void)
     }
     char *why = best_over(&most, 4), *because = best_over(&least, 5);
     check(most.best.value == 5 && most.best.step == 2 && most.worse == 4 && !best_over(&most, 5)
-          && !best_over(&most, 0) && why && strstr(why, "none had a reward above 5, that of step 2"),
+          && !best_over(&most, 0) && why
+          && strstr(why, "none of the last 4 validations was better than reward 5 at step 2"),
           "best: the most", "%s", why ? why : "none");
     check(least.best.value == 3 && least.worse == 5 && because
-          && strstr(because, "none had a loss below 3, that of step 1"), "best: the least", "%s",
-          because ? because : "none");
+          && strstr(because, "none of the last 5 validations was better than loss 3.0000 at step 1"),
+          "best: the least", "%s", because ? because : "none");
     check(early && ended.seen.step == 2 && strcmp(early, "a reward of 5 (--most 5)") == 0,
           "best: enough", "%s", early ? early : "none");
     cJSON *state = cJSON_CreateObject(), *trainer = cJSON_CreateObject();
     best_save(&ended, "out/.test/absent", 2, state, trainer);
-    best_load(&back, state);
+    best_load(&back, "out/.test/absent", state);
     char *again = best_over(&back, 0);
     check(again && strcmp(early, again) == 0 && isnan(back.seen.value), "best: enough, from a checkpoint",
           "%s", again ? again : "none");
     free(why), free(because), free(early), free(again);
     cJSON_Delete(state), cJSON_Delete(trainer);
+}
+
+/* The best of a run in `out` whose checkpoint says `state`; of a reward. */
+static Best best_of(const char *out, const char *state)
+{
+    Best b;
+    cJSON *from = cJSON_Parse(state);
+    best_clear(&b, &metrics, NULL);
+    best_load(&b, out, from);
+    cJSON_Delete(from);
+    return b;
+}
+
+/* What a checkpoint of step 9 would say of it; malloc'ed. */
+static char *saved_by(Best *b, const char *out)
+{
+    cJSON *state = cJSON_CreateObject(), *trainer = cJSON_CreateObject();
+    cJSON_AddNullToObject(trainer, "best_metric");
+    cJSON_AddNullToObject(trainer, "best_model_checkpoint");
+    best_save(b, out, 9, state, trainer);
+    cJSON_AddItemToObject(state, "trainer", trainer);
+    char *text = cJSON_PrintUnformatted(state);
+    cJSON_Delete(state);
+    return text;
+}
+
+/* Values are compared with those of the same metric alone; a checkpoint that is gone stays the best. */
+static void check_best_saved(void)
+{
+    char out[] = "/tmp/best.XXXXXX";
+    if (!mkdtemp(out)) {
+        check(false, "best: saved", "no folder");
+        return;
+    }
+    static const char same[] = "{\"best_metric\":\"reward\",\"best\":5,\"best_step\":2,\"kept\":4,"
+                               "\"kept_step\":3,\"worse\":1}",
+                      older[] = "{\"best\":5,\"best_step\":2,\"kept\":4,\"kept_step\":3,\"worse\":1}";
+    char *folder = format("%s/checkpoint-3", out);
+    mkdir(folder, 0777);
+    Best b = best_of(out, same), other = best_of(out, older);
+    check(b.best.value == 5 && b.kept.step == 3 && b.worse == 1 && !b.told, "best: of the same metric",
+          "%g at %lld", b.best.value, (long long)b.kept.step);
+    check(isnan(other.best.value) && isnan(other.kept.value) && other.worse == 0 && !other.told,
+          "best: of another metric", "%g, %lld worse", other.best.value, (long long)other.worse);
+    char *there = saved_by(&b, out);
+    check(strstr(there, "\"best_metric\":\"reward\"") &&
+          strstr(there, "\"best_metric\":4,\"best_model_checkpoint\":\"/tmp"), "best: saved", "%s", there);
+    rmdir(folder);
+    char *gone = saved_by(&b, out);
+    check(b.told && b.kept.step == 3 && strstr(gone, "\"kept_step\":3") &&
+          strstr(gone, "\"best_model_checkpoint\":null"), "best: removed by hand", "%s", gone);
+    free(there), free(gone), free(folder);
+    rmdir(out);
 }
 
 /* The history; what differs between runs, `"key": number, `, is cut out of it. */
@@ -346,6 +400,7 @@ void test_log(const char *scratch)
     check_rises();
     check_values();
     check_best();
+    check_best_saved();
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
     flags_parse(&flags, "recipes/x.lua", NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");

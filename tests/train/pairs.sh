@@ -23,6 +23,7 @@ qwen2_dropout.2x1x4 qwen2_dropout gpus=2 batch.accum=1
 gpt2_tiny.rows64 gpt2_tiny memory.loss_rows=64
 llama_rows.apart llama_rows kernels.fuse=false
 llama_rows.few llama_rows batch.targets=96
+llama_rows.3x2x1 llama_rows gpus=3 batch.micro=1
 llama_rows.few.2x1x4 llama_rows batch.targets=96 gpus=2 batch.accum=1
 qwen2_lora.few qwen2_lora batch.targets=128
 "
@@ -101,6 +102,46 @@ for pair in "gpt2_tiny gpt2_tiny.2x2x2" "gpt2_tiny.4x1x2 gpt2_tiny"; do
     verdict "$name --exact" "$([ $code = 83 ] || echo "exit $code: $(tail -n 2 "$scratch/exact.log")")"
     rm -rf "$scratch/moved" "$scratch/exact"
 done
+
+# ---- what decides which validation is the best --------------------------------------------------
+
+divided llama_rows.3x2x1 llama_rows eval_loss_token
+# Four long rows of what is learned and four of one target that is not: the mean over all targets still falls when
+# the mean of the batches' means, eval_loss, has risen for long.
+for i in 1 2 3 4; do
+    printf '{"prompt":"%s: ","completion":"one two three four five six seven"}\n' $i $((i + 4)) >&3
+    printf '{"prompt":"%s%s: ","completion":"one two three four five six seven"}\n' $i $i
+done 3>"$scratch/learned.jsonl" >"$scratch/held.jsonl"
+for i in 1 2 3 4; do echo '{"prompt":"one two thr","completion":"X"}'; done >>"$scratch/held.jsonl"
+best() {                # FLAGS
+    "$work/llama_rows/run.sh" --tokenizer bytes --data "$scratch/learned.jsonl" --eval-data "$scratch/held.jsonl" \
+        --init-from $ref/llama_rows/model --out "$scratch/best" --eval-every 2 --lr 3e-3 --schedule constant \
+        --save-every 0 "$@" >"$scratch/best.log" 2>&1 || verdict best "$(tail -n 2 "$scratch/best.log")"
+}
+# KEY: the step after which it is least
+least() {
+    sed -n "s/.*\"$1\": \([^,]*\),.*\"step\": \([1-9][0-9]*\)}\$/\1 \2/p" "$scratch/best/history.jsonl" |
+        sort -g | sed -n '1s/.* //p'
+}
+best --keep-best --patience 3 --steps 60
+k=$(least eval_loss_token) last=$(sed -n 's/^stopped early after step \([0-9]*\):.*/\1/p' "$scratch/best.log")
+shown=$(sed -n "s,^step $k/60  eval loss \([0-9.]*\) .*,\1,p" "$scratch/best.log")
+verdict "the best validation is the one that is shown" "$([ "$(least eval_loss)" -lt $((k - 6)) ] || echo "no test: $k"
+    [ "$last" = $((k + 6)) ] || echo "ended after step $last, the best is $k"
+    grep -q "^stopped .*: none of the last 3 validations was better than eval loss $shown at step $k (" \
+        "$scratch/best.log" || grep '^stopped' "$scratch/best.log"
+    grep -q "^the best are in $scratch/best/checkpoint-$k, eval loss $shown at step $k: " "$scratch/best.log" ||
+        grep '^the best' "$scratch/best.log"
+    grep -q '"best_metric": "loss_token"' "$scratch/best/checkpoint-$last/train_state.json" || echo "no metric")"
+# Its checkpoint was removed by hand: said, and no worse one takes its place.
+rm -r "$scratch/best/checkpoint-$k"
+best --keep-best --patience 0 --steps $((last + 4))
+verdict "the best is gone" "$([ "$(grep -c "^warning: .*/checkpoint-$k is gone, .*: eval loss $shown at step $k;" \
+        "$scratch/best.log")" = 1 ] || grep '^warning' "$scratch/best.log"
+    grep -q "^the best, eval loss $shown at step $k, were in .*checkpoint-$k, which is gone" "$scratch/best.log" ||
+        grep '^the best' "$scratch/best.log"
+    grep -q '"best_model_checkpoint": null' "$scratch/best/checkpoint-$((last + 4))/trainer_state.json" ||
+        echo "another best")"
 
 # ---- only rows with a target go through the head --------------------------------------------------
 

@@ -20,7 +20,7 @@ for name in $names; do
     trained $name $case $name
     compare $name reference $ref/$case "$scratch/$name" $([ $name = $case ] || echo 2e-3)
 done
-compare TensorBoard tags "$scratch/gpt2_tiny" "eval/best_loss eval/loss eval/loss_token eval/runtime \
+compare TensorBoard tags "$scratch/gpt2_tiny" "eval/best_loss_token eval/loss eval/loss_token eval/runtime \
 eval/samples_per_second eval/steps_per_second eval/tokens_per_second train/loss train/lr train/tokens \
 train/tokens_per_second train/train_tokens_per_second"
 # documents side by side, for people
