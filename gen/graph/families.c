@@ -96,7 +96,7 @@ static Ref norm_heads(Build *b, Ref qkv)
     const Module m[2] = {{b->family->q_norm, b->D}, {b->family->k_norm, b->D}};
     const Dim d[3] = {qkv.v->dim[0], qkv.v->dim[1], dim(b->H + b->K, "H+K")};
     Value *w = layer_parameter(b, layer_name(b, "qk_norm", "w"), dim(2 * b->D, "2*D"), dim(0, ""), m, 2,
-                               "weight", first_as(b, b->family->norm_plus ? "zeros" : "ones", true));
+                               "weight", first_as(b, b->family->norm_plus ? "zeros" : "ones", false));
     Ref y = build_like(b, "qk_norm", qkv, ref_columns(qkv)),
         rstd = build_temp(b, "qk_norm.rstd", DT_F32, 3, d);
     Op *op = build_op(b, OP_qk_norm);
@@ -398,7 +398,7 @@ static void norm(Build *b, const char *name, const char *path, double eps, const
     const Value *x = b->x.v;
     Module m = {path, C.n};
     Value *w = layer_parameter(b, layer_name(b, name, "w"), C, none, &m, 1, "weight",
-                               first_as(b, b->family->norm_plus ? "zeros" : "ones", true));
+                               first_as(b, b->family->norm_plus ? "zeros" : "ones", layernorm));
     Ref y = result(b, name, dim_normed(b, next), next), mean = {0};
     if (layernorm)
         mean = build_temp(b, text_print("%s.mean", name), DT_F32, x->rank - 1, x->dim);

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <ctype.h>
 #include <string.h>
 
 double drop_share(const Build *b, int field)
@@ -60,12 +61,28 @@ First first_bias_attention(const Build *b, Dim in)
 
 /* ---- parameters ------------------------------------------------------------------------------- */
 
-/* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
- * decides by name. */
-static bool decays(const Build *b, First first)
+/* Names that transformers 5 exempts from weight decay (Trainer.get_decay_parameter_names):
+ * bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.), in lower case. */
+static bool exempt(const char *name)
+{
+    char *low = text_copy(name);
+    for (char *p = low; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    if (strstr(low, "bias") || strstr(low, "layernorm") || strstr(low, "rmsnorm"))
+        return true;
+    for (const char *at = low; (at = strstr(at, "norm")); at += strlen("norm")) {
+        const char after = at[strlen("norm")], before = at == low ? '.' : at[-1];
+        if ((before == '.' || before == '_') && (after == '.' || !after))
+            return true;
+    }
+    return false;
+}
+
+/* Weight decay by the rule of the recipe; hf5: as transformers 5 decides, by module and by name. */
+static bool decays(const Build *b, First first, const char *name)
 {
     const char *rule = config_text(b->c, F_optim_decay_rule);
-    return !strcmp(rule, "all") || (!strcmp(rule, "hf5") && !first.plain);
+    return !strcmp(rule, "all") || (!strcmp(rule, "hf5") && !first.plain && !exempt(name));
 }
 
 const char *layer_name(const Build *b, const char *name, const char *suffix)
@@ -95,7 +112,7 @@ Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Mod
     bool lora = config_int(b->c, F_lora_rank) > 0;
     bool saved = lora && listed(b->c, F_lora_modules_to_save, m[0].path);
     v->trained = !lora || saved;
-    v->decay = v->trained && decays(b, first);
+    v->decay = v->trained && decays(b, first, text_print("%s.%s", m[0].path, suffix));
     v->adapter = saved;
     v->init = first.init;
     v->std = first.std;
@@ -115,7 +132,7 @@ Value *layer_adapter(const Build *b, Value *v, const char *init, double std)
     if (v->kind != VK_PARAM)
         return v;            /* of the start */
     v->trained = v->adapter = true;
-    v->decay = decays(b, (First){0});
+    v->decay = decays(b, (First){0}, "lora");
     v->init = init;
     v->std = std;
     for (int i = 0; i < v->npieces; i++)
@@ -323,7 +340,7 @@ static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module
     if (v->kind != VK_PARAM)
         return v;            /* of the start */
     v->trained = v->added = trained;
-    v->decay = trained && decays(b, first);
+    v->decay = trained && decays(b, first, text_print("%s.%s", m->path, suffix));
     v->adapter = trained && config_int(b->c, F_lora_rank) > 0;
     return v;
 }

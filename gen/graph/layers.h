@@ -13,7 +13,7 @@ double drop_share(const Build *b, int field);
 typedef struct {
     const char *init;
     double std;              /* of normal; bound of uniform */
-    bool plain;              /* a norm's, or a bias */
+    bool plain;              /* of PyTorch's LayerNorm, or a bias */
 } First;
 
 /* By model.init_std, or as PyTorch's modules begin, whichever the family says. */

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
+from transformers import Trainer
 
 import data
 import mlm
@@ -169,7 +170,7 @@ CASES = {
                        spread=False, draws=1, files="mdm_llada"),
     "mdm_encoder": dict(mode="pretrain", norm="seq", random_length=0.4, seed=11, lr=1e-2, spread=True, draws=2,
                         model=Encoder, records="mdm_llada", accuracy=True),
-    "mdm_sft": dict(mode="sft", norm="tokens", random_length=0.0, seed=7, lr=1e-2, spread=True, draws=3),
+    "mdm_sft": dict(mode="sft", norm="tokens", random_length=0.0, seed=7, lr=1e-2, spread=True, draws=3, rule="hf5"),
 }
 
 
@@ -278,7 +279,10 @@ def train(case, out, rows, held, dtype):
             p.copy_(got[name])
     model.to(dtype).train()
     params = list(model.parameters())
-    opt = torch.optim.AdamW(params, lr=case["lr"], weight_decay=DECAY, betas=(0.9, 0.999), eps=1e-8, foreach=False)
+    decayed = Trainer.get_decay_parameter_names(None, model) if case.get("rule") == "hf5" else list(got)
+    groups = [{"params": [p for n, p in model.named_parameters() if (n in decayed) == k],
+               "weight_decay": DECAY if k else 0.0} for k in (True, False)]
+    opt = torch.optim.AdamW(groups, lr=case["lr"], betas=(0.9, 0.999), eps=1e-8, foreach=False)
     sched = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=case["lr"], total_steps=STEPS, pct_start=0.1)
     run, todo = {"initial": evaluate(case, model, held), "steps": []}, mlm.order(case["seed"])
     for step in range(STEPS):
@@ -351,7 +355,7 @@ def record(name, folder):
               "versions": {m.__name__: m.__version__ for m in (torch, safetensors, np)},
               "settings": {"T": T, "micro_batch": MICRO, "accum": ACCUM, "steps": STEPS, "samples": SAMPLES,
                            "eval_samples": EVAL_SAMPLES, "schedule": "onecycle", "weight_decay": DECAY,
-                           "decay_rule": "all", "clip": CLIP, "kind": "rows", **settings},
+                           "decay_rule": case.get("rule", "all"), "clip": CLIP, "kind": "rows", **settings},
               "dtype": "float64", **run,
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
