@@ -406,7 +406,8 @@ typedef struct {
     bool transposed;         /* linear weights of blocks are stored (in, out) */
     bool tied;               /* default of model.tied */
     bool tied_fixed;         /* and its only value */
-    bool padded;             /* model.pad names a token whose row learns nothing where it stands */
+    /* model.pad names a token whose row learns nothing where it stands: always, or where the recipe has one */
+    bool padded, pad_chosen;
     bool whole_heads;        /* heads * head_dim is hidden, keys and values have as many */
     int ffn;                 /* default of model.ffn: so many times hidden; 0: it has to be set */
     /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */

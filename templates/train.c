@@ -394,6 +394,7 @@ static void resume_or_start(Run *r)
     course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
                 objective_hooks.write || objective_hooks.name);
     origin_load(c, &model);
+    origin_tell_padding(c, &model);
     tell_loaded(r);
     if (c->found)
         restore(r);

@@ -388,7 +388,7 @@ static void check_family(const Config *c, const Family *f)
         if (c->v[i].f > 0 && !family_writes(f, field_row[i].path))
             err_add(c->v[i].loc, "%s: models of the family %s have none, and their config.json could "
                     "not say it; leave it out", field_row[i].path, f->name);
-    if (!f->padded && c->v[F_model_pad].i >= 0)
+    if (!f->padded && !f->pad_chosen && c->v[F_model_pad].i >= 0)
         err_add(c->v[F_model_pad].loc, "model.pad: %s has no row of padding; leave it out", f->name);
     const int id[] = {F_model_bos, F_model_eos, F_model_pad, F_mdm_mask};
     for (size_t k = 0; k < sizeof id / sizeof *id; k++) {

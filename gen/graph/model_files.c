@@ -137,6 +137,8 @@ static void add_keys(Config *c, cJSON *o, const char *family)
         int field = 0;
         while (field < NFIELDS && strcmp(field_row[field].path, written))
             field++;
+        if (field == F_model_pad && config_int(c, field) < 0)
+            continue;        /* none is what transformers has without the key */
         if (field == NFIELDS || field_applies(c, field))
             cJSON_DeleteItemFromObjectCaseSensitive(o, key);
         if (field == NFIELDS)

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "runtime/model/hf.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,6 +63,22 @@ static void expect_fewer(const Model *m, cJSON *ours, const cJSON *theirs)
         if (m->tensors[i].grown && cJSON_IsNumber(found) &&
             found->valuedouble == own->valuedouble - 1)
             cJSON_SetNumberValue(own, found->valuedouble);
+}
+
+void hf_tell_padding(const Model *m, const char *folder)
+{
+    cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
+    const int64_t own = hf_config_padding(ours), pad = hf_config_padding(theirs);
+    if (own != pad && pad >= 0)
+        note("%s/config.json: pad_token_id is %" PRId64 ", so transformers gives that token's row of the embedding "
+             "no gradient where it is read; this program trains it there, too: gen %s model.pad=%" PRId64
+             " does as transformers",
+             folder, pad, model_words(m, "model.pad"), pad);
+    else if (own != pad)
+        note("%s/config.json has no pad_token_id: transformers would also train the embedding of token %" PRId64
+             " where it is read; this program does not: gen %s model.pad=-1 does as transformers", folder, own,
+             model_words(m, "model.pad"));
+    cJSON_Delete(ours), cJSON_Delete(theirs);
 }
 
 /* read: the weights too, else all but that. */

@@ -21,6 +21,9 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite);
 /* The same without reading the weights: returns where their names, shapes and config.json are this model's; adapter:
  * where the folder is one of PEFT. */
 void hf_check(Model *m, const char *folder, bool adapter);
+/* A note where the folder's padding is another token than this model's, so that transformers would train the
+ * embedding in another way; all weights are trained. */
+void hf_tell_padding(const Model *m, const char *folder);
 /* What a folder is to hold. */
 typedef struct {
     /* hf_save: a folder whose config.json (when it describes this model) is copied with the changed keys patched and

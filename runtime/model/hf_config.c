@@ -499,6 +499,18 @@ int64_t hf_config_window(const cJSON *config, char **error)
     return 0;
 }
 
+int64_t hf_config_padding(const cJSON *config)
+{
+    for (size_t i = 0; i < COUNT(config_keys); i++) {
+        const ConfigKey *row = &config_keys[i];
+        if (strcmp(row->family, family_of(config)) || strcmp(row->written, "model.pad"))
+            continue;
+        const cJSON *id = key_value(config, row);
+        return cJSON_IsNumber(id) ? (int64_t)id->valuedouble : !id && *row->value ? atoll(row->value) : -1;
+    }
+    return -1;
+}
+
 /* Sequences that are no longer than the window never notice it. */
 static char *outgrown(const cJSON *config, int64_t longest)
 {

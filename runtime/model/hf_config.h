@@ -13,6 +13,9 @@
  * binary, whose sequences have up to `longest` tokens: a window of attention has to reach over all of them. Also
  * refuses quantised models. */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest);
+/* The token whose row of the embedding gets no gradient where it is read, by config.json; -1: none, or a family
+ * that has none. */
+int64_t hf_config_padding(const cJSON *config);
 /* How many keys a query meets at most, in some of the layers; 0: all before it, or *error. */
 int64_t hf_config_window(const cJSON *config, char **error);
 /* Whether that number of the scaling counts for the rope_type. */

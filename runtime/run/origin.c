@@ -71,6 +71,12 @@ void origin_check(const Checkpoints *c, Model *m)
         hf_check(m, adapter, true);
 }
 
+void origin_tell_padding(const Checkpoints *c, const Model *m)
+{
+    if (!c->found && c->base && !m->adapter_json)
+        hf_tell_padding(m, c->base);
+}
+
 /* What origin_load() was called with last. */
 static const Checkpoints *loaded;
 static Model *loaded_into;

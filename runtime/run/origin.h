@@ -19,6 +19,8 @@ char *origin_words(const Checkpoints *c, const Model *m);
 void origin_check(const Checkpoints *c, Model *m);
 /* Those to begin with, or where one was found those of the checkpoint. */
 void origin_load(Checkpoints *c, Model *m);
+/* Notes where the embedding of a run that begins is not trained as transformers would. */
+void origin_tell_padding(const Checkpoints *c, const Model *m);
 /* Into the state of a checkpoint: the folders of what the run began with, which "began" is the mark of. */
 void origin_save_start(const Checkpoints *c, cJSON *state);
 /* Those that the run began with whose checkpoint was found: of the folders that --init-from and --adapter

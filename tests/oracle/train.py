@@ -41,6 +41,7 @@ T, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 4, 2, 20, 48, 10, 5
 DOCUMENTS, EVAL_DOCUMENTS = 150, 34      # of bfd
 REF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "train", "ref")
 NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
+PAD = 32         # the blank of byte tokens: the commonest one of the data
 IDS = dict(vocab_size=data.VOCAB, bos_token_id=data.EOS, eos_token_id=data.EOS)
 
 
@@ -72,11 +73,12 @@ def gemma():
 
 
 def qwen3():
-    """Heads of all together more than hidden."""
+    """Heads of all together more than hidden; rows whose token is padding get no gradient where it is read."""
     return Qwen3ForCausalLM(Qwen3Config(
         num_hidden_layers=2, hidden_size=48, intermediate_size=80, num_attention_heads=4,
         num_key_value_heads=2, head_dim=16, max_position_embeddings=64, rms_norm_eps=1e-6,
-        tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1e6), **IDS))
+        tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1e6),
+        **{**IDS, "pad_token_id": PAD}))
 
 
 def mistral():

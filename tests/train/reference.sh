@@ -23,6 +23,18 @@ done
 compare TensorBoard tags "$scratch/gpt2_tiny" "eval/best_loss_token eval/loss eval/loss_token eval/runtime \
 eval/samples_per_second eval/steps_per_second eval/tokens_per_second train/loss train/lr train/tokens \
 train/tokens_per_second train/train_tokens_per_second"
+# Padding that the program was not built for: a note, with the command; gen new takes it from the folder.
+cp -rL $ref/qwen2_tiny/model "$scratch/padded"
+sed -i 's/"pad_token_id": null/"pad_token_id": 5/' "$scratch/padded/config.json"
+"$work/qwen2_tiny/run.sh" --data $ref/qwen2_tiny/tokens.safetensors --init-from "$scratch/padded" --steps 1 \
+    --out "$scratch/pads" >"$scratch/pads.log" 2>&1
+said="^$scratch/padded/config.json: pad_token_id is 5, .*: gen $here/recipes/qwen2_tiny.lua model.pad=5 does as"
+verdict "other padding" "$(grep -q "$said transformers" "$scratch/pads.log" || tail -n 3 "$scratch/pads.log"
+    grep pad_token_id "$scratch/qwen2_tiny.log" "$scratch/qwen3_tiny.log"
+    "$gen" new "$scratch/pads.lua" --from "$scratch/padded" --full >"$scratch/pads.log" 2>&1
+    grep -q '^ .* pad = 5,' "$scratch/pads.lua" || tail -n 3 "$scratch/pads.log")"
+verdict "no padding of gpt2" "$("$gen" plan $here/recipes/gpt2_tiny.lua model.pad=5 2>&1 |
+    grep -q 'model.pad: gpt2 has no row of padding; leave it out' || echo "taken")"
 # documents side by side, for people
 printf '%s\n' '{"prompt":"2+2=","completion":"4"}' '{"prompt":"ab","completion":"cde"}' >"$scratch/rows.jsonl"
 "$work/gpt2_bfd/train" --data "$scratch/rows.jsonl" --tokenizer bytes --show 1 --out "$scratch/shown" \
