@@ -9,7 +9,7 @@
 #   gen/deps.sh check    installs nothing: names what is missing of `build`, and the command; 1: something is
 #   gen/deps.sh list     the packages of `build`, what some programs use besides, and NVIDIA's for CUDA programs
 set -u
-build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
+build=(gcc libc6-dev make liblua5.4-dev libyaml-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache jq)
 roots=(mmdebstrap mount)

@@ -57,7 +57,7 @@ END
     objects=$(find out/.obj -name '*.o' ! -name check.o)
     # shellcheck disable=SC2086
     gcc -std=c11 -I"$T/tree" -I. -I/usr/include/lua5.4 -c "$T/tree/gen/tools/check.c" -o "$T/check.o" 2>"$T/err" &&
-        gcc -o "$T/tree/out/.gen/gen" $objects "$T/check.o" -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm \
+        gcc -o "$T/tree/out/.gen/gen" $objects "$T/check.o" -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm \
             2>"$T/err" || not_ok check/tree "$(cat "$T/err")"
     "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
     check check/worse 1 $?

@@ -33,7 +33,7 @@ hasnt() { ! grep -qE -- "$2" "$T/out"; verdict "$1" $? "'$2' in: $(grep -E -- "$
 {
     gcc -std=c11 -Wall -Wextra -Werror -O1 -I. tests/doctor/main.c \
         $(find out/.obj -name '*.o' ! -path out/.obj/gen/main.o) \
-        -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -o $work/parts 2>"$T/cc" &&
+        -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -o $work/parts 2>"$T/cc" &&
         gcc -std=c11 -Wall -Wextra -Werror -shared -fPIC tests/doctor/nvml.c \
         -o "$T/driver/libnvidia-ml.so.1" 2>>"$T/cc" &&
         echo 'int x;' | gcc -shared -fPIC -x c - -o "$T/driver/libcuda.so.1" 2>>"$T/cc"
@@ -179,7 +179,7 @@ says "launch: another precision" 'warning precision: ACCELERATE_MIXED_PRECISION=
 # ---- libraries hidden one by one: a gcc that does not see a header, one that does not find a library
 
 part libraries x
-for name in Lua cJSON PCRE2 utf8proc OpenSSL oneDNN; do says "libraries: $name" "ok $name: [0-9.]*; .*"; done
+for name in Lua libyaml cJSON PCRE2 utf8proc OpenSSL oneDNN; do says "libraries: $name" "ok $name: [0-9.]*; .*"; done
 mkdir "$T/bin"
 real=$(PATH=${PATH//\/usr\/lib\/ccache:/} command -v gcc)      # ccache would look for a gcc behind itself: ours again
 cat >"$T/bin/gcc" <<END
@@ -208,6 +208,7 @@ hidden() {              # NAME HEADER LIBRARY PACKAGE STATE: gen runs, so what o
     says "hidden: library of $1" "missing $1: [0-9.]*, but does not link: cannot find -lhidden.*\[$4\]"
 }
 hidden Lua lua.h lua5.4 liblua5.4-dev warning
+hidden libyaml yaml.h yaml libyaml-dev warning
 hidden cJSON cjson/cJSON.h cjson libcjson-dev missing
 hidden PCRE2 pcre2.h pcre2-8 libpcre2-dev missing
 hidden utf8proc utf8proc.h utf8proc libutf8proc-dev missing

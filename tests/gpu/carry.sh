@@ -15,13 +15,13 @@ NVCC=1 ARCH=$TARGET tests/cuda/run.sh && tests/train/sim.sh || exit 1
 # ---- the libraries that Debian calls ..-dev; to run with libcrypto there is that machine's own
 rm -rf $stage
 mkdir -p $stage/lib $stage/link $stage/include
-for name in lua5.4 cjson pcre2-8 utf8proc crypto; do
+for name in lua5.4 yaml cjson pcre2-8 utf8proc crypto; do
     file=$(ldd out/.gen/gen | awk -v name="lib$name.so" 'index($1, name) == 1 { print $3 }')
     cp -L "$file" $stage/link/lib$name.so || exit 1
     [ $name = crypto ] || cp -L "$file" $stage/lib/ || exit 1
 done
 machine=$(gcc -print-multiarch)
-(cd /usr/include && cp -rL --parents cjson lua5.4 openssl "$machine/openssl" pcre2.h utf8proc.h \
+(cd /usr/include && cp -rL --parents cjson lua5.4 openssl "$machine/openssl" pcre2.h utf8proc.h yaml.h \
     "$OLDPWD/$stage/include") || exit 1
 cat >$stage/env.sh <<END
 # Sourced in the root of the sources, before make: compilers, linkers and programs find our libraries.

@@ -122,7 +122,7 @@ objects=$(cd out/.obj && find gen runtime -name '*.o' ! -path gen/main.o |
 for program in damage inputs heads sets; do
     # shellcheck disable=SC2086
     gcc -std=c11 -Og -Wall -Wextra -Wshadow -I. -o $work/$program tests/rooms/$program.c $objects \
-        -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || verdict $program "does not compile"
+        -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || verdict $program "does not compile"
     $work/$program "$scratch" || failed=1
 done
 for c in "$scratch"/heads_*.c; do

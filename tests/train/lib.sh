@@ -79,7 +79,7 @@ families_gen() {        # RECIPE
             source=${file#out/.obj/}
             [ -e "$own/${file##*/}" ] || [ ! -e "${source%.o}.c" ] || echo "$file"; done)
         # shellcheck disable=SC2086
-        gcc -o $own/gen $own/*.o $objects -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || return
+        gcc -o $own/gen $own/*.o $objects -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || return
     fi
     exec 8>&-
     echo $own/gen

@@ -41,7 +41,7 @@ shared: ; @echo $(SHARED:%=runtime/%.c)')"
         echo "	\$(CC) -std=c11 -g1 -O1 $sanitizers -I. -I/usr/include/lua5.4 -c -o \$@ \$<"
     done
     echo "$objects/gen:$list"
-    echo "	\$(CC) $sanitizers -o \$@ \$^ -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm"
+    echo "	\$(CC) $sanitizers -o \$@ \$^ -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm"
 } >$objects/Makefile
 env -u EXTRA make -s "-j$cores" -f $objects/Makefile all >"$scratch/log" 2>&1 ||
     { verdict "gen with sanitizers" "$(tail -n 2 "$scratch/log")"; exit 1; }
