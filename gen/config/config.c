@@ -205,7 +205,7 @@ static void unknown_key(const Rval *r, const char *section, const char *key)
     const Foreign *row = foreign_find(key);
     if (row) {
         err_add(loc, "%s: unknown key; %s", path,
-                loc.file ? foreign_say(row) : foreign_typed(row, r->s));
+                loc.file ? foreign_written(row, r->s ? r->s : show(r)) : foreign_typed(row, r->s));
         return;
     }
     for (int i = 0; i < NFIELDS; i++) {
@@ -357,7 +357,7 @@ static void fill_table(Config *c, const char *section, const Rval *t)
         int flag = run_flag_find(section);
         err_add(t->loc, "%s: want a table { field = value, ... }, got %s%s%s", section, show(t),
                 row || flag >= 0 ? "; if one setting was meant: " : "",
-                row         ? foreign_say(row)
+                row         ? foreign_written(row, t->s ? t->s : show(t))
                 : flag >= 0 ? text_print("here it is run.%s", section)
                             : "");
         return;

@@ -6,11 +6,14 @@
 #include "gen/gen.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { LONGEST_SETTINGS = 1 << 24 };     /* bytes of a settings file */
 
 static bool is_kind(const char *path, unsigned kind)
 {
@@ -60,7 +63,7 @@ int recipe_names(const char **name, int max)
 static const char *language(const char *path)
 {
     static const char *const ends[][2] = {
-        {".yaml", "YAML"}, {".yml", "YAML"}, {".json", "JSON"}, {".toml", "TOML"}};
+        {".yaml", "YAML"}, {".yml", "YAML"}, {".json", "JSON"}, {".toml", "TOML"}, {".py", "Python"}};
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
         if (!strcasecmp(dot, ends[i][0]))
@@ -98,12 +101,15 @@ const char *recipe_find(const char *word)
     if (is_kind(word, S_IFREG)) {
         const char *is = language(word);
         if (is) {
-            char *text = file_text(word, 1 << 24, NULL);
+            size_t n;
+            char *text = file_text(word, LONGEST_SETTINGS, &n);
             const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
-            if (!strcmp(name, "config.json") && text && strstr(text, "\"model_type\""))
+            if (!text)
+                err((Loc){0}, "cannot read %s: %s", word, strerror(errno));
+            if (!strcmp(name, "config.json") && strstr(text, "\"model_type\""))
                 err((Loc){0}, "%s: of a model's folder, no recipe: gen new FILE.lua --from %s writes one", word,
                     slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
-            foreign_file(word, is, text ? text : "");
+            foreign_file(word, is, text, n);
         }
         return word;
     }

@@ -309,22 +309,39 @@ static void data_page(Str *s)
               "column OTHER. `runtime/data/recordfile.h` and `tokenfile.h` say it in full.\n");
 }
 
+/* Whether the row leads to a flag or field as rows of this kind do; MEANS rows are beside LINE or RECIPE. */
+static bool is_kind(const Foreign *f, ForeignKind kind)
+{
+    const bool means = f->kind == FOREIGN_MEANS, flag = run_flag_find(f->ours) >= 0;
+    return f->kind == kind || (means && kind == (flag ? FOREIGN_LINE : FOREIGN_RECIPE));
+}
+
+/* "(true: bf16, auto: bf16)": what values of a MEANS row's name set; "" of other rows. */
+static const char *meanings(const Foreign *f)
+{
+    Str s = {0};
+    for (int i = 0; i < foreign_meanings && f->kind == FOREIGN_MEANS; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        if (names_same(m->name, f->name) && !strcmp(m->ours, f->ours) && *m->value != '?')
+            str_print(&s, "%s`%s`: `%s`", s.n ? ", " : " (", m->given, m->value + (*m->value == '+'));
+    }
+    return s.n ? text_print("%s)", s.text) : "";
+}
+
 /* Their names of one of ours, in the order of the rows. */
 static void same_names(Str *s, ForeignKind kind)
 {
     for (int i = 0; i < foreign_rows; i++) {
         const Foreign *f = &foreign_row[i];
         Str names = {0}, notes = {0};
-        bool first = f->kind == kind;
+        bool first = is_kind(f, kind);
         for (int k = 0; k < i; k++)
-            first = first && !(foreign_row[k].kind == kind && !strcmp(foreign_row[k].ours, f->ours));
+            first = first && !(is_kind(&foreign_row[k], kind) && !strcmp(foreign_row[k].ours, f->ours));
         for (int k = i; first && k < foreign_rows; k++) {
             const Foreign *g = &foreign_row[k];
-            if (g->kind != kind || strcmp(g->ours, f->ours))
+            if (!is_kind(g, kind) || strcmp(g->ours, f->ours))
                 continue;
-            const bool fixed = *g->value == '=';
-            str_print(&names, "%s`%s`%s", names.n ? ", " : "", g->name,
-                      fixed ? text_print(" (`%s`)", g->value + 1) : "");
+            str_print(&names, "%s`%s`%s", names.n ? ", " : "", g->name, meanings(g));
             if (*g->note && (!notes.text || !strstr(notes.text, g->note)))
                 str_print(&notes, "%s%s", notes.n ? "; " : "", g->note);
         }
@@ -366,9 +383,9 @@ static void names_page(Str *s)
 {
     begin(s, "Names of other trainers",
           "Of `runtime/files/foreign.def`: settings of transformers, TRL, PEFT, accelerate, torchrun, axolotl, "
-          "torchtune, LLaMA-Factory, nanoGPT and llm.c. - and _ are the same. gen and the programs answer each of "
-          "these names with ours; `gen explain NAME` does for one, and a YAML, JSON or TOML file behind `gen` is "
-          "answered with what it would be as a recipe. How the work goes there and here: "
+          "torchtune, LLaMA-Factory, DeepSpeed, nanoGPT and llm.c. - and _ are the same. gen and the programs answer "
+          "each of these names with ours; `gen explain NAME` does for one. `gen FILE` prints a settings file (YAML, "
+          "JSON, TOML or nanoGPT's Python) as a recipe. How the work goes there and here: "
           "[from other trainers](../../recipes/other-trainers.md).");
     str_print(s, "\n## Flags that programs take by these names, too\n");
     table(s, "flag | there");
@@ -376,11 +393,11 @@ static void names_page(Str *s)
     str_print(s, "\n## Flags of another meaning\n\nA program refuses the name and says the line to type.\n");
     table(s, "there | here | why");
     for (int i = 0; i < foreign_rows; i++)
-        if (foreign_row[i].kind == FOREIGN_LINE)
+        if (is_kind(&foreign_row[i], FOREIGN_LINE))
             ROW(s, "cct", foreign_row[i].name,
-                text_print("%s %s", dashed(foreign_row[i].ours), foreign_row[i].value + (*foreign_row[i].value == '=')),
-                foreign_row[i].note);
-    str_print(s, "\n## Fields of the recipe\n\nIn brackets the value of ours that the name means.\n");
+                text_print("%s %s", dashed(foreign_row[i].ours), foreign_value(&foreign_row[i], NULL)),
+                text_print("%s%s", foreign_row[i].note, meanings(&foreign_row[i])));
+    str_print(s, "\n## Fields of the recipe\n\nIn brackets the values of theirs and ours, where they differ.\n");
     table(s, "field | there | note");
     same_names(s, FOREIGN_RECIPE);
     str_print(s, "\n## Values\n");

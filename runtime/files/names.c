@@ -12,12 +12,20 @@ const Foreign foreign_row[] = {
 #define ALIAS(theirs, ours) { theirs, FOREIGN_ALIAS, ours, "", "" },
 #define LINE(theirs, ours, value, why) { theirs, FOREIGN_LINE, ours, value, why },
 #define RECIPE(theirs, ours, value, note) { theirs, FOREIGN_RECIPE, ours, value, note },
+#define MEANS(theirs, ours, value, note) { theirs, FOREIGN_MEANS, ours, value, note },
 #define SAY(theirs, note) { theirs, FOREIGN_SAY, "", "", note },
 #define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
 #define ALWAYS(theirs, value, note) { theirs, FOREIGN_ALWAYS, "", value, note },
 #include "runtime/files/foreign.def"
 };
 const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
+
+const ForeignMeaning foreign_meaning[] = {
+#define WHEN(theirs, given, ours, value) { theirs, given, ours, value, false },
+#define IMPLIED(theirs, given, ours, value) { theirs, given, ours, value, true },
+#include "runtime/files/foreign.def"
+};
+const int foreign_meanings = (int)(sizeof foreign_meaning / sizeof *foreign_meaning);
 
 static const struct {
     const char *ours, *theirs, *word;
@@ -81,24 +89,61 @@ const char *foreign_word(const char *ours, const char *word)
     return word;
 }
 
+static bool is_on(const char *given)
+{
+    return names_same(given, "true") || names_same(given, "yes") || names_same(given, "on") || names_same(given, "1");
+}
+
+bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given)
+{
+    return names_same(m->name, name)
+           && (names_same(m->given, given) || !strcmp(m->given, "*")
+               || (!strcmp(m->given, "true") && is_on(given))
+               || (!strcmp(m->given, "false") && foreign_off(given)));
+}
+
+/* What the value means for the flag or field of the row, or "": nothing has to be set; NULL: no row says. */
+static const char *meaning(const Foreign *row, const char *given)
+{
+    for (int i = 0; i < foreign_meanings; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        if (foreign_meant(m, row->name, given) && (!*m->ours || !strcmp(m->ours, row->ours)))
+            return m->value;
+    }
+    return NULL;
+}
+
 const char *foreign_value(const Foreign *row, const char *given)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/";
-    bool fixed = *row->value == '=', number = isdigit((unsigned char)*row->value);
-    if (fixed || !given || !*given || given[strspn(given, plain)] || strlen(given) > MAX_NAME
+    if (row->kind == FOREIGN_MEANS) {
+        const char *value = meaning(row, given ? given : "true");
+        return value && *value && *value != '?' ? value + (*value == '+') : row->value;
+    }
+    const bool number = isdigit((unsigned char)*row->value);
+    if (!given || !*given || given[strspn(given, plain)] || strlen(given) > MAX_NAME
         || (number && !isdigit((unsigned char)*given)))
-        return row->value + fixed;
+        return row->value;
     return names_same(given, "true") ? "true" : names_same(given, "false") ? "false" : given;
+}
+
+bool foreign_needless(const Foreign *row, const char *given)
+{
+    if (row->kind != FOREIGN_MEANS || !given)
+        return false;
+    const char *value = meaning(row, given);
+    return value ? !*value : foreign_off(given);
 }
 
 bool foreign_off(const char *given)
 {
-    static const char *const off[] = { "false", "no", "none", "off", "0" };
+    static const char *const off[] = { "false", "no", "none", "off" };
     for (size_t i = 0; given && i < sizeof off / sizeof *off; i++)
         if (names_same(off[i], given))
             return true;
-    return false;
+    char *end;
+    return given && *given && strtod(given, &end) == 0.0 && !*end && end != given;
 }
 
 static int least(int a, int b)

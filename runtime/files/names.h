@@ -9,27 +9,42 @@
 
 /* As the rows of foreign.def say. */
 typedef enum {
-    FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_SAY, FOREIGN_NONE, FOREIGN_ALWAYS
+    FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_MEANS, FOREIGN_SAY, FOREIGN_NONE, FOREIGN_ALWAYS
 } ForeignKind;
 
 typedef struct {
     const char *name;
     ForeignKind kind;
-    const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; else "" */
-    const char *value;           /* LINE, RECIPE: to be typed; "=..." whatever value was given; ALWAYS */
+    const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; MEANS: either; else "" */
+    const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: the value */
     const char *note;            /* "" or a half sentence */
 } Foreign;
 
 extern const Foreign foreign_row[];
 extern const int foreign_rows;
 
+/* What one value of a name means: a WHEN or IMPLIED row. */
+typedef struct {
+    const char *name, *given;    /* given: "*" is any value */
+    const char *ours;            /* a field or flag; "": it holds here without a setting */
+    const char *value;           /* "?": one has to be set, by another name; "+a,b": added to a list */
+    bool implied;                /* an explicit value of ours goes before it */
+} ForeignMeaning;
+
+extern const ForeignMeaning foreign_meaning[];
+extern const int foreign_meanings;
+
 const Foreign *foreign_find(const char *name);         /* NULL: no row has this name */
 /* Our word for a value of a field or flag; the word itself when there is no row. */
 const char *foreign_word(const char *ours, const char *word);
-/* What is to be typed for a row of LINE or RECIPE: the value given beside their name (NULL: none)
- * where it can stand there, else that of the row. */
+/* Whether the row is of this name and value. yes, on and 1 are true; false is all of foreign_off(). */
+bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given);
+/* What to type for a row of LINE, RECIPE or MEANS: the given value (NULL: none; of MEANS true) in our words, else
+ * the example or placeholder of the row. */
 const char *foreign_value(const Foreign *row, const char *given);
-/* "false", "no", "0" ...: the setting is not wanted. NULL is none of them. */
+/* A row of MEANS with a value that needs no setting here: leave it out. */
+bool foreign_needless(const Foreign *row, const char *given);
+/* "false", "no", "0", "0.0" ...: the setting is not wanted. NULL is none of them. */
 bool foreign_off(const char *given);
 
 bool names_same(const char *a, const char *b);

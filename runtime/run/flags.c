@@ -188,7 +188,7 @@ static void die_unknown(const char *what, const char *name)
     if (!row || !*row->ours)
         die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
             close);
-    bool field = row->kind == FOREIGN_RECIPE;
+    bool field = row->kind == FOREIGN_RECIPE || (row->kind == FOREIGN_MEANS && flags_find(row->ours) < 0);
     spell(ours, row->ours);
     die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)", what,
         name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
@@ -201,13 +201,16 @@ static void die_foreign(const Foreign *row, const char *name, const char *given,
     const char *close = *row->note ? ")" : "";
     char ours[64];
     spell(ours, row->ours);
+    const bool is_flag = flags_find(row->ours) >= 0;
+    if (foreign_needless(row, given))
+        die(EXIT_CONFIG, "--%s %s: leave it out; %s%s is as you ask without it", name, given,
+            is_flag ? "--" : "the recipe's ", is_flag ? ours : row->ours);
     switch (row->kind) {
     case FOREIGN_LINE:
-        die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, value, row->note);
+    case FOREIGN_MEANS:
     case FOREIGN_RECIPE:
-        if (*row->value == '=' && foreign_off(given))
-            die(EXIT_CONFIG, "--%s %s: leave it out; the recipe's %s is fixed when the program is "
-                "generated", name, given, row->ours);
+        if (is_flag)
+            die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, value, row->note);
         die(EXIT_CONFIG, "--%s is fixed when the program is generated: gen %s %s=%s%s%s%s", name,
             made, row->ours, value, open, row->note, close);
     case FOREIGN_NONE:

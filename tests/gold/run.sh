@@ -357,13 +357,14 @@ check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an int
 # ---- names of other trainers: ours exist, the words that they lead to are taken
 sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/foreign.def | sort -u > "$T/ours"
 check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
-sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
-sed -n 's/^WHEN("[^"]*", "[^"]*", "\([a-z_0-9.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def >> "$T/typed"
+sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
+sed -n 's/^\(WHEN\|IMPLIED\)("[^"]*", "[^"]*", "\([a-z_0-9.]\+\)", "+\?\([^?"][^"]*\)".*/\2=\3/p' runtime/files/foreign.def |
+    awk -F= 'NR == FNR { flag[$1] = 1; next } { print ($1 in flag ? "run." : "") $0 }' "$T/flags" - | sort -u >> "$T/typed"
 sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def \
     | sed 's/^\(schedule\|resume\|steps\|data_format\|tensorboard\)=/run.&/' | grep -v '^run.resume\|^export_dtype' >> "$T/typed"
 check foreign/typed "" "$(while read -r word; do
     "$B/driver" config $R "$word" 2>&1 >/dev/null | grep -E ': (want|unknown|no such)' | head -1; done < "$T/typed")"
-sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\|ALWAYS\)("\([^"]*\)".*/\2/p' runtime/files/foreign.def > "$T/theirs"
+sed -n 's/^\(ALIAS\|LINE\|RECIPE\|MEANS\|SAY\|NONE\|ALWAYS\)("\([^"]*\)".*/\2/p' runtime/files/foreign.def > "$T/theirs"
 # what the guides of the five systems are told by: names of theirs that are no flags of ours
 for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora lora_r lora_alpha lora_dropout batch_size \
     gradient_accumulation_steps precision total_steps model_name train_json_file meta_json_file max_length \
@@ -395,6 +396,8 @@ for file in $HERE/foreign/*.yaml $HERE/foreign/*.json $HERE/foreign/*.toml; do
     [ "${UPDATE:-0}" = 1 ] && cp "$T/err" "$file.err"
     check "foreign/$(basename "$file")" "" "$(diff "$file.err" "$T/err" | head -3)"
 done
+
+$HERE/settings.sh || fails=$((fails + 1))
 
 # ---- a memory limit holds for the target it was set beside
 H=recipes/h200x1_qwen2.5_7b_full.lua

@@ -93,8 +93,9 @@ static void alias(const Foreign *row)
 static void hint(const Foreign *row)
 {
     char text[LINE], *name = format("--%s", row->name), *want = format("%s", row->note);
-    const char *value = row->value + (*row->value == '=');
-    bool kept = *row->value != '=' && strspn(value, "0123456789") > 0;
+    const char *value = foreign_value(row, NULL);
+    bool kept = row->kind == FOREIGN_RECIPE && strspn(value, "0123456789") > 0;
+    bool of_flag = row->kind == FOREIGN_LINE || (row->kind == FOREIGN_MEANS && flags_find(row->ours) >= 0);
     if (row->kind == FOREIGN_ALWAYS) {
         bool yes = !strcmp(row->value, "true");
         Flags f, bare;
@@ -107,23 +108,50 @@ static void hint(const Foreign *row)
              "code %d: %s", code, text);
         return;
     }
-    if (row->kind == FOREIGN_LINE) {
+    if (of_flag) {
         char *flag = format("%s", row->ours);
         for (char *c = flag; *c; c++)
             *c = *c == '_' ? '-' : *c;
         want = format("write --%s %s (", flag, value);
-    } else if (row->kind == FOREIGN_RECIPE)
+    } else if (row->kind == FOREIGN_RECIPE || row->kind == FOREIGN_MEANS)
         want = format("gen recipes/x.lua gpus=2 %s=%s", row->ours, value);
     else if (row->kind == FOREIGN_NONE)
         want = format("--%s: not supported: %s", row->name, row->note);
     int code = refused(text, &name, 1);
     must(code == EXIT_CONFIG && strstr(text, want) && strchr(text, '\n') == text + strlen(text) - 1,
           format("foreign %s: what to do", name), "code %d, want \"%s\": %s", code, want, text);
-    if (row->kind != FOREIGN_RECIPE || !kept)
+    if (!kept)
         return;
     refused(text, (char *[]){ name, "7" }, 2);
     must(strstr(text, format(" %s=7", row->ours)), format("foreign %s 7: the line to type", name),
           "%s", text);
+}
+
+/* A value of theirs becomes ours, whatever the row says for others; what is off is to be left out. */
+static void values(void)
+{
+    static const struct { const char *name, *given, *says; } row[] = {
+        { "--finetuning_type", "full", "lora.rank=0" },
+        { "--finetuning_type", "lora", "lora.rank=N" },
+        { "--bf16", "yes", "precision=bf16" },
+        { "--bf16", "false", "leave it out" },
+        { "--fp16", "true", "precision=fp16" },
+        { "--dtype", "float16", "precision=fp16" },
+        { "--save_strategy", "no", "write --save-every 0" },
+        { "--save_strategy", "steps", "write --save-every N" },
+        { "--eval_strategy", "epoch", "write --eval-every epoch" },
+        { "--val_set_size", "0.05", "write --eval-share 0.05" },
+        { "--decay_lr", "False", "write --schedule constant" },
+        { "--apply_lora_to_mlp", "true", "lora.targets=gate_proj,up_proj,down_proj" },
+        { "--distributed_type", "MULTI_GPU", "gpus=N" },
+        { "--num_processes", "8", "gpus=8" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[LINE];
+        int code = refused(text, (char *[]){ (char *)row[i].name, (char *)row[i].given }, 2);
+        must(code == EXIT_CONFIG && strstr(text, row[i].says), format("foreign %s %s", row[i].name, row[i].given),
+             "want \"%s\": %s", row[i].says, text);
+    }
 }
 
 void test_names(void)
@@ -137,6 +165,7 @@ void test_names(void)
         else
             hint(&foreign_row[i]);
     }
+    values();
     check(before == failures && aliases > 100, "foreign names", "%d of %d are aliases", aliases,
           foreign_rows);
     check(foreign_find("Learning-Rate") == foreign_find("learning_rate"), "names without case", "-");

@@ -1,0 +1,594 @@
+/* foreign_file.c -- the settings file of another trainer as a recipe.
+ *
+ * In:    the tree of settings.c; rows of runtime/files/foreign.def.   Out: one message with the recipe.
+ * Keeps: a row maps values to values; explicit values beat implied ones; two explicit values of one field that differ
+ *        are an error; every key of the file is in the recipe or is named behind it.
+ * Method: a walk over the tree names each value by its path; what a value says is a list of claims; of the claims of
+ *         each field one is chosen, whatever the order of the file. */
+#include "gen/gen.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A value of the file, and the name that it is looked up by. */
+typedef struct {
+    const Setting *s;
+    const char *path;            /* full, for messages */
+    const char *name;            /* of foreign.def or ours */
+    bool taken;                  /* something of it is in the recipe */
+    bool needless;               /* it holds here, or is off and absent here */
+    const char *why;             /* why it is not carried over; NULL: no name of this project */
+} Key;
+
+/* What a key says of a field or flag. */
+typedef struct {
+    int key;                     /* its number */
+    int at;                      /* a field, or NFIELDS + flag */
+    const char *lua;             /* NULL: the value is left to another key */
+    bool adds;                   /* to a list */
+    int implied;                 /* 0: explicit; else a rank, the larger one counts */
+} Claim;
+
+typedef struct {
+    const char *path;
+    Key *key;
+    int nkeys, capkeys;
+    Claim *claim;
+    int nclaims, capclaims;
+    const Setting *root;
+    long nodes;
+} File;
+
+/* ---- values in Lua's spelling ---------------------------------------------------------------- */
+
+static FieldType type_of(int at)
+{
+    return at < NFIELDS ? field_row[at].type : run_flag[at - NFIELDS].type;
+}
+
+static const char *path_of(int at)
+{
+    return at < NFIELDS ? field_row[at].path : text_print("run.%s", run_flag[at - NFIELDS].name);
+}
+
+static const char *bare_of(int at)
+{
+    return at < NFIELDS ? field_row[at].path : run_flag[at - NFIELDS].name;
+}
+
+static char *lua_number(int at, const char *p)
+{
+    const FieldType type = type_of(at);
+    FieldValue v = {0};
+    p += *p == '+';
+    const char *end = p;
+    if (!*p || p[strspn(p, "-+.0123456789eE")] || value_parse(type, &end, &v) || *end)
+        return NULL;
+    const double lo = at < NFIELDS ? field_row[at].lo : run_flag[at - NFIELDS].lo;
+    const double hi = at < NFIELDS ? field_row[at].hi : run_flag[at - NFIELDS].hi;
+    const double value = type == FT_FLOAT ? v.f : (double)v.i;
+    return value < lo || value > hi ? NULL : text_copy(p);
+}
+
+static char *lua_list(const char *ours, const char *p)
+{
+    Str s = {0};
+    for (size_t n; *p; p += n + (p[n] == ',')) {
+        p += strspn(p, " ");
+        n = strcspn(p, ",");
+        if (!n)
+            continue;
+        FieldValue one = {.s = foreign_word(ours, text_print("%.*s", (int)n, p))};
+        str_print(&s, "%s%s", s.n ? ", " : "", value_print(FT_STRING, &one));
+    }
+    return s.n ? text_print("{ %s }", s.text) : NULL;
+}
+
+/* In Lua's spelling for a field or flag; NULL: no value of it. */
+static char *lua_value(int at, const char *text)
+{
+    const char *ours = bare_of(at), *word = foreign_word(ours, text);
+    FieldValue v = {.s = word};
+    size_t n;
+    switch (type_of(at)) {
+    case FT_EVERY:
+        if (names_epochs(word, &n) && !word[n])
+            return value_print(FT_STRING, &v);
+        /* fall through */
+    case FT_INT:
+    case FT_FLOAT:
+        return lua_number(at, word);
+    case FT_BOOL:
+        return names_same(word, "true") ? "true" : names_same(word, "false") ? "false" : NULL;
+    case FT_LIST:
+        return lua_list(ours, text);
+    case FT_CHOICE:
+        return choice_find(field_choices(at), word, &v.i) ? value_print(FT_STRING, &v) : NULL;
+    default:
+        if (at >= NFIELDS && run_flag_words(at - NFIELDS) && !choice_find(run_flag[at - NFIELDS].value, word, &v.i))
+            return NULL;
+        return value_print(FT_STRING, &v);
+    }
+}
+
+/* Whether two values in Lua's spelling are one: 2e-4 and 0.0002. */
+static bool same_lua(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    if (!strcmp(a, b))
+        return true;
+    const double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    return end_a != a && end_b != b && !*end_a && !*end_b && x == y;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static const struct { const char *path, *name; } path_row[] = {
+#define PATH(path, name) {path, name},
+#include "runtime/files/foreign.def"
+};
+static const char *const section_row[] = {
+#define SECTION(path) path,
+#include "runtime/files/foreign.def"
+};
+static const struct { const char *other, *name, *means; } beside_row[] = {
+#define BESIDE(other, theirs, name) {other, theirs, name},
+#include "runtime/files/foreign.def"
+};
+static const char *const per_node_row[] = {
+#define PER_NODE(theirs) theirs,
+#include "runtime/files/foreign.def"
+};
+static const char *const nodes_row[] = {
+#define NODES(theirs) theirs,
+#include "runtime/files/foreign.def"
+};
+enum {
+    PATHS = sizeof path_row / sizeof *path_row,
+    SECTIONS = sizeof section_row / sizeof *section_row,
+    BESIDES = sizeof beside_row / sizeof *beside_row,
+    PER_NODES = sizeof per_node_row / sizeof *per_node_row,
+    NODES_ROWS = sizeof nodes_row / sizeof *nodes_row
+};
+
+static bool named(const char *const *rows, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (names_same(rows[i], name))
+            return true;
+    return false;
+}
+
+/* Whether a PATH row begins with this path and a dot. */
+static bool has_paths(const char *path)
+{
+    const size_t n = strlen(path);
+    for (int i = 0; i < PATHS; i++)
+        if (strlen(path_row[i].path) > n && path_row[i].path[n] == '.'
+            && names_same(text_print("%.*s", (int)n, path_row[i].path), path))
+            return true;
+    return false;
+}
+
+/* The field or flag of this name; -1: none. */
+static int ours_find(const char *name)
+{
+    const int field = field_find(name), flag = run_flag_find(name + (strncmp(name, "run.", 4) ? 0 : 4));
+    return field >= 0 ? field : flag >= 0 ? NFIELDS + flag : -1;
+}
+
+static const char *name_of(const char *full, const char *bare)
+{
+    for (int i = 0; i < PATHS; i++)
+        if (names_same(path_row[i].path, full))
+            return path_row[i].name;
+    for (int i = 0; i < PATHS; i++)
+        if (names_same(path_row[i].path, bare))
+            return path_row[i].name;
+    return ours_find(full) >= 0 ? full : bare;
+}
+
+/* NULL, or the value at a path of the file. */
+static const Setting *setting_at(const Setting *table, const char *path)
+{
+    const size_t n = strcspn(path, ".");
+    for (const Setting *c = table->first; c && table->kind == SETTING_TABLE; c = c->next)
+        if (names_same(c->key, text_print("%.*s", (int)n, path)))
+            return path[n] ? setting_at(c, path + n + 1) : c;
+    return NULL;
+}
+
+static void key_add(File *f, const Setting *s, const char *full, const char *name)
+{
+    if (f->nkeys == f->capkeys) {
+        const size_t old = (size_t)f->capkeys * sizeof *f->key;
+        f->capkeys = f->capkeys ? 2 * f->capkeys : 64;
+        f->key = arena_grow(f->key, old, (size_t)f->capkeys * sizeof *f->key);
+    }
+    for (int i = 0; i < BESIDES; i++)
+        if (names_same(beside_row[i].name, name) && setting_at(f->root, beside_row[i].other)) {
+            name = beside_row[i].means;
+            break;
+        }
+    f->key[f->nkeys++] = (Key){.s = s, .path = full, .name = name};
+}
+
+/* Whether the members of a table have names of their own, so that the table is no value itself. */
+static bool opens(const Setting *s, const char *full, const char *bare)
+{
+    if (!s->first || (s->kind != SETTING_TABLE && s->kind != SETTING_LIST))
+        return false;
+    if (has_paths(full) || has_paths(bare))
+        return true;
+    if (s->kind != SETTING_TABLE)
+        return false;
+    if (named(section_row, SECTIONS, full) || named(section_row, SECTIONS, bare))
+        return true;
+    for (const Setting *c = s->first; c; c = c->next)
+        if (ours_find(text_print("%s.%s", full, c->key)) >= 0)
+            return true;
+    return !foreign_find(bare);
+}
+
+static void walk(File *f, const Setting *table, const char *full, const char *bare)
+{
+    const bool section = !*full || named(section_row, SECTIONS, full) || named(section_row, SECTIONS, bare);
+    int i = 0;
+    for (const Setting *c = table->first; c; c = c->next, i++) {
+        const char *key = table->kind == SETTING_LIST ? text_print("%d", i) : c->key;
+        const char *path = *full ? text_print("%s.%s", full, key) : key;
+        const char *name = section ? key : text_print("%s.%s", bare, key);
+        if (opens(c, path, name))
+            walk(f, c, path, name);
+        else
+            key_add(f, c, path, name_of(path, name));
+    }
+}
+
+/* ---- what a key says ------------------------------------------------------------------------- */
+
+static void claim_add(File *f, Claim c)
+{
+    if (f->nclaims == f->capclaims) {
+        const size_t old = (size_t)f->capclaims * sizeof *f->claim;
+        f->capclaims = f->capclaims ? 2 * f->capclaims : 64;
+        f->claim = arena_grow(f->claim, old, (size_t)f->capclaims * sizeof *f->claim);
+    }
+    f->claim[f->nclaims++] = c;
+}
+
+/* The text of a scalar, or of a list of scalars with commas between them; NULL: it has none. */
+static const char *given_text(const Setting *s)
+{
+    Str items = {0};
+    if (s->kind == SETTING_TABLE || s->kind == SETTING_OTHER)
+        return NULL;
+    if (s->kind != SETTING_LIST)
+        return s->text;
+    for (const Setting *c = s->first; c; c = c->next) {
+        if (c->kind > SETTING_TEXT || strchr(c->text, ','))
+            return NULL;
+        str_print(&items, "%s%s", items.n ? "," : "", c->text);
+    }
+    return items.n ? items.text : NULL;
+}
+
+/* No value, or none in it: null, "", [], {}. */
+static bool is_absent(const Setting *s)
+{
+    return s->kind == SETTING_NULL || (s->kind == SETTING_TEXT && !s->text[strspn(s->text, " \t")])
+        || ((s->kind == SETTING_LIST || s->kind == SETTING_TABLE) && !s->first);
+}
+
+/* Claims of WHEN and IMPLIED rows. covers: the field or flag that the name itself stands for, -1: none. Returns
+ * whether they say what this value is there. */
+static bool claim_meanings(File *f, int key, const char *given, int covers)
+{
+    bool said = false;
+    for (int i = 0; i < foreign_meanings; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        if (!foreign_meant(m, f->key[key].name, given))
+            continue;
+        const int at = *m->ours ? ours_find(m->ours) : -1;
+        if (at < 0)
+            f->key[key].needless = true;
+        else
+            claim_add(f, (Claim){key, at, *m->value == '?' ? NULL : lua_value(at, m->value + (*m->value == '+')),
+                                 *m->value == '+', m->implied ? i + 1 : 0});
+        said = said || at == covers || at < 0 || strcmp(m->given, "*");
+    }
+    return said;
+}
+
+/* The value times the nodes of the file, where the name counts what is in one of them. */
+static const char *of_all_nodes(const File *f, const char *name, const char *given)
+{
+    char *end;
+    const long n = strtol(given, &end, 10);
+    return f->nodes > 1 && named(per_node_row, PER_NODES, name) && !*end ? text_print("%ld", n * f->nodes) : given;
+}
+
+/* Why a value is not carried over; row: NULL for a name of ours, whose field or flag is at. */
+static const char *reason(int at, const Foreign *row, const char *given)
+{
+    if (strstr(given, "${"))
+        return "a reference to another key, which is not resolved: write its value";
+    if (!strcmp(given, "auto"))
+        return "\"auto\" takes the value from elsewhere: write it here";
+    if (at >= NFIELDS && !run_flag[at - NFIELDS].recipe)
+        return text_print("a flag of the training program alone: --%s", run_flag[at - NFIELDS].name);
+    if (row)
+        return foreign_say(row);
+    if (at >= NFIELDS)
+        return text_print("here %s is: %s", path_of(at), run_flag_doc(at - NFIELDS));
+    const FieldRow *r = &field_row[at];
+    const char *choices = field_choices(at);
+    return text_print("here %s is %s", path_of(at), range_print(r->type, r->lo, r->hi, choices ? choices : ""));
+}
+
+static void claim_value(File *f, int i)
+{
+    Key *k = &f->key[i];
+    const char *given = given_text(k->s);
+    const Foreign *row = foreign_find(k->name);
+    const int at = row ? (*row->ours ? ours_find(row->ours) : -1) : ours_find(k->name);
+    if (is_absent(k->s)) {
+        k->needless = true;
+        return;
+    }
+    if (k->s->kind == SETTING_TABLE) {
+        const Setting *enabled = setting_at(k->s, "enabled");
+        k->needless = row && enabled && foreign_off(enabled->text);
+    }
+    if (given && claim_meanings(f, i, given, at))
+        return;
+    if (given && row && foreign_off(given) && (row->kind == FOREIGN_NONE || row->kind == FOREIGN_MEANS))
+        k->needless = true;
+    if (given && row && row->kind == FOREIGN_ALWAYS)
+        k->needless = names_same(given, row->value);
+    const bool passes = row ? row->kind == FOREIGN_ALIAS || row->kind == FOREIGN_LINE || row->kind == FOREIGN_RECIPE
+                            : at >= 0 && (at < NFIELDS || type_of(at) != FT_STRING || run_flag_words(at - NFIELDS));
+    const bool share = row && row->kind == FOREIGN_LINE && strtod(row->value, NULL) > 0 && strtod(row->value, NULL) < 1;
+    const char *lua = NULL;
+    if (given && passes && !strstr(given, "${") && (at < NFIELDS || run_flag[at - NFIELDS].recipe)
+        && !(share && strtod(given, NULL) >= 1))
+        lua = lua_value(at, of_all_nodes(f, k->name, given));
+    if (lua)
+        claim_add(f, (Claim){i, at, lua, false, 0});
+    else if (k->s->kind == SETTING_OTHER && (row || at >= 0))
+        k->why = "an expression, which is not worked out: write its value";
+    else if (row || at >= 0)
+        k->why = reason(at, row, given ? given : "");
+}
+
+/* ---- which claim counts ---------------------------------------------------------------------- */
+
+static int by_path(const void *a, const void *b)
+{
+    const Key *x = *(const Key *const *)a, *y = *(const Key *const *)b;
+    const int order = strcmp(x->path, y->path);
+    return order ? order : x->s->line - y->s->line;
+}
+
+static void two_values(const File *f, const Claim *a, const Claim *b)
+{
+    const Key *key[] = {&f->key[a->key], &f->key[b->key]};
+    qsort(key, 2, sizeof *key, by_path);
+    err_add((Loc){0}, "%s: %s: %s (line %d) and %s: %s (line %d) say different things of %s: keep one of them", f->path,
+            key[0]->path, setting_shown(key[0]->s), key[0]->s->line, key[1]->path, setting_shown(key[1]->s),
+            key[1]->s->line, path_of(a->at));
+}
+
+/* A list with the names of another one added; all-linear has all of them. */
+static char *joined(const char *a, const char *b)
+{
+    static const char all[] = "\"all-linear\"";
+    if (!a || strstr(b, all))
+        return text_copy(b);
+    if (strstr(a, all))
+        return text_copy(a);
+    Str s = {0};
+    str_print(&s, "%.*s", (int)strlen(a) - 2, a);
+    for (const char *p = strchr(b, '"'); p; p = strchr(p, '"')) {
+        const char *end = strchr(p + 1, '"') + 1;
+        const char *one = text_print("%.*s", (int)(end - p), p);
+        if (!strstr(a, one))
+            str_print(&s, ", %s", one);
+        p = end;
+    }
+    str_print(&s, " }");
+    return s.text;
+}
+
+/* The value of a field or flag, NULL: none; marks the keys that it is from. */
+static const char *chosen(File *f, int at)
+{
+    const Claim *best = NULL, *left = NULL;
+    const char *value = NULL;
+    for (int i = 0; i < f->nclaims; i++) {
+        const Claim *c = &f->claim[i];
+        if (c->at != at || c->adds)
+            continue;
+        if (!c->lua) {
+            left = c;
+            continue;
+        }
+        if (!best || (best->implied && (!c->implied || c->implied > best->implied)))
+            best = c;
+        else if (!best->implied && !c->implied && !same_lua(best->lua, c->lua))
+            two_values(f, best, c);
+    }
+    if (best && left && same_lua(best->lua, "0"))
+        two_values(f, left, best);
+    value = best ? best->lua : NULL;
+    for (int i = 0; i < f->nclaims; i++) {
+        const Claim *c = &f->claim[i];
+        Key *k = &f->key[c->key];
+        if (c->at != at)
+            continue;
+        if (c->adds)
+            value = joined(value, c->lua);
+        k->taken = k->taken || c->adds || (best && c->lua && same_lua(c->lua, best->lua));
+        if (!c->lua && best)
+            k->taken = true;
+        else if (!c->lua)
+            k->why = text_print("it needs %s, which no key of the file sets", path_of(at));
+        if (c->lua && best && !k->taken && !k->why)
+            k->why = text_print("%s goes before it", f->key[best->key].path);
+    }
+    return value;
+}
+
+/* Of a field that the objective has not: why. */
+static const char *of_another(int at, const char *objective)
+{
+    const char *owners = at < NFIELDS ? field_objectives(at) : run_flag_objectives(at - NFIELDS);
+    const bool applies = at < NFIELDS ? !owners || names_listed(owners, objective)
+                                      : run_flag_applies(at - NFIELDS, objective);
+    return applies ? NULL
+                   : text_print("%s is of the objective %s, and that of this file is %s", path_of(at),
+                                owners ? owners : "of others", objective);
+}
+
+static bool learns_from(const char *objective, const char *kind)
+{
+    return names_listed(objective_find(objective)->kinds, kind);
+}
+
+static bool is_only_claim(const File *f, int claim)
+{
+    for (int i = 0; i < f->nclaims; i++)
+        if (i != claim && f->claim[i].key == f->claim[claim].key)
+            return false;
+    return true;
+}
+
+/* Values of fields and flags, by number; NULL: not set. */
+static void choose(File *f, const char **lua)
+{
+    const char *objective = chosen(f, F_objective), *word = "lm";
+    lua[F_objective] = objective;
+    if (objective)
+        word = text_print("%.*s", (int)strlen(objective) - 2, objective + 1);
+    for (int at = 0; at < NFIELDS + nrun_flags; at++) {
+        if (at == F_objective)
+            continue;
+        const char *value = chosen(f, at), *why = value ? of_another(at, word) : NULL;
+        const char *kind = at == F_data_kind && value ? text_print("%.*s", (int)strlen(value) - 2, value + 1) : NULL;
+        if (!why && kind && !learns_from(word, kind))
+            why = text_print("the objective %s learns from %s", word, objective_find(word)->kinds);
+        lua[at] = why ? NULL : value;
+        for (int i = 0; why && i < f->nclaims; i++) {
+            Key *k = &f->key[f->claim[i].key];
+            if (f->claim[i].at == at && !f->claim[i].implied) {
+                k->taken = false;
+                k->why = why;
+            } else if (f->claim[i].at == at && is_only_claim(f, i)) {
+                k->taken = false;
+                k->needless = true;
+            }
+        }
+    }
+    err_flush();
+}
+
+/* ---- the message ----------------------------------------------------------------------------- */
+
+static void print_section(Str *s, const char **lua, const char *section)
+{
+    size_t n = strlen(section), before = s->n;
+    bool run = !strcmp(section, "run");
+    for (int i = run ? NFIELDS : 0; i < (run ? NFIELDS + nrun_flags : NFIELDS); i++) {
+        const char *path = bare_of(i), *dot = run ? NULL : strchr(path, '.');
+        bool here = run || (n ? dot && (size_t)(dot - path) == n && !strncmp(path, section, n) : !dot);
+        if (here && lua[i] && !n)
+            str_print(s, "\n        %s = %s,", path, lua[i]);
+        else if (here && lua[i])
+            str_print(s, "%s%s = %s", s->n > before ? ", " : text_print("\n        %s = { ", section),
+                      dot ? dot + 1 : path, lua[i]);
+    }
+    if (n && s->n > before)
+        str_print(s, " },");
+}
+
+/* The recipe; *open: fields that are still to be set. */
+static void print_recipe(Str *s, Str *open, const File *f, const char **lua)
+{
+    str_print(s, " As far as it can be carried over:\n    return {");
+    print_section(s, lua, "");
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path, *dot = strchr(path, '.');
+        size_t n = dot ? (size_t)(dot - path) : 0;
+        bool wanted = !*field_row[i].def;
+        if (n && (i == 0 || strncmp(field_row[i - 1].path, path, n + 1)))
+            print_section(s, lua, text_print("%.*s", (int)n, path));
+        for (int k = 0; k < f->nclaims; k++)
+            wanted = wanted || (f->claim[k].at == i && !f->claim[k].lua);
+        if (wanted && !lua[i])
+            str_print(open, "%s%s", open->n ? ", " : "", path);
+    }
+    print_section(s, lua, "run");
+    str_print(s, "\n    }");
+}
+
+static void print_rest(Str *s, const File *f)
+{
+    Str needless = {0}, why = {0}, unknown = {0};
+    for (int i = 0; i < f->nkeys; i++) {
+        const Key *k = &f->key[i];
+        const char *path = text_comment(k->path);
+        if (k->taken)
+            continue;
+        if (k->needless)
+            str_print(&needless, "%s%s", needless.n ? ", " : "", path);
+        else if (k->why)
+            str_print(&why, "\n    %s: %s (line %d): %s", path, setting_shown(k->s), k->s->line, k->why);
+        else
+            str_print(&unknown, "\n    %s%s%s (line %d): no name of this project", path, is_absent(k->s) ? "" : ": ",
+                      is_absent(k->s) ? "" : setting_shown(k->s), k->s->line);
+    }
+    if (needless.n)
+        str_print(s, "\nneeds no setting here: %s", needless.text);
+    str_print(s, "\nnot carried over:%s%s%s", why.n ? why.text : "", unknown.n ? unknown.text : "",
+              why.n || unknown.n ? "" : " nothing");
+}
+
+static long nodes_of(const Setting *root)
+{
+    for (int i = 0; i < NODES_ROWS; i++) {
+        const Setting *s = setting_at(root, nodes_row[i]);
+        const long n = s && s->kind == SETTING_NUMBER ? strtol(s->text, NULL, 10) : 1;
+        if (n > 1)
+            return n;
+    }
+    return 1;
+}
+
+void foreign_file(const char *path, const char *language, const char *text, size_t n)
+{
+    File f = {.path = path};
+    Str s = {0}, open = {0};
+    const char **lua = arena_new(sizeof *lua * (size_t)(NFIELDS + nrun_flags));
+    bool any = false;
+    f.root = settings_read(path, language, text, n);
+    f.nodes = nodes_of(f.root);
+    walk(&f, f.root, "", "");
+    for (int i = 0; i < f.nkeys; i++)
+        claim_value(&f, i);
+    choose(&f, lua);
+    for (int i = 0; i < NFIELDS + nrun_flags; i++) {
+        if (lua[i] && i == F_lora_rank && same_lua(lua[i], "0"))
+            lua[i] = NULL;                       /* the default; a line lora = { rank = 0 } would only puzzle */
+        any = any || lua[i];
+    }
+    str_print(&s, "%s", "");
+    if (any)
+        print_recipe(&s, &open, &f, lua);
+    if (open.n)
+        str_print(&s, "\nstill to be set: %s", open.text);
+    if (f.nkeys)
+        print_rest(&s, &f);
+    err((Loc){0}, "%s is %s; a recipe is a Lua file that returns a table (gen list has some to start from, gen fields "
+        "every field).%s", path, language, s.text);
+}

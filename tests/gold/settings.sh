@@ -1,0 +1,100 @@
+#!/bin/bash
+# Settings files of other trainers: real ones with the recipe that a person wrote down, pairs of keys in both orders,
+# what YAML, JSON and assignments may hold.
+set -u
+GEN=${GEN:-out/.gen/gen}
+HERE=tests/gold/foreign/trainers
+B=out/.test/gold
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+fails=0
+check() {                                     # name, wanted, got
+    if [ "$2" = "$3" ]; then echo "ok settings/$1"; else
+        echo "not ok settings/$1: want '$2', got '$3'"
+        fails=$((fails + 1))
+    fi
+}
+
+# Of what gen says of a file: a line section.field = value for each setting, and the keys that are not carried over.
+settings() {
+    "$GEN" "$1" 2>"$T/err"
+    sed -n '/^    return {$/,/^    }$/p' "$T/err" | sed '1d;$d; s/,$//; s/^ *//' | while IFS= read -r line; do
+        case $line in *' = { '*) ;; *) echo "$line" && continue ;; esac
+        line=${line% \}}
+        printf '%s\n' "${line#* = \{ }" | sed 's/, \([a-z_0-9]* = \)/\n\1/g' | sed "s/^/${line%% = *}./"
+    done | LC_ALL=C sort
+    sed -n '/^not carried over:/,$p' "$T/err" | sed -n 's/^    \([^ :]*\).*/\1/p' | LC_ALL=C sort | paste -sd' ' |
+        sed -n 's/^./not carried over: &/p'
+}
+
+for file in $HERE/*.yml $HERE/*.yaml $HERE/*.json $HERE/*.py; do
+    want=${file%.*}.want
+    check "$(basename "$file")" "" "$(settings "$file" | diff <(grep -v '^not ' "$want" | LC_ALL=C sort
+        grep '^not ' "$want") - | head -5)"
+done
+
+# ---- every pair of names of one field or flag, with every value
+objects=$(find out/.obj -name '*.o' ! -path out/.obj/gen/main.o ! -path out/.obj/gen/util.o | while read -r o; do
+    source=${o#out/.obj/}
+    [ ! -f "${source%.o}.c" ] || echo "$o"; done)
+# shellcheck disable=SC2086
+gcc -std=c11 -O1 -g -Wall -Wextra -I. tests/gold/pairs.c $objects -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc \
+    -lcrypto -lm -o "$B/pairs" || exit 1
+check pairs "" "$("$B/pairs" | head -5)"
+
+# ---- what files may hold
+says() {                                      # name, what is said of the file, its text, its ending
+    printf '%b' "$3" >"$T/x.${4:-yml}"
+    check "$1" "$2" "$("$GEN" "$T/x.${4:-yml}" 2>&1 >/dev/null | sed "s,$T/,,g; s/^gen: //" | head -1)"
+}
+holds() {                                     # name, settings, text, ending
+    printf '%b' "$3" >"$T/x.${4:-yml}"
+    check "$1" "$2" "$(settings "$T/x.${4:-yml}" | paste -sd'|')"
+}
+says anchor 'x.yml:1: the anchor &a is not read: write the value where it is used' 'lr: &a 1\nb: *a\n'
+says alias 'x.yml:2: the alias *a is not read: write the value here' 'lr: 1\nb: *a\n'
+says tag 'x.yml:1: the tag !!float is not read: write the value without it' 'lr: !!float 1\n'
+says own_tag 'x.yml:2: the tag !env is not read: write the value without it' 'lr: 1\nb: !env X\n'
+says merge 'x.yml:2: the merge key << is not read: write out the keys that it stands for' 'lr: 1\n<<: {b: 2}\n'
+says documents 'x.yml:2: a second document begins: want one; split the file at ---' 'lr: 1\n---\nlr: 2\n'
+says list 'x.yml:1: want keys with values, found a list' '- 1\n- 2\n'
+says text 'x.yml:1: want keys with values, found a value alone' 'lr = 1\n'
+says tab 'x.yml:2: not YAML: found character that cannot start any token, while scanning for the next token' 'a:\n\t- b\n'
+says twice 'x.yml: the key learning_rate is there twice, 1e-4 (line 1) and 2e-4 (line 3): keep one of them' \
+    'learning_rate: 1e-4\nseed: 1\nlearning_rate: 2e-4\n'
+says differ 'x.yml: lora_r: 16 (line 2) and lora_rank: 64 (line 1) say different things of lora.rank: keep one of them' \
+    'lora_rank: 64\nlora_r: 16\n'
+says bare 'x.yml: finetuning_type: full (line 1) and lora_rank: 8 (line 2) say different things of lora.rank: keep one of them' \
+    'finetuning_type: full\nlora_rank: 8\n'
+says json_twice 'x.json: the key lr is there twice, 1 (line 1) and 2 (line 2): keep one of them' '{"lr": 1,\n"lr": 2}\n' json
+says json_end 'x.json: not JSON: line 1, byte 8: want , or }' '{"lr": 1' json
+says toml_lines 'x.toml:2: want key = value in one line, with a text, a number, true, false or a list of them' \
+    'lr = 1\nlora_target_modules = [\n"q_proj"]\n' toml
+# words of YAML 1.1, as PyYAML 6.0 loads them
+holds words 'lora.alpha = 16|memory.recompute = "block"|precision = "bf16"|run.lr = 1e-4|run.steps = 90|run.weight_decay = 1.5e-3|seq.max = 2048' \
+    'bf16: on\ngradient_checkpointing: Yes\nlr: 1e-4\nmax_steps: 1:30\ncutoff_len: 0x800\nlora_alpha: +1_6\nwd: 1.5e-3\ntf32: off\n'
+holds octal 'run.seed = 8' 'seed: 010\n'
+holds quoted 'precision = "fp32"|run.steps = 10|not carried over: fp16' "mixed_precision: 'no'\nmax_steps: \"10\"\nfp16: n\n"
+holds mark 'run.lr = 0.5' '\xef\xbb\xbflr: 0.5\n'
+holds absent '' 'learning_rate:\nlora_r: null\noutput_dir: ""\nlora_target_modules: []\n'
+holds reference 'run.out = "a"|not carried over: tokenizer.path' 'output_dir: a\ntokenizer: {path: "${output_dir}/b"}\n'
+holds auto 'not carried over: learning_rate' 'learning_rate: auto\n'
+holds range 'not carried over: lora_r val_set_size' 'lora_r: 5000\nval_set_size: 200\n'
+# explicit before implied; nested; of another objective; more nodes
+holds lora_only 'not carried over: finetuning_type' 'finetuning_type: lora\n'
+holds packed 'data.kind = "packed"|not carried over: packing' 'packing: true\npacking_strategy: wrapped\n'
+holds stage 'not carried over: zero_optimization' 'zero_optimization: {stage: dpo}\n'
+holds smoothing 'ad.env = "darkroom"|objective = "ad"|not carried over: label_smoothing' \
+    'env: darkroom\nlabel_smoothing: 0.1\n'
+holds pairs_unpacked 'dpo.kl = "none"|dpo.logp = "sum"|dpo.loss = "sigmoid"|objective = "dpo"|run.stop_margin = 0' \
+    'sample_packing: false\nrl: dpo\n'
+holds nodes 'gpus = 8|not carried over: nnodes' 'nproc_per_node: 4\nnnodes: 2\n'
+# nothing is left out for its number: 3000 unknown keys, a list of 500
+for ((i = 0; i < 3000; i++)); do echo "key_$i: $i"; done >"$T/many.yml"
+echo 'learning_rate: 0.25' >>"$T/many.yml"
+check many "run.lr = 0.25 3000" "$(settings "$T/many.yml" | head -1) $(grep -c '^    key_' "$T/err")"
+check many_targets 500 "$({ echo lora_r: 8; echo target_modules:; for ((i = 0; i < 500; i++)); do echo "  - m$i"; done
+    } >"$T/x.yml"; settings "$T/x.yml" | grep -o '"m[0-9]*"' | wc -l)"
+check deep "x.yml:1: lists and tables are nested deeper than 64" "$(printf 'a: %s' \
+    "$(printf '[%.0s' $(seq 70))" >"$T/x.yml"; "$GEN" "$T/x.yml" 2>&1 | sed "s,$T/,,; s/^gen: //" | head -1)"
+exit $((fails > 0))
