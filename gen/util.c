@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 20, MAX_ERRORS = 20, MAX_SOURCES = 64 };
+enum { CHUNK = 1 << 20, MAX_ERRORS = 20 };
 
 typedef struct {
     Loc loc;
@@ -28,7 +28,7 @@ static char *chunk;          /* the part of the arena that is being filled */
 static size_t chunk_left;
 static Mistake mistakes[MAX_ERRORS];
 static int nmistakes;        /* may exceed MAX_ERRORS: the rest is only counted */
-static struct { const char *file, *text; } sources[MAX_SOURCES];
+static struct Source { const char *file, *text; } *sources;
 static int nsources;
 static const char *good_room, *good_recipe;
 
@@ -298,10 +298,9 @@ char *sha256_hex(const void *data, size_t n)
 
 void err_source(const char *file, const char *text)
 {
-    if (nsources < MAX_SOURCES) {
-        sources[nsources].file = file;
-        sources[nsources++].text = text;
-    }
+    const size_t old = (size_t)nsources * sizeof *sources;
+    sources = arena_grow(sources, old, old + sizeof *sources);
+    sources[nsources++] = (struct Source){file, text};
 }
 
 /* The line that loc names, indented below the message, cut at 100 columns. */

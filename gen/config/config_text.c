@@ -260,7 +260,8 @@ static int find_ours(const char *name, int *at)
 
 int config_find(const char *word, int *at, const Foreign **row)
 {
-    const char *name[NFIELDS + 1024], *bare = word + strspn(word, "-"), *dot = strrchr(bare, '.');
+    const char **name = arena_new(sizeof *name * (size_t)(NFIELDS + nrun_flags + foreign_rows));
+    const char *bare = word + strspn(word, "-"), *dot = strrchr(bare, '.');
     int n = find_ours(bare, at);
     *row = NULL;
     if (n)
@@ -273,7 +274,7 @@ int config_find(const char *word, int *at, const Foreign **row)
         name[n++] = field_row[i].path;
     for (int i = 0; i < nrun_flags; i++)
         name[n++] = run_flag[i].recipe ? text_print("run.%s", run_flag[i].name) : run_flag[i].name;
-    for (int i = 0; i < foreign_rows && n < NFIELDS + 1024; i++)
+    for (int i = 0; i < foreign_rows; i++)
         name[n++] = foreign_row[i].name;
     const char *near = text_nearest(bare, name, n);
     err((Loc){0}, "no field %s%s; `gen fields` lists them", word,

@@ -122,12 +122,15 @@ static bool on_terminal(void)
 /* What is typed; nothing: usual. */
 static const char *ask(const char *question, const char *usual)
 {
-    char line[1024];
+    char *line = NULL;
+    size_t room = 0;
     fprintf(stderr, "%s%s%s%s? ", question, *usual ? " [" : "", usual, *usual ? "]" : "");
-    if (!fgets(line, sizeof line, stdin))
+    if (getline(&line, &room, stdin) < 0)
         err((Loc){0}, "config: no answer; nothing is written");
     line[strcspn(line, "\n")] = 0;
-    return *line ? text_copy(line) : usual;
+    const char *answer = *line ? text_copy(line) : usual;
+    free(line);
+    return answer;
 }
 
 static const char *ask_machine(int k)

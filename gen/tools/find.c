@@ -50,7 +50,11 @@ int recipe_names(const char **name, int max)
     int n = 0, all = scandir(text_print("%s/recipes", gen_root()), &file, NULL, alphasort);
     for (int i = 0; i < all; i++) {
         const char *dot = strrchr(file[i]->d_name, '.');
-        if (dot && dot != file[i]->d_name && !strcmp(dot, ".lua") && n < max)
+        const bool recipe = dot && dot != file[i]->d_name && !strcmp(dot, ".lua");
+        if (recipe && n == max)
+            err((Loc){0}, "%s/recipes: more than %d recipes; move some of them to another folder", gen_root(),
+                MAX_RECIPES);
+        if (recipe)
             name[n++] = bare_name(file[i]->d_name);
         free(file[i]);
     }

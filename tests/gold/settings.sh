@@ -97,4 +97,10 @@ check many_targets 500 "$({ echo lora_r: 8; echo target_modules:; for ((i = 0; i
     } >"$T/x.yml"; settings "$T/x.yml" | grep -o '"m[0-9]*"' | wc -l)"
 check deep "x.yml:1: lists and tables are nested deeper than 64" "$(printf 'a: %s' \
     "$(printf '[%.0s' $(seq 70))" >"$T/x.yml"; "$GEN" "$T/x.yml" 2>&1 | sed "s,$T/,,; s/^gen: //" | head -1)"
+# nor is a recipe of a folder with more of them than gen list takes
+mkdir -p "$T"/tree/{out/.gen,recipes,templates,kernels,runtime}
+cp "$GEN" "$T/tree/out/.gen/gen"
+for ((i = 0; i <= 500; i++)); do : >"$T/tree/recipes/r$i.lua"; done
+check many_recipes "gen: $T/tree/recipes: more than 500 recipes; move some of them to another folder" \
+    "$("$T/tree/out/.gen/gen" list 2>&1 >/dev/null)"
 exit $((fails > 0))
