@@ -68,22 +68,28 @@ static char *bare_number(const char *text)
     return copy;
 }
 
-/* Parts between colons to the base 60, as PyYAML reads 1:30; NULL: not that. */
+/* Parts between colons to the base 60, as PyYAML reads 1:30 and 1:30.5; NULL: not that. */
 static char *base_60(const char *text)
 {
-    const char *p = text + strspn(text, "+-");
-    if (p > text + 1 || !isdigit((unsigned char)*p) || (*p == '0' && !strchr(p, '.')) || !strchr(p, ':'))
+    const char *sign = *text == '-' ? "-" : "", *p = bare_number(text);
+    p += *p == '-';
+    const bool fraction = strchr(p, '.') != NULL;
+    if (!strchr(p, ':') || (*p == '0' && !fraction) || strchr(text, '_'))
         return NULL;
     double sum = 0;
     for (int part = 0;; part++) {
-        char *end;
-        double value = strtod(p, &end);
-        if (!isdigit((unsigned char)*p) || (part && value >= 60) || (*end && *end != ':'))
+        const size_t digits = strspn(p, "0123456789");
+        const bool last = !strchr(p, ':');
+        if (!digits || (part && (digits > 2 || (digits == 2 && *p > '5'))))
             return NULL;
-        sum = sum * 60 + value;
-        if (!*end)
-            return text_print("%s%.17g", *text == '-' ? "-" : "", sum);
-        p = end + 1;
+        sum = sum * 60 + strtod(p, NULL);
+        p += digits;
+        if (last && *p == '.')
+            p += 1 + strspn(p + 1, "0123456789");
+        if (last)
+            return *p ? NULL : text_print("%s%.15g", sign, sum);
+        if (*p++ != ':')
+            return NULL;
     }
 }
 
@@ -110,7 +116,7 @@ static bool is_float(const char *text)
 {
     const char *p = text + (*text == '-' || *text == '+');
     size_t before = strspn(p, "0123456789_");
-    if ((before && *p == '_') || p[before] != '.' || (!before && !isdigit((unsigned char)p[1])))
+    if (*p == '_' || p[before] != '.' || (!before && (p > text || !isdigit((unsigned char)p[1]))))
         return false;
     p += before + 1;
     p += strspn(p, "0123456789_");

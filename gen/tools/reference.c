@@ -379,6 +379,33 @@ static void noted_names(Str *s, ForeignKind one, ForeignKind other)
             ROW(s, "ct", foreign_row[i].name, foreign_row[i].note);
 }
 
+/* Keys of settings files that are nested, or that another key changes. */
+static void nested_names(Str *s)
+{
+    static const struct { const char *path, *name; } path[] = {
+#define PATH(path, name) {path, name},
+#include "runtime/files/foreign.def"
+    };
+    static const struct { const char *other, *name, *means; } beside[] = {
+#define BESIDE(other, theirs, name) {other, theirs, name},
+#include "runtime/files/foreign.def"
+    };
+    static const char *const section_name[] = {
+#define SECTION(path) path,
+#include "runtime/files/foreign.def"
+    };
+    Str sections = {0};
+    for (size_t i = 0; i < sizeof section_name / sizeof *section_name; i++)
+        str_print(&sections, "%s`%s`", i ? ", " : "", section_name[i]);
+    str_print(s, "\n## Nested keys of settings files\n\nIn these sections a key means what it means outside of them: %s. "
+              "A key of any other section is read by its path, or is named as not carried over.\n", sections.text);
+    table(s, "path | read as");
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+        ROW(s, "cc", path[i].path, path[i].name);
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        ROW(s, "tc", text_print("`%s` in a file with `%s`", beside[i].name, beside[i].other), beside[i].means);
+}
+
 static void names_page(Str *s)
 {
     begin(s, "Names of other trainers",
@@ -403,6 +430,7 @@ static void names_page(Str *s)
     str_print(s, "\n## Values\n");
     table(s, "of | here | there");
     same_words(s);
+    nested_names(s);
     str_print(s, "\n## No setting here\n");
     table(s, "there | here");
     noted_names(s, FOREIGN_SAY, FOREIGN_ALWAYS);
