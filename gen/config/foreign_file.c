@@ -312,6 +312,8 @@ static const char *of_all_nodes(const File *f, const char *name, const char *giv
 /* Why a value is not carried over; row: NULL for a name of ours, whose field or flag is at. */
 static const char *reason(int at, const Foreign *row, const char *given)
 {
+    if (row && !*row->ours)
+        return foreign_say(row);
     if (strstr(given, "${"))
         return "a reference to another key, which is not resolved: write its value";
     if (!strcmp(given, "auto"))

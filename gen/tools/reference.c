@@ -397,8 +397,8 @@ static void nested_names(Str *s)
     Str sections = {0};
     for (size_t i = 0; i < sizeof section_name / sizeof *section_name; i++)
         str_print(&sections, "%s`%s`", i ? ", " : "", section_name[i]);
-    str_print(s, "\n## Nested keys of settings files\n\nIn these sections a key means what it means outside of them: %s. "
-              "A key of any other section is read by its path, or is named as not carried over.\n", sections.text);
+    str_print(s, "\n## Nested keys of settings files\n\nIn these sections a key means what it means outside of them: "
+              "%s. A key of any other section is read by its path, or is named as not carried over.\n", sections.text);
     table(s, "path | read as");
     for (size_t i = 0; i < sizeof path / sizeof *path; i++)
         ROW(s, "cc", path[i].path, path[i].name);

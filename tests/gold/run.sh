@@ -146,6 +146,14 @@ cli field "gen: --batch.micro: fields are words without --: batch.micro=4" $R --
 cli field_foreign "gen: --lora_r: here it is the word lora.rank=8" $R --lora_r 8
 cli field_noted "gen: --nproc_per_node: here it is the word gpus=4 (total = nodes x this)" $R --nproc_per_node 4
 cli field_off "gen: --fp16: leave it out; here it is precision (on GPUs)" $R --fp16=false
+cli field_value "gen: --finetuning_type: here it is the word lora.rank=0 (the rank; 0 trains all weights)" $R \
+    --finetuning_type full
+cli field_open "gen: --finetuning_type: here it is the word lora.rank=N (the rank; 0 trains all weights)" $R \
+    --finetuning_type lora
+cli word_value "gen: apply_lora_to_mlp: unknown key; here it is the word lora.targets=gate_proj,up_proj,down_proj (or by\
+ name: gate_proj, up_proj, down_proj)" $R apply_lora_to_mlp=true
+cli word_flag "gen: save_strategy: unknown key; here it is the word run.save_every=epoch (epoch, or in steps, 0: only after\
+ the last)" $R save_strategy=epoch
 cli word_foreign "gen: mixed_precision: unknown key; here it is the word precision=no" plan $R mixed_precision=no
 cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (total = nodes x this)" $R nproc_per_node=4
 cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" $R learning_rate=1e-4

@@ -78,7 +78,7 @@ holds quoted 'precision = "fp32"|run.steps = 10|not carried over: fp16' "mixed_p
 holds mark 'run.lr = 0.5' '\xef\xbb\xbflr: 0.5\n'
 holds absent '' 'learning_rate:\nlora_r: null\noutput_dir: ""\nlora_target_modules: []\n'
 holds reference 'run.out = "a"|not carried over: tokenizer.path' 'output_dir: a\ntokenizer: {path: "${output_dir}/b"}\n'
-holds auto 'not carried over: learning_rate' 'learning_rate: auto\n'
+holds auto 'not carried over: half_precision_backend learning_rate' 'learning_rate: auto\nhalf_precision_backend: auto\n'
 holds range 'not carried over: lora_r val_set_size' 'lora_r: 5000\nval_set_size: 200\n'
 # explicit before implied; nested; of another objective; more nodes
 holds lora_only 'not carried over: finetuning_type' 'finetuning_type: lora\n'
