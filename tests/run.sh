@@ -10,8 +10,8 @@
 # ONEDNN_MAX_CPU_ISA=ALL: with all that this CPU has. kernels and train/isa compare the two in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-kept=(PATH PWD LD_LIBRARY_PATH CUDA_HOME NVCC PYTHON TMPDIR CCACHE_DIR GOMP_SPINCOUNT ONEDNN_MAX_CPU_ISA JOBS JOB_SECONDS
-    SEED FULL COUNT KILLS FUZZ_SECONDS UPDATE VERBOSE http_proxy https_proxy no_proxy)
+kept=(PATH PWD LD_LIBRARY_PATH CUDA_HOME NVCC PYTHON TMPDIR CCACHE_DIR GOMP_SPINCOUNT ONEDNN_MAX_CPU_ISA JOBS
+    JOB_SECONDS SEED FULL COUNT KILLS FUZZ_SECONDS UPDATE VERBOSE http_proxy https_proxy no_proxy)
 for name in $(compgen -e); do
     [[ " ${kept[*]} " == *" $name "* ]] || unset "$name"
 done
