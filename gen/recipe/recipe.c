@@ -6,6 +6,7 @@
  *         make (source.c), so that lines are joined to tables by identity. */
 #define _GNU_SOURCE
 #include "gen/gen.h"
+#include "runtime/files/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -463,6 +464,8 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
     char *text = file_text(path, MAX_TEXT, &n);
     if (!text)
         err(from, "cannot read %s: %s", shown, strerror(errno));
+    const size_t mark = utf8_mark(text, n);
+    text += mark, n -= mark;
     if (n && *text == '\033')
         err(from, "%s is Lua bytecode; want source text", shown);
     err_source(shown, text);

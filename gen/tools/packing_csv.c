@@ -3,6 +3,7 @@
  * Out:   the rows with their offsets on stdout, one line of figures on stderr.
  * Keeps: ids byte for byte, the order of rows; offsets do not depend on that order. */
 #include "gen/tools/packing_csv.h"
+#include "runtime/files/utf8.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -205,6 +206,8 @@ static char *read_all(const char *path, size_t *size) {
     }
     if (f && !ferror(f) && *size < FILE_MAX) {
         fclose(f);
+        const size_t mark = utf8_mark(data, *size);
+        memmove(data, data + mark, *size -= mark);
         return data;
     }
     if (*size >= FILE_MAX)

@@ -89,7 +89,7 @@ static bool scan_escape(Scan *s)
     if (unit < 0)
         return fail(s, "\\u wants four hexadecimal digits");
     if (unit == 0)
-        return fail(s, "\\u0000 is not accepted");
+        return fail(s, "\\u0000, the NUL character, is not accepted: take it out (sed 's/\\\\u0000//g')");
     if (unit < 0xd800 || unit > 0xdfff)
         return true;
     if (unit > 0xdbff || s->n - s->at < 6 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
@@ -112,7 +112,8 @@ static bool scan_string(Scan *s, bool *escaped)
             return true;
         }
         if (c < 0x20)
-            return fail(s, "control character in a string");
+            return fail(s, c ? "control character in a string: write it as \\n, \\t or \\u00XX"
+                             : "control character NUL in a string: take it out (tr -d '\\000')");
         if (c == '\\') {
             *escaped = true;
             s->at++;
@@ -249,9 +250,23 @@ static bool close_object(Scan *s, size_t first)
     return true;
 }
 
+/* Names the values that Python's json.dumps writes and JSON does not have. */
+static void name_python(Scan *s)
+{
+    static const struct { const char *word, *why; } rows[] = {
+#define NO_VALUE(word) {word, word " is not a JSON value: write null, or leave the key out"}
+        NO_VALUE("NaN"), NO_VALUE("Infinity"), NO_VALUE("-Infinity"),
+#undef NO_VALUE
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (s->n - s->at >= strlen(rows[i].word) && !memcmp(s->text + s->at, rows[i].word, strlen(rows[i].word)))
+            fail(s, rows[i].why);
+}
+
 static bool scan_word(Scan *s)
 {
     static const char *const word[] = {"true", "false", "null"};
+    name_python(s);
     for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
         size_t len = strlen(word[i]);
         if (s->n - s->at >= len && !memcmp(s->text + s->at, word[i], len)) {
@@ -281,6 +296,8 @@ static bool scan_value(Scan *s)
                     return false;
                 continue;
             }
+        } else if (c == '-' && s->n - s->at > 1 && s->text[s->at + 1] == 'I') {
+            return scan_word(s);
         } else if (!(c == '"' ? scan_string(s, &escaped)
                      : c == '-' || (c >= '0' && c <= '9') ? scan_number(s) : scan_word(s))) {
             return false;
@@ -308,7 +325,7 @@ static bool scan_value(Scan *s)
 char *json_check(const char *text, size_t n)
 {
     Scan s = {.text = text, .n = n};
-    if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+    if (utf8_mark(text, n)) {
         fail(&s, "begins with a byte order mark");
     } else {
         skip_space(&s);
@@ -365,6 +382,8 @@ static void mark_numbers(cJSON *root, const char *text, size_t n)
 
 cJSON *json_parse(const char *text, size_t n, char **error)
 {
+    const size_t mark = utf8_mark(text, n);
+    text += mark, n -= mark;
     *error = json_check(text, n);
     if (*error)
         return NULL;

@@ -20,8 +20,8 @@ enum { JSON_FLOAT = 1 << 12 };
  * without duplicate keys, lone surrogates, \u0000, numbers that overflow a double or exceed 63
  * characters, or anything after it. Else a malloc'ed "line L, byte N: what". */
 char *json_check(const char *text, size_t n);
-/* json_check, then the tree; NULL and a malloc'ed *error when the text is refused. cJSON_Delete
- * frees. */
+/* json_check, then the tree, of a text that may begin with a byte order mark; NULL and a malloc'ed
+ * *error when the text is refused. cJSON_Delete frees. */
 cJSON *json_parse(const char *text, size_t n, char **error);
 /* The member of an object with exactly this key, or NULL (also when obj is no object or NULL). */
 cJSON *json_get(const cJSON *obj, const char *key);

@@ -29,6 +29,18 @@ static inline int utf8_length(const char *s, size_t n, int *bad)
     return len;
 }
 
+/* Bytes of the byte order mark that a text begins with: 3 or 0. Every reader of text skips it. */
+static inline size_t utf8_mark(const char *text, size_t n)
+{
+    return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
+/* Whether a text begins with the byte order mark of UTF-16. */
+static inline bool utf16_mark(const char *text, size_t n)
+{
+    return n >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
+}
+
 /* Offset of the first byte that is not part of well-formed UTF-8; n: none. */
 static inline size_t utf8_check(const char *s, size_t n)
 {

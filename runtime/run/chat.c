@@ -84,6 +84,9 @@ static char *next_line(Conversation *c, size_t *n)
         bytes--;
     line[bytes] = 0;
     *n = (size_t)bytes;
+    const size_t mark = c->line ? 0 : utf8_mark(line, *n);
+    memmove(line, line + mark, *n - mark + 1);
+    *n -= mark;
     c->line++;
     return line;
 }

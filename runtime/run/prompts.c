@@ -82,8 +82,9 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
         die(EXIT_CONFIG, "%s: %s", flag, error);
     const char *nul = memchr(all, 0, bytes);
     char *at = all;
-    if (!strncmp(at, "\xef\xbb\xbf", 3))     /* a byte order mark */
-        at += 3;
+    if (utf16_mark(at, bytes))
+        die(EXIT_DATA, "%s: UTF-16, want UTF-8: iconv -f UTF-16 -t UTF-8 FILE converts it", name);
+    at += utf8_mark(at, bytes);
     const bool json = input ? at[strspn(at, " \t\r\n")] == '{' : end > 6 && !strcmp(path + end - 6, ".jsonl");
     *n = 0;
     for (int64_t number = 1; at < all + bytes; number++) {

@@ -58,7 +58,7 @@ static const struct {
     {"same key inside", "{\"a\":{\"a\":1}}", NULL},
     {"tiny number becomes zero", "1e-400", NULL}, {"empty key", "{\"\":0}", NULL},
     {"nothing", "", "the text ends where a value should be"}, {"only space", " ", "the text ends"},
-    {"byte order mark", "\xef\xbb\xbf{}", "byte order mark"},
+    {"byte order mark twice", "\xef\xbb\xbf\xef\xbb\xbf{}", "byte order mark"},
     {"two values", "1 2", "text behind the value"},
     {"closed twice", "[]]", "text behind the value"}, {"trailing comma", "[1,]", "want a value"},
     {"trailing comma in object", "{\"a\":1,}", "want a key"},
@@ -73,8 +73,9 @@ static const struct {
     {"no digit before point", ".5", "want a value"}, {"plus", "+1", "want a value"},
     {"minus alone", "-", "a digit is missing"},
     {"no exponent", "1e", "a digit is missing"}, {"hexadecimal", "0x1", "text behind"},
-    {"NaN", "NaN", "want a value"},
-    {"Infinity", "Infinity", "want a value"}, {"-Infinity", "-Infinity", "a digit is missing"},
+    {"NaN", "NaN", "NaN is not a JSON value: write null"},
+    {"Infinity", "Infinity", "Infinity is not a JSON value"},
+    {"-Infinity", "[-Infinity]", "byte 1: -Infinity is not a JSON value"},
     {"overflow", "1e400", "too large"},
     {"overflow below", "-1e400", "too large"},
     {"long number", "1111111111111111111111111111111111111111111111111111111111111111",
@@ -104,6 +105,14 @@ static const struct {
     {"line number", "{\n\"a\":\n?}", "line 3, byte 7: want a value"},
 };
 
+static void check_mark(void)
+{
+    char *error, *check = json_check("\xef\xbb\xbf{}", 5);
+    cJSON *tree = json_parse("\xef\xbb\xbf{}", 5, &error);
+    verdict("JSON: a byte order mark is no part of a text", !check ? "the check takes it" : tree ? NULL : error);
+    cJSON_Delete(tree);
+}
+
 static void check_json(void)
 {
     size_t wrong = 0, n = sizeof json_cases / sizeof *json_cases;
@@ -124,6 +133,7 @@ static void check_json(void)
     }
     verdict(format("JSON: %zu texts accepted or refused as RFC 8259 and our rules say", n),
             wrong ? "see above" : NULL);
+    check_mark();
     for (int depth = 64; depth <= 65; depth++) {
         char text[131];
         memset(text, '[', (size_t)depth);

@@ -70,6 +70,10 @@ other >"$T/other.config"
 check objective/without-vocabulary "0 1" "$(grep -c 'model.vocab' "$T/other.config") $(
     grep -c '^objective = "other"' "$T/other.config")"
 check objective/text-reads-back "" "$("$T/other/driver" parse "$T/other.config" | diff - "$T/other.config" | head -3)"
+mkdir "$T/marked"
+{ printf '\xef\xbb\xbf'; cat "$T/other.lua"; } >"$T/marked/other.lua"
+check objective/byte-order-mark "$(values "$T/other.config")" "$("$T/other/driver" config "$T/marked/other.lua" 2>&1 |
+    sed -n 's/  # .*//; /^[a-z].* = /p')"
 check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$T/other.config" | paste -sd' ')"
 check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
 check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one's is other: leave it out" \

@@ -55,7 +55,7 @@ verdict validator-refuses "$([ -n "$why" ] || echo "a moved buffer passes")"
 # ---- the command: columns, line ends, order of rows ----
 run() { "$build/pack-checked" "$@" > "$scratch/out" 2> "$scratch/err"; }
 
-printf 'note,size,id,upper,lower\r\nx,4,a b,2,0\r\n\r\n,4,c\tq,2,0\r\n-,8,7,4,2' > "$scratch/in.csv"
+printf '\xef\xbb\xbfnote,size,id,upper,lower\r\nx,4,a b,2,0\r\n\r\n,4,c\tq,2,0\r\n-,8,7,4,2' > "$scratch/in.csv"
 run "$scratch/in.csv"
 printf 'id,lower,upper,size,offset\na b,0,2,4,0\nc\tq,0,2,4,4\n7,2,4,8,0\n' > "$scratch/want"
 verdict columns "$(cmp "$scratch/want" "$scratch/out" 2>&1)"
