@@ -215,6 +215,23 @@ char *format(const char *fmt, ...)
     return text;
 }
 
+char *shell_word(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "_./-+=:,@%";
+    if (*word && strspn(word, plain) == strlen(word))
+        return format("%s", word);
+    char *text = format("'");
+    for (; *word; word++) {
+        char *longer = *word == '\'' ? format("%s'\\''", text) : format("%s%c", text, *word);
+        free(text);
+        text = longer;
+    }
+    char *all = format("%s'", text);
+    free(text);
+    return all;
+}
+
 char **split_names(const char *list, int *n)
 {
     char **word = calloc(strlen(list) + 1, sizeof *word), *rest = format("%s", list), *one;

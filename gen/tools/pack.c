@@ -178,6 +178,12 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             option_format(o, a, option_value(argc, argv, &i));
         } else if (!strcmp(a, "--max-length")) {
             o->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
+        } else if (!strcmp(a, "--ignore-keys")) {
+            if (o->ignore)
+                err((Loc){0}, "pack: --ignore-keys is given twice: name all keys in one list, a,b,c");
+            o->ignore = split_names(option_value(argc, argv, &i), &o->nignore);
+            if (!o->nignore)
+                err((Loc){0}, "pack: --ignore-keys: want keys between commas, as in tools,functions");
         } else if (!strcmp(a, "--threads")) {
             o->threads = (int)option_count(argc, argv, &i, 1, PACK_THREADS_MAX);
         } else if (!strcmp(a, "--mask-id")) {
@@ -203,9 +209,23 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
 }
 
+/* The whole command without --ignore-keys. */
+static char *command_said(int argc, char **argv)
+{
+    Str s = {0};
+    str_print(&s, "gen pack");
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--ignore-keys"))
+            i++;
+        else
+            str_print(&s, " %s", shell_word(argv[i]));
+    return s.text;
+}
+
 int pack_main(int argc, char **argv)
 {
-    PackOptions o = {.who = "gen pack", .tokenizer = "bytes"};
+    PackOptions o = {.who = "gen pack", .tokenizer = "bytes", .keys_there = true, .format_flag = "--format",
+                     .command = command_said(argc, argv)};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
             print_help(stdout);

@@ -260,7 +260,7 @@ static void metrics_page(Str *s)
 static void format_rows(Str *s, bool by_keys)
 {
     static const struct { const char *name, *reads, *has, *kind, *doc; } row[] = {
-#define FORMAT(id, name, keys, reads, has, kind, own, encode, doc) {name, #reads, has, #kind, doc},
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc) {name, #reads, has, #kind, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
     };
@@ -281,15 +281,42 @@ static void format_rows(Str *s, bool by_keys)
     }
 }
 
+/* Keys that are read, counted, or end the pack. */
+static void keys_section(Str *s)
+{
+    const char *comma = "";
+    str_print(s, "\n## Keys that a format reads\n\nOther keys with content stop the pack (`--ignore-keys` reads rows "
+                 "without them), but for metadata.\n");
+    table(s, "format | keys | metadata");
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc)                    \
+    if (*uses)                                                                                      \
+        ROW(s, "cww", name, uses, beside);
+#include "runtime/pack/formats.def"
+#undef FORMAT
+    str_print(s, "\nMetadata of every format: ");
+#define METADATA(key)                                                                               \
+    str_print(s, "%s`%s`", comma, key);                                                             \
+    comma = ", ";
+#define CONTENT(key, why)
+#define MESSAGE(keys)
+#include "runtime/pack/keys.def"
+#undef METADATA
+#undef CONTENT
+#undef MESSAGE
+    str_print(s, ".\n");
+}
+
 static void data_page(Str *s)
 {
     begin(s, "Formats of data",
-          "Of `runtime/pack/formats.def`, `chats.def` and `drops.def`: what `gen pack` and a program's own `--data` "
-          "read. Which tokens become targets: [data](../../recipes/data.md).");
-    str_print(s, "\n## By their keys\n\nA row of JSON is of the first format of which it has a key.\n");
+          "Of `runtime/pack/formats.def`, `keys.def`, `chats.def` and `drops.def`: what `gen pack` and a program's own "
+          "`--data` read. Which tokens become targets: [data](../../recipes/data.md).");
+    str_print(s, "\n## By their keys\n\nA row of JSON is of the first format of which it has a key "
+                 "with content: null, \"\", [] and {} count as absent.\n");
     format_rows(s, true);
     str_print(s, "\n## By name, `--format` (of a program `--data-format`)\n");
     format_rows(s, false);
+    keys_section(s);
     str_print(s, "\n## Chat formats, `--chat`\n\n"
                  "By default the one that the chat template in the tokenizer's folder means.\n");
     table(s, "name | chat templates that mean it | tokens it wants");

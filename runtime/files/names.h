@@ -63,7 +63,7 @@ static const char SCHEDULE_NAMES[] =
 #undef SCHEDULE
 
 /* Every format of raw data, likewise. */
-#define FORMAT(id, name, keys, reads, has, rows, own, encode, doc) "|" name
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc) "|" name
 static const char FORMAT_NAMES[] = "auto"
 #include "runtime/pack/formats.def"
     ;

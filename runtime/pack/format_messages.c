@@ -9,14 +9,15 @@
 char *format_messages(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                       RowOut *row)
 {
-    const char *key = json_get(s->json, "messages") ? "messages" : "conversations";
-    const cJSON *list = json_get(s->json, key), *tools = json_get(s->json, "tools");
-    const char *system = cJSON_GetStringValue(json_get(s->json, "system"));
-    int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
-    if (tools && !cJSON_IsNull(tools) && !(cJSON_IsArray(tools) && !tools->child))
-        return format("tools: definitions of tools are not supported");
-    if (system && *system)
-        return format("system beside %s: say it as the first of them", key);
-    return n ? chat_encode(rules, tok, list, NULL, n - 1, e, row)
-             : format("%s: want a list of {\"role\", \"content\"}, not empty", key);
+    const char *key = sample_get(s->json, "messages") ? "messages" : "conversations";
+    const cJSON *list = json_get(s->json, key);
+    cJSON *all = NULL;
+    if (!cJSON_IsArray(list) || !list->child)
+        return format("%s: want a list of {\"role\", \"content\"}, not empty", key);
+    char *error = turns_join(rules, s->json, list, &all, row);
+    const cJSON *messages = all ? all : list;
+    if (!error)
+        error = chat_encode(rules, tok, messages, NULL, cJSON_GetArraySize(messages) - 1, e, row);
+    cJSON_Delete(all);
+    return error;
 }

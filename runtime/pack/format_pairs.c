@@ -17,15 +17,21 @@ static const char *const answer_key[PACK_PARTS] = {"chosen", "rejected"};
 
 /* What a row says, with messages made of a question. */
 typedef struct {
+    const char *key;             /* of its prompt; NULL: it has none */
     const char *prompt;          /* strings: (nprompt); else NULL */
     size_t nprompt;
     Answered answer[PACK_PARTS];
     const cJSON *messages;       /* lists: of the prompt, `given` of them that count */
     const cJSON *said[PACK_PARTS];
     int given;
-    cJSON *made[1 + PACK_PARTS]; /* of a question; to be freed */
+    cJSON *made[2 + PACK_PARTS]; /* to be freed: a prompt, answers, a prompt behind system and history */
     char *text;                  /* of an instruction; to be freed */
 } Pair;
+
+static bool asks(const Pair *p, const char *key)
+{
+    return p->key && !strcmp(p->key, key);
+}
 
 /* ---- what a row says -------------------------------------------------------------------------- */
 
@@ -59,7 +65,7 @@ static int common_messages(const cJSON *a, const cJSON *b)
 static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
     char *error = NULL;
-    const bool own = json_get(s->json, "system");
+    const bool own = sample_get(s->json, "system");
     const char *question = sample_string(s, "question", &error),
                *system = own && !error ? sample_string(s, "system", &error) : rules->system;
     for (int i = 0; i < PACK_PARTS; i++)
@@ -118,7 +124,7 @@ static char *take_user(const char *prompt, Pair *p)
 /* Two lists of messages, of answers alone or of whole conversations. */
 static char *take_messages(const cJSON *json, Pair *p)
 {
-    const cJSON *prompt = json_get(json, "prompt");
+    const cJSON *prompt = asks(p, "prompt") ? json_get(json, "prompt") : NULL;
     char *error = NULL;
     for (int i = 0; i < PACK_PARTS; i++) {
         const cJSON *masked;
@@ -128,7 +134,7 @@ static char *take_messages(const cJSON *json, Pair *p)
                            answer_key[i]);
     }
     for (int i = 0; i < PACK_PARTS; i++)
-        p->said[i] = take_list(json_get(json, answer_key[i]), answer_key[i], &error);
+        p->said[i] = take_list(sample_get(json, answer_key[i]), answer_key[i], &error);
     if (!error && cJSON_IsString(prompt))
         return take_user(prompt->valuestring, p);
     if (prompt)
@@ -147,9 +153,9 @@ static char *take_strings(const Sample *s, Pair *p)
     char *error = NULL;
     for (int i = 0; i < PACK_PARTS; i++)
         p->answer[i] = sample_answer(s, answer_key[i], &error);
-    if (json_get(s->json, "instruction"))
-        p->prompt = p->text = alpaca_prompt(s, &error);
-    else if (json_get(s->json, "prompt"))
+    if (asks(p, "instruction"))
+        p->prompt = p->text = turns_any(s->json) ? alpaca_question(s, &error) : alpaca_prompt(s, &error);
+    else if (asks(p, "prompt"))
         p->prompt = sample_string(s, "prompt", &error);
     if (error)
         return error;
@@ -174,32 +180,10 @@ static char *misspelt(const cJSON *json)
 {
     for (const cJSON *member = json->child; member; member = member->next)
         for (int i = 0; i < PROMPTS; i++)
-            if (names_distance(member->string, prompts[i]) <= 2)
+            if (strcmp(member->string, prompts[i]) && names_distance(member->string, prompts[i]) <= 2)
                 return format("%.60s: did you mean %s?", member->string, prompts[i]);
     return NULL;
 }
-
-static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
-{
-    const char *found = NULL;
-    for (int i = 0; i < PROMPTS; i++) {
-        if (found && json_get(s->json, prompts[i]))
-            return format("want one prompt, got %s and %s", found, prompts[i]);
-        found = json_get(s->json, prompts[i]) ? prompts[i] : found;
-    }
-    char *error = found ? NULL : misspelt(s->json);
-    if (error)
-        return error;
-    row->shared = !found;
-    if (json_get(s->json, "question"))
-        return take_question(rules, s, p, row);
-    bool lists = cJSON_IsArray(json_get(s->json, "chosen"));
-    if (lists && json_get(s->json, "instruction"))
-        return format("chosen: a list of messages, and instruction is none: want two strings");
-    return lists ? take_messages(s->json, p) : take_strings(s, p);
-}
-
-/* ---- ids -------------------------------------------------------------------------------------- */
 
 /* The first n messages of a list, and those behind them: shares their contents. */
 static void split_list(const cJSON *list, int n, cJSON **before, cJSON **behind)
@@ -208,6 +192,65 @@ static void split_list(const cJSON *list, int n, cJSON **before, cJSON **behind)
     for (const cJSON *m = list->child; m; m = m->next)
         cJSON_AddItemReferenceToArray(n-- > 0 ? *before : *behind, (cJSON *)(uintptr_t)m);
 }
+
+/* The one key that the prompt is under; "" counts where no other is there. */
+static char *take_key(const cJSON *json, Pair *p)
+{
+    for (int i = 0; i < PROMPTS; i++) {
+        const bool there = has_content(json_get(json, prompts[i]));
+        if (p->key && there)
+            return format("want one prompt, got %s and %s", p->key, prompts[i]);
+        p->key = there ? prompts[i] : p->key;
+    }
+    for (int i = 0; i < PROMPTS && !p->key; i++)
+        p->key = cJSON_IsString(json_get(json, prompts[i])) ? prompts[i] : NULL;
+    return p->key ? NULL : misspelt(json);
+}
+
+/* Puts the row's system message and history before the prompt, which becomes a conversation. */
+static char *take_turns(const Rules *rules, const cJSON *json, Pair *p, RowOut *row)
+{
+    if (!turns_any(json) || (asks(p, "question") && !has_content(json_get(json, "history"))))
+        return NULL;             /* the system message of a question is there already */
+    if (!p->said[0] && !p->key)
+        return format("system or history beside answers without a prompt: want prompt, question or instruction");
+    if (!p->said[0]) {
+        p->messages = p->made[0] = chat_list(chat_turn("user", p->prompt), NULL);
+        for (int i = 0; i < PACK_PARTS; i++)
+            p->said[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
+    }
+    for (int i = 0; i < PACK_PARTS && !p->made[1 + i] && !p->messages; i++) {
+        cJSON *before;           /* whole conversations */
+        split_list(p->said[i], p->given, &before, &p->made[1 + i]);
+        if (i)
+            cJSON_Delete(before);
+        else
+            p->made[0] = before;
+    }
+    for (int i = 0; i < PACK_PARTS && !p->messages; i++)
+        p->said[i] = p->made[1 + i];
+    cJSON *all;
+    char *error = turns_join(rules, json, p->messages ? p->messages : p->made[0], &all, row);
+    p->messages = p->made[1 + PACK_PARTS] = all;
+    p->given = cJSON_GetArraySize(all);
+    return error;
+}
+
+static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
+{
+    char *error = take_key(s->json, p);
+    if (error)
+        return error;
+    row->shared = !p->key;
+    if (asks(p, "question"))
+        return take_question(rules, s, p, row);
+    bool lists = cJSON_IsArray(sample_get(s->json, "chosen"));
+    if (lists && asks(p, "instruction"))
+        return format("chosen: a list of messages, and instruction is none: want two strings");
+    return lists ? take_messages(s->json, p) : take_strings(s, p);
+}
+
+/* ---- ids -------------------------------------------------------------------------------------- */
 
 static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p, int i, Encoded *e,
                          RowOut *row)
@@ -231,6 +274,7 @@ char *format_pairs(const Rules *rules, const Tokenizer *tok, const Sample *s, En
     char *error = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST
                 ? format("--loss-on %s: the targets of pairs are the answers", loss_name[rules->loss])
                 : take(rules, s, &p, row);
+    error = error ? error : take_turns(rules, s->json, &p, row);
     for (int i = 0; i < PACK_PARTS && !error; i++) {
         const size_t at = e->n;
         error = encode_part(rules, tok, &p, i, e, row);
@@ -246,7 +290,7 @@ char *format_pairs(const Rules *rules, const Tokenizer *tok, const Sample *s, En
         row->prompt = i ? row->prompt : prompt - at;
     }
     row->more_answers = false;
-    for (int i = 0; i < 1 + PACK_PARTS; i++)
+    for (int i = 0; i < 2 + PACK_PARTS; i++)
         cJSON_Delete(p.made[i]);
     free(p.text);
     return error;

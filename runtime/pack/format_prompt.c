@@ -32,6 +32,7 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     const char *completion = answer.text;
     size_t np = strlen(prompt), nc = strlen(completion), nsuffix, head, begin = e->n;
     row->bytes += (int64_t)(np + nc);
+    row->blank |= np && nc && (prompt[np - 1] == ' ' || prompt[np - 1] == '\t');
     if (rules->loss == LOSS_ASSISTANT)
         return format("--loss-on assistant wants messages; here are strings: last is the "
                       "completion, all is the prompt too");
@@ -66,35 +67,65 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     return error;
 }
 
+/* Prompt and completion as lists of messages. */
+static char *encode_lists(const Rules *rules, const Tokenizer *tok, const cJSON *json, const cJSON *prompt,
+                          const cJSON *completion, Encoded *e, RowOut *row)
+{
+    cJSON *all = NULL;
+    char *error = turns_join(rules, json, prompt, &all, row);
+    const cJSON *messages = all ? all : prompt;
+    if (!error)
+        error = chat_encode(rules, tok, messages, completion, cJSON_GetArraySize(messages), e, row);
+    cJSON_Delete(all);
+    return error;
+}
+
 char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
     const cJSON *prompt = json_get(s->json, "prompt"), *completion = json_get(s->json, "completion");
     char *error = NULL;
     if (cJSON_IsArray(prompt) && cJSON_IsArray(completion) && completion->child)
-        return chat_encode(rules, tok, prompt, completion, cJSON_GetArraySize(prompt), e, row);
+        return encode_lists(rules, tok, s->json, prompt, completion, e, row);
     const char *p = sample_string(s, "prompt", &error);
     const Answered c = sample_answer(s, "completion", &error);
-    return error ? error : encode_answered(rules, tok, p, c, e, row);
+    return error ? error : turns_any(s->json) ? encode_turns(rules, tok, s->json, p, c, e, row)
+                                              : encode_answered(rules, tok, p, c, e, row);
+}
+
+/* The two strings of one of Alpaca's rows; input "": none. */
+static bool alpaca_strings(const Sample *s, const char **instruction, const char **input, char **error)
+{
+    *instruction = sample_string(s, "instruction", error);
+    *input = has_content(json_get(s->json, "input")) ? sample_string(s, "input", error) : "";
+    return !*error;
 }
 
 char *alpaca_prompt(const Sample *s, char **error)
 {
-    const cJSON *given = json_get(s->json, "input");
-    const char *instruction = sample_string(s, "instruction", error);
-    const char *input = given && !cJSON_IsNull(given) ? sample_string(s, "input", error) : "";
-    if (*error)
+    const char *instruction, *input;
+    if (!alpaca_strings(s, &instruction, &input, error))
         return NULL;
     return *input ? format(alpaca_input, instruction, input) : format(alpaca_plain, instruction);
+}
+
+char *alpaca_question(const Sample *s, char **error)
+{
+    const char *instruction, *input;
+    if (!alpaca_strings(s, &instruction, &input, error))
+        return NULL;
+    return format("%s%s%s", instruction, *instruction && *input ? "\n" : "", input);
 }
 
 char *format_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
-    char *error = NULL, *prompt = alpaca_prompt(s, &error);
+    const bool turns = turns_any(s->json);
+    char *error = NULL, *prompt = turns ? alpaca_question(s, &error) : alpaca_prompt(s, &error);
     const Answered output = sample_answer(s, "output", &error);
     if (!error)
-        error = encode_answered(rules, tok, prompt, output, e, row);
+        error = turns ? encode_turns(rules, tok, s->json, prompt, output, e, row)
+                      : encode_answered(rules, tok, prompt, output, e, row);
     free(prompt);
     return error;
 }

@@ -30,7 +30,7 @@ typedef struct {
 /* ---- formats.def: what raw data may be ---------------------------------------------------------- */
 
 enum {
-#define FORMAT(id, name, keys, reads, has, kind, own, encode, doc) FORM_##id,
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc) FORM_##id,
 #include "runtime/pack/formats.def"
     NFORMATS
 #undef FORMAT
@@ -66,7 +66,7 @@ typedef char *FormatEncode(const Rules *rules, const Tokenizer *tok, const Sampl
 typedef struct {
     const char *name, *keys;
     unsigned reads;              /* READS_... together */
-    const char *has;
+    const char *has, *uses, *beside;
     Kind kind;
     bool own;
     FormatEncode *encode;
@@ -118,8 +118,8 @@ void reader_close(Reader *r);
 char *reader_skip(Reader *r);                  /* reads all that is left, for the hashes */
 void reader_note(const void *data, size_t n);  /* something else that was read */
 /* Of what the readers that were opened have read, one file after the other, and of where files end
- * and how they were read. Both begin anew behind it. */
-void reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
+ * and how they were read. Both begin anew behind it. Returns whether one of the files had rows of JSON. */
+bool reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
 void chunk_free(Chunk *p);
 
 /* ---- pack_chat.c: conversations -------------------------------------------------------------- */
@@ -206,6 +206,8 @@ struct Rules {
     double share;                /* of a text's characters, or of all windows: to validate on */
     StepsRules steps;            /* mark_id: of the mark; -1: the tokenizer has none */
     bool objects;                /* files hold rows of JSON, whatever their names are */
+    char *const *ignore;         /* (nignore) keys that rows are read without */
+    int nignore;
 };
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -241,6 +243,10 @@ struct RowOut {
     bool cut;                    /* by its format, to max_length */
     bool chat;                   /* rendered as a conversation */
     bool not_prefix;             /* the prompt's tokens are not those the whole begins with */
+    bool blank;                  /* the prompt is a string that ends in a space or a tab */
+    bool turns;                  /* its system or history became turns of a conversation */
+    unsigned also;               /* bit i: format i fits, too, and this one does not read its keys */
+    uint64_t ignored, unread;    /* bit i: it had key i of Rules.ignore; a key that would have been read */
     bool more_answers;           /* earlier answers are no targets */
     bool question;               /* behind Rules.system */
     bool shared;                 /* pairs: the prompt is what both answers begin with */
@@ -253,6 +259,24 @@ struct RowOut {
 /* A target that the data leave out of the loss; when its row is whole it is none. */
 enum { TARGET_HIDDEN = 2 };
 
+/* A key that rows have and their format does not read. */
+typedef struct {
+    char *name;                  /* malloc'ed */
+    bool content;                /* it ends the pack; else metadata */
+    char *meant;                 /* a key that the format reads and the row lacks, spelt almost so; or NULL */
+    int64_t rows;                /* of a Pack: how many have it, and where the first is */
+    Place first;
+} Key;
+
+typedef struct {
+    Key *key;                    /* (n) */
+    int n;
+} KeyList;
+
+typedef struct {
+    int row, key;                /* in Encoded.row, in Encoded.keys */
+} KeySeen;
+
 /* The rows of a chunk, one after the other; of a document's stretch one row. */
 struct Encoded {
     int32_t *id;
@@ -261,6 +285,9 @@ struct Encoded {
     size_t n, cap;
     RowOut *row;
     int nrows, caprows;
+    KeyList keys;
+    KeySeen *seen;               /* (nseen) in the order of rows */
+    int nseen, capseen;
     char *error;                 /* of the row behind the last */
     Place error_at;
 };
@@ -269,6 +296,10 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
 
 /* A list of messages, which may be a row by itself. */
 bool is_messages(const cJSON *json);
+/* The member of an object; NULL where it is absent or null. */
+const cJSON *sample_get(const cJSON *object, const char *key);
+/* Whether a value is more than null, "", [] or {}, which count as an absent key. */
+bool has_content(const cJSON *value);
 /* The string under a key of an object; NULL and *error: it is none. */
 const char *sample_string(const Sample *s, const char *key, char **error);
 /* format_prompt.c: what follows a prompt; masked: spans of it (pack_spans.c) or NULL, counted from the
@@ -284,7 +315,12 @@ Answered sample_answer(const Sample *s, const char *key, char **error);
 char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt, Answered answer,
                       Encoded *e, RowOut *row);
 char *alpaca_prompt(const Sample *s, char **error);
-/* format_text.c: a stretch of a whole file */
+/* A prompt and its answer as turns of the user and the assistant, after the row's system and history. */
+char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *row_json, const char *prompt,
+                   Answered answer, Encoded *e, RowOut *row);
+/* Alpaca's instruction and input as LLaMA-Factory joins them, malloc'ed. */
+char *alpaca_question(const Sample *s, char **error);
+/* format_text.c: a stretch of a whole file *//* format_text.c: a stretch of a whole file */
 char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
 
 /* pack_encoded.c: ids appended to e with the given target bit */
@@ -331,6 +367,19 @@ cJSON *chat_list(cJSON *first, cJSON *second);
 /* messages, then answer (NULL: none) as one conversation; given: messages that are no answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row);
+
+/* pack_turns.c: "system", a string, and "history", a list of [question, answer], beside a prompt */
+bool turns_any(const cJSON *json);             /* a row has one of them */
+/* They and the messages `after` as one list, a system message first; cJSON_Delete() frees, `after` is to live as
+ * long. *all NULL: the row has neither. Fails on two system messages that differ, and without a chat format. */
+char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSON **all, RowOut *row);
+
+/* pack_keys.c: keys of a row that its format does not read (keys.def) */
+/* Takes the keys of Rules.ignore out of a row and its messages. */
+void keys_ignore(const Rules *rules, cJSON *json, RowOut *row);
+/* Of a row that is kept: notes its keys in e. row: its number in e. */
+void keys_note(const Format *f, const cJSON *json, Encoded *e, int row);
+void keys_free(KeyList *keys);
 
 /* ---- pack_jobs.c: work on all cores, results in order ---------------------------------------- */
 
@@ -412,6 +461,12 @@ typedef struct {
     int64_t padded;              /* rows of arrays that end with padding */
     Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
+    int64_t nalso[NFORMATS];     /* rows that these formats fit, too; the first was taken for taken[i] */
+    Form taken[NFORMATS];
+    int64_t nturns, nblank;
+    Place first_blank, first_merge;      /* of nblank, of not_prefix, which has no row of nblank */
+    KeyList keys;
+    uint64_t ignored, unread;    /* as of RowOut, of all rows */
     Windows windows;
     StepsOut steps;
     uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
@@ -427,7 +482,14 @@ void pack_begin(Pack *p);
  * the rest. */
 char *pack_kind(Pack *p, const RowOut *row);
 /* A row of a file, for the summary; pack_row() and pack_stretch() do so themselves. */
-void pack_count(Pack *p, const RowOut *row);
+void pack_count(Pack *p, const RowOut *row, const char *file);
+/* Keys of row `row` of e, from *next of e->seen on, which moves behind them. */
+void pack_keys(Pack *p, const Encoded *e, int row, const char *file, int *next);
+/* NULL, or why the keys of the rows end the pack and the command that packs without them: `command`, with
+ * --ignore-keys behind it. *at: the first such row. */
+char *keys_error(const Pack *p, const char *command, char *const *ignore, int nignore, Place *at);
+/* Lines of the summary. */
+void keys_report(const Pack *p, const char *format_flag, FILE *to);
 /* What of a row is written. */
 typedef struct {
     int parts;
@@ -440,7 +502,7 @@ typedef struct {
 /* One row, each part cut to max_length; one without targets is left out. */
 Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file);
 /* A stretch of a document; first: it begins one. */
-void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
+void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first, const char *file);
 /* What a file says of its tokenizer: id, how many ids, and which are special; -1: none. */
 typedef struct {
     const char *id;
@@ -540,11 +602,16 @@ typedef struct {
     int64_t most;                /* of rows, or of packed tokens at least so many, but for windows; 0: all */
     int64_t show;                /* so many rows, on standard output */
     int threads;                 /* 0: as many as there are cores */
+    char *const *ignore;         /* (nignore) keys that rows are read without */
+    int nignore;
+    bool keys_there;             /* each of these has to be in a row */
+    const char *command;         /* the whole command without --ignore-keys, for messages */
+    const char *format_flag;     /* how it calls --format */
     int nfiles;
     char **file;                 /* "-": standard input */
 } PackOptions;
 
-enum { PACK_THREADS_MAX = 1024 };
+enum { PACK_THREADS_MAX = 1024, PACK_IGNORE_MAX = 64 };
 
 /* ---- pack_prepared.c: arrays of ids, in a folder ------------------------------------------------ */
 

@@ -66,8 +66,8 @@ static char *expected_path(Work *w, const char *folder)
     char *error = w->prepared && !w->pack.error.text ? prepared_read(w->prepared, NULL) : NULL;
     if (error)
         pack_fail(&w->pack, EXIT_DATA, (Place){0}, error);
-    reader_hashes(bytes, files);
-    rules_fingerprint(w, bytes, files, hex);
+    const bool rows = reader_hashes(bytes, files);
+    rules_name(w, bytes, files, rows, hex);
     return cache_path(folder, hex);
 }
 

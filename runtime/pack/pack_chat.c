@@ -370,7 +370,7 @@ static char *parts_text(const cJSON *parts, const char *key, char **error)
 /* Key of a message under one of two names, or NULL. */
 static const char *message_text(const cJSON *m, const char *key, const char *other, char **error)
 {
-    const cJSON *v = json_get(m, key), *w = json_get(m, other);
+    const cJSON *v = sample_get(m, key), *w = sample_get(m, other);
     if (v && w)
         *error = format("a message has both %s and %s", key, other);
     else if (!cJSON_IsString(v ? v : w))
@@ -381,9 +381,9 @@ static const char *message_text(const cJSON *m, const char *key, const char *oth
 /* What a message says: a string, or a list of parts. */
 static const char *message_content(const cJSON *m, Said *s, char **error)
 {
-    const char *key = json_get(m, "value") ? "value" : "content";
+    const char *key = sample_get(m, "value") ? "value" : "content";
     const cJSON *parts = json_get(m, key);
-    if (!cJSON_IsArray(parts) || (json_get(m, "content") && json_get(m, "value")))
+    if (!cJSON_IsArray(parts) || (sample_get(m, "content") && sample_get(m, "value")))
         return message_text(m, "content", "value", error);
     return s->joined = parts_text(parts, key, error);
 }
@@ -398,8 +398,7 @@ static char *message_role(const cJSON *m, Role *to)
     static const char *const tools[] = {"tool_calls", "function_call"};
     char *error = NULL;
     for (size_t i = 0; i < sizeof tools / sizeof *tools && !error; i++) {
-        const cJSON *v = json_get(m, tools[i]);
-        if (v && !cJSON_IsNull(v) && !(cJSON_IsArray(v) && !v->child))
+        if (has_content(json_get(m, tools[i])))
             error = format("%s: calls of tools are not supported", tools[i]);
     }
     const char *role = error ? NULL : message_text(m, "role", "from", &error);
@@ -465,7 +464,7 @@ static char *message_reasoning(const Chat *c, const cJSON *m, Said *s)
         last = at;
     if (!last)
         return NULL;
-    if (json_get(m, "masked"))
+    if (sample_get(m, "masked"))
         return format("masked: spans of an answer that has its reasoning in its content are not supported: say "
                       "reasoning_content");
     const char *begin = s->content, *end = strstr(begin, "</think>");
@@ -492,7 +491,7 @@ static char *message_read(const Rules *rules, const cJSON *m, int i, int given, 
         error = message_reasoning(rules->chat, m, s);
     if (error)
         return error;
-    s->masked = json_get(m, "masked");
+    s->masked = sample_get(m, "masked");
     row->bytes += (int64_t)strlen(s->content);
     return NULL;
 }

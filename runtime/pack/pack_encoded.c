@@ -34,6 +34,8 @@ void encoded_free(Encoded *e)
     free(e->id);
     free(e->target);
     free(e->row);
+    free(e->seen);
+    keys_free(&e->keys);
     free(e->error);
 }
 

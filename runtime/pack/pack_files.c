@@ -75,7 +75,7 @@ static void finish_windows(Work *w, const Job *job, const RowOut *row, const int
         return;
     }
     if (first && !job->chunk->held)
-        pack_count(p, row);
+        pack_count(p, row, job->chunk->place.file);
     else
         p->nbytes += row->bytes;
     windows_put(p, &w->rules, w->tok, job->chunk, id, row, first, last, show_window,
@@ -88,6 +88,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
     Pack *p = &w->pack;
     Encoded *e = &job->out;
     bool document = job->chunk->reads == READS_TEXT;
+    int next = 0;
     for (int i = 0; i < e->nrows && !p->error.text && !enough(w); i++) {
         const RowOut *row = &e->row[i];
         const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
@@ -98,6 +99,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
             pack_fail(p, EXIT_DATA, (Place){job->chunk->place.file, row->line}, error);
             return;
         }
+        pack_keys(p, e, i, job->chunk->place.file, &next);
         if (rules_windows(w)) {
             finish_windows(w, job, row, id, document, g);
             if (w->o->show && w->to_show <= 0 && !p->out)
@@ -105,7 +107,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
             continue;
         }
         if (document)
-            pack_stretch(p, id, row->n, row, job->chunk->first);
+            pack_stretch(p, id, row->n, row, job->chunk->first, job->chunk->place.file);
         else
             kept = pack_row(p, id, target, row, job->chunk->place.file);
         if (w->to_show > 0 && (!document || job->chunk->first)) {
@@ -254,6 +256,20 @@ PackError work_end(Work *w)
     return error;
 }
 
+/* Keys of rows that nothing reads end it all, once every row is read. */
+static void check_keys(Work *w)
+{
+    const PackOptions *o = w->o;
+    Place at = {0};
+    char *error = w->pack.error.text ? NULL : keys_error(&w->pack, o->command, o->ignore, o->nignore, &at);
+    if (error)
+        pack_fail(&w->pack, EXIT_DATA, at, error);
+    for (int i = 0; i < o->nignore && o->keys_there && o->out && !w->pack.error.text && !enough(w); i++)
+        if (!(w->pack.ignored >> i & 1))
+            pack_fail(&w->pack, EXIT_CONFIG, (Place){0},
+                      format("--ignore-keys %s: no row has this key", o->ignore[i]));
+}
+
 /* The same of arrays of ids. */
 static void pack_prepared(Work *w, char hex[SHA256_HEX])
 {
@@ -269,16 +285,16 @@ static void pack_prepared(Work *w, char hex[SHA256_HEX])
         pack_write(p, prepared_ids(w->prepared), bytes, hex, &w->rules);
 }
 
-void work_do(Work *w, char hex[SHA256_HEX])
+void work_do(Work *w, char name[SHA256_HEX])
 {
     const PackOptions *o = w->o;
     Pack *p = &w->pack;
-    char bytes[SHA256_HEX], files[SHA256_HEX];
+    char bytes[SHA256_HEX], files[SHA256_HEX], hex[SHA256_HEX];
     Progress g = {.who = o->who, .terminal = isatty(STDERR_FILENO)};
     if (!p->error.text && !w->prepared && !w->tok)
         count_vocabulary(w);
     if (w->prepared && !p->error.text)
-        pack_prepared(w, hex);
+        pack_prepared(w, name);
     if (w->prepared || p->error.text)
         return;
     g.total = input_check(w);
@@ -290,6 +306,7 @@ void work_do(Work *w, char hex[SHA256_HEX])
         w->twin[i] = tokenizer_twin(w->tok);
     if (!p->error.text)
         read_all(w, &g);
+    check_keys(w);
     if (!p->error.text && p->out && !p->ndocs)
         pack_fail(p, EXIT_DATA, (Place){w->file[0], 0}, report_no_row(p));
     if (!p->error.text && p->out && o->chat && !p->nchats)
@@ -304,7 +321,8 @@ void work_do(Work *w, char hex[SHA256_HEX])
         steps_check_ids(p);
     if (!p->error.text && p->out)
         hold(w);
-    reader_hashes(bytes, files);
+    const bool rows = reader_hashes(bytes, files);
+    rules_name(w, bytes, files, rows, name);
     rules_fingerprint(w, bytes, files, hex);
     char *error = !p->error.text && p->out && w->vocabulary.kind
                 ? vocabulary_write(&w->vocabulary, p->out) : NULL;
@@ -321,9 +339,9 @@ void work_do(Work *w, char hex[SHA256_HEX])
 
 PackError pack_files(const PackOptions *o, FILE *summary)
 {
-    char hex[SHA256_HEX];
+    char name[SHA256_HEX];
     Work w = work_begin(o);
-    work_do(&w, hex);
+    work_do(&w, name);
     if (!w.pack.error.text && o->out)
         report_all(&w, summary);
     else if (!w.pack.error.text)
@@ -334,13 +352,14 @@ PackError pack_files(const PackOptions *o, FILE *summary)
 static void each_row(Work *w, const Chunk *from, const Encoded *e, StepsOut *names,
                      void (*each)(void *user, const PackedRow *row), void *user)
 {
-    for (int i = 0; i < e->nrows; i++) {
+    for (int i = 0, next = 0; i < e->nrows; i++) {
         const RowOut *row = &e->row[i];
         char *error = pack_kind(&w->pack, row);
         if (error) {
             pack_fail(&w->pack, EXIT_DATA, (Place){from->place.file, row->line}, error);
             return;
         }
+        pack_keys(&w->pack, e, i, from->place.file, &next);
         const size_t most = (size_t)w->rules.max_length, n = row->n < most ? row->n : most;
         char *name = row->steps ? steps_name(names, row, from->place.file) : NULL;
         each(user, &(PackedRow){.at = {from->place.file, row->line}, .id = n ? e->id + row->begin : NULL,
@@ -373,6 +392,7 @@ PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedR
     }
     if (r)
         reader_close(r);
+    check_keys(&w);
     return work_end(&w);
 }
 
@@ -405,7 +425,7 @@ static char *copy_tokenizer(const char *from, const char *folder)
 
 PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
 {
-    char hex[SHA256_HEX], *records = folder_join(to, "records.safetensors"), *error = NULL;
+    char name[SHA256_HEX], *records = folder_join(to, "records.safetensors"), *error = NULL;
     PackOptions options = prepare_options(o, records);
     bool there = prepared_is(to);
     if (there)
@@ -414,7 +434,7 @@ PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
     if (error)
         return (PackError){.text = error, .code = there ? EXIT_CONFIG : EXIT_IO};
     Work w = work_begin(&options);
-    work_do(&w, hex);
+    work_do(&w, name);
     if (!w.pack.error.text)
         error = prepared_write(records, o, windows_first(w.tok), to);
     if (!w.pack.error.text && !error)

@@ -11,6 +11,7 @@
 #include "runtime/base.h"
 #include "runtime/files/json.h"
 #include "runtime/files/sha256.h"
+#include "runtime/files/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROW_MAX = 16 << 20, BLOCK = 4 << 20, ROWS_CHUNK = 1 << 18, TEXT_CHUNK = 1 << 20 };
+enum { ROW_MAX = 16 << 20, BLOCK = 4 << 20, ROWS_CHUNK = 1 << 18, TEXT_CHUNK = 1 << 20,
+       HEAD = 64 };              /* bytes that say what a file is */
 
 struct Reader {
     const char *path;            /* as messages name it */
@@ -32,7 +34,8 @@ struct Reader {
     bool eof, array, begun, done;
     Reads reads;
     int line;                    /* of the next row */
-    int64_t given;               /* bytes handed out */
+    int64_t given;               /* bytes handed out, and the mark */
+    int mark;                    /* bytes of a byte order mark, which is no part of the text */
     double tail;                 /* share of a text that is another document: to validate on; 0: none */
     int64_t split;               /* where that begins, 0: not known yet */
     const Tokenizer *tok;
@@ -41,6 +44,7 @@ struct Reader {
 static Sha256 sha;               /* of every byte read, in order */
 static Sha256 cuts;              /* of how they were cut into files, and how these were read */
 static bool hashes;              /* both were begun */
+static bool any_rows;            /* a file was read as rows of JSON */
 
 static const struct {
     const char *name, *endings, *magic, *line;
@@ -84,10 +88,21 @@ static char *convert_line(const char *line, const char *path)
     return all;
 }
 
+/* Rows of JSON as UTF-16 that no byte order mark begins: which of its two, or NULL. */
+static const char *utf16_rows(const char *head, size_t n)
+{
+    if (n < 4 || !head[0] == !head[1])
+        return NULL;
+    const bool little = head[0];
+    const char first = head[!little];
+    return (first == '{' || first == '[') && !head[2] == !little ? (little ? "UTF-16LE" : "UTF-16BE") : NULL;
+}
+
 static char *refuse(const Reader *r)
 {
     const char *head = r->buf + r->start;
     size_t n = r->end - r->start;
+    const char *wide = utf16_rows(head, n);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         size_t magic = strlen(refused[i].magic);
         if (!ends_with_any(r->path, refused[i].endings) &&
@@ -99,7 +114,12 @@ static char *refuse(const Reader *r)
         free(line);
         return error;
     }
-    return NULL;
+    if (!wide)
+        return NULL;
+    char *line = format("iconv -f %s -t UTF-8 FILE | gen pack ... -", wide), *named = convert_line(line, r->path);
+    char *error = format("%s data, and gen pack reads text and rows of JSON; this converts it:\n  %s", wide, named);
+    free(line), free(named);
+    return error;
 }
 
 static char *no_text(const Reader *r, int64_t at)
@@ -223,11 +243,14 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
         error = format("a folder that cannot be read");
     else if (!(r->regular = S_ISREG(r->st.st_mode)) && !standard)
         error = format("not a regular file: let it flow in, as in ... | gen pack ... -");
-    if (!error)
+    while (!error && !r->eof && r->end < HEAD)
         error = fill(r);
     if (!error)
         error = refuse(r);
-    if (!error && r->eof)
+    r->mark = error ? 0 : (int)utf8_mark(r->buf, r->end);
+    r->start += (size_t)r->mark;
+    r->given = r->mark;
+    if (!error && r->start == r->end)
         error = format("empty");
     int c = error ? -1 : first_character(r);
     bool json = standard ? c == '{' || c == '['
@@ -286,21 +309,24 @@ int64_t reader_size(const Reader *r)
 
 void reader_close(Reader *r)
 {
-    int64_t cut[2] = {r->given, (int64_t)r->reads};
+    int64_t cut[2] = {r->given - r->mark, (int64_t)r->reads};
     if (r->done)
         sha256_add(&cuts, cut, sizeof cut);
+    any_rows |= r->done && r->reads == READS_OBJECTS;
     if (r->fd >= 0)
         close(r->fd);
     free(r->buf);
     free(r);
 }
 
-void reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX])
+bool reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX])
 {
+    const bool rows = any_rows;
     hashes_begin();
     sha256_text(&sha, bytes);
     sha256_text(&cuts, files);
-    hashes = false;
+    hashes = any_rows = false;
+    return rows;
 }
 
 char *reader_skip(Reader *r)
@@ -468,14 +494,15 @@ static bool begins_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* The byte where character `wanted` of the file begins; *all: how many there are. -1: errno. */
-static int64_t find_character(int fd, int64_t wanted, int64_t *all)
+/* The byte where character `wanted` of the text begins; *all: how many there are. -1: errno. */
+static int64_t find_character(const Reader *r, int64_t wanted, int64_t *all)
 {
     char *block = malloc(BLOCK);
-    int64_t at = 0, found = -1;
+    int64_t at = r->mark, found = -1;
     ssize_t got = -1;
     *all = 0;
-    for (off_t from = 0; block && (got = TEMP_FAILURE_RETRY(pread(fd, block, BLOCK, from))) > 0; from += got)
+    for (off_t from = r->mark;
+         block && (got = TEMP_FAILURE_RETRY(pread(r->fd, block, BLOCK, from))) > 0; from += got)
         for (ssize_t i = 0; i < got; i++, at++)
             if (begins_character(block[i]) && (*all)++ == wanted)
                 found = at;
@@ -487,13 +514,13 @@ static int64_t find_character(int fd, int64_t wanted, int64_t *all)
 static char *find_split(Reader *r)
 {
     int64_t all, train;
-    if (find_character(r->fd, 0, &all) < 0)
+    if (find_character(r, 0, &all) < 0)
         return format("%s", strerror(errno));
     train = (int64_t)((double)all * (1 - r->tail) + 1e-6);
     if (train < 1 || train == all)
         return format("%lld characters, of which a share of %g leaves %lld to train on and %lld to "
                       "validate on", (long long)all, r->tail, (long long)train, (long long)(all - train));
-    r->split = find_character(r->fd, train, &all);
+    r->split = find_character(r, train, &all);
     return r->split < 0 ? format("%s", strerror(errno)) : NULL;
 }
 

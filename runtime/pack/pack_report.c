@@ -172,6 +172,28 @@ static void report_steps(const Work *w, FILE *to)
     fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], said);
     free(said);
     fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat, tokenizer_id(w->tok));
+    keys_report(&w->pack, w->o->format_flag, to);
+}
+
+/* "3 prompts end in a blank (first x.jsonl:7)", malloc'ed; "": n is 0. */
+static char *border_said(int64_t n, const char *one, const char *more, Place first)
+{
+    return n ? format("%lld %s (first %s:%d)", (long long)n, n == 1 ? one : more, first.file, first.line)
+             : format("%s", "");
+}
+
+/* One line on standard error about prompts whose end falls into a token of the whole row. */
+static void warn_borders(const Work *w)
+{
+    const Pack *p = &w->pack;
+    char *blank = border_said(p->nblank, "prompt ends in a blank", "prompts end in a blank", p->first_blank),
+         *merge = border_said(p->not_prefix, "prompt's last token merges with its answer",
+                              "prompts' last tokens merge with their answers", p->first_merge);
+    if (p->nblank || p->not_prefix)
+        fprintf(stderr, "%s: warning: %s%s%s: at inference the prompt ends in other tokens than in training; %s\n",
+                w->o->who, blank, p->nblank && p->not_prefix ? ", " : "", merge,
+                p->nblank ? "move the blank to the beginning of the answer" : "end the prompt between two words");
+    free(blank), free(merge);
 }
 
 void report_all(const Work *w, FILE *to)
@@ -210,6 +232,7 @@ void report_all(const Work *w, FILE *to)
             comma = ", ";
         }
     fputc('\n', to);
+    keys_report(p, w->o->format_flag, to);
     report_rules(w, to);
     if (rules_windows(w))
         report_windows(w, to);
@@ -220,11 +243,11 @@ void report_all(const Work *w, FILE *to)
     if (p->more_answers)
         fprintf(to, "%lld rows have earlier answers, which are no targets: --loss-on assistant "
                 "takes them too\n", (long long)p->more_answers);
-    if (p->not_prefix)
-        fprintf(stderr,
-                "%s: warning: in %lld rows the prompt's tokens are not a prefix of the "
-                "whole; targets start after as many tokens as the prompt has alone\n", w->o->who,
-                (long long)p->not_prefix);
+    if (p->nturns && p->nchats < p->ndocs)
+        fprintf(to, "%lld row%s system or history and became %s; the rows without are not written in the chat format\n",
+                (long long)p->nturns, p->nturns == 1 ? " has" : "s have",
+                p->nturns == 1 ? "a conversation" : "conversations");
+    warn_borders(w);
 }
 
 char *report_no_row(const Pack *p)

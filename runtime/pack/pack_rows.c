@@ -14,8 +14,8 @@
 #include <string.h>
 
 const Format pack_format[NFORMATS] = {
-#define FORMAT(id, name, keys, reads, has, kind, own, encode, doc)                                 \
-    {name, keys, READS_##reads, has, KIND_##kind, own, encode, doc},
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc)                    \
+    {name, keys, READS_##reads, has, uses, beside, KIND_##kind, own, encode, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
 };
@@ -39,10 +39,16 @@ const Format *format_find(const char *name)
 
 const char *sample_string(const Sample *s, const char *key, char **error)
 {
-    const cJSON *v = json_get(s->json, key);
+    const cJSON *v = sample_get(s->json, key);
     if (!cJSON_IsString(v) && !*error)
         *error = format("%s: want a string", key);
     return *error ? NULL : v->valuestring;
+}
+
+const cJSON *sample_get(const cJSON *object, const char *key)
+{
+    const cJSON *v = json_get(object, key);
+    return cJSON_IsNull(v) ? NULL : v;
 }
 
 bool is_messages(const cJSON *json)
@@ -50,13 +56,26 @@ bool is_messages(const cJSON *json)
     return cJSON_IsArray(json) && (json_get(json->child, "role") || json_get(json->child, "from"));
 }
 
-/* Whether an object has one of the keys "a|b|c". */
-static bool has_any(const cJSON *json, const char *keys)
+/* Whether an object has one of the keys "a|b|c", by `least`: with any value, one that is not null, with content. */
+typedef enum { HAS_CONTENT, HAS_VALUE, HAS_KEY, NHAS } Has;
+
+static bool has_any(const cJSON *json, const char *keys, Has least)
 {
-    for (const cJSON *member = json->child; member; member = member->next)
-        if (names_listed(keys, member->string))
+    for (const cJSON *m = json->child; m; m = m->next)
+        if ((least == HAS_KEY || (least == HAS_VALUE ? !cJSON_IsNull(m) : has_content(m))) &&
+            names_listed(keys, m->string))
             return true;
     return false;
+}
+
+/* The first format by the keys of an object; NULL: none. Keys without content do only where no key has any. */
+static const Format *format_by_keys(const cJSON *json)
+{
+    for (Has least = HAS_CONTENT; least < NHAS; least++)
+        for (int i = 0; i < NFORMATS; i++)
+            if (has_any(json, pack_format[i].has, least))
+                return &pack_format[i];
+    return NULL;
 }
 
 static char *want_keys(void)
@@ -83,16 +102,18 @@ static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *
     const Format *f = rules->format;
     if (s->json && !cJSON_IsObject(s->json))
         return format("want a JSON object, or a list of messages");
-    for (int i = 0; i < NFORMATS && !f; i++)
-        if (has_any(s->json, pack_format[i].has))
-            f = &pack_format[i];
-    if (!f && has_any(s->json, "role|from"))
+    f = f ? f : format_by_keys(s->json);
+    if (!f && has_any(s->json, "role|from", HAS_KEY))
         return format("a message by itself: want a list of them as a row, [{\"role\", \"content\"}, ...], or "
                       "{\"messages\": [...]}");
     if (!f)
         return want_keys();
     row->form = (Form)(f - pack_format);
-    return f->encode(rules, tok, s, e, row);
+    const int first = e->nrows;          /* of a sample of several */
+    char *error = f->encode(rules, tok, s, e, row);
+    if (!error && s->json && !e->row[first].drop)
+        keys_note(f, s->json, e, first);
+    return error;
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -134,6 +155,12 @@ static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk
     e->nrows += !e->error;
 }
 
+/* Whether "byte N: ..." says that an object or a list goes on where the n bytes of its text end. */
+static bool ends_early(const char *error, const char *text, size_t n)
+{
+    return (*text == '{' || *text == '[') && strtoull(error + strlen("byte "), NULL, 10) >= n;
+}
+
 /* An object of JSON as it stands in the chunk, or a list, which is that of an object's messages. */
 static char *encode_object(const Rules *rules, const Tokenizer *tok, const char *text, size_t n,
                            Encoded *e, RowOut *row)
@@ -146,10 +173,13 @@ static char *encode_object(const Rules *rules, const Tokenizer *tok, const char 
         cJSON_AddItemToObject(json, "messages", list);
     }
     if (json) {
+        keys_ignore(rules, json, row);
         error = row_encode(rules, tok, &(Sample){.json = json}, e, row);
     } else {
         /* its line number counts inside this row */
-        char *what = strstr(error, "byte "), *only = format("%s", what ? what : error);
+        char *what = strstr(error, "byte "), *only = format("%s%s", what ? what : error,
+            what && ends_early(what, text, n) ? "; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl "
+                                                "writes each row on one" : "");
         free(error);
         error = only;
     }

@@ -122,6 +122,12 @@ void rules_find(Work *w)
     w->rules.steps = o->steps;
     w->rules.steps.mark_id = -1; /* so far */
     w->rules.share = o->share > 0 ? o->share : 0.1;
+    w->rules.ignore = o->ignore;
+    w->rules.nignore = o->nignore;
+    if (o->nignore > PACK_IGNORE_MAX) {
+        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--ignore-keys: want at most %d keys", PACK_IGNORE_MAX));
+        return;
+    }
     char *error = window_rules(w);
     if (error) {
         pack_fail(p, EXIT_CONFIG, (Place){0}, error);
@@ -154,7 +160,8 @@ void rules_find(Work *w)
         pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
 }
 
-void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
+/* `more`, malloc'ed, is freed. */
+static void hash_rules(const Work *w, const char *bytes, const char *files, char *more_rules, char hex[SHA256_HEX])
 {
     const Rules *r = &w->rules;
     bool made = vocabulary_made(w->o->tokenizer);       /* of the data: its rules say which */
@@ -180,7 +187,37 @@ void rules_fingerprint(const Work *w, const char *bytes, const char *files, char
     sha256_add(&h, more, strlen(more));
     sha256_add(&h, steps, strlen(steps));
     sha256_add(&h, limit, strlen(limit));
-    free(more), free(limit), free(steps);
+    sha256_add(&h, more_rules, strlen(more_rules));
+    free(more), free(limit), free(steps), free(more_rules);
     sha256_text(&h, hex);
     free(text);
+}
+
+/* " NAME a b" of the ignored keys with a bit in `which`; malloc'ed, "": none. */
+static char *keys_named(const Rules *r, const char *name, uint64_t which)
+{
+    char *all = format("%s%s", which ? " " : "", which ? name : "");
+    for (int i = 0; i < r->nignore; i++) {
+        char *longer = format("%s%s%s", all, which >> i & 1 ? " " : "", which >> i & 1 ? r->ignore[i] : "");
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* What older programs did not know, or did not read, changes the fingerprint where it changes tokens. */
+void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
+{
+    char *without = keys_named(&w->rules, "without", w->pack.unread);
+    char *more = format("%s%s", w->pack.nturns ? " turns" : "", without);
+    free(without);
+    hash_rules(w, bytes, files, more, hex);
+}
+
+void rules_name(const Work *w, const char *bytes, const char *files, bool rows, char hex[SHA256_HEX])
+{
+    /* rows that were packed before their keys were looked at are packed anew */
+    char *ignored = keys_named(&w->rules, "without", ~UINT64_C(0));
+    hash_rules(w, bytes, files, rows ? format(" keys%s", ignored) : format("%s", ""), hex);
+    free(ignored);
 }

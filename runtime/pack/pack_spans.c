@@ -26,7 +26,7 @@ static char *misspelt(const cJSON *json, const char *key, int letters)
 char *spans_beside(const cJSON *json, const char *key, const cJSON **masked)
 {
     char *name = format("%s_masked", key), *error = NULL;
-    *masked = json_get(json, name);
+    *masked = sample_get(json, name);
     error = *masked ? NULL : misspelt(json, name, 2);
     free(name);
     return error;
@@ -34,14 +34,14 @@ char *spans_beside(const cJSON *json, const char *key, const cJSON **masked)
 
 char *spans_message(const cJSON *message, bool *hidden)
 {
-    const cJSON *weight = json_get(message, "weight"), *train = json_get(message, "train");
+    const cJSON *weight = sample_get(message, "weight"), *train = sample_get(message, "train");
     char *error = NULL;
     *hidden = false;
-    if (json_get(message, "train_detail"))
+    if (sample_get(message, "train_detail"))
         return format("train_detail: say masked, a list of [begin, end) that are not trained on");
-    if (!weight && (error = misspelt(message, "weight", 2)))
+    if (!json_get(message, "weight") && (error = misspelt(message, "weight", 2)))
         return error;
-    if (!train && (error = misspelt(message, "train", 1)))
+    if (!json_get(message, "train") && (error = misspelt(message, "train", 1)))
         return error;
     if (!json_get(message, "masked") && (error = misspelt(message, "masked", 2)))
         return error;

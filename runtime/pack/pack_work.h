@@ -28,6 +28,8 @@ void rules_find(Work *w);
 bool rules_windows(const Work *w);             /* rows are windows of texts */
 /* All that decides what the records are: the bytes read, the tokenizer, the rules. */
 void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX]);
+/* The same as far as it is known before rows are read: what records are called in a cache. rows: some are JSON. */
+void rules_name(const Work *w, const char *bytes, const char *files, bool rows, char hex[SHA256_HEX]);
 
 /* ---- pack_input.c ---------------------------------------------------------------------------- */
 
@@ -67,8 +69,8 @@ char *report_no_row(const Pack *p);            /* nothing is left: why; malloc'e
 /* ---- pack_files.c ---------------------------------------------------------------------------- */
 
 Work work_begin(const PackOptions *o);
-/* Reads, writes; hex: what the file's fingerprint is. */
-void work_do(Work *w, char hex[SHA256_HEX]);
+/* Reads, writes; name: see rules_name(). */
+void work_do(Work *w, char name[SHA256_HEX]);
 PackError work_end(Work *w);
 
 #endif

@@ -165,11 +165,22 @@ char *pack_kind(Pack *p, const RowOut *row)
         ? NULL : other_kind(p->kind, f);
 }
 
-void pack_count(Pack *p, const RowOut *row)
+/* One more row of a kind; the first of them is remembered. */
+static void count_at(int64_t *n, Place *first, bool is, const RowOut *row, const char *file)
+{
+    if (is && !(*n)++)
+        *first = (Place){file, row->line};
+}
+
+void pack_count(Pack *p, const RowOut *row, const char *file)
 {
     p->nbytes += row->bytes;
     p->nform[row->form]++;
-    p->not_prefix += row->not_prefix;
+    count_at(&p->not_prefix, &p->first_merge, row->not_prefix && !row->blank, row, file);
+    count_at(&p->nblank, &p->first_blank, row->blank, row, file);
+    p->nturns += row->turns;
+    p->ignored |= row->ignored;
+    p->unread |= row->unread;
     p->more_answers += row->more_answers;
     p->nchats += row->chat;
     p->nquestions += row->question;
@@ -231,7 +242,7 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
 {
     const bool first = pack_format[row->form].own;   /* else nothing predicts it */
     Kept k = {.cut = row->cut, .drop = row->drop};
-    pack_count(p, row);
+    pack_count(p, row, file);
     keep_part(p, target, first, &k, 0, row->second ? row->second : row->n);
     if (row->second)
         keep_part(p, target, first, &k, row->second, row->n - row->second);
@@ -266,12 +277,12 @@ void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool 
     p->ndocs++;
 }
 
-void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first)
+void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first, const char *file)
 {
     PartOut *to = &p->part[0];
     if (first) {
         spool_put(p, to->docs, &to->n, sizeof to->n);
-        pack_count(p, row);
+        pack_count(p, row, file);
         p->ndocs++;
     } else {
         p->nbytes += row->bytes;
@@ -498,5 +509,6 @@ void pack_end(Pack *p)
     steps_free(&p->steps);
     free(p->held), free(p->prompt);
     free(p->error.text), free(p->error.file);
+    keys_free(&p->keys);
     *p = (Pack){0};
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
+#include "runtime/files/names.h"
 
 /* How the program was started, its run folder, and what the command does once more; NULL: not known. */
 static int arguments;
@@ -20,23 +21,6 @@ static const char *folder, *once_more;
 static void (*hook_before)(int code);
 
 /* ---- words ------------------------------------------------------------------------------------- */
-
-char *failure_word(const char *word)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                "_./-+=:,@%";
-    if (*word && strspn(word, plain) == strlen(word))
-        return format("%s", word);
-    char *text = format("'");
-    for (; *word; word++) {
-        char *longer = *word == '\'' ? format("%s'\\''", text) : format("%s%c", text, *word);
-        free(text);
-        text = longer;
-    }
-    char *all = format("%s'", text);
-    free(text);
-    return all;
-}
 
 char *failure_program(void)
 {
@@ -48,7 +32,7 @@ char *failure_program(void)
     size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
     if (n > 1 && !strncmp(path, here, n) && path[n] == '/')
         path += n + 1;
-    char *text = failure_word(path), *found = format("%s%s", strchr(text, '/') ? "" : "./", text);
+    char *text = shell_word(path), *found = format("%s%s", strchr(text, '/') ? "" : "./", text);
     free(script), free(text);
     return found;
 }
@@ -76,23 +60,36 @@ char *failure_filled(const char *line, const FailureHole *hole, int n)
     return text;
 }
 
-/* The command once more, without --force and --resume, which would begin anew, and without `but`; malloc'ed. */
-static char *again(const char *but)
+/* The command once more, without --force and --resume, which would begin anew, and without `but`, which has a value
+ * behind it if `valued`; malloc'ed. */
+static char *command(const char *but, bool valued)
 {
     char *text = failure_program();
     for (int i = 1; i < arguments; i++) {
         const size_t n = strcspn(argument[i], "=");
-        if (!strcmp(argument[i], "--force") || !strcmp(argument[i], but))
-            continue;
-        if (n == 8 && !strncmp(argument[i], "--resume", n)) {
+        char *flag = format("%.*s", (int)n, argument[i]);
+        const bool resume = !strcmp(flag, "--resume"),
+                   left_out = valued ? names_same(flag, but) : !strcmp(argument[i], but);
+        free(flag);
+        if (resume || (valued && left_out))
             i += !argument[i][n];
+        if (resume || left_out || !strcmp(argument[i], "--force"))
             continue;
-        }
-        char *one = failure_word(argument[i]), *longer = format("%s %s", text, one);
+        char *one = shell_word(argument[i]), *longer = format("%s %s", text, one);
         free(one), free(text);
         text = longer;
     }
     return text;
+}
+
+static char *again(const char *but)
+{
+    return command(but, false);
+}
+
+char *failure_command(const char *but)
+{
+    return argument ? command(but, true) : NULL;
 }
 
 /* What {again} does. */
@@ -123,7 +120,7 @@ static void say_failure(int code)
         if (rows[i].code != code)
             continue;
         FailureHole hole[] = {{"program", failure_program()}, {"again", again("")}, {"on", goes_on()},
-                              {"out", failure_word(folder ? folder : "OUT")},
+                              {"out", shell_word(folder ? folder : "OUT")},
                               {"remedy", format("%s", remedy ? remedy : "mend that")}};
         char *line = failure_filled(rows[i].line, hole, sizeof hole / sizeof *hole);
         if (world.rank == 0)
@@ -148,7 +145,7 @@ void failure_of(int argc, char **argv, const char *out, const char *again_does)
 
 void failure_again(const char *but, const char *about)
 {
-    char *command = again(but);
-    note("next: %s %s", command, about);
-    free(command);
+    char *line = again(but);
+    note("next: %s %s", line, about);
+    free(line);
 }

@@ -9,6 +9,9 @@ void failure_of(int argc, char **argv, const char *out, const char *again_does);
 /* "next: COMMAND about": the command once more without the word `but`, "": all of it. From rank 0. */
 void failure_again(const char *but, const char *about);
 
+/* The command once more without a flag and its value, as "--ignore-keys"; malloc'ed. Behind failure_of(). */
+char *failure_command(const char *but);
+
 /* ---- words of such lines, behind failure_of(); malloc'ed -------------------------------------------- */
 
 typedef struct {
@@ -16,8 +19,6 @@ typedef struct {
     char *text;                  /* malloc'ed */
 } FailureHole;
 
-/* A word for a shell. */
-char *failure_word(const char *word);
 /* run.sh beside the program, or the program; from the folder of now when it is below that. */
 char *failure_program(void);
 /* A line of next.def with its holes filled. */

@@ -25,7 +25,7 @@ static char *tokenizer_words(const char *named, const char *last, const char *so
     for (int i = 0; i < 2 && !id; i++)
         if (vocabulary_of(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
             named = "FILE";      /* of this id; where it lies is not known here */
-    char *word = failure_word(named), *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
+    char *word = shell_word(named), *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
     free(file), free(id), free(word);
     return words;
 }
@@ -95,11 +95,11 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, int64_t step)
 #include "runtime/run/next.def"
     };
     char *last = checkpoint_path(c->out, step);
-    FailureHole hole[] = {{"program", failure_program()}, {"out", failure_word(c->out)},
+    FailureHole hole[] = {{"program", failure_program()}, {"out", shell_word(c->out)},
                    {"tokenizer", tokenizer_words(records_tokenizer(c->flags), last, c->source)}};
     note("the weights are in %s", last);
     if (isfinite(b->kept.value) && b->kept.step != step) {
-        char *best = checkpoint_path(c->out, b->kept.step), *path = failure_word(best),
+        char *best = checkpoint_path(c->out, b->kept.step), *path = shell_word(best),
              *text = best_text(b, &b->kept);
         if (best_is_kept(b, c->out))
             note("the best are in %s, %s: add --resume %s to use them", best, text, path);

@@ -18,6 +18,7 @@
 #include "runtime/pack/pack.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/run/agree.h"
+#include "runtime/run/failure.h"
 
 enum { PACK_SECONDS = 7 * 24 * 3600 };   /* that others may wait while rank 0 packs */
 
@@ -185,12 +186,16 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
     const Held held = held_of(f, rules, known, flag, file, n);
     StepsRules steps = rules->steps;
     steps.unlabelled = steps.unlabelled && strcmp(flag, "data");
+    int nignore = 0;
+    char *const *ignore = *f->ignore_keys ? split_names(f->ignore_keys, &nignore) : NULL;
     return (PackOptions){ .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
                           .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
                           .min_words = known && known->encode == format_words ? f->min_words : 0,
                           .system = rules->system, .vocab = of->vocab, .most = most_of(f, of, known, flag),
                           .held = held, .share = held ? share_of(f) : 0, .steps = steps, .kind = kind_of(of),
-                          .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file };
+                          .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file,
+                          .ignore = ignore, .nignore = nignore, .format_flag = "--data-format",
+                          .command = failure_command("--ignore-keys") };
 }
 
 /* The file that raw data make, malloc'ed; NULL: `paths` names record files. */
@@ -407,6 +412,9 @@ static void check_made(const Flags *f)
     if (f->given[FLAG_tokenizer] && vocabulary_made(f->tokenizer) && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--tokenizer %s makes one of raw data, and %s is packed: leave it out, or name "
             "the tokenizer.json it was packed with", f->tokenizer, file[0]);
+    if (f->given[FLAG_ignore_keys] && n && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG, "--ignore-keys: %s is packed, without the keys that gen pack --ignore-keys named: leave it "
+            "out, or name the raw file", file[0]);
     if (f->given[FLAG_system] && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--system: %s is packed, its questions behind what gen pack --system said: leave it out, or "
             "name the raw file", file[0]);

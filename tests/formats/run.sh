@@ -624,11 +624,160 @@ refuse() {                      # name, content of x.jsonl, options, pattern
     fi
 }
 good='{"text":"fine"}\n'
+
+# "system" and "history" beside a prompt are turns before it, as LLaMA-Factory's converters make them: a system
+# message, each pair of history as question and answer, instruction and input with a line end between.
+told() { echo "{\"role\":\"$1\",\"content\":\"$2\"}"; }
+before="$(told system S),$(told user h),$(told assistant H),"
+as_messages() {                 # NAME PROMPT-AS-MESSAGE ROW: the row's tokens are those of a conversation
+    echo "{\"messages\":[$before$2,$(told assistant c)]}" > $scratch/said.jsonl
+    echo "$3" > $scratch/row.jsonl
+    same "turns before a prompt: $1" "$qwen ${4-} $scratch/said.jsonl" "$qwen ${4-} $scratch/row.jsonl"
+}
+turns='"system":"S","history":[["h","H"]]'
+as_messages "prompt" "$(told user q)" "{\"prompt\":\"q\",\"completion\":\"c\",$turns}"
+as_messages "prompt as a list" "$(told user q)" \
+    "{\"prompt\":[$(told user q)],\"completion\":[$(told assistant c)],$turns}"
+as_messages "Alpaca" "$(told user 'q\ni')" "{\"instruction\":\"q\",\"input\":\"i\",\"output\":\"c\",$turns}"
+as_messages "Alpaca without input" "$(told user q)" "{\"instruction\":\"q\",\"input\":\"\",\"output\":\"c\",$turns}" \
+    "--loss-on assistant"
+as_messages "messages" "$(told user q)" "{\"messages\":[$(told user q),$(told assistant c)],$turns}"
+as_messages "a system message said twice" "$(told user q)" \
+    "{\"messages\":[$(told system S),$(told user q),$(told assistant c)],$turns}"
+as_messages "answers" "$(told user q)" "{\"prompt\":\"q\",\"response\":\"c\",$turns}" "--format answers"
+whole='"chosen":['$before$(told user q),$(told assistant c)'],"rejected":['$before$(told user q),$(told assistant d)']'
+strings='"chosen":"c","rejected":"d"'
+alike "turns before a prompt" "{\"prompt\":\"q\",$strings,$turns}" "{$whole}"
+alike "turns before an instruction" "{\"instruction\":\"q\",\"input\":\"\",$strings,$turns}" "{$whole}"
+alike "turns before a question" "{\"question\":\"q\",$strings,$turns}" "{${whole//$(told user q)/$(told user 'Question: q')}}"
+alike "turns before a list" "{\"prompt\":[$(told user q)],$answers,$turns}" "{$whole}"
+alike "turns before conversations" "{\"chosen\":[$(told user q),$(told assistant c)],\
+\"rejected\":[$(told user q),$(told assistant d)],$turns}" "{$whole}"
+printf '%s\n' '{"prompt":"q","completion":"c"}' "{\"prompt\":\"q\",\"completion\":\"c\",$turns}" > $scratch/mixed.jsonl
+$pack -o $scratch/1.st $qwen $scratch/mixed.jsonl > $scratch/log 2>&1
+verdict "turns before some prompts are told" "$(grep -q '^1 row has system or history and became a conversation; the rows without' \
+    $scratch/log || cat $scratch/log)"
+
+# null counts as an absent key, and so do "", [] and {} where another key says what the row is.
+for row in '"chosen":null,"rejected":null' '"chosen":"","rejected":""' '"messages":[]' '"messages":null,"text":null' \
+    '"tools":[],"history":[],"system":"","label":null,"functions":{}'; do
+    echo '{"prompt":"q","completion":"c"}' > $scratch/said.jsonl
+    echo "{$row,\"prompt\":\"q\",\"completion\":\"c\"}" > $scratch/row.jsonl
+    same "absent keys: $row" "$scratch/said.jsonl" "$scratch/row.jsonl"
+done
+alike "an absent prompt" '{"prompt":null,"instruction":"","question":"a","chosen":"c","rejected":"d"}' \
+    '{"question":"a","chosen":"c","rejected":"d"}'
+alike "an absent list" "{\"prompt\":[],$whole}" "{$whole}"
+verdict "absent weights" "$([ "$(masked_turns qwen2 ',"weight":null,"train":null,"masked":null')" = \
+    "$(masked_turns qwen2 '')" ] || masked_turns qwen2 ',"weight":null,"train":null,"masked":null')"
+
+# Keys that no format reads: metadata is counted, all else ends the pack with one line for the whole file, whose command
+# then packs what older versions packed.
+cat > $scratch/keys.jsonl << 'END'
+{"prompt":"a","completion":"b","id":1,"source":"x","lang":null}
+{"prompt":"a","completion":"c","id":2,"tools":"[]","sytem":"S"}
+{"prompt":[{"role":"user","content":"a"}],"completion":[{"role":"assistant","content":"b","loss":false,"name":"n"}]}
+{"prompt":"a","completion":"d","label":false,"tools":[{}],"my key's":1}
+END
+$pack -o $scratch/keys.st $qwen $scratch/keys.jsonl > $scratch/log 2>&1
+verdict "keys that are not read" "$(diff $scratch/log - << END
+$scratch/keys.jsonl:2: these keys would be dropped: tools (2 rows: tool definitions are not supported), \
+sytem (1 row: did you mean system?), loss (1 row, first $scratch/keys.jsonl:3: of a message: weight 0 or train false \
+leaves it out of the loss), label (1 row, first $scratch/keys.jsonl:4: false marks a bad answer, which would be trained \
+as a good one: keep the rows with true), my key's (1 row, first $scratch/keys.jsonl:4); to pack without them: gen pack \
+-o $scratch/keys.st $qwen $scratch/keys.jsonl --ignore-keys 'tools,sytem,loss,label,my key'\\''s'
+END
+[ ! -e $scratch/keys.st ] || echo written)"
+(eval "$(sed "s#.*to pack without them: gen pack#$pack#" $scratch/log)") > $scratch/said 2>&1
+verdict "keys that are left out, by the command that is told" "$(grep -qx 'metadata, not used: id: 2, source: 1, name: 1' \
+    $scratch/said && $work/test dump $scratch/keys.st > /dev/null || cat $scratch/said)"
+for n in 1 7; do
+    { cat $scratch/many.jsonl; cat $scratch/keys.jsonl; } > $scratch/late.jsonl
+    $pack -o $scratch/keys.st --threads $n $qwen $scratch/late.jsonl 2>&1 | sed 's/--threads . //' > $scratch/n$n.log
+done
+verdict "keys that are not read: threads do not show" "$(diff $scratch/n1.log $scratch/n7.log
+    grep -q "late.jsonl:$(($(wc -l < $scratch/many.jsonl) + 2)): .*tools (2 rows" $scratch/n1.log || cat $scratch/n1.log)"
+# the fingerprints that these rows had before keys were looked at
+fingerprint() {                 # ROW, options
+    echo "$1" > $scratch/row.jsonl
+    $pack -o $scratch/row.st $qwen ${2-} $scratch/row.jsonl > $scratch/log 2>&1 || cat $scratch/log
+    grep -ao '"fingerprint":"[0-9a-f]*"' $scratch/row.st | cut -d '"' -f 4 | head -c 16
+    rm -f $scratch/row.st
+}
+alpaca_row='{"instruction":"q","input":"","output":"a","system":"BE KIND","tools":"[1]"}'
+verdict "fingerprints: as before" "$(
+    [ "$(fingerprint '{"prompt":"q","completion":"a","id":3}')" = 7ab5dac6e0b16c19 ] || echo metadata
+    [ "$(fingerprint "$alpaca_row" '--ignore-keys tools,system')" = aa15a446d1517672 ] || echo ignored
+    [ "$(fingerprint "$alpaca_row" '--ignore-keys tools')" != aa15a446d1517672 ] || echo used
+    own='{"system":"s","question":"a","chosen":"c","rejected":"d"}'
+    [ "$(fingerprint "$own")" = a1bb9a7b90763b62 ] || echo 'a system message of a question'
+    [ "$(fingerprint "$own" '--ignore-keys system')" != a1bb9a7b90763b62 ] || echo 'an ignored one')"
+refuse "--ignore-keys misspelt" "$good" "--ignore-keys tolls" '--ignore-keys tolls: no row has this key'
+refuse "--ignore-keys twice" "$good" "--ignore-keys a --ignore-keys b" '--ignore-keys is given twice'
+refuse "--ignore-keys of nothing" "$good" "--ignore-keys ," 'want keys between commas'
+refuse "turns without a chat format" '{"prompt":"a","completion":"b","system":"s"}' "" \
+    'x.jsonl:1: system: turns of a conversation want a chat format, .*--ignore-keys system,history leaves'
+refuse "turns before no prompt" '{"chosen":"ab","rejected":"ac","system":"s"}' "$qwen" \
+    'x.jsonl:1: system or history beside answers without a prompt'
+refuse "a history of other lists" '{"prompt":"a","completion":"b","history":[["q"]]}' "$qwen" \
+    'history: want a list of \[question, answer\], two strings each'
+refuse "a system message of a document" '{"text":"a","system":"s"}' "" 'system (1 row: this format has no system message)'
+fingerprint "{\"messages\":[$(told user a),$(told assistant b)],\"prompt\":\"a\"}" > $scratch/said
+verdict "a key that repeats a message is no loss" "$(grep -q '^metadata, not used: prompt: 1$' $scratch/log || cat $scratch/log)"
+# Where two formats fit, the summary tells which was taken.
+printf '{"prompt":"q","chosen":"a","rejected":"b","messages":[%s]}\n' "$(told user a)" > $scratch/both.jsonl
+$pack -o $scratch/1.st $qwen $scratch/both.jsonl > $scratch/log 2>&1
+verdict "two formats fit" "$(grep -qxF '1 row fits the format messages, too, and was read as pairs (--format messages for the other)' \
+    $scratch/log || cat $scratch/log)"
+
+# A prompt that ends in a blank, or whose last token goes on in the answer: one line for all rows.
+printf '%s\n' '{"prompt":"What is","completion":" it"}' '{"prompt":"q: ","completion":"a"}' \
+    '{"prompt":"as th","completion":"e"}' '{"prompt":"q:\t","completion":"b"}' '{"prompt":"q\n","completion":"b"}' \
+    > $scratch/border.jsonl
+$pack -o $scratch/1.st $qwen $scratch/border.jsonl 2> $scratch/log > /dev/null
+verdict "prompts whose ends are not those of tokens" "$(diff $scratch/log - << END
+gen pack: warning: 2 prompts end in a blank (first $scratch/border.jsonl:2), 1 prompt's last token \
+merges with its answer (first $scratch/border.jsonl:3): at inference the prompt \
+ends in other tokens than in training; move the blank to the beginning of the answer
+END
+)"
+
+# A byte order mark is no part of any text, and UTF-8 goes on behind it.
+mark=$(printf '\xef\xbb\xbf')
+for input in talks.jsonl alpaca.json big.txt; do
+    { printf %s "$mark"; cat $scratch/$input; } > $scratch/marked.${input##*.}
+    marked=$scratch/marked.${input##*.}
+    for how in file input pipe; do
+        case $how in
+            file) $pack -o $scratch/2.st $qwen $marked ;;
+            input) $pack -o $scratch/2.st $qwen - < $marked ;;
+            pipe) { printf '\xef'; sleep 0.05; tail -c +2 $marked; } | $pack -o $scratch/2.st $qwen - ;;
+        esac > $scratch/log 2>&1
+        $pack -o $scratch/1.st $qwen $scratch/$input > $scratch/log2 2>&1
+        verdict "a byte order mark: $input, $how" "$(cmp $scratch/1.st $scratch/2.st 2>&1 || cat $scratch/log)"
+    done
+done
+{ printf %s "$mark"; cat $scratch/talks.jsonl; printf %s "$mark"; cat $scratch/talks.jsonl; } > $scratch/marked.jsonl
+same "a byte order mark in each of two joined files" "$qwen $scratch/talks.jsonl $scratch/talks.jsonl" \
+    "$qwen $scratch/marked.jsonl"
+printf '%sabcdefgh\xc3\xa9\xc3\xa9' "$mark" > $scratch/marked.txt
+printf 'abcdefgh\xc3\xa9\xc3\xa9' > $scratch/said.txt
+same "a byte order mark before the last part of a text" \
+    "--format windows --max-length 4 --split tail --eval-share 0.4 $scratch/said.txt" \
+    "--format windows --max-length 4 --split tail --eval-share 0.4 $scratch/marked.txt"
+refuse "a byte order mark alone" '\xef\xbb\xbf' "" 'x.jsonl: empty'
+
 refuse "no JSON" "$good{\n" "" 'x.jsonl:2: byte 1: want a key in quotes'
 refuse "bad UTF-8" "$good{\"text\":\"\\xff\"}\n" "" 'x.jsonl:2: byte 9: not UTF-8'
-refuse "NUL" '{"text":"a\0"}\n' "" 'x.jsonl:1: byte 10: control character'
+refuse "NUL" '{"text":"a\0"}\n' "" 'x.jsonl:1: byte 10: control character NUL in a string: take it out'
+refuse "NaN" '{"text":"a","score":NaN}' "" 'x.jsonl:1: byte 20: NaN is not a JSON value: write null, or leave the key out'
+refuse "a row of several lines" '{\n"text": "a"\n}\n' "" \
+    'x.jsonl:1: byte 1: want a key in quotes; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl'
+refuse "an escaped NUL" '{"text":"a\\u0000"}' "" 'x.jsonl:1: .*u0000, the NUL character, is not accepted: take it out'
 refuse "gzip" '\x1f\x8b\x08' "" 'zcat .*x.jsonl | gen pack'
-refuse "UTF-16" '\xff\xfe{\0' "" 'iconv -f UTF-16 -t UTF-8 .*x.jsonl > '
+refuse "UTF-16" '\xff\xfe{\0' "" 'iconv -f UTF-16 -t UTF-8 .*x.jsonl | gen pack ... -$'
+refuse "UTF-16 without its mark" '{\0"\0' "" 'iconv -f UTF-16LE -t UTF-8 .*x.jsonl | gen pack ... -$'
+refuse "UTF-16 of the other order" '\0[\0{' "" 'iconv -f UTF-16BE -t UTF-8 .*x.jsonl | gen pack ... -$'
 refuse "Parquet" 'PAR1abc' "" 'pandas.read_parquet(.*x.jsonl'
 refuse "NumPy" '\x93NUMPY' "" 'numpy.load('
 refuse "an empty file" '' "" 'x.jsonl: empty'
@@ -670,7 +819,7 @@ refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" ""
     'want one prompt, got question and prompt'
 refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" \
     'x.jsonl:1: messages want a tokenizer'
-refuse "pairs with a question that is none" "{\"question\":[],$pair}" "$qwen" 'question: want a string'
+refuse "pairs with a question that is none" "{\"question\":7,$pair}" "$qwen" 'question: want a string'
 refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
     'rejected: want a list of {"role", "content"}'
 said='[{"role":"user","content":"a"},{"role":"assistant","content":'
@@ -727,7 +876,7 @@ refuse "the last turn is the user's" \
 refuse "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' "$qwen" \
     'tool_calls: calls of tools are not'
 refuse "definitions of tools" '{"tools":[{}],"messages":[{"role":"assistant","content":""}]}' "$qwen" \
-    'tools: definitions of tools are not'
+    'x.jsonl:1: .*: tools (1 row: tool definitions are not supported); .* --ignore-keys tools$'
 refuse "role twice" '{"messages":[{"role":"assistant","from":"gpt","content":""}]}' "$qwen" 'has both role and from'
 refuse "Alpaca without output" '{"instruction":"a"}' "" 'x.jsonl:1: output: want a string'
 refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' \
@@ -749,8 +898,9 @@ refuse "a part without a text" '[{"role":"user","content":[{"type":"text"}]}]' "
     'content: part 1: text: want a string'
 refuse "a message by itself" '[\n{"role":"user","content":"a"},\n{"role":"assistant","content":"b"}]' "$qwen" \
     'x.jsonl:2: a message by itself: want a list of them'
-refuse "a system message beside the others" '{"system":"s","conversations":[{"from":"gpt","value":"a"}]}' "$qwen" \
-    'system beside conversations: say it as the first'
+refuse "two system messages" \
+    '{"system":"s","conversations":[{"from":"system","value":"t"},{"from":"gpt","value":"a"}]}' "$qwen" \
+    'x.jsonl:1: system: the messages begin with another system message: leave one of them out'
 refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
 refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
 refuse "a tokenizer that appends specials" \

@@ -80,6 +80,10 @@ verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/fe
 raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
 raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed; another: gen .* data.kind=" \
     - <<<'{"prompt":"a","completion":"b"}'
+printf '{"text":"%s","tools":[{}]}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/keys.jsonl"
+raw "a key of raw data that is not read" 88 \
+    "--data: $scratch/keys.jsonl:1: .*: tools (1 row: .*gpt2_tiny/run.sh .* --data .* --ignore-keys tools" \
+    "$scratch/keys.jsonl"
 raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" \
     "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
 raw "standard input twice" 80 "standard input can be read once" - --eval-data -
@@ -198,6 +202,15 @@ said "the last of the first samples validate" raw.3 "^  data       9 samples of 
 said "and only those" raw.3 "^  [a-z]*  *3 samples of .* batches a rank"
 packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1 --max-samples 12
 said "the same text by name" raw.4 "was packed before"
+packs gpt2_tiny raw.5 "$scratch/keys.jsonl" --ignore-keys tools
+said "a key that is left out" raw.5 "^data: .*: packed, 1 document, 4001 tokens"
+packs gpt2_tiny raw.5 "$scratch/keys.jsonl" --ignore_keys=tools --steps 3
+said "a key that was left out" raw.5 "was packed before"
+said "a run goes on without it" raw.5 "^resumed from $scratch/raw.5/checkpoint-2"
+"$work/gpt2_tiny/run.sh" --out "$scratch/raw.5" --tokenizer bytes --data "$scratch/keys.jsonl" --steps 4 \
+    --ignore_keys id >"$scratch/raw.5.log" 2>&1
+verdict "packed rows do not hide a key" "$([ $? = 88 ] && grep -q -- "--steps 4 --ignore-keys id,tools" \
+    "$scratch/raw.5.log" || tail -n 3 "$scratch/raw.5.log")"
 echo more >>"$scratch/raw/b.txt"
 packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
 cached "other text, another file" raw.3 2

@@ -347,7 +347,7 @@ static void say_banner(const Run *r)
 static void say_next(const Run *r)
 {
     const Flags *f = &r->flags;          /* the defaults of that program as well */
-    char *path = histories_path(r), *file = failure_word(path);
+    char *path = histories_path(r), *file = shell_word(path);
     note("next: gen recipes/ad_tiny.lua%s && make && out/ad_tiny/run.sh --data %s%s%s",
          (int)ENV == DARKROOM_PERMUTED ? " ad.env=permuted" : "", file,
          STREAMS < f->source_streams ? " --source-streams 0" : "",
