@@ -94,6 +94,8 @@ refused "messages without a format" 80 "--prompts: messages want a tokenizer wit
 refused "a file that is not there" 80 "--prompts: $scratch/none.txt: No such file" --prompts "$scratch/none.txt"
 : >"$scratch/bad.txt"
 refused "an empty file" 88 "bad.txt: no prompts" --prompts "$scratch/bad.txt"
+printf '\xff\xfe[\0' >"$scratch/bad.txt"
+refused "UTF-16" 88 "bad.txt: UTF-16, want UTF-8: iconv -f UTF-16 -t UTF-8 FILE" --prompts "$scratch/bad.txt"
 refused "an empty standard input" 88 "standard input: no prompts" --prompts - </dev/null
 head -c 1000000 /dev/zero | tr '\0' x >"$scratch/bad.txt"
 refused "a line longer than the context" 88 "bad.txt:1: the text is 1000000 tokens; want 1 to 31" \
@@ -116,7 +118,7 @@ END
 
 chat() { says --chat --chat-format mistral-v3-tekken "$@"; }
 # the second question has the first's tokens in front, of which all but the last are known; the third does not fit
-printf 'a\r\n\n/reset\nb\na\nb\nb\n' >"$scratch/turns"
+printf '\xef\xbb\xbfa\r\n\n/reset\nb\na\nb\nb\n' >"$scratch/turns"
 said=$(chat --json --max-new-tokens 6 <"$scratch/turns")
 verdict "a script of turns" "$(diff - <(sed 's/,"new.*//' <<<"$said" |
     sed '4d; s/"answer":"[^"]*","prompt_tokens":1/@1/') <<'END'
