@@ -247,7 +247,7 @@ typedef struct {
     const char *unit, *doc;
 } FieldRow;
 extern const FieldRow field_row[NFIELDS];
-int field_find(const char *path);                           /* -1: none */
+int field_find(const char *path);                           /* of a path or another spelling of it; -1: none */
 const char *field_choices(int field);
 
 /* A row of runtime/run/flags.def. */
@@ -318,6 +318,23 @@ void config_explain(FILE *to, const char *field);
 int config_find(const char *word, int *at, const Foreign **row);
 /* a set field that no room has read, or NULL */
 const char *config_unread(Config *c);
+
+/* A GPU by its name. */
+typedef struct {
+    const char *name, *target;
+    int64_t memory;          /* bytes a rank may plan with, reserve and all */
+    double gib;              /* the same as memory.limit_gib says it */
+    const char *about;
+    /* for estimates only: FLOP/s, bytes/s of its memory, and between the GPUs of a node */
+    double peak_fp32, peak_bf16, bandwidth, link;
+} Card;
+
+/* card.c: the GPU that a recipe names. Before defaults, in place of target and memory.limit_gib, which it sets. */
+void card_fill(Config *c);
+const Card *config_card(const Config *c);                   /* NULL: it names none */
+/* v: the card of that name, or none. What is wrong; NULL: nothing. */
+const char *card_take(const char *name, FieldValue *v);
+char *card_fault(const char *name);                         /* for messages: why that is no card; NULL: it is one */
 
 /* cluster.c: the machines of a recipe's cluster. Before defaults: the target of its card; number of ranks, memory and
  * run folder that follow. Contradictions are errors. */
@@ -402,19 +419,10 @@ typedef struct {
 } Backend;
 const Backend *target_backend(const Target *t);
 
-/* A GPU by its name. */
-typedef struct {
-    const char *name, *target;
-    int64_t memory;          /* bytes a rank may plan with, reserve and all */
-    double gib;              /* the same as memory.limit_gib says it */
-    const char *about;
-    /* for estimates only: FLOP/s, bytes/s of its memory, and between the GPUs of a node */
-    double peak_fp32, peak_bf16, bandwidth, link;
-} Card;
-
 int card_count(void);
 const Card *card_row(int i);
 const Card *card_find(const char *name);         /* however its name is spaced; NULL: none */
+const Card *card_near(const char *name);         /* of a name that is none: what it may mean; NULL: nothing */
 
 /* ---- families.def: how families of models are put together ----------------------------------- */
 

@@ -553,6 +553,23 @@ static void unknown_command(const char *word)
         near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
 }
 
+/* --card NAME is the word card=NAME. Returns the new argc. */
+static int take_cards(int argc, char **argv, const char *command)
+{
+    for (int i = 1; i < argc && command_option(command, "--card"); i++) {
+        if (strcmp(argv[i], "--card"))
+            continue;
+        if (i + 1 == argc || *argv[i + 1] == '-')
+            err((Loc){0}, "--card: want a card after it; gen list cards prints them");
+        argv[i] = text_print("card=%s", argv[i + 1]);
+        for (int k = 1; k < argc && strcmp(command, "diff"); k++)
+            if (k != i && !strncmp(argv[k], "card=", 5) && strcmp(argv[k], argv[i]))
+                err((Loc){0}, "--card %s and %s: one or the other", argv[i + 1], argv[k]);
+        memmove(argv + i + 1, argv + i + 2, sizeof *argv * (size_t)(argc-- - i - 2));
+    }
+    return argc;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -563,8 +580,9 @@ int main(int argc, char **argv)
     if (k < 0) {
         if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
             unknown_command(argv[1]);
-        return run_recipe(argc - 1, argv + 1);
+        return run_recipe(take_cards(argc, argv, "") - 1, argv + 1);
     }
+    argc = take_cards(argc, argv, argv[1]);
     for (int i = 2; i < argc && command_option(argv[1], "--json"); i++)
         if (!strcmp(argv[i], "--json")) {
             answer_begin(command_row[k].word);

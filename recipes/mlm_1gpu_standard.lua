@@ -1,4 +1,4 @@
--- The smallest MicroBERT on one GPU, 16 texts a step. target=sm_86 and the like for another card.
+-- The smallest MicroBERT on one GPU, 16 texts a step. card=rtx3090 and the like for another card.
 -- Planned: 54.0 MiB of 77.5 GiB a card.
 return extend(use "mlm_imdb", {
     about = "MLM over words: MicroBERT 4 layers, 8 wide, bf16, one GPU, 16 texts a step, 250,000 texts",

@@ -255,6 +255,10 @@ static const char *target_hint(const Rval *r)
     if (old)
         return text_print("%s is not supported: GPUs from Ampere on (sm_80); gen list names the targets",
                           r->s);
+    const Card *named = card_find(r->s);
+    if (named)
+        return text_print("\"%s\" is a card: want card = \"%s\", which sets target %s and memory.limit_gib = %g (%s)",
+                          r->s, named->name, named->target, named->gib, named->about);
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
         Str about = {0};
@@ -267,10 +271,6 @@ static const char *target_hint(const Rval *r)
         if (arch && arch == t->capability)
             return text_print("want %s, got \"%s\"", t->name, r->s);
     }
-    const Card *named = card_find(r->s);
-    if (named)
-        return text_print("\"%s\" is a card; its target is %s, and memory.limit_gib = %g says what it has (%s)", r->s,
-                          named->target, named->gib, named->about);
     return NULL;
 }
 
@@ -296,6 +296,13 @@ static void fill_field(Config *c, int field, const Rval *r)
     }
     if (field == F_gpus && r->kind == RV_STRING && !strcmp(r->s, "all")) {
         *old = (FieldValue){.set = true, .s = r->s, .loc = r->loc};
+        return;
+    }
+    if ((field == F_card || field == F_cluster_card) && r->s && r->kind != RV_OTHER) {
+        const char *fault = card_take(r->s, &v);
+        if (fault)
+            err_add(r->loc, "%s: %s", row->path, fault);
+        *old = v;                            /* set, but to nothing where that was wrong */
         return;
     }
     const char *got, *wanted =
@@ -367,13 +374,14 @@ static void fill_table(Config *c, const char *section, const Rval *t)
                 *section ? section : "the recipe", show(t->item[0]));
     for (int i = 0; i < t->nkeys; i++) {
         const char *key = t->key[i];
-        int field = !*section && !strcmp(key, "ranks") ? F_gpus : field_find(join(section, key));
+        const int field = field_find(join(section, key));
+        const bool whole = field < 0 || t->value[i]->kind == RV_TABLE;       /* not tune = "required" */
         if (!strcmp(section, "run"))
             fill_flag(c, key, t->value[i]);
+        else if (!*section && is_section(key) && whole)
+            fill_table(c, key, t->value[i]);
         else if (field >= 0 && !strchr(key, '.'))
             fill_field(c, field, t->value[i]);
-        else if (!*section && is_section(key))
-            fill_table(c, key, t->value[i]);
         else
             unknown_key(t->value[i], section, key);
     }
@@ -514,6 +522,7 @@ Config *config_fill(Rval *recipe, const char *path)
     c->run_loc = arena_new((size_t)nrun_flags * sizeof *c->run_loc);
     c->run_value = arena_new((size_t)nrun_flags * sizeof *c->run_value);
     fill_table(c, "", recipe);
+    card_fill(c);
     cluster_target(c);
     drop_limit(c);
     cluster_fill(c, config_name(c));
@@ -535,6 +544,7 @@ Config *config_fill(Rval *recipe, const char *path)
     sort_run(c);
     err_flush();
     was_read[F_batch_global] = true;     /* by config_derive() alone */
+    was_read[F_card] = true;             /* by card_fill() alone */
     config_derive(c);
     c->hash = config_hash(c);
     return c;

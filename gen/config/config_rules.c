@@ -227,7 +227,7 @@ static void check_precision(const Config *c)
 /* Fields that say how a GPU works. */
 static void check_gpu_fields(const Config *c)
 {
-    static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune, F_card};
+    static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune_lock, F_tune_card};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
         if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
             err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",

@@ -9,13 +9,20 @@
 
 /* ---- the identity of a recipe -------------------------------------------------------------- */
 
+/* Fields in the hash have the names that they first had, so that a recipe keeps its hash. */
+static const char *name_in_hash(int field)
+{
+    return field == F_tune_lock ? "tune" : field == F_tune_card ? "card" : field_row[field].path;
+}
+
+/* A card is there as the target and the memory that it sets. */
 const char *config_hash(const Config *c)
 {
     char *line[NFIELDS + 256];
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
-        if (i != F_name && i != F_about && field_applies(c, i) && !field_of_cluster(i))
-            line[n++] = text_print("%s=%s\n", field_row[i].path,
+        if (i != F_name && i != F_about && i != F_card && field_applies(c, i) && !field_of_cluster(i))
+            line[n++] = text_print("%s=%s\n", name_in_hash(i),
                                    value_print(field_row[i].type, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);

@@ -158,6 +158,10 @@ bool run_flag_words(int flag)
 
 int field_find(const char *path)
 {
+    static const char *const other[][2] = {{"ranks", "gpus"}, {"tune", "tune.lock"}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (!strcmp(other[i][0], path))
+            path = other[i][1];
     for (int i = 0; i < NFIELDS; i++)
         if (!strcmp(field_row[i].path, path))
             return i;

@@ -69,6 +69,26 @@ static char *bare(const char *name)
     return s.text;
 }
 
+const Card *card_near(const char *name)
+{
+    const char *all[64], *word = bare(name), *near;
+    const Card *found = NULL;
+    const int n = card_count();
+    if (n > (int)(sizeof all / sizeof *all))
+        bug("more cards than there is room for");
+    for (int i = 0; i < n; i++)
+        all[i] = card[i].name;
+    if ((near = text_nearest(name, all, n)))
+        return card_find(near);
+    for (int i = 0; i < n; i++)              /* "A100-SXM4-80GB"; the longest name, h100nvl before h100 */
+        if (strstr(word, bare(card[i].name)) && (!found || strlen(card[i].name) > strlen(found->name)))
+            found = &card[i];
+    for (int i = 0; i < n && strlen(word) > 1 && !found; i++)        /* "4090" */
+        if (strstr(bare(card[i].name), word))
+            found = &card[i];
+    return found;
+}
+
 const Card *card_find(const char *name)
 {
     for (int i = 0; i < card_count(); i++)

@@ -169,8 +169,9 @@ static void print_near(Str *s, Config *cfg, int64_t limit)
         found = true;
     }
     if (!found && !in_another)
-        str_print(s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this "
-                      "machine has more");
+        str_print(s, "\n    nothing near it fits: a smaller model, or %s",
+                  config_card(cfg) ? "a larger card (gen list cards)"
+                                   : "memory.limit_gib if this machine has more");
 }
 
 void fit_check(const Graph *g, Config *cfg)
@@ -179,8 +180,10 @@ void fit_check(const Graph *g, Config *cfg)
     if (g->arena_bytes <= limit)
         return;
     Str s = {0};
-    str_print(&s, "does not fit target %s: needs %s, %s available (over by %s)\n    largest:",
-              g->target->name, text_bytes(g->arena_bytes), text_bytes(limit),
+    const Card *card = cfg ? config_card(cfg) : NULL;
+    str_print(&s, "does not fit %s: needs %s, %s available (over by %s)\n    largest:",
+              card ? text_print("card %s (target %s)", card->name, card->target)
+                   : text_print("target %s", g->target->name), text_bytes(g->arena_bytes), text_bytes(limit),
               text_bytes(g->arena_bytes - limit));
     print_largest(&s, g);
     if (cfg)

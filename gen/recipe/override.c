@@ -59,11 +59,18 @@ void recipe_override(Rval *recipe, const char *word)
         err((Loc){0}, "%s: want field=value, for example batch.micro=4", word);
     char *path = text_print("%.*s", (int)(eq - word), word);
     Rval *t = recipe;
+    if (!strcmp(path, "tune"))               /* the short form of tune = { lock = ... } */
+        path = text_copy("tune.lock");
     for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
         *dot = 0;
         t = named(t, path, NULL);
-        if (t->kind != RV_TABLE)
-            *t = (Rval){.kind = RV_TABLE};
+        if (t->kind == RV_TABLE)
+            continue;
+        Rval *was = arena_new(sizeof *was);
+        *was = *t;
+        *t = (Rval){.kind = RV_TABLE};
+        if (was->kind != RV_NIL && !strcmp(path, "tune"))
+            named(t, "lock", was);
     }
     named(t, path, parse_word(eq + 1));
 }

@@ -194,11 +194,9 @@ static void print_script(void)
     printf("    esac\n}\n_gen_values() {            # of FIELD=\n    case $1 in\n");
     for (int i = 0; i < NFIELDS; i++) {
         const FieldType type = field_row[i].type;
-        const char *words = i == F_card ? NULL : type == FT_CHOICE ? field_choices(i)
+        const char *words = type == FT_CHOICE ? field_choices(i)
                           : type == FT_BOOL ? "true|false" : NULL;
-        if (i == F_card)
-            printf("    card) _gen_kind @cards ;;\n");
-        else if (words)
+        if (words)
             printf("    %s) tr '|' '\\n' <<<'%s' ;;\n", field_row[i].path, words);
     }
     printf("    adapter) printf 'lora\\nnone\\n' ;;\n");

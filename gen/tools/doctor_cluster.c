@@ -1,6 +1,6 @@
 /* doctor_cluster.c -- gen doctor: what the recipe's cluster says of a node, and what this machine has of it.
  *
- * In:    the fields cluster.*, earlier findings.   Out: findings; none without a cluster. */
+ * In:    the fields cluster.* and card, earlier findings.   Out: findings; none without a cluster and a card. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
 
@@ -29,11 +29,11 @@ static void find_launcher(Doctor *d, const Config *c)
 /* Memory is what tells cards of an architecture apart. */
 static void find_cards(Doctor *d, const Config *c)
 {
-    const Card *card = card_find(c->v[F_cluster_card].s);
-    const int each = (int)c->v[F_cluster_gpus_per_node].i;
+    const Card *card = c->cluster ? card_find(c->v[F_cluster_card].s) : config_card(c);
+    const int each = (int)(c->cluster ? c->v[F_cluster_gpus_per_node].i : c->v[F_gpus].i);
     if (!card)
         return;
-    const double gib = c->v[F_cluster_memory_gib].f > 0 ? c->v[F_cluster_memory_gib].f : card->gib;
+    const double gib = c->cluster && c->v[F_cluster_memory_gib].f > 0 ? c->v[F_cluster_memory_gib].f : card->gib;
     const double have = (double)d->gpu_memory / (1 << 30);
     const int capability = target_find(card->target)->capability;
     Finding *f;
@@ -45,12 +45,13 @@ static void find_cards(Doctor *d, const Config *c)
     else if (d->gpu_memory && have < 0.98 * gib)
         f = doctor_add(d, DOCTOR_MISSING, "card", "%s with %.4g GiB, the smallest GPU here has %.4g", card->name,
                        gib, have);
-    else if (d->ngpus != each)
+    else if (c->cluster && d->ngpus != each)
         f = doctor_add(d, DOCTOR_WARNING, "card", "%d x %s a node, here are %d", each, card->name, d->ngpus);
     else
         f = doctor_add(d, DOCTOR_OK, "card", "%d x %s", each, card->name);
-    f->todo = f->state == DOCTOR_OK
-                  ? NULL : "cluster.card and cluster.gpus_per_node say what a node has; or is this none?";
+    f->todo = f->state == DOCTOR_OK ? NULL
+              : c->cluster          ? "cluster.card and cluster.gpus_per_node say what a node has; or is this none?"
+                                    : "run it where that card is, or set card to this machine's (gen list cards)";
     f->blocks = f->state == DOCTOR_MISSING ? NEED_CUDA_RUN : 0;
 }
 
@@ -119,6 +120,8 @@ static void find_host(Doctor *d, const Config *c)
 
 void doctor_cluster(Doctor *d, const Config *c)
 {
+    if (c && !c->cluster)
+        find_cards(d, c);
     if (!c || !c->cluster)
         return;
     find_launcher(d, c);

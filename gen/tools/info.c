@@ -155,8 +155,9 @@ static void print_run(const Graph *g, Config *c, const Info *n, FILE *to)
 {
     const double warmup = run_number(g, "warmup");
     const char *scale = run_value(g, "lr_scale");
+    const Card *card = config_card(c);
     line(to, "ranks", text_print("%" PRId64 " of %s (%s), %s", g->ranks, g->target->name,
-                                 g->target->about, config_text(c, F_precision)));
+                                 card ? card->about : g->target->about, config_text(c, F_precision)));
     if (c->cluster)
         line(to, "cluster", cluster_said(c));
     line(to, "batch", text_print("%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s = %" PRId64

@@ -40,7 +40,7 @@ typedef struct {
     int nfields;
     struct { int field; FieldValue v; const char *text; } field[MAX_FILTERS];
     const char *adapter;         /* "lora", "none"; NULL: any */
-    const Card *card;            /* that they are built for and fit; NULL: any */
+    const Card *card;            /* that they fit, once it is set; NULL: any */
     int64_t fits;                /* most bytes of a rank; 0: any */
     const char *all;             /* the words, for messages */
 } Filter;
@@ -86,20 +86,6 @@ static void one_of(const char *what, const char *got, const char *words)
         near ? text_print("; did you mean %s?", near) : "");
 }
 
-static const Card *card_like(const char *name)
-{
-    const char *all[64];
-    int n = card_count() < 64 ? card_count() : 64;
-    for (int i = 0; i < n; i++)
-        all[i] = card_row(i)->name;
-    const Card *card = card_find(name);
-    const char *near = card ? NULL : text_nearest(name, all, n);
-    if (!card)
-        err((Loc){0}, "list: card: no card %s that is known%s; gen list cards shows them", name,
-            near ? text_print("; did you mean %s?", near) : "");
-    return card;
-}
-
 static void add_field(Filter *f, int field, const char *text)
 {
     const FieldRow *r = &field_row[field];
@@ -128,15 +114,17 @@ static Filter filter_of(int n, char **word)
         const char *equal = strchr(word[i], '=');
         char *name = text_print("%.*s", (int)(equal - word[i]), word[i]);
         const char *value = equal + 1;
-        int field = field_find(strcmp(name, "ranks") ? name : "gpus");
+        int field = field_find(name);
         if (!*value)
             err((Loc){0}, "list: %s: want a value", word[i]);
         if (!strcmp(name, "adapter"))
             one_of(name, f.adapter = value, "lora|none");
         else if (!strcmp(name, "fits"))
             f.fits = bytes_of("list: fits", value);
+        else if (field == F_card && card_fault(value))
+            err((Loc){0}, "list: card: %s", card_fault(value));
         else if (field == F_card)
-            f.card = card_like(value);
+            f.card = card_find(value);
         else if (field >= 0)
             add_field(&f, field, value);
         else
@@ -259,6 +247,8 @@ static void list_recipes(const Page *p, const Filter *f)
     for (int i = 0; i < all; i++) {
         path[n] = text_print("%s/%s.lua", folder, name[i]);
         c[n] = config_fill(recipe_load(path[n], NULL, 0), path[n]);
+        if (f->card && !objective_find(c[n]->v[F_objective].s)->whole)
+            c[n] = config_fill(recipe_load(path[n], (char *[]){text_print("card=%s", f->card->name)}, 1), path[n]);
         if (!passes(f, c[n], &bytes[n]))
             continue;
         int len = (int)strlen(text_shell(path[n]));
@@ -323,18 +313,33 @@ static void list_objectives(const Page *p)
         row(p, 10, objective_row(i)->name, objective_row(i)->about);
 }
 
+/* The cards of a target, for people. */
+static const char *cards_of(const Target *t)
+{
+    Str s = {0};
+    for (int i = 0; i < card_count(); i++)
+        if (!strcmp(card_row(i)->target, t->name))
+            str_print(&s, "%s%s", s.n ? " " : "; cards ", card_row(i)->name);
+    return s.n ? s.text : "";
+}
+
 static void list_targets(const Page *p)
 {
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
-        cJSON *o = row(p, 10, t->name, p->list ? t->about : text_print("%s; plans with %s a rank", t->about,
-                                                                      text_bytes(t->memory - t->reserve)));
+        cJSON *o = row(p, 10, t->name, p->list ? t->about : text_print("%s; plans with %s a rank%s", t->about,
+                                                                      text_bytes(t->memory - t->reserve),
+                                                                      cards_of(t)));
         if (!o)
             continue;
         answer_text(o, "backend", t->backend);
         answer_int(o, "device_bytes", t->memory - t->reserve);
         answer_float(o, "peak_fp32_flops", t->peak_fp32);
         answer_float(o, "peak_bf16_flops", t->peak_bf16);
+        cJSON *cards = answer_list(o, "cards");
+        for (int k = 0; k < card_count(); k++)
+            if (!strcmp(card_row(k)->target, t->name))
+                answer_word(cards, card_row(k)->name);
     }
 }
 

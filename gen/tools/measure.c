@@ -128,13 +128,16 @@ static const Card *card_named(const Target *t, const char *name)
     return found && !strcmp(found->target, t->name) ? found : NULL;
 }
 
-/* That of the field card; else of the target's the smallest with the memory that the recipe plans with. */
+/* The card that the recipe, its lock file's section or its cluster names; else of the target's the smallest with the
+ * memory that the recipe plans with. */
 static const Card *card_of(const Graph *g, Config *c)
 {
-    const char *name = config_text(c, F_card);
+    const char *name = config_text(c, F_tune_card);
     if (!*name && c->cluster)
         name = c->v[F_cluster_card].s;
-    const Card *named = *name ? card_named(g->target, name) : NULL, *best = NULL, *largest = NULL;
+    const Card *named = config_card(c), *best = NULL, *largest = NULL;
+    if (!named && *name)
+        named = card_named(g->target, name);
     int64_t limit = g->fact[FACT_memory].i, memory = limit ? limit : g->target->memory;
     for (int i = 0; i < card_count(); i++) {
         const Card *k = card_row(i);

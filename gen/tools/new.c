@@ -21,7 +21,8 @@ enum {
 };
 
 typedef struct {
-    const char *file, *from, *target, *card, *lora;
+    const char *file, *from, *target, *lora;
+    const Card *card;            /* of the word card=NAME; NULL: none */
     bool full, force;
     int nwords;
     char **word;                 /* field=value */
@@ -42,7 +43,6 @@ typedef struct {
 static const struct { const char *word, *wants; size_t at; } option[] = {
     {"--from", "folder", offsetof(Options, from)},
     {"--target", "target", offsetof(Options, target)},
-    {"--card", "card", offsetof(Options, card)},
     {"--lora", "rank", offsetof(Options, lora)},
     {"--full", NULL, offsetof(Options, full)},
     {"--force", NULL, offsetof(Options, force)},
@@ -107,6 +107,10 @@ static Options parse(int argc, char **argv, const char *command)
         else
             *(const char **)at = argv[++i];
     }
+    const char *name = given(&o, "card"), *fault = name && strcmp(name, "none") ? card_fault(name) : NULL;
+    if (fault)
+        err((Loc){0}, "%s: card: %s", command, fault);
+    o.card = name ? card_find(name) : NULL;
     return o;
 }
 
@@ -116,34 +120,16 @@ static void one_of_two(const Options *o, const char *command, bool set, const ch
         err((Loc){0}, "%s: %s and %s=%s: one or the other", command, option_word, field, given(o, field));
 }
 
-static const Card *find_card(const char *command, const char *name)
-{
-    const char *all[64];
-    int n = card_count();
-    if (n > (int)(sizeof all / sizeof *all))
-        bug("more cards than there is room for");
-    for (int i = 0; i < n; i++)
-        all[i] = card_row(i)->name;
-    const Card *card = card_find(name);
-    const char *near = card ? NULL : text_nearest(name, all, n);
-    if (!card)
-        err((Loc){0}, "%s: --card %s: no card that is known%s; gen list cards shows them, --target NAME and "
-            "memory.limit_gib=N mean any other", command, name, near ? text_print("; did you mean %s?", near) : "");
-    return card;
-}
-
 static void check_words(const Options *o, const char *command)
 {
     one_of_two(o, command, o->target, "--target", "target");
-    one_of_two(o, command, o->card, "--card", "target");
-    one_of_two(o, command, o->card, "--card", "memory.limit_gib");
     one_of_two(o, command, o->lora, "--lora", "lora.rank");
     one_of_two(o, command, o->full, "--full", "lora.rank");
     if (o->lora && o->full)
         err((Loc){0}, "%s: --lora and --full: one or the other", command);
-    if (o->card && o->target && strcmp(find_card(command, o->card)->target, o->target))
-        err((Loc){0}, "%s: --card %s is of the target %s, not of %s: leave --target out", command, o->card,
-            find_card(command, o->card)->target, o->target);
+    if (o->card && o->target && strcmp(o->card->target, o->target))
+        err((Loc){0}, "%s: card %s is %s, but --target is %s; leave one of them out", command, o->card->name,
+            o->card->target, o->target);
     for (int i = 0; i < o->nwords; i++)
         if (!strncmp(o->word[i], "model.", 6))
             err((Loc){0}, "%s: %s: the folder says what the model is, and a program of another one would not take "
@@ -173,7 +159,6 @@ typedef struct {
     const ModelFolder *m;
     const Options *o;
     const Target *target;
-    const Card *card;            /* or NULL */
     const char *target_why, *precision, *precision_why;
     int64_t rank;                /* of adapters */
     int64_t tokens;              /* of a sequence, the longest that is tried; 0: the objective says */
@@ -194,9 +179,8 @@ static Config *config_of(const Ask *a, const Way *w)
     char **word = arena_new(((size_t)o->nwords + 24) * sizeof *word);
     int n = 0;
     const char *name = o->file ? o->file : "model";
-    add_word(word, &n, o, "target", a->target->name);
-    if (a->card && a->card->memory != a->target->memory)
-        add_word(word, &n, o, "memory.limit_gib", text_print("%.15g", a->card->gib));
+    if (!o->card)
+        add_word(word, &n, o, "target", a->target->name);
     if (strcmp(a->precision, "fp32"))
         add_word(word, &n, o, "precision", a->precision);
     const char *kinds = m->objective->kinds;
@@ -257,7 +241,7 @@ static const Target *find_target(const char *command, const char *word)
         name[i] = target_row(i)->name;
     const char *near = target_find(word) ? NULL : text_nearest(word, name, n);
     if (!target_find(word) && card_find(word))
-        err((Loc){0}, "%s: %s is a card: want --card %s", command, word, card_find(word)->name);
+        err((Loc){0}, "%s: %s is a card: want card=%s", command, word, card_find(word)->name);
     if (!target_find(word))
         err((Loc){0}, "%s: no target %s%s; gen list targets shows them", command, word,
             near ? text_print("; did you mean %s?", near) : "");
@@ -268,11 +252,11 @@ static void choose_target(Ask *a, const char *command)
 {
     const char *word = a->o->target ? a->o->target : given(a->o, "target");
     bool small = a->parameters < NEW_MILLIONS * INT64_C(1000000);
-    a->card = a->o->card ? find_card(command, a->o->card) : NULL;
-    a->target = find_target(command, a->card ? a->card->target : word ? word : small ? "cpu" : NEW_TARGET);
-    a->target_why = a->card ? text_print("of --card %s: %s", a->card->name, a->card->about)
-                    : word  ? "as told"
-                            : text_print("%s %d million parameters%s; --target or --card name another",
+    const Card *card = a->o->card;
+    a->target = find_target(command, card ? card->target : word ? word : small ? "cpu" : NEW_TARGET);
+    a->target_why = card   ? text_print("of card %s: %s", card->name, card->about)
+                    : word ? "as told"
+                           : text_print("%s %d million parameters%s; --target or --card name another",
                                          small ? "less than" : "of", NEW_MILLIONS, small ? "" : " or more");
 }
 
@@ -409,6 +393,8 @@ static void drop_defaults(const ModelFolder *m, Config *c)
         if (droppable(m, c, i) &&
             !strcmp(value_print(field_row[i].type, &c->v[i]), value_print(field_row[i].type, &bare->v[i])))
             c->v[i].set = false;
+    if (config_card(c))                      /* which sets them */
+        c->v[F_target].set = c->v[F_memory_limit_gib].set = false;
 }
 
 /* "section = { a = 1, b = 2 }," of the fields that are set, wrapped; nothing when none is. */
@@ -654,8 +640,7 @@ bool new_is_folder(int argc, char **argv)
 {
     bool folder = false;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--card") || !strcmp(argv[i], "--target") ||
-            !strcmp(argv[i], "--full"))
+        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--target") || !strcmp(argv[i], "--full"))
             return true;
         if (*argv[i] != '-' && !folder)
             folder = is_folder(argv[i]) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
@@ -718,8 +703,7 @@ int new_plan_main(int argc, char **argv)
         err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
     if (o.file && !is_folder(o.file) && recipe_known(o.file))
         err((Loc){0}, o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"
-                             : "plan: --card and --target are for models' folders; of a recipe: gen plan %s "
-                               "target=NAME",
+                             : "plan: --target is for models' folders; of a recipe: gen plan %s target=NAME",
             o.file);
     check_words(&o, "plan");
     o.file = NULL;
@@ -735,7 +719,7 @@ int new_plan_main(int argc, char **argv)
         answer_int(answer, "parameters", a.parameters);
         answer_text(answer, "objective", m->objective->name);
         answer_text(answer, "target", a.target->name);
-        answer_text(answer, "card", a.card ? a.card->name : NULL);
+        answer_text(answer, "card", o.card ? o.card->name : NULL);
         answer_text(answer, "precision", a.precision);
         answer_bool(answer, "weights", m->weights);
         if (limit == INT64_MAX)
@@ -760,7 +744,7 @@ int new_plan_main(int argc, char **argv)
         return 0;
     }
     printf("\na recipe: gen new FILE.lua --from %s%s\n", text_shell(m->path),
-           o.card     ? text_print(" --card %s", text_shell(o.card))
+           o.card     ? text_print(" --card %s", o.card->name)
            : o.target ? text_print(" --target %s", o.target)
                       : "");
     return 0;

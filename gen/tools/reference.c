@@ -499,7 +499,8 @@ static void list_page(Str *s)
 {
     begin(s, "What there is",
           "What `gen list` prints: recipes, shapes of models, families, objectives, targets and cards. `gen list "
-          "recipes objective=dpo target=cpu`, or `fits=24GiB`, `card=rtx4090`, `adapter=lora` chooses; `gen info "
+          "recipes objective=dpo target=cpu`, or `fits=24GiB`, `adapter=lora` chooses, `card=rtx4090` those that fit "
+          "once that card is set; `gen info "
           "NAME` says what one trains, and how.");
     section(s, "recipes", "Recipes, `recipes/NAME.lua`",
             "recipe | objective | family | target | ranks | precision | adapter | what it is", "cttttttt",
@@ -515,7 +516,7 @@ static void list_page(Str *s)
     }
     section(s, "targets", "Targets, `target`", "name | what it is | memory that a rank plans with", "ctt",
             "name|about|device_bytes");
-    section(s, "cards", "Cards, `--card` of gen plan and gen new",
+    section(s, "cards", "Cards, `card=NAME` or `--card NAME` with any recipe",
             "name | what it is | target | memory that a rank plans with", "cttt", "name|about|target|device_bytes");
 }
 

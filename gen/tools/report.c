@@ -136,8 +136,10 @@ void answer_cluster(cJSON *o, const Config *c)
 static void plan_print(const Graph *g, Config *c, FILE *to)
 {
     const Holdings h = measure_holdings(g);
-    fprintf(to, "%s: %s, %s, target %s, %" PRId64 " rank%s\n", c->name, g->family,
-            config_text(c, F_precision), g->target->name, g->ranks, g->ranks == 1 ? "" : "s");
+    const Card *card = config_card(c);
+    fprintf(to, "%s: %s, %s, target %s%s, %" PRId64 " rank%s\n", c->name, g->family,
+            config_text(c, F_precision), g->target->name, card ? text_print(", card %s", card->name) : "",
+            g->ranks, g->ranks == 1 ? "" : "s");
     if (c->cluster)
         fprintf(to, "cluster %s\n", cluster_said(c));
     fprintf(to,
@@ -230,6 +232,7 @@ void answer_recipe(cJSON *o, const Graph *g, Config *c)
         answer_word(list, word[i]);
     answer_text(o, "objective", c->v[F_objective].s);
     answer_text(o, "target", c->v[F_target].s);
+    answer_text(o, "card", config_card(c) ? config_card(c)->name : NULL);
     if (!g)
         return;
     answer_text(o, "family", g->family);

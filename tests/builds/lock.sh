@@ -74,9 +74,9 @@ gen "$R" >"$T/out" 2>&1
 has lock/arch "has no section for sm_90a" "$T/out"
 file "$(card "NVIDIA H100" sm_90a "$generator" "$key" "${algo/66/67}"), $(
     card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
-gen "$R" "card=NVIDIA H200" >/dev/null 2>&1
+gen "$R" "tune.card=NVIDIA H200" >/dev/null 2>&1
 check lock/card 1 "$(grep -c "\.algo = \"$algo\"" "$T/out_r/step.cu")"
-gen "$R" "card=NVIDIA H20" >"$T/out" 2>&1
+gen "$R" "tune.card=NVIDIA H20" >"$T/out" 2>&1
 has lock/no_card 'has no section for the card "NVIDIA H20"' "$T/out"
 bad() {                 # name, text of the file, message
     printf '%s' "$2" >"$lock"

@@ -95,6 +95,43 @@ cluster_case text "$T/c/text.lua:1: cluster: want cluster = use \"clusters/gpus\
 cluster_case whole "$T/c/ppo.lua:1: cluster: programs of the objective ppo are one process of a CPU; leave it out" \
     "$(echo 'return { target = "cpu", objective = "ppo" }' >"$T/c/ppo.lua"; echo "$T/c/ppo.lua")" cluster=cpus
 
+# ---- a card: target and memory follow from cards.def; on the command line it replaces the recipe's
+echo "return { target = \"sm_90\", memory = { limit_gib = 139 }, $model }" >"$T/c/h200.lua"
+echo "return { card = \"RTX 3080\", $model }" >"$T/c/card.lua"
+echo "return { card = \"rtx3080\", target = \"sm_90\", $model }" >"$T/c/two.lua"
+follows card "sm_86 1 9.6" "$T/c/card.lua"
+follows card/replaces "sm_86 1 9.6" "$T/c/h200.lua" card=rtx3080
+follows card/usual_memory "sm_90 1 0.0" "$T/c/h200.lua" card=h100
+follows card/same "sm_89 1 0.0" "$N" card="RTX 4090" target=sm_89
+follows card/cluster "sm_80 16 39.3 /scratch/me/own" "$T/c/own.lua" card=a100-40
+follows card/left_out "cpu 1 0.0" "$T/c/card.lua" card= target=cpu
+check clusters/card/hash "$(hash_of "$N" target=sm_86 memory.limit_gib=9.6)" "$(hash_of "$T/c/card.lua")"
+cluster_case card/target "card: rtx3080 is sm_86, but target = \"sm_90\" (the command line); leave one of them out" \
+    "$N" card=rtx3080 target=sm_90
+cluster_case card/limit "card: rtx3080 has 9.6 GiB, but memory.limit_gib = 40 (the command line); leave one of them out" \
+    "$N" card=rtx3080 memory.limit_gib=40
+cluster_case card/recipe "$T/c/two.lua:1: card: rtx3080 is sm_86, but target = \"sm_90\" ($T/c/two.lua:1); leave one of\
+ them out" "$T/c/two.lua"
+cluster_case card/typed_target "$T/c/card.lua:1: card: rtx3080 is sm_86, but target = \"cpu\" (the command line); leave\
+ one of them out (card=)" "$T/c/card.lua" target=cpu
+cluster_case card/other_cluster "card: h100, but cluster.card = \"a100-40\" ($C/gpus.lua:1); leave one of them out" \
+    "$T/c/own.lua" card=h100
+cluster_case card/of_cpus "card: h100 is sm_90, but cluster.target = \"cpu\" ($C/cpus.lua:1); leave one of them out" \
+    "$N" cluster=cpus card=h100
+for pair in "h1000|did you mean h100?" "3080|did you mean rtx3080?" "A100-SXM4-80GB|did you mean a100?" \
+    "banana|gen list cards prints the known ones" "NVIDIA H200|tune.card; as a card it is h200"; do
+    for field in card cluster.card; do
+        check "clusters/$field/${pair%|*}" 1 "$("$B/driver" config "$T/c/own.lua" "$field=${pair%|*}" 2>&1 |
+            grep -cF -- "${pair#*|}")"
+    done
+done
+# tune = "required" is the short form of tune.lock, also beside tune.card
+for words in "tune=required tune.card=x" "tune.card=x tune=required"; do
+    # shellcheck disable=SC2086      # words
+    check "clusters/tune/$words" 'tune.lock = "required" tune.card = "x"' "$("$B/driver" config "$N" card=h100 $words |
+        sed -n 's/^\(tune.*\)  # .*/\1/p' | paste -sd' ')"
+done
+
 # ---- what would be code in a script, or a line of Slurm's, is refused field by field
 for pair in 'interface=eth0;id' 'interface=-a' 'interface=eth0 eth1' 'hosts=a,$(id)' 'hosts=-oProxyCommand,b' \
     'scratch=scratch' 'scratch=/a/../b' 'scratch=/a b' "name=a'b"; do

@@ -119,7 +119,14 @@ check list/two "dpo_tiny" "$(listed objective=dpo target=cpu)"
 check list/adapter "dpo_llama31_8b_lora" "$(listed objective=dpo adapter=lora)"
 check list/fits "ad_compressed_2gpu ad_compressed_4gpu ad_compressed_8gpu" "$(listed objective=ad fits=20GiB gpus=2) $(
     listed objective=ad fits=20GiB gpus=4) $(listed objective=ad fits=20GiB gpus=8)"
-check list/card "rtx4090_lora rtx4090x2_lora" "$(listed card="RTX 4090")"
+check list/card "rtx4090_lora rtx4090x2_lora" "$(listed card="RTX 4090" target=sm_89 | tr ' ' '\n' | grep ^rtx4 | paste -sd' ')"
+# once the card is set: two of four for H200 and H100 fit 24 GB, full training does not
+check list/card-set "dreamprm dreamprm_llama2_7b dreamprm_tiny" "$(listed recipes card=rtx4090 objective=prm)"
+check list/cards-in-readme "$("$GEN" list cards | awk '{ print $1 }' | sort | paste -sd' ')" "$(sed -n \
+    '/^| `sm_/s/^[^|]*|[^|]*|\([^|]*\)|.*/\1/p' README.md | tr -d '`' | tr ' ' '\n' | grep . | sort | paste -sd' ')"
+check list/targets "cards rtx3060 rtx3070 rtx3080 rtx3080-12 rtx3090 a10 a40 a6000" "$("$GEN" list targets |
+    sed -n 's/^  sm_86 .*; cards/cards/p')"
+check list/card-option "dreamprm_tiny" "$(listed recipes --card rtx3080 objective=prm)"
 check list/none "gen: list: none of the $(ls recipes/*.lua | wc -l) recipes has gpus=3" "$(listed gpus=3)"
 refused() { check "list/$1" "$2" "$("$GEN" list "${@:3}" 2>&1)"; }
 refused field "gen: list: objectve: no field of recipes; did you mean objective?; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB" \
@@ -127,7 +134,7 @@ refused field "gen: list: objectve: no field of recipes; did you mean objective?
 refused value "gen: list: objective: want one of lm|mlm|mdm|dpo|prm|ad|ppo, got dop; did you mean dpo?" objective=dop
 refused number "gen: list: gpus: want an integer from 1 to 65536, got two" gpus=two
 refused size "gen: list: fits: want bytes of a rank with their unit, such as 24GiB, got 24" fits=24
-refused no_card "gen: list: card: no card h1000 that is known; did you mean h100?; gen list cards shows them" card=h1000
+refused no_card "gen: list: card: unknown card \"h1000\"; did you mean h100? gen list cards prints all" card=h1000
 refused section "gen: list cards: target=cpu: words FIELD=VALUE choose recipes" cards target=cpu
 
 # ---- gen diff: the same, words, another recipe; nothing is written

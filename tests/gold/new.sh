@@ -40,7 +40,7 @@ END
 )"
 verdict tells "$(diff - <(sed -n 's/^  [a-z]* .*/&/p' gpt2_card.log | head -6 | sed 's/[0-9.]* [KMG]iB/N/g') <<'END'
   objective  lm: next-token cross-entropy, on prompts' completions where the data has masks
-  target     sm_86: of --card rtx3080: NVIDIA RTX 3080, 10 GB
+  target     sm_86: of card rtx3080: NVIDIA RTX 3080, 10 GB
   precision  fp32: as the weights are stored (F32)
   training   all weights: they fit; --lora R trains adapters
   batch      8 of 64 tokens: batch.micro, seq.max
@@ -85,10 +85,10 @@ refuses folder "gen: new: F: a folder; want --from F" new x.lua F
 refuses two_ways "gen: new: --lora and --full: one or the other" new x.lua --from F --lora 4 --full
 refuses two_targets "gen: new: --target and target=cpu: one or the other" new x.lua --from F --target cpu target=cpu
 refuses rank "gen: new: --lora x: want a rank from 1 to 1024" new x.lua --from F --lora x
-refuses card "gen: new: --card rtx409: no card that is known; did you mean rtx4090?; gen list cards shows them, --target NAME and memory.limit_gib=N mean any other" \
+refuses card "gen: new: card: unknown card \"rtx409\"; did you mean rtx4090? gen list cards prints all" \
     new x.lua --from F --card rtx409
-refuses card_target "gen: new: rtx4090 is a card: want --card rtx4090" new x.lua --from F --target rtx4090
-refuses card_other "gen: new: --card rtx4090 is of the target sm_89, not of sm_80: leave --target out" \
+refuses card_target "gen: new: rtx4090 is a card: want card=rtx4090" new x.lua --from F --target rtx4090
+refuses card_other "gen: new: card rtx4090 is sm_89, but --target is sm_80; leave one of them out" \
     new x.lua --from F --card rtx4090 --target sm_80
 refuses target "gen: new: no target sm_98; did you mean sm_89?; gen list targets shows them" new x.lua --from F --target sm_98
 refuses model_word "gen: new: model.layers=1: the folder says what the model is, and a program of another one would not take it in" \
@@ -185,7 +185,7 @@ verdict nothing_fits "$([ "$(number "$said")" = "gen: large: no way to train it 
     echo "$said")"
 "$gen" new large.lua --from large --card "RTX 4090" >log 2>&1
 verdict adapters_fit "$(number "$(sed -n '/^  target/,/^  training/p; /^  weights/p' log)" | diff - <(cat <<'END'
-  target     sm_89: of --card rtx4090: NVIDIA RTX 4090, 24 GB
+  target     sm_89: of card rtx4090: NVIDIA RTX 4090, 24 GB
   precision  bf16: as config.json says
   training   LoRA rank 16, blocks computed again: all weights do not fit
   weights    none in the folder: their shapes are unchecked
@@ -233,9 +233,10 @@ END
 ))"
 verdict plan_writes_nothing "$([ "$before" = "$(find . -printf '%y %p %s %T@\n')" ] || echo "something was written")"
 refuses plan_two "gen: plan: F and --from F: one or the other" plan F --from F
-refuses plan_none "gen: plan: want a model's folder: gen plan FOLDER --card NAME" plan --card l4
+refuses plan_none "gen: plan: want a model's folder: gen plan FOLDER --card NAME" plan --full
 refuses plan_force "gen: plan: --force is an option of gen new" plan F --force
-refuses plan_recipe "gen: plan: --card and --target are for models' folders; of a recipe: gen plan llama.lua target=NAME" \
-    plan llama.lua --card l4
+refuses plan_recipe "gen: plan: --target is for models' folders; of a recipe: gen plan llama.lua target=NAME" \
+    plan llama.lua --target sm_89
+verdict plan_card "$("$gen" plan llama.lua --card l4 2>&1 | sed -n '1{/^llama: llama, fp32, target sm_89, card l4, 1 rank$/!p}')"
 
 exit $failed

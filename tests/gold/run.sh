@@ -17,7 +17,7 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util quote source recipe environment override config fields config_text config_rules objective target cluster family foreign"
+ROOMS="util quote source recipe environment override config fields config_text config_rules objective target card cluster family foreign"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
@@ -162,7 +162,7 @@ cli word_foreign "gen: mixed_precision: unknown key; here it is the word precisi
 cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (total = nodes x this)" $R nproc_per_node=4
 cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" $R learning_rate=1e-4
 cli word_unknown_target "gen: target: sm_75 is not supported: GPUs from Ampere on (sm_80); gen list names the targets" plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_75
-cli word_card 'gen: target: "h100-nvl" is a card; its target is sm_90, and memory.limit_gib = 93 says what it has (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl
+cli word_card 'gen: target: "h100-nvl" is a card: want card = "h100-nvl", which sets target sm_90 and memory.limit_gib = 93 (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl
 cli nothing_like_it "gen: --use_dora: not supported: adapters are LoRA, or lora.rslora" $R --use_dora
 cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
 cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R

@@ -1,7 +1,7 @@
 -- Every field set, so that a field the config room forgets is seen.
 return {
     name = "every_field", about = "quotes \" \\ and \n a line",
-    target = "sm_90", gpus = 2, precision = "bf16", objective = "lm",
+    target = "sm_90", card = "none", gpus = 2, precision = "bf16", objective = "lm",
     seq = { max = 4096.0 },
     data = { kind = "rows" },
     batch = { global = 12, micro = 2^1, texts = 3, accum = 6 // 2, targets = 1024 },
@@ -20,7 +20,7 @@ return {
     optim = { decay_rule = "all" },
     kernels = { fuse = false, graph = false },
     comm = { bucket_mib = 7, overlap = "all" },
-    tune = "optional", card = "NVIDIA H200",
+    tune = { lock = "optional", card = "NVIDIA H200" },
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
             schedule = "constant", save_every = "5epochs" },
 }

@@ -3,13 +3,12 @@
 -- Chat template: none: the folder has no tokenizer.json; gen pack and run.sh take --tokenizer FILE.
 return {
     about = "F, all weights, fp32",
-    target = "sm_86",
+    card = "rtx3080",
     model = {
         family = "gpt2", layers = 2, hidden = 64, heads = 4, vocab = 257, positions = 64,
         bos = 256, eos = 256,
     },
     seq = { max = 64 },
     batch = { micro = 8 },
-    memory = { limit_gib = 9.6 },
     run = { epochs = 1.0, lr = 1e-05, schedule = "cosine", warmup = 0.03 },
 }
