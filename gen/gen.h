@@ -199,6 +199,10 @@ struct Rval {
 Rval *recipe_load(const char *path, char **override, int noverrides);
 /* The target that stood in the table in which this memory.limit_gib was first set; NULL: none. */
 const char *recipe_beside(Loc place, double gib);
+/* told.c: what emitted files call a recipe's file that messages call `shown`: its path from gen's root, else name
+ * (NULL: its file name). path NULL: name, wherever the file is. */
+void recipe_tell(const char *shown, const char *path, const char *name);
+const char *recipe_told(const char *path);                  /* path itself where nothing was told of it */
 struct lua_State;
 /* environment.c: a fresh table of globals */
 void environment_push(struct lua_State *L);
@@ -859,6 +863,9 @@ typedef struct { const char *name, *text; } EmitFile;
 int emit_texts(const Graph *g, EmitFile **files);
 /* the recipe of which a folder was made and the words that went before it; how many */
 int emit_again(const char *dir, const char **recipe, char ***override);
+/* The recipe's file that emitted files of dir call `told`: in the folder of its project (above out/NAME), here or below
+ * gen's root. NULL: *looked says where it is not. */
+const char *emit_recipe(const char *dir, const char *told, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */
 void whole_emit(Config *c, const char *outdir, bool force);

@@ -128,10 +128,18 @@ static Graph *read_text(const Command *cmd)
     for (int i = FIRST_IR; i <= room; i++)
         check[i - FIRST_IR](g);
     bug_in_text(NULL);
-    if (!strcmp(g->target->backend, "cuda") && access(g->fact[FACT_recipe].text, R_OK))
+    const char *told = g->fact[FACT_recipe].text;
+    char *looked;
+    const char *slash = strrchr(cmd->recipe, '/');       /* of DIR/ir/plan.ir */
+    const char *dir = slash ? text_print("%.*s/..", (int)(slash - cmd->recipe), cmd->recipe) : "..";
+    const char *found = emit_recipe(dir, told, &looked);
+    if (found) {
+        recipe_tell(found, NULL, told);
+        g->fact[FACT_recipe].text = found;
+    } else if (!strcmp(g->target->backend, "cuda"))
         err((Loc){cmd->recipe, 0},
-            "is of the recipe %s, which is not to be found here: its lock file says how products "
-            "are computed; run gen where it is", g->fact[FACT_recipe].text);
+            "is of the recipe %s, which is in none of %s: its lock file says how products are computed; run gen in "
+            "the folder of that file", told, looked);
     return g;
 }
 

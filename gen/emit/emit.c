@@ -32,6 +32,11 @@ static void copy(const char *folder, const char *name)
 
 /* ---- the parts of the folder ----------------------------------------------------------------- */
 
+static const char *recipe_of(const Graph *g)
+{
+    return recipe_told(g->fact[FACT_recipe].text);
+}
+
 /* Words of the command line for a shell, in a comment: ` field=value ...`. */
 static char *overrides(const Graph *g)
 {
@@ -45,8 +50,7 @@ static char *overrides(const Graph *g)
 /* What made the folder, for a shell, in a comment. */
 static char *command(const Graph *g)
 {
-    const char *recipe = g->fact[FACT_recipe].text;
-    return text_print("gen %s%s", text_shell(text_comment(recipe)), overrides(g));
+    return text_print("gen %s%s", text_shell(text_comment(recipe_of(g))), overrides(g));
 }
 
 /* Of the text after the last room. */
@@ -180,7 +184,7 @@ static char *recipe_h(const Graph *g)
     const char *adapter = fact[FACT_adapter_json].text;
     Str s = {0};
     str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n",
-              c_string(fact[FACT_recipe].text), c_string(fact[FACT_name].text),
+              c_string(recipe_of(g)), c_string(fact[FACT_name].text),
               fact[FACT_hash].text);
     if (*overrides(g))
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
@@ -517,7 +521,7 @@ static void write_build(const Graph *g)
              {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
     const char *name_of = g->fact[FACT_name].text, *machines = g->fact[FACT_cluster].text;
-    folder_put("run.sh", emit_run_sh(backend, name_of, g->fact[FACT_recipe].text, g->ranks, machines), true);
+    folder_put("run.sh", emit_run_sh(backend, name_of, recipe_of(g), g->ranks, machines), true);
     folder_put("train.slurm", emit_slurm(backend, name_of, g->ranks, machines), false);
 }
 
@@ -535,7 +539,7 @@ static char *manifest(const Graph *g)
 {
     const Fact *words = &g->fact[FACT_overrides];
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "recipe", g->fact[FACT_recipe].text);
+    cJSON_AddStringToObject(o, "recipe", recipe_of(g));
     cJSON *overrides = cJSON_AddArrayToObject(o, "overrides");
     for (int i = 0; i < words->n; i++)
         cJSON_AddItemToArray(overrides, cJSON_CreateString(words->word[i]));

@@ -78,6 +78,40 @@ static cJSON *read_json(const char *path)
     return json;
 }
 
+/* The folder above out/NAME, or above another folder that gen wrote. */
+static char *project_of(const char *dir)
+{
+    char *real = realpath(dir, NULL);
+    for (int i = 0; real && i < 2; i++) {
+        char *slash = strrchr(real, '/');
+        if (i && strcmp(slash ? slash + 1 : "", "out"))
+            break;
+        if (slash)
+            *slash = 0;
+    }
+    return real;
+}
+
+const char *emit_recipe(const char *dir, const char *told, char **looked)
+{
+    char *project = project_of(dir), *here = realpath(".", NULL);
+    const char *root = here && strcmp(gen_root(), here) ? gen_root() : NULL;
+    const char *folder[] = {project && here && strcmp(project, here) ? project : NULL, here,
+                            root && project && !strcmp(root, project) ? NULL : root};
+    Str s = {0};
+    if (*told == '/')
+        return told;
+    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
+        const char *path = !folder[i] || folder[i] == here ? told : text_print("%s/%s", folder[i], told);
+        if (folder[i] && !access(path, R_OK))
+            return path;
+        if (folder[i])
+            str_print(&s, "%s%s", s.n ? ", " : "", folder[i]);
+    }
+    *looked = s.text;
+    return NULL;
+}
+
 int emit_again(const char *dir, const char **recipe, char ***override)
 {
     const char *path = text_print("%s/manifest.json", dir);
@@ -88,6 +122,14 @@ int emit_again(const char *dir, const char **recipe, char ***override)
         good = good && cJSON_IsString(word);
     if (!good)
         err((Loc){path, 0}, "does not say of which recipe this folder was made; name the recipe");
+    char *looked;
+    const char *found = emit_recipe(dir, *recipe, &looked);
+    if (!found)
+        err((Loc){path, 0}, "made of %s, which is in none of %s; name it: gen PATH/%s --locked -o %s, with the words "
+            "of \"overrides\"", *recipe, looked, *recipe, text_shell(dir));
+    fprintf(stderr, "gen: %s: made of %s; taking %s\n", dir, *recipe,
+            found == *recipe ? text_print("%s in %s", found, realpath(".", NULL)) : found);
+    *recipe = found;
     int n = 0;
     *override = arena_new((size_t)cJSON_GetArraySize(words) * sizeof **override + 1);
     cJSON_ArrayForEach(word, words)

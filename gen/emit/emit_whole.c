@@ -113,7 +113,7 @@ static char *words(const Config *c)
 {
     char **word;
     Str s = {0};
-    str_print(&s, "%s", text_shell(text_comment(c->recipe)));
+    str_print(&s, "%s", text_shell(text_comment(recipe_told(c->recipe))));
     for (int i = 0, n = config_overrides(c, &word); i < n; i++)
         str_print(&s, " %s", text_shell(text_comment(word[i])));
     return s.text;
@@ -125,7 +125,7 @@ static char *manifest(const Config *c, const char *fields, const char *cluster)
     const int n = config_overrides(c, &word);
     const Target *t = target_find(c->v[F_target].s);
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "recipe", c->recipe);
+    cJSON_AddStringToObject(o, "recipe", recipe_told(c->recipe));
     cJSON *overrides = cJSON_AddArrayToObject(o, "overrides");
     for (int i = 0; i < n; i++)
         cJSON_AddItemToArray(overrides, cJSON_CreateString(word[i]));
@@ -162,7 +162,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
     Hole hole[OWN + 2 * NFIELDS] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
-        {"RECIPE", c_string(c->recipe), false},
+        {"RECIPE", c_string(recipe_told(c->recipe)), false},
         {"HASH", c_string(c->hash), false},
         {"GENERATOR", c_string(GEN_VERSION), false},
         {"NAME", c->name, false},
@@ -182,7 +182,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
                        template_fill_some(text_print("%s/%s", folder, list[i]->d_name), hole, holes), false);
     for (int i = 0; i < used.n; i++)
         folder_put(used.path[i], template_source(used.path[i]), false);
-    folder_put("run.sh", emit_run_sh("cpu", c->name, c->recipe, 1, NULL), true);
+    folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_told(c->recipe), 1, NULL), true);
     emit_toolchain(cluster);
     folder_write(outdir, manifest(c, fields, cluster), force);
 }

@@ -12,7 +12,7 @@
 static void print_loc(Str *s, Loc loc)
 {
     if (loc.file)
-        str_print(s, "  # %s:%d", loc.file, loc.line);
+        str_print(s, "  # %s:%d", recipe_told(loc.file), loc.line);
     str_print(s, "\n");
 }
 
@@ -190,8 +190,12 @@ char *ir_print(const Graph *g)
     if (!strcmp(g->room, "plan"))
         str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n",
                   g->arena_bytes, g->lower_bound, g->persistent_bytes, g->plan_method);
-    for (int i = 0; i < NFACTS; i++)
-        print_fact(&s, fact_row[i].name, fact_row[i].kind, &g->fact[i]);
+    for (int i = 0; i < NFACTS; i++) {
+        Fact fact = g->fact[i];
+        if (i == FACT_recipe)
+            fact.text = recipe_told(fact.text);
+        print_fact(&s, fact_row[i].name, fact_row[i].kind, &fact);
+    }
     for (int i = 0; i < g->nsizes; i++)
         str_print(&s, "size %s %" PRId64 "  \"%s\"\n", g->size[i].name, g->size[i].n,
                   g->size[i].about);

@@ -470,6 +470,9 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
         err(from, "%s is Lua bytecode; want source text", shown);
     err_source(shown, text);
     Source *src = source_scan(shown, text, n);
+    const char *folder = nfiles ? text_print("%s/", folder_of(files[0]->file)) : "";
+    const size_t beside = strlen(folder);
+    recipe_tell(shown, path, !nfiles ? NULL : strncmp(shown, folder, beside) ? shown : shown + beside);
     int file = nfiles++;
     files[file] = src;
     loading[nloading++] = path;

@@ -138,7 +138,50 @@ for f in texts/Makefile texts/run.sh texts/train.slurm; do
 done
 mkdir 'my models' && cp a.lua 'my models/größe 1.lua'
 emits blank 'my models/größe 1.lua' name=blank
-same blank-run "RECIPE='my models/größe 1.lua'" "$(grep ^RECIPE= out/blank/run.sh)"
+same blank-run "RECIPE='größe 1.lua'" "$(grep ^RECIPE= out/blank/run.sh)"
+# ---- the same recipe gives the same bytes, in whatever folder and by whatever path it is named
+root=$(cd "$(dirname "$gen")/../.." && pwd)
+mkdir -p p/lib q/lib elsewhere/deep
+ln -s "$root/recipes" elsewhere/linked
+ln -s "$root/recipes/cpu_tiny.lua" elsewhere/cpu_tiny.lua
+for x in p q; do
+    echo 'return extend(use "cpu_tiny", { model = use "lib/m" })' >$x/mine.lua
+    cp "$root/recipes/models/tiny_gpt2.lua" $x/lib/m.lua
+done
+ln -s "$PWD/q" elsewhere/q
+by_path() {             # by_path FOLDER RECIPE: what it emits there
+    local to
+    to=$(mktemp -d)
+    (cd "$1" && "$gen" "$2" -o "$to/x" >/dev/null 2>&1)
+    state "$to/x" | sha256sum
+    rm -rf "$to"
+}
+want=$(by_path "$root" recipes/cpu_tiny.lua)
+same path-absolute "$want" "$(by_path . "$root/recipes/cpu_tiny.lua")"
+same path-name "$want" "$(by_path elsewhere/deep cpu_tiny)"
+same path-dots "$want" "$(by_path "$root/tests/gold" ../../recipes/cpu_tiny.lua)"
+same path-linked-folder "$want" "$(by_path elsewhere linked/cpu_tiny.lua)"
+same path-linked-file "$want" "$(by_path elsewhere cpu_tiny.lua)"
+want=$(by_path p mine.lua)
+same path-own-absolute "$want" "$(by_path . "$PWD/p/mine.lua")"
+same path-own-other "$want" "$(by_path . q/mine.lua)"
+same path-own-linked "$want" "$(by_path elsewhere/deep ../q/mine.lua)"
+emits path-told-emits "$PWD/p/mine.lua" -o p/out/mine
+same path-told "" "$(grep -rl "$scratch\|$root" p/out/mine)"
+same path-told-names "gen mine.lua mine.lua lib/m.lua" "$(sed -n 's/^ \* Made by `\(.*\)`:/\1/p' p/out/mine/plan.h) $(
+    sed -n 's/^  "recipe": "\(.*\)",/\1/p' p/out/mine/manifest.json) $(grep -o 'lib/m.lua' p/out/mine/ir/plan.ir | head -1)"
+# gen --locked looks in the folder of the project of -o, then here, then below gen's root
+locked() { (cd "$1" && "$gen" --locked -o "$2" 2>&1 >/dev/null); }
+same again-project "gen: ../../p/out/mine: made of mine.lua; taking $PWD/p/mine.lua" "$(locked elsewhere/deep ../../p/out/mine)"
+same again-same "$want" "$(state p/out/mine | sha256sum)"
+mv p/mine.lua elsewhere/mine.lua && mkdir elsewhere/lib && cp p/lib/m.lua elsewhere/lib
+same again-here "gen: $PWD/p/out/mine: made of mine.lua; taking mine.lua in $PWD/elsewhere" \
+    "$(locked elsewhere "$PWD/p/out/mine")"
+same again-nowhere "p/out/mine/manifest.json: made of mine.lua, which is in none of $PWD/p, $PWD, $root; name it: gen\
+ PATH/mine.lua --locked -o p/out/mine, with the words of \"overrides\"" "$(locked . p/out/mine)"
+emits again-root-emits cpu_tiny -o elsewhere/x
+same again-root "gen: elsewhere/x: made of recipes/cpu_tiny.lua; taking $root/recipes/cpu_tiny.lua" "$(locked . elsewhere/x)"
+
 emits blank-out a.lua -o 'out/a b'
 same blank-line "'out/a b'" "$(sed -n 's/.*make -C //p' log)"
 exit $failed
