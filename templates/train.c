@@ -37,9 +37,11 @@
 #include "runtime/run/records.h"      // --data, --eval-data
 #include "runtime/run/sets.h"         // sets of parameters
 #include "runtime/run/show.h"         // --show
+#include "runtime/run/stale.h"        // whether gen wrote other sources since
 #include "runtime/run/origin.h"       // the weights of a run
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "runtime/run/version.h"      // --version
+#include "sources.h"                  // their hash
 #include "step.h"                     // the programs of a step
 
 /* What the recipe set in run = {...}; the command line goes first. */
@@ -858,6 +860,7 @@ int main(int argc, char **argv)
         print_version(f);
         return EXIT_OK;
     }
+    stale_check(SOURCES_SHA256);
     if (f->where) {
         puts(f->out);
         return EXIT_OK;

@@ -587,6 +587,7 @@ static void put_files(const Graph *g, bool locked)
         lock_require(g);
     write_train(g);
     write_build(g);
+    folder_sources();
     folder_put("ir/plan.ir", g->text, false);
     folder_put("config.json", g->fact[FACT_config_json].text, false);
     write_readme(g);

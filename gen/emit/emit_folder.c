@@ -61,8 +61,32 @@ char *folder_hash(const char *prefix)
     return sha256_hex(s.text, s.n);
 }
 
+/* What make reads: sources and the Makefile. */
+static bool is_source(const char *name)
+{
+    static const char *const end[] = {".c", ".cu", ".cuh", ".h", ".def"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof end / sizeof *end; i++)
+        if (!strcmp(dot, end[i]))
+            return true;
+    return !strcmp(name, "Makefile");
+}
+
+static const char *sources_sha256;           /* of folder_sources() */
+
+void folder_sources(void)
+{
+    Str s = {0};
+    for (int i = 0; i < nfiles; i++)
+        if (is_source(file[i].name))
+            str_print(&s, "%s %s\n", file[i].name, file[i].hash);
+    sources_sha256 = sha256_hex(s.text, s.n);
+    folder_put("sources.h", template_fill("templates/sources.h", (Hole[]){{"HASH", sources_sha256, false}}, 1), false);
+}
+
 void folder_list(cJSON *manifest)
 {
+    cJSON_AddStringToObject(manifest, "sources_sha256", sources_sha256);
     cJSON *files = cJSON_AddObjectToObject(manifest, "files");
     for (int i = 0; i < nfiles; i++)
         cJSON_AddStringToObject(files, file[i].name, file[i].hash);

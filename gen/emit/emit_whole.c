@@ -184,5 +184,6 @@ void whole_emit(Config *c, const char *outdir, bool force)
         folder_put(used.path[i], template_source(used.path[i]), false);
     folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_told(c->recipe), 1, NULL), true);
     emit_toolchain(cluster);
+    folder_sources();
     folder_write(outdir, manifest(c, fields, cluster), force);
 }

@@ -71,6 +71,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+# A program that was built before gen last wrote this folder; without a manifest it was copied, and goes on.
+sources=$(sed -n 's/^ *"sources_sha256": *"\([0-9a-f]*\)".*/\1/p' "$here/manifest.json" 2>/dev/null)
+[ -z "$sources" ] || grep -qF "$sources" "$here/train" || refuse "$here/train was built before gen last" \
+    "rewrote its sources; rebuild it: make -C $(printf %q "${here#"$PWD/"}")"
 # A restart goes on from the newest checkpoint, and reads nothing twice.
 [ "$restarts" = 0 ] || case " ${args[*]-} " in
 *" --chat "* | *" - "* | *"=- "*) refuse "--restarts=$restarts: standard input cannot be read again" ;;

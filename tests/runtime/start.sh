@@ -67,6 +67,28 @@ verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
 rm "$scratch/cpu.1/train"
 ends "without a binary" 80 "is not built: run make" "$scratch/cpu.1/run.sh"
 
+# ---- a program that was built before gen last rewrote its sources; one without a manifest was copied
+hash=$(printf %064d 7)
+for backend in cpu cuda; do
+    RUN=$scratch/copied folder $backend 1 <<<"#!/bin/bash
+# $hash
+[[ \" \$* \" != *' --where '* ]] || exec echo '$scratch/copied'
+echo started"
+    for manifest in "" '{}' "{
+  \"sources_sha256\": \"$hash\",
+  \"files\": {}
+}"; do
+        printf %s "$manifest" >"$x/manifest.json"
+        [ -n "$manifest" ] || rm "$x/manifest.json"
+        ends "$backend program with the manifest $(tr -d '\n ' <<<"$manifest" | cut -c1-20)" 0 started "$x/run.sh"
+    done
+    sed -i 's/7"/8"/' "$x/manifest.json"
+    ends "stale $backend program" 80 "rewrote its sources; rebuild it: make -C $backend.1$" bash -c "cd '$scratch' && $backend.1/run.sh"
+    said "stale $backend program is not started" 0 started
+    ends "stale $backend program: --version" 0 started "$x/run.sh" --version
+    rm "$x/manifest.json"
+done
+
 # ---- CPU: several machines. The agent that starts a daemon on the other host does it here.
 
 folder cpu 4 <<<"#!/bin/bash

@@ -23,8 +23,10 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/run/failure.h"         // what to do after a failure
 #include "runtime/run/flags.h"           // the command line
+#include "runtime/run/stale.h"           // whether gen wrote other sources since
 #include "runtime/run/stop.h"            // signals, DONE, fault files
 #include "runtime/run/version.h"         // --version
+#include "sources.h"                     // their hash
 
 static const char name[] = "@NAME@";
 static const char recipe[] = @RECIPE@;
@@ -417,6 +419,7 @@ int main(int argc, char **argv)
         print_version(f);
         return EXIT_OK;
     }
+    stale_check(SOURCES_SHA256);
     if (f->where) {
         puts(f->out);
         return EXIT_OK;

@@ -1,0 +1,49 @@
+/* stale.c -- whether the program is that of the sources beside it; see stale.h. */
+#define _GNU_SOURCE
+#include "runtime/run/stale.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/run/failure.h"
+
+enum { MANIFEST = 1 << 24 };
+
+/* The folder of the program; "": unknown. */
+static void program_folder(char folder[PATH_MAX])
+{
+    const ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    folder[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(folder, '/');
+    *(slash ? slash : folder) = 0;
+}
+
+/* As seen from the working folder, when it is below that. */
+static const char *seen_from_here(const char *folder)
+{
+    char here[PATH_MAX];
+    const size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return n > 1 && strncmp(folder, here, n) == 0 && folder[n] == '/' ? folder + n + 1 : folder;
+}
+
+void stale_check(const char *sources)
+{
+    char folder[PATH_MAX], *error = NULL;
+    size_t n;
+    program_folder(folder);
+    char *path = folder_join(folder, "manifest.json"), *text = file_read(path, MANIFEST, &n, &error);
+    free(error);
+    cJSON *manifest = text ? json_parse(text, n, &error) : NULL;
+    const char *written = cJSON_GetStringValue(json_get(manifest, "sources_sha256"));
+    if (written && strcmp(written, sources) != 0) {
+        char *word = failure_word(seen_from_here(folder));
+        die(EXIT_CONFIG, "the program was built before gen last rewrote its sources; rebuild it: make -C %s", word);
+    }
+    cJSON_Delete(manifest);
+    free(path), free(text);
+}
