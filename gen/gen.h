@@ -863,9 +863,11 @@ typedef struct { const char *name, *text; } EmitFile;
 int emit_texts(const Graph *g, EmitFile **files);
 /* the recipe of which a folder was made and the words that went before it; how many */
 int emit_again(const char *dir, const char **recipe, char ***override);
-/* The recipe's file that emitted files of dir call `told`: in the folder of its project (above out/NAME), here or below
- * gen's root. NULL: *looked says where it is not. */
-const char *emit_recipe(const char *dir, const char *told, char **looked);
+/* The project of a folder that gen wrote: the folder above out/NAME, or above another. */
+char *emit_project(const char *dir);
+/* The recipe's file that emitted files call `told`: in the project, here or below gen's root. NULL: *looked says where
+ * it is not. project: NULL where there is none. */
+const char *emit_recipe(const char *project, const char *told, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */
 void whole_emit(Config *c, const char *outdir, bool force);

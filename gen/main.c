@@ -105,6 +105,23 @@ static void graph_left(const Command *cmd, Graph *g, const char *room)
 
 /* ---- the rooms ----------------------------------------------------------------------------- */
 
+/* Where the recipe of a text is, whose lock file is read: in the project of the folder that has the text as
+ * ir/plan.ir, else beside the text, here or below gen's root. */
+static void find_recipe(Graph *g, const char *file)
+{
+    const char *told = g->fact[FACT_recipe].text, *slash = strrchr(file, '/');
+    const char *beside = slash ? text_print("%.*s", (int)(slash - file), file) : ".";
+    const bool emitted = !strcmp(beside, "ir") || (strlen(beside) > 3 && !strcmp(beside + strlen(beside) - 3, "/ir"));
+    char *looked;
+    const char *found = emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, told, &looked);
+    if (found) {
+        recipe_tell(found, NULL, told);
+        g->fact[FACT_recipe].text = found;
+    } else if (!strcmp(g->target->backend, "cuda"))
+        err((Loc){file, 0}, "is of the recipe %s, which is in none of %s: its lock file says how products are "
+            "computed; run gen in the folder of that file", told, looked);
+}
+
 /* A text of a room, checked as that room's result. */
 static Graph *read_text(const Command *cmd)
 {
@@ -128,18 +145,7 @@ static Graph *read_text(const Command *cmd)
     for (int i = FIRST_IR; i <= room; i++)
         check[i - FIRST_IR](g);
     bug_in_text(NULL);
-    const char *told = g->fact[FACT_recipe].text;
-    char *looked;
-    const char *slash = strrchr(cmd->recipe, '/');       /* of DIR/ir/plan.ir */
-    const char *dir = slash ? text_print("%.*s/..", (int)(slash - cmd->recipe), cmd->recipe) : "..";
-    const char *found = emit_recipe(dir, told, &looked);
-    if (found) {
-        recipe_tell(found, NULL, told);
-        g->fact[FACT_recipe].text = found;
-    } else if (!strcmp(g->target->backend, "cuda"))
-        err((Loc){cmd->recipe, 0},
-            "is of the recipe %s, which is in none of %s: its lock file says how products are computed; run gen in "
-            "the folder of that file", told, looked);
+    find_recipe(g, cmd->recipe);
     return g;
 }
 

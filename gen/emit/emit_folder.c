@@ -102,8 +102,7 @@ static cJSON *read_json(const char *path)
     return json;
 }
 
-/* The folder above out/NAME, or above another folder that gen wrote. */
-static char *project_of(const char *dir)
+char *emit_project(const char *dir)
 {
     char *real = realpath(dir, NULL);
     for (int i = 0; real && i < 2; i++) {
@@ -111,14 +110,14 @@ static char *project_of(const char *dir)
         if (i && strcmp(slash ? slash + 1 : "", "out"))
             break;
         if (slash)
-            *slash = 0;
+            slash[slash == real] = 0;
     }
     return real;
 }
 
-const char *emit_recipe(const char *dir, const char *told, char **looked)
+const char *emit_recipe(const char *project, const char *told, char **looked)
 {
-    char *project = project_of(dir), *here = realpath(".", NULL);
+    char *here = realpath(".", NULL);
     const char *root = here && strcmp(gen_root(), here) ? gen_root() : NULL;
     const char *folder[] = {project && here && strcmp(project, here) ? project : NULL, here,
                             root && project && !strcmp(root, project) ? NULL : root};
@@ -147,7 +146,7 @@ int emit_again(const char *dir, const char **recipe, char ***override)
     if (!good)
         err((Loc){path, 0}, "does not say of which recipe this folder was made; name the recipe");
     char *looked;
-    const char *found = emit_recipe(dir, *recipe, &looked);
+    const char *found = emit_recipe(emit_project(dir), *recipe, &looked);
     if (!found)
         err((Loc){path, 0}, "made of %s, which is in none of %s; name it: gen PATH/%s --locked -o %s, with the words "
             "of \"overrides\"", *recipe, looked, *recipe, text_shell(dir));

@@ -160,6 +160,6 @@ said "an earlier room" "gen: -d graph: comes before plan, from which --from goes
 said "no room" "gen: --from: want a room and the file of its text after it" --from
 said "a text without a room" "plan.ir: the text of a room; want: gen --from ROOM plan.ir" "$t/plan.ir"
 "$gen" -d plan recipes/h200x1_tiny.lua | sed 's,^set recipe ".*",set recipe "elsewhere.lua",' >"$t/lost.ir"
-lost="is of the recipe elsewhere.lua, which is not to be found here: its lock file says how products are computed"
-said "a lock file that is not here" "lost.ir: $lost; run gen where it is" --from plan "$t/lost.ir" -o "$t/no"
+lost="is of the recipe elsewhere.lua, which is in none of $t, $PWD: its lock file says how products are computed"
+said "a lock file that is not here" "lost.ir: $lost; run gen in the folder of that file" --from plan "$t/lost.ir" -o "$t/no"
 exit $failed
