@@ -118,6 +118,8 @@ cluster_case card/other_cluster "card: h100, but cluster.card = \"a100-40\" ($C/
     "$T/c/own.lua" card=h100
 cluster_case card/of_cpus "card: h100 is sm_90, but cluster.target = \"cpu\" ($C/cpus.lua:1); leave one of them out" \
     "$N" cluster=cpus card=h100
+cluster_case card/whole "card: recipes whose objective is ppo train no model of layers and have no such field; leave it out" \
+    "$T/c/ppo.lua" card=h100
 for pair in "h1000|did you mean h100?" "3080|did you mean rtx3080?" "A100-SXM4-80GB|did you mean a100?" \
     "banana|gen list cards prints the known ones" "NVIDIA H200|tune.card; as a card it is h200"; do
     for field in card cluster.card; do
