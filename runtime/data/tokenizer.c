@@ -48,6 +48,35 @@ const char *model_text(const Tokenizer *t, int32_t id, size_t *n)
     return t->bpe ? bpe_bytes(t->bpe, id, n) : tokens_text(word_list(t), id, n);
 }
 
+/* The type of a model, of which files before tokenizers 0.9 say nothing: the first row whose keys it has, as that
+ * package looks for it; NULL: none. */
+static const char *model_type(const cJSON *model)
+{
+    static const struct {
+        const char *name;
+        bool list;               /* the vocabulary is one, else an object */
+        const char *key[3];      /* what else it has to have */
+    } row[] = {
+        {"BPE", false, {"merges"}},
+        {"WordPiece", false, {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word"}},
+        {"WordLevel", false, {"unk_token"}},
+        {"Unigram", true, {NULL}},
+    };
+    const cJSON *type = json_get(model, "type"), *vocab = json_get(model, "vocab");
+    if (type)
+        return json_word(type);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        bool fits = row[i].list ? cJSON_IsArray(vocab) : cJSON_IsObject(vocab);
+        for (int k = 0; k < 3 && row[i].key[k]; k++) {
+            const cJSON *value = json_get(model, row[i].key[k]);
+            fits = fits && value && !cJSON_IsNull(value);
+        }
+        if (fits)
+            return row[i].name;
+    }
+    return NULL;
+}
+
 static char *load_model(Tokenizer *t, const cJSON *json)
 {
     const cJSON *model = json_get(json, "model");
@@ -55,16 +84,19 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     PCRE2_SIZE at;
     if (!cJSON_IsObject(model))
         return format("model: want an object");
-    const cJSON *type = json_get(model, "type");
-    const char *name = type ? json_word(type) : "BPE";
+    const char *name = model_type(model);
     const cJSON *splits = json_get(json, "pre_tokenizer");
     char *error;
-    if (!strcmp(name, "BPE"))
+    if (!name)
+        error = format("model: has no type, and its keys fit none of BPE (vocab, merges), WordPiece (vocab, unk_token, "
+                       "continuing_subword_prefix, max_input_chars_per_word), WordLevel (vocab, unk_token) and Unigram "
+                       "(vocab, a list): add \"type\"");
+    else if (!strcmp(name, "BPE"))
         error = bpe_load(&t->bpe, model, split_is_byte_level(splits));
     else if (!strcmp(name, "Unigram"))
         error = unigram_load(&t->unigram, model);
     else if (!strcmp(name, "WordPiece") || !strcmp(name, "WordLevel"))
-        error = wordpiece_load(&t->words, model);
+        error = wordpiece_load(&t->words, model, !strcmp(name, "WordPiece"));
     else
         error = format("model.type: want BPE, Unigram, WordPiece or WordLevel, got %.40s", name);
     if (error)

@@ -78,15 +78,27 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
     return 0;
 }
 
+/* Whether a pattern of the models ends pieces there: at most Digits is before it, which does not look around, and at
+ * most such patterns are behind it. */
+static bool patterns_end(const Tokenizer *t)
+{
+    bool known = false, other = false;
+    for (int i = 0; i < t->nsplits; i++) {
+        known = known || t->split[i].known;
+        other = other || !(t->split[i].known || t->split[i].digits);
+    }
+    return known && !other;
+}
+
 /* Whether no piece reaches over a line feed, see tokenizer_cut, and what is done to a text is the
  * same with all that is before or behind left out. */
 static bool pieces_end(const Tokenizer *t)
 {
-    bool known = t->nsplits == 1 && t->split[0].known, spaces = false, other = false;
+    bool known = patterns_end(t), spaces = false, other = false;
     for (int i = 0; i < t->nsplits; i++) {
         const Split *s = &t->split[i];
         spaces = spaces || s->spaces;
-        other = other || s->find == FIND_TEXT || (s->find == FIND_PATTERN && !s->spaces) ||
+        other = other || s->find == FIND_TEXT || s->find == FIND_NOTHING || (s->find == FIND_PATTERN && !s->spaces) ||
                 (s->find == FIND_META && (!spaces || s->prepend == PREPEND_FIRST));
     }
     /* a line feed that cleaning turns into a space is another thing to the patterns of the table,
@@ -95,7 +107,7 @@ static bool pieces_end(const Tokenizer *t)
         known = known && t->step[i].kind <= NORMAL_LOWERCASE;
         other = other || t->step[i].kind >= NORMAL_STRIP;    /* ends matter, or who knows */
     }
-    return (known || (spaces && !other)) && !t->add_prefix_space;
+    return known || (spaces && !other);
 }
 
 void cuts_find(Tokenizer *t)
@@ -107,7 +119,7 @@ void cuts_find(Tokenizer *t)
             t->cuts = false;
         /* a line feed may become a space of it */
         if (a->normalized && t->nsteps && memchr(a->match, ' ', a->nmatch) &&
-            !(t->nsplits == 1 && t->split[0].known))
+            !patterns_end(t))
             t->cuts = false;
         if (!a->lstrip)
             continue;

@@ -85,11 +85,13 @@ typedef enum {
 typedef struct {
     enum {
         FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION, FIND_CHARACTER,
-        FIND_META                /* Metaspace: spaces become text; each begins a piece if split */
+        FIND_META,               /* Metaspace: spaces become text; each begins a piece if split */
+        FIND_NOTHING             /* puts a space before a piece that has none there */
     } find;
     Keep keep;
     bool invert;                 /* what it does not find */
     bool known;                  /* the patterns of the models, as they use them */
+    bool digits;                 /* Digits: what a character is decides alone */
     bool spaces;                 /* leaves no piece with white space in it */
     pcre2_code *pattern;
     char *text;
@@ -127,7 +129,7 @@ struct Tokenizer {
     int nsteps;
     Split split[16];             /* each splits what those before it left */
     int nsplits;
-    bool byte_level, add_prefix_space;
+    bool byte_level;
     bool cuts, lstrip_first[256];     /* see tokenizer_cut; no cut before these bytes */
     DecodeStep decode[16];       /* in order; not of byte_level */
     int ndecode;

@@ -196,11 +196,28 @@ static char *mark_spaces(const Split *s, const char *text, size_t n, bool first,
     return out;
 }
 
+/* Step k and those after it, of the text with a space before it. */
+static char *encode_spaced(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to)
+{
+    if (*text == ' ')
+        return encode_step(t, k, text, n, first, to);
+    char *spaced = malloc(n + 1);
+    if (!spaced)
+        abort();
+    *spaced = ' ';
+    memcpy(spaced + 1, text, n);
+    char *error = encode_step(t, k, spaced, n + 1, first, to);
+    free(spaced);
+    return error;
+}
+
 static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to)
 {
     if (k == t->nsplits)
         return encode_piece(t, text, n, to);
     const Split *s = &t->split[k];
+    if (s->find == FIND_NOTHING)
+        return encode_spaced(t, k + 1, text, n, first, to);
     if (s->find != FIND_META)
         return cut(t, k, text, n, first, to);
     size_t len;
@@ -213,14 +230,7 @@ static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, 
 
 char *split_encode(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to)
 {
-    if (!t->add_prefix_space || *text == ' ')
-        return encode_step(t, 0, text, n, first, to);
-    char *spaced = malloc(n + 1);
-    *spaced = ' ';
-    memcpy(spaced + 1, text, n);
-    char *error = encode_step(t, 0, spaced, n + 1, first, to);
-    free(spaced);
-    return error;
+    return encode_step(t, 0, text, n, first, to);
 }
 
 void split_free(Tokenizer *t)
@@ -299,17 +309,27 @@ static char *keep_of(const cJSON *p, Keep otherwise, Keep *keep)
                   "MergedWithPrevious or MergedWithNext, got %.40s", json_word(given));
 }
 
-static char *byte_level_load(Tokenizer *t, const cJSON *p, bool alone)
+/* add_prefix_space puts a space before each piece that the steps before it left. */
+static char *byte_level_load(Tokenizer *t, const cJSON *p)
 {
     const cJSON *regex = json_get(p, "use_regex");
-    bool splits = !regex || cJSON_IsTrue(regex);
-    bool space = cJSON_IsTrue(json_get(p, "add_prefix_space"));
-    if (!alone && (splits || space))
-        return format("pre_tokenizer: ByteLevel in a Sequence: want use_regex and "
-                      "add_prefix_space false");
-    t->add_prefix_space = space;
+    char *error = NULL;
     t->byte_level = true;
-    return splits ? known_put(t, patterns[0].file, (Split){.keep = KEEP_ISOLATED}) : NULL;
+    if (cJSON_IsTrue(json_get(p, "add_prefix_space")))
+        error = split_put(t, (Split){.find = FIND_NOTHING});
+    if (!error && (!regex || cJSON_IsTrue(regex)))
+        error = known_put(t, patterns[0].file, (Split){.keep = KEEP_ISOLATED});
+    return error;
+}
+
+/* Runs of the characters that have a numeric value (categories Nd, Nl, No), or each of them. */
+static char *digits_load(Tokenizer *t, const cJSON *p)
+{
+    const cJSON *each = json_get(p, "individual_digits");
+    if (!cJSON_IsBool(each))
+        return format("pre_tokenizer: Digits: individual_digits: want true or false");
+    return pattern_put(t, "Digits", "\\p{N}",
+                       (Split){.keep = cJSON_IsTrue(each) ? KEEP_ISOLATED : KEEP_CONTIGUOUS, .digits = true});
 }
 
 static char *find_load(Tokenizer *t, const cJSON *p)
@@ -354,8 +374,8 @@ static char *metaspace_load(Tokenizer *t, const cJSON *p)
     return error;
 }
 
-/* One of a Sequence, or the only one. */
-static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
+/* The whole pre-tokeniser, or one of its Sequence. */
+static char *step_load(Tokenizer *t, const cJSON *p)
 {
     const char *type = json_word(json_get(p, "type"));
     Split space = {.find = FIND_SPACE, .keep = KEEP_REMOVED, .spaces = true};
@@ -364,9 +384,11 @@ static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
     if (t->byte_level)
         return format("pre_tokenizer: %.40s behind ByteLevel, which has to be the last", type);
     if (!strcmp(type, "ByteLevel"))
-        return byte_level_load(t, p, alone);
+        return byte_level_load(t, p);
     if (!strcmp(type, "Split"))
         return find_load(t, p);
+    if (!strcmp(type, "Digits"))
+        return digits_load(t, p);
     if (!strcmp(type, "Metaspace"))
         return metaspace_load(t, p);
     if (!strcmp(type, "Whitespace"))
@@ -383,11 +405,11 @@ static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
     }
     const cJSON *list = json_get(p, "pretokenizers");
     if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
-        return format("pre_tokenizer: want ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, "
-                      "BertPreTokenizer, Punctuation or a Sequence of them, got %.40s", type);
+        return format("pre_tokenizer: want ByteLevel, Split, Digits, Metaspace, Whitespace, "
+                      "WhitespaceSplit, BertPreTokenizer, Punctuation or a Sequence of them, got %.40s", type);
     char *error = NULL;
     for (const cJSON *i = list->child; i && !error; i = i->next)
-        error = step_load(t, i, false);
+        error = step_load(t, i);
     return error;
 }
 
@@ -404,7 +426,7 @@ char *split_load(Tokenizer *t, const cJSON *p)
 {
     if (!p || cJSON_IsNull(p))
         return NULL;
-    char *error = step_load(t, p, true);
+    char *error = step_load(t, p);
     if (!error && !t->bpe && t->byte_level)
         return format("pre_tokenizer: ByteLevel goes with model BPE");
     return error;

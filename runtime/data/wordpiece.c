@@ -43,23 +43,22 @@ static char *load_parts(Wordpiece *w, const cJSON *model)
     return NULL;
 }
 
-char *wordpiece_load(Wordpiece **to, const cJSON *model)
+char *wordpiece_load(Wordpiece **to, const cJSON *model, bool parts)
 {
     Wordpiece *w = calloc(1, sizeof *w);
-    const char *type = cJSON_GetStringValue(json_get(model, "type"));
     const cJSON *unknown = json_get(model, "unk_token");
     char *error = tokens_load(&w->tokens, json_get(model, "vocab"), NULL);
     if (!error && !cJSON_IsString(unknown))
         error = format("model.unk_token: want the token of unknown words");
     w->unknown = -1;
-    if (!error && (*unknown->valuestring || strcmp(type, "WordLevel"))) {
+    if (!error && (*unknown->valuestring || parts)) {
         w->unknown = tokens_id(&w->tokens, unknown->valuestring, strlen(unknown->valuestring),
                                false);
         if (w->unknown < 0)
             error = format("model.unk_token: %.60s is not in the vocabulary",
                            unknown->valuestring);
     }
-    if (!error && !strcmp(type, "WordPiece"))
+    if (!error && parts)
         error = load_parts(w, model);
     if (error)
         wordpiece_free(w);

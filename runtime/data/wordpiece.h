@@ -9,7 +9,8 @@
 
 typedef struct Wordpiece Wordpiece;
 
-char *wordpiece_load(Wordpiece **w, const cJSON *model);
+/* parts: WordPiece, else WordLevel. */
+char *wordpiece_load(Wordpiece **w, const cJSON *model, bool parts);
 const Tokens *wordpiece_tokens(const Wordpiece *w);
 int wordpiece_unknown(const Wordpiece *w);       /* -1: none */
 /* A word found whole is its id. Else WordPiece takes the longest part in the vocabulary from the

@@ -57,7 +57,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     }
     text = file_read("tests/tokenizer/cased/tokenizer.json", 1 << 24, &n, &error);
     cJSON *cased = json_get(json_parse(text, n, &error), "model");
-    WANT(cased && !wordpiece_load(&wordpiece, cased));
+    WANT(cased && !wordpiece_load(&wordpiece, cased, true));
     parts = json_get(cased, "vocab");
     return 0;
 }

@@ -396,7 +396,16 @@ PARTS = ([(f"Punctuation {b}", None, pre.Punctuation(b)) for b in ISOLATED]
             ("Metaspace first behind clean_text", normalizers.BertNormalizer(True, False, True, False), pre.Metaspace(prepend_scheme="first")),
             ("Metaspace first behind words", None, pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace(prepend_scheme="first")])),
             ("Metaspace of another mark", None, pre.Metaspace(replacement="_")),
-            ("Split by a simple pattern", None, pre.Split(Regex(r"\d|[ab]{2}| "), "merged_with_previous"))])
+            ("Split by a simple pattern", None, pre.Split(Regex(r"\d|[ab]{2}| "), "merged_with_previous")),
+            ("Digits", None, pre.Digits(False)), ("Digits, each", None, pre.Digits(True)),
+            ("Digits and spaces", None, pre.Sequence([pre.Digits(True), pre.WhitespaceSplit()]))])
+# pre-tokenisers that end in bytes, in a Sequence
+BYTE_PARTS = [
+    (f"ByteLevel{' with a space before' * space}{'' if regex else ' without its pattern'} behind {name}",
+     pre.Sequence([step, pre.ByteLevel(add_prefix_space=space, use_regex=regex)]))
+    for name, step in [("Digits", pre.Digits(False)), ("Digits, each", pre.Digits(True)), ("a pattern", pre.Split(Regex(QWEN2), "isolated")),
+                       ("WhitespaceSplit", pre.WhitespaceSplit())]
+    for regex in (True, False) for space in (False, True)]
 # decoders of texts, each for tokens as they are
 DECODERS = [
     ("Replace", decoders.Replace("a", "bc")), ("Replace by a pattern", decoders.Replace(Regex("a+|\u2581"), " ")), ("ByteFallback", decoders.ByteFallback()),
@@ -404,6 +413,37 @@ DECODERS = [
     ("Metaspace never", decoders.Metaspace(prepend_scheme="never")), ("Metaspace of another mark", decoders.Metaspace(replacement="a")),
     ("Sequence", decoders.Sequence([decoders.Fuse(), decoders.Strip("\u2581", 3, 0), decoders.WordPiece("a", False)])), ("Llama's", spaced(True)),
     ("WordPiece behind bytes", decoders.Sequence([decoders.ByteFallback(), decoders.WordPiece("a", True)]))]
+
+
+def row(name, t, texts, file=None):
+    return json.dumps({"name": name, "tokenizer": file or json.loads(t.to_str()), "cases": cases(t, texts)})
+
+
+def byte_parts():
+    for name, pre_tokenizer in BYTE_PARTS:
+        rng = random.Random(name)
+        t = trained(models.BPE(), pre_tokenizer, None, 300)
+        yield row(name, t, ["Hello  world's 2024\n\n x  = 3;\r\n\t foo   ", "12 34five6\n7\nx\n1", "\u0661\u0662a\u2160\u00b2\u00bd", " 1 "]
+                  + [random_text(rng) for _ in range(10)])
+
+
+def untyped():
+    """Files before tokenizers 0.9 do not say what their model is."""
+    vocab = {p: i for i, p in enumerate(["<unk>", "a", "b", "ab", "##b", "##ab", "the", "##the", " "])}
+    scores = [[p, -1 - i / 8] for p, i in vocab.items()]
+    for name, model in [
+            ("BPE", {"vocab": vocab, "merges": ["a b"], "unk_token": "<unk>"}),
+            ("BPE, with the keys of WordPiece", {"vocab": vocab, "merges": [["a", "b"]], "unk_token": "<unk>",
+                                                 "continuing_subword_prefix": "", "max_input_chars_per_word": 100}),
+            ("WordPiece", {"vocab": vocab, "unk_token": "<unk>", "continuing_subword_prefix": "##", "max_input_chars_per_word": 4}),
+            ("WordLevel", {"vocab": vocab, "unk_token": "<unk>"}),
+            ("WordLevel, with a key of WordPiece", {"vocab": vocab, "unk_token": "<unk>", "continuing_subword_prefix": "##"}),
+            ("Unigram", {"vocab": scores, "unk_id": 0})]:
+        file = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+                "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None, "model": model}
+        t = Tokenizer.from_str(json.dumps(file))
+        assert type(t.model).__name__ == name.split(",")[0]
+        yield row(f"no type: {name}", t, ["ab abab a the thethe abthe x xab", "aaaaa abab b", ""], file)
 
 
 def parts(path):
@@ -425,7 +465,7 @@ def parts(path):
                 if rng.random() < 0.8:
                     vocab.setdefault(piece, len(vocab))
         t.model = models.WordLevel(vocab, "[UNK]")
-        rows.append(json.dumps({"name": name, "tokenizer": json.loads(t.to_str()), "cases": cases(t, texts)}))
+        rows.append(row(name, t, texts))
     tokens = ["[UNK]", "a", "aa", "aaab", "b a", " ", "\u2581", "\u2581a", "a\u2581\u2581", "a ", " a", "<0x41>", "<0xe4>", "<0xBA>", "<0x9C>", "<0xFF>", "<0x4>", "<0xZZ>",
               ".", "n't", "aaa", "\u4e2d"]
     for name, decoder in DECODERS:
@@ -433,7 +473,8 @@ def parts(path):
         t = Tokenizer(models.WordLevel({p: i for i, p in enumerate(tokens)}, "[UNK]"))
         t.pre_tokenizer, t.decoder = pre.Split("|", "removed"), decoder
         texts = ["|".join(tokens), "a", "<0x41>", "\u2581"] + ["|".join(rng.choices([p for p in tokens if "Strip" not in name or len(p) > 1], k=rng.randint(1, 9))) for _ in range(25)]
-        rows.append(json.dumps({"name": f"decoder {name}", "tokenizer": json.loads(t.to_str()), "cases": cases(t, texts)}))
+        rows.append(row(f"decoder {name}", t, texts))
+    rows += [*byte_parts(), *untyped()]
     with open(path, "w") as f:
         f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"parts": [\n' % tokenizers.__version__)
         f.write(",\n".join(rows) + "\n]}\n")
