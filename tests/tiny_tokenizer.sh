@@ -1,11 +1,13 @@
 # shellcheck shell=bash
 # tiny_tokenizer.sh -- tokenizer files for models of 257 tokens; for scripts that stand in the project's root.
 
-# tiny_tokenizer FOLDER: byte-level BPE of single characters of ASCII, ChatML's tokens, and its template
+# tiny_tokenizer FOLDER: byte-level BPE of single characters of ASCII, 158 tokens that no text has (added ones are
+# numbered behind the vocabulary), ChatML's tokens, and its template
 tiny_tokenizer() {
     local chars added id=254 token
     chars=$(awk 'BEGIN { for (i = 33; i < 127; i++) { c = sprintf("%c", i); if (c == "\"" || c == "\\") c = "\\" c
-        printf "\"%s\":%d,", c, i - 33 } print "\"Ġ\":94,\"Ċ\":95" }')
+        printf "\"%s\":%d,", c, i - 33 } printf "\"Ġ\":94,\"Ċ\":95"
+        for (i = 96; i < 254; i++) printf ",\"~%d\":%d", i, i }')
     for token in '<|im_start|>' '<|im_end|>' '<|endoftext|>'; do
         added+=${added:+,}'{"id":'$id',"content":"'$token'","single_word":false,"lstrip":false,"rstrip":false,'
         added+='"normalized":false,"special":true}'

@@ -251,6 +251,11 @@ char *bpe_load(Bpe **to, const cJSON *model, bool bytes)
     return error;
 }
 
+int bpe_count(const Bpe *b)
+{
+    return b->tokens.n;
+}
+
 int bpe_size(const Bpe *b)
 {
     return b->tokens.size;

@@ -13,6 +13,7 @@ typedef struct Bpe Bpe;
  * characters are what is merged, and what has no token may fall back to <0x00> to <0xFF>. */
 char *bpe_load(Bpe **b, const cJSON *model, bool bytes);
 int bpe_size(const Bpe *b);                                       /* highest id + 1 */
+int bpe_count(const Bpe *b);                                      /* tokens */
 /* as written in the file; -1: none */
 int bpe_id(const Bpe *b, const char *token);
 int bpe_unknown(const Bpe *b);                                    /* unk_token; -1: none */

@@ -17,6 +17,13 @@
 
 enum { FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
 
+static char *prefixed(const char *what, char *error)
+{
+    char *full = error ? format("%s: %s", what, error) : NULL;
+    free(error);
+    return full;
+}
+
 int tokenizer_added(const Tokenizer *t, const char *content)
 {
     for (int i = 0; i < t->nadded; i++)
@@ -41,6 +48,11 @@ static const Tokens *word_list(const Tokenizer *t)
 int model_id(const Tokenizer *t, const char *token)
 {
     return t->bpe ? bpe_id(t->bpe, token) : tokens_id(word_list(t), token, strlen(token), false);
+}
+
+int model_count(const Tokenizer *t)
+{
+    return t->bpe ? bpe_count(t->bpe) : word_list(t)->n;
 }
 
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n)
@@ -77,7 +89,8 @@ static const char *model_type(const cJSON *model)
     return NULL;
 }
 
-static char *load_model(Tokenizer *t, const cJSON *json)
+/* *more: see added_load. */
+static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *beside, char **more)
 {
     const cJSON *model = json_get(json, "model");
     int error_code;
@@ -116,7 +129,7 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     if (!error)
         error = decode_load(t, json_get(json, "decoder"));
     if (!error)
-        error = added_load(t, json_get(json, "added_tokens"));
+        error = added_load(t, json_get(json, "added_tokens"), beside, more);
     if (!error)
         error = specials_load(t, json_get(json, "post_processor"));
     for (size_t i = 0; !error && i < t->prefix.n + t->suffix.n; i++)
@@ -133,22 +146,10 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     return NULL;
 }
 
-/* What a tokenizer_config.json names: a string, or an object with the string in `content`; NULL:
- * nothing. */
-static const char *named_token(const cJSON *config, const char *key)
+static void load_names(Tokenizer *t, const cJSON *config)
 {
-    const cJSON *v = json_get(config, key);
-    return cJSON_GetStringValue(cJSON_IsObject(v) ? json_get(v, "content") : v);
-}
-
-static char *load_config(Tokenizer *t, const char *text, size_t n)
-{
-    char *error;
-    cJSON *json = json_parse(text, n, &error);
-    if (!json)
-        return error;
-    const char *bos = named_token(json, "bos_token"), *eos = named_token(json, "eos_token");
-    const char *mask = named_token(json, "mask_token"), *pad = named_token(json, "pad_token");
+    const char *bos = beside_name(config, "bos_token"), *eos = beside_name(config, "eos_token");
+    const char *mask = beside_name(config, "mask_token"), *pad = beside_name(config, "pad_token");
     t->bos = bos ? tokenizer_added(t, bos) : t->bos;
     t->eos = eos ? tokenizer_added(t, eos) : t->eos;
     t->mask = mask ? id_of_token(t, mask) : t->mask;
@@ -157,8 +158,6 @@ static char *load_config(Tokenizer *t, const char *text, size_t n)
         free(t->eos_text);
         t->eos_text = t->eos >= 0 ? strdup(eos) : NULL;
     }
-    cJSON_Delete(json);
-    return NULL;
 }
 
 static char *put_end(Tokenizer *t, const cJSON *id)
@@ -185,13 +184,6 @@ static char *load_ends(Tokenizer *t, const char *text, size_t n)
     return error;
 }
 
-static char *prefixed(const char *what, char *error)
-{
-    char *full = error ? format("%s: %s", what, error) : NULL;
-    free(error);
-    return full;
-}
-
 /* Where the tokenizer does not name its end-of-text token: what its model says. folder: "" or with
  * a slash at its end. */
 static char *find_eos(Tokenizer *t, const char *folder)
@@ -215,23 +207,23 @@ static char *find_eos(Tokenizer *t, const char *folder)
     return error;
 }
 
-static char *id_of(const char *text, size_t n)
+/* more: what the files beside add, see added_load. */
+static char *id_of(const char *text, size_t n, const char *more)
 {
-    return format("crc32c:%08x:%zu", crc32c(0, text, n), n);
+    const size_t nmore = strlen(more);
+    return format("crc32c:%08x:%zu", crc32c(crc32c(0, text, n), more, nmore), n + nmore);
 }
 
-char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *config,
-                      size_t nconfig)
+/* config: of the files beside, or NULL. */
+static char *parse(Tokenizer **to, const char *text, size_t n, const cJSON *config)
 {
-    char *error;
+    char *error, *more = NULL;
+    BesideList beside = {0};
     cJSON *json = json_parse(text, n, &error);
     if (!json)
         return error;
     Tokenizer *t = calloc(1, sizeof *t);
     t->eos = t->bos = t->mask = t->pad = -1;
-    char *id = id_of(text, n);
-    snprintf(t->id, sizeof t->id, "%s", id);
-    free(id);
     if (words_plain(json)) {
         cJSON *layout = NULL;
         error = words_layout(json, &layout);
@@ -239,14 +231,33 @@ char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *co
         json = layout;
     }
     if (!error)
-        error = load_model(t, json);
+        error = prefixed("tokenizer_config.json", beside_tokens(config, &beside));
+    if (!error)
+        error = load_model(t, json, &beside, &more);
+    free(beside.token);
     cJSON_Delete(json);
-    if (!error && config)
-        error = prefixed("tokenizer_config.json", load_config(t, config, nconfig));
-    if (error)
+    if (error) {
         tokenizer_free(t);
-    else
+    } else {
+        char *id = id_of(text, n, more);
+        snprintf(t->id, sizeof t->id, "%s", id);
+        free(id);
+        load_names(t, config);
         *to = t;
+    }
+    free(more);
+    return error;
+}
+
+char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *config,
+                      size_t nconfig)
+{
+    char *error = NULL;
+    cJSON *beside = config ? json_parse(config, nconfig, &error) : NULL;
+    if (error)
+        return prefixed("tokenizer_config.json", error);
+    error = parse(to, text, n, beside);
+    cJSON_Delete(beside);
     return error;
 }
 
@@ -259,7 +270,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
         *to = t;
         return NULL;
     }
-    size_t n, nconfig = 0;
+    size_t n;
     struct stat is;
     if (stat(path, &is) && errno == ENOENT) {
         char *hint = path_hint(path), *missing = format("%s: %s%s", path, strerror(ENOENT), hint);
@@ -268,33 +279,55 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     }
     if (stat(path, &is) == 0 && S_ISDIR(is.st_mode))
         return format("%s: a folder; name %s/tokenizer.json", path, path);
-    char *error, *text = file_read(path, FILE_MAX, &n, &error), *config = NULL;
+    char *error, *text = file_read(path, FILE_MAX, &n, &error);
+    cJSON *config = NULL;
     if (!text)
         return error;
-    const char *slash = strrchr(path, '/');
-    char *beside = format("%.*stokenizer_config.json", slash ? (int)(slash + 1 - path) : 0, path);
-    bool there = file_named(beside);
-    if (there)
-        config = file_read(beside, FILE_MAX, &nconfig, &error);
-    if (!there || config)
-        error = prefixed(path, tokenizer_parse(to, text, n, config, nconfig));
+    error = beside_read(path, &config);
+    if (!error)
+        error = prefixed(path, parse(to, text, n, config));
     if (!error && (*to)->eos < 0) {
-        beside[slash ? slash + 1 - path : 0] = 0;
-        if ((error = find_eos(*to, beside)))
+        const char *slash = strrchr(path, '/');
+        char *folder = format("%.*s", slash ? (int)(slash + 1 - path) : 0, path);
+        if ((error = find_eos(*to, folder)))
             tokenizer_free(*to);
+        free(folder);
     }
     free(text);
-    free(config);
-    free(beside);
+    cJSON_Delete(config);
     return error;
+}
+
+/* What the files beside add to that tokenizer.json counts; where it cannot be loaded they add nothing. */
+static char *id_beside(const char *text, size_t n, const cJSON *config)
+{
+    char *error = NULL, *id = id_of(text, n, "");
+    cJSON *json = config ? json_parse(text, n, &error) : NULL;
+    BesideList beside = {0};
+    Tokenizer *t = NULL;
+    if (json)
+        error = beside_tokens(config, &beside);
+    if (json && !error && beside_adds(&beside, json_get(json, "added_tokens")))
+        error = parse(&t, text, n, config);
+    if (t) {
+        free(id);
+        id = strdup(t->id);
+    }
+    free(beside.token);
+    tokenizer_free(t);
+    cJSON_Delete(json);
+    free(error);
+    return id;
 }
 
 char *tokenizer_file_id(const char *path, char **id)
 {
     size_t n;
+    cJSON *config = NULL;
     char *error, *text = file_read(path, FILE_MAX, &n, &error);
-    if (text)
-        *id = id_of(text, n);
+    if (text && !(error = beside_read(path, &config)))
+        *id = id_beside(text, n, config);
+    cJSON_Delete(config);
     free(text);
     return error;
 }

@@ -16,8 +16,9 @@
 typedef struct Tokenizer Tokenizer;
 
 /* path: a tokenizer.json, also a plain one (words.h), or "bytes": ids 0..255 are the bytes, 256 ends
- * a text. Files beside tokenizer.json tell the end-of-text token: tokenizer_config.json, or where
- * that does not, eos_token_id of config.json, or of generation_config.json. */
+ * a text. Files beside tokenizer.json add tokens to it, as in transformers (tokenizer_beside.c), and tell
+ * the end-of-text token: tokenizer_config.json, or where that does not, eos_token_id of config.json, or of
+ * generation_config.json. */
 char *tokenizer_load(Tokenizer **t, const char *path);
 /* The same from memory; config may be NULL. */
 char *tokenizer_parse(Tokenizer **t, const char *json, size_t n, const char *config,
@@ -43,7 +44,8 @@ int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an adde
 /* One more added token, with an id that no token has: one that a model has a row for, and its tokenizer
  * does not know. Before there is a twin; the tokenizer's id stays. */
 char *tokenizer_add(Tokenizer *t, const char *content, int32_t id);
-/* "bytes", or "crc32c:0a1b2c3d:1234567" (checksum and size of tokenizer.json). */
+/* "bytes", or "crc32c:0a1b2c3d:1234567": checksum and size of tokenizer.json, and of a line for each token that the
+ * files beside it add or cut out in another way. */
 const char *tokenizer_id(const Tokenizer *t);
 /* The same of a tokenizer.json that is not loaded: NULL and *id (malloc'ed), or a message. */
 char *tokenizer_file_id(const char *path, char **id);

@@ -1,6 +1,6 @@
 /* tokenizer_added.c -- added tokens: cut out of a text before anything else looks at it.
  *
- * In:     `added_tokens` of a tokenizer.json.
+ * In:     `added_tokens` of a tokenizer.json, and those of the files beside it.
  * Method: sorted by their bytes; a match narrows the range of those that agree, byte by byte. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
@@ -9,6 +9,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/utf8.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,46 +142,149 @@ static char *finder_make(Finder *f, const Tokenizer *t, bool normalized)
     return NULL;
 }
 
-char *added_load(Tokenizer *t, const cJSON *list)
+/* What is looked for: the content, as the normaliser leaves it if the token is normalized. */
+static char *set_match(const Tokenizer *t, Added *a)
+{
+    bool first = true;
+    free(a->match);
+    a->nmatch = strlen(a->content);
+    a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch, &first) : strdup(a->content);
+    return a->nmatch ? NULL : format("%.60s: nothing is left when it is normalised", a->content);
+}
+
+/* The id that Hugging Face tokenizers gives a token: its own in the vocabulary, else one behind all there are. */
+static int64_t id_for(const Tokenizer *t, const char *content)
+{
+    const int known = model_id(t, content), count = model_count(t);
+    const int64_t last = t->nadded ? t->added[t->nadded - 1].id : -1;
+    return known >= 0 ? known : last >= count ? last + 1 : count;
+}
+
+/* One more, among those before it by id; its content is copied. */
+static char *put_added(Tokenizer *t, Added a)
+{
+    size_t len;
+    int at = t->nadded;
+    if (model_id(t, a.content) < 0 && model_text(t, a.id, &len))
+        return format("%.60s: id %d, the vocabulary gives that id to another token", a.content, a.id);
+    if (added_of(t, a.id))
+        return format("id %d given twice", a.id);
+    a.content = strdup(a.content);
+    a.match = NULL;
+    while (at && t->added[at - 1].id > a.id)
+        at--;
+    memmove(t->added + at + 1, t->added + at, (size_t)(t->nadded - at) * sizeof a);
+    t->added[at] = a;
+    t->nadded++;
+    if (a.id >= t->size)
+        t->size = a.id + 1;
+    return set_match(t, &t->added[at]);
+}
+
+/* Why an id that a file gives a token cannot be: Hugging Face takes no notice of it, and would give another. */
+static char *wrong_id(const Tokenizer *t, const char *content, int32_t id)
+{
+    const int64_t its = id_for(t, content);
+    return id == its ? NULL
+           : model_id(t, content) >= 0
+               ? format("%.60s: id %d, the vocabulary has it under another, %lld", content, id, (long long)its)
+               : format("%.60s: id %d, but Hugging Face tokenizers numbers added tokens in order behind the vocabulary "
+                        "of %d and gives it %lld: make these ids the same, in the vocabulary or here", content, id,
+                        model_count(t), (long long)its);
+}
+
+static char *put_own(Tokenizer *t, const cJSON *list)
+{
+    int at = 0;
+    char *error = NULL;
+    for (const cJSON *i = list ? list->child : NULL; i && !error; i = i->next, at++) {
+        const cJSON *content = json_get(i, "content");
+        Added a = {.content = cJSON_GetStringValue(content), .id = tokens_json_id(json_get(i, "id")),
+                   .single_word = cJSON_IsTrue(json_get(i, "single_word")),
+                   .lstrip = cJSON_IsTrue(json_get(i, "lstrip")), .rstrip = cJSON_IsTrue(json_get(i, "rstrip")),
+                   .normalized = cJSON_IsTrue(json_get(i, "normalized")),
+                   .special = cJSON_IsTrue(json_get(i, "special"))};
+        if (!a.content || !*a.content || a.id < 0)
+            return format("added_tokens[%d]: want an id from 0 to 2^31-2 and a content, not empty", at);
+        if (tokenizer_added(t, a.content) >= 0)
+            error = format("%.60s given twice", a.content);
+        if (!error)
+            error = wrong_id(t, a.content, a.id);
+        if (!error)
+            error = put_added(t, a);
+        if (error) {
+            char *full = format("added_tokens: %s", error);
+            free(error);
+            error = full;
+        }
+    }
+    return error;
+}
+
+/* The added token of that content; looked for first where it should be. */
+static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
+{
+    const Added *there = id < 0 ? NULL : added_of(t, id);
+    if (there && !strcmp(there->content, content))
+        return t->added + (there - t->added);
+    for (int i = 0; i < t->nadded; i++)
+        if (!strcmp(t->added[i].content, content))
+            return &t->added[i];
+    return NULL;
+}
+
+/* One of a file beside. A token that is there keeps its id, and what added_tokens_decoder says of it counts. */
+static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
+{
+    Added a = b->is, *own = own_of(t, a.content, a.id);
+    char *error = NULL;
+    bool changes = !own;
+    if (own && a.id >= 0 && own->id != a.id)
+        return format("%.60s: id %d, added_tokens of tokenizer.json give it %d: make them the same", a.content, a.id,
+                      own->id);
+    if (!own && a.id >= 0 && (error = wrong_id(t, a.content, a.id)))
+        return error;
+    if (!own) {
+        const int64_t id = id_for(t, a.content);
+        if (id >= INT32_MAX)
+            return format("%.60s: there is no id left for it", a.content);
+        a.id = (int32_t)id;
+        error = put_added(t, a);
+    } else if (a.id >= 0) {
+        changes = own->single_word != a.single_word || own->lstrip != a.lstrip || own->rstrip != a.rstrip ||
+                  (own->normalized != a.normalized && t->nsteps);
+        a.special |= own->special;           /* upstream skips it when decoding, once it was special */
+        a.content = own->content;
+        a.match = own->match;
+        *own = a;
+        error = set_match(t, own);
+    } else {
+        own->special |= b->marks;
+    }
+    if (!error && changes)
+        fprintf(more, "%d %d%d%d%d %s\n", a.id, a.single_word, a.lstrip, a.rstrip, a.normalized, a.content);
+    return error;
+}
+
+char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char **more)
 {
     if (list && !cJSON_IsArray(list))
         return format("added_tokens: want a list");
-    int n = list ? cJSON_GetArraySize(list) : 0;
-    t->added = calloc((size_t)n + 1, sizeof *t->added);
-    for (const cJSON *i = list ? list->child : NULL; i; i = i->next) {
-        Added *a = &t->added[t->nadded];
-        const cJSON *content = json_get(i, "content");
-        a->id = tokens_json_id(json_get(i, "id"));
-        if (!cJSON_IsString(content) || !*content->valuestring || a->id < 0)
-            return format("added_tokens[%d]: want an id from 0 to 2^31-2 and a content, not empty",
-                          t->nadded);
-        a->content = strdup(content->valuestring);
-        a->single_word = cJSON_IsTrue(json_get(i, "single_word"));
-        a->lstrip = cJSON_IsTrue(json_get(i, "lstrip"));
-        a->rstrip = cJSON_IsTrue(json_get(i, "rstrip"));
-        a->normalized = cJSON_IsTrue(json_get(i, "normalized"));
-        a->special = cJSON_IsTrue(json_get(i, "special"));
-        a->nmatch = strlen(a->content);
-        bool first = true;
-        a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch, &first)
-                                 : strdup(a->content);
-        t->nadded++;
-        if (!a->nmatch)
-            return format("added_tokens: %.60s: nothing is left when it is normalised",
-                          a->content);
-        int known = model_id(t, a->content);
-        size_t len;
-        if (known >= 0 ? known != a->id : model_text(t, a->id, &len) != NULL)
-            return format("added_tokens: %.60s: id %d, the vocabulary %s", a->content, a->id,
-                          known >= 0 ? "has it under another" : "gives that id to another token");
-        if (a->id >= t->size)
-            t->size = a->id + 1;
-    }
-    qsort(t->added, (size_t)t->nadded, sizeof *t->added, added_order);
-    for (int i = 1; i < t->nadded; i++)
-        if (t->added[i].id == t->added[i - 1].id)
-            return format("added_tokens: id %d given twice", t->added[i].id);
-    char *error = finder_make(&t->raw, t, false);
+    size_t nmore;
+    FILE *to = open_memstream(more, &nmore);
+    t->added = calloc((size_t)(list ? cJSON_GetArraySize(list) : 0) + (size_t)beside->n + 1, sizeof *t->added);
+    if (!t->added || !to)
+        abort();
+    char *error = put_own(t, list);
+    for (int i = 0; i < beside->n && !error; i++)
+        if ((error = put_beside(t, &beside->token[i], to))) {
+            char *full = format("tokenizer_config.json: %s", error);
+            free(error);
+            error = full;
+        }
+    fclose(to);
+    if (!error)
+        error = finder_make(&t->raw, t, false);
     return error ? error : finder_make(&t->normal, t, true);
 }
 

@@ -2,7 +2,8 @@
  *
  * tokenizer_encode.c: added tokens are cut out (tokenizer_added.c), what lies between is normalised
  * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c,
- * tokenizer_unigram.c), specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The file: tokenizer.c.
+ * tokenizer_unigram.c), specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The files: tokenizer.c and
+ * tokenizer_beside.c.
  * Keeps: errors are malloc'ed messages, NULL means fine. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
 #define DIECAST_TOKENIZER_PARTS_H
@@ -156,10 +157,32 @@ static inline const char *json_word(const cJSON *item)
 /* The replacement of a Metaspace, malloc'ed: one character. */
 char *metaspace_mark(const cJSON *p, const char *where, char **mark);
 
+/* ---- tokenizer_beside.c ----------------------------------------------------------------------- */
+
+/* A token of the files beside tokenizer.json. */
+typedef struct {
+    Added is;                    /* content belongs to the config; id -1: they give none */
+    bool marks;                  /* tokenizer.json's token of that content becomes special */
+} Beside;
+typedef struct {
+    Beside *token;
+    int n, cap;
+} BesideList;
+
+/* What the files beside the tokenizer.json at path say, as one tokenizer_config.json; NULL: there are none. */
+char *beside_read(const char *path, cJSON **config);
+/* The token that a key names: a text, or an object with the text in `content`; NULL: none. */
+const char *beside_name(const cJSON *config, const char *key);
+/* The tokens of a config, which outlives them; config NULL: none. The caller frees to->token. */
+char *beside_tokens(const cJSON *config, BesideList *to);
+/* Whether `added_tokens` of a tokenizer.json lacks one of the list, or cuts it out in another way. */
+bool beside_adds(const BesideList *list, const cJSON *added);
+
 /* ---- tokenizer_added.c ------------------------------------------------------------------------ */
 
-/* `added_tokens`; the model and the normaliser are loaded. */
-char *added_load(Tokenizer *t, const cJSON *list);
+/* `added_tokens`, and those of the files beside; the model and the normaliser are loaded. *more: a line for each of
+ * the latter that changes ids, malloc'ed. */
+char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char **more);
 const Added *added_of(const Tokenizer *t, int32_t id);           /* NULL: it is none */
 /* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies between.
  * first: the text's beginning is that of the whole. */
@@ -227,6 +250,7 @@ void decode_free(Tokenizer *t);
 /* ---- tokenizer.c ------------------------------------------------------------------------------ */
 
 int model_id(const Tokenizer *t, const char *token);     /* as written in the file; -1: none */
+int model_count(const Tokenizer *t);                     /* tokens, without the added ones */
 /* What id stands for, bytes or a word; NULL: no such id. */
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
 

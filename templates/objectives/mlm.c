@@ -235,28 +235,6 @@ static char *tokenizer_file(const Flags *f, const WeightFolders folder, const ch
     return path;
 }
 
-static char *copy_text(const char *from, const char *folder, const char *name)
-{
-    size_t n;
-    char *error = NULL, *text = file_read(from, 1 << 28, &n, &error);
-    if (text)
-        error = folder_write_text(folder, name, text, NULL);
-    free(text);
-    return error;
-}
-
-/* What another program knows of it: tokenizer_hf.json beside it, if there is one. */
-static char *copy_tokenizer(const char *path, const char *folder)
-{
-    const char *slash = strrchr(path, '/');
-    char *hf = format("%.*stokenizer_hf.json", slash ? (int)(slash + 1 - path) : 0, path),
-         *error = copy_text(path, folder, "tokenizer.json");
-    if (!error && file_named(hf))
-        error = copy_text(hf, folder, "tokenizer_hf.json");
-    free(hf);
-    return error;
-}
-
 /* The mean of each epoch's losses and of the validation at its end; null: there was none. */
 static char *write_history(const Course *course, const char *folder)
 {
@@ -284,7 +262,7 @@ static char *write_files(const char *folder, void *with)
     const Own *own = with;
     char *error = hf_write_weights(&model, folder, "mlm_model.safetensors");
     if (!error && own->tokenizer)
-        error = copy_tokenizer(own->tokenizer, folder);
+        error = folder_copy_tokenizer(own->tokenizer, folder, NULL);
     return error ? error : write_history(own->course, folder);
 }
 

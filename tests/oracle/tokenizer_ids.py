@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes tests/tokenizer/: small tokenizer.json files of each layout and the ids Hugging Face gives.
 
-Usage: tokenizer_ids.py OUT_FOLDER        (needs the package tokenizers; nothing is downloaded)
+Usage: tokenizer_ids.py OUT_FOLDER        (needs the packages tokenizers and transformers; nothing is downloaded)
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
-tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part.
+tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part;
+beside.json one, with what other files beside it make of it.
 """
 import base64
 import collections
@@ -446,6 +447,66 @@ def untyped():
         yield row(f"no type: {name}", t, ["ab abab a the thethe abthe x xab", "aaaaa abab b", ""], file)
 
 
+# Files beside tokenizer.json: what they have, then what transformers makes of it. The tokenizer has <eos> 0, <unk> 1, <bos> 2.
+def token(content, **more):
+    return {"content": content, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": True, **more}
+
+
+EOS = {"eos_token": "<eos>"}
+BESIDE = [
+    ("nothing", {}, {}),
+    ("added_tokens_decoder", {**EOS, "added_tokens_decoder": {"0": token("<eos>"), "300": token("<x>")}}, {}),
+    ("added_tokens_decoder, not in order", {**EOS, "added_tokens_decoder": {"301": token("<x>"), "300": token("<y>", lstrip=True, special=False)}}, {}),
+    ("added_tokens_decoder says what is stripped", {**EOS, "added_tokens_decoder": {"0": token("<eos>", lstrip=True, rstrip=True)}}, {}),
+    ("added_tokens_decoder says what is whole words", {"added_tokens_decoder": {"0": token("<eos>", special=False), "ID OF x": token("x", single_word=True, normalized=True)}}, {}),
+    ("added_tokens_decoder of contents alone", {"added_tokens_decoder": {"300": {"content": "<x>", "special": True}, "301": {"content": "<y>"}}}, {}),
+    ("added_tokens_decoder with a token of the vocabulary", {"added_tokens_decoder": {"ID OF \u0120th": token("\u0120th")}}, {}),
+    ("extra_special_tokens", {**EOS, "extra_special_tokens": ["<y>", "<x>", "<eos>"]}, {}),
+    ("extra_special_tokens of objects", {**EOS, "extra_special_tokens": [{"__type": "AddedToken", **token("<y>", lstrip=True)}, "<x>"]}, {}),
+    ("extra_special_tokens of names", {**EOS, "extra_special_tokens": {"image_token": "<y>", "x_token": "<x>"}}, {}),
+    ("additional_special_tokens", {**EOS, "additional_special_tokens": ["<y>", "<x>"]}, {}),
+    ("extra_special_tokens before additional ones", {**EOS, "extra_special_tokens": ["<x>"], "additional_special_tokens": ["<y>"]}, {}),
+    ("named tokens", {"eos_token": "<x>", "pad_token": "<y>"}, {}),
+    ("named tokens as objects", {"eos_token": {"__type": "AddedToken", **token("<x>", rstrip=True)}, "pad_token": "<y>"}, {}),
+    ("a named token of the vocabulary", {"eos_token": "q"}, {}),
+    ("other names and extra ones", {"extra_special_tokens": ["<y>"], "image_token": "<x>", "pad_token": "<p>"}, {}),
+    ("null and empty ones", {"eos_token": None, "extra_special_tokens": [""], "pad_token": ""}, {}),
+    ("added_tokens.json", EOS, {"added_tokens.json": {"<x>": 301, "<y>": 300}}),
+    ("added_tokens.json with a named one", {"eos_token": "<x>"}, {"added_tokens.json": {"<y>": 300, "<x>": 301}}),
+    ("special_tokens_map.json", EOS, {"special_tokens_map.json": {"eos_token": "<eos>", "pad_token": "<x>", "additional_special_tokens": ["<y>"]}}),
+    ("special_tokens_map.json alone", None, {"special_tokens_map.json": {"eos_token": token("<x>", rstrip=True)}}),
+    ("added_tokens_decoder and older files", {**EOS, "added_tokens_decoder": {"0": token("<eos>")}},
+     {"special_tokens_map.json": {"pad_token": "<x>"}, "added_tokens.json": {"<y>": 301}}),
+]
+
+
+def beside(path):
+    """Files beside tokenizer.json, each with the ids that transformers gives with them; needs transformers."""
+    import tempfile
+    import transformers
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer, t.decoder = pre.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    t.train_from_iterator(corpus(7), trainers.BpeTrainer(vocab_size=300, show_progress=False, special_tokens=["<eos>", "<unk>", "<bos>"],
+                                                         initial_alphabet=sorted(pre.ByteLevel.alphabet())))
+    rows = []
+    for name, config, files in BESIDE:
+        config = re.sub(r'"ID OF (.*?)"', lambda m: f'"{t.token_to_id(json.loads(chr(34) + m[1] + chr(34)))}"', json.dumps(config))
+        files = {**({} if config == "null" else {"tokenizer_config.json": json.loads(config)}), **files}
+        with tempfile.TemporaryDirectory() as folder:
+            for file, value in {"tokenizer.json": json.loads(t.to_str()), **files}.items():
+                with open(os.path.join(folder, file), "w") as f:
+                    json.dump(value, f)
+            loaded = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+        texts = ["a <x> b<y>  <eos> c th x axb", "<x> <x>  <y><eos>\n<y> q aqb <p>", " th the th", "<eos><bos><unk>", "x", "\n\nx\n"]
+        rng = random.Random(name)
+        texts += ["".join(rng.choices(["<x>", "<y>", "<eos>", " ", "  ", "\n", "a", "x", "q", "the", " th"], k=8)) for _ in range(8)]
+        rows.append(json.dumps({"name": name, "files": files, "eos": loaded.eos_token_id, "pad": loaded.pad_token_id, "size": len(loaded),
+                                "cases": cases(loaded.backend_tokenizer, texts)}))
+    with open(path, "w") as f:
+        f.write('{"made_by": "tests/oracle/tokenizer_ids.py, transformers %s",\n"tokenizer": %s,\n"beside": [\n' % (transformers.__version__, t.to_str()))
+        f.write(",\n".join(rows) + "\n]}\n")
+
+
 def parts(path):
     """Each part in a tokenizer whose vocabulary is half of the pieces that the texts have."""
     rows = []
@@ -531,6 +592,7 @@ MARKED = (llama2, joined, mistral, gemma, t5, xlmr, unibytes)    # U+2581 stands
 
 def main(out):
     parts(os.path.join(out, "parts.json"))
+    beside(os.path.join(out, "beside.json"))
     plain(out)
     byte_level, words = (gpt2, llama3, qwen2, added, unknown, dropping), (bert, cased, level)
     for make in byte_level + words + (tekken,) + MARKED:

@@ -194,6 +194,68 @@ static void check_parts(const char *path)
     }
 }
 
+static void file_put(const char *folder, const char *name, const cJSON *json)
+{
+    char *path = format("%s/%s", folder, name), *text = cJSON_PrintUnformatted(json);
+    FILE *to = fopen(path, "w");
+    if (!to || fputs(text, to) < 0 || fclose(to))
+        die(EXIT_IO, "%s: cannot be written", path);
+    free(path), free(text);
+}
+
+/* Files beside tokenizer.json, removed by the names that one row has. */
+static void files_remove(const char *folder, const cJSON *files)
+{
+    for (const cJSON *f = files->child; f; f = f->next) {
+        char *path = format("%s/%s", folder, f->string);
+        unlink(path);
+        free(path);
+    }
+}
+
+/* A tokenizer with the files of each row beside it. */
+static void check_beside(const char *path, const char *folder)
+{
+    size_t n;
+    char *error, *text = file_read(path, 1 << 28, &n, &error), *plain = NULL;
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    const cJSON *row = json ? json_get(json, "beside")->child : NULL;
+    char *file = format("%s/tokenizer.json", folder);
+    if (!row)
+        verdict("files beside the tokenizer equal transformers", error ? error : "no rows");
+    else
+        file_put(folder, "tokenizer.json", json_get(json, "tokenizer"));
+    for (; row; row = row->next) {
+        const cJSON *files = json_get(row, "files"), *eos = json_get(row, "eos"), *pad = json_get(row, "pad");
+        for (const cJSON *f = files->child; f; f = f->next)
+            file_put(folder, f->string, f);
+        Tokenizer *t = NULL;
+        char *id = NULL;
+        error = tokenizer_load(&t, file);
+        for (const cJSON *c = json_get(row, "cases")->child; c && !error; c = c->next) {
+            char *why = check_case(t, c);
+            if (why)
+                error = format("%s: %s", json_get(c, "text")->valuestring, why);
+        }
+        if (!error && (tokenizer_size(t) != json_get(row, "size")->valueint ||
+                       tokenizer_eos(t) != (cJSON_IsNumber(eos) ? eos->valueint : -1) ||
+                       tokenizer_pad(t) != (cJSON_IsNumber(pad) ? pad->valueint : -1)))
+            error = format("size %d, eos %d, pad %d", tokenizer_size(t), tokenizer_eos(t), tokenizer_pad(t));
+        if (!error && !(error = tokenizer_file_id(file, &id)) && strcmp(id, tokenizer_id(t)))
+            error = format("id %s of the file, %s loaded", id, tokenizer_id(t));
+        if (!plain && t)
+            plain = strdup(tokenizer_id(t));
+        /* records made before keep their tokenizer where no token is another */
+        bool others = !error && tokenizer_size(t) == 300 && !strstr(json_get(row, "name")->valuestring, " says what ") &&
+                      !strstr(json_get(row, "name")->valuestring, " of the vocabulary");
+        if (!error && others != !strcmp(plain, tokenizer_id(t)))
+            error = format("id %s", tokenizer_id(t));
+        verdict(format("%s beside the tokenizer: equals transformers", json_get(row, "name")->valuestring), error);
+        files_remove(folder, files);
+        tokenizer_free(t);
+    }
+}
+
 /* NULL, or why text is not what the file holds. */
 static char *file_differs(const char *path, const char *text)
 {
@@ -437,10 +499,19 @@ static const struct {
      FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}]"),
          "added_tokens: ab: id 7, the vocabulary has it under another"},
     {"added token on a taken id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]"),
-     "added_tokens: x: id 1, the vocabulary gives that id to another token"},
+     "added_tokens: x: id 1, but Hugging Face tokenizers numbers added tokens in order behind the vocabulary of 3 and "
+     "gives it 3: make these ids the same"},
+    {"added token where the vocabulary has a gap",
+     FILE_OF("\"vocab\":{\"a\":0,\"b\":2},\"merges\":[]", ",\"added_tokens\":[{\"id\":2,\"content\":\"x\"}]"),
+     "added_tokens: x: id 2, the vocabulary gives that id to another token"},
+    {"added token behind a gap", FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]"),
+     "added_tokens: x: id 70000, but Hugging Face tokenizers numbers"},
     {"added id twice", FILE_OF(AB,
-                               ",\"added_tokens\":[{\"id\":7,\"content\":\"x\"},{\"id\":7,\"content"
-                               "\":\"y\"}]"), "added_tokens: id 7 given twice"},
+                               ",\"added_tokens\":[{\"id\":3,\"content\":\"x\"},{\"id\":3,\"content"
+                               "\":\"y\"}]"), "added_tokens: y: id 3, but Hugging Face tokenizers numbers"},
+    {"added token twice", FILE_OF(AB,
+                               ",\"added_tokens\":[{\"id\":3,\"content\":\"x\"},{\"id\":4,\"content"
+                               "\":\"x\"}]"), "added_tokens: x given twice"},
     {"empty added token", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"\"}]"),
      "added_tokens[0]: want an id from 0 to 2^31-2 and a content, not empty"},
     {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Nmt\"}"),
@@ -518,16 +589,44 @@ static void check_refused(void)
         tokenizer_free(t);
     }
     Tokenizer *t = NULL;
-    static const char gaps[] = FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]");
-    char *error = tokenizer_parse(&t, gaps, sizeof gaps - 1, NULL, 0);
-    verdict("gaps in the ids are fine", error ? error : tokenizer_size(t) == 70001
-            ? NULL : "wrong size");
+    static const char plain[] = FILE_OF(AB, "");
+    char *error = tokenizer_parse(&t, plain, sizeof plain - 1, NULL, 0);
     int32_t *ids;
     size_t n;
-    error = tokenizer_encode(t, "aab\xff", 4, false, &ids, &n);
+    if (!error)
+        error = tokenizer_encode(t, "aab\xff", 4, false, &ids, &n);
     verdict("bad UTF-8 names its offset", error && !strcmp(error, "byte 3: not UTF-8")
             ? NULL : "other message");
     tokenizer_free(t);
+}
+
+/* Files beside a tokenizer that contradict it. */
+static void check_beside_refused(void)
+{
+    static const char json[] = BPE(AB, ",\"added_tokens\":[{\"id\":3,\"content\":\"<e>\"}]");
+    static const struct {
+        const char *config, *why;
+    } rows[] = {
+        {"{\"added_tokens_decoder\":{\"9\":{\"content\":\"<x>\"}}}",
+         "tokenizer_config.json: <x>: id 9, but Hugging Face tokenizers numbers added tokens in order behind the "
+         "vocabulary of 3 and gives it 4"},
+        {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"<e>\"}}}",
+         "<e>: id 4, added_tokens of tokenizer.json give it 3"},
+        {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"ab\"}}}", "ab: id 4, the vocabulary has it under another, 2"},
+        {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"<x>\"}}}", "added_tokens_decoder: x: want an id from 0"},
+        {"{\"added_tokens_decoder\":{\"4\":{}}}", "added_tokens_decoder: 4: want a text, or an object"},
+        {"{\"added_tokens_decoder\":[]}", "added_tokens_decoder: want an object, id: token"},
+        {"{\"extra_special_tokens\":\"<x>\"}", "extra_special_tokens: want a list of tokens, or an object"},
+        {"{\"extra_special_tokens\":[3]}", "extra_special_tokens: want a text, or an object"},
+        {"{\"split_special_tokens\":true}", "split_special_tokens is true"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Tokenizer *t = NULL;
+        char *error = tokenizer_parse(&t, json, sizeof json - 1, rows[i].config, strlen(rows[i].config));
+        verdict(format("refuses beside: %s", rows[i].config), !error ? "accepted" : strstr(error, rows[i].why) ? NULL : error);
+        free(error);
+        tokenizer_free(t);
+    }
 }
 
 /* Which ids hide, fill and are no part of a text. */
@@ -743,6 +842,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         check_folder(argv[i]);
     check_parts("tests/tokenizer/parts.json");
+    check_beside("tests/tokenizer/beside.json", "out/.test/tokenizer/beside");
+    check_beside_refused();
     verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
     check_words();
     check_splits();

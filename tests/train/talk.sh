@@ -11,7 +11,7 @@ train=$work/llama_rows/train
 
 # a model that has learned two answers by heart; its tokenizer has é as two tokens
 tiny_tokenizer "$scratch"
-sed -i 's/"Ċ":95/"Ċ":95,"Ã":96,"©":97/; s/<|im_start|>/[INST]/; s/<|im_end|>/<\/s>/; s/<|endoftext|>/<s>/' \
+sed -i 's/"~96":96,"~97":97/"Ã":96,"©":97/; s/,"~253":253//; s/<|im_start|>/[INST]/; s/<|im_end|>/<\/s>/; s/<|endoftext|>/<s>/' \
     "$scratch/tokenizer.json"
 sed -i 's/"added_tokens":\[\({"id":254[^}]*}\)/"added_tokens":[\1,\1/; s/{"id":254,"content":"\[INST\]"/{"id":253,"content":"[\/INST]"/' \
     "$scratch/tokenizer.json"

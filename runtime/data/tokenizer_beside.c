@@ -1,0 +1,289 @@
+/* tokenizer_beside.c -- added tokens of the files beside tokenizer.json, as transformers 5 takes them.
+ *
+ * In:   tokenizer_config.json: added_tokens_decoder, the named tokens (bos_token ...), extra_special_tokens; without
+ *       added_tokens_decoder also special_tokens_map.json and added_tokens.json, which are older.
+ * Out:  those tokens in the order in which transformers adds them; what it would read in another way is refused. */
+#define _GNU_SOURCE
+#include "runtime/data/tokenizer_parts.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BESIDE_MAX = 64 << 20 };
+
+static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+                                    "mask_token"};
+enum { NAMED = sizeof named / sizeof *named };
+
+/* ---- the files ------------------------------------------------------------------------------- */
+
+/* The file `name` beside path; NULL and no error: there is none. */
+static cJSON *read_beside(const char *path, const char *name, char **error)
+{
+    const char *slash = strrchr(path, '/');
+    char *file = format("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
+    size_t n;
+    char *text = file_named(file) ? file_read(file, BESIDE_MAX, &n, error) : NULL;
+    cJSON *json = text ? json_parse(text, n, error) : NULL;
+    if (text && *error) {
+        char *why = format("%s: %s", file, *error);
+        free(*error);
+        *error = why;
+    }
+    if (json && !cJSON_IsObject(json)) {
+        *error = format("%s: want an object", file);
+        cJSON_Delete(json);
+        json = NULL;
+    }
+    free(text), free(file);
+    return json;
+}
+
+/* The entry that added_tokens.json has for a token, as added_tokens_decoder would have it. */
+static void add_old(cJSON *decoder, const cJSON *token, bool special)
+{
+    char *id = format("%.0f", token->valuedouble);
+    cJSON *entry = cJSON_AddObjectToObject(decoder, id);
+    cJSON_AddStringToObject(entry, "content", token->string);
+    cJSON_AddBoolToObject(entry, "special", special);
+    cJSON_AddBoolToObject(entry, "normalized", !special);
+    free(id);
+}
+
+static bool is_named(const cJSON *config, const char *content)
+{
+    bool found = false;
+    for (int i = 0; i < NAMED; i++) {
+        const char *its = beside_name(config, named[i]);
+        found = found || (its && !strcmp(its, content));
+    }
+    const cJSON *extra = json_get(config, "extra_special_tokens");
+    for (const cJSON *i = cJSON_IsArray(extra) ? extra->child : NULL; i; i = i->next)
+        found = found || !strcmp(json_word(cJSON_IsObject(i) ? json_get(i, "content") : i), content);
+    return found;
+}
+
+/* What the older files have becomes part of the config. */
+static char *take_old(const char *path, cJSON *config)
+{
+    char *error = NULL;
+    cJSON *map = read_beside(path, "special_tokens_map.json", &error);
+    for (cJSON *i = map ? map->child : NULL, *next; i; i = next) {
+        next = i->next;
+        cJSON_DetachItemViaPointer(map, i);
+        char *key = strdup(i->string);
+        cJSON_DeleteItemFromObjectCaseSensitive(config, key);
+        cJSON_AddItemToObject(config, key, i);
+        free(key);
+    }
+    cJSON_Delete(map);
+    cJSON *added = error ? NULL : read_beside(path, "added_tokens.json", &error);
+    cJSON *decoder = added && added->child ? cJSON_CreateObject() : NULL;
+    for (const cJSON *i = decoder ? added->child : NULL; i && !error; i = i->next)
+        if (tokens_json_id(i) < 0)
+            error = format("added_tokens.json: %.60s: want an id from 0 to 2^31-2", i->string);
+        else
+            add_old(decoder, i, is_named(config, i->string));
+    if (decoder)
+        cJSON_AddItemToObject(config, "added_tokens.json", decoder);
+    cJSON_Delete(added);
+    return error;
+}
+
+char *beside_read(const char *path, cJSON **config)
+{
+    char *error = NULL;
+    *config = read_beside(path, "tokenizer_config.json", &error);
+    if (error || json_get(*config, "added_tokens_decoder"))
+        return error;
+    cJSON *all = *config ? *config : cJSON_CreateObject();
+    if ((error = take_old(path, all)) || (!*config && !all->child)) {
+        cJSON_Delete(all);
+        all = NULL;
+    }
+    *config = all;
+    return error;
+}
+
+const char *beside_name(const cJSON *config, const char *key)
+{
+    const cJSON *v = json_get(config, key);
+    const char *name = cJSON_GetStringValue(cJSON_IsObject(v) ? json_get(v, "content") : v);
+    return name && *name ? name : NULL;
+}
+
+/* ---- their tokens ---------------------------------------------------------------------------- */
+
+static Beside *put(BesideList *to, Beside b)
+{
+    if (to->n == to->cap) {
+        to->cap = 2 * to->cap + 16;
+        to->token = realloc(to->token, (size_t)to->cap * sizeof *to->token);
+        if (!to->token)
+            abort();
+    }
+    to->token[to->n++] = b;
+    return &to->token[to->n - 1];
+}
+
+static Beside *find(const BesideList *list, const char *content)
+{
+    for (int i = 0; i < list->n; i++)
+        if (!strcmp(list->token[i].is.content, content))
+            return &list->token[i];
+    return NULL;
+}
+
+/* One that is a text, or an object; NULL: nothing, where nothing may be. */
+static char *token_of(const cJSON *v, const char *where, Beside *to)
+{
+    const cJSON *content = cJSON_IsObject(v) ? json_get(v, "content") : v;
+    if (!cJSON_IsString(content))
+        return format("%s: want a text, or an object with a text in content", where);
+    const cJSON *normalized = json_get(v, "normalized");
+    *to = (Beside){.is = {.content = content->valuestring, .id = -1, .special = !cJSON_IsObject(v)}};
+    if (cJSON_IsObject(v)) {
+        to->is.single_word = cJSON_IsTrue(json_get(v, "single_word"));
+        to->is.lstrip = cJSON_IsTrue(json_get(v, "lstrip"));
+        to->is.rstrip = cJSON_IsTrue(json_get(v, "rstrip"));
+        to->is.special = cJSON_IsTrue(json_get(v, "special"));
+        to->is.normalized = normalized ? cJSON_IsTrue(normalized) : !to->is.special;
+    }
+    return NULL;
+}
+
+static int by_id(const void *pa, const void *pb)
+{
+    const Beside *a = pa, *b = pb;
+    return a->is.id < b->is.id ? -1 : a->is.id > b->is.id;
+}
+
+/* added_tokens_decoder, by id. */
+static char *put_decoder(const cJSON *config, const char *key, BesideList *to)
+{
+    const cJSON *decoder = json_get(config, key);
+    if (decoder && !cJSON_IsObject(decoder))
+        return format("%s: want an object, id: token", key);
+    for (const cJSON *i = decoder ? decoder->child : NULL; i; i = i->next) {
+        Beside b;
+        char *end, *where = format("%s: %.40s", key, i->string);
+        const long long id = strtoll(i->string, &end, 10);
+        char *error = *i->string && !*end && id >= 0 && id < INT32_MAX ? token_of(i, where, &b)
+                      : format("%s: want an id from 0 to 2^31-2", where);
+        free(where);
+        if (error)
+            return error;
+        b.is.id = (int32_t)id;
+        if (*b.is.content)
+            put(to, b);
+    }
+    if (to->n)
+        qsort(to->token, (size_t)to->n, sizeof *to->token, by_id);
+    return NULL;
+}
+
+/* A token that is not in the list; is_name: bos_token and its like, which make of theirs a special one. */
+static char *put_special(const cJSON *v, const char *where, bool is_name, bool marks, BesideList *to)
+{
+    Beside b, *known;
+    char *error = token_of(v, where, &b);
+    if (error || !*b.is.content)
+        return error;
+    if ((known = find(to, b.is.content))) {
+        known->is.special |= is_name;
+        return NULL;
+    }
+    b.is.special = b.is.special || is_name;
+    b.marks = marks;
+    put(to, b);
+    return NULL;
+}
+
+/* Another key that ends in _token, as image_token. */
+static bool is_own_name(const cJSON *i)
+{
+    const size_t n = strlen(i->string);
+    bool own = n > 6 && !strcmp(i->string + n - 6, "_token") && (cJSON_IsString(i) || json_get(i, "content"));
+    for (int k = 0; k < NAMED; k++)
+        own = own && strcmp(i->string, named[k]) != 0;
+    return own;
+}
+
+static char *put_names(const cJSON *config, bool decoded, BesideList *to)
+{
+    char *error = NULL;
+    for (int i = 0; i < NAMED && !error; i++) {
+        const cJSON *v = json_get(config, named[i]);
+        if (v && !cJSON_IsNull(v))
+            error = put_special(v, named[i], true, !decoded, to);
+    }
+    for (const cJSON *i = config->child; i && !error; i = i->next)
+        if (is_own_name(i))
+            error = put_special(i, i->string, true, false, to);
+    return error;
+}
+
+/* extra_special_tokens, a list, or an object of names; additional_special_tokens, as it was called before. */
+static char *put_extra(const cJSON *config, BesideList *to)
+{
+    static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens"};
+    const char *key = keys[0];
+    const cJSON *extra = json_get(config, key);
+    if (!extra || cJSON_IsNull(extra) || (!extra->child && !cJSON_IsString(extra)))
+        extra = json_get(config, key = keys[1]);
+    if (!extra || cJSON_IsNull(extra))
+        return NULL;
+    if (!cJSON_IsArray(extra) && !cJSON_IsObject(extra))
+        return format("%s: want a list of tokens, or an object, name: token", key);
+    char *error = NULL;
+    for (const cJSON *i = extra->child; i && !error; i = i->next)
+        error = put_special(i, key, cJSON_IsObject(extra), false, to);
+    return error;
+}
+
+char *beside_tokens(const cJSON *config, BesideList *to)
+{
+    const bool decoded = json_get(config, "added_tokens_decoder");
+    *to = (BesideList){0};
+    if (!config)
+        return NULL;
+    if (cJSON_IsTrue(json_get(config, "split_special_tokens")))
+        return format("split_special_tokens is true: a special token in a text would be cut into pieces: "
+                      "set it to false");
+    char *error = put_decoder(config, decoded ? "added_tokens_decoder" : "added_tokens.json", to);
+    if (!error)
+        error = put_names(config, decoded, to);
+    if (!error)
+        error = put_extra(config, to);
+    if (error) {
+        free(to->token);
+        *to = (BesideList){0};
+    }
+    return error;
+}
+
+static bool same(const Beside *b, const cJSON *own)
+{
+    const Added *a = &b->is;
+    return !strcmp(json_word(json_get(own, "content")), a->content) &&
+           (a->id < 0 || (a->id == tokens_json_id(json_get(own, "id")) &&
+                          a->single_word == cJSON_IsTrue(json_get(own, "single_word")) &&
+                          a->lstrip == cJSON_IsTrue(json_get(own, "lstrip")) &&
+                          a->rstrip == cJSON_IsTrue(json_get(own, "rstrip")) &&
+                          a->normalized == cJSON_IsTrue(json_get(own, "normalized"))));
+}
+
+bool beside_adds(const BesideList *list, const cJSON *added)
+{
+    for (int i = 0; i < list->n; i++) {
+        bool found = false;
+        for (const cJSON *own = cJSON_IsArray(added) ? added->child : NULL; own && !found; own = own->next)
+            found = same(&list->token[i], own);
+        if (!found)
+            return true;
+    }
+    return false;
+}
