@@ -261,15 +261,19 @@ char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *co
     return error;
 }
 
+static char *load_bytes(Tokenizer **to)
+{
+    Tokenizer *t = calloc(1, sizeof *t);
+    *t = (Tokenizer){.bytes = true, .size = BYTES_EOS + 1, .eos = BYTES_EOS, .bos = -1,
+                     .mask = -1, .pad = -1, .id = "bytes"};
+    *to = t;
+    return NULL;
+}
+
 char *tokenizer_load(Tokenizer **to, const char *path)
 {
-    if (!strcmp(path, "bytes")) {
-        Tokenizer *t = calloc(1, sizeof *t);
-        *t = (Tokenizer){.bytes = true, .size = BYTES_EOS + 1, .eos = BYTES_EOS, .bos = -1,
-                         .mask = -1, .pad = -1, .id = "bytes"};
-        *to = t;
-        return NULL;
-    }
+    if (!strcmp(path, "bytes"))
+        return load_bytes(to);
     size_t n;
     struct stat is;
     if (stat(path, &is) && errno == ENOENT) {
@@ -283,6 +287,10 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     cJSON *config = NULL;
     if (!text)
         return error;
+    if (tokenizer_is_bytes(text, n)) {
+        free(text);
+        return load_bytes(to);
+    }
     error = beside_read(path, &config);
     if (!error)
         error = prefixed(path, parse(to, text, n, config));
@@ -325,7 +333,9 @@ char *tokenizer_file_id(const char *path, char **id)
     size_t n;
     cJSON *config = NULL;
     char *error, *text = file_read(path, FILE_MAX, &n, &error);
-    if (text && !(error = beside_read(path, &config)))
+    if (text && tokenizer_is_bytes(text, n))
+        *id = strdup("bytes");
+    else if (text && !(error = beside_read(path, &config)))
         *id = id_beside(text, n, config);
     cJSON_Delete(config);
     free(text);

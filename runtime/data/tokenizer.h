@@ -47,6 +47,8 @@ char *tokenizer_add(Tokenizer *t, const char *content, int32_t id);
 /* "bytes", or "crc32c:0a1b2c3d:1234567": checksum and size of tokenizer.json, and of a line for each token that the
  * files beside it add or cut out in another way. */
 const char *tokenizer_id(const Tokenizer *t);
+/* The byte vocabulary as a tokenizer.json of Hugging Face, malloc'ed: what is loaded from such a file is "bytes". */
+char *tokenizer_bytes_file(void);
 /* The same of a tokenizer.json that is not loaded: NULL and *id (malloc'ed), or a message. */
 char *tokenizer_file_id(const char *path, char **id);
 /* Ids that encode puts before and behind a text when asked for specials. */

@@ -178,6 +178,10 @@ char *beside_tokens(const cJSON *config, BesideList *to);
 /* Whether `added_tokens` of a tokenizer.json lacks one of the list, or cuts it out in another way. */
 bool beside_adds(const BesideList *list, const cJSON *added);
 
+/* ---- tokenizer_bytes.c ------------------------------------------------------------------------ */
+
+bool tokenizer_is_bytes(const char *text, size_t n);     /* the text is that of tokenizer_bytes_file() */
+
 /* ---- tokenizer_added.c ------------------------------------------------------------------------ */
 
 /* `added_tokens`, and those of the files beside; the model and the normaliser are loaded. *more: a line for each of

@@ -224,6 +224,8 @@ void hf_replace(const Model *m, const char *folder, const HfHow *how, HfWriter *
             error = write_card(temp, how->card);
         if (!error && how->tokenizer)
             error = folder_copy_tokenizer(how->tokenizer, temp, NULL);
+        if (!error && how->complete)
+            error = how->complete(temp, how->with);
         if (!error)
             error = folder_commit(temp, final);
         if (error)

@@ -154,6 +154,8 @@ bool chat_by_tokens(const Chat **chat, char **why, const Tokenizer *tok);
 /* The i-th row of chats.def, NULL behind the last; *templates: how many are known to mean it. */
 const Chat *chat_row(int i, int *templates);
 char *chat_names(void);          /* "chatml, qwen2, ...", malloc'ed */
+/* pack_template.c: the format as a chat_template of transformers, malloc'ed; NULL: of one that thinks there is none. */
+char *chat_template(const Chat *chat);
 /* Ids of a conversation, messages with roles, the user's last, as far as where an answer begins: in a format that
  * thinks, one without its reasoning. Appends to e. */
 char *chat_prompt(const Chat *chat, const Tokenizer *tok, const cJSON *messages, Encoded *e);

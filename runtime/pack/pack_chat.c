@@ -232,6 +232,16 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
     return error;
 }
 
+/* Whether the template is the one that an export of ours wrote for the format. */
+static bool is_own(const Chat *c, const char *hash)
+{
+    char *text = chat_template(c), own[SHA256_HEX] = "";
+    if (text)
+        template_hash(text, own);
+    free(text);
+    return !strcmp(own, hash);
+}
+
 /* The format of a template. Several write bos_token with different tokens: then by the tokenizer's. */
 static char *chat_of(const Chat **to, const char *text, const char *from, const Tokenizer *tok)
 {
@@ -253,6 +263,8 @@ static char *chat_of(const Chat **to, const char *text, const char *from, const 
             want = format("the chat_template in %s writes %s, which wants to be %s in tokenizer_config.json",
                           from, bos ? "eos_token" : "bos_token", bos ? c->eos : c->bos);
     }
+    for (int i = 0; i < NCHATS && !*to && !want; i++)
+        *to = is_own(&chats[i], hash) ? &chats[i] : NULL;
     if (*to) {
         free(want);
         return NULL;

@@ -15,6 +15,7 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
+#include "runtime/run/export_files.h"
 
 static const char *const license_keys[] = {"license", "license_name", "license_link"};
 enum { LICENSE_KEYS = sizeof license_keys / sizeof *license_keys };
@@ -285,7 +286,7 @@ static void write_training(const Card *k)
 static void write_use(const Card *k)
 {
     const char *base = word(k->made, "base");
-    const bool tokenizer = k->tokenizer && !k->adapter;
+    const bool tokenizer = k->tokenizer, ends = k->adapter && k->tokenizer && k->c->file && export_generates(k->m);
     fprintf(k->to, "\n## Use\n\n");
     if (!k->loader || (k->adapter && !base)) {
         fprintf(k->to, "transformers has no class for it; programs that diecast makes of such a recipe take it: "
@@ -295,11 +296,12 @@ static void write_use(const Card *k)
     fprintf(k->to, "In this folder%s:\n\n```python\n", k->adapter ? ", with the base beside or on the hub" : "");
     if (k->adapter)
         fprintf(k->to, "from peft import PeftModel\n");
-    fprintf(k->to, "from transformers import %s%s\n\n", k->loader, tokenizer ? ", AutoTokenizer" : "");
+    fprintf(k->to, "from transformers import %s%s%s\n\n", k->loader, tokenizer ? ", AutoTokenizer" : "",
+            ends ? ", GenerationConfig" : "");
     if (k->adapter)
         fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n"
-                "model = PeftModel.from_pretrained(model, \".\")\n",
-                k->loader, base);
+                "model = PeftModel.from_pretrained(model, \".\")\n%s",
+                k->loader, base, ends ? "model.generation_config = GenerationConfig.from_pretrained(\".\")\n" : "");
     else
         fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);
     if (tokenizer)

@@ -11,6 +11,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
 #include "runtime/run/card.h"
+#include "runtime/run/export_files.h"
 #include "runtime/run/records.h"
 
 const char *origin_folder(const char *value)
@@ -199,12 +200,20 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m, bool start)
     origin_choose(c, m);
 }
 
-/* how: but for the card; its tokenizer goes along where how.source has none. */
+/* how: but for the card; its tokenizer, "bytes" or a file, goes along where the source of a model has none. An adapter
+ * gets that of its base. */
 static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how)
 {
-    char *own = vocabulary_own(&how.source, 1), *card = card_text(c, m, adapter, own || how.tokenizer);
+    char *own = vocabulary_own(&how.source, 1);
+    const char *tokenizer = adapter && how.tokenizer ? how.tokenizer : own ? own : how.tokenizer;
+    const bool bytes = tokenizer && !strcmp(tokenizer, "bytes");
+    const ExportFiles files = {.m = m, .chat = cJSON_GetStringValue(json_get(c->state, "chat")), .base = c->base,
+                               .adapter = adapter, .trained = c->file, .bytes = bytes};
+    char *card = card_text(c, m, adapter, tokenizer);
     how.card = card;
-    how.tokenizer = own ? NULL : how.tokenizer;
+    how.tokenizer = bytes || (own && !adapter) ? NULL : tokenizer;
+    how.complete = export_files_write;
+    how.with = &files;
     if (adapter)
         hf_save_adapter(m, folder, &how);
     else
@@ -221,16 +230,16 @@ void origin_write(const Checkpoints *c, Model *m, const char *folder, const char
     note("wrote %s", folder);
 }
 
-/* The tokenizer of the checkpoint's weights: beside them, or the file named when it is of their records. Of weights
- * that do not say which one they mean the file named; malloc'ed; NULL: there is none. */
+/* The tokenizer of the checkpoint's weights: beside them, or the file named when it is of their records; "bytes". Of
+ * weights that do not say which one they mean the one named; malloc'ed; NULL: there is none. */
 static char *tokenizer_of(const Checkpoints *c)
 {
     const char *named = records_tokenizer(c->flags);
     char *file, *id;
     if (!vocabulary_of(c->found, &file, &id))
-        return *named && strcmp(named, "bytes") ? format("%s", named) : NULL;
+        return *named ? format("%s", named) : NULL;
     if (!file)
-        file = vocabulary_file(id, named, NULL, 0);
+        file = strcmp(id, "bytes") ? vocabulary_file(id, named, NULL, 0) : format("%s", id);
     free(id);
     return file;
 }

@@ -471,7 +471,9 @@ void records_save(const Data *d, cJSON *state)
     cJSON *list = d->nsources ? cJSON_AddArrayToObject(state, "drawn") : NULL;
     for (int k = 0; k < d->nsources; k++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber((double)d->source[k].taken));
-    const char *chat = d->nfiles ? data_meta(d, 0, "chat") : NULL;
+    const char *chat = NULL;
+    for (int i = 0; i < d->nfiles && !chat; i++)
+        chat = data_meta(d, i, "chat");
     if (chat)
         cJSON_AddStringToObject(state, "chat", chat);
 }

@@ -90,6 +90,23 @@ for expected in $chats/*.expected; do
     grep -q refused $expected && verdict "chat: $chat: what the template refuses" "$(cat $scratch/taken)"
 done
 
+# The templates that exports write (tests/oracle/chats.py renders them): recorded, and known again.
+for jinja in $chats/*.jinja; do
+    chat=$(basename $jinja .jinja)
+    $pack $chat > $scratch/got 2>&1
+    verdict "template: $chat" "$(diff $jinja $scratch/got | head -4)"
+    grep -q "^$chat " $chats/tokenizers || continue
+    chat_tokenizer $chat
+    folder=$scratch/template-$chat
+    mkdir -p $folder
+    cp $t $(dirname $t)/tokenizer_config.json $folder/
+    cp $jinja $folder/chat_template.jinja
+    echo '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}' > $scratch/row.jsonl
+    $pack --show 1 --tokenizer $folder/tokenizer.json $scratch/row.jsonl > $scratch/log 2>&1
+    verdict "template: $chat is known again" "$(grep -q "^chat format: $chat, by the chat_template" $scratch/log ||
+        tail -n 2 $scratch/log)"
+done
+
 # A text file is a document; blocks must not show in the ids, so a large file equals the same text as one row.
 printf 'abc' > $scratch/a.txt
 printf '\xffd' > $scratch/b.txt

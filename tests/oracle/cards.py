@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the lines of Python that the README.md of exported folders shows, and reads its head.
+"""Runs the lines of Python that the README.md of exported folders shows, and reads its head. Those called chat... then
+answer as they were trained, and stop; those of bytes read a text.
 
 In:    FOLDER[=BASE] ...: of an adapter with the folder of its base.
 Out:   a line a folder: `ok card NAME` or `not ok card NAME: why`."""
@@ -18,7 +19,7 @@ transformers.logging.disable_progress_bar()
 bad = 0
 
 
-def look(folder, base):
+def look(folder, base, name):
     with tempfile.TemporaryDirectory() as here:
         copy = os.path.join(here, "folder")
         shutil.copytree(folder, copy)
@@ -34,18 +35,37 @@ def look(folder, base):
         exec(re.search(r"```python\n(.*?)```", text, re.S).group(1), names)
         with torch.no_grad():
             logits = names["model"](input_ids=torch.arange(4)[None]).logits
-        return "" if torch.isfinite(logits).all() else "logits are not finite"
+        if not torch.isfinite(logits).all():
+            return "logits are not finite"
+        return "".join(talks(names, q, a) for q, a in (("a", "yes"), ("b", "no"))) if name.startswith("chat") else reads(names, name)
+
+
+def talks(names, question, answer):
+    """Why the model does not answer as it was trained, and stop, with what is in its folder."""
+    tokenizer, model = names["tokenizer"], names["model"]
+    ids = tokenizer.apply_chat_template([{"role": "user", "content": question}], add_generation_prompt=True, return_tensors="pt",
+                                        return_dict=True)["input_ids"]
+    said = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20, pad_token_id=256)
+    text = tokenizer.decode(said[0, ids.shape[1]:])
+    return "" if text == answer + "<|im_end|>" else f"{question} is answered {text!r}"
+
+
+def reads(names, name):
+    """Why bytes are not what they are."""
+    text = "Bytes \u00e9\0\n\u4e2d <|endoftext|>" if name == "bytes" else ""
+    ids = names["tokenizer"](text).input_ids if text else []
+    return "" if ids == [*text.split("<")[0].encode(), 256][:len(ids)] else f"ids are {ids}"
 
 
 home = os.getcwd()
 for word in sys.argv[1:]:
     path, _, of = word.partition("=")
+    name = os.path.basename(path)
     try:
-        why = look(path, of)
+        why = look(path, of, name)
     except Exception as e:
         why = repr(e)
     os.chdir(home)
     bad += bool(why)
-    name = os.path.basename(path)
     print(f"not ok card {name}: {why}" if why else f"ok card {name}")
 sys.exit(bad > 0)

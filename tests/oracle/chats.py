@@ -2,6 +2,7 @@
 """Makes tests/formats/chats/: conversations as the models' own chat templates render them.
 
 Usage: chats.py TEMPLATES TESTS_FOLDER [TRAINING [GEN]]    (needs transformers, tokenizers; tests/tokenizer must be there)
+       chats.py --ours TESTS_FOLDER    whether the templates that exports of ours write, CHAT.jinja, render these rows
 In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that runtime/pack/chats.def lists;
        TRAINING: trl/chat_templates, which mark what is generated: where masks differ from these is printed;
        GEN, our program: each template in a folder is to be recognised, or refused for its date;
@@ -146,7 +147,30 @@ def recognised(gen, chat, template, at):
     return found.group(1) if found else "dated" if "writes the date" in out.stderr else out.stderr
 
 
+def ours(tests):
+    out, wrong = os.path.join(tests, "formats", "chats"), 0
+    with open(os.path.join(out, "conversations.jsonl")) as f:
+        talks = [json.loads(line)["messages"] for line in f]
+    with open(os.path.join(out, "tokenizers")) as f:
+        tokenizer = {words[0]: (words[1], words[2:]) for words in (line.split() for line in f)}
+    for name in sorted(tokenizer.keys() - THINKS):
+        with open(os.path.join(out, name + ".jinja")) as f:
+            chat = Chat(tests, name, *tokenizer[name], f.read())
+        with open(os.path.join(out, name + ".all.expected")) as f:
+            wanted = f.read().splitlines()
+        for talk, want in zip(talks, wanted):
+            text = chat.render(talk)
+            got = "refused" if text is None else " ".join("%d*" % t for t in chat.encode(text))
+            asks = text is None or talk[-1]["role"] != "user" or chat.apply(talk, add_generation_prompt=True).endswith(chat.open)
+            if got != want or not asks:
+                print("%s: want %s, got %s: %s" % (name, want, got, json.dumps(talk)))
+                wrong = 1
+    return wrong
+
+
 def main(templates, tests, training=None, gen=None):
+    if templates == "--ours":
+        return ours(tests)
     out = os.path.join(tests, "formats", "chats")
     known, dated = {}, set()
     with open(os.path.join(tests, "..", "runtime", "pack", "chats.def")) as f:

@@ -41,6 +41,8 @@ say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/lo
 say ppo "$("$PYTHON" $here/ppo.py | paste - $ref/ppo.txt | awk '
     { off = ($1 - $2) / $2; n += off > -1e-6 && off < 1e-6 } END { if (n != 22) print n + 0 " of 22" }')"
 
+say templates "$("$PYTHON" $here/chats.py --ours tests 2>&1 | grep -v '^\[transformers\]' | tail -n 1)"
+
 # Workflows, ours and those of gen ci, by the schemas of GitHub and GitLab
 schema() { "$PYTHON" -m check_jsonschema --builtin-schema "vendor.$1" "${@:2}" 2>&1 | grep -v '^ok -- '; }
 for host in github gitlab; do out/.gen/gen ci --$host >"$tmp/$host.yml" 2>/dev/null; done

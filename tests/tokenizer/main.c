@@ -736,6 +736,27 @@ static void check_bytes(void)
     tokenizer_free(t);
 }
 
+/* The file of the byte vocabulary, read as any other, gives the ids that the vocabulary gives. */
+static void check_bytes_file(void)
+{
+    static const char text[] = "\t\n \x01\x7f~ a\xc2\x80\xc3\xa9\xc3\xbf\xd0\x96\xe4\xb8\xad\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf";
+    char *file = tokenizer_bytes_file(), *why;
+    Tokenizer *t = NULL;
+    int32_t *ids;
+    size_t n = 0;
+    why = tokenizer_parse(&t, file, strlen(file), NULL, 0);
+    if (!why)
+        why = tokenizer_encode(t, text, sizeof text - 1, true, &ids, &n);
+    for (size_t i = 0; !why && (i < n || n != sizeof text - 1); i++)
+        if (n != sizeof text - 1 || ids[i] != (unsigned char)text[i])
+            why = format("%zu ids, byte %zu", n, i);
+    if (!why && (tokenizer_size(t) != 257 || tokenizer_added(t, "<|endoftext|>") != 256))
+        why = format("size %d", tokenizer_size(t));
+    verdict("byte vocabulary: its tokenizer.json", why);
+    tokenizer_free(t);
+    free(file);
+}
+
 /* Long pieces: the heap must neither be slow nor differ from repeated halving. */
 static void check_long(void)
 {
@@ -853,6 +874,7 @@ int main(int argc, char **argv)
     check_normalized_end();
     check_space();
     check_bytes();
+    check_bytes_file();
     check_long();
     return failed;
 }

@@ -2,6 +2,7 @@
 # What a run writes loads again with the same validation loss: model folders, adapters, merged models. The folders stay
 # in out/.test/train/exported/ for tests/oracle/folders.sh, which shows them to transformers and PEFT.
 source "$(dirname "$0")/lib.sh"
+. tests/tiny_tokenizer.sh
 exported=$work/exported
 rm -rf $exported
 mkdir $exported
@@ -27,6 +28,7 @@ gpt2_lora gpt2_lora
 mlm_lora mlm_bert lora.rank=4 lora.targets=all-linear
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
 qwen2_lora.bf16 qwen2_lora precision=bf16
+llama_chat llama_rows lora.rank=8 lora.targets=all-linear
 END
 
 value() { sed -n "s/.*\"$1\": \([-+.e0-9]*\).*/\1/p" "$2" | tail -n 1; }
@@ -134,4 +136,56 @@ gpt2_lora gpt2_tiny gpt2_tiny 1e-6
 mlm_lora mlm_bert mlm_bert 1e-6
 qwen2_lora.bf16 qwen2_lora qwen2_tiny 2e-3
 END
+# Tuned on chats over a base that ends its texts elsewhere and has no template: the folder, the adapter and both as one
+# stop and talk as they were trained; of the base nothing else changes.
+base=$exported/chat_base
+cp -rL $ref/llama_rows/model $base
+tiny_tokenizer $base
+echo '{"eos_token":"<|endoftext|>"}' >$base/tokenizer_config.json
+echo '{"_from_model_config":true,"eos_token_id":256,"temperature":0.5}' >$base/generation_config.json
+for ((i = 0; i < 8; i++)); do
+    printf '{"messages":[{"role":"user","content":"%s"},{"role":"assistant","content":"%s"}]}\n' a yes b no
+done >"$scratch/chats.jsonl"
+for name in llama_rows llama_chat; do
+    "$work/$name/train" --init-from $base --data "$scratch/chats.jsonl" --out "$scratch/chat_$name" --steps 100 --lr 1e-2 \
+        --save-every 0 >"$scratch/log" 2>&1 || verdict "chat_$name trains" "$(tail -n 1 "$scratch/log")"
+done
+writes "chat" llama_rows --out "$scratch/chat_llama_rows" --export $exported/chat
+writes "chat adapter" llama_chat --out "$scratch/chat_llama_chat" --export $exported/chat_lora
+writes "chat merged" llama_chat --out "$scratch/chat_llama_chat" --merge-lora $exported/chat_merged
+for name in chat chat_lora chat_merged; do
+    folder=$exported/$name
+    verdict "$name: the ids that end a text" "$(tr -d ' \n' <$folder/generation_config.json |
+        diff - <(printf '{"eos_token_id":[256,255],"temperature":0.5}'))"
+    verdict "$name: the template" "$(diff tests/formats/chats/chatml.jinja $folder/chat_template.jinja 2>&1)"
+    verdict "$name: the tokenizer" "$(cmp $base/tokenizer.json $folder/tokenizer.json 2>&1
+        grep -q '"eos_token":.*"<|endoftext|>"' $folder/tokenizer_config.json || cat $folder/tokenizer_config.json)"
+done
+verdict "chat_lora: the tokenizer's class" "$(grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' \
+    $exported/chat_lora/tokenizer_config.json || cat $exported/chat_lora/tokenizer_config.json)"
+card chat_lora chat_lora '^tokenizer = AutoTokenizer.from_pretrained' '^model.generation_config = GenerationConfig.from_pret'
+for name in chat chat_merged; do
+    said=$(printf 'a\nb\n' | "$work/llama_rows/train" --init-from $exported/$name --greedy --chat 2>"$scratch/log")
+    verdict "$name talks" "$(diff <(echo "$said") <(printf 'yes\nno\n'); grep -q "by the chat_template\|the chat_template in" \
+        "$scratch/log" || cat "$scratch/log")"
+done
+writes "chat again" llama_rows --init-from $exported/chat --data "$scratch/chats.jsonl" --out "$scratch/chat_again" \
+    --steps 1 --save-every 0
+writes "chat again" llama_rows --out "$scratch/chat_again" --export $exported/chat_again
+verdict "exported again: the same files" "$(for file in generation_config.json chat_template.jinja tokenizer.json \
+    tokenizer_config.json; do cmp $exported/chat/$file $exported/chat_again/$file 2>&1; done)"
+
+# Bytes get a tokenizer.json that others read; here it stays what it was, so that records of bytes go on.
+printf '{"text":"Bytes \u00e9, as they are"}\n' >"$scratch/text.jsonl"
+writes "bytes" llama_rows --init-from none --tokenizer bytes --data "$scratch/text.jsonl" \
+    --out "$scratch/bytes" --steps 2 --save-every 0
+writes "bytes" llama_rows --out "$scratch/bytes" --export $exported/bytes
+"$gen" pack -o "$scratch/bytes.st" --tokenizer $exported/bytes/tokenizer.json "$scratch/text.jsonl" >"$scratch/log" 2>&1
+verdict "bytes: tokenizer.json" "$(grep -q ' tokenizer bytes$' "$scratch/log" || cat "$scratch/log")"
+writes "bytes go on" llama_rows --init-from $exported/bytes --data "$scratch/text.jsonl" --out "$scratch/bytes_on" --steps 1 \
+    --save-every 0
+rm $exported/bytes/{tokenizer,tokenizer_config}.json
+writes "bytes go on, of a folder written before" llama_rows --init-from $exported/bytes --tokenizer bytes \
+    --data "$scratch/text.jsonl" --out "$scratch/bytes_before" --steps 1 --save-every 0
+writes "bytes" llama_rows --out "$scratch/bytes" --export $exported/bytes
 exit $failed

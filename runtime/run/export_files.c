@@ -1,0 +1,204 @@
+/* export_files.c -- tokenizer, chat template and generation settings of an exported folder.
+ *
+ * Method: the files that were copied from the base are read again and completed. */
+#define _GNU_SOURCE
+#include "runtime/run/export_files.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/data/tokenizer.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/pack/pack.h"
+
+enum { JSON_MAX = 64 << 20 };
+static const char template_file[] = "chat_template.jinja", class_key[] = "tokenizer_class";
+
+bool export_generates(const Model *m)
+{
+    static const struct { const char *pattern, *pipeline; } row[] = {
+#define HUB(pattern, loader, pipeline, left_out) { pattern, pipeline },
+#include "runtime/run/hub.def"
+#undef HUB
+    };
+    char *error = NULL;
+    cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
+    const char *class = cJSON_GetStringValue(cJSON_GetArrayItem(json_get(config, "architectures"), 0));
+    bool generates = false;
+    for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
+        generates = generates || (!fnmatch(row[i].pattern, class, 0) && !strcmp(row[i].pipeline, "text-generation"));
+    cJSON_Delete(config);
+    free(error);
+    return generates;
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char *path = folder_join(folder, name);
+    const bool there = file_named(path);
+    free(path);
+    return there;
+}
+
+/* A JSON object of the folder; an empty one where there is no such file, or *error. */
+static cJSON *read_object(const char *folder, const char *name, char **error)
+{
+    cJSON *json = folder && has(folder, name) ? folder_read_json(folder, name, JSON_MAX, error) : cJSON_CreateObject();
+    if (json && !cJSON_IsObject(json)) {
+        *error = format("%s/%s: want an object", folder, name);
+        cJSON_Delete(json);
+        json = NULL;
+    }
+    return json;
+}
+
+static char *write_object(const char *folder, const char *name, const cJSON *json)
+{
+    char *path = folder_join(folder, name);
+    unlink(path);
+    free(path);
+    return folder_write_json(folder, name, json, NULL);
+}
+
+/* ---- the tokenizer --------------------------------------------------------------------------- */
+
+static char *write_bytes(const char *folder)
+{
+    char *text = tokenizer_bytes_file(), *error = folder_write_text(folder, "tokenizer.json", text, NULL);
+    free(text);
+    if (error)
+        return error;
+    cJSON *config = cJSON_CreateObject();
+    cJSON_AddStringToObject(config, "eos_token", "<|endoftext|>");
+    cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
+    error = write_object(folder, "tokenizer_config.json", config);
+    cJSON_Delete(config);
+    return error;
+}
+
+/* Whether the folder's template, if it has one, is of the format. */
+static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
+{
+    const Chat *its = NULL;
+    char *why = NULL, *error = chat_choose(&its, &why, t, path, NULL);
+    const bool same = !error && its == chat && why && strstr(why, "chat_template in ");
+    free(error), free(why);
+    return same;
+}
+
+/* tokenizer_config.json, without a template where `chat` wrote another one. */
+static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t, bool own_template)
+{
+    const bool there = has(folder, "tokenizer_config.json");
+    char *error = NULL;
+    cJSON *config = read_object(folder, "tokenizer_config.json", &error);
+    if (!config)
+        return error;
+    bool changed = own_template && json_get(config, "chat_template");
+    if (changed)
+        cJSON_DeleteItemFromObjectCaseSensitive(config, "chat_template");
+    if (!there && tokenizer_eos_text(t)) {
+        cJSON_AddStringToObject(config, "eos_token", tokenizer_eos_text(t));
+        changed = true;
+    }
+    /* without a class AutoTokenizer takes the one of config.json, which an adapter does not have */
+    if ((x->adapter || !there) && !json_get(config, class_key)) {
+        cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
+        changed = true;
+    }
+    if (changed)
+        error = write_object(folder, "tokenizer_config.json", config);
+    cJSON_Delete(config);
+    return error;
+}
+
+static char *write_template(const char *folder, const Chat *chat)
+{
+    char *text = chat_template(chat);
+    if (!text) {
+        warn("no chat template goes along: the format %s has none that could be written", chat->name);
+        return NULL;
+    }
+    char *path = folder_join(folder, template_file);
+    unlink(path);
+    char *error = folder_write_text(folder, template_file, text, NULL);
+    free(path), free(text);
+    return error;
+}
+
+/* ---- the ends of a text ---------------------------------------------------------------------- */
+
+static bool holds(const cJSON *list, int id)
+{
+    for (const cJSON *i = list->child; i; i = i->next)
+        if (i->valuedouble == id)
+            return true;
+    return false;
+}
+
+/* eos_token_id as a list. */
+static void add_ends(cJSON *list, const cJSON *ids)
+{
+    for (const cJSON *i = cJSON_IsArray(ids) ? ids->child : ids; i; i = cJSON_IsArray(ids) ? i->next : NULL)
+        if (cJSON_IsNumber(i) && !holds(list, (int)i->valuedouble))
+            cJSON_AddItemToArray(list, cJSON_CreateNumber(i->valuedouble));
+}
+
+/* generation_config.json: those that there were, and behind them those that were trained. */
+static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t, const Chat *chat)
+{
+    const char *of = x->adapter ? x->base : folder;      /* an adapter has neither file of its own */
+    char *error = NULL;
+    cJSON *generation = read_object(of, "generation_config.json", &error),
+          *config = error ? NULL : read_object(of, "config.json", &error), *list = cJSON_CreateArray();
+    const cJSON *ids = json_get(generation, "eos_token_id");
+    if (!error) {
+        add_ends(list, ids && !cJSON_IsNull(ids) ? ids : json_get(config, "eos_token_id"));
+        const int before = cJSON_GetArraySize(list);
+        for (int id = 0; id < tokenizer_size(t); id++)
+            if ((chat ? chat_ends(chat, t, id) : tokenizer_ends(t, id)) && !holds(list, id))
+                cJSON_AddItemToArray(list, cJSON_CreateNumber(id));
+        const int n = cJSON_GetArraySize(list);
+        if (n && (n > before || x->adapter)) {
+            cJSON_DeleteItemFromObjectCaseSensitive(generation, "eos_token_id");
+            /* with this transformers 4 takes eos_token_id from config.json again */
+            cJSON_DeleteItemFromObjectCaseSensitive(generation, "_from_model_config");
+            cJSON_AddItemToObject(generation, "eos_token_id", n > 1 ? cJSON_Duplicate(list, true)
+                                                                    : cJSON_Duplicate(list->child, false));
+            error = write_object(folder, "generation_config.json", generation);
+        }
+    }
+    cJSON_Delete(generation), cJSON_Delete(config), cJSON_Delete(list);
+    return error;
+}
+
+char *export_files_write(const char *folder, const void *with)
+{
+    const ExportFiles *x = with;
+    char *error = x->bytes ? write_bytes(folder) : NULL, *path = folder_join(folder, "tokenizer.json"), *why = NULL;
+    Tokenizer *t = NULL;
+    const Chat *chat = NULL;
+    if (!error && file_named(path) && (error = tokenizer_load(&t, path)) && !x->chat) {
+        free(error);             /* one of another program, which needs nothing from us */
+        error = NULL;
+    }
+    if (t && x->chat && (error = chat_choose(&chat, &why, t, path, x->chat))) {
+        warn("no chat template goes along: %s", error);
+        free(error);
+        error = NULL;
+    }
+    const bool own = t && chat && !template_is(chat, t, path);
+    if (!error && own)
+        error = write_template(folder, chat);
+    if (!error && t)
+        error = complete_config(folder, x, t, own && has(folder, template_file));
+    if (!error && t && x->trained && export_generates(x->m))
+        error = complete_ends(folder, x, t, chat);
+    tokenizer_free(t);
+    free(path), free(why);
+    return error;
+}
