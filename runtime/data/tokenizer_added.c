@@ -152,7 +152,7 @@ static char *set_match(const Tokenizer *t, Added *a)
     return a->nmatch ? NULL : format("%.60s: nothing is left when it is normalised", a->content);
 }
 
-/* The id that Hugging Face tokenizers gives a token: its own in the vocabulary, else one behind all there are. */
+/* The id that Hugging Face tokenizers assigns: the vocabulary's, else the next one after all others. */
 static int64_t id_for(const Tokenizer *t, const char *content)
 {
     const int known = model_id(t, content), count = model_count(t);
@@ -160,7 +160,7 @@ static int64_t id_for(const Tokenizer *t, const char *content)
     return known >= 0 ? known : last >= count ? last + 1 : count;
 }
 
-/* One more, among those before it by id; its content is copied. */
+/* Inserts a token, sorted by id. Copies its content. */
 static char *put_added(Tokenizer *t, Added a)
 {
     size_t len;
@@ -181,16 +181,16 @@ static char *put_added(Tokenizer *t, Added a)
     return set_match(t, &t->added[at]);
 }
 
-/* Why an id that a file gives a token cannot be: Hugging Face takes no notice of it, and would give another. */
+/* NULL, or why the id that a file gives a token is refused: Hugging Face ignores it and assigns another. */
 static char *wrong_id(const Tokenizer *t, const char *content, int32_t id)
 {
     const int64_t its = id_for(t, content);
     return id == its ? NULL
            : model_id(t, content) >= 0
                ? format("%.60s: id %d, the vocabulary has it under another, %lld", content, id, (long long)its)
-               : format("%.60s: id %d, but Hugging Face tokenizers numbers added tokens in order behind the vocabulary "
-                        "of %d and gives it %lld: make these ids the same, in the vocabulary or here", content, id,
-                        model_count(t), (long long)its);
+               : format("%.60s: id %d, but Hugging Face tokenizers numbers added tokens consecutively after the "
+                        "vocabulary (%d tokens) and gives it %lld: change the id, or add the missing ids to "
+                        "model.vocab", content, id, model_count(t), (long long)its);
 }
 
 static char *put_own(Tokenizer *t, const cJSON *list)
@@ -221,7 +221,7 @@ static char *put_own(Tokenizer *t, const cJSON *list)
     return error;
 }
 
-/* The added token of that content; looked for first where it should be. */
+/* The added token with that content, or NULL. id: where to look first; -1: unknown. */
 static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
 {
     const Added *there = id < 0 ? NULL : added_of(t, id);
@@ -233,14 +233,15 @@ static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
     return NULL;
 }
 
-/* One of a file beside. A token that is there keeps its id, and what added_tokens_decoder says of it counts. */
+/* Adds one token of a file beside tokenizer.json. A known token keeps its id and takes the flags of
+ * added_tokens_decoder. Writes a line to `more` if ids of texts may change. */
 static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
 {
     Added a = b->is, *own = own_of(t, a.content, a.id);
     char *error = NULL;
     bool changes = !own;
     if (own && a.id >= 0 && own->id != a.id)
-        return format("%.60s: id %d, added_tokens of tokenizer.json give it %d: make them the same", a.content, a.id,
+        return format("%.60s: id %d, but added_tokens in tokenizer.json gives it %d: use that id", a.content, a.id,
                       own->id);
     if (!own && a.id >= 0 && (error = wrong_id(t, a.content, a.id)))
         return error;

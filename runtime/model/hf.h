@@ -36,7 +36,7 @@ typedef struct {
     const char *dtype;
     const char *card;            /* README.md, to which a line with its sum is added; or NULL */
     const char *tokenizer;       /* file of a tokenizer that goes along; or NULL */
-    /* completes the folder, given `with`, when all else is in it: NULL, or a malloc'ed message; or NULL */
+    /* called with `with` after all other files are written: NULL, or a malloc'ed message; or NULL */
     char *(*complete)(const char *folder, const void *with);
     const void *with;
 } HfHow;

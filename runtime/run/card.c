@@ -125,7 +125,8 @@ typedef struct {
     const Checkpoints *c;
     const Model *m;
     bool adapter;
-    bool tokenizer;              /* goes along */
+    const char *tokenizer;       /* what shows it to transformers: its class and how it is called; NULL: none */
+    const char *tokenizer_call;
     cJSON *made, *trainer, *config, *lora;
     const char *loader, *pipeline, *left_out;    /* NULL: transformers has no such class */
 } Card;
@@ -286,7 +287,7 @@ static void write_training(const Card *k)
 static void write_use(const Card *k)
 {
     const char *base = word(k->made, "base");
-    const bool tokenizer = k->tokenizer, ends = k->adapter && k->tokenizer && k->c->file && export_generates(k->m);
+    const bool ends = k->adapter && k->tokenizer && k->c->file && export_generates(k->m);
     fprintf(k->to, "\n## Use\n\n");
     if (!k->loader || (k->adapter && !base)) {
         fprintf(k->to, "transformers has no class for it; programs that diecast makes of such a recipe take it: "
@@ -296,27 +297,37 @@ static void write_use(const Card *k)
     fprintf(k->to, "In this folder%s:\n\n```python\n", k->adapter ? ", with the base beside or on the hub" : "");
     if (k->adapter)
         fprintf(k->to, "from peft import PeftModel\n");
-    fprintf(k->to, "from transformers import %s%s%s\n\n", k->loader, tokenizer ? ", AutoTokenizer" : "",
-            ends ? ", GenerationConfig" : "");
+    fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->loader, k->tokenizer ? ", " : "",
+            k->tokenizer ? k->tokenizer : "", ends ? ", GenerationConfig" : "");
     if (k->adapter)
         fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n"
                 "model = PeftModel.from_pretrained(model, \".\")\n%s",
                 k->loader, base, ends ? "model.generation_config = GenerationConfig.from_pretrained(\".\")\n" : "");
     else
         fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);
-    if (tokenizer)
-        fprintf(k->to, "tokenizer = AutoTokenizer.from_pretrained(\".\")\n");
+    if (k->tokenizer)
+        fprintf(k->to, "tokenizer = %s%s\n", k->tokenizer, k->tokenizer_call);
     fprintf(k->to, "```\n");
     if (*k->left_out)
         fprintf(k->to, "\n%s\n", k->left_out);
 }
 
-char *card_text(const Checkpoints *c, const Model *m, bool adapter, bool tokenizer)
+/* A vocabulary of words has a twin that transformers reads, by a class that has to be told its tokens. */
+static void find_tokenizer(Card *k, const char *file)
+{
+    const bool words = file && export_words(file);
+    k->tokenizer = !file ? NULL : words ? "PreTrainedTokenizerFast" : "AutoTokenizer";
+    k->tokenizer_call = !words ? ".from_pretrained(\".\")"
+                        : "(tokenizer_file=\"tokenizer_hf.json\", mask_token=\"[MASK]\", pad_token=\"[PAD]\", "
+                          "unk_token=\"[UNK]\", cls_token=\"[CLS]\", sep_token=\"[SEP]\")";
+}
+
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer)
 {
     size_t n;
     char *text = NULL, *error = NULL;
     const cJSON *made = json_get(c->file, "made_of");
-    Card k = {.to = open_memstream(&text, &n), .c = c, .m = m, .adapter = adapter, .tokenizer = tokenizer,
+    Card k = {.to = open_memstream(&text, &n), .c = c, .m = m, .adapter = adapter,
               .made = made ? cJSON_Duplicate(made, true) : cJSON_CreateObject(),
               .config = json_parse(m->config_json, strlen(m->config_json), &error),
               .lora = m->adapter_json ? json_parse(m->adapter_json, strlen(m->adapter_json), &error) : NULL};
@@ -328,6 +339,7 @@ char *card_text(const Checkpoints *c, const Model *m, bool adapter, bool tokeniz
     if (!made && c->base)
         add_base(k.made, c->base);
     find_class(&k);
+    find_tokenizer(&k, tokenizer);
     write_head(&k);
     char *name = leaf(m->name, strlen(m->name));
     fprintf(k.to, "# %s%s\n\n", name, adapter ? ", adapter" : "");

@@ -10,7 +10,7 @@
 
 /* What a run was made of, for its checkpoints: names of the base and of the data, the base's licence. */
 cJSON *card_sources(const Checkpoints *c);
-/* adapter: of adapters alone; tokenizer: goes along. malloc'ed. */
-char *card_text(const Checkpoints *c, const Model *m, bool adapter, bool tokenizer);
+/* adapter: of adapters alone; tokenizer: the file that goes along, "bytes", or NULL. malloc'ed. */
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer);
 
 #endif

@@ -1,6 +1,6 @@
 /* export_files.c -- tokenizer, chat template and generation settings of an exported folder.
  *
- * Method: the files that were copied from the base are read again and completed. */
+ * Method: reads the files that were copied from the base and completes them. */
 #define _GNU_SOURCE
 #include "runtime/run/export_files.h"
 
@@ -11,6 +11,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/words.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/pack/pack.h"
@@ -80,6 +81,38 @@ static char *write_bytes(const char *folder)
     return error;
 }
 
+/* The JSON of a plain vocabulary of words; NULL: it is another file. */
+static cJSON *read_words(const char *path)
+{
+    size_t n;
+    char *error = NULL, *text = file_named(path) ? file_read(path, JSON_MAX, &n, &error) : NULL;
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    free(text), free(error);
+    if (words_plain(json))
+        return json;
+    cJSON_Delete(json);
+    return NULL;
+}
+
+bool export_words(const char *tokenizer)
+{
+    cJSON *words = read_words(tokenizer);
+    cJSON_Delete(words);
+    return words;
+}
+
+/* The twin of a vocabulary of words, where it is not there. */
+static char *write_twin(const char *folder, const cJSON *words)
+{
+    static const char name[] = "tokenizer_hf.json";
+    cJSON *twin = NULL;
+    char *error = has(folder, name) ? NULL : words_layout(words, &twin);
+    if (!error && twin)
+        error = folder_write_json(folder, name, twin, NULL);
+    cJSON_Delete(twin);
+    return error;
+}
+
 /* Whether the folder's template, if it has one, is of the format. */
 static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
 {
@@ -90,7 +123,7 @@ static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
     return same;
 }
 
-/* tokenizer_config.json, without a template where `chat` wrote another one. */
+/* tokenizer_config.json; own_template: chat_template.jinja replaces the template in it. */
 static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t, bool own_template)
 {
     const bool there = has(folder, "tokenizer_config.json");
@@ -120,7 +153,7 @@ static char *write_template(const char *folder, const Chat *chat)
 {
     char *text = chat_template(chat);
     if (!text) {
-        warn("no chat template goes along: the format %s has none that could be written", chat->name);
+        warn("no chat_template.jinja written: chat format %s has no generated template; copy the model's own", chat->name);
         return NULL;
     }
     char *path = folder_join(folder, template_file);
@@ -148,7 +181,7 @@ static void add_ends(cJSON *list, const cJSON *ids)
             cJSON_AddItemToArray(list, cJSON_CreateNumber(i->valuedouble));
 }
 
-/* generation_config.json: those that there were, and behind them those that were trained. */
+/* generation_config.json: the base's eos_token_id, then the ids that end a trained text. */
 static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t, const Chat *chat)
 {
     const char *of = x->adapter ? x->base : folder;      /* an adapter has neither file of its own */
@@ -182,12 +215,19 @@ char *export_files_write(const char *folder, const void *with)
     char *error = x->bytes ? write_bytes(folder) : NULL, *path = folder_join(folder, "tokenizer.json"), *why = NULL;
     Tokenizer *t = NULL;
     const Chat *chat = NULL;
+    cJSON *words = read_words(path);
+    if (words) {
+        error = write_twin(folder, words);
+        cJSON_Delete(words);
+        free(path);
+        return error;
+    }
     if (!error && file_named(path) && (error = tokenizer_load(&t, path)) && !x->chat) {
         free(error);             /* one of another program, which needs nothing from us */
         error = NULL;
     }
     if (t && x->chat && (error = chat_choose(&chat, &why, t, path, x->chat))) {
-        warn("no chat template goes along: %s", error);
+        warn("no chat_template.jinja written: %s", error);
         free(error);
         error = NULL;
     }

@@ -1,6 +1,6 @@
 /* export_files.h -- tokenizer, chat template and generation settings of an exported folder.
  *
- * Keeps: what the source folder has stays as it is where it says the same. */
+ * Keeps: a file of the base is changed only where it contradicts what was trained. */
 #ifndef DIECAST_EXPORT_FILES_H
 #define DIECAST_EXPORT_FILES_H
 
@@ -8,19 +8,23 @@
 
 typedef struct {
     const Model *m;
-    const char *chat;            /* format of the conversations that were trained on; or NULL */
-    const char *base;            /* of an adapter: the base's folder, or NULL */
+    const char *chat;            /* chat format of the training data (chats.def), or NULL */
+    const char *base;            /* folder of an adapter's base, or NULL */
     bool adapter;
-    bool trained;                /* false: the weights are as they were loaded */
-    bool bytes;                  /* the tokenizer is the byte vocabulary, which has no file yet */
+    bool trained;                /* the weights come from a checkpoint */
+    bool bytes;                  /* write the byte vocabulary's tokenizer.json */
 } ExportFiles;
 
-/* transformers generates text with this model: generation_config.json is read. */
+/* Whether transformers generates text with this model, and so reads generation_config.json. */
 bool export_generates(const Model *m);
-/* Completes a folder that has its weights and, where there is one, its tokenizer: tokenizer.json of bytes; in
- * tokenizer_config.json a class, where AutoTokenizer could not find one; chat_template.jinja of `chat`, unless the
- * template that is there means the same; in generation_config.json the ids that end a text. NULL, or a malloc'ed
- * message. with: an ExportFiles. */
+/* Whether the file is a plain vocabulary of words (words.h), which transformers cannot read. */
+bool export_words(const char *tokenizer);
+/* Completes a folder that has its weights and its tokenizer, if there is one. Writes
+ *   tokenizer.json of the byte vocabulary; tokenizer_hf.json, which transformers reads, beside a vocabulary of words;
+ *   tokenizer_class into tokenizer_config.json, if AutoTokenizer could not find one;
+ *   chat_template.jinja of `chat`, unless the template of the base means the same format;
+ *   generation_config.json with every id that ends a text.
+ * with: an ExportFiles. Returns NULL or a malloc'ed message. */
 char *export_files_write(const char *folder, const void *with);
 
 #endif

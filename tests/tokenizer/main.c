@@ -499,8 +499,8 @@ static const struct {
      FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}]"),
          "added_tokens: ab: id 7, the vocabulary has it under another"},
     {"added token on a taken id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]"),
-     "added_tokens: x: id 1, but Hugging Face tokenizers numbers added tokens in order behind the vocabulary of 3 and "
-     "gives it 3: make these ids the same"},
+     "added_tokens: x: id 1, but Hugging Face tokenizers numbers added tokens consecutively after the vocabulary (3 "
+     "tokens) and gives it 3: change the id"},
     {"added token where the vocabulary has a gap",
      FILE_OF("\"vocab\":{\"a\":0,\"b\":2},\"merges\":[]", ",\"added_tokens\":[{\"id\":2,\"content\":\"x\"}]"),
      "added_tokens: x: id 2, the vocabulary gives that id to another token"},
@@ -608,10 +608,10 @@ static void check_beside_refused(void)
         const char *config, *why;
     } rows[] = {
         {"{\"added_tokens_decoder\":{\"9\":{\"content\":\"<x>\"}}}",
-         "tokenizer_config.json: <x>: id 9, but Hugging Face tokenizers numbers added tokens in order behind the "
-         "vocabulary of 3 and gives it 4"},
+         "tokenizer_config.json: <x>: id 9, but Hugging Face tokenizers numbers added tokens consecutively after "
+         "the vocabulary (3 tokens) and gives it 4"},
         {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"<e>\"}}}",
-         "<e>: id 4, added_tokens of tokenizer.json give it 3"},
+         "<e>: id 4, but added_tokens in tokenizer.json gives it 3"},
         {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"ab\"}}}", "ab: id 4, the vocabulary has it under another, 2"},
         {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"<x>\"}}}", "added_tokens_decoder: x: want an id from 0"},
         {"{\"added_tokens_decoder\":{\"4\":{}}}", "added_tokens_decoder: 4: want a text, or an object"},
