@@ -104,9 +104,8 @@ static void put_turns(FILE *to, const Chat *c)
         fputs("    {%- elif message['role'] == 'system' %}\n        ", to);
         put_turn(to, &c->system, NULL, "content");
     }
-    fputs("    {%- else %}\n        {{- raise_exception('the role ' + message['role'] + ' has no place in the chat format ",
-          to);
-    fprintf(to, "%s') }}\n    {%%- endif %%}\n{%%- endfor %%}\n", c->name);
+    fputs("    {%- else %}\n        {{- raise_exception('the role ' + message['role'] + ' has no place in ", to);
+    fprintf(to, "the chat format %s') }}\n    {%%- endif %%}\n{%%- endfor %%}\n", c->name);
 }
 
 char *chat_template(const Chat *c)

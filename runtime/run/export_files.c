@@ -153,7 +153,8 @@ static char *write_template(const char *folder, const Chat *chat)
 {
     char *text = chat_template(chat);
     if (!text) {
-        warn("no chat_template.jinja written: chat format %s has no generated template; copy the model's own", chat->name);
+        warn("no chat_template.jinja written: chat format %s has no generated template; copy the model's own",
+             chat->name);
         return NULL;
     }
     char *path = folder_join(folder, template_file);

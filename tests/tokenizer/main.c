@@ -246,11 +246,12 @@ static void check_beside(const char *path, const char *folder)
         if (!plain && t)
             plain = strdup(tokenizer_id(t));
         /* records made before keep their tokenizer where no token is another */
-        bool others = !error && tokenizer_size(t) == 300 && !strstr(json_get(row, "name")->valuestring, " says what ") &&
-                      !strstr(json_get(row, "name")->valuestring, " of the vocabulary");
-        if (!error && others != !strcmp(plain, tokenizer_id(t)))
+        const char *name = json_get(row, "name")->valuestring;
+        bool same = !error && tokenizer_size(t) == 300 && !strstr(name, " says what ") &&
+                    !strstr(name, " of the vocabulary");
+        if (!error && same != !strcmp(plain, tokenizer_id(t)))
             error = format("id %s", tokenizer_id(t));
-        verdict(format("%s beside the tokenizer: equals transformers", json_get(row, "name")->valuestring), error);
+        verdict(format("%s beside the tokenizer: equals transformers", name), error);
         files_remove(folder, files);
         tokenizer_free(t);
     }
@@ -623,7 +624,8 @@ static void check_beside_refused(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Tokenizer *t = NULL;
         char *error = tokenizer_parse(&t, json, sizeof json - 1, rows[i].config, strlen(rows[i].config));
-        verdict(format("refuses beside: %s", rows[i].config), !error ? "accepted" : strstr(error, rows[i].why) ? NULL : error);
+        const char *why = !error ? "accepted" : strstr(error, rows[i].why) ? NULL : error;
+        verdict(format("refuses beside: %s", rows[i].config), why);
         free(error);
         tokenizer_free(t);
     }
@@ -739,7 +741,8 @@ static void check_bytes(void)
 /* The file of the byte vocabulary, read as any other, gives the ids that the vocabulary gives. */
 static void check_bytes_file(void)
 {
-    static const char text[] = "\t\n \x01\x7f~ a\xc2\x80\xc3\xa9\xc3\xbf\xd0\x96\xe4\xb8\xad\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf";
+    static const char text[] =
+        "\t\n \x01\x7f~ a\xc2\x80\xc3\xa9\xc3\xbf\xd0\x96\xe4\xb8\xad\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf";
     char *file = tokenizer_bytes_file(), *why;
     Tokenizer *t = NULL;
     int32_t *ids;
