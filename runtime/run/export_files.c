@@ -182,7 +182,7 @@ static void add_ends(cJSON *list, const cJSON *ids)
             cJSON_AddItemToArray(list, cJSON_CreateNumber(i->valuedouble));
 }
 
-/* generation_config.json: the base's eos_token_id, then the ids that end a trained text. */
+/* generation_config.json: the base's eos_token_id, then the ids that end a trained text. t may be NULL. */
 static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t, const Chat *chat)
 {
     const char *of = x->adapter ? x->base : folder;      /* an adapter has neither file of its own */
@@ -193,18 +193,17 @@ static char *complete_ends(const char *folder, const ExportFiles *x, const Token
     if (!error) {
         add_ends(list, ids && !cJSON_IsNull(ids) ? ids : json_get(config, "eos_token_id"));
         const int before = cJSON_GetArraySize(list);
-        for (int id = 0; id < tokenizer_size(t); id++)
+        for (int id = 0; t && id < tokenizer_size(t); id++)
             if ((chat ? chat_ends(chat, t, id) : tokenizer_ends(t, id)) && !holds(list, id))
                 cJSON_AddItemToArray(list, cJSON_CreateNumber(id));
         const int n = cJSON_GetArraySize(list);
-        if (n && (n > before || x->adapter)) {
-            cJSON_DeleteItemFromObjectCaseSensitive(generation, "eos_token_id");
-            /* with this transformers 4 takes eos_token_id from config.json again */
-            cJSON_DeleteItemFromObjectCaseSensitive(generation, "_from_model_config");
-            cJSON_AddItemToObject(generation, "eos_token_id", n > 1 ? cJSON_Duplicate(list, true)
-                                                                    : cJSON_Duplicate(list->child, false));
+        cJSON_DeleteItemFromObjectCaseSensitive(generation, "eos_token_id");
+        /* with this transformers 4 takes eos_token_id from config.json again */
+        cJSON_DeleteItemFromObjectCaseSensitive(generation, "_from_model_config");
+        if (n)
+            cJSON_AddItemToObject(generation, "eos_token_id", cJSON_Duplicate(n > 1 ? list : list->child, true));
+        if (n > before || x->adapter)        /* the card of an adapter names the file */
             error = write_object(folder, "generation_config.json", generation);
-        }
     }
     cJSON_Delete(generation), cJSON_Delete(config), cJSON_Delete(list);
     return error;
@@ -216,15 +215,12 @@ char *export_files_write(const char *folder, const void *with)
     char *error = x->bytes ? write_bytes(folder) : NULL, *path = folder_join(folder, "tokenizer.json"), *why = NULL;
     Tokenizer *t = NULL;
     const Chat *chat = NULL;
-    cJSON *words = read_words(path);
-    if (words) {
+    const bool there = !error && file_named(path);
+    cJSON *words = there ? read_words(path) : NULL;
+    if (words)
         error = write_twin(folder, words);
-        cJSON_Delete(words);
-        free(path);
-        return error;
-    }
-    if (!error && file_named(path) && (error = tokenizer_load(&t, path)) && !x->chat) {
-        free(error);             /* one of another program, which needs nothing from us */
+    if (there && !error && (error = tokenizer_load(&t, path)) && !x->chat) {
+        free(error);             /* of a kind that is not supported here: it is only passed on */
         error = NULL;
     }
     if (t && x->chat && (error = chat_choose(&chat, &why, t, path, x->chat))) {
@@ -235,11 +231,12 @@ char *export_files_write(const char *folder, const void *with)
     const bool own = t && chat && !template_is(chat, t, path);
     if (!error && own)
         error = write_template(folder, chat);
-    if (!error && t)
+    if (!error && t && !words)
         error = complete_config(folder, x, t, own && has(folder, template_file));
-    if (!error && t && x->trained && export_generates(x->m))
+    if (!error && there && x->trained && export_generates(x->m))
         error = complete_ends(folder, x, t, chat);
     tokenizer_free(t);
+    cJSON_Delete(words);
     free(path), free(why);
     return error;
 }
