@@ -46,7 +46,7 @@ static HfWant *wanted(Model *m, int *n)
         Tensor *t = &m->tensors[i];
         if (elsewhere(m, t))
             continue;
-        want[*n].name = format("%s", hf_base_name(t->name));
+        want[*n].name = format("%s", model_base_name(t->name));
         want[*n].t = t;
         want[(*n)++].optional = t->adapter || t->added;
     }
@@ -161,7 +161,7 @@ static WeightsItem *items(const Model *m, const HfHow *how, int *n)
         const Tensor *t = &m->tensors[i];
         if (elsewhere(m, t))
             continue;
-        item[*n].name = hf_base_name(t->name);
+        item[*n].name = model_base_name(t->name);
         item[*n].t = t;
         item[*n].dtype = weights_dtype(hf_type(how, t->adapter ? model_type(m) : t->type));
         item[*n].array = how->dtype && t->master ? t->master : t->weight;
@@ -176,9 +176,7 @@ static const Tensor *of_layer(const Model *m, const char *name, int layer)
     char *full = layer < 0 || !hole
                      ? format("%s", name)
                      : format("%.*s%d%s", (int)(hole - name), name, layer, hole + 2);
-    const Tensor *t = model_find(m, full);
-    if (!t)
-        die(EXIT_INTERNAL, "LoRA pair names %s, which the model does not have", full);
+    const Tensor *t = model_need(m, full);
     free(full);
     return t;
 }

@@ -115,7 +115,7 @@ static void check_whole(const cJSON *ours, const cJSON *theirs, const char *fold
 /* Module of a tensor: "base_model.model.lm_head.weight" -> "lm_head", with its length. */
 static const char *module_of(const char *tensor, size_t *n)
 {
-    const char *name = hf_base_name(tensor), *end = strstr(name, ".lora_");
+    const char *name = model_base_name(tensor), *end = strstr(name, ".lora_");
     if (!end)
         end = strrchr(name, '.');
     *n = end ? (size_t)(end - name) : strlen(name);
@@ -176,14 +176,14 @@ static const char wrapped[] = "base_model.model.", decoder[] = "model.";
 /* A tensor of ours as the file of such an adapter names it, and back; malloc'ed. */
 static char *decoder_name(const char *name)
 {
-    const char *base = hf_base_name(name);
+    const char *base = model_base_name(name);
     bool its = base != name && strncmp(base, decoder, strlen(decoder)) == 0;
     return its ? format("%s%s", wrapped, base + strlen(decoder)) : format("%s", name);
 }
 
 static char *whole_name(const char *name)
 {
-    const char *base = hf_base_name(name);
+    const char *base = model_base_name(name);
     return base != name ? format("%s%s%s", wrapped, decoder, base) : format("%s", name);
 }
 

@@ -19,14 +19,6 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"
 
-static const char peft_prefix[] = "base_model.model.";
-
-const char *hf_base_name(const char *name)
-{
-    size_t n = sizeof peft_prefix - 1;
-    return strncmp(name, peft_prefix, n) == 0 ? name + n : name;
-}
-
 bool hf_is_pair(const char *name)
 {
     return strstr(name, ".lora_A.") || strstr(name, ".lora_B.") ||

@@ -9,8 +9,6 @@
 #include "runtime/model/weights.h"
 #include "runtime/files/safetensors.h"
 
-/* "base_model.model.lm_head.weight" -> "lm_head.weight"; other names unchanged. */
-const char *hf_base_name(const char *name);
 /* Half of a LoRA pair, by its name. */
 bool hf_is_pair(const char *name);
 

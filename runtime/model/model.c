@@ -43,12 +43,24 @@ int64_t model_elements(const Tensor *t)
     return n;
 }
 
-const Tensor *model_find(const Model *m, const char *name)
+static const char peft_prefix[] = "base_model.model.";
+
+const char *model_base_name(const char *name)
 {
-    for (int i = 0; i < m->ntensors; i++)
-        if (strcmp(m->tensors[i].name, name) == 0)
-            return &m->tensors[i];
-    return NULL;
+    const size_t n = sizeof peft_prefix - 1;
+    return strncmp(name, peft_prefix, n) == 0 ? name + n : name;
+}
+
+const Tensor *model_need(const Model *m, const char *name)
+{
+    for (int whole = 0; whole < 2; whole++)
+        for (int i = 0; i < m->ntensors; i++) {
+            const char *own = m->tensors[i].name;
+            if (strcmp(whole ? model_base_name(own) : own, name) == 0)
+                return &m->tensors[i];
+        }
+    die(EXIT_INTERNAL, "%s: the model has no tensor %s, which its own program asks for: a fault of diecast, please "
+        "report it", m->recipe, name);
 }
 
 Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
@@ -220,15 +232,12 @@ void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, in
 
 const Tensor *model_row_of(const Model *m, const Tensor *t)
 {
-    const char *begin = "base_model.model.", *end = ".token_adapter.trainable_tokens_delta";
-    size_t n = strlen(t->name), head = strlen(begin), tail = strlen(end);
-    if (!t->adapter || n < head + tail || strncmp(t->name, begin, head) != 0 ||
-        strcmp(t->name + n - tail, end) != 0)
+    const char *base = model_base_name(t->name), *end = ".token_adapter.trainable_tokens_delta";
+    size_t n = strlen(base), tail = strlen(end);
+    if (!t->adapter || base == t->name || n < tail || strcmp(base + n - tail, end) != 0)
         return NULL;
-    char *name = format("%.*s.weight", (int)(n - head - tail), t->name + head);
-    const Tensor *of = model_find(m, name);
-    if (!of)
-        die(EXIT_INTERNAL, "%s stands for a row of %s, which the model does not have", t->name, name);
+    char *name = format("%.*s.weight", (int)(n - tail), base);
+    const Tensor *of = model_need(m, name);
     free(name);
     return of;
 }

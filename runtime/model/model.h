@@ -103,7 +103,11 @@ uint32_t model_state_crc(const Model *m);
  * precision=bf16". malloc'ed. */
 char *model_words(const Model *m, const char *field);
 int64_t model_elements(const Tensor *t);
-const Tensor *model_find(const Model *m, const char *name);    /* NULL: none; O(n) */
+/* The tensor with that name, or the one that a PEFT adapter stores whole under "base_model.model.NAME". O(n).
+ * Ends the program with the name where the model has no such tensor; never NULL. */
+const Tensor *model_need(const Model *m, const char *name);
+/* "base_model.model.lm_head.weight" -> "lm_head.weight"; other names unchanged. */
+const char *model_base_name(const char *name);
 /* Elements begin .. begin+n-1 of a tensor, in the order of its file (which may be transposed), out of and into one of
  * its arrays. array: t->weight with t->type, or an fp32 array with EL_F32. Any thread. */
 void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n, float *to);

@@ -422,7 +422,7 @@ static float *floats(int64_t n)
 /* What was learned under a name in checkpoints, malloc'ed. */
 static float *read_learned(const char *named)
 {
-    const Tensor *t = model_find(&model, named);
+    const Tensor *t = model_need(&model, named);
     float *to = floats(model_elements(t));
     model_get(t, t->weight, t->type, 0, model_elements(t), to);
     return to;
@@ -977,7 +977,7 @@ static void write_model(const Flags *f, const WeightFolders folder, const Checkp
 static bool loaded(const Flags *f, const WeightFolders folder, bool start)
 {
     enum { PIECE = 256 };
-    const Tensor *t = model_find(&model, "score.2.weight");
+    const Tensor *t = model_need(&model, "score.2.weight");
     const int64_t n = model_elements(t);
     bool zeros = !t->trained;
     (void)f, (void)folder, (void)start;

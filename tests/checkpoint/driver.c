@@ -180,11 +180,11 @@ static void load(void)
     hf_load(m, arg[0], flags.allow_nonfinite);
     if (!flags.allow_nonfinite && !getenv("OTHER_NAMES"))
         compare_with_file(m, arg[0]);
-    const Tensor *head = model_find(m, "base_model.model.lm_head.weight");
-    const Tensor *embedding = model_find(m, "model.embed_tokens.weight");
-    if (getenv("TIED") && memcmp(head->weight, embedding->weight,
-                                 (size_t)model_elements(head) * sizeof(float)) != 0)
-        fail("trained head", "does not begin as the embedding");
+    if (getenv("TIED")) {
+        const Tensor *head = model_need(m, "lm_head.weight"), *embedding = model_need(m, "model.embed_tokens.weight");
+        if (memcmp(head->weight, embedding->weight, (size_t)model_elements(head) * sizeof(float)) != 0)
+            fail("trained head", "does not begin as the embedding");
+    }
     printf("loaded %08x\n", model_crc(m));
 }
 
@@ -255,10 +255,10 @@ static void merge(void)
             for (int k = 0; k < 3; k++) {
                 const char *hole = strstr(form[k], "%d");
                 char *name = format("%.*s%d%s", (int)(hole - form[k]), form[k], l, hole + 2);
-                t[k] = model_find(m, name);
+                t[k] = model_need(m, name);
                 free(name);
             }
-            const Tensor *w = t[0], *merged = model_find(got, w->name);
+            const Tensor *w = t[0], *merged = model_need(got, w->name);
             const float *a = (float *)t[1]->weight + t[1]->first;
             const float *b = (float *)t[2]->weight + t[2]->first;
             for (int64_t e = 0; e < model_elements(w); e++) {
