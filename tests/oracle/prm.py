@@ -35,7 +35,9 @@ DECAY, CLIP, META_DECAY, WARM = 0.01, 1.0, 1e-3, 1
 DOMAINS = ("algebra", "geometry", "numbers")
 REF = runs.REF
 
-# files: those of another case; weights net: from net.safetensors, as a run of ours has drawn them; cold: updates before the weights are learned
+# files: those of another case; weights net: from net.safetensors, as a run of ours has drawn them; cold: updates
+# before the weights are learned; head: adapters with the score head trained beside them, and a mark that the base
+# lacks: one more row of its embedding, at first the mean of the others
 CASES = {
     "prm_instance": dict(seed=42, lr=3e-3, meta_lr=0.1, meta_clip=1.0, weights="instance", hyper="dot",
                          activation="leaky", aggregate="log_sum", unroll=1, cold=0),
@@ -43,6 +45,10 @@ CASES = {
                      aggregate="mean", unroll=2, cold=4, files="prm_instance", lora=dict(
                          r=4, lora_alpha=8, lora_dropout=0.0, target_modules=[
                              "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])),
+    "prm_head": dict(seed=42, lr=3e-3, meta_lr=0.1, meta_clip=1.0, weights="instance", hyper="dot",
+                     activation="leaky", aggregate="log_sum", unroll=1, cold=0, head=True, model="prm_instance",
+                     lora=dict(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=["q_proj", "v_proj"],
+                               modules_to_save=["score"], trainable_token_indices={"embed_tokens": [V]})),
     "prm_net": dict(seed=42, lr=3e-3, meta_lr=0.1, meta_clip=1.0, weights="net", hyper="dot", aggregate="log_sum",
                     unroll=2, cold=0, files="prm_instance"),
 }
@@ -56,6 +62,14 @@ def config():
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-6,
         tie_word_embeddings=False, bos_token_id=data.EOS, eos_token_id=data.EOS,
         rope_parameters=dict(rope_type="default", rope_theta=10000.0))
+
+
+def grow(model):
+    """One more row of the embedding: the mean of the others."""
+    model.resize_token_embeddings(V + 1)
+    with torch.no_grad():
+        table = model.embed_tokens.weight
+        table[V] = table[:V].double().mean(0).to(table)
 
 
 class Scores(nn.Module):
@@ -76,33 +90,37 @@ class Scores(nn.Module):
 
 # ---- records ---------------------------------------------------------------------------------------
 
-def make_records(seed, n):
+def mark_of(case):
+    return V if case.get("head") else MARK
+
+
+def make_records(seed, n, mark=MARK):
     """(ids, labels, outcome, domain, id); of several lengths and, of the second, fewer marks."""
     rng, out = random.Random(seed), []
     for i in range(n):
         ids = [rng.randrange(97, 123) for _ in range(rng.randint(2, 5))]
         marks = MARKS - (i == 1)
         for _ in range(marks):
-            ids += [rng.randrange(48, 58) for _ in range(rng.randint(1, 4))] + [MARK]
+            ids += [rng.randrange(48, 58) for _ in range(rng.randint(1, 4))] + [mark]
         ids += [rng.randrange(48, 58), data.EOS]
         labels = [rng.choice((0.0, 1.0, 1.0, round(rng.random(), 2))) for _ in range(marks)]
         out.append((ids, labels, float(i % 2), rng.randrange(len(DOMAINS)), f"r{seed}-{i}"))
     return out
 
 
-def tensors_of(records):
+def tensors_of(records, mark=MARK):
     """ids (n, T), rows and labels (n, MARKS), -1 where there is no mark; outcomes (n)."""
     ids = torch.full((len(records), T), PAD)
     rows, labels = torch.full((len(records), MARKS), -1), torch.full((len(records), MARKS), -1.0).double()
     for i, r in enumerate(records):
         ids[i, :len(r[0])] = torch.tensor(r[0])
-        at = [t for t, x in enumerate(r[0]) if x == MARK]
+        at = [t for t, x in enumerate(r[0]) if x == mark]
         rows[i, :len(at)] = torch.tensor(at)
         labels[i, :len(at)] = torch.tensor(r[1]).double()
     return ids, rows, labels, torch.tensor([r[2] for r in records]).double()
 
 
-def write_records(path, records, seed):
+def write_records(path, records, seed, mark=MARK):
     tensors = {}
 
     def ragged(name, rows, dtype):
@@ -110,7 +128,7 @@ def write_records(path, records, seed):
         tensors[f"{name}.offsets"] = np.cumsum([0] + [len(r) for r in rows]).astype(np.int64)
 
     ragged("tokens", [r[0] for r in records], np.int32)
-    tensors["tokens.mask"] = (tensors["tokens"] == MARK).astype(np.uint8)
+    tensors["tokens.mask"] = (tensors["tokens"] == mark).astype(np.uint8)
     ragged("rewards", [r[1] for r in records], np.float32)
     ragged("id", [list(r[4].encode()) for r in records], np.uint8)
     tensors["outcome"] = np.array([r[2] for r in records], np.float32)
@@ -118,7 +136,7 @@ def write_records(path, records, seed):
     meta = {"format": "diecast-records-1", "kind": "steps", "records": str(len(records)),
             "columns": "tokens=ragged tokens.mask=tokens rewards=ragged id=ragged outcome=fixed domain=fixed",
             "parts": "tokens", "targets": "own", "domains": json.dumps(DOMAINS), "tokenizer": "bytes",
-            "vocab": str(MARK + 1), "eos": str(data.EOS), "max_length": str(T), "sha256": f"{seed:064x}"}
+            "vocab": str(mark + 1), "eos": str(data.EOS), "max_length": str(T), "sha256": f"{seed:064x}"}
     aligned = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     data.save(path, {name: tensors[name] for name in aligned}, meta)
 
@@ -241,6 +259,9 @@ def load(case, out, dtype):
     if "lora" in case:
         for p in scores.parameters():
             p.requires_grad_(False)
+        if case.get("head"):
+            scores.score.requires_grad_(True)
+            grow(scores.model)
         scores.model = PeftModel.from_pretrained(scores.model, os.path.join(out, "adapter_init"),
                                                  is_trainable=True)
     return scores.to(dtype).train()
@@ -249,8 +270,8 @@ def load(case, out, dtype):
 def train(case, out, records, meta_records, dtype):
     scores = load(case, out, dtype)
     params = [p for _, p in runs.named_trained(scores)]
-    ids, rows, labels, _ = tensors_of(records)
-    meta = tensors_of(meta_records)
+    ids, rows, labels, _ = tensors_of(records, mark_of(case))
+    meta = tensors_of(meta_records, mark_of(case))
     domains = torch.tensor([r[3] for r in records])
     net = load_file(os.path.join(out, "net.safetensors")) if case["weights"] == "net" else None
     weights = Weights(case, len(records), dtype, net)
@@ -424,14 +445,28 @@ def prepare(name, case, out):
              transformers_version=transformers.__version__)
     with open(os.path.join(out, "model", "config.json"), "w") as f:
         f.write(json.dumps(c, indent=2, sort_keys=True) + "\n")
-    seed = 5000 + case["seed"]
-    write_records(os.path.join(out, "tokens.safetensors"), make_records(seed, RECORDS), seed)
-    write_records(os.path.join(out, "meta.safetensors"), make_records(seed + 1, META), seed + 1)
 
 
-def file_name(name):
+def write_sets(case, out):
+    seed, mark = 5000 + case["seed"], mark_of(case)
+    write_records(os.path.join(out, "tokens.safetensors"), make_records(seed, RECORDS, mark), seed, mark)
+    write_records(os.path.join(out, "meta.safetensors"), make_records(seed + 1, META, mark), seed + 1, mark)
+
+
+def file_name(case, name):
     """Of an adapter's tensor as its file has it, which does not know of the wrapper here."""
+    if case.get("head") and name.startswith("score."):
+        return f"base_model.model.{name}"
     return name[max(name.find("base_model."), 0):]
+
+
+def add_head(case, scores, folder):
+    """The trained head, which PEFT knows nothing of, in an adapter's file."""
+    path = os.path.join(folder, "adapter_model.safetensors")
+    if not case.get("head"):
+        return
+    head = {f"base_model.model.score.{n}": p.detach().float() for n, p in scores.score.named_parameters()}
+    save_file({**load_file(path), **head}, path, {"format": "pt"})
 
 
 def record(name, folder):
@@ -446,27 +481,38 @@ def record(name, folder):
         for file in ("model", "tokens.safetensors", "meta.safetensors"):
             os.symlink(os.path.join("..", case["files"], file), os.path.join(out, file))
     else:
-        prepare(name, case, out)
+        if "model" in case:
+            os.symlink(os.path.join("..", case["model"], "model"), os.path.join(out, "model"))
+        else:
+            prepare(name, case, out)
+        write_sets(case, out)
     if "lora" in case:
         torch.manual_seed(case["seed"])
-        model = get_peft_model(Qwen2Model(config()), LoraConfig(task_type="FEATURE_EXTRACTION", **case["lora"]))
+        base, scores = Qwen2Model(config()), Scores(Qwen2Model(config()))
+        if case.get("head"):                # the row is of the adapter: as the model's own weights give it
+            scores.load_state_dict(load_file(os.path.join(out, "model", "model.safetensors")))
+            base = scores.model
+            grow(base)
+        model = get_peft_model(base, LoraConfig(task_type="FEATURE_EXTRACTION", **case["lora"]))
         for n, p in model.named_parameters():
             if "lora_B" in n:
                 torch.nn.init.normal_(p, std=0.02)
         runs.save_adapter(model, os.path.join(out, "adapter_init"))
+        add_head(case, scores, os.path.join(out, "adapter_init"))
     seed = 5000 + case["seed"]
-    sets = make_records(seed, RECORDS), make_records(seed + 1, META)
+    sets = (make_records(seed, RECORDS, mark_of(case)), make_records(seed + 1, META, mark_of(case)))
     single, run32 = train(case, out, *sets, torch.float32)
     runs.fp64_norms(True)
     scores, run = train(case, out, *sets, torch.float64)
     far = rounding.drift(lambda: train(case, out, *sets, torch.float64), scores, run,
                          lambda s: {file_name(n): p for n, p in runs.parameters(s).items()})
     runs.fp64_norms(False)
-    drift = {file_name(runs.tensor_name(n)): (a - b).abs().max().item() for (n, a), (_, b) in
+    drift = {file_name(case, runs.tensor_name(n)): (a - b).abs().max().item() for (n, a), (_, b) in
              zip(runs.named_trained(scores), runs.named_trained(single))}
     scores.float()
     if "lora" in case:
         runs.save_adapter(scores.model, os.path.join(out, "adapter_final"))
+        add_head(case, scores, os.path.join(out, "adapter_final"))
     else:
         save_file(scores.state_dict(), os.path.join(out, "final.safetensors"), metadata={"format": "pt"})
     save_file({"weights.table": torch.tensor(run["table"], dtype=torch.float32)},

@@ -8,6 +8,7 @@ prm_instance prm_instance
 prm_instance.2x1 prm_instance gpus=2 batch.accum=1
 prm_none prm_none
 prm_lora prm_lora
+prm_head prm_head
 prm_raw prm_none prm.weights=net prm.unroll=2 prm.system= seq.max=64 batch.micro=4 batch.accum=1
 prm_instance.3x2x1 prm_instance gpus=3 batch.micro=1
 "
@@ -17,7 +18,7 @@ prm_instance.3x2x1 prm_instance gpus=3 batch.micro=1
 # The numbers that were learned, those of the records (or of their domains) in the order of the table.
 learned() { sed 's/.*"raw": \([^,]*\),.*/\1/' "$scratch/$1/instance_weights.json"; }
 
-for name in prm_instance prm_lora prm_instance.2x1; do
+for name in prm_instance prm_lora prm_head prm_instance.2x1; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
@@ -34,6 +35,7 @@ verdict "weights of records" "$(paste <(learned prm_instance) <(table prm_instan
 # The first three records are of the third, first and second domain; PyTorch's own in fp32 are off by 2e-6.
 verdict "weights of domains" "$(paste <(learned prm_lora | sed -n '1h; 2p; 3{p; x; p}') <(table prm_lora) |
     as_many 3 1.6e-5; [ "$(learned prm_lora | sort -u | wc -l)" = 3 ] || learned prm_lora)"
+verdict "weights, beside a trained head" "$(paste <(learned prm_head) <(table prm_head) | as_many 24 1e-5)"
 verdict "weights, two ranks" "$(paste <(learned prm_instance) <(learned prm_instance.2x1) | as_many 24 1e-5)"
 
 # All weights are 1 at first: until their first update a run is that of records that count alike, to the bit.
