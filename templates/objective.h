@@ -103,6 +103,7 @@ typedef struct {
     /* Names in OUT that write() and name() make, or patterns of them, behind the last NULL: told at
      * the end, moved by --force. */
     const char *const *files;
+    const Additions *additions;  /* what the model has besides its base; NULL: nothing */
     const char *runs;            /* what TensorBoard calls its runs; NULL: as the recipe */
     const char *log;             /* pattern of a log file a start (runtime/run/logfile.h), else
                                   * training.log */

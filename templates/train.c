@@ -850,6 +850,7 @@ int main(int argc, char **argv)
     run.started = clock_seconds();
     Flags *f = &run.flags;
     failure_of(argc, argv, NULL, NULL);
+    model.additions = objective_hooks.additions;
     flags_of(model.objective);
     flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {

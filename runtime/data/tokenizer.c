@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
+enum { MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
 
 static char *prefixed(const char *what, char *error)
 {
@@ -193,7 +193,7 @@ static char *find_eos(Tokenizer *t, const char *folder)
     for (int i = 0; i < 2 && !t->ends.n && !error; i++) {
         char *path = format("%s%s", folder, name[i]), *text;
         size_t n;
-        if (file_named(path) && (text = file_read(path, FILE_MAX, &n, &error))) {
+        if (file_named(path) && (text = file_read(path, TOKENIZER_BYTES, &n, &error))) {
             error = prefixed(path, load_ends(t, text, n));
             free(text);
         }
@@ -207,9 +207,18 @@ static char *find_eos(Tokenizer *t, const char *folder)
     return error;
 }
 
-/* more: what the files beside add, see added_load. */
+/* more: what the files beside add, see added_load.
+ * In JSON text quotes without a backslash are those of keys and values: the text of a token cannot look like this. */
 static char *id_of(const char *text, size_t n, const char *more)
 {
+    static const char key[] = "\"" TOKENIZER_EXTENDS "\": \"";
+    const char *from = memmem(text, n, key, sizeof key - 1), *end = text + n;
+    if (from) {
+        from += sizeof key - 1;
+        const char *quote = memchr(from, '"', (size_t)(end - from));
+        if (quote && (size_t)(quote - from) < sizeof ((Tokenizer *)NULL)->id)
+            return format("%.*s", (int)(quote - from), from);
+    }
     const size_t nmore = strlen(more);
     return format("crc32c:%08x:%zu", crc32c(crc32c(0, text, n), more, nmore), n + nmore);
 }
@@ -283,7 +292,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     }
     if (stat(path, &is) == 0 && S_ISDIR(is.st_mode))
         return format("%s: a folder; name %s/tokenizer.json", path, path);
-    char *error, *text = file_read(path, FILE_MAX, &n, &error);
+    char *error, *text = file_read(path, TOKENIZER_BYTES, &n, &error);
     cJSON *config = NULL;
     if (!text)
         return error;
@@ -332,7 +341,7 @@ char *tokenizer_file_id(const char *path, char **id)
 {
     size_t n;
     cJSON *config = NULL;
-    char *error, *text = file_read(path, FILE_MAX, &n, &error);
+    char *error, *text = file_read(path, TOKENIZER_BYTES, &n, &error);
     if (text && tokenizer_is_bytes(text, n))
         *id = strdup("bytes");
     else if (text && !(error = beside_read(path, &config)))

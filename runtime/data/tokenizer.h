@@ -15,6 +15,10 @@
 
 typedef struct Tokenizer Tokenizer;
 
+#define TOKENIZER_BYTES (256 << 20)  /* of a tokenizer.json, at most */
+/* Key of `model` in a tokenizer.json that we have added a token to: its identity before. */
+#define TOKENIZER_EXTENDS "extends"
+
 /* path: a tokenizer.json, also a plain one (words.h), or "bytes": ids 0..255 are the bytes, 256 ends
  * a text. Files beside tokenizer.json add tokens to it, as in transformers (tokenizer_beside.c), and tell
  * the end-of-text token: tokenizer_config.json, or where that does not, eos_token_id of config.json, or of
@@ -45,7 +49,7 @@ int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an adde
  * does not know. Before there is a twin; the tokenizer's id stays. */
 char *tokenizer_add(Tokenizer *t, const char *content, int32_t id);
 /* "bytes", or "crc32c:0a1b2c3d:1234567": checksum and size of tokenizer.json, and of a line for each token that the
- * files beside it add or cut out in another way. */
+ * files beside it add or cut out in another way. Of a file that we have added a token to: those of the file before. */
 const char *tokenizer_id(const Tokenizer *t);
 /* The byte vocabulary as a tokenizer.json of Hugging Face, malloc'ed: what is loaded from such a file is "bytes". */
 char *tokenizer_bytes_file(void);

@@ -111,6 +111,76 @@ char *vocabulary_own(const char *const folder[], int nfolders)
     return NULL;
 }
 
+/* The id that `tokenizers` gives to the next added token. */
+static int64_t next_id(const cJSON *added, const cJSON *vocab)
+{
+    int64_t next = cJSON_GetArraySize(vocab);
+    for (const cJSON *i = added ? added->child : NULL; i; i = i->next) {
+        const cJSON *id = json_get(i, "id");
+        if (cJSON_IsNumber(id) && id->valuedouble >= (double)next)
+            next = (int64_t)id->valuedouble + 1;
+    }
+    return next;
+}
+
+static void put_added(cJSON *list, const char *token, int64_t id)
+{
+    static const char *const no[] = {"single_word", "lstrip", "rstrip", "normalized"};
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddNumberToObject(one, "id", (double)id);
+    cJSON_AddStringToObject(one, "content", token);
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        cJSON_AddFalseToObject(one, no[i]);
+    cJSON_AddTrueToObject(one, "special");
+    cJSON_AddItemToArray(list, one);
+}
+
+/* `tokenizers` numbers added tokens in their order: rows of the model that have no token yet get names before it. */
+static bool put_token(cJSON *json, const char *token, int64_t id, const char *before)
+{
+    cJSON *model = json_get(json, "model"), *vocab = json_get(model, "vocab"), *added = json_get(json, "added_tokens");
+    if (!vocab || (added && !cJSON_IsArray(added)))
+        return false;
+    if (!added)
+        added = cJSON_AddArrayToObject(json, "added_tokens");
+    for (int64_t next = next_id(added, vocab); next < id; next++) {
+        char *name = format("<|unused_%lld|>", (long long)next);
+        put_added(added, name, next);
+        free(name);
+    }
+    put_added(added, token, id);
+    return cJSON_AddStringToObject(model, TOKENIZER_EXTENDS, before);
+}
+
+static bool gives(const char *text, const char *token, int64_t id)
+{
+    Tokenizer *t = NULL;
+    char *error = tokenizer_parse(&t, text, strlen(text), NULL, 0);
+    const bool good = !error && tokenizer_added(t, token) == id;
+    free(error);
+    tokenizer_free(t);
+    return good;
+}
+
+char *vocabulary_add(const char *folder, const char *token, int64_t id)
+{
+    char *path = folder_join(folder, "tokenizer.json"), *before = NULL, *text = NULL, *error = NULL;
+    size_t n;
+    if (file_named(path) && !(error = tokenizer_file_id(path, &before)) &&
+        (text = file_read(path, TOKENIZER_BYTES, &n, &error)) && !gives(text, token, id)) {
+        cJSON *json = folder_read_json(folder, "tokenizer.json", TOKENIZER_BYTES, &error);
+        free(text);
+        text = json && put_token(json, token, id, before) ? folder_json_text(json) : NULL;
+        if (text && gives(text, token, id))
+            error = folder_replace_text(folder, "tokenizer.json", text);
+        else if (json)
+            note("tokenizer.json is without the token %s, whose id %lld it cannot give", token, (long long)id);
+        cJSON_Delete(json);
+    }
+    free(path), free(before), free(text);
+    return error;
+}
+
 char *vocabulary_for_raw(const char *const folder[], int nfolders)
 {
     char *file = NULL, *id;

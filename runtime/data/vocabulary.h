@@ -23,6 +23,10 @@ char *vocabulary_own(const char *const folder[], int nfolders);
 /* What --tokenizer would say to encode raw data as those that the weights were trained on: the file, or
  * "bytes", of the first folder that says one; malloc'ed; NULL: none does. */
 char *vocabulary_for_raw(const char *const folder[], int nfolders);
+/* Adds a token to the tokenizer.json of a folder, with the id that the model has a row for; the tokenizer keeps its
+ * identity, as with tokenizer_add(). Nothing happens where there is no such file or it has the token; one that cannot
+ * give the token this id is left as it is, which is said. NULL, or a malloc'ed message. */
+char *vocabulary_add(const char *folder, const char *token, int64_t id);
 /* The folder of the data when its tokenizer.json is the one they were made with; else NULL. */
 const char *vocabulary_beside(const Data *data);
 /* Of a model whose mask is the tokenizer's. EXIT_MISMATCH where the data, which `files` names, tell of

@@ -81,6 +81,23 @@ void hf_tell_padding(const Model *m, const char *folder)
     cJSON_Delete(ours), cJSON_Delete(theirs);
 }
 
+/* Ends the program where the folder lacks nothing but the layers that the objective reads from it. */
+static void check_layers(const Model *m, const HfWant *want, int n, const char *folder)
+{
+    const Additions *a = m->additions;
+    const char *missing = NULL;
+    for (int i = 0; i < n && a && a->layers; i++) {
+        if (want[i].from || want[i].optional)
+            continue;
+        if (strncmp(want[i].name, a->layers, strlen(a->layers)) != 0)
+            return;
+        missing = want[i].name;
+    }
+    if (missing)
+        die(EXIT_MISMATCH, "%s: the model has no %s, which this program reads and does not train; gen %s %s=true makes "
+            "one that adds and trains it", folder, missing, model_words(m, a->field), a->field);
+}
+
 /* read: the weights too, else all but that. */
 static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinite)
 {
@@ -104,6 +121,8 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     Tensor *fewer;
     int code;
     error = hf_match(want, n, &set, ours, folder, &fewer, &code);
+    if (error)
+        check_layers(m, want, n, folder);
     if (error)
         die(code, "%s", error);
     for (int i = 0; i < n; i++)

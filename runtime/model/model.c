@@ -51,6 +51,14 @@ const char *model_base_name(const char *name)
     return strncmp(name, peft_prefix, n) == 0 ? name + n : name;
 }
 
+int64_t model_rows_grown(const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].grown)
+            return m->tensors[i].shape[0];
+    return 0;
+}
+
 const Tensor *model_need(const Model *m, const char *name)
 {
     for (int whole = 0; whole < 2; whole++)

@@ -49,6 +49,13 @@ typedef struct {
     int64_t mask, pad;
 } SpecialTokens;
 
+/* What the objective adds to a base model that may lack it. */
+typedef struct {
+    const char *token;       /* text of the last row's token, which the base's tokenizer lacks; NULL: none */
+    const char *layers;      /* prefix of the tensors of layers that are read from the base; NULL: none */
+    const char *field;       /* which, set to true, adds and trains these layers instead */
+} Additions;
+
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
@@ -61,6 +68,7 @@ typedef struct {
     const char *config_json; /* config.json of this model as Hugging Face writes it */
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
     const SpecialTokens *special;  /* go before those of config.json; NULL: nobody has told */
+    const Additions *additions;  /* NULL: none */
     int64_t micro, accum, ranks;
     int64_t longest;         /* tokens of a sequence, at most */
     int64_t parameters, trained;          /* elements; a tied tensor once */
@@ -103,6 +111,8 @@ uint32_t model_state_crc(const Model *m);
  * precision=bf16". malloc'ed. */
 char *model_words(const Model *m, const char *field);
 int64_t model_elements(const Tensor *t);
+/* Rows of the embedding when the recipe adds the last one to those of the base; 0: it adds none. */
+int64_t model_rows_grown(const Model *m);
 /* The tensor with that name, or the one that a PEFT adapter stores whole under "base_model.model.NAME". O(n).
  * Ends the program with the name where the model has no such tensor; never NULL. */
 const Tensor *model_need(const Model *m, const char *name);

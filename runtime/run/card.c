@@ -299,11 +299,15 @@ static void write_use(const Card *k)
         fprintf(k->to, "from peft import PeftModel\n");
     fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->loader, k->tokenizer ? ", " : "",
             k->tokenizer ? k->tokenizer : "", ends ? ", GenerationConfig" : "");
-    if (k->adapter)
-        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n"
-                "model = PeftModel.from_pretrained(model, \".\")\n%s",
-                k->loader, base, ends ? "model.generation_config = GenerationConfig.from_pretrained(\".\")\n" : "");
-    else
+    const int64_t rows = model_rows_grown(k->m);
+    if (k->adapter) {
+        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->loader, base);
+        if (rows)
+            fprintf(k->to, "model.resize_token_embeddings(%" PRId64 ")    # a row for the token that the base lacks\n",
+                    rows);
+        fprintf(k->to, "model = PeftModel.from_pretrained(model, \".\")\n%s",
+                ends ? "model.generation_config = GenerationConfig.from_pretrained(\".\")\n" : "");
+    } else
         fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);
     if (k->tokenizer)
         fprintf(k->to, "tokenizer = %s%s\n", k->tokenizer, k->tokenizer_call);

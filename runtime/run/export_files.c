@@ -209,12 +209,22 @@ static char *complete_ends(const char *folder, const ExportFiles *x, const Token
     return error;
 }
 
+/* The tokenizer that goes along knows the token that was added to the model. */
+static char *add_token(const char *folder, const Model *m)
+{
+    const char *token = m->additions ? m->additions->token : NULL;
+    const int64_t rows = model_rows_grown(m);
+    return token && rows ? vocabulary_add(folder, token, rows - 1) : NULL;
+}
+
 char *export_files_write(const char *folder, const void *with)
 {
     const ExportFiles *x = with;
     char *error = x->bytes ? write_bytes(folder) : NULL, *path = folder_join(folder, "tokenizer.json"), *why = NULL;
     Tokenizer *t = NULL;
     const Chat *chat = NULL;
+    if (!error)
+        error = add_token(folder, x->m);
     const bool there = !error && file_named(path);
     cJSON *words = there ? read_words(path) : NULL;
     if (words)

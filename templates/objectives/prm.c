@@ -1019,8 +1019,16 @@ static const char *const files[] = {
     weights_file, suspects_file,
 //@ end
     NULL};
+static const Additions additions = {
+//@ if PRM_NEW_MARK=true
+    .token = @PRM_MARK@,
+//@ end
+//@ unless PRM_TRAIN_HEAD=true
+    .layers = "score.", .field = "prm.train_head",
+//@ end
+};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .show = show,
+    .use = uses, .show = show, .additions = &additions,
 //@ if meta_tokens
     .beside = beside, .updated = updated, .updated_any = updated_any,
     .round = UNROLL,

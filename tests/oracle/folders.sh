@@ -40,6 +40,9 @@ else
     echo "not ok mlm_bert written again: $(cat $made/again.json) $(tail -n 1 $made/again.log)"
     failed=1
 fi
+# process reward models: what `--score` said
+tests/train/prm.sh >"$made/prm.log" || failed=1
+"$PYTHON" tests/oracle/scores.py out/.test/train/prm_exported/{base,adapter,merged,train.jsonl,scores} || failed=1
 for name in qwen2_lora qwen2_rslora qwen3_lora mistral_lora gemma_lora gemma3_lora; do
     shows $name $name 1e-6 --base $ref/$name/model --adapter $made/$name
     shows $name.merged $name 1e-6 --model $made/$name.merged

@@ -147,6 +147,55 @@ verdict "best of N: of equal ones the later" "$([ "$(paste -sd ' ' "$scratch/log
 '{"n":1,"accuracy":0.5,"mean":0.5,"best":0.5,"questions":2} {"n":2,"accuracy":1,"mean":0.75,"best":1,"questions":2}' ] ||
     cat "$scratch/log" "$scratch/err")"
 
+# ---- a mark and a score head that the base lacks
+
+# The tokenizer has 259 ids, the base 264 rows: the mark is 264. tests/oracle/folders.sh shows both folders to PEFT and
+# transformers.
+base=$scratch/base
+made=$work/prm_exported
+cp -rL $ref/prm_head/model "$base"
+cp "$scratch"/tokenizer/* "$base"
+sed -i 's/,{"id":259,"content":"<extra_0>"[^}]*}//' "$base/tokenizer.json"
+head_run() {            # ARGS...: into $scratch/err
+    "$work/prm_head/train" --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --steps 4 "$@" 2>"$scratch/err"
+}
+head_run --init-from "$base" --out "$scratch/mark" || verdict "a new mark" "$(tail -n 2 "$scratch/err")"
+rm -rf $made
+mkdir -p $made
+for way in export:adapter merge-lora:merged; do
+    "$work/prm_head/train" --out "$scratch/mark" "--${way%:*}" "$made/${way#*:}" 2>"$scratch/err" ||
+        verdict "${way%:*} of a new mark" "$(tail -n 1 "$scratch/err")"
+done
+"$work/prm_head/train" --out "$scratch/mark" --score "$scratch/train.jsonl" >"$made/scores" 2>"$scratch/err"
+cp "$scratch/train.jsonl" $made
+cp -r "$base" $made
+verdict "the card of an adapter makes room for the mark" "$(sed -n '/^model = AutoModel/,/^model = PeftModel/p' \
+    $made/adapter/README.md | sed -n 2p | grep -q '^model.resize_token_embeddings(265) ' ||
+    grep '^model' $made/adapter/README.md)"
+verdict "the merged tokenizer has the mark" "$($gen pack --format steps --show 1 \
+    --tokenizer $made/merged/tokenizer.json $made/train.jsonl 2>&1 | grep -c '264 "<extra_0>"' | grep -vx 4)"
+head_run --init-from $made/merged --adapter none --out "$scratch/again"
+verdict "records of the base's tokenizer go on in the merged model" "$([ $? = 0 ] || tail -n 1 "$scratch/err")"
+
+# Its score head under names that are no weights
+n=$(od -An -tu8 -N8 "$base/model.safetensors")
+header=$(tail -c +9 "$base/model.safetensors" | head -c "$n" | sed 's/"score\.\(..[bw]\)[a-z]*"/"\1.rotary_emb.inv_freq"/g')
+{
+    # shellcheck disable=SC2059
+    printf "$(printf '\\x%02x\\x%02x' $((${#header} & 255)) $((${#header} >> 8)))\0\0\0\0\0\0"
+    printf %s "$header"
+    tail -c +$((n + 9)) "$base/model.safetensors"
+} >"$scratch/headless.safetensors"
+mv "$scratch/headless.safetensors" "$base/model.safetensors"
+mv "$base/tokenizer.json" "$scratch/tokenizer.json"         # these records are of another one
+line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/meta.safetensors \
+    --init-from "$base" --out "$scratch/no" 2>&1)
+verdict "refused: adapters upon a base without a score head" "$([ $? = 83 ] &&
+    grep -q 'has no score.2.weight, .*; gen .*prm_lora.lua prm.train_head=true ' <<<"$line" || tail -n 2 <<<"$line")"
+mv "$scratch/tokenizer.json" "$base"
+head_run --init-from "$base" --out "$scratch/new_head"
+verdict "a trained score head upon a base that has none" "$([ $? = 0 ] || tail -n 1 "$scratch/err")"
+
 # --epochs counts, whatever the objective's own number of steps; a run that is a cold start alone says so.
 raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none --epochs 1 \
     --out "$scratch/passes" || verdict "--epochs" "$(tail -n 2 "$scratch/err")"
