@@ -433,19 +433,30 @@ static HfWant *wanted(const Graph *g, int *n)
     return want;
 }
 
-static cJSON *own_config(const Graph *g)
+static bool grows(const Graph *g)
+{
+    bool grown = false;
+    for (int i = 0; i < g->nvalues; i++)
+        grown |= g->values[i]->grown;
+    return grown;
+}
+
+/* Of a program of the graph, as it compares it with the folder's. */
+static cJSON *own_config(const ModelFolder *m, const Graph *g)
 {
     const char *text = g->fact[FACT_config_json].text;
     char *error = NULL;
     cJSON *ours = json_parse(text, strlen(text), &error);
     if (!ours)
         bug("config.json of a program: %s", error);
+    if (grows(g))
+        hf_config_fewer(ours, m->config);
     return ours;
 }
 
 const char *model_folder_differs(const ModelFolder *m, const Graph *g)
 {
-    cJSON *ours = own_config(g);
+    cJSON *ours = own_config(m, g);
     char *error = hf_config_differs(ours, m->config, ir_size(g, "T"));
     cJSON_Delete(ours);
     return error;
@@ -461,9 +472,22 @@ void model_folder_check(ModelFolder *m, const Graph *g)
     int n, code;
     HfWant *want = wanted(g, &n);
     Tensor *fewer;
-    char *error = hf_match(want, n, &m->set, own_config(g), m->path, &fewer, &code);
+    char *error = hf_match(want, n, &m->set, own_config(m, g), m->path, &fewer, &code);
     if (error)
         err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s", m->family->name, error);
+    for (int i = 0; i < n; i++)
+        m->lacks_added |= want[i].t->added && !want[i].from;
+}
+
+void model_folder_new_mark(ModelFolder *m, const char *mark)
+{
+    const char *vocab = m->value[F_model_vocab];
+    if (m->loaded && tokenizer_added(m->loaded, mark) >= 0)
+        err((Loc){0}, "prm.new_mark: %s has the token %s already, %d: leave prm.new_mark out", m->tokenizer, mark,
+            tokenizer_added(m->loaded, mark));
+    if (!vocab)
+        return;
+    set_field(m, F_model_vocab, "vocab_size", text_print("%lld", atoll(vocab) + 1));
 }
 
 /* ---- weights, tokenizer ---------------------------------------------------------------------- */
@@ -517,6 +541,7 @@ static void read_tokenizer(ModelFolder *m)
     m->tokenizer_fault = tokenizer_load(&tok, path);
     if (m->tokenizer_fault)
         return;
+    m->loaded = tok;
     m->bos = tokenizer_bos(tok);
     m->eos = tokenizer_eos(tok);
     m->chat_fault = chat_choose(&chat, &why, tok, path, NULL);

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "gen/gen.h"
+#include "runtime/data/tokenizer.h"
 #include "runtime/files/safetensors.h"
 
 typedef struct {
@@ -20,10 +21,12 @@ typedef struct {
     Str faults, notes;               /* a line each; notes may be empty */
     bool weights;                    /* there are some, in safetensors: */
     StSet set;
+    bool lacks_added;                /* layers that the objective adds; known after model_folder_check() */
     bool wide;                       /* some of them are BF16, which fp16 cannot hold */
     const char *stored, *stored_by;  /* a value of the field precision, and what told it */
     const char *tokenizer;           /* its file; NULL: there is none */
     const char *tokenizer_fault;     /* why it cannot be read; NULL: it can */
+    Tokenizer *loaded;               /* NULL: there is none, or it cannot be read */
     int bos, eos;                    /* its tokens; -1: none */
     bool template;                   /* a chat template stands beside it, known or not */
     const char *chat, *chat_why, *chat_fault;    /* a name of chats.def or NULL; what told it; why there is none */
@@ -32,6 +35,8 @@ typedef struct {
 /* Ends the program where a program's --init-from would. command: what word stood behind, for messages. objective: of
  * the recipe; NULL: chosen by the folder. */
 ModelFolder *model_folder_read(const char *word, const char *command, const char *objective);
+/* Of prm.new_mark = true: model.vocab becomes one more than the folder has. */
+void model_folder_new_mark(ModelFolder *m, const char *mark);
 /* Its fields and these words field=value as a recipe of that path, checked. */
 Config *model_folder_config(const ModelFolder *m, const char *recipe, char **word, int n);
 /* What a program of this graph would say of config.json, as of a sequence that is too long for it; NULL: it takes

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "runtime/model/hf_config.h"
+#include "runtime/pack/pack.h"
 
 enum {
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
@@ -197,6 +198,8 @@ static Config *config_of(const Ask *a, const Way *w)
         add_word(word, &n, o, "lora.alpha", text_print("%" PRId64, 2 * a->rank));
         add_word(word, &n, o, "lora.targets", "all-linear");
     }
+    if (m->lacks_added && (w->lora || given(o, "lora.rank")) && objective_owns(m->objective->name, "prm.train_head"))
+        add_word(word, &n, o, "prm.train_head", "true");
     if (w->recompute)
         add_word(word, &n, o, "memory.recompute", "block");
     if (!strcmp(m->objective->name, "lm")) {         /* others have their own */
@@ -314,6 +317,9 @@ static void check_folder(Ask *a, ModelFolder *m)
 static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
     Ask a = {.m = m, .o = o, .rank = rank_of(o, command)};
+    const char *new_mark = given(o, "prm.new_mark"), *mark = given(o, "prm.mark");
+    if (new_mark && !strcmp(new_mark, "true"))
+        model_folder_new_mark(m, mark ? mark : PACK_MARK);
     check_folder(&a, m);
     choose_target(&a, command);
     choose_precision(&a, command);
@@ -475,6 +481,18 @@ static const char *ids_line(const ModelFolder *m)
     return s.n ? s.text : NULL;
 }
 
+/* Of a process reward model: what its base lacks. */
+static const char *mark_line(const Way *w)
+{
+    return w->c->v[F_prm_new_mark].i
+               ? text_print("%s is new: model.vocab has one row more than the base", w->c->v[F_prm_mark].s) : NULL;
+}
+
+static const char *head_line(const Ask *a)
+{
+    return a->m->lacks_added ? "none in the folder: the recipe adds one and trains it" : NULL;
+}
+
 static char *recipe_text(const Ask *a, const Way *w)
 {
     const ModelFolder *m = a->m;
@@ -492,6 +510,10 @@ static char *recipe_text(const Ask *a, const Way *w)
     if (ids_line(m))
         comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from the folder.",
                                ids_line(m)));
+    if (mark_line(w))
+        comment(&s, text_print("Step mark: %s.", text_comment(mark_line(w))));
+    if (head_line(a))
+        comment(&s, text_print("Score head: %s.", head_line(a)));
     if (!m->weights)
         comment(&s, "The folder had no weights: their shapes are unchecked.");
     if (m->unsaid)
@@ -618,6 +640,10 @@ int new_main(int argc, char **argv)
         row("data", data_line(&w));
         row("chat", chat_line(&a));
     }
+    if (mark_line(&w))
+        row("mark", mark_line(&w));
+    if (head_line(&a))
+        row("head", head_line(&a));
     if (!m->weights)
         row("weights", "none in the folder: their shapes are unchecked");
     if (m->unsaid)
@@ -627,8 +653,10 @@ int new_main(int argc, char **argv)
     const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path);
     printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
     if (m->tokenizer && !m->tokenizer_fault && *m->objective->kinds)
-        printf("  gen pack --show 2 --tokenizer %s%s DATA.jsonl\n", text_shell(m->tokenizer),
-               m->template && !m->chat ? " --chat NAME" : "");
+        printf("  gen pack --show 2 --tokenizer %s%s%s DATA.jsonl\n", text_shell(m->tokenizer),
+               m->template && !m->chat ? " --chat NAME" : "",
+               !w.c->v[F_prm_new_mark].i ? "" : text_print(" --format steps --mark-id %" PRId64,
+                                                           w.c->v[F_model_vocab].i - 1));
     printf("  %s --init-from %s --data DATA%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from,
            *m->objective->kinds ? ".jsonl" : "");
     return 0;

@@ -54,17 +54,6 @@ static HfWant *wanted(Model *m, int *n)
     return want;
 }
 
-/* The vocabulary of a folder that is without the last row of the table. */
-static void expect_fewer(const Model *m, cJSON *ours, const cJSON *theirs)
-{
-    cJSON *own = json_get(ours, "vocab_size");
-    const cJSON *found = json_get(theirs, "vocab_size");
-    for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].grown && cJSON_IsNumber(found) &&
-            found->valuedouble == own->valuedouble - 1)
-            cJSON_SetNumberValue(own, found->valuedouble);
-}
-
 void hf_tell_padding(const Model *m, const char *folder)
 {
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
@@ -104,7 +93,8 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     comm_expect(weights_seconds(m));
     hf_check_kind(m, folder, false);
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
-    expect_fewer(m, ours, theirs);
+    if (model_rows_grown(m))
+        hf_config_fewer(ours, theirs);
     char *error = hf_config_differs(ours, theirs, m->longest);
     if (error)
         die(EXIT_MISMATCH, "%s/config.json: %s%s", folder, error,

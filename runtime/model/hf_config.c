@@ -522,6 +522,14 @@ static char *outgrown(const cJSON *config, int64_t longest)
                   "sequences of %" PRId64 "; generate it with seq.max=%" PRId64 " or less", window, longest, window);
 }
 
+void hf_config_fewer(cJSON *ours, const cJSON *theirs)
+{
+    cJSON *own = json_get(ours, "vocab_size");
+    const cJSON *found = json_get(theirs, "vocab_size");
+    if (cJSON_IsNumber(own) && cJSON_IsNumber(found) && found->valuedouble == own->valuedouble - 1)
+        cJSON_SetNumberValue(own, found->valuedouble);
+}
+
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
 {
     const char *family = family_of(ours), *other = family_of(theirs);

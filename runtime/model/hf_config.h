@@ -16,6 +16,8 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
 /* The token whose row of the embedding gets no gradient where it is read, by config.json; -1: none, or a family
  * that has none. */
 int64_t hf_config_padding(const cJSON *config);
+/* Of a program that adds a row to the vocabulary: ours gets theirs' vocab_size where that is one less. */
+void hf_config_fewer(cJSON *ours, const cJSON *theirs);
 /* How many keys a query meets at most, in some of the layers; 0: all before it, or *error. */
 int64_t hf_config_window(const cJSON *config, char **error);
 /* Whether that number of the scaling counts for the rope_type. */

@@ -11,6 +11,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/vocabulary.h"
 #include "runtime/data/words.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"

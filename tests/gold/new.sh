@@ -31,6 +31,13 @@ recipe gpt2_card gpt2_tiny --card rtx3080
 recipe llada mdm_llada
 recipe bert mlm_bert --full target=cpu_v4
 recipe score prm_instance
+recipe new_mark prm_instance prm.new_mark=true           # a row more than the base has
+recipe new_head qwen2_tiny objective=prm prm.new_mark=true --lora 4      # the base has no score head: it is trained
+verdict says_what_the_base_lacks "$(diff - <(grep -E '^  (mark|head) ' new_head.log) <<'END'
+  mark       <extra_0> is new: model.vocab has one row more than the base
+  head       none in the folder: the recipe adds one and trains it
+END
+)"
 recipe window mistral_tiny               # no longer than what a token meets
 recipe compressed ad_one
 verdict no_advice_that_is_refused "$(diff <(grep -E '^  (training|batch) ' compressed.log) - <<'END'
@@ -212,6 +219,11 @@ verdict chat_unknown "$(chat | head -1 | grep -q '^none: the chat_template in F/
     grep -q '^-- Chat template: none: .*--chat NAME' chat.lua && grep -q 'kind = "bfd"' chat.lua || cat chat.lua)"
 echo '{' >F/tokenizer.json
 verdict tokenizer_damaged "$(chat | head -1 | grep -q '^tokenizer.json cannot be read: F/tokenizer.json: ' || chat)"
+rm -rf F
+cp -rL "$ref/prm_instance/model" F
+tiny_tokenizer F
+refuses known_mark "gen: prm.new_mark: F/tokenizer.json has the token <|im_end|> already, 255: leave prm.new_mark out" \
+    new x.lua --from F prm.new_mark=true 'prm.mark=<|im_end|>'
 
 # ---- plans of folders: no file is written
 rm -rf F
