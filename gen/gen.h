@@ -64,8 +64,9 @@ void bug_at(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
-/* What bug() finds is a mistake in a text of the user: err() of this file; NULL: ours again. */
-void bug_in_text(const char *file);
+/* From here on what bug() finds is a mistake in the text of a room that the user gave: err() of this file, at the line
+ * that defines what the message names. Both outlive the program. */
+void bug_in_text(const char *file, const char *text);
 
 /* ---- find.c: a word of the command line -> the path of a recipe -------------------------------- */
 
@@ -143,6 +144,7 @@ char *text_shell(const char *text);          /* one word of a shell, quoted if i
 char *text_shown(const char *text);          /* "in quotes", for messages */
 /* Ends the program unless what stands for one path that is safe to go into Makefiles and scripts. */
 void path_check(const char *what, const char *path);
+void path_check_at(Loc loc, const char *what, const char *path);
 
 /* ---- source.c: where the keys of a Lua table stand ------------------------------------------- */
 

@@ -141,10 +141,9 @@ static Graph *read_text(const Command *cmd)
         err((Loc){cmd->recipe, 1}, "%s is no room that has such a text", g->room);
     if (strcmp(g->room, cmd->from))
         err((Loc){cmd->recipe, 1}, "is the text of %s: want --from %s", g->room, g->room);
-    bug_in_text(cmd->recipe);
+    bug_in_text(cmd->recipe, text);
     for (int i = FIRST_IR; i <= room; i++)
         check[i - FIRST_IR](g);
-    bug_in_text(NULL);
     find_recipe(g, cmd->recipe);
     return g;
 }

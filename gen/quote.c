@@ -88,21 +88,26 @@ static int allowed(const char *p)
     return sign ? 0 : n;
 }
 
-void path_check(const char *what, const char *path)
+void path_check_at(Loc loc, const char *what, const char *path)
 {
     if (!*path)
-        err((Loc){0}, "%s: want a path, got nothing", what);
+        err(loc, "%s: want a path, got nothing", what);
     if (*path == '-')
-        err((Loc){0}, "%s %s: begins with -, as an option does; ./%s means the same", what,
+        err(loc, "%s %s: begins with -, as an option does; ./%s means the same", what,
             text_shown(path), text_comment(path));
     for (const char *p = path; *p;) {
         int n = allowed(p), bad;
         if (!n) {
             int len = utf8_length(p, strlen(p), &bad);
-            err((Loc){0}, "%s %s: %s cannot stand in a path that goes into Makefiles and scripts; "
+            err(loc, "%s %s: %s cannot stand in a path that goes into Makefiles and scripts; "
                 "want letters, digits, blanks and _ . + - , @ / alone: rename it", what,
                 text_shown(path), text_shown(text_print("%.*s", len ? len : bad, p)));
         }
         p += n;
     }
+}
+
+void path_check(const char *what, const char *path)
+{
+    path_check_at((Loc){0}, what, path);
 }

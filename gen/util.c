@@ -430,20 +430,53 @@ void bug_after(const char *room, const char *recipe)
     good_recipe = recipe;
 }
 
-static const char *checked_text;
+static const char *room_file, *room_text;
 
-void bug_in_text(const char *file) { checked_text = file; }
+void bug_in_text(const char *file, const char *text)
+{
+    room_file = file;
+    room_text = text;
+}
+
+/* Whether a line of a room's text defines a name: `value %NAME`, `param $NAME`, or without values `program NAME`,
+ * `schedule NAME`, `set NAME`, `| NAME=`. */
+static bool defines(const char *line, const char *name, size_t n, bool value)
+{
+    static const char *const kind[] = {"program ", "schedule ", "set ", "size ", "| "};
+    const size_t word = strcspn(line, " \n");
+    if (value)
+        return line[word] == ' ' && (line[word + 1] == '%' || line[word + 1] == '$') &&
+               !strncmp(line + word + 2, name, n) && line[word + 2 + n] == ' ';
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
+        const size_t k = strlen(kind[i]);
+        if (!strncmp(line, kind[i], k) && !strncmp(line + k, name, n) && strchr(" =\n", line[k + n]))
+            return true;
+    }
+    return false;
+}
+
+/* The line of the room's text with the first value that a message names, else the first program, schedule, fact or
+ * field; 0: it names none. */
+static int line_of(const char *message)
+{
+    static const char between[] = " ,:;()\"'";
+    for (int value = 1; value >= 0; value--)
+        for (const char *name = message + strspn(message, between); *name;) {
+            const size_t n = strcspn(name, between);
+            int line = 1;
+            for (const char *p = room_text; *p; line++, p += *p == '\n') {
+                if (defines(p, name, n, value))
+                    return line;
+                p += strcspn(p, "\n");
+            }
+            name += n;
+            name += strspn(name, between);
+        }
+    return 0;
+}
 
 void bug_at(const char *file, int line, const char *fmt, ...)
 {
-    if (checked_text) {
-        char text[1000];
-        va_list words;
-        va_start(words, fmt);
-        vsnprintf(text, sizeof text, fmt, words);
-        va_end(words);
-        err((Loc){checked_text, 0}, "%s", text);
-    }
     const char *base = strrchr(file, '/');
     char text[1000];
     fflush(stdout);
@@ -451,6 +484,8 @@ void bug_at(const char *file, int line, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (room_file)
+        err((Loc){room_file, line_of(text)}, "%s", text);
     fprintf(stderr, "gen: bug: %s:%d: %s", base ? base + 1 : file, line, text);
     if (good_room)
         fprintf(stderr, "; last good dump: gen -d %s %s", good_room, good_recipe);

@@ -499,7 +499,7 @@ static void check_fact(const Reader *r, int fact)
     const char *name = fact_row[fact].name;
     int field = fact_row[fact].field;
     if (fact == FACT_recipe || fact == FACT_name)
-        path_check(name, f->text);
+        path_check_at(r->at, name, f->text);
     if (fact == FACT_hash && (strspn(f->text, "0123456789abcdef") != 64 || f->text[64]))
         err(r->at, "hash: want 64 hexadecimal digits");
     if (fact_row[fact].kind == FACT_IS_CHOICE && !is_choice(field_choices(field), f->text))
@@ -606,6 +606,8 @@ static void read_head(Reader *r)
         g->plan_method = text_copy(r->p);
         return;
     }
+    if (g->room)
+        err(r->at, "the first line stands here twice");
     g->room = read_until(r, " ");
     expect(r, "objective");
     g->objective = read_until(r, " ");
@@ -632,12 +634,15 @@ static void read_line(Reader *r)
         return read_lines(r);
     }
     end_lines(r);
+    if (accept(r, "#"))
+        return read_head(r);
+    if (!r->g->room)
+        err(r->at, "the first line of a room's text is missing: # ROOM  objective NAME  family NAME  target NAME  "
+            "ranks N");
     if (accept(r, "set"))
         return read_fact(r);
     if (accept(r, "size"))
         return read_size(r);
-    if (accept(r, "#"))
-        return read_head(r);
     for (int kind = VK_PARAM; kind <= VK_TEMP; kind++)
         if (accept(r, value_kind_name[kind]))
             return read_value(r, (ValueKind)kind);

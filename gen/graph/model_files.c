@@ -12,23 +12,28 @@
 
 #include "runtime/files/json.h"
 
-char *model_fields(const Config *c)
+/* Whether checkpoints of such a recipe compare the field. */
+static bool is_compared(const Config *c, int field)
 {
     static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"},
         *const shapeless[] = {"lora.dropout", "lora.fold", "model.init_std", "model.dropout",
                               "model.attention_dropout", "model.pad", "mdm.block"};
+    const char *path = field_row[field].path;
+    bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5) ||
+                  objective_owns(c->v[F_objective].s, path);
+    for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
+        wanted |= !strcmp(path, also[j]);
+    for (size_t j = 0; j < sizeof shapeless / sizeof shapeless[0]; j++)
+        wanted &= strcmp(path, shapeless[j]) != 0;
+    return wanted && field_applies(c, field);
+}
+
+char *model_fields(const Config *c)
+{
     Str s = {0};
-    for (int i = 0; i < NFIELDS; i++) {
-        const char *path = field_row[i].path;
-        bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5) ||
-                      objective_owns(c->v[F_objective].s, path);
-        for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
-            wanted |= !strcmp(path, also[j]);
-        for (size_t j = 0; j < sizeof shapeless / sizeof shapeless[0]; j++)
-            wanted &= strcmp(path, shapeless[j]) != 0;
-        if (wanted && field_applies(c, i))
-            str_print(&s, "%s=%s\n", path, value_print(field_row[i].type, &c->v[i]));
-    }
+    for (int i = 0; i < NFIELDS; i++)
+        if (is_compared(c, i))
+            str_print(&s, "%s=%s\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
     return s.text;
 }
 
@@ -297,19 +302,66 @@ static char *wanted_line(const Graph *g, int field)
     return NULL;
 }
 
-static char *fields_fault(const Graph *g)
+/* What a field's value of n bytes should be; NULL: it is such a value. Those that nothing has set may be 0. */
+static char *value_fault(int field, const char *text, size_t n)
 {
-    for (int i = 0; i < NFIELDS; i++) {
-        const char *want = wanted_line(g, i), *p = g->fact[FACT_model_fields].text;
-        size_t path = strlen(field_row[i].path);
-        while (want && *p && (strncmp(p, want, path) || p[path] != '='))
-            p += strcspn(p, "\n"), p += *p == '\n';
-        if (!want || (strcspn(p, "\n") == strlen(want) && !strncmp(p, want, strlen(want))))
-            continue;
-        return text_print("want the line %s, found %.*s", want, (int)strcspn(p, "\n"),
-                          *p ? p : "none");
+    const FieldRow *row = &field_row[field];
+    const char *p = text;
+    FieldValue v = {0};
+    const bool bad = value_parse(row->type, &p, &v) || p != text + n,
+               number = row->type == FT_INT || row->type == FT_FLOAT;
+    if (bad || (number && v.f != 0 && !(v.f >= row->lo && v.f <= row->hi)) ||
+        (row->type == FT_CHOICE && !choice_find(field_choices(field), v.s, &v.i)))
+        return range_print(row->type, row->lo, row->hi, field_choices(field));
+    return NULL;
+}
+
+/* Lines of known fields, each once, with values that they may have. */
+static char *lines_fault(const char *lines)
+{
+    bool there[NFIELDS] = {false};
+    for (const char *p = lines; *p; p += *p == '\n') {
+        const size_t all = strcspn(p, "\n"), path = strcspn(p, "=\n");
+        const int field = field_find(text_print("%.*s", (int)path, p));
+        const char *value = p + path + (path < all);
+        const char *want = field < 0 ? NULL : value_fault(field, value, all - (size_t)(value - p));
+        if (field < 0)
+            return text_print("%.*s is no line FIELD=VALUE", (int)all, p);
+        if (there[field])
+            return text_print("%s stands here twice", field_row[field].path);
+        if (want)
+            return text_print("%s: want %s, found %.*s", field_row[field].path, want, (int)(p + all - value), value);
+        there[field] = true;
+        p += all;
     }
     return NULL;
+}
+
+/* The line that begins with a field's path, in lines; NULL: there is none. */
+static const char *line_in(const char *lines, const char *path)
+{
+    const size_t n = strlen(path);
+    for (const char *p = lines; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        if (!strncmp(p, path, n) && p[n] == '=')
+            return p;
+    return NULL;
+}
+
+static char *fields_fault(const Graph *g)
+{
+    const char *lines = g->fact[FACT_model_fields].text;
+    Config c = {0};
+    c.v[F_objective].s = g->objective;
+    c.v[F_model_family].s = g->family;
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *want = wanted_line(g, i), *path = field_row[i].path, *line = line_in(lines, path);
+        const size_t n = line ? strcspn(line, "\n") : 0;
+        if (want && (n != strlen(want) || strncmp(line, want, n)))
+            return text_print("want the line %s, found %.*s", want, line ? (int)n : 4, line ? line : "none");
+        if (!line && is_compared(&c, i))
+            return text_print("want a line %s=VALUE, found none", path);
+    }
+    return lines_fault(lines);
 }
 
 static char *number_fault(const cJSON *o, const char *key, int64_t want)

@@ -109,35 +109,67 @@ refused "heads" graph 's/  heads 2 /  heads 4 /' "edit.ir:$(line graph '  heads 
 refused "a missing line" graph '/^set name/d' \
     "edit.ir:$(grep -c '' "$t/graph.ir" | awk '{ print $1 - 1 }'): no line \`set name\`"
 refused "a name twice" graph '/^set name/p' "edit.ir:$(($(line graph '^set name') + 1)): name is set twice"
-refused "a name for a shell" graph 's/^set name "r"/set name "r;x"/' 'gen: name "r;x"'
+refused "no name" graph 's/^set name "r"/set name ""/' "edit.ir:$(line graph '^set name'): name: want "
+refused "a name for a shell" graph 's/^set name "r"/set name "r;x"/' "edit.ir:$(line graph '^set name'): name \"r;x\""
+refused "a field misspelt" plan 's/^| optim.decay_rule/| optim.decay_rul/' \
+    "edit.ir:$(line plan '^set model_fields'): want a line optim.decay_rule=VALUE, found none"
+refused "a field without a value" plan 's/^| optim.decay_rule=.*/| optim.decay_rule=/' \
+    "edit.ir:$(line plan '^set model_fields'): optim.decay_rule: want "
+refused "a field twice" plan '/^| optim.decay_rule/p' \
+    "edit.ir:$(line plan '^set model_fields'): optim.decay_rule stands here twice"
+refused "a line that is no field" plan '/^| optim.decay_rule/i | optim.decays=1' \
+    "edit.ir:$(line plan '^set model_fields'): optim.decays=1 is no line FIELD=VALUE"
+refused "no first line" plan 1d "edit.ir:2: the first line of a room's text is missing: "
 refused "an unknown fact" graph 's/^set tune/set tuned/' \
     "edit.ir:$(line graph '^set tune'): tuned is nothing that is set"
 refused "a flag" graph '/^set model_fields/i set flags "learning=3"' \
     "edit.ir:$(line graph '^set model_fields'): flags: want NAME=VALUE of a run-time flag, got learning=3"
 refused "a program that is not there" plan '/^schedule eval/s/, eval/, evil/' \
     "edit.ir:$(line plan '^schedule eval'): schedule eval: there is no program evil"
-refused "a program of no schedule" plan '/^schedule decode/d' "edit.ir: program decode stands in no schedule"
+refused "a program of no schedule" plan '/^schedule decode/d' \
+    "edit.ir:$(($(line plan '^program decode') - 1)): program decode stands in no schedule"
 refused "a schedule twice" plan '/^schedule eval/p' \
     "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval stands here twice"
-refused "no clearing" graph '/^schedule train/s/ begin,//' "edit.ir: "
+refused "no clearing" graph '/^schedule train/s/ begin,//' \
+    "edit.ir:$(line graph '^program begin'): program begin stands in no schedule"
 refused "update before reduce" plan '/^schedule train/s/reduce, update/update, reduce/' \
-    "edit.ir: schedule train: adamw in update reads total_norm before it is written"
+    "edit.ir:$(line plan '^[a-z]* $total_norm'): schedule train: adamw in update reads total_norm before it is written"
 refused "too few micro-batches" plan '/^schedule train/s/micro \* 3/micro * 2/' \
-    "edit.ir: micro stands 2 times in a schedule, but has 3 micro-batches"
+    "edit.ir:$(line plan '^program micro'): micro stands 2 times in a schedule, but has 3 micro-batches"
 refused "a result of nobody" plan '/^schedule decode/s/-> $logits/-> $loss/' \
-    "edit.ir: schedule decode does not write its result loss"
+    "edit.ir:$(line plan '^[a-z]* $loss'): schedule decode does not write its result loss"
 refused "a graph without a GPU" plan '/^schedule eval/s/  "/  captured  "/' \
-    "edit.ir: schedule eval: only a GPU captures"
+    "edit.ir:$(line plan '^schedule eval'): schedule eval: only a GPU captures"
 refused "a function that is there" plan '/^schedule eval/{p;s/eval   /wait   /}' \
     "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule wait: the program has a step_wait() of its own"
 refused "a role" plan 's/^program reduce  reduce/program reduce  forward/' \
-    "edit.ir: grad_norm in reduce, whose role is forward"
-refused "a kernel of something else" fuse '0,/ gelu_fwd/s/ gelu_fwd/ add_fwd/' "edit.ir: group "
-refused "an address" plan '/^param $wte/s/at device+0x0/at device+0x4/' "edit.ir: "
+    "edit.ir:$(line plan '^program reduce'): grad_norm in reduce, whose role is forward"
+refused "a kernel of something else" fuse '0,/ gelu_fwd/s/ gelu_fwd/ add_fwd/' "edit.ir:$(line fuse '^program micro'): group "
+refused "an address" plan '/^param $wte/s/at device+0x0/at device+0x4/' "edit.ir:$(line plan '^param $wte'): wte "
 refused "another target's kernel" fuse '0,/^@g[0-9]* [a-z_]*/s/^\(@g[0-9]*\) [a-z_]*/\1 nothing/' \
     "edit.ir:$(line fuse '^@g'): nothing is no kernel of target cpu"
 refused "the text of another room" plan 's/^# plan/# part/' "edit.ir:1: is the text of part: want --from part"
 refused "no room" plan 's/^# plan/# plum/' "edit.ir:1: plum is no room"
+
+# Texts of other objectives without any one of their lines, and with a number that is another: a program, or one line
+# that says where.
+"$gen" -d plan recipes/dpo_tiny.lua >"$t/pairs.ir"
+"$gen" -d part recipes/dreamprm_tiny.lua lora.rank=2 prm.train_head=true >"$t/steps.ir"
+every=97                         # of so many lines one; and those of the objective's fields
+[ -z "${FULL:-}" ] || every=1
+for room in plan:pairs part:steps; do
+    text=$t/${room#*:}.ir
+    for n in $(seq 1 $every "$(grep -c '' "$text")") $(grep -nE '^. (dpo|prm)[.]' "$text" | cut -d: -f1); do
+        for edit in "${n}d" "${n}s/[0-9][0-9]*/7/2"; do
+            sed "$edit" "$text" >"$t/edit.ir"
+            cmp -s "$text" "$t/edit.ir" || "$gen" --from "${room%:*}" "$t/edit.ir" -o "$t/no" >"$t/log" 2>&1 ||
+                { [ $? = 1 ] && head -n 1 "$t/log" | grep -q "^$t/edit.ir:[0-9]*: "; } ||
+                echo "${room#*:} $edit: $(cat "$t/log")"
+        done
+    done
+done >"$t/sweep"
+verdict "a text without a line, or with another number" "$(head -n 3 "$t/sweep")"
+rm -rf "$t/no"
 
 # said NAME TEXT WORDS ..
 said() {
