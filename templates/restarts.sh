@@ -1,3 +1,19 @@
+# Where the command line means training, an exit code of 0 counts only with a DONE that this start wrote. Other machines
+# may see it some seconds late.
+finished() {                     # what tells OUT/DONE from the one of an earlier start
+    find "$out" -maxdepth 1 -name DONE -printf '%T@ %C@ %i\n' 2>/dev/null
+}
+check_finished() {               # check_finished BEFORE: sets $code
+    [ "$code" = 0 ] && [ -n "$trains" ] || return 0
+    for _ in 1 2 3 4 5 6; do
+        [ "$(finished)" = "$1" ] || return 0
+        [ -n "$elsewhere" ] || break
+        sleep 1
+    done
+    echo "$NAME: ended with 0, but $out has no DONE of this start: the run is not over; the same command goes on from" \
+        "the newest checkpoint" >&2
+    code=84
+}
 # Starts again what may go better the next time: not a mistake in flags or data, not what somebody stopped, and not
 # without end where no checkpoint is won.
 newest() {
@@ -20,7 +36,9 @@ barren=0                         # restarts in a row that brought no newer check
 pause=1
 while :; do
     had=$(newest)
+    done_before=$(finished)
     start
+    check_finished "$done_before"
     [ "$restarts" != 0 ] && [ "$code" != 0 ] && [ -z "$asked_to_stop" ] || break
     case $code in
     81 | 82 | 84 | 85 | 86 | 90 | 91 | 129 | 1[3-9]? | 2[0-4]?) ;;

@@ -862,14 +862,18 @@ int main(int argc, char **argv)
         return EXIT_OK;
     }
     stale_check(SOURCES_SHA256);
-    if (f->where) {
+    if (f->where && !f->verbose) {
         puts(f->out);
         return EXIT_OK;
     }
     const Use use = find_use(f);
+    const bool trains = !use.own && !use.any;
+    if (f->where) {
+        printf("%s\n%s", f->out, trains ? "trains\n" : "");
+        return EXIT_OK;
+    }
     if (use.any == plot)
         return plot(&run);
-    const bool trains = !use.own && !use.any;
     if (trains)
         stop_listen();
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);

@@ -136,7 +136,12 @@ mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
 version=
 [ -n "$alone" ] || version=$("$mpirun" --version 2>&1) ||
     refuse "$mpirun does not run; the MPI that the program was built with is needed"
-out=$("$here/train" --where ${args[@]+"${args[@]}"}) || exit
+out=$("$here/train" --where --verbose ${args[@]+"${args[@]}"}) || exit
+trains=$(sed -n '2{/^trains$/p}' <<<"$out")
+out=${out%%$'\n'*}
+# The other machines' run folder may be none of this one.
+elsewhere=$hosts
+[ -z "$hosts" ] || [ -d "$out" ] || trains=
 # Ranks write into pipes of the launcher, which passes them on to this terminal.
 unset DIECAST_TERMINAL
 if [ -t 2 ]; then

@@ -188,8 +188,11 @@ if [ "$RANKS" = 1 ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
-out=
-[ "$restarts" = 0 ] || out=$("$here/train" --where ${args[@]+"${args[@]}"}) || exit
+out=$("$here/train" --where --verbose ${args[@]+"${args[@]}"}) || exit
+trains=$(sed -n '2{/^trains$/p}' <<<"$out")
+out=${out%%$'\n'*}
+elsewhere=
+[ "${number:-0}" = 0 ] || trains=      # rank 0, which writes DONE, is on another host
 # On one host nobody else needs to know where the ranks meet: a free port and a new secret, at each start.
 given=$port
 secret=${DIECAST_SECRET:-}

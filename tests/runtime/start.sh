@@ -49,7 +49,7 @@ said() {
 # ---- CPU: the ranks that a start has
 
 show='[[ " $* " != *" --bad "* ]] || { echo "the flag is wrong" >&2; exit 80; }
-if [[ " $* " == *" --where "* ]]; then echo "$RUN"; exit; fi
+if [[ " $* " == *" --where "* ]]; then printf "%s\n" "$RUN" ${TRAINS:+trains}; exit; fi
 echo "rank ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-none}} threads $OMP_NUM_THREADS x ${DIECAST_X:-} args $*"'
 export RUN=$scratch/the\ run DIECAST_X=5
 mkdir "$RUN"
@@ -170,6 +170,30 @@ left "success that is none" 84 "returned 0; .*says 84" 'fault 0.0 84; exit 0'
 left "a code of a rank goes first" 88 "" 'fault 0.0 84; exit 88'
 left "a fault file that is none" 137 "no rank left" 'echo x >"$RUN/fault.9.9.json"; exit 137'
 left "a good end" 0 "" 'exit 0'
+rm -f "$RUN"/*
+finishes='echo 1 >"$RUN/x" && mv "$RUN/x" "$RUN/DONE"; exit 0'
+none="ended with 0, but $RUN has no DONE of this start"
+export TRAINS=1                  # the command line means training
+left "training that ends with 0 and no DONE" 84 "$none" 'exit 0'
+MPIRUN=/bin/true ends "a launcher that starts nothing" 84 "$none" "$x/run.sh"
+left "training that is over" 0 "" "$finishes"
+left "a DONE of an earlier start" 84 "$none" 'exit 0'
+left "training that is found over" 0 "" "$finishes"
+left "training that stopped" 91 "" 'exit 91'
+ends "restarts without a DONE" 84 "restart 1 of 1 .*gives up" \
+    env MPIRUN="$scratch/mpirun" STUB="exit 0" "$x/run.sh" --restarts 1
+cpu=$x
+folder cuda 2 <<<"#!/bin/bash
+$show
+[ \$RANK = 1 ] || { $finishes; }"
+sed -i 's/\[ .RANK = 1 \]/[ -n "\${IDLE:-}" ] || &/' "$x/train"
+ends "ranks of GPUs that end with 0 and no DONE" 84 "$none" env IDLE=1 "$x/run.sh"
+ends "ranks of GPUs that are over" 0 "" "$x/run.sh"
+ends "ranks of the second host write none" 0 "" env IDLE=1 DIECAST_SECRET=x "$x/run.sh" --nodes 2 --node-rank 1 \
+    --master-addr h
+x=$cpu
+unset TRAINS
+rm -f "$RUN"/*
 ends "a flag that is wrong is said once" 80 "the flag is wrong" \
     env MPIRUN="$scratch/mpirun" STUB="exit 1" "$x/run.sh" --bad
 said "a flag that is wrong is said once" 1 "wrong"
@@ -345,6 +369,11 @@ $show"
         "job 23456_7 again, restart 2.*srun .*/train --lr 1 --seed 7 --out $RUN/seed-7 in" "$y/train.slurm" \
         "$step 13; exit 91"
     said "train.slurm of $backend, the task of an array alone goes back into the queue" 1 '^scontrol requeue 23456_7$'
+    finishes='echo 1 >"$RUN/x" && mv "$RUN/x" "$RUN/DONE"'
+    TRAINS=1 batch "train.slurm of $backend, 0 and no DONE" 84 "srun returned 0, but $RUN has no DONE" "$y/train.slurm" 'exit 0'
+    TRAINS=1 batch "train.slurm of $backend, a good end" 0 "srun" "$y/train.slurm" "$finishes"
+    TRAINS=1 batch "train.slurm of $backend, a DONE of before" 84 "no DONE of this start" "$y/train.slurm" 'exit 0'
+    batch "train.slurm of $backend, no training" 0 "srun" "$y/train.slurm" 'exit 0'
     batch "train.slurm of $backend, a fault file of before" 143 srun "$y/train.slurm" 'exit 143'
 done
 exit $failed

@@ -206,6 +206,25 @@ raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer 
 verdict "a cold start alone" "$(grep -q 'not learned in 4 steps: their first update follows step 5 ' "$scratch/err" ||
     tail -n 4 "$scratch/err")"
 
+# What run.sh asks: whether a command line means training.
+where() { "$work/prm_lora/train" --where --verbose --out there "$@" 2>&1 | paste -sd ' '; }
+verdict "--where --verbose" "$(diff <(for words in "" "--steps 3 --seed 1" "--score f" "--export d" "--merge-lora d" \
+    "--eval-only" "--bench-steps 2" "--show 1" "--best-of-n f" "--dry-run"; do
+    # shellcheck disable=SC2086
+    echo "$words: $(where $words)"; done) - <<'END'
+: there trains
+--steps 3 --seed 1: there trains
+--score f: there
+--export d: there
+--merge-lora d: there
+--eval-only: there
+--bench-steps 2: there
+--show 1: there
+--best-of-n f: there
+--dry-run: there
+END
+)"
+
 # ---- what is refused
 
 echo 7 >"$scratch/not.jsonl"
