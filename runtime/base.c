@@ -114,7 +114,7 @@ static const struct {
 #undef ERRNO
 };
 
-/* The row whose text comes first in the message; -1: none does. */
+/* The row whose text comes first in the message; -1 if there is none. */
 static int errno_row(const char *text)
 {
     const char *first = NULL;

@@ -28,14 +28,14 @@ typedef struct {
 } World;
 extern World world;
 
-/* One line `rank R (host) step S: message`, then the job ends with the code on every rank; with EXIT_IO where the
- * message names a failure of the machine (errno.def), such as a full disk. Never returns. */
+/* One line `rank R (host) step S: message`, then the job ends with the code on every rank, or with EXIT_IO if
+ * error_of_machine(message). Never returns. */
 void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* What die() has said, without rank and step; "" before. */
 const char *die_text(void);
-/* Of a message that ends with the text of an errno: its row of errno.def. */
-bool error_of_machine(const char *text);               /* the machine failed, not the input; false: no row */
-const char *error_remedy(const char *text);            /* what to do, e.g. "make room (df -h, df -i)"; NULL: no row */
+/* Both look up the row of errno.def whose strerror() text the message contains. */
+bool error_of_machine(const char *text);               /* the machine is at fault, e.g. a full disk */
+const char *error_remedy(const char *text);            /* advice, e.g. "make room (df -h, df -i)"; NULL: no row */
 /* Called by die() before the process leaves, e.g. to abort the other ranks. */
 extern void (*die_hook)(int code);
 /* A line on stderr from rank 0 only / from any rank, prefixed `warning:`. */
@@ -72,7 +72,7 @@ int64_t arena_allocated(void);
  * the path. file_create: a new empty file, to be renamed later; whatever had the name goes. */
 int file_open(const char *path, int flags, char **error);
 int file_create(const char *path, char **error);
-/* All n bytes, however many writes they take. false and errno: they are not all written. */
+/* Writes all n bytes, retrying short writes and EINTR. On failure false, with errno set. */
 bool file_write(int fd, const void *from, size_t n);
 /* Whether something has this name. A link that leads nowhere has: to read it is an error, not
  * the same as no file. */

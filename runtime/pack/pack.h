@@ -19,7 +19,7 @@ typedef struct {
     int line;                    /* 0: the whole of it */
 } Place;
 
-/* Owns its bytes, so it may outlive the files and buffers that it tells of. */
+/* Owns its strings, so it outlives the buffers they were copied from. */
 typedef struct {
     char *text;                  /* malloc'ed; NULL: nothing is wrong */
     char *file;                  /* malloc'ed copy of Place.file */

@@ -36,7 +36,7 @@ bool pack_is_raw(const char *path)
         n |= (uint64_t)head[i] << (8 * i);
     bool named = len > 12 && !strcmp(path + len - 12, ".safetensors");
     bool tensors = got == sizeof head && n && n <= ST_HEADER_MAX && head[8] == '{';
-    /* a file that cannot be read is what its name says: its reader tells why */
+    /* an unreadable file is judged by its name; its reader reports the error */
     return S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && !named && !tensors);
 }
 

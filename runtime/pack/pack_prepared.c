@@ -70,7 +70,7 @@ static const char *header_value(const char *header, const char *key)
     return at + strspn(at, " ");
 }
 
-/* Behind a read that did not get all: the file ends there, or errno. */
+/* The error after a short read: errno if the stream failed, else `ends`. malloc'ed. */
 static char *unread(FILE *f, const char *ends)
 {
     return format("%s", ferror(f) ? strerror(errno) : ends);

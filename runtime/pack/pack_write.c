@@ -76,13 +76,13 @@ static char *spool_failed(const Pack *p, int why)
                   why ? strerror(why) : "it is shorter than what was written");
 }
 
-/* Before it is read from its beginning. What fwrite left in the buffer may not fit on the disk. */
+/* Flushes the stream, which is when a full disk shows, and seeks to the start. */
 static char *spool_rewind(const Pack *p, FILE *f)
 {
     return fflush(f) || fseek(f, 0, SEEK_SET) ? spool_failed(p, errno) : NULL;
 }
 
-/* The next bytes of it. */
+/* Reads exactly `bytes` bytes. */
 static char *spool_get(const Pack *p, FILE *f, void *data, size_t bytes)
 {
     errno = 0;

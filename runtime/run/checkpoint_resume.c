@@ -285,7 +285,7 @@ static char *newest(const Checkpoints *c, int *had)
             error = format("%s/train_state.json: step is %.0f", folder,
                            json_get(all, "step")->valuedouble);
         cJSON_Delete(all);
-        if (error && error_remedy(error))        /* nothing tells that it is damaged */
+        if (error && error_remedy(error))        /* unreadable, which is not damaged: leave it */
             die(EXIT_IO, "%s", error);
         if (error) {
             char *why = format("damaged checkpoint: %s", error);

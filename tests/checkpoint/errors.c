@@ -1,11 +1,10 @@
-/* errors.c -- errors of the system at each call of packing, saving, loading, exporting and locking.
+/* errors.c -- fault injection: every system call of packing, saving, loading, exporting and locking fails in turn.
  *
- * In:    errors SCRATCH MOST [CASE]: an empty folder; how many of the calls that may fail in one way do, evenly spread;
- *        0: each.
- * Out:   a line a case, `ok` or `not ok`.
- * Method: each run is a child process, in which the n-th call fails, once or from then on, until there is no n-th.
- *         Right is: no sanitizer speaks; the result is whole, or there is one line that names the file and the errno,
- *         the exit code that is documented, and what to do; nothing half done has a final name. */
+ * In:    errors SCRATCH MOST [CASE]: an empty folder; how many calls to fail per failure mode, evenly spaced, 0: all.
+ * Out:   one line per case, `ok` or `not ok`.
+ * Method: each run is a child process in which the n-th call fails, once or from then on. It passes if no sanitizer
+ *         reports an error, every file under a final name is complete, and the run either succeeds or prints one line
+ *         with the file, the errno and advice, and exits with the documented code. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +41,7 @@ static char *llama_json, *qwen2_json;        /* config.json */
 static Flags flags;
 static int injecting;            /* the errno of this run */
 
-/* ---- what is done: each in a child, in the folder `out`, which is there ------------------------ */
+/* ---- actions: each runs in a child, in the existing folder `out` -------------------------------- */
 
 static void use_flags(const char *out, const char *tokenizer, const char *flag, const char *data)
 {
@@ -85,7 +84,7 @@ static void prepare(const char *out)
     records_prepare(&flags, 8, 20, -1);
 }
 
-/* gen pack, over a file of an earlier one. */
+/* gen pack, replacing an older file. */
 static void pack_gen(const char *out)
 {
     char *to = folder_join(out, "rows.safetensors"), *from = folder_join(raw, "a.jsonl");
@@ -115,7 +114,7 @@ static void save(const char *out)
     stop_done(out, 5, NULL);
 }
 
-/* A checkpoint that cannot be read for now is not a damaged one. */
+/* A checkpoint that cannot be read is not taken for a damaged one. */
 static void resume(const char *out)
 {
     Checkpoints c = {.out = out, .flags = &flags, .fingerprint = "data-1"};
@@ -128,7 +127,7 @@ static void resume(const char *out)
         checkpoint_load(&c, m);
 }
 
-/* In the place of an older export. */
+/* Replaces an older export if there is one. */
 static void export(const char *out)
 {
     char *to = folder_join(out, "model");
@@ -165,7 +164,7 @@ static void lock(const char *out)
     lock_release();
 }
 
-/* ---- what was there before --------------------------------------------------------------------- */
+/* ---- initial contents of `out` ----------------------------------------------------------------- */
 
 static void text_into(const char *folder, const char *name, const char *text)
 {
@@ -201,7 +200,7 @@ static void adapter_before(const char *out)
     hf_save_adapter(model_at("lora", 1), to, &(HfHow){.card = "# An adapter\n"});
 }
 
-/* Of a process that is gone. */
+/* The lock of a dead process. */
 static void locked_before(const char *out)
 {
     char *text = format("{\"host\": \"%s\", \"job\": \"\", \"pid\": 2147483646, \"restart\": 0, \"since\": \"2024\", "
@@ -209,7 +208,7 @@ static void locked_before(const char *out)
     text_into(out, "run.lock", text);
 }
 
-/* ---- what must hold ---------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------ */
 
 static bool same_file(const char *a, const char *b)
 {
@@ -220,7 +219,7 @@ static bool same_file(const char *a, const char *b)
     return same;
 }
 
-/* Whether a folder has the files of another and no others, byte for byte. */
+/* Whether two folders hold the same files, byte for byte. */
 static bool same_folder(const char *a, const char *b)
 {
     struct dirent **in_a, **in_b;
@@ -234,17 +233,18 @@ static bool same_folder(const char *a, const char *b)
     return same;
 }
 
-/* Each of these says what is wrong with `out`, or NULL. before, after: folders as they are without and with what is
- * done; code: how it ended. */
+/* Returns what is wrong with `out`, or NULL. before, after: the folder without the action and with a successful one;
+ * code: exit code of this run. */
 typedef const char *Check(const char *out, const char *before, const char *after, int code);
 
-/* The folder `name` is that of one of both. */
+/* The folder `name` equals that of `before` or of `after`. */
 static const char *one_of_both(const char *out, const char *before, const char *after, int code, const char *name)
 {
     char *got = folder_join(out, name), *old = folder_join(before, name), *new = folder_join(after, name);
     const bool is_new = same_folder(got, new), is_old = file_named(old) ? same_folder(got, old) : !file_named(got);
     free(got), free(old), free(new);
-    return code == 0 && !is_new ? "the result is not whole" : !is_new && !is_old ? "it is neither old nor new" : NULL;
+    return code == 0 && !is_new ? "the result is incomplete"
+         : !is_new && !is_old ? "neither the old result nor the new one" : NULL;
 }
 
 static Check check_arrays, check_export, check_adapter, check_cache, check_rows, check_saved, check_resumed, check_lock,
@@ -263,13 +263,13 @@ static const char *check_adapter(const char *out, const char *before, const char
 static const char *check_cache(const char *out, const char *before, const char *after, int code)
 {
     char *a = folder_join(out, ".dataset_cache"), *b = folder_join(after, ".dataset_cache");
-    const char *wrong = code == 0 ? "there is nothing" : NULL;
+    const char *wrong = code == 0 ? "no result" : NULL;
     (void)before;
     DIR *dir = opendir(a);
     for (struct dirent *d; dir && (d = readdir(dir));) {
         char *x = folder_join(a, d->d_name), *y = folder_join(b, d->d_name);
         if (*d->d_name != '.' && strncmp(d->d_name, "packing-", 8))
-            wrong = same_folder(x, y) ? NULL : "what was packed is not whole";
+            wrong = same_folder(x, y) ? NULL : "the packed file is incomplete";
         free(x), free(y);
     }
     if (dir)
@@ -284,10 +284,11 @@ static const char *check_rows(const char *out, const char *before, const char *a
     char *new = folder_join(after, "rows.safetensors");
     const bool is_new = same_file(x, new), is_old = same_file(x, old);
     free(x), free(old), free(new);
-    return code == 0 && !is_new ? "the result is not whole" : !is_new && !is_old ? "it is neither old nor new" : NULL;
+    return code == 0 && !is_new ? "the result is incomplete"
+         : !is_new && !is_old ? "neither the old result nor the new one" : NULL;
 }
 
-/* Arrays of ids: what has a final name is whole. */
+/* Each array under its final name is complete. */
 static const char *check_arrays(const char *out, const char *before, const char *after, int code)
 {
     static const char *const names[] = {"train_data.npy", "val_data.npy", "metadata.json", "tokenizer.json"};
@@ -296,7 +297,7 @@ static const char *check_arrays(const char *out, const char *before, const char 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *x = folder_join(out, names[i]), *y = folder_join(after, names[i]);
         if (file_named(x) ? !same_file(x, y) : code == 0)
-            wrong = "an array is not whole";
+            wrong = "an array is incomplete";
         free(x), free(y);
     }
     return wrong;
@@ -311,7 +312,7 @@ static const char *check_saved(const char *out, const char *before, const char *
     for (int i = 0; i < n; i++) {
         char *folder = checkpoint_path(out, step[i]), *error = checkpoint_verify(folder);
         if (error)
-            wrong = "a checkpoint is not whole";
+            wrong = "a checkpoint is incomplete";
         free(folder), free(error);
     }
     free(step);
@@ -333,7 +334,7 @@ static const char *check_lock(const char *out, const char *before, const char *a
     (void)before, (void)after;
     const bool there = file_named(path);
     free(path);
-    /* to remove it may be what failed */
+    /* with EIO the removal itself may have failed */
     return code == 0 && there && injecting != EIO ? "it is not released" : NULL;
 }
 
@@ -349,8 +350,8 @@ static const struct {
     const char *name;
     void (*before)(const char *out), (*act)(const char *out);
     Check *check;
-    int code;                    /* of an end by an error */
-    int calls;                   /* that open files, at least: else nothing is tested */
+    int code;                    /* exit code of a failed run */
+    int calls;                   /* at least so many can fail with EMFILE */
 } cases[] = {
     {"pack", NULL, pack_program, check_cache, EXIT_IO, 10},
     {"pack-again", pack_program, pack_program, check_cache, EXIT_IO, 5},
@@ -391,7 +392,7 @@ static void remove_tree(const char *path)
     rmdir(path);
 }
 
-/* Runs `act` in a child; what it says goes to the file `said`. Its exit status. */
+/* Runs `act` in a child, standard error to the file `said`. Returns the wait status. */
 static int run(void (*act)(const char *out), const char *out, const char *said, int n, int why, bool on)
 {
     fflush(stdout);
@@ -435,7 +436,7 @@ static void copy_tree(const char *from, const char *to)
     free(entry);
 }
 
-/* What is wrong with what was said, NULL: nothing. */
+/* What is wrong with the output of a failed run, or NULL. */
 static const char *wrong_words(const char *text, int code, int why)
 {
     const char *fault = strstr(text, code == 1 ? "/" : "rank 0 ("), *errno_text = strerror(why);
@@ -444,21 +445,21 @@ static const char *wrong_words(const char *text, int code, int why)
         return "no message";
     char *line = format("%.*s", (int)strcspn(fault, "\n"), fault);
     if (code != 1 && strstr(fault + 1, "rank 0 ("))
-        return "two messages";
+        return "more than one message";
     if (!strstr(line, errno_text))
         return "the message does not name the errno";
     if (!strchr(line, '/'))
         return "the message names no file";
     if (!remedy || !strstr(text, remedy))
-        return "it does not say what to do";
+        return "no advice that fits the errno";
     for (; *text; text++)
         if ((*text < ' ' && *text != '\n') || *text == 127)
-            return "bytes that are no text";
+            return "control characters in the output";
     free(line);
     return NULL;
 }
 
-/* One line of a failed run: what was injected where, what is wrong, what was said. */
+/* Prints one line: the injected failure, what is wrong, the output. */
 static void report(const char *name, int n, int why, bool on, const char *wrong, const char *text)
 {
     static char line[600];
@@ -471,7 +472,7 @@ static void report(const char *name, int n, int why, bool on, const char *wrong,
            wrong, line);
 }
 
-/* Fault files are JSON that says the line. */
+/* A fault file is JSON with the message of the run. */
 static const char *wrong_fault(const char *out, const char *text)
 {
     char *path = folder_join(out, "fault.0.0.json"), *error = NULL;
@@ -479,13 +480,13 @@ static const char *wrong_fault(const char *out, const char *text)
     free(path);
     cJSON *fault = there ? folder_read_own(out, "fault.0.0.json", 1 << 20, &error) : NULL;
     const char *what = cJSON_GetStringValue(json_get(fault, "what"));
-    const char *wrong = there && (!what || !strstr(text, what)) ? "the fault file says something else" : NULL;
+    const char *wrong = there && (!what || !strstr(text, what)) ? "the fault file differs from the message" : NULL;
     cJSON_Delete(fault);
     free(error);
     return wrong;
 }
 
-/* A run whose n-th call fails; whether all is right. */
+/* A run whose n-th call fails. Returns whether it passed. */
 static bool one_call(int c, int n, int why, bool on, const char *before, const char *after)
 {
     char *out = format("%s/out", scratch), *said = format("%s/said", scratch), *error = NULL;
@@ -497,11 +498,11 @@ static bool one_call(int c, int n, int why, bool on, const char *before, const c
     char *text = file_read(said, 1 << 20, &bytes, &error);
     const char *wrong = NULL;
     if (!text || strlen(text) != bytes || strstr(text, "Sanitizer") || strstr(text, "runtime error"))
-        wrong = "a sanitizer speaks, or there is no text";
+        wrong = "sanitizer report, or no output";
     else if (code != 0 && code != cases[c].code)
-        wrong = "ends otherwise";
+        wrong = "unexpected exit code";
     else if (code != 0 && (why == EINTR || why == INJECT_SHORT))
-        wrong = "it has to go on";
+        wrong = "must succeed";
     else if (code != 0)
         wrong = wrong_words(text, code, why);
     injecting = why;
@@ -515,7 +516,7 @@ static bool one_call(int c, int n, int why, bool on, const char *before, const c
     return !wrong;
 }
 
-/* All runs of a case with an errno; the number of failures. */
+/* All runs of a case with one failure mode. Returns the number that did not pass. */
 static int all_calls(int c, int why, bool on, int most, const char *before, const char *after)
 {
     int failures = !one_call(c, INT_MAX, why, on, before, after);

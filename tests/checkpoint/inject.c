@@ -1,6 +1,6 @@
-/* inject.c -- wrapped calls of the system, of which one fails.
+/* inject.c -- wrappers of system calls that can be made to fail.
  *
- * Keeps: calls by libraries of the system are not seen, nor those on streams in memory. */
+ * Keeps: calls made inside system libraries and on memory streams never fail. */
 #define _GNU_SOURCE
 #include "inject.h"
 
@@ -29,7 +29,7 @@ void inject(int n, int why, bool on)
 
 enum { OPENS = 1, CREATES = 2, READS = 4, WRITES = 8, SYNCS = 16, NAMES = 32, WAITS = 64, PARTS = 128 };
 
-/* Whether a call of these kinds can fail by the errno. */
+/* Whether a call of these kinds can fail with the chosen errno. */
 static bool may(int kinds)
 {
     switch (why_) {
@@ -83,7 +83,7 @@ WRAP(int, statvfs, 0, -1, (const char *path, struct statvfs *s), (path, s))
 WRAP(int, fstat, 0, -1, (int fd, struct stat *s), (fd, s))
 WRAP(int, fseek, WRITES, -1, (FILE *f, long at, int from), (f, at, from))
 
-/* Calls that move bytes: some of them may be done. */
+/* Calls that move bytes, possibly fewer than asked. */
 #define MOVE(name, kinds, declared, given)                      \
     ssize_t __real_##name declared;                             \
     ssize_t __wrap_##name declared;                             \
@@ -100,7 +100,7 @@ MOVE(read, READS, (int fd, void *to, size_t n), (fd, to, n))
 MOVE(pread, READS, (int fd, void *to, size_t n, off_t at), (fd, to, n, at))
 MOVE(pwrite, WRITES, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at))
 
-/* Messages arrive. */
+/* Standard error always works, so that messages arrive. */
 ssize_t __real_write(int fd, const void *from, size_t n);
 ssize_t __wrap_write(int fd, const void *from, size_t n);
 ssize_t __wrap_write(int fd, const void *from, size_t n)
@@ -130,7 +130,7 @@ int __wrap_open(const char *path, int flags, ...)
     return fails("open", OPENS | WAITS | (creates ? CREATES : 0)) ? -1 : __real_open(path, flags, mode);
 }
 
-/* The descriptor is gone all the same. */
+/* As on Linux, the descriptor is closed even if close() fails. */
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
@@ -164,7 +164,7 @@ FILE *__wrap_fdopen(int fd, const char *mode)
     return fails("fdopen", 0) ? NULL : __real_fdopen(fd, mode);
 }
 
-/* Of a file, not of memory or a standard stream. */
+/* Not a memory stream nor a standard one. */
 static bool of_file(FILE *f)
 {
     return fileno(f) > 2;
@@ -177,7 +177,7 @@ size_t __wrap_fwrite(const void *from, size_t size, size_t n, FILE *f)
     return n && of_file(f) && fails("fwrite", WRITES) ? 0 : __real_fwrite(from, size, n, f);
 }
 
-/* As of a disk: the stream knows that it failed. */
+/* Sets the error flag of the stream, as a real failure does. */
 size_t __real_fread(void *to, size_t size, size_t n, FILE *f);
 size_t __wrap_fread(void *to, size_t size, size_t n, FILE *f);
 size_t __wrap_fread(void *to, size_t size, size_t n, FILE *f)

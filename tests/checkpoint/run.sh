@@ -257,8 +257,8 @@ unset LD_PRELOAD
 verdict failing-calls-leave-nothing "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-1 checkpoint-2 checkpoint-3 ')"
 expect failing-calls-newest 0 '^found 3' llama find "$out"
 
-# Errors of the system at each call that may fail: of packing, saving, resuming, exporting, loading and locking. FULL=1:
-# at every call, else at two.
+# System call failures while packing, saving, resuming, exporting, loading and locking: at every call with FULL=1, else
+# at two per failure mode.
 watched $(sources runtime $units failure records data recordfile tokenfile mixture bins sample workers agree sha256 \
     'tokenizer*' bpe tokens wordpiece words chars 'pack_*' 'format_*') \
     $here/errors.c $here/inject.c $here/fake.c gen/tools/pack.c gen/util.c gen/commands.c
