@@ -36,6 +36,12 @@ const char *setting_shown(const Setting *s)
     return text_comment(strlen(text) > LONGEST ? text_print("%.*s...", LONGEST, text) : text);
 }
 
+static void append(Setting *to, Setting *value)
+{
+    *(to->last ? &to->last->next : &to->first) = value;
+    to->last = value;
+}
+
 /* Adds a value to a table or list; the same key twice in a table is an error. */
 static void add(Setting *to, const char *path, const char *key, Setting *value)
 {
@@ -44,8 +50,7 @@ static void add(Setting *to, const char *path, const char *key, Setting *value)
         if (!strcmp(c->key, key))
             err((Loc){0}, "%s: the key %s is there twice, %s (line %d) and %s (line %d): keep one of them", path,
                 text_comment(key), setting_shown(c), c->line, setting_shown(value), value->line);
-    *(to->last ? &to->last->next : &to->first) = value;
-    to->last = value;
+    append(to, value);
 }
 
 /* ---- words of YAML 1.1 ----------------------------------------------------------------------- */
@@ -427,6 +432,14 @@ static Setting *toml_table(const Lines *l, Setting *root, const char *line)
     return root;
 }
 
+/* A line that is no assignment is a key itself, so that it is named. */
+static void add_statement(Setting *to, const char *line, int number)
+{
+    Setting *s = setting_new(SETTING_OTHER, "", number);
+    s->key = text_copy(line);
+    append(to, s);
+}
+
 static void read_line(const Lines *l, Setting *to, const char *line)
 {
     const char quote = *line == '"' || *line == '\'' ? *line : 0, *p = line + (quote != 0);
@@ -453,12 +466,26 @@ static void read_line(const Lines *l, Setting *to, const char *line)
     if (!l->python)
         err((Loc){l->path, l->line}, "want key = value in one line, with a text, a number, true, false or a list of "
             "them");
-    add(to, l->path, text_copy(line), setting_new(SETTING_OTHER, "", l->line));
+    add_statement(to, line, l->line);
+}
+
+/* Whether the line leaves a text in three quotes open: *quote is its quote, 0 outside of one. */
+static void follow_text(const char *line, char *quote)
+{
+    for (const char *p = line; *p; p++) {
+        if (!*quote && *p == '#')
+            return;
+        if ((*quote ? *p != *quote : *p != '"' && *p != '\'') || p[1] != *p || p[2] != *p)
+            continue;
+        *quote = *quote ? 0 : *p;
+        p += 2;
+    }
 }
 
 static Setting *read_lines(const char *path, bool python, const char *text, size_t n)
 {
     Lines l = {.path = path, .python = python};
+    char quote = 0;
     Setting *root = setting_new(SETTING_TABLE, "", 1), *to = root;
     if (strlen(text) != n)
         err((Loc){path, 0}, "a NUL character is in the file");
@@ -468,10 +495,17 @@ static Setting *read_lines(const char *path, bool python, const char *text, size
         for (size_t m = k; m && isspace((unsigned char)line[m - 1]); m--)
             line[m - 1] = 0;
         const char *from = line + strspn(line, " \t");
+        const bool text_line = quote != 0, inside = text_line || (python && from > line);
         p += k;
         l.line++;
-        if (!*from || *from == '#')
+        if (python)
+            follow_text(line, &quote);
+        if (!*from || (*from == '#' && !text_line))
             continue;
+        if (inside) {                            /* a part of a text, or of a statement over several lines */
+            add_statement(root, from, l.line);
+            continue;
+        }
         if (!python && *from == '[')
             to = toml_table(&l, root, from);
         else

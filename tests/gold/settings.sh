@@ -79,6 +79,11 @@ holds mark 'run.lr = 0.5' '\xef\xbb\xbflr: 0.5\n'
 holds absent '' 'learning_rate:\nlora_r: null\noutput_dir: ""\nlora_target_modules: []\n'
 holds reference 'run.out = "a"|not carried over: tokenizer.path' 'output_dir: a\ntokenizer: {path: "${output_dir}/b"}\n'
 holds auto 'not carried over: half_precision_backend learning_rate' 'learning_rate: auto\nhalf_precision_backend: auto\n'
+holds trainer_decides 'not carried over: bf16.enabled fp16.enabled' \
+    'fp16: {enabled: auto}\nbf16: {enabled: auto}\n'
+holds shape 'model.attention_bias = true|model.head_dim = 128' 'head_dim: 128\nattention_bias: true\n'
+holds statements 'run.lr = 0.5|not carried over: """ """ # beta2 else if log(1) lr lr max_steps' \
+    'lr = 0.5\n"""\nlr = 3 of\n# A\n"""\nif x:\n    lr = 1\n    # c\nelse:\n    beta2 = 2\nlog(1)\nmax_steps = f(1)\n' py
 holds range 'not carried over: lora_r val_set_size' 'lora_r: 5000\nval_set_size: 200\n'
 # explicit before implied; nested; of another objective; more nodes
 holds lora_only 'not carried over: finetuning_type' 'finetuning_type: lora\n'
