@@ -315,9 +315,9 @@ static const char *reason(int at, const Foreign *row, const char *given)
     if (row && !*row->ours)
         return foreign_say(row);
     if (strstr(given, "${"))
-        return "a reference to another key, which is not resolved: write its value";
+        return "references to other keys are not resolved: write the value";
     if (!strcmp(given, "auto"))
-        return "\"auto\" takes the value from elsewhere: write it here";
+        return "\"auto\" leaves the value to another program: write the value";
     if (at >= NFIELDS && !run_flag[at - NFIELDS].recipe)
         return text_print("a flag of the training program alone: --%s", run_flag[at - NFIELDS].name);
     if (row)
@@ -359,7 +359,7 @@ static void claim_value(File *f, int i)
     if (lua)
         claim_add(f, (Claim){i, at, lua, false, 0});
     else if (k->s->kind == SETTING_OTHER && (row || at >= 0))
-        k->why = "an expression, which is not worked out: write its value";
+        k->why = "expressions are not evaluated: write the value";
     else if (row || at >= 0)
         k->why = reason(at, row, given ? given : "");
 }
@@ -377,7 +377,7 @@ static void two_values(const File *f, const Claim *a, const Claim *b)
 {
     const Key *key[] = {&f->key[a->key], &f->key[b->key]};
     qsort(key, 2, sizeof *key, by_path);
-    err_add((Loc){0}, "%s: %s: %s (line %d) and %s: %s (line %d) say different things of %s: keep one of them", f->path,
+    err_add((Loc){0}, "%s: %s: %s (line %d) and %s: %s (line %d) set %s to different values: keep one of them", f->path,
             key[0]->path, setting_shown(key[0]->s), key[0]->s->line, key[1]->path, setting_shown(key[1]->s),
             key[1]->s->line, path_of(a->at));
 }
@@ -435,9 +435,9 @@ static const char *chosen(File *f, int at)
         if (!c->lua && best)
             k->taken = true;
         else if (!c->lua)
-            k->why = text_print("it needs %s, which no key of the file sets", path_of(at));
+            k->why = text_print("needs %s, which no key of this file sets", path_of(at));
         if (c->lua && best && !k->taken && !k->why)
-            k->why = text_print("%s goes before it", f->key[best->key].path);
+            k->why = text_print("%s overrides it", f->key[best->key].path);
     }
     return value;
 }
@@ -449,8 +449,8 @@ static const char *of_another(int at, const char *objective)
     const bool applies = at < NFIELDS ? !owners || names_listed(owners, objective)
                                       : run_flag_applies(at - NFIELDS, objective);
     return applies ? NULL
-                   : text_print("%s is of the objective %s, and that of this file is %s", path_of(at),
-                                owners ? owners : "of others", objective);
+                   : text_print("%s applies to the objective %s; this file trains %s", path_of(at),
+                                owners ? owners : "of another program", objective);
 }
 
 static bool learns_from(const char *objective, const char *kind)
@@ -517,7 +517,7 @@ static void print_section(Str *s, const char **lua, const char *section)
 /* The recipe; *open: fields that are still to be set. */
 static void print_recipe(Str *s, Str *open, const File *f, const char **lua)
 {
-    str_print(s, " As far as it can be carried over:\n    return {");
+    str_print(s, " What can be carried over:\n    return {");
     print_section(s, lua, "");
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path, *dot = strchr(path, '.');
@@ -547,7 +547,7 @@ static void print_rest(Str *s, const File *f)
         else if (k->why)
             str_print(&why, "\n    %s: %s (line %d): %s", path, setting_shown(k->s), k->s->line, k->why);
         else
-            str_print(&unknown, "\n    %s%s%s (line %d): no name of this project", path, is_absent(k->s) ? "" : ": ",
+            str_print(&unknown, "\n    %s%s%s (line %d): unknown here", path, is_absent(k->s) ? "" : ": ",
                       is_absent(k->s) ? "" : setting_shown(k->s), k->s->line);
     }
     if (needless.n)

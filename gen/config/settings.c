@@ -48,7 +48,7 @@ static void add(Setting *to, const char *path, const char *key, Setting *value)
     value->key = key;
     for (const Setting *c = to->first; c && to->kind == SETTING_TABLE; c = c->next)
         if (!strcmp(c->key, key))
-            err((Loc){0}, "%s: the key %s is there twice, %s (line %d) and %s (line %d): keep one of them", path,
+            err((Loc){0}, "%s: the key %s appears twice, %s (line %d) and %s (line %d): keep one of them", path,
                 text_comment(key), setting_shown(c), c->line, setting_shown(value), value->line);
     append(to, value);
 }
@@ -178,9 +178,9 @@ static void refuse_marks(const Yaml *y, const yaml_char_t *anchor, const yaml_ch
     const bool known = tag && !strncmp((const char *)tag, standard, sizeof standard - 1);
     const Loc loc = {y->path, line_of(y)};
     if (anchor)
-        err(loc, "the anchor &%s is not read: write the value where it is used", (const char *)anchor);
+        err(loc, "anchors are not supported (&%s): write the value where it is used", (const char *)anchor);
     if (tag)
-        err(loc, "the tag %s%s is not read: write the value without it", known ? "!!" : "",
+        err(loc, "tags are not supported (%s%s): write the value without it", known ? "!!" : "",
             (const char *)tag + (known ? sizeof standard - 1 : 0));
 }
 
@@ -201,7 +201,7 @@ static void yaml_members(Yaml *y, Setting *table, int depth)
         const Setting *key = yaml_value(y, depth);
         const char *name = key->typed ? key->typed : key->text;
         if (!strcmp(name, "<<"))
-            err((Loc){y->path, line}, "the merge key << is not read: write out the keys that it stands for");
+            err((Loc){y->path, line}, "the merge key << is not supported: write out the keys that it stands for");
         next_event(y);
         Setting *value = yaml_value(y, depth + 1);
         value->line = line;
@@ -218,7 +218,7 @@ static Setting *yaml_value(Yaml *y, int depth)
         err(loc, "lists and tables are nested deeper than %d", DEPTH);
     switch (y->event.type) {
     case YAML_ALIAS_EVENT:
-        err(loc, "the alias *%s is not read: write the value here", (const char *)y->event.data.alias.anchor);
+        err(loc, "aliases are not supported (*%s): write the value here", (const char *)y->event.data.alias.anchor);
     case YAML_SCALAR_EVENT: {
         refuse_marks(y, y->event.data.scalar.anchor, y->event.data.scalar.tag);
         const char *text = (const char *)y->event.data.scalar.value;
@@ -255,7 +255,7 @@ static Setting *read_yaml(const char *path, const char *text, size_t n)
         if (y.event.type != YAML_DOCUMENT_START_EVENT)
             continue;
         if (y.documents++)
-            err((Loc){path, line_of(&y)}, "a second document begins: want one; split the file at ---");
+            err((Loc){path, line_of(&y)}, "several documents in a file are not supported: split it at ---");
         next_event(&y);
         root = yaml_value(&y, 0);
         next_event(&y);

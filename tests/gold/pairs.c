@@ -169,8 +169,8 @@ static int pairs_of(int at, FILE *report)
             const char *why = wrong(at, &word[i], &word[k]);
             tried++;
             if (why && bad++ < 3)
-                fprintf(report, "not ok %s: %s beside %s: %s\n", word[i].name, word[i].value,
-                        file_of(at, &word[k], NULL), why);
+                fprintf(report, "not ok %s: %s beside %s: %s: %s\n", word[i].name, word[i].value, word[k].name,
+                        word[k].value, why);
         }
     return tried;
 }

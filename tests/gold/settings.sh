@@ -51,22 +51,22 @@ holds() {                                     # name, settings, text, ending
     printf '%b' "$3" >"$T/x.${4:-yml}"
     check "$1" "$2" "$(settings "$T/x.${4:-yml}" | paste -sd'|')"
 }
-says anchor 'x.yml:1: the anchor &a is not read: write the value where it is used' 'lr: &a 1\nb: *a\n'
-says alias 'x.yml:2: the alias *a is not read: write the value here' 'lr: 1\nb: *a\n'
-says tag 'x.yml:1: the tag !!float is not read: write the value without it' 'lr: !!float 1\n'
-says own_tag 'x.yml:2: the tag !env is not read: write the value without it' 'lr: 1\nb: !env X\n'
-says merge 'x.yml:2: the merge key << is not read: write out the keys that it stands for' 'lr: 1\n<<: {b: 2}\n'
-says documents 'x.yml:2: a second document begins: want one; split the file at ---' 'lr: 1\n---\nlr: 2\n'
+says anchor 'x.yml:1: anchors are not supported (&a): write the value where it is used' 'lr: &a 1\nb: *a\n'
+says alias 'x.yml:2: aliases are not supported (*a): write the value here' 'lr: 1\nb: *a\n'
+says tag 'x.yml:1: tags are not supported (!!float): write the value without it' 'lr: !!float 1\n'
+says own_tag 'x.yml:2: tags are not supported (!env): write the value without it' 'lr: 1\nb: !env X\n'
+says merge 'x.yml:2: the merge key << is not supported: write out the keys that it stands for' 'lr: 1\n<<: {b: 2}\n'
+says documents 'x.yml:2: several documents in a file are not supported: split it at ---' 'lr: 1\n---\nlr: 2\n'
 says list 'x.yml:1: want keys with values, found a list' '- 1\n- 2\n'
 says text 'x.yml:1: want keys with values, found a value alone' 'lr = 1\n'
 says tab 'x.yml:2: not YAML: found character that cannot start any token, while scanning for the next token' 'a:\n\t- b\n'
-says twice 'x.yml: the key learning_rate is there twice, 1e-4 (line 1) and 2e-4 (line 3): keep one of them' \
+says twice 'x.yml: the key learning_rate appears twice, 1e-4 (line 1) and 2e-4 (line 3): keep one of them' \
     'learning_rate: 1e-4\nseed: 1\nlearning_rate: 2e-4\n'
-says differ 'x.yml: lora_r: 16 (line 2) and lora_rank: 64 (line 1) say different things of lora.rank: keep one of them' \
+says differ 'x.yml: lora_r: 16 (line 2) and lora_rank: 64 (line 1) set lora.rank to different values: keep one of them' \
     'lora_rank: 64\nlora_r: 16\n'
-says bare 'x.yml: finetuning_type: full (line 1) and lora_rank: 8 (line 2) say different things of lora.rank: keep one of them' \
+says bare 'x.yml: finetuning_type: full (line 1) and lora_rank: 8 (line 2) set lora.rank to different values: keep one of them' \
     'finetuning_type: full\nlora_rank: 8\n'
-says json_twice 'x.json: the key lr is there twice, 1 (line 1) and 2 (line 2): keep one of them' '{"lr": 1,\n"lr": 2}\n' json
+says json_twice 'x.json: the key lr appears twice, 1 (line 1) and 2 (line 2): keep one of them' '{"lr": 1,\n"lr": 2}\n' json
 says json_end 'x.json: not JSON: line 1, byte 8: want , or }' '{"lr": 1' json
 says toml_lines 'x.toml:2: want key = value in one line, with a text, a number, true, false or a list of them' \
     'lr = 1\nlora_target_modules = [\n"q_proj"]\n' toml
