@@ -351,10 +351,9 @@ static void claim_value(File *f, int i)
         k->needless = names_same(given, row->value);
     const bool passes = row ? row->kind == FOREIGN_ALIAS || row->kind == FOREIGN_LINE || row->kind == FOREIGN_RECIPE
                             : at >= 0 && (at < NFIELDS || type_of(at) != FT_STRING || run_flag_words(at - NFIELDS));
-    const bool share = row && row->kind == FOREIGN_LINE && strtod(row->value, NULL) > 0 && strtod(row->value, NULL) < 1;
     const char *lua = NULL;
     if (given && passes && !strstr(given, "${") && (at < NFIELDS || run_flag[at - NFIELDS].recipe)
-        && !(share && strtod(given, NULL) >= 1))
+        && (!row || foreign_share(row, given)))
         lua = lua_value(at, of_all_nodes(f, k->name, given));
     if (lua)
         claim_add(f, (Claim){i, at, lua, false, 0});

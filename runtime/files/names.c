@@ -113,6 +113,12 @@ static const char *meaning(const Foreign *row, const char *given)
     return NULL;
 }
 
+bool foreign_share(const Foreign *row, const char *given)
+{
+    const double example = strtod(row->value, NULL);
+    return row->kind != FOREIGN_LINE || example <= 0 || example >= 1 || strtod(given, NULL) < 1;
+}
+
 const char *foreign_value(const Foreign *row, const char *given)
 {
     static const char plain[] =
@@ -123,7 +129,7 @@ const char *foreign_value(const Foreign *row, const char *given)
     }
     const bool number = isdigit((unsigned char)*row->value);
     if (!given || !*given || given[strspn(given, plain)] || strlen(given) > MAX_NAME
-        || (number && !isdigit((unsigned char)*given)))
+        || (number && !isdigit((unsigned char)*given)) || !foreign_share(row, given))
         return row->value;
     return names_same(given, "true") ? "true" : names_same(given, "false") ? "false" : given;
 }

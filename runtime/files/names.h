@@ -39,6 +39,8 @@ const Foreign *foreign_find(const char *name);         /* NULL: no row has this 
 const char *foreign_word(const char *ours, const char *word);
 /* Whether the row is of this name and value. yes, on and 1 are true; false is all of foreign_off(). */
 bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given);
+/* Whether a row of LINE has this value: where its example is below 1, only such values mean the same here. */
+bool foreign_share(const Foreign *row, const char *given);
 /* What to type for a row of LINE, RECIPE or MEANS: the given value (NULL: none; of MEANS true) in our words, else
  * the example or placeholder of the row. */
 const char *foreign_value(const Foreign *row, const char *given);

@@ -203,8 +203,9 @@ static void die_foreign(const Foreign *row, const char *name, const char *given,
     spell(ours, row->ours);
     const bool is_flag = flags_find(row->ours) >= 0;
     if (foreign_needless(row, given))
-        die(EXIT_CONFIG, "--%s %s: leave it out; %s%s is as you ask without it", name, given,
-            is_flag ? "--" : "the recipe's ", is_flag ? ours : row->ours);
+        die(EXIT_CONFIG, is_flag ? "--%s %s: leave it out; it is so unless --%s says otherwise"
+                                 : "--%s %s: leave it out; the recipe's %s is fixed when the program is generated",
+            name, given, is_flag ? ours : row->ours);
     switch (row->kind) {
     case FOREIGN_LINE:
     case FOREIGN_MEANS:

@@ -141,6 +141,8 @@ static void values(void)
         { "--save_strategy", "steps", "write --save-every N" },
         { "--eval_strategy", "epoch", "write --eval-every epoch" },
         { "--val_set_size", "0.05", "write --eval-share 0.05" },
+        { "--val_set_size", "200", "write --eval-share 0.1 (below 1" },
+        { "--do_sample", "true", "leave it out; it is so unless --temperature" },
         { "--decay_lr", "False", "write --schedule constant" },
         { "--apply_lora_to_mlp", "true", "lora.targets=gate_proj,up_proj,down_proj" },
         { "--distributed_type", "MULTI_GPU", "gpus=N" },
