@@ -6,6 +6,8 @@ Method: D. S. Parker, "Monte Carlo Arithmetic: exploiting randomness in floating
        UCLA CSD-970002, 1997. An element v becomes v (1 + 2^-24 u), u uniform in [-1, 1]. A sum of
        products or terms gets 2^-24 u / 2 times the sum of their magnitudes as well: the rms error of
        fp32 sums in blocks, whatever their order."""
+import math
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -29,9 +31,10 @@ class Rounded(TorchDispatchMode):
     def round_(self, x, magnitude=None):
         if isinstance(x, torch.Tensor) and x.dtype == torch.float64 and x.numel():
             with torch.no_grad():
-                x += x * self.noise(x)
+                off = x * self.noise(x)
                 if magnitude is not None:
-                    x += magnitude * self.noise(x) / 2
+                    off += magnitude * self.noise(x) / 2
+                x += off.nan_to_num_(0, 0, 0)        # masks are infinite
         return x
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -54,6 +57,10 @@ class Rounded(TorchDispatchMode):
         return out
 
 
+def short(x):
+    return float(f"{x:.2e}")
+
+
 def of_module(model):
     return dict(model.named_parameters())
 
@@ -67,6 +74,7 @@ def drift(train, exact, run, parameters=of_module):
     for seed in range(DRAWS):
         with Rounded(seed):
             model, rough = train()
+        assert all(math.isfinite(s["loss"]) for s in rough["steps"])
         ended = parameters(model)
         for key in ("loss", "grad_norm"):
             far[key] = [max(f, abs(a[key] - b[key]) / (abs(b[key]) or 1.0))
@@ -74,4 +82,5 @@ def drift(train, exact, run, parameters=of_module):
         for name, x in exact.items():
             far["final_max_abs_diff"][name] = max(far["final_max_abs_diff"][name],
                                                   (x - ended[name].detach()).abs().max().item())
-    return far
+    return {key: {n: short(x) for n, x in value.items()} if isinstance(value, dict) else [short(x) for x in value]
+            for key, value in far.items()}
