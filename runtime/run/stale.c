@@ -41,7 +41,7 @@ void stale_check(const char *sources)
     cJSON *manifest = text ? json_parse(text, n, &error) : NULL;
     const char *written = cJSON_GetStringValue(json_get(manifest, "sources_sha256"));
     if (written && strcmp(written, sources) != 0) {
-        char *word = failure_word(seen_from_here(folder));
+        char *word = shell_word(seen_from_here(folder));
         die(EXIT_CONFIG, "the program was built before gen last rewrote its sources; rebuild it: make -C %s", word);
     }
     cJSON_Delete(manifest);

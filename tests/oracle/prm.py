@@ -505,7 +505,7 @@ def record(name, folder):
     runs.fp64_norms(True)
     scores, run = train(case, out, *sets, torch.float64)
     far = rounding.drift(lambda: train(case, out, *sets, torch.float64), scores, run,
-                         lambda s: {file_name(n): p for n, p in runs.parameters(s).items()})
+                         lambda s: {file_name(case, n): p for n, p in runs.parameters(s).items()})
     runs.fp64_norms(False)
     drift = {file_name(case, runs.tensor_name(n)): (a - b).abs().max().item() for (n, a), (_, b) in
              zip(runs.named_trained(scores), runs.named_trained(single))}

@@ -207,6 +207,7 @@ def slopes(out):
 def record(out, several):
     single, run32 = train(out, torch.float32, several)
     model, run = train(out, torch.float64, several)
+    far = rounding.drift(lambda: train(out, torch.float64, several), model, run, Tower.weights)
     out = os.path.join(out, "sets") if several else out
     os.makedirs(out, exist_ok=True)
     ours, other = model.weights(), single.weights()
@@ -226,7 +227,7 @@ def record(out, several):
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
                           "final_max_abs_diff": drift},
-              "rounding": rounding.drift(lambda: train(out, torch.float64, several), model, run, Tower.weights)}
+              "rounding": far}
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(run["steps"], run32["steps"]))
