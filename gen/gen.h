@@ -867,8 +867,8 @@ int emit_texts(const Graph *g, EmitFile **files);
 int emit_again(const char *dir, const char **recipe, char ***override);
 /* The project of a folder that gen wrote: the folder above out/NAME, or above another. */
 char *emit_project(const char *dir);
-/* The recipe's file that emitted files call `told`: in the project, here or below gen's root. NULL: *looked says where
- * it is not. project: NULL where there is none. */
+/* The recipe's file that emitted files call `told`: in the project, here or below gen's root, or in the folder
+ * recipes/ of these. NULL: *looked says where it is not. project: NULL where there is none. */
 const char *emit_recipe(const char *project, const char *told, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */

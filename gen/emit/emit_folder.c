@@ -124,13 +124,15 @@ const char *emit_recipe(const char *project, const char *told, char **looked)
     Str s = {0};
     if (*told == '/')
         return told;
-    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
-        const char *path = !folder[i] || folder[i] == here ? told : text_print("%s/%s", folder[i], told);
-        if (folder[i] && !access(path, R_OK))
-            return path;
-        if (folder[i])
-            str_print(&s, "%s%s", s.n ? ", " : "", folder[i]);
-    }
+    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
+        for (int below = 0; folder[i] && below < 2; below++) {
+            const char *name = below ? text_print("recipes/%s", told) : told;
+            const char *path = folder[i] == here ? name : text_print("%s/%s", folder[i], name);
+            if (!access(path, R_OK))
+                return path;
+            if (!below)
+                str_print(&s, "%s%s", s.n ? ", " : "", folder[i]);
+        }
     *looked = s.text;
     return NULL;
 }

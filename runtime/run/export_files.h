@@ -20,7 +20,8 @@ bool export_generates(const Model *m);
 /* Whether the file is a plain vocabulary of words (words.h), which transformers cannot read. */
 bool export_words(const char *tokenizer);
 /* Completes a folder that has its weights and its tokenizer, if there is one. Writes
- *   tokenizer.json of the byte vocabulary, and in any one the token that was added to the model; tokenizer_hf.json, which transformers reads, beside a vocabulary of words;
+ *   tokenizer.json of the byte vocabulary, and in any tokenizer.json the token that was added to the model;
+ *   tokenizer_hf.json, which transformers reads, next to a vocabulary of words;
  *   tokenizer_class into tokenizer_config.json, if AutoTokenizer could not find one;
  *   chat_template.jinja of `chat`, unless the template of the base means the same format;
  *   generation_config.json with every id that ends a text.

@@ -1,5 +1,5 @@
 // link: ir_parts facts model_files order ops rules kernels quote json base target family objective cluster config fields foreign names config_text config_rules source environment
-// link: override recipe -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
+// link: override recipe told cards -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
 /* ir_fuzz.c -- any text as the text of a graph.
  *
  * Verdict: an error, or a graph whose text reads back as it was printed.

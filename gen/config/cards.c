@@ -1,4 +1,4 @@
-/* card.c -- the GPU that a recipe names: its target and its memory.
+/* cards.c -- the GPU that a recipe names: its target and its memory.
  *
  * In:    the fields as the recipe and the command line set them.   Out: target and memory.limit_gib.
  * Keeps: a card on the command line replaces what the recipe says of its GPU; any other contradiction is an error
