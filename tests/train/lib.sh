@@ -41,7 +41,8 @@ if [ $BACKEND = sim ]; then
     # the host's own accesses are looked at too
     [ $SIM = fast ] || tools+=("CC='$PWD/tests/cc' --watched")
 fi
-flags+=$(sha256sum <tests/cc)      # programs of other ways to compile are built anew
+compiled=$(sha256sum <tests/cc)    # programs of other ways to compile are built anew
+flags+=$compiled
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
 
 # Compiled as users do it are two programs for the CPU, of fp32 and of bf16: their runs agree bit for bit (twice,
