@@ -1,12 +1,9 @@
 /* gemm.h -- matrix products of CPU programs: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k), B (k, n), C (m, n) act_t or C float, bias (n) wt_t; row-major, no aliasing.
- * Out:   C, summed in fp32, rounded once. Row i depends on row i of A and on B alone: the same bits at
- *        any position, for any m. Own products have them on every CPU and for any number of threads.
+ * Out:   C, summed in fp32, rounded once. Row i has the same bits at any position and for any m.
  * Keeps: no allocation after gemm_init; ws is free for others between calls.
- * Method: gemm_blocks.h. On CPUs with bf16 instructions, bf16 products are oneDNN primitives, created
- *        by gemm_init. oneDNN's fp32 products are not used: there a row's bits depend on m and on the
- *        row's position (AVX2: the last rows of a block; AVX-512: two algorithms chosen by size). */
+ * Method: gemm_blocks.h; oneDNN for bf16 where the CPU has bf16 instructions. */
 #ifndef DIECAST_KERNELS_GEMM_H
 #define DIECAST_KERNELS_GEMM_H
 
@@ -127,7 +124,8 @@ static inline int64_t gemm_make_(Gemm *g, const dnnl_memory_desc_t *a, const dnn
     return bytes;
 }
 
-/* Before the first gemm_run, with as many threads. */
+/* Before the first gemm_run, with as many threads. oneDNN does not compute fp32: there a row's bits depend on its
+ * position (AVX2: the last rows of a block) and on m (AVX-512: one of two algorithms, chosen by size). */
 static inline void gemm_init(Gemm *g)
 {
     if (!gemm_has_bf16)

@@ -1,12 +1,9 @@
 /* gemm_blocks.h -- blocked fp32 matrix product: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k) and B (k, n) act_t, each with one stride of 1; C (m, n) with contiguous rows.
- * Out:   element (i, j) is summed by fused multiply-adds in the order of k within blocks of
- *        GEMM_DEPTH; the sums of the blocks are added in order.
- * Keeps: row i of C depends on row i of A and on B alone. Its bits are the same at any position, for
- *        any m and any number of threads, with AVX2 and with AVX-512.
- * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Each
- *        thread computes a rectangle of C and packs the operands for itself. */
+ * Out:   each element: fused multiply-adds in the order of k, by blocks of GEMM_DEPTH added in order.
+ * Keeps: the bits of row i depend on row i of A and on B alone: not on m, threads or vector width.
+ * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. */
 #ifndef DIECAST_KERNELS_GEMM_BLOCKS_H
 #define DIECAST_KERNELS_GEMM_BLOCKS_H
 
@@ -269,7 +266,7 @@ static inline int64_t gemm_part(int64_t n, int64_t parts, int64_t unit)
     return (n + parts * unit - 1) / (parts * unit) * unit;
 }
 
-/* Divides C into rectangles of *rows x *columns, one a thread: the smallest work and packing. */
+/* Divides C into rectangles of *rows x *columns, one a thread, which packs for itself: the least work and packing. */
 static inline void gemm_split(const GemmShape *s, int threads, int64_t *rows, int64_t *columns)
 {
     double least = 0;
