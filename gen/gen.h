@@ -98,9 +98,9 @@ const char *scratch_folder(void);                     /* in TMPDIR, empty at fir
 
 /* "here it is run.lr", or why there is nothing like it. */
 const char *foreign_say(const Foreign *row);
-/* The same in a recipe; given: the value beside their name. */
+/* The same in a recipe; given: the value of their name. */
 const char *foreign_written(const Foreign *row, const char *given);
-/* The same with what is to be typed behind gen's recipe. given: the value beside their name, or NULL. */
+/* The same with what is to be typed behind gen's recipe. given: the value of their name, or NULL. */
 const char *foreign_typed(const Foreign *row, const char *given);
 
 /* ---- settings.c: settings files of other trainers ------------------------------------------------ */

@@ -2,7 +2,7 @@
  *
  * In:    the tree of settings.c; rows of runtime/files/foreign.def.   Out: one message with the recipe.
  * Keeps: a row maps values to values; explicit values beat implied ones; two explicit values of one field that differ
- *        are an error; every key of the file is in the recipe or is named behind it.
+ *        are an error; every key of the file is in the recipe or is listed after it.
  * Method: a walk over the tree names each value by its path; what a value says is a list of claims; of the claims of
  *         each field one is chosen, whatever the order of the file. */
 #include "gen/gen.h"

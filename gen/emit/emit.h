@@ -16,7 +16,7 @@ void folder_put(const char *name, const char *text, bool executable);
 bool folder_has(const char *name);
 int folder_files(EmitFile **files);                /* all so far; how many */
 char *folder_hash(const char *prefix);             /* of the files below it so far */
-void folder_sources(void);                         /* behind all sources: sources.h with their hash */
+void folder_sources(void);                         /* after all sources: sources.h with their hash */
 void folder_list(cJSON *manifest);                 /* adds that hash, and "files": each with its own */
 /* Ends the program, with nothing changed, where files that gen did not write or runs of another
  * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */

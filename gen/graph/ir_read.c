@@ -369,7 +369,7 @@ static void read_program(Reader *r)
     end_program(r);
     char *name = read_name(r);
     if (program_named(r, name))
-        err(r->at, "program %s stands here twice", name);
+        err(r->at, "program %s appears twice", name);
     Role role = (Role)read_choice(r, role_name, NROLES, "a role");
     r->program = ir_program(r->g, name, role, read_quoted(r));
     r->region = 0;
@@ -421,7 +421,7 @@ static void read_schedule(Reader *r)
     char *name = read_name(r);
     for (int i = 0; i < r->g->nschedules; i++)
         if (!strcmp(r->g->schedules[i]->name, name))
-            err(r->at, "schedule %s stands here twice", name);
+            err(r->at, "schedule %s appears twice", name);
     if (!strcmp(name, "open") || !strcmp(name, "wait") || !strcmp(name, "products"))
         err(r->at, "schedule %s: the program has a step_%s() of its own", name, name);
     Schedule *s = ir_schedule(r->g, name, "");
@@ -557,7 +557,7 @@ static void read_size(Reader *r)
         if (!(p > name ? isalnum((unsigned char)*p) : isupper((unsigned char)*p)) && *p != '_')
             err(r->at, "size %s: want a capital letter, then letters and digits", name);
     if (ir_size(r->g, name))
-        err(r->at, "size %s stands here twice", name);
+        err(r->at, "size %s appears twice", name);
     int64_t n = read_between(r, 1, INT32_MAX);
     ir_size_add(r->g, name, n, read_quoted(r));
     end_line(r);
@@ -607,7 +607,7 @@ static void read_head(Reader *r)
         return;
     }
     if (g->room)
-        err(r->at, "the first line stands here twice");
+        err(r->at, "the first line appears twice");
     g->room = read_until(r, " ");
     expect(r, "objective");
     g->objective = read_until(r, " ");

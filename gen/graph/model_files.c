@@ -328,7 +328,7 @@ static char *lines_fault(const char *lines)
         if (field < 0)
             return text_print("%.*s is no line FIELD=VALUE", (int)all, p);
         if (there[field])
-            return text_print("%s stands here twice", field_row[field].path);
+            return text_print("%s appears twice", field_row[field].path);
         if (want)
             return text_print("%s: want %s, found %.*s", field_row[field].path, want, (int)(p + all - value), value);
         there[field] = true;

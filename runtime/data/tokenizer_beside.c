@@ -1,4 +1,4 @@
-/* tokenizer_beside.c -- added tokens of the files beside tokenizer.json, as transformers 5 takes them.
+/* tokenizer_beside.c -- added tokens of the files next to tokenizer.json, as transformers 5 reads them.
  *
  * In:   tokenizer_config.json: added_tokens_decoder, the named tokens (bos_token ...), extra_special_tokens; without
  *       added_tokens_decoder also special_tokens_map.json and added_tokens.json, which are older.

@@ -86,7 +86,7 @@ void keys_ignore(const Rules *rules, cJSON *json, RowOut *row)
 static bool is_metadata(const Format *f, const char *key)
 {
     for (size_t i = 0; i < sizeof metadata / sizeof *metadata; i++)
-        if (*metadata[i] == *key && !strcmp(metadata[i], key))
+        if (!strcmp(metadata[i], key))
             return true;
     return f && names_listed(f->beside, key);
 }

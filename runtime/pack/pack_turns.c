@@ -1,4 +1,4 @@
-/* pack_turns.c -- the system message and the earlier turns that a row has beside its prompt.
+/* pack_turns.c -- system message and earlier turns of a row with a prompt.
  *
  * In:    "system", a string, and "history", a list of [question, answer], as LLaMA-Factory's data sets have them.
  * Out:   messages before those of the prompt, which pack_chat.c renders. */

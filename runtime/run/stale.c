@@ -1,4 +1,4 @@
-/* stale.c -- whether the program is that of the sources beside it; see stale.h. */
+/* stale.c -- check that a program was built from the sources next to it. */
 #define _GNU_SOURCE
 #include "runtime/run/stale.h"
 

@@ -5,29 +5,11 @@
  * Verdict: an error, or a graph whose text reads back as it was printed.
  * Method:  util.c, ir.c and ir_read.c are included so that an error comes back here and all memory is given back. */
 #define _GNU_SOURCE
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static jmp_buf refused;
-static void **blocks;            /* what the arena took since the input began */
-static size_t nblocks, capblocks;
-
-static void *fuzz_calloc(size_t n, size_t size)
-{
-    if (nblocks == capblocks) {
-        capblocks = capblocks ? 2 * capblocks : 64;
-        blocks = realloc(blocks, capblocks * sizeof *blocks);
-    }
-    return blocks[nblocks++] = calloc(n, size);
-}
-
-#define calloc fuzz_calloc
-#define exit(code) longjmp(refused, 1)
-#include "../../gen/util.c"
-#undef calloc
-#undef exit
+#include "returns.h"
 #include "../../gen/graph/ir.c"
 #include "../../gen/graph/ir_read.c"
 

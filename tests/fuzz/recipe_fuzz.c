@@ -5,25 +5,11 @@
  * Verdict: an error or a Config that passes its rules and reads back as it was printed.
  * Method:  util.c and recipe.c are included so that an error comes back here and all memory is given back. */
 #define _GNU_SOURCE
-#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-static jmp_buf refused;
-static void **blocks;            /* what the arena took since the input began */
-static size_t nblocks, capblocks;
-
-static void *fuzz_calloc(size_t n, size_t size)
-{
-    if (nblocks == capblocks) {
-        capblocks = capblocks ? 2 * capblocks : 64;
-        blocks = realloc(blocks, capblocks * sizeof *blocks);
-    }
-    return blocks[nblocks++] = calloc(n, size);
-}
 
 static int fuzz_setrlimit(int what, const struct rlimit *lim)
 {
@@ -40,11 +26,7 @@ void recipe_tell(const char *shown, const char *path, const char *name)
     (void)shown, (void)path, (void)name;
 }
 
-#define calloc fuzz_calloc
-#define exit(code) longjmp(refused, 1)
-#include "../../gen/util.c"
-#undef calloc
-#undef exit
+#include "returns.h"
 
 /* The input under its name; other files (models) as they are. */
 static char *fuzz_file_text(const char *path, size_t max, size_t *n)

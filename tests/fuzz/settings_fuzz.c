@@ -6,30 +6,12 @@
  * Verdict: one message, with the recipe or with what is wrong.
  * Method:  util.c is included so that an error comes back here and all memory is given back. */
 #define _GNU_SOURCE
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static jmp_buf refused;
-static void **blocks;            /* what the arena took since the input began */
-static size_t nblocks, capblocks;
-
-static void *fuzz_calloc(size_t n, size_t size)
-{
-    if (nblocks == capblocks) {
-        capblocks = capblocks ? 2 * capblocks : 64;
-        blocks = realloc(blocks, capblocks * sizeof *blocks);
-    }
-    return blocks[nblocks++] = calloc(n, size);
-}
-
-#define calloc fuzz_calloc
-#define exit(code) longjmp(refused, 1)
-#include "../../gen/util.c"
-#undef calloc
-#undef exit
+#include "returns.h"
 
 static size_t told;
 

@@ -116,7 +116,7 @@ refused "a field misspelt" plan 's/^| optim.decay_rule/| optim.decay_rul/' \
 refused "a field without a value" plan 's/^| optim.decay_rule=.*/| optim.decay_rule=/' \
     "edit.ir:$(line plan '^set model_fields'): optim.decay_rule: want "
 refused "a field twice" plan '/^| optim.decay_rule/p' \
-    "edit.ir:$(line plan '^set model_fields'): optim.decay_rule stands here twice"
+    "edit.ir:$(line plan '^set model_fields'): optim.decay_rule appears twice"
 refused "a line that is no field" plan '/^| optim.decay_rule/i | optim.decays=1' \
     "edit.ir:$(line plan '^set model_fields'): optim.decays=1 is no line FIELD=VALUE"
 refused "no first line" plan 1d "edit.ir:2: the first line of a room's text is missing: "
@@ -129,7 +129,7 @@ refused "a program that is not there" plan '/^schedule eval/s/, eval/, evil/' \
 refused "a program of no schedule" plan '/^schedule decode/d' \
     "edit.ir:$(($(line plan '^program decode') - 1)): program decode stands in no schedule"
 refused "a schedule twice" plan '/^schedule eval/p' \
-    "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval stands here twice"
+    "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval appears twice"
 refused "no clearing" graph '/^schedule train/s/ begin,//' \
     "edit.ir:$(line graph '^program begin'): program begin stands in no schedule"
 refused "update before reduce" plan '/^schedule train/s/reduce, update/update, reduce/' \
