@@ -36,6 +36,9 @@ compare "gpt2_tiny with AVX2" reference $ref/gpt2_tiny "$scratch/gpt2_tiny.AVX2"
 export ONEDNN_MAX_CPU_ISA=ALL
 trained gpt2_tiny.native gpt2_tiny native
 compare "gpt2_tiny for this CPU" reference $ref/gpt2_tiny "$scratch/native"
+trained gpt2_tiny.bf16 gpt2_tiny one
+OMP_NUM_THREADS=2 trained gpt2_tiny.bf16 gpt2_tiny two
+same "bf16 on 2 threads" two one
 trained dpo_sum.bf16.again dpo_sum preferences
 said=$(sed -n 's/.*"loss": \([^,]*\),.*"margin": \([^,]*\),.*/\1 \2/p' "$scratch/preferences/history.jsonl" | head -n 1)
 verdict "bf16, preferences begin at ln 2" "$([ "$said" = "0.6931471824645996 0.0" ] || echo "$said")"
