@@ -267,6 +267,7 @@ static void in_graph(Rank *r)
     OK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
     OK(cudaEventCreateWithFlags(&back, cudaEventDisableTiming));
     float *x = device(values(r->rank, LARGE)), *y = device(std::vector<float>(LARGE));
+    OK(ncclAllReduce(x, y, LARGE, ncclFloat, ncclSum, r->comm, r->s));
     OK(cudaStreamBeginCapture(r->s, cudaStreamCaptureModeThreadLocal));
     OK(cudaEventRecord(fork, r->s));
     OK(cudaStreamWaitEvent(side, fork, 0));
@@ -284,6 +285,34 @@ static void in_graph(Rank *r)
 }
 
 CASE(graphs) { all_well(2, in_graph); }
+
+static void captured_size(Rank *r)
+{
+    join(r);
+    float *x = device(std::vector<float>(8));
+    OK(ncclAllReduce(x, x, 4, ncclFloat, ncclSum, r->comm, r->s));
+    OK(cudaStreamBeginCapture(r->s, cudaStreamCaptureModeRelaxed));
+    OK(ncclAllReduce(x, x, 8, ncclFloat, ncclSum, r->comm, r->s));
+}
+
+FAILS(captured_before_it_ran, "ncclAllReduce of 8 elements (type 7) is captured before it has run")
+{
+    exit(processes(1, captured_size)[0]);
+}
+
+static void captured_kind(Rank *r)
+{
+    join(r);
+    float *x = device(std::vector<float>(8));
+    OK(ncclAllReduce(x, x, 8, ncclFloat, ncclSum, r->comm, r->s));
+    OK(cudaStreamBeginCapture(r->s, cudaStreamCaptureModeRelaxed));
+    OK(ncclBroadcast(x, x, 8, ncclFloat, 0, r->comm, r->s));
+}
+
+FAILS(captured_kind_before_it_ran, "ncclBroadcast of 8 elements (type 7) is captured before")
+{
+    exit(processes(1, captured_kind)[0]);
+}
 
 static void beside(Rank *r)
 {

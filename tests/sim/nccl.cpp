@@ -3,14 +3,18 @@
  * Keeps: a collective waits for the other ranks on its stream, without holding up the host. A rank
  *        that ends shows as ncclRemoteError, until ncclCommAbort the stream stands still; one that
  *        calls something else ends both with one line. blocking = 0: ncclInProgress where the
- *        library may answer it: creation, collectives, end. Exchange: nccl_shared.cpp. */
+ *        library may answer it: creation, collectives, end. The first collective of a kind, type and
+ *        size connects ranks, which a capture must not do: it has to run before it is captured.
+ *        Exchange: nccl_shared.cpp. */
 #include "nccl_shared.h"
 
 #include "host.h"
 
 #include <map>
+#include <set>
 #include <string.h>
 #include <time.h>
+#include <tuple>
 
 enum State { STARTING, READY, ENDING };
 
@@ -31,6 +35,7 @@ struct ncclComm {
     int asked;               /* for its state since the last call that takes time: 2 was told */
     uint64_t end;            /* place of the last operation when ncclCommFinalize was called */
     ncclResult_t error;
+    std::set<std::tuple<uint32_t, uint32_t, uint64_t>> ran;      /* kind, type, count, uncaptured */
 };
 
 static std::map<ncclComm_t, bool> comms;
@@ -94,8 +99,21 @@ static bool inside_device(const void *p, size_t bytes)
                       bytes <= size - (size_t)((const char *)p - (const char *)start));
 }
 
+/* Uncaptured: the collective has run. Captured: it must have. */
+static void check_ran(const Pending &p)
+{
+    const SharedCall &c = p.call;
+    if (!stream_capturing(p.stream))
+        p.comm->ran.insert({c.kind, c.type, c.count});
+    else if (!p.comm->ran.count({c.kind, c.type, c.count}))
+        sim_fail("%s of %llu elements (type %u) is captured before it has run once: run it on a "
+                 "stream that is not captured first", shared_kind_name(c.kind),
+                 (unsigned long long)c.count, c.type);
+}
+
 static ncclResult_t enqueue(const Pending &p)
 {
+    check_ran(p);
     std::shared_ptr<Shared> shared = p.comm->shared;
     auto exchange = std::make_shared<SharedExchange>();
     bool reads = shared_sends(shared.get(), p.call), writes = shared_receives(shared.get(), p.call);
@@ -168,7 +186,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
             return refuse(ncclInvalidUsage, why);
         *comm = new ncclComm{shared, rank, ranks, device_current(),
                              !config || config->blocking != 0, STARTING, {}, 0, 0,
-                             ncclSuccess};
+                             ncclSuccess, {}};
         comms[*comm] = true;
     }
     order_keep_going();
