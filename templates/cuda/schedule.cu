@@ -7,8 +7,8 @@ static void all_of_@NAME@(cudaStream_t s)
 
 void step_@NAME@(void)
 {
-    static cudaGraphExec_t graph;
-    launch(&graph, all_of_@NAME@);
+    static Captured all = {.run = all_of_@NAME@};
+    launch(&all);
 }
 //@ end
 //@ unless graph

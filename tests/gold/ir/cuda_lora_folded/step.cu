@@ -494,9 +494,15 @@ void step_wait(void)
     wait_for(done);
 }
 
-/* What `run` sends to its stream, as one graph. Relaxed: the first call of a kernel loads it, and
- * libraries may allocate when they do; NCCL calls from a thread of its own. Launchers that need
- * that are found by their tests. */
+/* The calls of a step. The first run is eager: NCCL connects the ranks at the first collective of a
+ * size, and the driver loads a kernel at its first launch; a capture allows neither. */
+typedef struct {
+    void (*run)(cudaStream_t s);
+    bool has_run;
+    cudaGraphExec_t graph;               // captured before the second run; NULL until then
+} Captured;
+
+/* Relaxed: for a captured call NCCL may allocate, and it launches from a thread of its own. */
 static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
 {
     cudaGraph_t graph;
@@ -509,17 +515,17 @@ static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
     return all;
 }
 
-/* With the inputs in io: the graph of `run`, which the first call makes; in steps that --profile
- * takes apart call by call. */
-static void launch(cudaGraphExec_t *graph, void (*run)(cudaStream_t s))
+/* With the inputs in io. Steps that --profile takes apart are launched call by call, too. */
+static void launch(Captured *c)
 {
-    if (!*graph && !profile_on)
-        *graph = capture(run);
+    if (c->has_run && !c->graph && !profile_on)
+        c->graph = capture(c->run);
     send_inputs();
-    if (profile_on)
-        run(work);
+    if (c->graph && !profile_on)
+        cuda_check(cudaGraphLaunch(c->graph, work), "a step");
     else
-        cuda_check(cudaGraphLaunch(*graph, work), "a step");
+        c->run(work);
+    c->has_run = true;
     begun();
 }
 
@@ -536,8 +542,8 @@ static void all_of_train(cudaStream_t s)
 
 void step_train(void)
 {
-    static cudaGraphExec_t graph;
-    launch(&graph, all_of_train);
+    static Captured all = {.run = all_of_train};
+    launch(&all);
 }
 
 void step_eval(void)
