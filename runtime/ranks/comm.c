@@ -88,6 +88,12 @@ const char *comm_library(void)
     return "none";
 }
 
+const char *comm_setting(int i, bool *chosen)
+{
+    (void)i, (void)chosen;
+    return NULL;
+}
+
 void comm_advance(void)
 {
 }

@@ -21,6 +21,10 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv);
 /* "torchrun", "Open MPI", ... and which MPI, or which version of NCCL, for the banner. */
 const char *comm_launcher(void);
 const char *comm_library(void);
+/* The i-th setting "NAME=VALUE" on which the last bits of the GPUs' sums may depend, or NULL beyond
+ * the last: variables of NCCL. CPU programs and those of one rank have none. *chosen: the user set
+ * it, to another value than the program's own. */
+const char *comm_setting(int i, bool *chosen);
 /* EXIT_CONFIG unless --local-rank (-1: not given) is the launcher's. */
 void comm_check_local_rank(int64_t given);
 int comm_restart(void);              /* how often the launcher has restarted this job */
@@ -32,7 +36,8 @@ void comm_connect(void);
 /* Enqueues on stream s, in place, device[i] = the sum over ranks, bucket elements a call of the
  * library; its order is fixed by ranks, bucket and NCCL's version and settings. The calls run on a
  * stream of their own: with start, s goes on at once and comes together with all of them in join.
- * All may be captured into a graph, in which start without join is an error. */
+ * All may be captured into a graph once sums of the same sizes have run; start without join is an
+ * error there. */
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, struct CUstream_st *s);
 void comm_allreduce_start(float *device, int64_t n, struct CUstream_st *s);
 void comm_allreduce_join(struct CUstream_st *s);

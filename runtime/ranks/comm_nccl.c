@@ -30,6 +30,7 @@ void comm_poll(void)
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,10 +143,27 @@ static void leave_all(int code)
         warn("NCCL did not end within %.0f s", abort_seconds);
 }
 
+/* Each rank reads these for itself; ranks that do not have the same would wait for each other. */
+static void agree_settings(void)
+{
+    static const char *const name[] = { "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO" };
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        const char *value = getenv(name[i]) ? getenv(name[i]) : "";
+        char own[160] = "", first[160];
+        snprintf(own, sizeof own, "%s", value);
+        memcpy(first, own, sizeof first);
+        comm_broadcast(first, sizeof first, 0);
+        if (strcmp(own, first) != 0)
+            die(EXIT_MISMATCH, "%s is \"%s\" here, but \"%s\" on rank 0: set it alike on all hosts",
+                name[i], own, first);
+    }
+}
+
 void comm_connect(void)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    agree_settings();
     enter();
     ncclResult_t result = ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config);
     leave();
@@ -206,35 +224,75 @@ const char *comm_library(void)
 
 /* ---- the start ------------------------------------------------------------------------------- */
 
-/* A line NCCL_COMM_ID = ... of one of NCCL's own files. */
-static bool names_comm_id(const char *path)
+/* With NCCL_COMM_ID NCCL would meet by an address that strangers know, and not by the id that we
+ * send. */
+static const char no_comm_id[] = "the ranks meet by DIECAST_ADDR, DIECAST_PORT and a secret";
+
+/* Lines NAME=VALUE of one of NCCL's own files go into the environment, as NCCL itself puts them
+ * there, unless the name is set. */
+static void read_settings(const char *path)
 {
-    char line[512];
-    bool found = false;
-    FILE *from = path ? fopen(path, "re") : NULL;
-    while (from && !found && fgets(line, sizeof line, from)) {
+    char line[4096];
+    FILE *from = fopen(path, "re");
+    while (from && fgets(line, sizeof line, from)) {
+        line[strcspn(line, "\r\n")] = '\0';
         const char *at = line + strspn(line, " \t");
-        found = strncmp(at, "NCCL_COMM_ID", 12) == 0 && strchr(" \t=", at[12]);
+        if (strncmp(at, "NCCL_COMM_ID", 12) == 0 && at[12] && strchr(" \t=", at[12]))
+            die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, %s", path, no_comm_id);
+        char *value = strchr(line, '=');
+        if (value && strncmp(line, "NCCL_", 5) == 0) {
+            *value = '\0';
+            setenv(line, value + 1, 0);
+        }
     }
     if (from)
         fclose(from);
-    return found;
 }
 
-/* With it NCCL would meet by an address that strangers know, and not by the id that we send. */
-static void refuse_comm_id(void)
+/* The order in which NCCL adds, unless the user chooses another: around the ring, on every machine.
+ * Trees and NVLS (sums inside NVSwitch) add in other orders and are not everywhere. */
+static const struct {
+    const char *name, *value;
+} pinned[] = { { "NCCL_ALGO", "Ring" }, { "NCCL_NVLS_ENABLE", "0" } };
+
+enum { PINNED = sizeof pinned / sizeof *pinned };
+
+/* Before the first call of NCCL, which reads the environment once. */
+static void settle_environment(void)
 {
     const char *home = getenv("HOME"), *own = getenv("NCCL_CONF_FILE");
-    char *of_user = format("%s/.nccl.conf", home ? home : "");
-    const char *file[] = { "/etc/nccl.conf", of_user, own };
+    char *of_user = own && *own ? format("%s", own) : format("%s/.nccl.conf", home ? home : "");
     if (getenv("NCCL_COMM_ID"))
-        die(EXIT_CONFIG, "NCCL_COMM_ID is set: unset it, the ranks meet by DIECAST_ADDR, "
-            "DIECAST_PORT and a secret");
-    for (int i = 0; i < 3; i++)
-        if (names_comm_id(file[i]))
-            die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, the ranks meet by "
-                "DIECAST_ADDR, DIECAST_PORT and a secret", file[i]);
+        die(EXIT_CONFIG, "NCCL_COMM_ID is set: unset it, %s", no_comm_id);
+    read_settings(of_user);
+    read_settings("/etc/nccl.conf");
     free(of_user);
+    for (int i = 0; i < PINNED; i++) {
+        const char *value = getenv(pinned[i].name);
+        if (!value || strcasecmp(value, pinned[i].value) == 0)
+            setenv(pinned[i].name, pinned[i].value, 1);
+    }
+}
+
+const char *comm_setting(int i, bool *chosen)
+{
+    /* the only variables of NCCL that certainly leave channels, rings and chunks alone */
+    static const char *const apart[] = { "NCCL_CONF_FILE", "NCCL_DEBUG", "NCCL_RAS_" };
+    for (char **entry = environ; *entry; entry++) {
+        bool counts = strncmp(*entry, "NCCL_", 5) == 0;
+        for (size_t k = 0; k < sizeof apart / sizeof *apart; k++)
+            counts = counts && strncmp(*entry, apart[k], strlen(apart[k])) != 0;
+        if (!counts || i-- > 0)
+            continue;
+        *chosen = true;
+        for (int k = 0; k < PINNED; k++) {
+            const size_t n = strlen(pinned[k].name);
+            if (strncmp(*entry, pinned[k].name, n) == 0 && (*entry)[n] == '=')
+                *chosen = strcmp(*entry + n + 1, pinned[k].value) != 0;
+        }
+        return *entry;
+    }
+    return NULL;
 }
 
 static int choose_port(void)
@@ -305,7 +363,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
         die(EXIT_CONFIG, "%s", wrong);
     if (!wrong)
         wrong = comm_wrong_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "", true);
-    refuse_comm_id();
+    settle_environment();
     StarConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
                      .host = choose_host(),
                      .port = choose_port(), .secret = getenv("DIECAST_SECRET"), .wrong = wrong };

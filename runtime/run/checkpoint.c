@@ -152,11 +152,17 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     cJSON_AddStringToObject(layout, "recipe_hash", m->hash);
     cJSON_AddStringToObject(layout, "generator", m->generator);
     if (strcmp(device_name(), "CPU") != 0) {
-        static const char *const chosen[] = { "NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS" };
         cJSON_AddStringToObject(layout, "gpu", device_name());
         cJSON_AddStringToObject(layout, "nccl", comm_library());
-        for (int i = 0; i < 3; i++)
-            cJSON_AddStringToObject(layout, chosen[i], getenv(chosen[i]) ? getenv(chosen[i]) : "");
+        cJSON_AddNumberToObject(layout, "ranks_per_host", world.local_size);
+        const char *setting;
+        bool chosen;
+        for (int i = 0; (setting = comm_setting(i, &chosen)); i++) {
+            const size_t n = strcspn(setting, "=");
+            char *name = format("%.*s", (int)n, setting);
+            cJSON_AddStringToObject(layout, name, setting + n + 1);
+            free(name);
+        }
     }
     return layout;
 }

@@ -520,9 +520,11 @@ void checkpoint_agree(const Checkpoints *c, const Model *m)
         if (!json_get(saved, item->string))
             compare(&list, item->string, NULL, item);
     if (list && c->flags->exact)
-        die(EXIT_MISMATCH, "%s: --exact, but %s", c->found, list);
+        die(EXIT_MISMATCH, "%s: --exact, but %s; restore the checkpoint's values or leave out --exact",
+            c->found, list);
     if (list)
-        note("INEXACT RESUME: %s", list);
+        note("INEXACT RESUME: %s; restore the checkpoint's values for the bits of an undisturbed run",
+             list);
     free(list);
     cJSON_Delete(batch);
     cJSON_Delete(data);

@@ -346,6 +346,22 @@ static char *banner_scaled(const Banner *b)
                   (long long)b->lr_ranks, b->lr_ranks == 1 ? "" : "s");
 }
 
+static void banner_settings(void)
+{
+    char *all = format("%s", "");
+    const char *setting;
+    bool chosen;
+    for (int i = 0; (setting = comm_setting(i, &chosen)); i++)
+        if (chosen) {
+            char *longer = format("%s%s%s", all, *all ? " " : "", setting);
+            free(all);
+            all = longer;
+        }
+    if (*all)
+        note("  %-10s %s: the last bits of sums over ranks depend on this environment", "nccl", all);
+    free(all);
+}
+
 void log_banner(const Banner *b)
 {
     const Model *m = b->model;
@@ -363,6 +379,7 @@ void log_banner(const Banner *b)
          ncpus == 1 ? "" : "s", gpus, world.host,
          comm_launcher(), cpu ? "MPI" : "NCCL", comm_library());
     free(gpus);
+    banner_settings();
     char *vocab = field_text(m, "model.vocab");
     note("  %-10s %s, %lld parameters, %lld trained%s%s, %.3f GiB planned a rank", "model",
          m->precision, (long long)m->parameters, (long long)m->trained, *vocab ? ", vocabulary of " : "", vocab,

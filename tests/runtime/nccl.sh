@@ -53,10 +53,28 @@ ended() {
     verdict "$1" $? "code ${codes[$2]}: $(tail -n 2 "$scratch/r.$2")"
 }
 
-for n in 2 3 4; do
+for n in 1 2 3 4; do
     together $n sums
-    good "sums over $n ranks" 7
+    good "sums over $n ranks" 8
 done
+
+# The order of sums is NCCL's ring unless the user chooses; what may change it is told, messages are not.
+settings() {            # settings NAME LINES [NAME=VALUE...]
+    together 1 none "${@:3}"
+    [ "$(grep -E '^(pinned|chosen) ' "$scratch/r.0" | sort | paste -sd' ')" = "$2" ]
+    verdict "settings of NCCL: $1" $? "$(cat "$scratch/r.0")"
+}
+mkdir "$scratch/user"
+printf '#NCCL_PROTO=LL\nNCCL_ALGO=Tree\r\nNCCL_NVLS_ENABLE=2\n' >"$scratch/user/.nccl.conf"
+settings "none set" "pinned NCCL_ALGO=Ring pinned NCCL_NVLS_ENABLE=0"
+settings "set" "chosen NCCL_MIN_NCHANNELS=4 chosen NCCL_NVLS_ENABLE=1 pinned NCCL_ALGO=Ring" NCCL_DEBUG=VERSION \
+    NCCL_ALGO=ring NCCL_NVLS_ENABLE=1 NCCL_MIN_NCHANNELS=4
+settings "in a file" "chosen NCCL_ALGO=Tree pinned NCCL_NVLS_ENABLE=0" HOME="$scratch/user" NCCL_NVLS_ENABLE=0
+settings "in another file" "pinned NCCL_ALGO=Ring pinned NCCL_NVLS_ENABLE=0" HOME="$scratch/user" \
+    NCCL_CONF_FILE=/dev/null
+# shellcheck disable=SC2016
+together 2 sums bash -c '[ "$RANK" = 0 ] || export NCCL_PROTO=LL; exec "$@"' -
+ended "settings that ranks do not share" 1 83 'NCCL_PROTO is "LL" here, but "" on rank 0: set it alike on all hosts'
 together 2 arrays
 good "arrays in a GPU" 12
 
@@ -94,7 +112,7 @@ DIECAST_PORT=$((port + 1))
 # shellcheck disable=SC2086
 timeout 200 mpirun -n 2 $ompi -x DIECAST_ADDR -x DIECAST_PORT -x DIECAST_SECRET "$build/nccl" 2 sums >"$scratch/m" 2>&1
 code=$?
-[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/m")" = 7 ]
+[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/m")" = 8 ]
 verdict "mpirun" $? "code $code: $(tail -3 "$scratch/m")"
 codes=()
 for r in 0 1; do
@@ -104,7 +122,7 @@ for r in 0 1; do
     pids[r]=$!
 done
 for r in 0 1; do wait "${pids[r]}"; codes[r]=$?; done
-good "torchrun's agent, no local ranks, no secret given" 7
+good "torchrun's agent, no local ranks, no secret given" 8
 grep -q "rendezvous on port $((port + 3))" "$scratch/r.0" && [ ! -e "$build/.secret.$((port + 3))" ]
 verdict "port of torchrun's agent is left alone, the secret goes" $? "$(cat "$scratch/r.0")"
 env -u DIECAST_ADDR RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 LOCAL_RANK=0 "$build/nccl" 2 sums >"$scratch/r.0" 2>&1
@@ -155,7 +173,7 @@ printf '#!/bin/bash\n[ "$1" != --where ] || exec echo none\nexec %q "$@"\n' "$ro
 chmod +x "$scratch/real/train"
 "$scratch/real/run.sh" 3 sums >"$scratch/c" 2>&1
 code=$?
-[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/c")" = 7 ]
+[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/c")" = 8 ]
 verdict "run.sh starts 3" $? "code $code: $(tail -3 "$scratch/c")"
 "$scratch/real/run.sh" 3 abort >"$scratch/c" 2>&1
 code=$?

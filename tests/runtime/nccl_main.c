@@ -69,6 +69,40 @@ static void wait_for(cudaStream_t s)
         die(EXIT_DEVICE, "%s", cudaGetErrorString(state));
 }
 
+/* Sums of both kinds, sent to s. */
+static void both_sums(float *device, int n, cudaStream_t s)
+{
+    comm_allreduce_start(device + n / 2, n - n / 2, s);
+    comm_allreduce_start(device, n / 2, s);
+    comm_allreduce_join(s);
+    comm_allreduce_sum(device, n, 4096, s);
+}
+
+/* Once as they come, then as a graph that runs twice: each run multiplies by the square of ranks. A
+ * world of one rank tries this on a machine with one GPU. */
+static void captured_sums(float *device, int n, float *host, cudaStream_t s)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    bool good = true;
+    const float ranks = (float)world.size;
+    for (int i = 0; i < n; i++)
+        host[i] = (float)(i % 16);
+    array_write(device, host, n * (int64_t)sizeof *host);
+    both_sums(device, n, s);
+    good = good && cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed) == cudaSuccess;
+    both_sums(device, n, s);
+    good = good && cudaStreamEndCapture(s, &graph) == cudaSuccess &&
+           cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
+    for (int i = 0; i < 2 && good; i++)
+        good = cudaGraphLaunch(exec, s) == cudaSuccess;
+    wait_for(s);
+    array_read(host, device, n * (int64_t)sizeof *host);
+    for (int i = 0; i < n; i++)
+        good = good && host[i] == (float)(i % 16) * powf(ranks, 6);
+    report("sums in a graph", good);
+}
+
 /* Integers: exact in any order. */
 static void device_sums(void)
 {
@@ -95,6 +129,7 @@ static void device_sums(void)
                                               + 7 * world.size * (world.size - 1) / 2);
         report(mode == 0 ? "sum in buckets" : mode == 1 ? "sum in one" : "sums behind", good);
     }
+    captured_sums(device, N, host, s);
     free(host);
 }
 
@@ -185,6 +220,10 @@ int main(int argc, char **argv)
     comm_connect();
     if (world.rank == 0)
         printf("%s, NCCL %s\n", device_name(), comm_library());
+    const char *setting;
+    bool chosen;
+    for (int i = 0; world.rank == 0 && (setting = comm_setting(i, &chosen)); i++)
+        printf("%s %s\n", chosen ? "chosen" : "pinned", setting);
     fflush(stdout);
     world.step = 1;
     if (strcmp(argv[2], "sums") == 0) {

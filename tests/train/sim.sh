@@ -159,6 +159,16 @@ for name in gpt2_dropout.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_
     grep -q "resumed from .*checkpoint-$at\$" "$scratch/$name.resumed.log" || verdict "$name resumed" "it was not"
     same "$name resumed" $name.resumed $name $([ -n "$FULL" ] || echo 5)
 done
+# another order of sums is named, at the start and where a run goes on
+if [ $BACKEND = sim ]; then
+    cp -r "$scratch/qwen2_dropout.folded.2x2x2" "$scratch/ordered"
+    rm -r "$scratch/ordered"/{DONE,checkpoint-5}
+    NCCL_ALGO=Tree trained qwen2_dropout.folded.2x2x2 qwen2_dropout ordered --steps 5
+    verdict "another order of sums" "$(for said in 'INEXACT RESUME: NCCL_ALGO "Ring" -> "Tree"; restore' \
+        '  nccl       NCCL_ALGO=Tree: the last bits of sums'; do
+        grep -q "^$said" "$scratch/ordered.log" || echo "$said is missing: $(head -n 4 "$scratch/ordered.log")"
+    done)"
+fi
 # calls one by one, behind and before graphs; ranks, whose sums run beside
 for name in gpt2_dropout.fp16.resumed $([ $BACKEND = gpu ] || echo qwen2_dropout.folded.2x2x2); do profiled $name; done
 
