@@ -16,6 +16,9 @@ sanitizer=$(command -v compute-sanitizer)
 NVCC=1 tests/cuda/run.sh || failed=1
 [ -z "$sanitizer" ] || NVCC=1 SANITIZE=1 tests/cuda/run.sh || failed=1
 
+# ---- ranks
+tests/gpu/ranks.sh || failed=1
+
 # ---- training
 tests/train/sim.sh || failed=1
 if [ -n "$sanitizer" ]; then

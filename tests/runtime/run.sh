@@ -49,7 +49,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
     watched_link "$build/star" $objects || exit 1
 }
 
-# CUDA programs, on the simulator; with the toolkit there, against its own headers too. One rank
+# CUDA programs, on the simulator; with the toolkit there, against its own headers and NCCL too. One rank
 # needs neither NCCL nor a star.
 cuda="base launch comm comm_star comm_nccl device_cuda nvml_cuda star star_join sha256 model crc32c safetensors"
 cuda="$cuda safetensors_write json"
@@ -62,10 +62,7 @@ else
 fi
 toolkit=${CUDA:-/usr/local/cuda}
 if [ -e "$toolkit/include/nccl.h" ]; then
-    # shellcheck disable=SC2086
-    gcc $WARN -I. -O1 -fsyntax-only -I"$toolkit/include" runtime/ranks/comm_nccl.c runtime/device_cuda.c \
-        tests/runtime/nccl_main.c 2>"$scratch/cc"
-    verdict "the toolkit's own headers" $? "$(head -3 "$scratch/cc")"
+    BUILD=1 CUDA=$toolkit tests/gpu/ranks.sh || failed=1
 fi
 # shellcheck disable=SC2086
 gcc $WARN -I. -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/ranks/comm_nccl.c 2>"$scratch/cc"
