@@ -937,11 +937,12 @@ int new_plan_main(int argc, char **argv);
 
 /* ---- lock.c: algorithms of matrix products and variants of kernels that were measured -------- */
 
-/* The algorithm as Gemm.algo takes it, or NULL; arguments as of gemm_key(). Remembers what was
- * asked. */
-const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
-                           int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
-                           const char *epilogue, int beta, int64_t offset);
+/* An algorithm as Gemm.algo and Gemm.raw take it; algo NULL: not tuned, raw NULL: an older row. */
+typedef struct { const char *algo, *raw; } LockedAlgo;
+/* Arguments as of gemm_key(). Remembers what was asked. */
+LockedAlgo lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
+                          int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                          const char *epilogue, int beta, int64_t offset);
 /* The same for a kernel's call: key names it, its types and dimensions; a number, or NULL. */
 const char *lock_variant(const Graph *g, const char *key);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */

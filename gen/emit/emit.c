@@ -288,7 +288,8 @@ static void write_step(const Graph *g)
              {"init", start_calls(g), false},
              {"measured_with",
               gpu && lock_cublaslt()
-                  ? text_print("    gemm_measured_with(\"%s\");\n", lock_cublaslt())
+                  ? text_print("    gemm_measured_with(\"%s\", %s);\n", lock_cublaslt(),
+                               strcmp(g->fact[FACT_tune].text, "required") ? "false" : "true")
                   : "",
               !gpu},
              {"programs", programs, false},

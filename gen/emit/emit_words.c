@@ -139,11 +139,13 @@ static void print_cuda_product(Str *s, const Graph *g, const Product *p)
         str_print(s, ", .scale = %s", float_text(p->scale));
     if (p->offset)
         str_print(s, ", .offset = %" PRId64, p->offset);
-    const char *algo =
+    const LockedAlgo locked =
         lock_gemm_algo(g, p->form, act, p->f32 ? "fp32" : act, p->m.n, p->n.n, p->k.n, p->lda.n,
                        p->ldb.n, p->ldc.n, p->epilogue, p->adds, p->offset);
-    if (algo)
-        str_print(s, ", .algo = %s", c_string(algo));
+    if (locked.algo)
+        str_print(s, ", .algo = %s", c_string(locked.algo));
+    if (locked.raw)                  /* a line holds half of it */
+        str_print(s, ", .raw = \"%.64s\"\n        \"%s\"", locked.raw, locked.raw + 64);
 }
 
 char *product_text(const Graph *g, const Product *p)

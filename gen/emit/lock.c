@@ -1,6 +1,7 @@
 /* lock.c -- RECIPE.lock.json beside a recipe: what was measured of products and kernels.
  *
- * In:    the lock file, the calls of step.cu.   Out: Gemm.algo, kernels' variants; what is untuned.
+ * In:    the lock file, the calls of step.cu.   Out: Gemm.algo and .raw, kernels' variants; what is
+ *        untuned.
  * Keeps: a row stands for its card's architecture, these kernels and this shape, or for nothing.
  * Method: one section a card; times in it are comments. The library's version is for the program
  *         to compare: gen does not ask the machine it runs on. */
@@ -23,6 +24,7 @@ enum { LOCK_VERSION = 1, MAX_LOCK = 1 << 24, MAX_ROWS = 2048 };
 enum { GEMM, KERNEL };
 typedef struct {
     const char *key, *choice;    /* algorithm or variant */
+    const char *raw;             /* of an algorithm: its bytes, NULL: the row has none */
     int kind;
 } LockRow;
 
@@ -90,8 +92,10 @@ char *lock_kernels(void)
 
 enum { IN_ROWS = 1 << GEMM | 1 << KERNEL, IN_CARD = 4, IN_FILE = 8 };
 /* What stands where in the file; type 0: anything, or nothing. A list has items of what `of` says; a
- * text has that form (a product's algorithm: as gemm_describe() of kernels/cuda/gemm.cuh prints it).
+ * text has that form (a product's algorithm: as gemm_algo_text() and gemm_algo_raw() of
+ * kernels/cuda/gemm.cuh print it), unless it is OPTIONAL and left out: rows of before have no "raw".
  * said: what messages call an item, or such a text. */
+enum { OPTIONAL = -1 };
 static const struct { int in; const char *name; int type, of; const char *form, *said; } member[] = {
     {IN_FILE, "diecast_lock", cJSON_Number, 0, NULL, NULL},
     {IN_FILE, "cards", cJSON_Array, IN_CARD, NULL, "card"},
@@ -107,6 +111,8 @@ static const struct { int in; const char *name; int type, of; const char *form, 
     {IN_ROWS, "key", cJSON_String, 0, NULL, NULL},
     {1 << GEMM, "algo", cJSON_String, 0, "^algo [a-z0-9 ]{0,195}$",
      "words and numbers that begin with algo"},
+    {1 << GEMM, "raw", cJSON_String, OPTIONAL, "^[0-9a-f]{128}$",
+     "128 hex digits (64 bytes) in \"raw\""},
     {1 << KERNEL, "variant", cJSON_String, 0, "^[0-9]{1,9}$", "a number as \"variant\""},
     {IN_ROWS, "us", 0, 0, NULL, NULL},
     {IN_ROWS, "default_us", 0, 0, NULL, NULL}};
@@ -141,6 +147,8 @@ static void check_members(const cJSON *o, int in, const char *place)
         if (!(member[i].in & in) || !type)
             continue;
         const cJSON *v = json_get(o, member[i].name);
+        if (!v && member[i].of == OPTIONAL)
+            continue;
         if (!v || v->type != type || (type == cJSON_String && !*v->valuestring))
             err((Loc){lock.path, 0}, "%s: want a %s \"%s\"", place, type_name[type], member[i].name);
         if (member[i].form && !has_form(v->valuestring, member[i].form))
@@ -202,8 +210,10 @@ static void read_rows(const cJSON *card, int kind)
     cJSON_ArrayForEach(row, json_get(card, kind_row[kind].list)) {
         if (lock.n == MAX_ROWS)
             err((Loc){lock.path, 0}, "more than %d rows for %s", MAX_ROWS, lock.gpu);
+        const cJSON *raw = json_get(row, "raw");
         lock.row[lock.n++] = (LockRow){json_get(row, "key")->valuestring,
-                                       json_get(row, kind_row[kind].choice)->valuestring, kind};
+                                       json_get(row, kind_row[kind].choice)->valuestring,
+                                       raw ? raw->valuestring : NULL, kind};
     }
 }
 
@@ -244,33 +254,34 @@ void lock_renew(const Graph *g)
     open_lock(g);
 }
 
-/* What was measured for a key; remembers that it was asked. */
-static const char *choice_of(const Graph *g, int kind, const char *key)
+/* What was measured for a key, its choice NULL: nothing; remembers that it was asked. */
+static LockRow row_of(const Graph *g, int kind, const char *key)
 {
     open_lock(g);
     for (int i = 0; i < lock.nasked; i++)
         if (!strcmp(lock.asked[i].key, key))
-            return lock.asked[i].choice;
-    const char *choice = NULL;
+            return lock.asked[i];
+    LockRow found = {.key = text_copy(key), .kind = kind};
     for (int i = 0; i < lock.n; i++)
         if (lock.row[i].kind == kind && !strcmp(lock.row[i].key, key))
-            choice = lock.row[i].choice;
+            found = lock.row[i];
     if (lock.nasked == MAX_ROWS)
         bug("more than %d products and kernels", MAX_ROWS);
-    lock.asked[lock.nasked++] = (LockRow){text_copy(key), choice, kind};
-    return choice;
+    lock.asked[lock.nasked++] = found;
+    return found;
 }
 
-const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
-                           int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
-                           const char *epilogue, int beta, int64_t offset)
+LockedAlgo lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
+                          int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                          const char *epilogue, int beta, int64_t offset)
 {
     char key[GEMM_KEY_BYTES];
     gemm_key(key, form, in, out, m, n, k, lda, ldb, ldc, epilogue, beta, offset);
-    return choice_of(g, GEMM, key);
+    LockRow row = row_of(g, GEMM, key);
+    return (LockedAlgo){row.choice, row.raw};
 }
 
-const char *lock_variant(const Graph *g, const char *key) { return choice_of(g, KERNEL, key); }
+const char *lock_variant(const Graph *g, const char *key) { return row_of(g, KERNEL, key).choice; }
 
 const char *lock_cublaslt(void) { return lock.cublaslt; }
 

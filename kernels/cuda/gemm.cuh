@@ -37,6 +37,7 @@ struct Gemm {
     float scale = 1;
     int64_t offset = 0;          /* operands begin at multiples of so many elements; 0: of rows */
     const char *algo = NULL;     /* of a lock file, see gemm_algo_text; NULL: the first choice */
+    const char *raw = NULL;      /* bytes of algo, see gemm_algo_raw; NULL: its options tell it all */
     /* made by gemm_init */
     cublasLtMatmulDesc_t product = NULL;
     cublasLtMatrixLayout_t a = NULL, b = NULL, c = NULL;
@@ -48,14 +49,15 @@ struct Gemm {
 static cublasLtHandle_t gemm_handle;
 static bool gemm_unmeasured;     /* this library is not the one that the lock file is for */
 
-enum { GEMM_ALGO_BYTES = 160 };
+enum { GEMM_ALGO_BYTES = 160, GEMM_RAW_BYTES = 2 * sizeof(cublasLtMatmulAlgo_t) + 1 };
 
-/* What an algorithm is set to beside its number, in the order of its text. */
+/* An algorithm's number and options, in the order of its text. */
 static const struct {
     const char *word;
     cublasLtMatmulAlgoConfigAttributes_t attribute;
     size_t bytes;
 } gemm_options[] = {
+    { "algo", CUBLASLT_ALGO_CONFIG_ID, 4 },
     { "tile", CUBLASLT_ALGO_CONFIG_TILE_ID, 4 },
     { "stages", CUBLASLT_ALGO_CONFIG_STAGES_ID, 4 },
     { "splitk", CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4 },
@@ -84,14 +86,17 @@ static inline void gemm_setup(void)
     gemm_check_(cublasLtCreate(&gemm_handle), "setup", "a handle");
 }
 
-/* Before gemm_init: the version of the library that algorithms of the lock file were measured with;
- * with another one they do not apply. */
-static inline void gemm_measured_with(const char *version)
+/* Before gemm_init: the version of the library that measured the algorithms of the lock file. With
+ * another one they do not apply: the first choices are used, or, where `required`, the program ends. */
+static inline void gemm_measured_with(const char *version, bool required)
 {
     const unsigned v = (unsigned)cublasLtGetVersion();
     char here[40];
     snprintf(here, sizeof here, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
     gemm_unmeasured = strcmp(here, version) != 0;
+    if (gemm_unmeasured && required)
+        die(EXIT_CONFIG, "the recipe has tune = \"required\", but the lock file has algorithms of "
+            "cuBLASLt %s, here is %s: run `gen tune` with this one, or load the other", version, here);
     if (gemm_unmeasured)
         note("the lock file has algorithms of cuBLASLt %s, here is %s: its first choices are used; "
              "`gen tune` measures again", version, here);
@@ -305,13 +310,21 @@ static inline uint32_t gemm_option_(const cublasLtMatmulAlgo_t *algo,
 static inline void gemm_algo_text(const Gemm *g, const cublasLtMatmulAlgo_t *algo, size_t workspace,
                                   char to[GEMM_ALGO_BYTES])
 {
-    int n =
-        snprintf(to, GEMM_ALGO_BYTES, "algo %u", gemm_option_(algo, CUBLASLT_ALGO_CONFIG_ID, 4));
+    int n = 0;
     for (int i = 0; i < GEMM_OPTIONS; i++)
-        n += snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " %s %u", gemm_options[i].word,
+        n += snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), "%s %u ", gemm_options[i].word,
                       gemm_option_(algo, gemm_options[i].attribute, gemm_options[i].bytes));
-    snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " ws %llu%s", (unsigned long long)workspace,
+    snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), "ws %llu%s", (unsigned long long)workspace,
              g->apart ? " apart" : "");
+}
+
+/* The algorithm's bytes, two hex digits each. They hold what no option tells, and mean the same to
+ * libraries of one version only (cublasLt.h, cublasLtMatmulAlgo_t). */
+static inline void gemm_algo_raw(const cublasLtMatmulAlgo_t *algo, char to[GEMM_RAW_BYTES])
+{
+    const unsigned char *byte = (const unsigned char *)algo;
+    for (size_t i = 0; i < sizeof *algo; i++)
+        snprintf(to + 2 * i, 3, "%02x", byte[i]);
 }
 
 /* The algorithm of g after gemm_init. */
@@ -334,42 +347,93 @@ static inline bool gemm_read_(const char **text, const char *word, uint32_t *val
     return v <= UINT32_MAX && (*end == ' ' || *end == 0);
 }
 
-/* Whether the library takes the algorithm of g->algo, which then is used. */
-static inline bool gemm_locked_(Gemm *g)
+/* The options of a text, which moves behind them; false: it has others, or sums in an order of
+ * chance. */
+static inline bool gemm_parse_(const char **text, uint32_t value[GEMM_OPTIONS])
+{
+    for (int i = 0; i < GEMM_OPTIONS; i++)
+        if (!gemm_read_(text, gemm_options[i].word, &value[i]) ||
+            (gemm_options[i].attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME &&
+             (value[i] & ~gemm_reductions)))
+            return false;
+    return true;
+}
+
+/* An algorithm by its options alone: rows of a lock file that have no bytes. */
+static inline bool gemm_compose_(const Gemm *g, const uint32_t value[GEMM_OPTIONS],
+                                 cublasLtMatmulAlgo_t *algo)
 {
     const cudaDataType_t in = gemm_type_(false), out = gemm_type_(g->out_f32);
-    const char *text = g->algo;
-    cublasLtMatmulHeuristicResult_t result;
-    cublasLtMatmulAlgo_t algo;
-    uint32_t v, workspace;
-    if (!gemm_read_(&text, "algo", &v) ||
-        cublasLtMatmulAlgoInit(gemm_handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out,
-                               (int)v, &algo) != CUBLAS_STATUS_SUCCESS)
+    if (cublasLtMatmulAlgoInit(gemm_handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out,
+                               (int)value[0], algo) != CUBLAS_STATUS_SUCCESS)
         return false;
-    for (int i = 0; i < GEMM_OPTIONS; i++) {
-        if (!gemm_read_(&text, gemm_options[i].word, &v))
-            return false;
+    for (int i = 1; i < GEMM_OPTIONS; i++) {
+        const uint32_t v = value[i];
         const unsigned char raw[4] = { (unsigned char)v, (unsigned char)(v >> 8),
                                        (unsigned char)(v >> 16), (unsigned char)(v >> 24) };
-        if (gemm_options[i].attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME &&
-            (v & ~gemm_reductions))
-            return false;
-        if (cublasLtMatmulAlgoConfigSetAttribute(&algo, gemm_options[i].attribute, raw,
+        if (cublasLtMatmulAlgoConfigSetAttribute(algo, gemm_options[i].attribute, raw,
                                                  gemm_options[i].bytes) != CUBLAS_STATUS_SUCCESS)
             return false;
     }
-    if (!gemm_read_(&text, "ws", &workspace))
+    return true;
+}
+
+static inline int gemm_digit_(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* What gemm_algo_raw printed; false: it did not print this. */
+static inline bool gemm_restore_(const char *raw, cublasLtMatmulAlgo_t *algo)
+{
+    unsigned char *byte = (unsigned char *)algo;
+    if (strlen(raw) != GEMM_RAW_BYTES - 1)
         return false;
+    for (size_t i = 0; i < sizeof *algo; i++) {
+        const int high = gemm_digit_(raw[2 * i]), low = gemm_digit_(raw[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        byte[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
+/* Whether the algorithm has these options: bytes whose text says something else are not used. */
+static inline bool gemm_has_options_(const cublasLtMatmulAlgo_t *algo,
+                                     const uint32_t value[GEMM_OPTIONS])
+{
+    for (int i = 0; i < GEMM_OPTIONS; i++)
+        if (gemm_option_(algo, gemm_options[i].attribute, gemm_options[i].bytes) != value[i])
+            return false;
+    return true;
+}
+
+/* Uses the algorithm of g->raw or, without it, of g->algo; else returns what is wrong with it. */
+static inline const char *gemm_take_locked_(Gemm *g)
+{
+    const char *text = g->algo;
+    cublasLtMatmulHeuristicResult_t result;
+    cublasLtMatmulAlgo_t algo;
+    uint32_t value[GEMM_OPTIONS], workspace;
+    if (!gemm_parse_(&text, value) || !gemm_read_(&text, "ws", &workspace))
+        return "it is not a text that `gen tune` writes";
     const bool apart = g->epilogue == GEMM_BGRAD && !strcmp(text, "apart");
+    if (*text && !apart)
+        return "it is not a text that `gen tune` writes";
+    if (g->raw && !gemm_restore_(g->raw, &algo))
+        return "its bytes (raw) are not those of an algorithm in hex";
+    if (!g->raw && !gemm_compose_(g, value, &algo))
+        return "this cuBLASLt refuses it";
     if (g->epilogue == GEMM_BGRAD)
         gemm_set_apart(g, apart);
-    if ((*text && !apart) ||
-        cublasLtMatmulAlgoCheck(gemm_handle, g->product, g->b, g->a, g->c, g->c, &algo, &result) !=
+    if (cublasLtMatmulAlgoCheck(gemm_handle, g->product, g->b, g->a, g->c, g->c, &algo, &result) !=
             CUBLAS_STATUS_SUCCESS ||
         result.workspaceSize > CUDA_GEMM_WORKSPACE)
-        return false;
+        return g->raw ? "this cuBLASLt refuses its bytes (raw)" : "this cuBLASLt refuses it";
+    if (g->raw && !gemm_has_options_(&algo, value))
+        return "its bytes (raw) are another algorithm";
     gemm_use(g, &algo, result.workspaceSize);
-    return true;
+    return NULL;
 }
 
 /* ---- running ---- */
@@ -379,13 +443,13 @@ static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;
     gemm_open(g);
-    const bool locked = g->algo && !gemm_unmeasured;
-    if (locked && !gemm_locked_(g))
-        die(EXIT_CONFIG,
-            "gemm %s: cuBLASLt %llu refuses \"%s\" of the lock file; `gen tune` measures again",
-            g->name, (unsigned long long)cublasLtGetVersion(), g->algo);
-    if (locked)
+    if (g->algo && !gemm_unmeasured) {
+        const char *wrong = gemm_take_locked_(g);
+        if (wrong)
+            die(EXIT_CONFIG, "gemm %s: the lock file has \"%s\" for it, but %s; run `gen tune` again",
+                g->name, g->algo, wrong);
         return;
+    }
     int n = gemm_candidates(g, &found, 1);
     if (!n && g->epilogue == GEMM_BGRAD) {
         gemm_set_apart(g, true);

@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     cublasLtMatmulHeuristicResult_t choice;
     bool apart;
-    char text[GEMM_ALGO_BYTES];
+    char text[GEMM_ALGO_BYTES], raw[GEMM_RAW_BYTES];
 } TuneCandidate;
 
 /* ---- operands and the reference ---- */
@@ -363,18 +363,21 @@ static int tune_measure(double *us, int n, const Pick &pick, const Run &run, cud
 
 /* ---- algorithms of a product ---- */
 
-/* Takes a candidate as a program with the lock file will: from its text. */
-static bool tune_take(Gemm *g, TuneCandidate *t, const cublasLtMatmulHeuristicResult_t *found)
+/* Takes a candidate as a program with the lock file will: from its row. Returns what is wrong with
+ * it, NULL: nothing. */
+static const char *tune_take(Gemm *g, TuneCandidate *t, const cublasLtMatmulHeuristicResult_t *found)
 {
     gemm_algo_text(g, &found->algo, found->workspaceSize, t->text);
+    gemm_algo_raw(&found->algo, t->raw);
     g->algo = t->text;
-    const bool taken = gemm_locked_(g);
-    g->algo = NULL;
+    g->raw = t->raw;
+    const char *wrong = gemm_take_locked_(g);
+    g->algo = g->raw = NULL;
     t->choice = *found;
     t->apart = g->apart;
     t->choice.algo = g->chosen;
     t->choice.workspaceSize = g->bytes;
-    return taken;
+    return wrong;
 }
 
 /* What the library offers, its first choice before the others; of GEMM_BGRAD then the same apart.
@@ -405,15 +408,15 @@ static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, 
         TuneCandidate *t = &list[kept];
         if (g->epilogue == GEMM_BGRAD)
             gemm_set_apart(g, i >= n - apart);
-        const bool taken = tune_take(g, t, &found[i]);
+        const char *refused_for = tune_take(g, t, &found[i]);
         bool known = false;
         for (int j = 0; j < kept; j++)
-            known |= !strcmp(list[j].text, t->text);
+            known |= !strcmp(list[j].text, t->text) && !strcmp(list[j].raw, t->raw);
         if (known)
             continue;
-        const int wrong = taken ? tune_wrong(g, o, want, count, 1, ws, s) : -1;
-        if (wrong < 0)
-            fprintf(stderr, "%s: %s: cuBLASLt does not take it back\n", g->name, t->text);
+        const int wrong = refused_for ? -1 : tune_wrong(g, o, want, count, 1, ws, s);
+        if (refused_for)
+            fprintf(stderr, "%s: %s: %s\n", g->name, t->text, refused_for);
         else if (wrong)
             fprintf(stderr, "%s: %s: wrong in %d elements\n", g->name, t->text, wrong);
         *refused += wrong != 0;
@@ -474,8 +477,9 @@ static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStr
     fprintf(stderr, "%-28s %9.1f us, %6.1f TFLOP/s, %2d of %2d, first choice %9.1f us\n", g->name,
             us[best], 2e-6 * (double)g->m * (double)g->n * (double)g->k / us[best], best + 1, n,
             us[0]);
-    printf("%s{\"key\": \"%s\", \"algo\": \"%s\", \"us\": %.2f, \"default_us\": %.2f}",
-           first ? "" : ",\n", key, list[best].text, us[best], us[0]);
+    printf("%s{\"key\": \"%s\", \"algo\": \"%s\", \"raw\": \"%s\", \"us\": %.2f, "
+           "\"default_us\": %.2f}",
+           first ? "" : ",\n", key, list[best].text, list[best].raw, us[best], us[0]);
 }
 
 //@ if tuned
@@ -711,7 +715,7 @@ int main(int argc, char **argv)
 //@ if tuned
     for (Gemm *g : gemms)            // of products that another's row stands for
         if (!g->product) {
-            g->algo = NULL;
+            g->algo = g->raw = NULL;
             gemm_init(g);
         }
     for (const TuneKernel &k : tune_kernels)

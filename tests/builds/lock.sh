@@ -33,6 +33,9 @@ with_kernels() {        # card, sources, key, variant: the card with a row of a 
     local row="{\"key\": \"$3\", \"variant\": \"$4\"}" c=${1/"\"sources\": \"$sources\""/"\"sources\": \"$2\""}
     printf '%s' "${c/'"kernels": []'/"\"kernels\": [$row]"}"
 }
+with_raw() {            # card, bytes in hex: the card with them in its product's row
+    printf '%s' "${1/"\"$algo\""/"\"$algo\", \"raw\": \"$2\""}"
+}
 file() { printf '{"diecast_lock": 1, "cards": [%s]}' "$1" >"$lock"; }
 algo="algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 0"
 file "$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
@@ -46,6 +49,13 @@ gen "$R" batch.micro=3 >"$T/out" 2>&1
 has lock/other_shape "0 of $products products, 0 of $kernels kernels as measured" "$T/out"
 check lock/default 1 "$(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
 c=$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")
+raw=$(printf '%064d%064d' 42 7)
+file "$(with_raw "$c" "$raw")"
+gen "$R" >"$T/out" 2>&1
+has lock/raw "r.lock.json: 1 of $products products" "$T/out"
+check lock/raw_emitted "1 1" "$(grep -c "\.raw = \"${raw:0:64}\"\$" "$T/out_r/step.cu"
+    ) $(grep -c "^ *\"${raw:64}\"};\$" "$T/out_r/step.cu")"
+check lock/measured_with '    gemm_measured_with("13.0.2", false);' "$(grep gemm_measured_with "$T/out_r/step.cu")"
 file "$(with_kernels "$c" "$sources" "$kernel" 64)"
 gen "$R" >"$T/out" 2>&1
 has lock/kernel "r.lock.json: 1 of $products products, 1 of $kernels kernels as measured on NVIDIA H200\$" "$T/out"
@@ -91,6 +101,7 @@ bad name '{"diecast_lock": 1, "cards": [], "x": 1}' 'the file: unknown name "x"'
 bad object '{"diecast_lock": 1, "cards": [1]}' 'card 1: want an object'
 bad text "{\"diecast_lock\": 1, \"cards\": [${c/\"gpu\": \"g\"/\"gpu\": 1}]}" 'card 1: want a text "gpu"'
 bad library "{\"diecast_lock\": 1, \"cards\": [${c/13.0.2/x}]}" 'card 1: want numbers and points in "cublaslt", got "x"'
+bad no_library "{\"diecast_lock\": 1, \"cards\": [${c/\"cublaslt\": \"13.0.2\", /}]}" 'card 1: want a text "cublaslt"'
 bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: want a number "sms"'
 bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: want a list "gemms"'
 bad row "{\"diecast_lock\": 1, \"cards\": [${c/\"us\"/\"uss\"}]}" 'card 1, row 1: unknown name "uss"'
@@ -102,6 +113,19 @@ bad variant "{\"diecast_lock\": 1, \"cards\": [${k/\"64\"/\"6x4\"}]}" \
 bad key "{\"diecast_lock\": 1, \"cards\": [${c/\"key\": \"k\", /}]}" 'card 1, row 1: want a text "key"'
 bad algo "{\"diecast_lock\": 1, \"cards\": [${c/$algo/algo 1; x}]}" \
     'card 1, row 1: want words and numbers that begin with algo, got "algo 1; x"'
+r=$(with_raw "$c" "$raw")
+bad_raw() { bad "raw_$1" "{\"diecast_lock\": 1, \"cards\": [$2]}" "card 1, row 1: want $3"; }
+hex='128 hex digits (64 bytes) in "raw", got'
+bad_raw short "${r/$raw/${raw:2}}" "$hex \"${raw:2}\""
+bad_raw long "${r/$raw/00$raw}" "$hex \"00$raw\""
+bad_raw digit "${r/$raw/0x${raw:2}}" "$hex \"0x${raw:2}\""
+bad_raw empty "${r/\"$raw\"/\"\"}" 'a text "raw"'
+bad_raw number "${r/\"$raw\"/1}" 'a text "raw"'
+bad_raw null "${r/\"$raw\"/null}" 'a text "raw"'
+cut="{\"diecast_lock\": 1, \"cards\": [${r%"${raw:40}"*}"
+bad raw_cut "$cut" "line 3, byte ${#cut}: string without an end"
+bad raw_kernel "{\"diecast_lock\": 1, \"cards\": [${k/\"64\"/\"64\", \"raw\": \"$raw\"}]}" \
+    'card 1, kernel 1: unknown name "raw"'
 rm -f "$lock"
 # products of adapters have keys as all others: u of q, k and v, and what k and v add to y
 "$GEN" "$L" -o "$T/out_l" --locked >"$T/out" 2>&1
@@ -154,6 +178,7 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         "$GEN" tune "$R" --rows "$T/rows" -o "$T/out_r" >"$T/out" 2>&1
         has tune/simulated "$products of $products products, $kernels of $kernels kernels as measured on" "$T/out"
         check tune/kernels $kernels "$(grep -c '"variant"' "$lock")"
+        check tune/raw $products "$(grep -c '"raw": "[0-9a-f]\{128\}"' "$lock")"
         gen "$R" --locked >"$T/out" 2>&1
         check tune/locked 0 $?
         check tune/all_locked 0 "$(untuned)"
@@ -161,6 +186,14 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
         check tune/trains 0 $?
         check tune/silent 0 "$(grep -c 'lock file' "$T/out")"
+        # the bytes are used, all of them: the simulator refuses others in a place that no option tells of
+        other='s/ed5e0000\(0\{24\}\)/ed5f0000\1/g'
+        LC_ALL=C sed "$other" "$T/out_r/train" >"$T/out_r/train.other"
+        chmod +x "$T/out_r/train.other"
+        "$T/out_r/train.other" --dry-run >"$T/out" 2>&1
+        check tune/other_bytes 80 $?
+        has tune/other_bytes_line 'gemm [^ ]*: the lock file has "algo [^"]*" for it, but this cuBLASLt refuses its '\
+'bytes (raw); run `gen tune` again' "$T/out"
         # make LOCKED=1 emits again, or refuses
         make -s LOCKED=1 "EMITTED=$T/out_r" "CC='$PWD/tests/cc'" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_locked 0 $?
@@ -170,8 +203,10 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         gen "$R" --locked >/dev/null 2>&1
         make_in_haste "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 && "$T/out_r/train" --dry-run >"$T/out" 2>&1
         check tune/apart "grad.b.qkv.w" "$(sed -n 's/^ *\([^ ]*\) .* apart$/\1/p' "$T/out" | paste -sd' ')"
-        # another version of the library than measured: said, and first choices
-        sed -i 's/"cublaslt": "[0-9.]*"/"cublaslt": "1.2.3"/' "$lock"
+        # another version of the library than measured: said, and first choices; bytes are for that version alone
+        sed -i "s/\"cublaslt\": \"[0-9.]*\"/\"cublaslt\": \"1.2.3\"/; $other" "$lock"
+        gen "$R" tune=required >/dev/null 2>&1
+        check tune/measured_with '    gemm_measured_with("1.2.3", true);' "$(grep gemm_measured_with "$T/out_r/step.cu")"
         gen "$R" >/dev/null 2>&1
         make_in_haste "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1

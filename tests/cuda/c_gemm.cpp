@@ -4,6 +4,9 @@
 #include "unwatched.h"
 #include "../../kernels/reference/gemm.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 struct Case {
     int64_t m, n, k;
     GemmForm form;
@@ -100,7 +103,8 @@ TEST(gemm)
     }
 }
 
-/* The text of the chosen algorithm, given back, is the same product; a damaged one is refused. */
+/* The row of the chosen algorithm, given back, is the same product, also that of before, which had no
+ * bytes; a damaged one is refused, and so is one whose bytes are not the algorithm of its text. */
 TEST(gemm_locked)
 {
     gemm_setup();
@@ -108,32 +112,88 @@ TEST(gemm_locked)
     act_t *a = act_normal(m * k, 0, 1), *b = act_normal(n * k, 0, 1);
     act_t *c = NEW(act_t, m * n), *again = NEW(act_t, m * n);
     void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
-    char text[GEMM_ALGO_BYTES], other[GEMM_ALGO_BYTES];
+    char text[GEMM_ALGO_BYTES], other[GEMM_ALGO_BYTES], raw[GEMM_RAW_BYTES], bytes[GEMM_RAW_BYTES];
     Gemm free = { .name = "free", .m = m, .n = n, .k = k, .form = GEMM_NT };
     gemm_init(&free);
     gemm_describe(&free, text);
+    gemm_algo_raw(&free.chosen, raw);
     Gemm locked = { .name = "locked", .m = m, .n = n, .k = k, .form = GEMM_NT, .algo = text };
-    gemm_init(&locked);
-    gemm_describe(&locked, other);
-    check_true("the same algorithm", !strcmp(text, other));
-    run([&] {
-        gemm_run(&free, c, a, b, NULL, NULL, ws, stream);
-        gemm_run(&locked, again, a, b, NULL, NULL, ws, stream);
-    });
-    check_same("c", c, again, m * n * (int64_t)sizeof(act_t));
-
+    for (const char *given : { (const char *)NULL, (const char *)raw }) {
+        Gemm taken = locked;
+        taken.raw = given;
+        gemm_init(&taken);
+        gemm_describe(&taken, other);
+        check_true("the same algorithm", !strcmp(text, other));
+        check_true("the same bytes", !given || !memcmp(&free.chosen, &taken.chosen, sizeof free.chosen));
+        run([&] {
+            gemm_run(&free, c, a, b, NULL, NULL, ws, stream);
+            gemm_run(&taken, again, a, b, NULL, NULL, ws, stream);
+        });
+        check_same("c", c, again, m * n * (int64_t)sizeof(act_t));
+    }
+    gemm_open(&locked);
     static const char *const damaged[] = { "", "algo", "algo x", "tile 1",
                                            "algo 4294967296 tile 0" };
     for (const char *algo : damaged) {
         locked.algo = algo;
-        check_true(algo, !gemm_locked_(&locked));
+        check_true(algo, gemm_take_locked_(&locked));
     }
     snprintf(other, sizeof other, "%.*s more", GEMM_ALGO_BYTES - 8, text);
     locked.algo = other;
-    check_true("a word too many", !gemm_locked_(&locked));
+    check_true("a word too many", gemm_take_locked_(&locked));
     char *reduce = strstr(strcpy(other, text), "reduce ");
     reduce[7] = '1';
-    check_true("sums in place", !gemm_locked_(&locked));
+    check_true("sums in place", gemm_take_locked_(&locked));
+
+    locked.algo = text;
+    locked.raw = bytes;
+    strcpy(bytes, raw);
+    check_true("undamaged", !gemm_take_locked_(&locked));
+    bytes[GEMM_RAW_BYTES - 2] = 0;
+    check_true("a digit too few", gemm_take_locked_(&locked));
+    strcpy(bytes, raw);
+    bytes[5] = 'g';
+    check_true("no digit", gemm_take_locked_(&locked));
+    locked.raw = text;
+    check_true("no bytes", gemm_take_locked_(&locked));
+    locked.raw = raw;
+    char *swizzle = strstr(strcpy(other, text), "swizzle ");
+    swizzle[8] ^= 1;
+    locked.algo = other;
+    check_true("bytes of another algorithm",
+               gemm_take_locked_(&locked) &&
+                   strstr(gemm_take_locked_(&locked), "another algorithm"));
+#ifndef __CUDACC__               /* a library on a GPU need not survive such bytes */
+    locked.algo = text;
+    for (int digit = 0; digit < 2 * 52; digit++) {           /* all that the simulator's have */
+        strcpy(bytes, raw);
+        bytes[digit] = bytes[digit] == 'f' ? '0' : 'f';
+        locked.raw = bytes;
+        check_true("a changed digit", gemm_take_locked_(&locked));
+    }
+#endif
+}
+
+/* Algorithms of another version are not used: a line says so, or ends a program that requires them. */
+TEST(gemm_measured_with)
+{
+    const unsigned v = (unsigned)cublasLtGetVersion();
+    char here[40];
+    snprintf(here, sizeof here, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+    static const struct { bool other, required; int code; } row[] = {
+        { false, false, 0 }, { false, true, 0 }, { true, false, 1 }, { true, true, EXIT_CONFIG } };
+    for (auto &r : row) {
+        fflush(stdout);
+        const pid_t child = fork();
+        int status = -1;
+        if (!child) {
+            fclose(stderr);
+            gemm_measured_with(r.other ? "1.2.3" : here, r.required);
+            _exit(gemm_unmeasured);
+        }
+        check_true("a child", waitpid(child, &status, 0) == child && WIFEXITED(status));
+        check_true("what it does", WEXITSTATUS(status) == r.code);
+    }
 }
 
 TEST(gemm_alignment)

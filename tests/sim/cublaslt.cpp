@@ -42,6 +42,7 @@ struct Algo {
     uint16_t inner, cluster;
     int16_t compute, scale, types[4];
     uint32_t align;                  /* bytes that every operand must be a multiple of */
+    uint32_t hidden;                 /* HIDDEN: part of an algorithm that no attribute tells */
 };
 
 static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
@@ -49,7 +50,7 @@ static_assert(sizeof(Desc) <= sizeof(cublasLtMatmulDescOpaque_t));
 static_assert(sizeof(Preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t));
 static_assert(sizeof(Algo) <= sizeof(cublasLtMatmulAlgo_t));
 
-enum { HANDLE_MARK = 0x6c74, ALGO_WORKSPACE = 64 << 10, MAX_SPLIT = 32, WORKSPACE_ALIGN = 256 };
+enum { HANDLE_MARK = 0x6c74, HIDDEN = 0x5eed, ALGO_WORKSPACE = 64 << 10, MAX_SPLIT = 32, WORKSPACE_ALIGN = 256 };
 
 /* The algorithms on offer: numbers of the library's own catalogue, configurations of ours, the
  * better first. Those with `vector` want all operands in pieces of 16 bytes. */
@@ -413,6 +414,7 @@ static Algo algo_make(const Choice &choice, int compute, int scale, int a, int b
     algo.types[2] = (int16_t)c;
     algo.types[3] = (int16_t)d;
     algo.align = choice.vector ? 16 : (uint32_t)type_size(a);
+    algo.hidden = HIDDEN;
     return algo;
 }
 
@@ -431,7 +433,7 @@ static cublasStatus_t algo_check(const Algo &algo, const Problem &p)
     bool known = false;
     for (const Choice &c : choices)
         known |= c.id == algo.id && c.tile == algo.tile && c.stages == algo.stages;
-    if (!known)
+    if (!known || algo.hidden != HIDDEN)
         return CUBLAS_STATUS_INVALID_VALUE;
     bool split = algo.split > 1;
     if (algo.compute != p.desc.compute || algo.scale != p.desc.scale || algo.types[0] != p.a.type ||
