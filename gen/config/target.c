@@ -78,14 +78,17 @@ const Card *card_near(const char *name)
         bug("more cards than there is room for");
     for (int i = 0; i < n; i++)
         all[i] = card[i].name;
-    if ((near = text_nearest(name, all, n)))
-        return card_find(near);
     for (int i = 0; i < n; i++)              /* "A100-SXM4-80GB"; the longest name, h100nvl before h100 */
         if (strstr(word, bare(card[i].name)) && (!found || strlen(card[i].name) > strlen(found->name)))
             found = &card[i];
     for (int i = 0; i < n && strlen(word) > 1 && !found; i++)        /* "4090" */
         if (strstr(bare(card[i].name), word))
             found = &card[i];
+    for (int i = 0; i < n && strlen(word) > 3 && !found; i++)        /* "DGX Spark" */
+        if (strstr(bare(card[i].about), word))
+            found = &card[i];
+    if (!found && (near = text_nearest(name, all, n)))
+        found = card_find(near);
     return found;
 }
 

@@ -158,10 +158,12 @@ static void find_toolkit(Doctor *d)
         d->cuda = NULL;
 }
 
-/* Architectures that are wanted and that nvcc does not know, between blanks; NULL: none. */
-static const char *unknown_targets(const Doctor *d, const char *codes)
+/* Architectures that are wanted and that nvcc does not know, between blanks; NULL: none. *toolkit: the first CUDA
+ * toolkit that knows them all. */
+static const char *unknown_targets(const Doctor *d, const char *codes, const char **toolkit)
 {
     Str s = {0};
+    *toolkit = "0";
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
         const char *code = text_print("sm_%d", t->capability);
@@ -170,8 +172,11 @@ static const char *unknown_targets(const Doctor *d, const char *codes)
         const char *at = codes;
         while ((at = strstr(at, code)) && at[n] >= '0' && at[n] <= '9')
             at += n;
-        if (wanted && !strcmp(t->backend, "cuda") && !at)
-            str_print(&s, "%s%s", s.n ? " " : "", t->name);
+        if (!wanted || strcmp(t->backend, "cuda") || at)
+            continue;
+        str_print(&s, "%s%s", s.n ? " " : "", t->name);
+        if (strtod(t->toolkit, NULL) > strtod(*toolkit, NULL))
+            *toolkit = t->toolkit;
     }
     return s.text;
 }
@@ -198,13 +203,13 @@ static void find_nvcc(Doctor *d)
     }
     d->nvcc_version = version;
     e = process_run(with(nvcc, "--list-gpu-code", NULL), NULL, seconds);
-    const char *unknown = e.code || e.late ? NULL : unknown_targets(d, e.text);
+    const char *toolkit, *unknown = e.code || e.late ? NULL : unknown_targets(d, e.text, &toolkit);
     if (unknown) {
         Finding *f = doctor_add(d, d->wanted ? DOCTOR_MISSING : DOCTOR_WARNING, "nvcc", "%s %s does not know %s",
                                 d->nvcc,
                                 version, unknown);
         f->blocks = d->wanted ? NEED_CUDA_BUILD : 0;
-        f->todo = "a later CUDA toolkit (sm_100: 12.8)";
+        f->todo = text_print("install CUDA toolkit %s or later", toolkit);
         return;
     }
     Finding *f = doctor_add(d, DOCTOR_OK, "nvcc", "%s %s", d->nvcc, version);

@@ -348,7 +348,7 @@ static void list_cards(const Page *p)
     for (int i = 0; i < card_count(); i++) {
         const Card *c = card_row(i);
         const int64_t bytes = c->memory - target_find(c->target)->reserve;
-        cJSON *o = row(p, 12, c->name, p->list ? c->about : text_print("%s; target %s, plans with %s", c->about,
+        cJSON *o = row(p, 17, c->name, p->list ? c->about : text_print("%s; target %s, plans with %s", c->about,
                                                                       c->target, text_bytes(bytes)));
         if (!o)
             continue;

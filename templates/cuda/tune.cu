@@ -365,7 +365,8 @@ static int tune_measure(double *us, int n, const Pick &pick, const Run &run, cud
 
 /* Takes a candidate as a program with the lock file will: from its row. Returns what is wrong with
  * it, NULL: nothing. */
-static const char *tune_take(Gemm *g, TuneCandidate *t, const cublasLtMatmulHeuristicResult_t *found)
+static const char *tune_take(Gemm *g, TuneCandidate *t,
+                             const cublasLtMatmulHeuristicResult_t *found)
 {
     gemm_algo_text(g, &found->algo, found->workspaceSize, t->text);
     gemm_algo_raw(&found->algo, t->raw);

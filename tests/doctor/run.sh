@@ -374,6 +374,10 @@ simulated DIECAST_SIM_DEVICES=1
 same "a GPU that does not answer" "1" $?
 has "a GPU that does not answer: told" '^  missing  product 1        cudaSetDevice\(number\): '
 same "a GPU that does not answer: nobody waits for it" "" "$(grep 'does not end' "$T/out")"
+sed 's/sm_90/sm_121/' "$R" >"$T/later.lua"
+CUDA=$T/cuda doctor "$T/later.lua"
+has "a target that nvcc does not know" \
+    '^  missing  nvcc  .*/nvcc 13.0 does not know sm_121: install CUDA toolkit 12.9 or later$'
 nvcc=$(nvcc_path)
 if [ -n "$nvcc" ]; then
     "$nvcc" -std=c++20 -O3 -gencode arch=compute_80,code=sm_80 -DDOCTOR_NCCL=0 -cubin -o "$T/gpu.cubin" \

@@ -103,6 +103,11 @@ follows card "sm_86 1 9.6" "$T/c/card.lua"
 follows card/replaces "sm_86 1 9.6" "$T/c/h200.lua" card=rtx3080
 follows card/usual_memory "sm_90 1 0.0" "$T/c/h200.lua" card=h100
 follows card/same "sm_89 1 0.0" "$N" card="RTX 4090" target=sm_89
+follows card/b300 "sm_103 1 0.0" "$N" card=b300
+follows card/rtx5090 "sm_120 1 0.0" "$N" card="RTX 5090"
+follows card/rtxpro6000 "sm_120 1 95.0" "$N" card="RTX PRO 6000"
+follows card/rtxpro6000-server "sm_120 1 95.0" "$N" card="RTX PRO 6000 Server"
+follows card/gb10 "sm_121 1 0.0" "$N" card=GB10
 follows card/cluster "sm_80 16 39.3 /scratch/me/own" "$T/c/own.lua" card=a100-40
 follows card/left_out "cpu 1 0.0" "$T/c/card.lua" card= target=cpu
 check clusters/card/hash "$(hash_of "$N" target=sm_86 memory.limit_gib=9.6)" "$(hash_of "$T/c/card.lua")"
@@ -121,7 +126,7 @@ cluster_case card/of_cpus "card: h100 is sm_90, but cluster.target = \"cpu\" ($C
 cluster_case card/whole "card: recipes whose objective is ppo train no model of layers and have no such field; leave it out" \
     "$T/c/ppo.lua" card=h100
 for pair in "h1000|did you mean h100?" "3080|did you mean rtx3080?" "A100-SXM4-80GB|did you mean a100?" \
-    "banana|gen list cards prints the known ones" "NVIDIA H200|tune.card; as a card it is h200"; do
+    "DGX Spark|did you mean gb10?" "banana|gen list cards prints the known ones" "NVIDIA H200|tune.card; as a card it is h200"; do
     for field in card cluster.card; do
         check "clusters/$field/${pair%|*}" 1 "$("$B/driver" config "$T/c/own.lua" "$field=${pair%|*}" 2>&1 |
             grep -cF -- "${pair#*|}")"

@@ -1,5 +1,5 @@
 return {
-    target = "sm_120",
+    target = "sm_130",
     precision = "fp32",
     model = use "models/tiny_gpt2",
     seq = { max = 64 },
