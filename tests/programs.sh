@@ -23,7 +23,7 @@ make_program() (
         toolkit=$(printf '%s\n' "$@" | sed -n 's/^CUDA=//p')
         [ -z "$toolkit" ] || toolkit=$(cat tests/sim/errors.def "$toolkit"/include/* | sha256sum | cut -c1-64)
         cd "$dir" || exit
-        find runtime kernels/cpu/{philox,types,workspace}.h -type f -print0 | xargs -0 sha256sum
+        find runtime kernels/cpu/{philox,types,workspace}.h -type f -print0 2>/dev/null | xargs -0 sha256sum
         grep -rl '^#.*DIECAST_RANKS' runtime | sed "s/^/$(sed -n 's/^RANKS *:= *//p' Makefile) ranks  /"
         grep -rlE '^#.*<(cuda|nccl)' runtime | sed "s/^/toolkit $toolkit  /"
         [[ $* != *' --watched'* ]] ||
@@ -51,7 +51,7 @@ make_program() (
     fi
     # shellcheck disable=SC2046
     said=$(make -s "-j$(getconf _NPROCESSORS_ONLN)" -C "$dir" "${words[@]}" \
-        $(sed -n '/^OBJECTS/s/[() ]/\n/gp' "$dir/Makefile" | sed -n 's|^runtime/|.obj/&|p') 2>&1 7>&-)
+        $(sed -n 's|^    \(runtime/[^ )]*\.o\).*|.obj/\1|p' "$dir/Makefile") 2>&1 7>&-)
     code=$?
     echo "$said"
     [ $code = 0 ] || exit $code
@@ -65,6 +65,25 @@ make_program() (
     flock -u 7
     exec make -s -C "$dir" "$@" 7>&-
 )
+# unreached DIR [ROOT ...]: objects of a built program that nothing reaches from train.o and these, by their symbols
+unreached() {
+    local dir=$1/.obj
+    (cd "$dir" && find . -name '*.o' -print0 | xargs -0 nm -A -g) | sed 's/^\.\///' |
+        awk -v roots="train.o ${*:2}" '
+        { split($1, at, ":"); file = at[1]; files[file]; kind = $(NF - 1) }
+        kind ~ /^[Uw]$/ { uses[file] = uses[file] " " $NF; next }
+        { of[$NF] = file }
+        END {
+            n = split(roots, todo, " ")
+            for (i = 1; i <= n; i++) {
+                if (todo[i] in seen) continue
+                seen[todo[i]]
+                m = split(uses[todo[i]], name, " ")
+                for (k = 1; k <= m; k++) if (name[k] in of) todo[++n] = of[name[k]]
+            }
+            for (file in files) if (!(file in seen)) print file
+        }'
+}
 haste=$(! command -v ld.gold >/dev/null || echo -fuse-ld=gold)      # links in a third of the time
 # make_in_haste DIR [WORD ...]: as make_program, compiled and linked by ./cc; for tests that look at numbers within
 # bounds, words and files

@@ -19,14 +19,6 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void copy_as(const char *path, const char *name) { folder_put(name, template_source(path), false); }
-
-static void copy(const char *folder, const char *name)
-{
-    char *path = text_print("%s/%s", folder, name);
-    copy_as(path, path);
-}
-
 #define FILL(path, ...) \
     template_fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
@@ -69,81 +61,15 @@ static char *head(const Graph *g, const char *about)
                       about, command(g), ir_hash(g), groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
-/* Files of runtime/: all but those whose name ends in another backend's library, and those of the
- * star of ranks where there is one rank. */
-static bool is_used(const Graph *g, const char *path)
+/* The lines that include the kernels of the calls. */
+static char *kernel_includes(const Graph *g)
 {
-    static const char *const ends[][2] = {
-        {"_cpu", "cpu"}, {"_mpi", "cpu"}, {"_cuda", "cuda"}, {"_nccl", "cuda"}};
-    const char *name = strrchr(path, '/') + 1, *dot = strrchr(name, '.');
-    if (g->ranks == 1 && (!strncmp(name, "star", 4) || !strncmp(name, "comm_star.", 10)))
-        return false;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        size_t n = strlen(ends[i][0]);
-        if (dot - name > (long)n && !strncmp(dot - n, ends[i][0], n))
-            return !strcmp(g->target->backend, ends[i][1]);
-    }
-    return true;
-}
-
-enum { RUNTIME_FILES = 500 };
-
-/* Adds the used files of a folder of the project ("runtime/files") and of those below it. */
-static void runtime_files(const Graph *g, const char *folder, const char **name, int *n)
-{
-    const char *path = text_print("%s/%s", gen_root(), folder);
-    DIR *d = opendir(path);
-    if (!d)
-        err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
-    for (struct dirent *e; (e = readdir(d));) {
-        const char *dot = strrchr(e->d_name, '.'), *file = text_print("%s/%s", folder, e->d_name);
-        if (e->d_name[0] == '.')
-            continue;
-        if (!dot)
-            runtime_files(g, file, name, n);
-        else if ((!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) &&
-                 is_used(g, file)) {
-            if (*n == RUNTIME_FILES)
-                bug("more than %d files in runtime/", RUNTIME_FILES);
-            name[(*n)++] = file;
-        }
-    }
-    closedir(d);
-}
-
-/* The listed files of kernels/BACKEND and those that they include. */
-static void copy_kernel_files(const char *backend, const char *const *file, int n)
-{
-    const char *list[64];
-    int known = 0;
-    while (known < n)
-        list[known] = file[known], known++;
-    for (int i = 0; i < known; i++) {
-        char *path = text_print("kernels/%s/%s", backend, list[i]);
-        const char *text = template_source(path);
-        if (!folder_has(path))
-            folder_put(path, text, false);
-        for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
-            const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
-            bool have = strchr(name, '/') != NULL ||     /* from runtime/, which is copied whole */
-                        !strcmp(name, "shape.h");
-            for (int j = 0; j < known; j++)
-                have |= !strcmp(list[j], name);
-            if (!have && known < 64)
-                list[known++] = name;
-        }
-    }
-}
-
-static void copy_kernels(const Graph *g, Str *includes)
-{
-    static const char *const drawn[] = {"philox.h"};     /* the runtime draws from it too */
     int n;
     const char *const *file = emit_kernel_files(g, &n);
+    Str s = {0};
     for (int i = 0; i < n; i++)
-        str_print(includes, "#include \"kernels/%s/%s\"\n", g->target->backend, file[i]);
-    copy_kernel_files(g->target->backend, file, n);
-    copy_kernel_files("cpu", drawn, 1);
+        str_print(&s, "#include \"kernels/%s/%s\"\n", g->target->backend, file[i]);
+    return s.text;
 }
 
 static char *run_defaults(const Graph *g)
@@ -247,8 +173,6 @@ static char *step_functions(const Graph *g)
 
 static void write_step(const Graph *g)
 {
-    Str includes = {0};
-    copy_kernels(g, &includes);
     char *programs = emit_programs(g), *merges = emit_merges(g);
     bool lora = ir_size(g, "R") > 0, gpu = on_gpu(g);
     const char *precision = g->fact[FACT_precision].text;
@@ -263,7 +187,7 @@ static void write_step(const Graph *g)
                   : text_print("#define ACT_%s 1        // activations and compute weights are %s\n",
                                !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
               false},
-             {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
+             {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
              {"fp16", fp16 ? "yes" : "", !gpu},
              {"scalers", emit_scalers(g, "    io.%s = %s;\n"), !fp16},
              {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"), !fp16},
@@ -295,8 +219,6 @@ static void write_step(const Graph *g)
              {"programs", programs, false},
              {"describe", template_source("templates/products.c"), false}),
         false);
-    folder_put("recipe.h",
-        FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     folder_put("step.h",
         FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
@@ -489,27 +411,17 @@ static unsigned needs(const Graph *g)
 
 static void write_build(const Graph *g)
 {
-    const char *name[RUNTIME_FILES];
-    int n = 0;
-    runtime_files(g, "runtime", name, &n);
-    qsort(name, (size_t)n, sizeof *name, text_order);
     const char *backend = g->target->backend;
-    Str objects = {0};
-    for (int i = 0; i < n; i++) {
-        copy_as(name[i], name[i]);
-        size_t len = strlen(name[i]);
-        if (!strcmp(name[i] + len - 2, ".c"))
-            str_print(&objects, " %.*s.o", (int)len - 2, name[i]);
-    }
     if (on_gpu(g)) {
         const char *variants = emit_variants();
-        copy("kernels/cuda", "gemm_key.h");
         folder_put("tune.cu",
             FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},
                  {"GENERATOR", lock_generator(), false}, {"SOURCES", lock_kernels(), false},
                  {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
     }
+    char *objects = sources_put(backend, g->ranks > 1);
+    folder_put("recipe.h", FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
     emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
@@ -518,7 +430,7 @@ static void write_build(const Graph *g)
              {"CFLAGS", g->target->cflags, false},
              {"PACKAGES", toolchain_package_words(needs(g), false), false},
              {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
-             {"RANKS", ranks, false}, {"OBJECTS", objects.text, false},
+             {"RANKS", ranks, false}, {"OBJECTS", objects, false},
              {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
     const char *name_of = g->fact[FACT_name].text, *machines = g->fact[FACT_cluster].text;

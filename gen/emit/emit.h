@@ -30,6 +30,11 @@ char *template_source(const char *path);           /* a file of the project, bel
 char *template_fill(const char *path, Hole *holes, int n);
 char *template_fill_some(const char *path, Hole *holes, int n);
 
+/* emit_sources.c */
+/* Puts the files of runtime/ and kernels/ that the files so far use, on this backend; ranks: for more than one.
+ * Returns the objects of their sources for a Makefile, one a line. */
+char *sources_put(const char *backend, bool ranks);
+
 /* emit_words.c: names and numbers */
 bool on_gpu(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */

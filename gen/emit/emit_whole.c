@@ -1,7 +1,7 @@
 /* emit_whole.c -- out/NAME of a recipe without a model of layers: the files of templates/programs/OBJECTIVE/.
  *
  * In:    Config.   Out: files, through emit_folder.c.
- * Keeps: of the runtime and the kernels exactly what those files include, and what these include. */
+ * Keeps: of the runtime and the kernels what those files use. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/config/toolchain.h"
@@ -13,55 +13,6 @@
 #include <unistd.h>
 
 #include "runtime/files/json.h"
-
-enum { USED = 500 };
-
-/* ---- files that are included ----------------------------------------------------------------- */
-
-typedef struct { const char *path[USED]; int n; } Files;
-
-static void add_file(Files *f, const char *path);
-
-/* What a text includes between quotes, seen from the root of the project or else from its folder. */
-static void add_included(Files *f, const char *text, const char *folder)
-{
-    for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
-        const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
-        bool rooted = !strncmp(name, "runtime/", 8) || !strncmp(name, "kernels/", 8);
-        if (rooted || *folder)
-            add_file(f, rooted ? name : text_print("%s%s", folder, name));
-    }
-}
-
-/* The sources of a header of the runtime: those with its name, and those that go on behind a _. */
-static void add_sources(Files *f, const char *header, const char *folder)
-{
-    const char *name = header + strlen(folder);
-    const size_t length = strlen(name) - 2;
-    struct dirent **list;
-    const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);
-    if (n < 0)
-        err((Loc){folder, 0}, "cannot be read: %s", strerror(errno));
-    for (int i = 0; i < n; i++) {
-        const char *file = list[i]->d_name, *end = strrchr(file, '.');
-        if (end && !strcmp(end, ".c") && !strncmp(file, name, length) && (file[length] == '.' || file[length] == '_'))
-            add_file(f, text_print("%s%s", folder, file));
-    }
-}
-
-static void add_file(Files *f, const char *path)
-{
-    for (int i = 0; i < f->n; i++)
-        if (!strcmp(f->path[i], path))
-            return;
-    if (f->n == USED)
-        bug("more than %d files for a program", USED);
-    f->path[f->n++] = path;
-    const char *folder = text_print("%.*s", (int)(strrchr(path, '/') + 1 - path), path), *end = strrchr(path, '.');
-    add_included(f, template_source(path), folder);
-    if (!strncmp(path, "runtime/", 8) && !strcmp(end, ".h"))
-        add_sources(f, path, folder);
-}
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
@@ -145,21 +96,12 @@ void whole_emit(Config *c, const char *outdir, bool force)
     const Target *target = target_find(config_text(c, F_target));
     char *fields = own_fields(c), *lines = cluster_lines(c);
     const char *cluster = lines ? cluster_value(lines, "name", 0) : NULL;
-    Files used = {.n = 0};
     struct dirent **list;
     const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);
     if (n < 0)
         err((Loc){folder, 0}, "cannot be read: %s", strerror(errno));
-    for (int i = 0; i < n; i++)
-        if (list[i]->d_name[0] != '.')
-            add_included(&used, template_source(text_print("%s/%s", folder, list[i]->d_name)), "");
-    qsort(used.path, (size_t)used.n, sizeof *used.path, text_order);
-    Str objects = {0};
-    for (int i = 0; i < used.n; i++)
-        if (!strcmp(strrchr(used.path[i], '.'), ".c"))
-            str_print(&objects, " %.*s.o", (int)strlen(used.path[i]) - 2, used.path[i]);
-    enum { OWN = 14 };
-    Hole hole[OWN + 2 * NFIELDS] = {
+    enum { OWN = 13 };
+    Hole hole[OWN + 2 * NFIELDS + 1] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
         {"RECIPE", c_string(recipe_told(c->recipe)), false},
@@ -170,18 +112,17 @@ void whole_emit(Config *c, const char *outdir, bool force)
         {"CFLAGS", target->cflags, false},
         {"PACKAGES", toolchain_package_words(toolchain_needs(target, 1, true), false), false},
         {"TARGET", target->name, false},
-        {"OBJECTS", objects.text, false},
         {"FIELDS", c_string(fields), false},
         {"toolchain", template_source("templates/toolchain.mk"), false},
         {"defaults", defaults(c), false}};
     const int holes = OWN + field_holes(fields, hole + OWN);
     folder_begin();
     for (int i = 0; i < n; i++)
-        if (list[i]->d_name[0] != '.')
+        if (list[i]->d_name[0] != '.' && strcmp(list[i]->d_name, "Makefile"))
             folder_put(list[i]->d_name,
                        template_fill_some(text_print("%s/%s", folder, list[i]->d_name), hole, holes), false);
-    for (int i = 0; i < used.n; i++)
-        folder_put(used.path[i], template_source(used.path[i]), false);
+    hole[holes] = (Hole){"OBJECTS", sources_put(target->backend, false), false};
+    folder_put("Makefile", template_fill_some(text_print("%s/Makefile", folder), hole, holes + 1), false);
     folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_told(c->recipe), 1, NULL), true);
     emit_toolchain(cluster);
     folder_sources();
