@@ -1,6 +1,6 @@
 #!/bin/bash
 # Files that programs of an earlier release wrote: run folders with their caches of packed data, and exports. Today's
-# programs resume, sample and export from each, with the results of that day bit for bit, and have the flags of that day.
+# programs resume, sample and export from each, with the results of that day bit for bit, and have its flags.
 # tests/checkpoint/yesterday/NAME.tar.gz holds the files; in it, `after` has the results and `flags` the flags.
 # RECORD=1 makes the archives that are missing, such as that of a new objective. Never remake one that exists: the
 # program that wrote it is gone. All arithmetic is fp32 in a fixed order, so the bits do not depend on the machine.
