@@ -48,25 +48,36 @@ typedef struct {
     int (*run)(const Flags *f, const WeightFolders folder);
 } ObjectiveUse;
 
-/* What an objective does beside the above; NULL: nothing. All ranks call each. After `updated` said
+/* Hooks of the objective; those that it has no use for are not in this program. All ranks call each. After `updated` said
  * so, and after `loaded`, `write` and a validation, the inputs of a step are filled anew. */
 typedef struct {
     const ObjectiveUse *use;     /* behind the last one of run NULL */
+//@ if hook_without
     const ObjectiveUse *without; /* the same, of those that want no weights: all folders are NULL */
+//@ end
+//@ if hook_banner
     /* Lines of its own in the banner, behind those that every run has; eval: NULL, none. */
     void (*banner)(const Flags *f, const Data *train, const Data *eval);
+//@ end
     /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
      * Objectives that have it are in the row OF(show, ...) of flags.def. */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
+//@ if hook_beside
     /* What data_fingerprint() says of records that steps take beside those of --data: a run goes on
      * with the same alone. malloc'ed. */
     char *(*beside)(void);
+//@ end
+//@ if hook_loaded
     /* The weights are in, before the first step or --eval-only. start: those that the run begins
      * with; else those of its checkpoint folder[0]. Returns whether it wants the former as well:
      * then they are loaded (EXIT_MISMATCH unless they are the same as at the beginning), it is
      * called with them, and those of the checkpoint come back. */
     bool (*loaded)(const Flags *f, const WeightFolders folder, bool start);
+//@ end
+//@ if hook_wants_start
     bool wants_start;            /* it may: a checksum of the former is kept (reads all of them) */
+//@ end
+//@ if hook_updated
     /* After each update by step_train(), also one that was skipped, the step counted from 0, of
      * `total`: updates of sets by schedules of the objective's own. For each
      *     set_begin(SET_x, turn, turns);  step_x();  step_wait();
@@ -74,18 +85,26 @@ typedef struct {
      * to. sum: STEP_METRICS sums of that step over all ranks, in which it writes what its updates
      * tell, the same on all ranks. Returns whether inputs of a step were written over. */
     bool (*updated)(int64_t step, int64_t total, double *sum);
+//@ end
+//@ if hook_measured
     /* Behind each step, `step` of them done, and its validation: the members of a record of its
      * own, the same on all ranks; NULL: none is due. Writes over inputs of a step. *stop, in: the
      * run ends here, on request; out: one was made while it worked; then a record that is due is
      * left to the next start: NULL, and *left. */
     cJSON *(*measured)(int64_t step, bool *stop, bool *left);
+//@ end
+//@ if hook_updated_any
     /* The same for timing: upon objective_fill_any(), of which it writes over nothing. */
     void (*updated_any)(int64_t step, int64_t total);
+//@ end
+//@ if hook_round
     int64_t round;               /* steps from one such update to the next; 0: there is none */
+//@ end
     /* Why a validation with these values, EVAL_METRICS of all ranks, ends the run, for people and
      * with the flag that decides; malloc'ed. NULL: it goes on. A function of the values and the
      * flags: a run that is found with such a validation is over unless other flags are given. */
     char *(*enough)(const double *eval);
+//@ if hook_write
     /* Writes files of its own into f->out, from rank 0: behind each row of the course, that is
      * after each validation, at the end of each epoch and after the last step, then also when
      * the run is found finished. So it may not depend on earlier calls, and replaces what is
@@ -93,24 +112,33 @@ typedef struct {
      * course_csv() makes a table of it. NULL, or a malloc'ed message; a failure ends the run
      * only after the last step. */
     char *(*write)(const Flags *f, const WeightFolders folder, const Course *course);
+//@ end
+//@ if hook_name
     /* Of the checkpoint of that step, whose row, if there is one, is course_at(course, step); best:
      * after the best validation so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed;
      * NULL: none. It stands there too, as long as nobody removes it, and --resume takes it. Rank 0
      * alone. */
     char *(*name)(const Course *course, int64_t step, bool best);
+//@ end
+//@ if hook_named
     /* Behind that, from rank 0; path: OUT/NAME. NULL, or a malloc'ed message, which is said. */
     char *(*named)(const Flags *f, const char *path, const Course *course);
+//@ end
     /* Names in OUT that write() and name() make, or patterns of them, behind the last NULL: told at
      * the end, moved by --force. */
     const char *const *files;
+//@ if hook_additions
     const Additions *additions;  /* what the model has besides its base; NULL: nothing */
+//@ end
     const char *runs;            /* what TensorBoard calls its runs; NULL: as the recipe */
     const char *log;             /* pattern of a log file a start (runtime/run/logfile.h), else
                                   * training.log */
+//@ if hook_finished
     /* With the weights of a run that is over, by its last step or early: after training, and in the
      * place of it when the run is found finished. last: of the checkpoint with these weights, for
      * origin_write(). */
     void (*finished)(const Flags *f, const WeightFolders folder, const Checkpoints *last);
+//@ end
 } ObjectiveHooks;
 extern const ObjectiveHooks objective_hooks;
 

@@ -69,10 +69,14 @@ typedef struct {
      * that they become; of the last validation. */
     double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
     Best best;                   /* validation */
-    char *began;                 /* crc32c of the weights it began with; NULL: nobody asks */
+//@ if hook_wants_start
+    char *began;                 /* crc32c of the weights it began with; NULL: unknown */
+//@ end
     char *early;                 /* why the run is over before its last step; or NULL */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
+//@ if hook_measured
     bool owes;                   /* the objective's record of this step was left on a stop */
+//@ end
     char *changes;               /* flags that are others than those of the checkpoint */
     char *logfile;               /* below OUT */
     int argc;
@@ -153,12 +157,12 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     profile_phase(PROFILE_HOST);
     set_values(r);
     end_updates(r, step, isfinite(r->metric[0]));
-    if (objective_hooks.updated) {
-        if (objective_hooks.updated(step, r->total, r->sum))
-            r->ready = -1;
-        set_values(r);
-        end_updates(r, step, true);
-    }
+//@ if hook_updated
+    if (objective_hooks.updated(step, r->total, r->sum))
+        r->ready = -1;
+    set_values(r);
+    end_updates(r, step, true);
+//@ end
     *said = (LogStep){r->sum, r->metric, set_norm(SET_model), set_lr(SET_model), &r->train};
     return r->sum[STEP_METRICS] > 0;
 }
@@ -185,12 +189,11 @@ static bool evaluate(Run *r, int64_t step)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
+//@ if hook_name
 /* The checkpoint of that step under a name of the objective's as well. */
 static void name_checkpoint(Run *r, int64_t step)
 {
     const Course *c = &r->course;
-    if (!objective_hooks.name)
-        return;
     char *from = checkpoint_path(r->flags.out, step), *name = NULL, *path = NULL, *error = NULL;
     comm_expect(weights_seconds(&model));
     if (world.rank == 0 && folder_exists(from))
@@ -198,8 +201,10 @@ static void name_checkpoint(Run *r, int64_t step)
     if (name) {
         path = folder_join(r->flags.out, name);
         error = folder_link(from, path);
-        if (!error && objective_hooks.named)
+//@ if hook_named
+        if (!error)
             error = objective_hooks.named(&r->flags, path, c);
+//@ end
     }
     comm_expect(0);
     if (error)
@@ -207,6 +212,7 @@ static void name_checkpoint(Run *r, int64_t step)
     free(from), free(name), free(path), free(error);
 }
 
+//@ end
 /* must: the run ends here, so a checkpoint that cannot be written is its end too. */
 static void save(Run *r, int64_t step, bool must)
 {
@@ -215,17 +221,21 @@ static void save(Run *r, int64_t step, bool must)
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
     sets_save(state);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
+//@ if hook_wants_start
     if (r->began) {
         cJSON_AddStringToObject(state, "began", r->began);
         origin_save_start(c, state);
     }
+//@ end
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
     records_save(&r->train, state);
     course_save(&r->course, state);
+//@ if hook_measured
     if (r->owes)
         cJSON_AddTrueToObject(state, "owes");
+//@ end
     char *try = world.rank == 0 ? next_after_rise(&r->log, r->flags.out) : NULL;
     c->advice = try;
     bool saved = checkpoint_save(c, &model, step, state, trainer);
@@ -242,8 +252,10 @@ static void save(Run *r, int64_t step, bool must)
         c->source = r->own = checkpoint_path(r->flags.out, step);
     }
 //@ end
+//@ if hook_name
     if (saved)
         name_checkpoint(r, step);
+//@ end
     free(try);
     cJSON_Delete(state);
     cJSON_Delete(trainer);
@@ -256,7 +268,9 @@ static void restore(Run *r)
     const cJSON *s = r->checkpoints.state;
     best_load(&r->best, r->flags.out, s);
     records_load(&r->train, s);
+//@ if hook_measured
     r->owes = cJSON_IsTrue(json_get(s, "owes"));
+//@ end
     char *error = sets_load(s);
     if (!error)
         error = log_load(&r->log, &objective_metrics, s);
@@ -277,26 +291,30 @@ static void folders_of(const Run *r, WeightFolders to)
     to[2] = c->source;
 }
 
+//@ if hook_wants_start
 /* Beside a checkpoint --init-from and --adapter name what its run began with. */
-static bool names_start(const Flags *f)
-{
-    return objective_hooks.wants_start && (f->eval_only || *f->beside_start);
-}
+static bool names_start(const Flags *f) { return f->eval_only || *f->beside_start; }
 
-/* The weights are in: tells the objective; for one that wants them those that the run began with
- * come in between, also where they are named, so that they are looked at. */
+//@ end
+//@ if hook_loaded
+/* The weights are in: tells the objective.
+//@ if hook_wants_start
+ * For one that wants them those that the run began with come in between, also where they are named,
+ * so that they are looked at.
+//@ end
+ */
 static void tell_loaded(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     WeightFolders folder;
-    if (!objective_hooks.loaded)
-        return;
     folders_of(r, folder);
     r->ready = -1;
-    if (objective_hooks.wants_start) {
-        const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
-        r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
-    }
+//@ unless hook_wants_start
+    objective_hooks.loaded(&r->flags, folder, !c->found);
+//@ end
+//@ if hook_wants_start
+    const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
+    r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
     const int flag = model.adapter_json ? FLAG_adapter : FLAG_init_from;
     const bool named = names_start(&r->flags) && r->flags.given[flag];
     if ((!objective_hooks.loaded(&r->flags, folder, !c->found) && !named) || !c->found)
@@ -304,8 +322,10 @@ static void tell_loaded(Run *r)
     origin_load_first(c, &model);
     objective_hooks.loaded(&r->flags, folder, true);
     origin_load(c, &model);
+//@ end
 }
 
+//@ end
 static void check_records(const Run *r)
 {
     WeightFolders folder;
@@ -350,11 +370,15 @@ static void check_validations(const Run *r)
 /* Of all records that steps take; malloc'ed. */
 static char *fingerprint(const Run *r)
 {
-    char *own = data_fingerprint(&r->train),
-         *beside = objective_hooks.beside ? objective_hooks.beside() : NULL,
-         *all = beside ? format("%s; beside %s", own, beside) : format("%s", own);
+//@ unless hook_beside
+    return data_fingerprint(&r->train);
+//@ end
+//@ if hook_beside
+    char *own = data_fingerprint(&r->train), *beside = objective_hooks.beside(),
+         *all = format("%s; beside %s", own, beside);
     free(own), free(beside);
     return all;
+//@ end
 }
 
 /* Finds what the run goes on from, agrees with it and says what it is going to do. */
@@ -378,8 +402,9 @@ static void prepare(Run *r)
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
                          .weights = origin_words(c, &model), .lr_ranks = r->lr_ranks,
                          .total = r->total});
-    if (objective_hooks.banner)
-        objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
+//@ if hook_banner
+    objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
+//@ end
 }
 
 static void resume_or_start(Run *r)
@@ -394,10 +419,12 @@ static void resume_or_start(Run *r)
     r->logfile = logfile_open(r->flags.out, &model, objective_hooks.log, r->argc, r->argv);
     prepare(r);
     course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
-                objective_hooks.write || objective_hooks.name);
+                objective_hooks.files != NULL);
     origin_load(c, &model);
     origin_tell_padding(c, &model);
+//@ if hook_loaded
     tell_loaded(r);
+//@ end
     if (c->found)
         restore(r);
     r->early = c->step < r->total ? best_over(&r->best, r->flags.patience) : NULL;
@@ -417,17 +444,18 @@ static void resume_or_start(Run *r)
                    r->argv);
     if (c->found) {
         note("resumed from %s", c->found);
+//@ if hook_name
         name_checkpoint(r, c->step);     /* if it was killed before */
+//@ end
     }
 }
 
+//@ if hook_write
 /* The objective's own files. must: the run ends here, so that they cannot be written is its end. */
 static void write_own(Run *r, bool must)
 {
     double start = clock_seconds();
     WeightFolders folder;
-    if (!objective_hooks.write)
-        return;
     r->ready = -1;
     folders_of(r, folder);
     comm_expect(weights_seconds(&model));
@@ -442,6 +470,7 @@ static void write_own(Run *r, bool must)
     log_pause(&r->log, clock_seconds() - start);
 }
 
+//@ end
 /* Behind a step: the validation and the end of an epoch that are due. Whether it is the best so
  * far; *marked: whether there is more to tell. */
 static bool look(Run *r, int64_t step, bool last, bool *marked)
@@ -466,13 +495,13 @@ static bool look(Run *r, int64_t step, bool last, bool *marked)
     return better;
 }
 
+//@ if hook_measured
 /* Behind a step: what the objective measures. Returns whether the run is to stop. */
 static bool measure(Run *r, int64_t step, bool stop)
 {
     const double start = clock_seconds();
     r->owes = false;
-    cJSON *record =
-        objective_hooks.measured ? objective_hooks.measured(step, &stop, &r->owes) : NULL;
+    cJSON *record = objective_hooks.measured(step, &stop, &r->owes);
     if (record || r->owes)
         r->ready = -1;
     if (record)
@@ -481,6 +510,7 @@ static bool measure(Run *r, int64_t step, bool stop)
     return stop;
 }
 
+//@ end
 static int train(Run *r)
 {
     const Flags *f = &r->flags;
@@ -496,9 +526,16 @@ static int train(Run *r)
         evaluate(r, 0);
         course_mark(&r->course, 0, r->validation);
     }
+//@ if hook_write
     if (r->early || step >= r->total)
         write_own(r, true);
+//@ end
+//@ if hook_measured
     bool stop = r->owes && measure(r, step, false);
+//@ end
+//@ unless hook_measured
+    bool stop = false;
+//@ end
     profile_open(step_ops, step_nops, f->out, f->profile, step, r->early ? step : r->total);
     while (step < r->total && !stop && !r->early) {
         world.step = step + 1;
@@ -510,21 +547,29 @@ static int train(Run *r)
         course_step(&r->course, step, r->sum);
         profile_end();
         bool last = step == r->total, marked, better = look(r, step, last, &marked);
+//@ if hook_measured
         stop = measure(r, step, stop);
+//@ end
         if (!last && r->best.seen.step == step &&
             (r->early = best_over(&r->best, f->patience)))
             note("stopped early after step %" PRId64 ": %s", step, r->early);
         last = last || r->early;
+//@ if hook_measured
         r->owes = r->owes && !last;
+//@ end
         if (last)
             log_end(&r->log, step, r->early);
+//@ if hook_write
         if (marked && !last)
             write_own(r, false);
+//@ end
         if (last || stop || (better && f->keep_best) ||
             flags_due(f->save_every, 0, step, r->course.per_epoch))
             save(r, step, last || stop);
+//@ if hook_write
         if (last)
             write_own(r, true);
+//@ end
     }
     profile_close();
     log_close(&r->log);
@@ -539,12 +584,14 @@ static int train(Run *r)
         own_say(f->out, objective_hooks.files, r->logfile);
         next_say(&model, &r->checkpoints, &r->best, step);
     }
-    if (done && objective_hooks.finished) {
+//@ if hook_finished
+    if (done) {
         WeightFolders folder;
         checkpoint_written(&r->checkpoints, step);
         folders_of(r, folder);
         objective_hooks.finished(f, folder, &r->checkpoints);
     }
+//@ end
     bool stopped = stop && !done;
     if (stopped)
         stop_report(EXIT_STOPPED);
@@ -584,7 +631,12 @@ static void take_tokenizer(Run *r)
 /* Finds them; where a use asks for those that the run began with, too, flags may name these. */
 static void find_finished(Run *r)
 {
+//@ if hook_wants_start
     origin_finished(&r->checkpoints, &r->flags, &model, names_start(&r->flags));
+//@ end
+//@ unless hook_wants_start
+    origin_finished(&r->checkpoints, &r->flags, &model, false);
+//@ end
     take_tokenizer(r);
 }
 
@@ -621,7 +673,9 @@ static int eval_only(Run *r)
     find_finished(r);
     open_data(r);
     load_found(r);
+//@ if hook_loaded
     tell_loaded(r);
+//@ end
     LogEval e = validate(r);
     const Metrics *m = &objective_metrics;
     double decides = e.value[m->decides];
@@ -646,7 +700,12 @@ static void start_without(Run *r)
 /* Steps that are timed as one: with all updates that an objective has in turns. */
 static int64_t bench_round(void)
 {
-    return objective_hooks.round ? objective_hooks.round : 1;
+//@ if hook_round
+    return objective_hooks.round;
+//@ end
+//@ unless hook_round
+    return 1;
+//@ end
 }
 
 static void bench_step(void *run, int64_t round)
@@ -662,8 +721,9 @@ static void bench_step(void *run, int64_t round)
         sets_begin(step, r->total);
         step_train();
         step_wait();
-        if (objective_hooks.updated_any)
-            objective_hooks.updated_any(step, r->total);
+//@ if hook_updated_any
+        objective_hooks.updated_any(step, r->total);
+//@ end
     }
 }
 
@@ -676,10 +736,12 @@ static int bench(Run *r)
     r->total = (f->bench_steps + BENCH_WARM) * bench_round();
     sets_open(sets, SETS, f, model.ranks);
     r->ready = -1;
-    if (r->trains)
-        tell_loaded(r);
-    else
+    if (!r->trains)
         objective_fill_any();
+//@ if hook_loaded
+    else
+        tell_loaded(r);
+//@ end
     bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
                        .work = (double)(objective_work() * bench_round()), .started = r->started,
                        .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
@@ -801,10 +863,15 @@ typedef struct {
 
 static Use find_use(const Flags *f)
 {
+//@ if hook_without
     const ObjectiveUse *const own[] = {objective_hooks.use, objective_hooks.without};
+//@ end
+//@ unless hook_without
+    const ObjectiveUse *const own[] = {objective_hooks.use};
+//@ end
     Use use = {NULL, NULL, false};
     int flag = -1;
-    for (int without = 0; without < 2; without++)
+    for (int without = 0; without < (int)(sizeof own / sizeof *own); without++)
         for (const ObjectiveUse *u = own[without]; u && u->run; u++)
             if (chosen(f, u->flag, &flag))
                 use = (Use){u->run, NULL, without};
@@ -850,7 +917,9 @@ int main(int argc, char **argv)
     run.started = clock_seconds();
     Flags *f = &run.flags;
     failure_of(argc, argv, NULL, NULL);
+//@ if hook_additions
     model.additions = objective_hooks.additions;
+//@ end
     flags_of(model.objective);
     flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {

@@ -336,14 +336,15 @@ static int own_fields(const Graph *g, Hole *holes)
     return n;
 }
 
-enum { ASKED_SETS = 16 };
+enum { ASKED = 20 };
 
-/* The sets of parameters that a template asks for, each once: whether they are trained. Returns how
+/* The names that begin with a prefix in the conditions of a template, each once, and whether they hold. Returns how
  * many. */
-static int asked_sets(const Graph *g, const char *path, Hole *holes)
+static int asked(const char *path, const char *prefix, bool (*holds)(const void *of, const char *name), const void *of,
+                 Hole *holes)
 {
     int n = 0;
-    for (const char *p = template_source(path); (p = strstr(p, " SET_")); p++) {
+    for (const char *p = template_source(path); (p = strstr(p, text_print(" %s", prefix))); p++) {
         size_t length = strcspn(p + 1, "\n");
         const char *line = p;
         while (line[-1] != '\n')
@@ -352,13 +353,24 @@ static int asked_sets(const Graph *g, const char *path, Hole *holes)
         if ((strncmp(line, "//@ if ", 7) && strncmp(line, "//@ unless ", 11)) ||
             template_hole(holes, n, p + 1, length))
             continue;
-        if (n == ASKED_SETS)
-            bug("%s asks for more than %d sets", path, ASKED_SETS);
+        if (n == ASKED)
+            bug("%s asks for more than %d of %s", path, ASKED, prefix);
         char *name = text_print("%.*s", (int)length, p + 1);
-        bool there = ir_value(g, text_print("hyper.%s", name + strlen("SET_")));
-        holes[n++] = (Hole){name, there ? "yes" : "", false};
+        holes[n++] = (Hole){name, holds(of, name + strlen(prefix)) ? "yes" : "", false};
     }
     return n;
+}
+
+static bool has_set(const void *graph, const char *set)
+{
+    return ir_value(graph, text_print("hyper.%s", set)) != NULL;
+}
+
+/* Whether objective.c, a text, fills this member of objective_hooks. */
+static bool has_hook(const void *objective_c, const char *hook)
+{
+    const char *hooks = strstr(objective_c, " objective_hooks = {");
+    return strstr(hooks, text_print(".%s = ", hook)) != NULL;
 }
 
 /* What the objective does on the host. Its template may ask for any input, `//@ if target_rows`, and
@@ -371,7 +383,7 @@ static char *objective_c(const Graph *g)
 #undef INPUT
     };
     enum { INPUTS = sizeof inputs / sizeof *inputs, OWN = 4 };
-    Hole holes[OWN + INPUTS + 2 * NFIELDS + ASKED_SETS] = {
+    Hole holes[OWN + INPUTS + 2 * NFIELDS + ASKED] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
         {"KIND", g->fact[FACT_data_kind].text, false},
@@ -380,28 +392,31 @@ static char *objective_c(const Graph *g)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
     int n = OWN + INPUTS + own_fields(g, holes + OWN + INPUTS);
     const char *path = text_print("templates/objectives/%s.c", g->objective);
-    n += asked_sets(g, path, holes + n);
+    n += asked(path, "SET_", has_set, g, holes + n);
     return template_fill_some(path, holes, n);
+}
+
+/* A template whose conditions ask for hooks of the objective. */
+static char *fill_with_hooks(const char *path, const char *objective, Hole *hole, int n)
+{
+    n += asked(path, "hook_", has_hook, objective, hole + n);
+    return template_fill(path, hole, n);
 }
 
 /* The loop, and what the objective does on the host. */
 static void write_train(const Graph *g)
 {
-    folder_put("train.c",
-        FILL("templates/train.c",
-             {"head",
-              head(g, text_print("Flags, the loop, checkpoints; objective.c has what a step reads, "
-                                 "%s what is computed", on_gpu(g) ? "step.cu" : "step.c")),
-              false},
-             {"defaults", run_defaults(g), false},
-             {"sets", emit_sets(g), false},
-             {"lora", ir_size(g, "R") ? "yes" : "", false}),
-        false);
-    folder_put("objective.h",
-        FILL("templates/objective.h", {"metrics", metric_names(g), false},
-             {"sets", emit_set_names(g), false}),
-        false);
-    folder_put("objective.c", objective_c(g), false);
+    const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is computed",
+                                   on_gpu(g) ? "step.cu" : "step.c");
+    char *objective = objective_c(g);
+    Hole train[4 + ASKED] = {{"head", head(g, about), false},
+                             {"defaults", run_defaults(g), false},
+                             {"sets", emit_sets(g), false},
+                             {"lora", ir_size(g, "R") ? "yes" : "", false}};
+    Hole header[2 + ASKED] = {{"metrics", metric_names(g), false}, {"sets", emit_set_names(g), false}};
+    folder_put("train.c", fill_with_hooks("templates/train.c", objective, train, 4), false);
+    folder_put("objective.h", fill_with_hooks("templates/objective.h", objective, header, 2), false);
+    folder_put("objective.c", objective, false);
 }
 
 static unsigned needs(const Graph *g)
