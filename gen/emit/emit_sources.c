@@ -221,18 +221,25 @@ static void add_sources(const char *folder, const char *backend, bool ranks)
 
 static void need_named(const char *text, bool header);
 
+/* Of the n first characters of a path: those up to the last slash, with it. */
+static size_t folder_length(const char *path, size_t n)
+{
+    while (n && path[n - 1] != '/')
+        n--;
+    return n;
+}
+
 /* What it includes, seen from the root of the project or from its folder; other files are the program's own. */
 static void need_included(const char *text, const char *path, bool with_rows)
 {
     for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
-        const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10), *end = strrchr(path, '/');
+        const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
         if (strncmp(name, "runtime/", 8) && strncmp(name, "kernels/", 8)) {
-            for (; end && !strncmp(name, "../", 3); name += 3)
-                end = memrchr(path, '/', (size_t)(end - path));
-            if (!end)
-                continue;
-            name = text_print("%.*s/%s", (int)(end - path), path, name);
-            if (access(text_print("%s/%s", gen_root(), name), R_OK))
+            size_t folder = folder_length(path, strlen(path));
+            for (; folder && !strncmp(name, "../", 3); name += 3)
+                folder = folder_length(path, folder - 1);
+            name = text_print("%.*s%s", (int)folder, path, name);
+            if (!strchr(name, '/') || access(text_print("%s/%s", gen_root(), name), R_OK))
                 continue;
         }
         all.needed[add_path(name)] = true;
