@@ -162,7 +162,8 @@ void device_mark(struct CUstream_st *s)
         for (; marks.made < room; marks.made++)
             check(cudaEventCreate(&marks.event[marks.made]), "an event");
     }
-    check(cudaEventRecord(marks.event[marks.n++], s), "an event");
+    /* now: on a stream of our own that has nothing to do, since each copy is waited for */
+    check(cudaEventRecord(marks.event[marks.n++], s ? s : copies), "an event");
 }
 
 int device_marks(const int64_t **ns)

@@ -2,7 +2,8 @@
  *
  * In:     argv[1]: how many GPUs; -DDOCTOR_NCCL=1: NCCL is there.
  * Out:    a line an answer, `WHAT GPU ok|bad TEXT`: device, product, memory of each GPU, copy for each two, nccl.
- * Method: each part is a process of its own, so that a GPU that fails takes no other answer with it. */
+ * Method: each part is a process of its own, so that a GPU that fails takes no other answer with it. Its kernels,
+ *         copies and collectives are on one stream of its GPU, in the order of the calls. */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -40,12 +41,23 @@ static void fail(const char *what, const char *gpu, const char *call, const char
             fail(what, gpu, #call, cublasLtGetStatusName(status_));     \
     } while (0)
 
-template <typename... Args> static void launch(const char *what, const char *gpu, void (*kernel)(Args...), Args... args)
+// A stream of GPU `number`, which becomes the current one.
+static cudaStream_t open_stream(const char *what, const char *gpu, int number)
+{
+    cudaStream_t s;
+    CUDA(cudaSetDevice(number));
+    CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    return s;
+}
+
+template <typename... Args>
+static void launch(const char *what, const char *gpu, cudaStream_t s, void (*kernel)(Args...), Args... args)
 {
     enum { BLOCKS = 1024, THREADS = 256 };
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(BLOCKS);
     config.blockDim = dim3(THREADS);
+    config.stream = s;
     CUDA(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
@@ -56,7 +68,7 @@ static void product(int number, const char *gpu)
     const char *what = "product";
     static float a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
     float *da, *db, *dc, one = 1, zero = 0;
-    CUDA(cudaSetDevice(number));
+    const cudaStream_t s = open_stream(what, gpu, number);
     for (int i = 0; i < SIDE * SIDE; i++) {
         a[i] = (float)(i * 7 % 13 - 6);
         b[i] = (float)(i * 5 % 11 - 5);
@@ -64,8 +76,8 @@ static void product(int number, const char *gpu)
     CUDA(cudaMalloc((void **)&da, sizeof a));
     CUDA(cudaMalloc((void **)&db, sizeof b));
     CUDA(cudaMalloc((void **)&dc, sizeof c));
-    CUDA(cudaMemcpy(da, a, sizeof a, cudaMemcpyHostToDevice));
-    CUDA(cudaMemcpy(db, b, sizeof b, cudaMemcpyHostToDevice));
+    CUDA(cudaMemcpyAsync(da, a, sizeof a, cudaMemcpyHostToDevice, s));
+    CUDA(cudaMemcpyAsync(db, b, sizeof b, cudaMemcpyHostToDevice, s));
     cublasLtHandle_t handle;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t layout;
@@ -80,9 +92,9 @@ static void product(int number, const char *gpu)
     if (found < 1)
         fail(what, gpu, "cuBLASLt", "has no way to multiply");
     LT(cublasLtMatmul(handle, desc, &one, da, layout, db, layout, &zero, dc, layout, dc, layout, &choice.algo,
-                      NULL, 0, 0));
-    CUDA(cudaDeviceSynchronize());
-    CUDA(cudaMemcpy(c, dc, sizeof c, cudaMemcpyDeviceToHost));
+                      NULL, 0, s));
+    CUDA(cudaMemcpyAsync(c, dc, sizeof c, cudaMemcpyDeviceToHost, s));
+    CUDA(cudaStreamSynchronize(s));
     for (int col = 0; col < SIDE; col++)
         for (int row = 0; row < SIDE; row++) {
             float sum = 0;
@@ -128,9 +140,9 @@ static void memory(int number, const char *gpu)
     size_t left, total, bytes = 0;
     unsigned *wrong, bad = 0;
     int n = 0;
-    CUDA(cudaSetDevice(number));
+    const cudaStream_t s = open_stream(what, gpu, number);
     CUDA(cudaMalloc((void **)&wrong, sizeof *wrong));
-    CUDA(cudaMemset(wrong, 0, sizeof *wrong));
+    CUDA(cudaMemsetAsync(wrong, 0, sizeof *wrong, s));
     CUDA(cudaMemGetInfo(&left, &total));
     for (size_t want = left / 100 * SHARE / 16 * 16; bytes < want && n < PIECES; n++) {
         size_t size = want - bytes < piece_bytes ? want - bytes : piece_bytes;
@@ -140,12 +152,13 @@ static void memory(int number, const char *gpu)
     }
     for (unsigned flip = 0, turn = 0; turn < 2; turn++, flip = ~0u) {
         for (uint64_t i = 0, first = 0; i < (uint64_t)n; first += words[i++])
-            launch(what, gpu, fill_kernel, piece[i], words[i], first, flip);
+            launch(what, gpu, s, fill_kernel, piece[i], words[i], first, flip);
         for (uint64_t i = 0, first = 0; i < (uint64_t)n; first += words[i++])
-            launch(what, gpu, look_kernel, (const uint4 *)piece[i], words[i], first, flip, wrong);
-        CUDA(cudaDeviceSynchronize());
+            launch(what, gpu, s, look_kernel, (const uint4 *)piece[i], words[i], first, flip, wrong);
+        CUDA(cudaStreamSynchronize(s));
     }
-    CUDA(cudaMemcpy(&bad, wrong, sizeof bad, cudaMemcpyDeviceToHost));
+    CUDA(cudaMemcpyAsync(&bad, wrong, sizeof bad, cudaMemcpyDeviceToHost, s));
+    CUDA(cudaStreamSynchronize(s));
     if (bad)
         printf("memory %s bad %u places of 16 bytes read back otherwise than written\n", gpu, bad);
     else
@@ -173,29 +186,33 @@ static void copy(int number, const char *from)
     unsigned *wrong, bad = 0;
     int gpus;
     CUDA(cudaGetDeviceCount(&gpus));
-    CUDA(cudaSetDevice(number));
+    cudaStream_t s = open_stream(what, gpu, number);
     CUDA(cudaMalloc((void **)&here, COPIED));
-    launch(what, gpu, fill_kernel, here, (uint64_t)COPIED / 16, (uint64_t)number << 32, 0u);
-    CUDA(cudaDeviceSynchronize());
+    launch(what, gpu, s, fill_kernel, here, (uint64_t)COPIED / 16, (uint64_t)number << 32, 0u);
+    CUDA(cudaStreamSynchronize(s));
     for (int to = 0; to < gpus; to++) {
         char pair[40];
         snprintf(pair, sizeof pair, "%d-%d", number, to);
         gpu = pair;
         if (to == number)
             continue;
-        CUDA(cudaSetDevice(to));
+        s = open_stream(what, gpu, to);
         CUDA(cudaMalloc((void **)&there, COPIED));
         CUDA(cudaMalloc((void **)&wrong, sizeof *wrong));
-        CUDA(cudaMemset(wrong, 0, sizeof *wrong));
-        CUDA(cudaMemset(there, 0, COPIED));
-        CUDA(cudaMemcpy(there, here, COPIED, cudaMemcpyDefault));
-        launch(what, gpu, look_kernel, (const uint4 *)there, (uint64_t)COPIED / 16, (uint64_t)number << 32, 0u, wrong);
-        CUDA(cudaMemcpy(&bad, wrong, sizeof bad, cudaMemcpyDeviceToHost));
+        CUDA(cudaMemsetAsync(wrong, 0, sizeof *wrong, s));
+        CUDA(cudaMemsetAsync(there, 0, COPIED, s));
+        CUDA(cudaMemcpyAsync(there, here, COPIED, cudaMemcpyDefault, s));
+        launch(what, gpu, s, look_kernel, (const uint4 *)there, (uint64_t)COPIED / 16, (uint64_t)number << 32, 0u,
+               wrong);
+        CUDA(cudaMemcpyAsync(&bad, wrong, sizeof bad, cudaMemcpyDeviceToHost, s));
+        CUDA(cudaStreamSynchronize(s));
         if (bad)
             printf("copy %s bad %u places of 16 bytes arrived otherwise\n", pair, bad);
         else
             printf("copy %s ok 1 MiB\n", pair);
         CUDA(cudaFree(there));
+        CUDA(cudaFree(wrong));
+        CUDA(cudaStreamDestroy(s));
     }
 }
 
@@ -217,10 +234,9 @@ static void nccl(int rank, const char *gpu)
     static float host[SUMMED];
     ncclUniqueId id;
     ncclComm_t comm;
-    cudaStream_t s;
     float *sum;
     int version = 0;
-    CUDA(cudaSetDevice(rank));
+    const cudaStream_t s = open_stream(what, gpu, rank);
     if (rank == 0) {
         NCCL(ncclGetUniqueId(&id));
         for (int i = 1; i < ranks; i++)
@@ -232,14 +248,13 @@ static void nccl(int rank, const char *gpu)
             fail(what, gpu, "rank 0", "made no id");
     }
     NCCL(ncclCommInitRank(&comm, ranks, id, rank));
-    CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     for (int i = 0; i < SUMMED; i++)
         host[i] = (float)(i % 100 + rank);
     CUDA(cudaMalloc((void **)&sum, sizeof host));
-    CUDA(cudaMemcpy(sum, host, sizeof host, cudaMemcpyHostToDevice));
+    CUDA(cudaMemcpyAsync(sum, host, sizeof host, cudaMemcpyHostToDevice, s));
     NCCL(ncclAllReduce(sum, sum, SUMMED, ncclFloat32, ncclSum, comm, s));
+    CUDA(cudaMemcpyAsync(host, sum, sizeof host, cudaMemcpyDeviceToHost, s));
     CUDA(cudaStreamSynchronize(s));
-    CUDA(cudaMemcpy(host, sum, sizeof host, cudaMemcpyDeviceToHost));
     for (int i = 0; i < SUMMED; i++)
         if (host[i] != (float)(i % 100 * ranks + ranks * (ranks - 1) / 2))
             fail(what, gpu, "ncclAllReduce", "wrong sum");

@@ -101,7 +101,7 @@ int main(void)
     int64_t bytes = attention_bwd_cuda_workspace(TOKENS / 2048, 2048, HEADS, HEADS, SIZE, sizeof(act_t));
     if (bytes < CUDA_GEMM_WORKSPACE)
         bytes = CUDA_GEMM_WORKSPACE;
-    cuda_check(cudaStreamCreate(&s), "a stream");
+    cuda_check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "a stream");
     cuda_check(cudaMalloc(&ws, (size_t)bytes), "scratch");
     gemm_setup();
     Product p = {};

@@ -59,7 +59,7 @@ BENCH(gather)
     int32_t *rows = upload(rows_, n), *of = upload(of_, all);
     act_t *x = NEW(act_t, all * C), *y = NEW(act_t, n * C);
     const double few = (double)(n * C) * sizeof *x;
-    cuda_check(cudaMemset(x, 0, (size_t)(all * C) * sizeof *x), "cudaMemset");
+    fill_bytes(x, 0, all * C * (int64_t)sizeof *x);
     bench_report("4096 of 32768 rows x 4096",
                  bench_time([&] { gather_rows(y, x, rows, n, C, stream); }), 2 * few, 0);
     bench_report("back", bench_time([&] { gather_rows(x, y, of, all, C, stream); }), 9 * few, 0);

@@ -179,7 +179,7 @@ BENCH(rope)
     const int64_t B = 8, T = 2048, NH = 32, KV = 8, D = 128, N = (NH + 2 * KV) * D;
     float *cosine = NEW(float, T * D / 2), *sine = NEW(float, T * D / 2);
     act_t *qkv = NEW(act_t, B * T * N);
-    cuda_check(cudaMemset(qkv, 0, (size_t)(B * T * N) * sizeof *qkv), "cudaMemset");
+    fill_bytes(qkv, 0, B * T * N * (int64_t)sizeof *qkv);
     run([&] { rope_table(cosine, sine, T, D, 500000, stream); });
     bench_report("rope_fwd 8 x 2048, 32 + 8 heads of 128",
                  bench_time([&] { rope_fwd(qkv, cosine, sine, B * T, T, NH, KV, D, stream); }),

@@ -19,11 +19,14 @@
 #include <math.h>
 
 /* Not on the simulator, nor under the sanitizer (no guards): both are slow. */
+static bool is_large()
+{
 #ifdef __CUDACC__
-static const bool large = HARNESS_GUARD > 0;
+    return guard_bytes > 0;
 #else
-static const bool large = false;
+    return false;
 #endif
+}
 
 enum { SIZES_THREADS = 256, SIZES_BLOCKS = 1024 };
 
@@ -58,7 +61,7 @@ static unsigned sizes_grid(int64_t words)
 static int64_t times(int64_t few, int64_t elements, int64_t bytes_of_row)
 {
     size_t available = 0, all;
-    if (!large)
+    if (!is_large())
         return 3;
     cuda_check(cudaMemGetInfo(&available, &all), "the size of memory");
     const int64_t wanted = (((int64_t)1 << 31) + ((int64_t)1 << 24)) / (few * elements) + 1;
@@ -110,7 +113,7 @@ TEST(sizes_pointwise)
 
 TEST(sizes_swiglu)
 {
-    const int64_t rows = 4, F = large ? 18944 : 344, n = rows * F, size = sizeof(act_t);
+    const int64_t rows = 4, F = is_large() ? 18944 : 344, n = rows * F, size = sizeof(act_t);
     const int64_t often = times(rows, 2 * F, 6 * F * size);
     act_t *gu = act_normal(2 * n, 0, 1), *dh = act_normal(n, 0, 1);
     act_t *h = NEW(act_t, n), *dgu = NEW(act_t, 2 * n);
@@ -126,7 +129,7 @@ TEST(sizes_swiglu)
 
 TEST(sizes_norms)
 {
-    const int64_t rows = 4, C = large ? 3584 : 96, n = rows * C, size = sizeof(act_t);
+    const int64_t rows = 4, C = is_large() ? 3584 : 96, n = rows * C, size = sizeof(act_t);
     const int64_t often = times(rows, C, 3 * C * size + 8), all = rows * often;
     act_t *x = act_normal(n, 0, 1), *r = act_normal(n, 0, 1), *w = act_normal(C, 1, 0.3);
     act_t *b = act_normal(C, 0, 1), *sum = NEW(act_t, n), *y = NEW(act_t, n);
@@ -158,7 +161,7 @@ TEST(sizes_norms)
 
 TEST(sizes_row_sums)
 {
-    const int64_t rows = 4, C = large ? 3584 : 96, n = rows * C, size = sizeof(act_t);
+    const int64_t rows = 4, C = is_large() ? 3584 : 96, n = rows * C, size = sizeof(act_t);
     const int64_t often = times(rows, C, C * size), all = rows * often;
     act_t *dy = act_integers(n, 2), *DY = repeat(dy, n, often);
     double *want = HOST(double, C), *dy_ = act_double(dy, n);
@@ -181,7 +184,7 @@ TEST(sizes_row_sums)
 
 TEST(sizes_embed)
 {
-    const int64_t rows = 32, C = large ? 3584 : 32, V = 50, n = rows * C, size = sizeof(act_t);
+    const int64_t rows = 32, C = is_large() ? 3584 : 32, V = 50, n = rows * C, size = sizeof(act_t);
     const int64_t often = times(rows, C, C * size + 24), all = rows * often;
     act_t *dy = act_integers(n, 2), *DY = repeat(dy, n, often), *wte = act_integers(V * C, 2);
     int32_t *tok = tokens_random(rows, V), *TOK = repeat(tok, rows, often);
@@ -208,7 +211,7 @@ TEST(sizes_embed)
 
 TEST(sizes_gather)
 {
-    const int64_t rows = 32, C = large ? 3584 : 32, n = rows * C;
+    const int64_t rows = 32, C = is_large() ? 3584 : 32, n = rows * C;
     const int64_t often = times(rows, C, C * (int64_t)sizeof(act_t) + 4), all = rows * often;
     int32_t *there = HOST(int32_t, rows), *back = HOST(int32_t, rows);
     for (int64_t r = 0; r < rows; r++) {
@@ -228,7 +231,7 @@ TEST(sizes_gather)
 
 TEST(sizes_rope)
 {
-    const int64_t T = 8, H = 28, K = 4, D = large ? 128 : 16, n = T * (H + 2 * K) * D;
+    const int64_t T = 8, H = 28, K = 4, D = is_large() ? 128 : 16, n = T * (H + 2 * K) * D;
     const int64_t often = times(T, n / T, n / T * (int64_t)sizeof(act_t));
     act_t *qkv = act_normal(n, 0, 1), *QKV = repeat(qkv, n, often);
     float *cosine = f32_normal(T * D / 2, 0, 1), *sine = f32_normal(T * D / 2, 0, 1);
@@ -241,7 +244,7 @@ TEST(sizes_rope)
 
 TEST(sizes_ce)
 {
-    const int64_t rows = 4, V = large ? 50257 : 1100, width = ce_width(V), n = rows * width;
+    const int64_t rows = 4, V = is_large() ? 50257 : 1100, width = ce_width(V), n = rows * width;
     const int64_t often = times(rows, width, width * (4 + (int64_t)sizeof(act_t)));
     const float one = 0.5f, *scale = upload(&one, 1);
     const int32_t some[rows] = { 0, -1, (int32_t)V - 1, 7 }, *label = upload(some, rows);
@@ -262,7 +265,7 @@ TEST(sizes_ce)
 /* Sequences do not see each other. */
 TEST(sizes_attention)
 {
-    const int64_t T = large ? 1000 : 70, H = 8, K = 2, row = (H + 2 * K) * 64;
+    const int64_t T = is_large() ? 1000 : 70, H = 8, K = 2, row = (H + 2 * K) * 64;
     const int64_t n = T * row, m = T * H * 64, size = sizeof(act_t);
     const int64_t often = times(T, row, (2 * row + 2 * H * 64) * size + 8 * H);
     act_t *qkv = act_normal(n, 0, 1), *dy = act_normal(m, 0, 1);
@@ -286,7 +289,7 @@ TEST(sizes_attention)
 /* Products of small integers: exact, whatever the algorithm. */
 TEST(sizes_gemm)
 {
-    const int64_t rows = 16, N = large ? 37888 : 96, k = 64, n = rows * N;
+    const int64_t rows = 16, N = is_large() ? 37888 : 96, k = 64, n = rows * N;
     const int64_t often = times(rows, N, N * (int64_t)sizeof(act_t) + k * (int64_t)sizeof(act_t));
     act_t *x = act_integers(rows * k, 1), *w = act_integers(N * k, 2), *y = NEW(act_t, n);
     act_t *X = repeat(x, rows * k, often), *Y = NEW(act_t, n * often);

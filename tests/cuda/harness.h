@@ -1,6 +1,6 @@
 /* harness.h -- what a file of CUDA kernel tests needs: TEST(name) { ... } registers, main.cpp runs.
  *
- * In:    SEED in the environment repeats a run; the seed is printed. Each test has its own stream.
+ * In:    SEED in the environment repeats a run; the seed is printed.
  * Keeps: a body runs twice (TWICE) on the same inputs, and all that passes through a check_ must have the
  *        same bits each time. What it starts by run() is called plainly the first time and captured
  *        into a graph the second. The same files run on the simulator and on a GPU.
@@ -58,8 +58,9 @@ struct Test {
 #define BENCH(name) template <typename> static void bench_##name()
 #endif
 
-/* All kernels go here. */
+/* Everything goes here: kernels, copies and clears. It does not wait for the legacy stream. */
 extern cudaStream_t stream;
+extern int guard_bytes;          /* in front of and behind each buffer; 0: something else looks at bounds */
 /* Kernels that the calls of `work` start on `stream`; done on return. Called once, or captured: a
  * launcher that may not be captured fails here. Results must not depend on which. */
 void run(const std::function<void()> &work);
@@ -70,6 +71,9 @@ void *new_bytes(int64_t bytes);
 void *host_bytes(int64_t bytes);
 #define NEW(type, n) ((type *)new_bytes((int64_t)sizeof(type) * (n)))
 #define HOST(type, n) ((type *)host_bytes((int64_t)sizeof(type) * (n)))
+
+/* Every byte of device memory becomes `value`, in the order of `stream`. */
+void fill_bytes(void *to, int value, int64_t bytes);
 
 /* Copies between the two; sizes in bytes. */
 void *to_device(const void *host, int64_t bytes);

@@ -1,6 +1,7 @@
 /* main.cpp -- runs the CUDA kernel tests that the file linked with it registered.
  *
- * In:    arguments: a substring of test names, or --bench; SEED in the environment.
+ * In:    arguments: a substring of test names, or --bench; in the environment SEED, and GUARD: bytes of NaN
+ *        in front of and behind each device buffer (default 0), which no kernel may write.
  * Out:   `run name` when a test begins, then `ok cuda/LABEL/name` or `not ok ...: why`; exit 1 if
  *        any failed. A mistake that the simulator reports ends the program. */
 #include "harness.h"
@@ -25,6 +26,7 @@ static std::vector<void *> host_buffers;
 static uint64_t digest;                  /* of all checked results of the running body */
 static bool captures;                    /* run() goes through a graph */
 cudaStream_t stream;
+int guard_bytes;
 
 Test::Test(const char *name_, void (*body_)(), bool bench_)
     : name(name_), body(body_), bench(bench_)
@@ -41,11 +43,17 @@ Test::Test(const char *name_, void (*body_)(), bool bench_)
 void *new_bytes(int64_t bytes)
 {
     void *p;
-    cuda_check(cudaMalloc(&p, (size_t)(bytes + 2 * HARNESS_GUARD)), "cudaMalloc");
-    if (HARNESS_GUARD)
-        cuda_check(cudaMemset(p, 0xff, (size_t)(bytes + 2 * HARNESS_GUARD)), "cudaMemset");
+    const size_t all = (size_t)(bytes + 2 * guard_bytes);
+    cuda_check(cudaMalloc(&p, all), "cudaMalloc");
+    if (guard_bytes)
+        fill_bytes(p, 0xff, (int64_t)all);
     buffers.push_back({ (unsigned char *)p, bytes });
-    return (unsigned char *)p + HARNESS_GUARD;
+    return (unsigned char *)p + guard_bytes;
+}
+
+void fill_bytes(void *to, int value, int64_t bytes)
+{
+    cuda_check(cudaMemsetAsync(to, value, (size_t)bytes, stream), "cudaMemsetAsync");
 }
 
 void *host_bytes(int64_t bytes)
@@ -81,16 +89,17 @@ void *to_host(const void *device, int64_t bytes)
 static void free_buffers()
 {
     for (size_t i = 0; i < buffers.size(); i++) {
-        unsigned char guards[2 * HARNESS_GUARD + 1];
-        if (HARNESS_GUARD) {
-            copy(guards, buffers[i].at, HARNESS_GUARD, cudaMemcpyDeviceToHost);
-            copy(guards + HARNESS_GUARD, buffers[i].at + HARNESS_GUARD + buffers[i].bytes,
-                 HARNESS_GUARD, cudaMemcpyDeviceToHost);
+        const Buffer &b = buffers[i];
+        std::vector<unsigned char> guards((size_t)(2 * guard_bytes));
+        if (guard_bytes) {
+            copy(&guards[0], b.at, guard_bytes, cudaMemcpyDeviceToHost);
+            copy(&guards[(size_t)guard_bytes], b.at + guard_bytes + b.bytes, guard_bytes,
+                 cudaMemcpyDeviceToHost);
         }
-        for (int k = 0; k < 2 * HARNESS_GUARD; k++)
-            if (guards[k] != 0xff)
-                fail("buffer %zu (%lld bytes): written outside", i, (long long)buffers[i].bytes);
-        cuda_check(cudaFree(buffers[i].at), "cudaFree");
+        for (unsigned char byte : guards)
+            if (byte != 0xff)
+                fail("buffer %zu (%lld bytes): written outside", i, (long long)b.bytes);
+        cuda_check(cudaFree(b.at), "cudaFree");
     }
     buffers.clear();
     for (void *p : host_buffers)
@@ -320,6 +329,7 @@ int main(int argc, char **argv)
     const char *given = getenv("SEED");
     const uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
     int failed = 0;
+    guard_bytes = getenv("GUARD") ? atoi(getenv("GUARD")) : 0;
     cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
     if (!bench)
         printf("# SEED=%llu\n", (unsigned long long)seed);

@@ -12,6 +12,9 @@
 
 enum { SIM_EXIT = 97 };
 
+/* May calls name the legacy stream, as by a stream of 0, cudaMemcpy and cudaMemset? False by default. */
+extern bool sim_legacy_allowed;
+
 /* One line on stderr, `simulator: WHERE: what`, and exit SIM_EXIT. WHERE: the kernel with its block
  * and thread, or the operation, as far as there is one. */
 [[noreturn]] __attribute__((format(printf, 1, 2))) void sim_fail(const char *format, ...);

@@ -178,6 +178,21 @@ FAILS(non_blocking_does_not_wait, "stream 0")
     OK(launch(a, add_one, y, x, (int)N));
 }
 
+FAILS(programs_do_not_use_it, "cudaMemset on the legacy stream")
+{
+    float *x = device();
+    sim_legacy_allowed = false;
+    OK(cudaMemsetAsync(x, 0, sizeof(float) * N, stream()));
+    OK(cudaMemset(x, 0, sizeof(float) * N));
+}
+
+FAILS(programs_launch_nothing_on_it, "on the legacy stream")
+{
+    float *x = device();
+    sim_legacy_allowed = false;
+    OK(launch((cudaStream_t)0, fill, x, 2.0f, (int)N));
+}
+
 /* ---- the host ---- */
 
 CASE(pinned_after_wait)

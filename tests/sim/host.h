@@ -44,7 +44,9 @@ void order_wait(uint64_t place);
 /* From now on the host knows that what `clock` covers is over. */
 void order_join_host(const Clock &clock);
 
-/* ---- stream.cpp ---- */
+/* ---- stream.cpp ----
+ * A call that names the legacy stream ends the process: non-blocking streams, which programs use, do
+ * not wait for it, so its work races theirs. Only the simulator's own tests may (device.h). */
 /* Runs `work` as an operation of the stream, or records it while the stream is captured.
  * `name` lives as long as the program. */
 cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work);

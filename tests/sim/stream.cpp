@@ -65,6 +65,8 @@ struct CUgraphExec_st {
     Clock over;                      /* its last launch: launches of one graph do not overlap */
 };
 
+bool sim_legacy_allowed;
+
 static std::vector<cudaStream_t> streams;
 static std::vector<Capture *> captures;
 static thread_local cudaError_t last_error;
@@ -90,12 +92,16 @@ static cudaStream_t legacy()
     return stream;
 }
 
-/* NULL: no such stream */
-static cudaStream_t resolve(cudaStream_t stream)
+/* NULL: no such stream. `call`: who names it, for the message. */
+static cudaStream_t resolve(cudaStream_t stream, const char *call)
 {
     cudaStream_t zero = legacy();
-    if (!stream || stream == cudaStreamLegacy)
+    if (!stream || stream == cudaStreamLegacy) {
+        if (!sim_legacy_allowed)
+            sim_fail("%s on the legacy stream, which non-blocking streams do not wait for: "
+                     "use the stream of the kernels", call);
         return zero;
+    }
     return std::find(streams.begin(), streams.end(), stream) != streams.end() ? stream : nullptr;
 }
 
@@ -120,7 +126,7 @@ cudaError_t stream_refuse_capture()
 bool stream_capturing(cudaStream_t stream)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, "a copy");
     return stream && stream->capture;
 }
 
@@ -145,7 +151,7 @@ static cudaError_t legacy_order(cudaStream_t stream)
 cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, name);
     if (!stream)
         return sim_answer(cudaErrorInvalidResourceHandle);
     if (Capture *c = stream->capture) {
@@ -200,7 +206,7 @@ void stream_wait_host(cudaStream_t stream)
     Clock clock;
     {
         SimLock lock(sim_mutex);
-        stream = resolve(stream);
+        stream = resolve(stream, "a wait");
         legacy_order(stream);
         place = stream == legacy() ? order_last() : stream->last;
         clock = stream->clock;
@@ -247,10 +253,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 }
 
 /* Not to be waited for or asked: a captured stream, or any while a capture forbids it. */
-static cudaError_t may_wait(cudaStream_t *stream)
+static cudaError_t may_wait(cudaStream_t *stream, const char *call)
 {
     SimLock lock(sim_mutex);
-    *stream = resolve(*stream);
+    *stream = resolve(*stream, call);
     if (!*stream)
         return cudaErrorInvalidResourceHandle;
     if ((*stream)->capture)
@@ -260,7 +266,7 @@ static cudaError_t may_wait(cudaStream_t *stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    cudaError_t error = may_wait(&stream);
+    cudaError_t error = may_wait(&stream, __func__);
     if (error == cudaSuccess)
         stream_wait_host(stream);
     return sim_answer(error);
@@ -268,7 +274,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    cudaError_t error = may_wait(&stream);
+    cudaError_t error = may_wait(&stream, __func__);
     if (error != cudaSuccess)
         return sim_answer(error);
     SimLock lock(sim_mutex);
@@ -320,7 +326,7 @@ static cudaError_t wait_captured(cudaStream_t stream, cudaEvent_t event)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, __func__);
     if (!stream || !event)
         return sim_answer(cudaErrorInvalidResourceHandle);
     if (flags)
@@ -368,7 +374,7 @@ static double now()
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, __func__);
     if (!stream || !event)
         return sim_answer(cudaErrorInvalidResourceHandle);
     if (Capture *c = stream->capture) {
@@ -453,7 +459,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 {
     static unsigned id;
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, __func__);
     if (!stream)
         return sim_answer(cudaErrorInvalidResourceHandle);
     if (stream == legacy())
@@ -488,7 +494,7 @@ static bool joined(Capture *c)
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, __func__);
     if (!stream || !graph)
         return sim_answer(cudaErrorInvalidValue);
     Capture *c = stream->capture;
@@ -512,7 +518,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, __func__);
     if (!stream || !status)
         return sim_answer(cudaErrorInvalidValue);
     *status = !stream->capture            ? cudaStreamCaptureStatusNone
@@ -551,13 +557,14 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
     SimLock lock(sim_mutex);
     if (!exec)
         return sim_answer(cudaErrorInvalidValue);
-    return resolve(stream) ? cudaSuccess : sim_answer(cudaErrorInvalidResourceHandle);
+    return resolve(stream, __func__) ? cudaSuccess
+                                     : sim_answer(cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     SimLock lock(sim_mutex);
-    stream = resolve(stream);
+    stream = resolve(stream, __func__);
     if (!exec || !stream)
         return sim_answer(cudaErrorInvalidValue);
     if (stream->capture)     /* child graphs are not simulated */
