@@ -4,6 +4,7 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 . tests/builds/lib.sh
 . tests/programs.sh
+. tests/compare.sh
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT

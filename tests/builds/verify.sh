@@ -8,6 +8,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
 . tests/programs.sh
+. tests/compare.sh
 GEN=$(realpath "${GEN:-out/.gen/gen}")
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT

@@ -3,6 +3,7 @@
 # Hugging Face and PEFT folders both ways, the run lock, stop requests. KILLS=n: moments of kill -9.
 set -u
 . tests/sources.sh
+. tests/compare.sh
 cd "$(dirname "$0")/../.." || exit 1
 here=tests/checkpoint
 ref=tests/train/ref

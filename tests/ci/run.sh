@@ -2,6 +2,7 @@
 # What continuous integration of recipes rests on: the cost of a change (gen diff --base), workflows that gen ci prints.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/compare.sh
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT

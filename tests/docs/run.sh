@@ -5,6 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/docs/pages.sh
+. tests/compare.sh
 [ "${1:-walks}" != walks ] || tests/docs/walks.sh || failed=1
 [ "${1:-tables}" = tables ] || exit ${failed:-0}
 tests/docs/commands.sh || failed=1

@@ -2,6 +2,7 @@
 # Formats: JSON, safetensors, checksums, token files, gen pack; built with sanitizers.
 set -u
 . tests/sources.sh
+. tests/compare.sh
 work=out/.test/formats
 mkdir -p $work
 scratch=$(mktemp -d)

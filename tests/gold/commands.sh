@@ -2,6 +2,7 @@
 # The commands of gen by their table gen/commands.def: help, options, what they print for programs.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/compare.sh
 GEN=${GEN:-out/.gen/gen}
 B=out/.test/gold
 mkdir -p "$B"

@@ -3,6 +3,7 @@
 # texts that would be code in what is emitted.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/compare.sh
 gen=$PWD/${GEN:-out/.gen/gen}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

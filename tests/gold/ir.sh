@@ -4,6 +4,7 @@
 # UPDATE=1 rewrites; review the diff.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/compare.sh
 gen=$(realpath "${GEN:-out/.gen/gen}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

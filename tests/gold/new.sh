@@ -4,6 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/tiny_tokenizer.sh
+. tests/compare.sh
 gen=$PWD/${GEN:-out/.gen/gen} here=$PWD/tests/gold/new ref=$PWD/tests/train/ref
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -4,6 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
+. tests/compare.sh
 GEN=${GEN:-out/.gen/gen}
 HERE=tests/gold
 B=out/.test/gold
@@ -31,6 +32,17 @@ gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $RO
     -llua5.4 -lcrypto -lm || exit 1
 rm -f "$B"/cov/*.gcda
 check "layout of the sources" "" "$(tests/lint.sh layout 2>&1 | head -n 5)"
+# what wrote nothing is not the same as what wrote nothing
+mkdir "$T/none"
+: >"$T/none/file"
+check "cmp of two empty files" "2 both are empty: $T/none/file $T/none/file" "$(
+    said=$(cmp "$T/none/file" "$T/none/file"); echo "$? $said")"
+check "diff of two empty outputs" 1 "$(diff <(true) <(true) | grep -c '^both are empty: ')"
+check "diff of two folders of empty files" "both are empty: $T/none $T/none" "$(diff -r "$T/none" "$T/none")"
+check "diff of a missing file" "diff: $T/none/x: No such file or directory" "$(true | diff - "$T/none/x")"
+check "diff of the same text" "0 " "$(said=$(echo a | diff - <(echo a)); echo "$? $said")"
+check "scripts that compare take both from compare.sh" "" "$(grep -lE '(\$\(|[|;&] *)(cmp|diff) ' -r tests --include='*.sh' |
+    xargs grep -l '^#!' | xargs grep -LE '^(\.|source) .*/(compare|lib|common)\.sh')"
 [ -x "$GEN" ] || { not_ok gen "$GEN is not built"; exit 1; }
 
 # ---- bad recipes: exact message, exit code 1, nothing on stdout

@@ -2,6 +2,7 @@
 # Settings files of other trainers: real ones with the recipe that a person wrote down, pairs of keys in both orders,
 # what YAML, JSON and assignments may hold.
 set -u
+. tests/compare.sh
 GEN=${GEN:-out/.gen/gen}
 HERE=tests/gold/foreign/trainers
 B=out/.test/gold

@@ -2,6 +2,7 @@
 # Checks the witness itself: needs PYTHON with tests/oracle/requirements.txt; not part of `make test`.
 # The recorded runs can be made again, and roundtrip.py tells right folders from wrong ones.
 set -u
+. tests/compare.sh
 PYTHON=${PYTHON:-python3}
 here=tests/oracle
 ref=tests/train/ref

@@ -3,6 +3,7 @@
 # draws more.
 set -u
 cd "$(dirname "$0")/../.."
+. tests/compare.sh
 here=tests/packing
 build=out/.test/packing
 scratch=$(mktemp -d)

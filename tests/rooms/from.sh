@@ -6,6 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/programs.sh
+. tests/compare.sh
 gen=${GEN:-out/.gen/gen}
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -7,6 +7,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
 . tests/programs.sh
+. tests/compare.sh
 gen=${GEN:-out/.gen/gen}
 seed=${SEED:-1}
 count=${COUNT:-50}

@@ -5,6 +5,7 @@
 # and taken from there the next time (an archive a kind).
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+. tests/compare.sh
 unset MAKEFLAGS MAKELEVEL CC CXX MPICC NVCC CLUSTER TOOLCHAIN
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d "${KEEP:-/tmp}/diecast-roots.XXXXXX")

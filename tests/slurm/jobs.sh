@@ -2,6 +2,7 @@
 # The jobs: what train.slurm does in the cluster of cluster.sh. Called by run.sh, with $T and $work.
 set -u
 . tests/slurm/cluster.sh
+. tests/compare.sh
 failed=0
 x=$work/out\ of\ x4
 export OMPI_MCA_mpi_yield_when_idle=1       # more ranks than cores: who waits lets others run

@@ -8,6 +8,7 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 . tests/sources.sh
 . tests/programs.sh
+. tests/compare.sh
 here=tests/train
 ref=$here/ref
 BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast} FULL=${FULL:-}
