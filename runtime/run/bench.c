@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "runtime/base.h"
+#include "runtime/device.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -35,10 +36,11 @@ void bench_run(const Bench *b, const Model *m)
     if (world.rank == 0)
         printf("{\"%s_per_second\": %.1f, \"%s_per_second_min\": %.1f, "
                "\"%s_per_second_max\": %.1f, \"first_step_seconds\": %.3f, "
-               "\"peak_rss_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
+               "\"peak_rss_bytes\": %" PRId64 ", \"planned_bytes\": %" PRId64 ", "
+               "\"allocated_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
                "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n",
                b->unit, b->work / seconds[n / 2], b->unit, b->work / seconds[n - 1], b->unit,
-               b->work / seconds[0], first, (int64_t)use.ru_maxrss * 1024, n,
-               omp_get_max_threads(), m->ranks, m->recipe, m->target);
+               b->work / seconds[0], first, (int64_t)use.ru_maxrss * 1024,
+               m->planned_bytes, device_used(), n, omp_get_max_threads(), m->ranks, m->recipe, m->target);
     free(all);
 }

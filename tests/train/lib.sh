@@ -198,6 +198,9 @@ nexts() {
             echo "$line: $(tail -n 2 "$scratch/typed")")"
 }
 
+# bench_memory FILE: bytes planned, bytes allocated on the device, of the line of --bench-steps
+bench_memory() { sed -n 's/.*"planned_bytes": \([0-9]*\), "allocated_bytes": \([0-9]*\),.*/\1 \2/p' "$1"; }
+
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
 
 # same TEST RUN RUN [STEP]: every number of the history and every byte of weights and optimiser state at STEP (20)

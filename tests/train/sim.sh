@@ -197,6 +197,17 @@ if [ $BACKEND = sim ]; then
         verdict "use of the GPU: no library" "$(grep -h 'GPU [0-9]\|nvidia' "$scratch/gpt2_tiny.log")"
 fi
 
+# ---- memory: gpu/check.sh goes by these figures --------------------------------------------------
+
+if [ $BACKEND = sim ]; then
+    "$work/gpt2_tiny/train" --bench-steps 1 --out "$scratch/bench" >"$scratch/line" 2>"$scratch/log" ||
+        verdict "--bench-steps" "exit $?: $(tail -n 1 "$scratch/log")"
+    read -r planned allocated < <(bench_memory "$scratch/line")
+    want=$(sed -n 's/^#define PLAN_BYTES INT64_C(\([0-9]*\))/\1/p' "$work/gpt2_tiny/plan.h")
+    verdict "bytes planned and allocated" "$([ "$planned" = "$want" ] && [ "${allocated:-0}" -ge "$want" ] &&
+        [ "$allocated" -lt $((want + 1048576)) ] || echo "plan.h: $want; $(cat "$scratch/line")")"
+fi
+
 # ---- the logits of one row --------------------------------------------------
 
 # five words that fp16 finds at least nearly as likely as fp64
