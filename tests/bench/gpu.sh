@@ -2,9 +2,10 @@
 # make gpu-bench: times our CUDA programs on this machine's GPU beside PyTorch, with the same shapes,
 # precision and tokens a step, in turns. tests/bench/gpu.sh [CASE ...]; PYTHON has torch, transformers
 # and peft; without them only our side is measured. Writes tests/bench/results/gpu_CASE.json. Needs
-# one GPU and nvcc. WORDS: of the recipes, for smaller cards.
+# one GPU and nvcc. WORDS: of the recipes. Where a recipe does not fit the card it runs with a smaller
+# micro-batch and as many samples a step, or its row says why it has no figures.
 #   RUNS=5 STEPS=30 PEER_SECONDS=20 MODES="eager compile" PYTHON=python3 RESULTS=tests/bench/results
-#   WORDS="batch.micro=4"
+#   WORDS="memory.recompute=block"
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/lib.sh
@@ -66,14 +67,28 @@ else
 fi
 [ -z "$MODES" ] || "$PYTHON" $here/gpu_peer.py ceiling >"$tmp/peer_ceiling" || failed=1
 
+# A row without figures, and why.
+without() {             # CASE WHY
+    echo "$1: $2" >&2
+    printf '%-13s %s\n' "$1" "$2" >>"$tmp/without"
+}
+
+: >"$tmp/without"
+measured=()
 while read -r case recipe steps; do
     grep -qw -- "$case" <<<"$want" || continue
     # shellcheck disable=SC2086      # WORDS are several
-    words=("recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" ${WORDS:-})
+    if ! fitting=$(gpu_fitting "$recipe" ${WORDS:-}); then
+        without "$case" "$fitting"
+        continue
+    fi
+    [ "$fitting" = "${WORDS:-}" ] || echo "$case: with $fitting, which this card has the memory for" >&2
+    # shellcheck disable=SC2206      # several words
+    words=("recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" $fitting)
     if ! { out/.gen/gen "${words[@]}" -o "$tmp/$case" && make -C "$tmp/$case" -j"$(nproc)"; } \
         >"$tmp/build" 2>&1; then
         tail -n 5 "$tmp/build" >&2
-        echo "$case: $recipe is not built" >&2
+        without "$case" "$recipe is not built"
         failed=1
         continue
     fi
@@ -86,7 +101,7 @@ while read -r case recipe steps; do
             >"$tmp/line" 2>"$tmp/err"; then
             keep "$tmp/$case.ours"
         else
-            tail -n 3 "$tmp/err" >&2
+            without "$case" "run $run: $(tail -n 1 "$tmp/err")"
             failed=1
             break
         fi
@@ -100,9 +115,15 @@ while read -r case recipe steps; do
             fi
         done
     done
-    "$PYTHON" $here/gpu_table.py add "$case" "$recipe" "$tmp" "$RESULTS" || failed=1
+    if [ -s "$tmp/$case.ours" ]; then
+        if "$PYTHON" $here/gpu_table.py add "$case" "$recipe" "$tmp" "$RESULTS"; then
+            measured+=("$case")
+        else
+            failed=1
+        fi
+    fi
     rm -rf "${tmp:?}/$case"
 done <<<"$CASES"
-# shellcheck disable=SC2086      # a list of names
-"$PYTHON" $here/gpu_table.py print "$RESULTS" $want
+"$PYTHON" $here/gpu_table.py print "$RESULTS" "${measured[@]}"
+cat "$tmp/without"
 exit $failed

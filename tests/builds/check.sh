@@ -10,6 +10,19 @@ for recipe in recipes/*.lua; do
         "$("$GEN" plan "$recipe" 2>&1 | sed -n 's/^  arena (peak) *\([0-9.]* [KMGT]iB\).*/\1/p')"
 done
 
+# ---- what make gpu-bench runs on a card of 80 GB, of 141 GB, of 10 GB
+. tests/gpu/lib.sh
+fitting() { TARGET=sm_90 MEMORY_GIB=$1 gpu_fitting h200x1_qwen2.5_7b_lora "${@:2}"; }
+check bench/80 "batch.micro=4 batch.accum=2" "$(fitting 79)"
+check bench/80_words "batch.micro=4 batch.accum=4 kernels.fuse=false" "$(fitting 79 kernels.fuse=false batch.micro=16)"
+check bench/141 "" "$(fitting 139)"
+check bench/10 "1 does not fit target sm_90: needs 85.0 GiB, 7.5 GiB available (over by 77.5 GiB)" \
+    "$(said=$(fitting 9); echo "$? $said")"
+
+# what it measures the card's ceilings with: its part in C, whatever nvcc makes of the rest
+check bench/base "0 " "$(said=$(NVCC=true CUDA=$T TARGET=sm_90 gpu_build tests/bench/gpu_kernels.cu "$T/k" 2>&1)
+    echo "$? $said")"
+
 # ---- gen check
 "$GEN" check recipes/cpu_tiny.lua >"$T/out" 2>&1
 check check/cpu "0 recipes/cpu_tiny.lua: target cpu has no CUDA kernels" "$? $(cat "$T/out")"

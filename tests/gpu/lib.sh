@@ -37,6 +37,23 @@ gpu_describe() {
             printf "\"clock_max_mhz\": %d, \"nvcc\": \"%s\", \"target\": \"%s\"}\n", $5, nvcc, target }'
 }
 
+# Words that make a recipe fit this card: those given or, beside them, the smaller micro-batch of as many samples
+# a step that gen names. If neither fits: gen's reason, and 1.
+gpu_fitting() {                               # RECIPE [WORD ...]
+    local recipe=$1 said words
+    shift
+    words=("$@")
+    if ! said=$(out/.gen/gen plan "recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" "$@" 2>&1); then
+        read -ra words < <(sed -n 's/^ *fits: \(batch.micro=[0-9]* batch.accum=[0-9]*\) .*/\1/p' <<<"$said")
+        if [ ${#words[@]} = 0 ]; then
+            head -n 1 <<<"$said" | sed 's/^gen: //'
+            return 1
+        fi
+        mapfile -t -O 2 words < <(printf '%s\n' "$@" | grep -v -e '^batch.micro=' -e '^batch.accum=' -e '^$')
+    fi
+    echo "${words[*]}"
+}
+
 # The flags that gen's target has for nvcc, split into words.
 gpu_flags() { sed -n "/^TARGET($TARGET,/,/)\$/p" gen/config/targets.def | grep -o 'NVCC_FLAGS([0-9a-z]*)' |
     sed 's/NVCC_FLAGS(\(.*\))/-O3 --fmad=true -gencode arch=compute_\1,code=sm_\1/'; }
@@ -44,7 +61,7 @@ gpu_flags() { sed -n "/^TARGET($TARGET,/,/)\$/p" gen/config/targets.def | grep -
 # One source of ours into a program, with the kernels and what they need of the runtime.
 gpu_build() {                                 # source, program
     # shellcheck disable=SC2046
-    gcc -std=c11 -O2 -c runtime/base.c -o "$2.base.o" &&
+    gcc -std=c11 -O2 -I. -c runtime/base.c -o "$2.base.o" &&
         "$(nvcc_path)" -std=c++20 $(gpu_flags) -DACT_BF16 -I. "$1" "$2.base.o" -o "$2" -lcublasLt \
             -Xlinker -rpath -Xlinker "$CUDA/lib64"
 }
