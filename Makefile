@@ -28,7 +28,7 @@
 # make sim           the CUDA target end to end on the simulator of a GPU, beside PyTorch's values
 # make gpu-check     the tests of the CUDA target on this machine's GPU  FAST=1
 # make gpu-bench     timings on it beside PyTorch  CASE=... PYTHON=python3
-# make gpu-carry     builds gpu-check here for a machine that has a GPU but not our libraries  TARGET=sm_90
+# make gpu-carry     packs our libraries for a machine that has a GPU, but no package manager
 # make lint sizes clean
 
 SHELL  := /bin/bash

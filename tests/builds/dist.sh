@@ -70,4 +70,29 @@ box --snapshot yesterday
 check container/bad_snapshot "1 gen: container: --snapshot yesterday: want a time as 20261101T000000Z" "$? $(cat "$T/err")"
 box recipes/cpu_tny.lua
 check container/misspelt 1 $?
+
+# ---- make gpu-carry: on a machine without them, headers and libraries are those of the archive
+tests/gpu/carry.sh "$T/here" >"$T/out" 2>&1
+check carry/size "0 1" "$? $(grep -c '/carry.tar.gz: [0-9.]*[KM]iB of at most 64 MiB$' "$T/out")"
+mkdir -p "$T/bare/bin"
+printf '#!/bin/sh\n' >"$T/bare/bin/ldconfig"
+chmod +x "$T/bare/bin/ldconfig"
+tar -xzf "$T/here/carry.tar.gz" -C "$T/bare"
+{
+    echo '#define PCRE2_CODE_UNIT_WIDTH 8'
+    grep -rhoE '^#include <(cjson/|lua|lauxlib|lualib|yaml|pcre2|utf8proc|openssl/)[^>]*>' gen runtime | sort -u
+    echo 'int main(void) { return 0; }'
+} >"$T/bare/main.c"
+libs=$(sed -n 's/^LIBS *:= *//p' Makefile)
+(
+    PATH=$T/bare/bin:$PATH
+    . "$T/bare/here/.carry/env.sh"
+    # shellcheck disable=SC2086
+    gcc -MD -MF "$T/headers" "$T/bare/main.c" -o "$T/bare/main" -Wl,--no-as-needed $libs >"$T/out" 2>&1
+    check carry/links "0 " "$? $(cat "$T/out")"
+    check carry/headers "" "$(tr ' ' '\n' <"$T/headers" | grep -v "^$T" |
+        grep -E '/(lua5\.4|cjson|openssl)/|/(yaml|pcre2|utf8proc)[^/]*\.h')"
+    check carry/runs "$(tr ' ' '\n' <<<"$libs" | grep -cvx -e -lm)" "$(ldd "$T/bare/main" | grep -c "=> $T/bare/")"
+    exit $((fails > 0))
+) || fails=1
 exit $((fails > 0))
