@@ -2,8 +2,8 @@
 # Every kernel of the CUDA target against its double reference, in fp32, bf16 and fp16: on the
 # simulator, which looks at every access, or with NVCC=1 on the GPU of this machine (SANITIZE=1:
 # under memcheck and racecheck). SEED=n repeats a run, run.sh NAME picks tests, FILES="adamw ce" files c_*,
-# ACTS=bf16 types, FULL=1 everything in every type (on a GPU always); NVCC=1 run.sh --bench [NAME] prints speeds;
-# BUILD=1 builds only.
+# ACTS=bf16 types, FULL=1 everything in every type (on a GPU the default, FULL= for less);
+# NVCC=1 run.sh --bench [NAME] prints speeds; BUILD=1 builds only.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/programs.sh
@@ -11,7 +11,8 @@ if [ "${NVCC:-}" = 1 ]; then
     cuda=${CUDA:-/usr/local/cuda}
     # the sanitizer sees what lies outside of an allocation, guard zones would hide it
     export GUARD=$([ "${SANITIZE:-}" = 1 ] && echo 0 || echo 256)
-    out=out/.test/cuda-gpu FULL=1
+    FULL=${FULL-1}
+    out=out/.test/cuda-gpu${FULL:+.full}
     arch=${ARCH:-native}
     compile="$cuda/bin/nvcc -std=c++20 -O3 -lineinfo -arch=$arch -x cu
              -Xcompiler -Wall,-Wextra,-Wno-unknown-pragmas"

@@ -2,21 +2,25 @@
 # What the scripts that need a GPU share. After gpu_need: GPU (index), TARGET (sm_90), MEMORY_GIB, CUDA (the toolkit).
 . tests/builds/lib.sh
 
-# Ends the script with a line when there is nothing to run on.
-gpu_need() {
-    local cap
+# Sets GPU and CAPABILITY (9.0); where no GPU answers, a line that says so, and 1.
+gpu_there() {
     GPU=${CUDA_VISIBLE_DEVICES:-0}
     GPU=${GPU%%,*}
-    if ! command -v nvidia-smi >/dev/null || ! cap=$(nvidia-smi -i "$GPU" --query-gpu=compute_cap \
+    if ! command -v nvidia-smi >/dev/null || ! CAPABILITY=$(nvidia-smi -i "$GPU" --query-gpu=compute_cap \
         --format=csv,noheader 2>/dev/null); then
         echo "$1: needs an NVIDIA GPU and its driver: none answers nvidia-smi here" >&2
-        exit 1
+        return 1
     fi
+}
+
+# Ends the script with a line when there is nothing to run on.
+gpu_need() {
+    gpu_there "$1" || exit 1
     if [ -z "$(nvcc_path)" ]; then
         echo "$1: needs nvcc (the CUDA toolkit) to build for $(gpu_name)" >&2
         exit 1
     fi
-    TARGET=sm_${cap/./}
+    TARGET=sm_${CAPABILITY/./}
     MEMORY_GIB=$(($(nvidia-smi -i "$GPU" --query-gpu=memory.total --format=csv,noheader,nounits) / 1024))
     CUDA=$(cd "$(dirname "$(nvcc_path)")/.." && pwd)
     if ! out/.gen/gen list | grep -q "^  $TARGET "; then

@@ -2,7 +2,7 @@
 #
 # BACKEND=cpu (default): as recipes say. sim: the CUDA target, run by the simulator (SIM=checked: every
 # access is looked at). gpu: the CUDA target on the GPU at hand.
-# FULL=1 (make soak; always on a GPU): also programs whose parts others have.
+# FULL=1 (make soak; on a GPU the default, FULL= for less): also programs whose parts others have.
 # Keeps: programs of the last time, as long as what they are made from is the same; scripts side by side share them.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -11,12 +11,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 . tests/compare.sh
 here=tests/train
 ref=$here/ref
-BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast} FULL=${FULL:-}
+BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast}
+FULL=${FULL-$([ $BACKEND != gpu ] || echo 1)}
 target=() tools=() flags=
 case $BACKEND in
 cpu) work=out/.test/train${FULL:+.full} ;;
 sim) work=out/.test/train.$SIM${FULL:+.full} target=("target=${TARGET:-sm_90}") ;;
-gpu) FULL=1 work=out/.test/train.gpu target=("target=${TARGET:-sm_90}") ;;
+gpu) work=out/.test/train.gpu${FULL:+.full} target=("target=${TARGET:-sm_90}") ;;
 *) echo "not ok BACKEND: want cpu, sim or gpu, got $BACKEND"; exit 1 ;;
 esac
 gen=${GEN:-out/.gen/gen}
