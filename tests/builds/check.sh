@@ -23,6 +23,14 @@ check bench/10 "1 does not fit target sm_90: needs 85.0 GiB, 7.5 GiB available (
 check bench/base "0 " "$(said=$(NVCC=true CUDA=$T TARGET=sm_90 gpu_build tests/bench/gpu_kernels.cu "$T/k" 2>&1)
     echo "$? $said")"
 
+# a driver that does not answer: one line, and code 77
+mkdir "$T/nosmi"
+printf '#!/bin/sh\nexit 9\n' >"$T/nosmi/nvidia-smi"
+chmod +x "$T/nosmi/nvidia-smi"
+check first_hour/no_gpu \
+    "77 tests/gpu/first_hour.sh: needs an NVIDIA GPU and its driver: none answers nvidia-smi here" \
+    "$(said=$(PATH=$T/nosmi:$PATH tests/gpu/first_hour.sh A "$T/first" 2>&1); echo "$? $said")"
+
 # ---- gen check
 "$GEN" check recipes/cpu_tiny.lua >"$T/out" 2>&1
 check check/cpu "0 recipes/cpu_tiny.lua: target cpu has no CUDA kernels" "$? $(cat "$T/out")"
