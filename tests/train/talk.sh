@@ -73,8 +73,8 @@ for ((i = 1; i < 12; i++)); do
 done >"$scratch/many.txt"
 for name in llama_rows llama_rows.bf16; do
     alone() {
-        "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) \
-            "${@:2}" 2>/dev/null
+        "$work/$name/train" --init-from "$scratch/run/checkpoint-60" --out "$scratch/none" $tokenizer --greedy \
+            --max-new-tokens $((1 + ${#1} % 5)) "${@:2}" 2>"$scratch/log"
     }
     beside() { alone "$@" --prompts "$scratch/many.txt"; }
     verdict "$name: beside others as alone" "$(
@@ -82,7 +82,7 @@ for name in llama_rows llama_rows.bf16; do
             text=$(sed -n ${line}p "$scratch/many.txt")
             diff <(alone "$text" --json --sample "$text") <(beside "$text" | sed -n ${line}p)
         done
-        [ "$(beside "" | grep -c '"new_tokens":1,')" = 11 ] || beside "")"
+        [ "$(beside "" | grep -c '"new_tokens":1,')" = 11 ] || { beside ""; tail -n 1 "$scratch/log"; })"
 done
 verdict "as they are" "$(printf '%s\n' '[INST]a[/INST]' '[INST]b[/INST]' | sed 's/\[.*\(.\)\[.*/\1/' >"$scratch/want"
     says --sample '[INST]a[/INST]' --sample '[INST]b[/INST]' | diff - <(printf 'aéé1\n\nbzwei\n'))"
