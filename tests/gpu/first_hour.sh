@@ -2,7 +2,7 @@
 # first_hour.sh A|B|C [FOLDER]: the first measurements on a new GPU, for a machine with nvcc, gcc, make and PyTorch but
 # no package manager (its libraries: make gpu-carry). Run the parts in this order, each takes at most ten minutes; B and
 # C use programs built by the parts before. Results go to FOLDER, else to $OUT, else to out/first_hour.
-#   A  values: kernels against their references, training against PyTorch's values
+#   A  values: kernels against their references, training against PyTorch's values, sums of NCCL captured in a graph
 #   B  speed: the ceilings of the card, steps of five recipes, tuning of products and kernels
 #   C  profile and sanitizers: kernels under Nsight Compute, a run and a test under compute-sanitizer
 # A step that fails or takes too long does not stop the others; the last line says how many failed (exit 1). Without a
@@ -134,6 +134,7 @@ A)
     step build 300 build
     step kernels 240 kernels
     step training 240 training
+    step sums 60 tests/gpu/ranks.sh
     ;;
 B)
     step ceilings 120 ceilings
