@@ -22,19 +22,19 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     __shared__ float sums[ROW_WARPS];
     const int64_t i = blockIdx.x * (int64_t)blockDim.y + threadIdx.y, row = i / (NH + 2 * KV);
     const int head = (int)(i % (NH + 2 * KV));
-    const int64_t n = row < rows ? D / W : 0;
+    const int n = row < rows ? (int)(D / W) : 0;
     const bool normed = head < NH + KV;
     float v[ROW_HELD<W>], scale[ROW_HELD<W>], squares = 0;
-    row_read<W>(v, x + i * D, threadIdx.x, n);
+    row_read<W>(v, x + i * D, (int)threadIdx.x, n);
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e++)
         squares += v[e] * v[e];
     const float rs = 1.0f / sqrtf(row_sum(squares, sums) / (float)D + eps);
-    row_read<W>(scale, head < NH ? w : w + D, threadIdx.x, n);
+    row_read<W>(scale, head < NH ? w : w + D, (int)threadIdx.x, n);
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e++)
         v[e] = normed ? rmsnorm_value(v[e] * rs, plus) * rmsnorm_scale(scale[e], plus) : v[e];
-    row_write<W>(y + i * D, v, threadIdx.x, n);
+    row_write<W>(y + i * D, v, (int)threadIdx.x, n);
     if (threadIdx.x == 0 && row < rows && normed && rstd)
         rstd[row * (NH + KV) + head] = rs;
 }
@@ -52,36 +52,48 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     const int heads = blockIdx.y ? KV : NH, first = blockIdx.y ? NH : 0;
     const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows * heads);
     const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows * heads);
-    const int64_t n = D / W;
-    float dw[ROW_HELD<W>] = {}, scale[ROW_HELD<W>];
-    row_read<W>(scale, w + blockIdx.y * D, threadIdx.x, n);
+    const int n = (int)(D / W);
+    float dw[ROW_HELD<W>] = {};
+    RowVec<W> weight;                     // as memory has it: half the registers of floats
+    row_load(weight, w + blockIdx.y * D, (int)threadIdx.x, n);
+    int64_t row = (begin + threadIdx.y) / heads;
+    int head = first + (int)((begin + threadIdx.y) % heads);
+    const int next_row = (int)blockDim.y / heads, next_head = (int)blockDim.y % heads;
+    int turn = 0;                         // of sums: the other one may still be read
+    for (int64_t t = begin; t < end; t += blockDim.y, turn ^= 1) {
+        const bool inside = t + threadIdx.y < end;
+        const int64_t at = (row * (NH + 2 * KV) + head) * D;
+        const int mine = inside ? n : 0;
+        const float rs = inside ? rstd[row * (NH + KV) + head] : 0.0f;
+        float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>], c = 0;
+        row_read<W>(g, d + at, (int)threadIdx.x, mine);
+        row_read<W>(v, x + at, (int)threadIdx.x, mine);
+        row_floats(scale, weight);
 #pragma unroll
-    for (int e = 0; e < ROW_HELD<W>; e++)
-        scale[e] = rmsnorm_scale(scale[e], plus);
-    for (int64_t t = begin; t < end; t += blockDim.y) {
-        const int64_t i = t + threadIdx.y, row = i / heads, head = first + i % heads;
-        const int64_t at = (row * (NH + 2 * KV) + head) * D, mine = i < end ? n : 0;
-        const float rs = i < end ? rstd[row * (NH + KV) + head] : 0.0f;
-        float g[ROW_HELD<W>], v[ROW_HELD<W>], c = 0;
-        row_read<W>(g, d + at, threadIdx.x, mine);
-        row_read<W>(v, x + at, threadIdx.x, mine);
-#pragma unroll
-        for (int e = 0; e < ROW_HELD<W>; e++)
+        for (int e = 0; e < ROW_HELD<W>; e++) {
+            scale[e] = rmsnorm_scale(scale[e], plus);
             c += g[e] * scale[e] * v[e];
-        c = row_sum(c, sums[(t - begin) / blockDim.y % 2]) * rs * rs / (float)D;
+        }
+        c = row_sum(c, sums[turn]) * rs * rs / (float)D;
 #pragma unroll
         for (int e = 0; e < ROW_HELD<W>; e++) {
             if (DW)
                 dw[e] += g[e] * rmsnorm_value(v[e] * rs, plus);
             v[e] = (g[e] * scale[e] - v[e] * c) * rs;
         }
-        row_write<W>(d + at, v, threadIdx.x, mine);
+        row_write<W>(d + at, v, (int)threadIdx.x, mine);
+        row += next_row;
+        head += next_head;
+        if (head >= first + heads) {
+            head -= heads;
+            row++;
+        }
     }
     if (DW) {
         if (blockDim.y > 1)
             row_join<W>(dw, shared, n);
         if (threadIdx.y == blockDim.y - 1)
-            row_keep<W>(parts + (blockIdx.x * 2 + blockIdx.y) * D, dw, threadIdx.x, n);
+            row_keep<W>(parts + (blockIdx.x * 2 + blockIdx.y) * D, dw, (int)threadIdx.x, n);
     }
 }
 

@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 {
     __shared__ float sums[ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
-    const int64_t n = row < rows ? C / W : 0, round = (int64_t)blockDim.x * (ROW_HELD<W> / W);
+    const int n = row < rows ? (int)(C / W) : 0, round = (int)blockDim.x * (ROW_HELD<W> / W);
     const act_t *from = ADD ? sum + row * C : a + row * C;
     float x[ROW_HELD<W>], squares = 0;
-    for (int64_t at = threadIdx.x; at < n; at += round) {
+    for (int at = (int)threadIdx.x; at < n; at += round) {
         if (ADD)
             row_add<W>(x, sum + row * C, a + row * C, r + row * C, at, n);
         else
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
             squares += x[e] * x[e];
     }
     const float rs = 1.0f / sqrtf(row_sum(squares, sums) / (float)C + eps);
-    for (int64_t at = threadIdx.x; at < n; at += round) {
+    for (int at = (int)threadIdx.x; at < n; at += round) {
         float scale[ROW_HELD<W>];
         if (n > round)
             row_read<W>(x, from, at, n);
@@ -72,53 +72,70 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     __shared__ float sums[2][ROW_WARPS];
     const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
     const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
-    const int64_t n = C / W, round = (int64_t)blockDim.x * (ROW_HELD<W> / W);
+    const int n = (int)(C / W), round = (int)blockDim.x * (ROW_HELD<W> / W);
+    const bool early = ROW_AHEAD<W> || !DW;         // res is loaded before the sums
     const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
     float *pw = parts + blockIdx.x * C;
     float dw[ROW_HELD<W>] = {};
     RowGrad<W> in, next;
+    RowVec<W> held;                       // of res
     if (DW && ROW_AHEAD<W>)
-        row_grad_load(next, dy, x, res, (const float *)nullptr, rstd, begin + threadIdx.y, end, C);
-    for (int64_t t = begin; t < end; t += blockDim.y) {
+        row_grad_load(next, dy, x, (const float *)nullptr, rstd, begin + threadIdx.y, end, C);
+    int turn = 0;                         // of sums: the other one may still be read
+    for (int64_t t = begin; t < end; t += blockDim.y, turn ^= 1) {
         const int64_t row = t + threadIdx.y;
-        const int64_t mine = row < end ? n : 0;
+        const int mine = row < end ? n : 0;
         if (DW && ROW_AHEAD<W>) {
             in = next;
-            row_grad_load(next, dy, x, res, (const float *)nullptr, rstd, row + blockDim.y, end, C);
+            row_grad_load(next, dy, x, (const float *)nullptr, rstd, row + blockDim.y, end, C);
         } else {
-            row_grad_load(in, dy, x, res, (const float *)nullptr, rstd, row, end, C);
+            row_grad_load(in, dy, x, (const float *)nullptr, rstd, row, end, C);
         }
+        if (early)
+            row_res_load(held, res, row * C, (int)threadIdx.x, wide ? 0 : mine);
         const float rs = in.rstd;
         float c = 0;
-        for (int64_t at = threadIdx.x; at < mine; at += round) {
+        for (int at = (int)threadIdx.x; at < mine; at += round) {
             if (at >= round)
-                row_grad_round(in, dy, x, res, row * C, at, n);
-            float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>];
-            row_floats(g, in.dy);
-            row_floats(v, in.x);
-            row_read<W>(scale, w, at, n);
+                row_grad_round(in, dy, x, row * C, at, n);
+            RowVec<W> weight;
+            row_load(weight, w, at, n);
 #pragma unroll
-            for (int e = 0; e < ROW_HELD<W>; e++)
-                c += g[e] * rmsnorm_scale(scale[e], plus) * v[e];
+            for (int k = 0; k < ROW_HELD<W> / W; k++) {       // a vector at a time: registers
+                float g[W], v[W], scale[W];
+                row_vector(g, in.dy, k);
+                row_vector(v, in.x, k);
+                row_vector(scale, weight, k);
+#pragma unroll
+                for (int e = 0; e < W; e++)
+                    c += g[e] * rmsnorm_scale(scale[e], plus) * v[e];
+            }
         }
-        c = row_sum(c, sums[(t - begin) / blockDim.y % 2]) * rs * rs / (float)C;
-        for (int64_t at = threadIdx.x; at < mine; at += round) {
+        c = row_sum(c, sums[turn]) * rs * rs / (float)C;
+        for (int at = (int)threadIdx.x; at < mine; at += round) {
+            if (!early || wide)
+                row_res_load(held, res, row * C, at, n);
             if (wide) {
-                row_grad_round(in, dy, x, res, row * C, at, n);
+                row_grad_round(in, dy, x, row * C, at, n);
                 row_kept<W>(dw, pw, at, DW && t > begin ? n : 0);
             }
-            float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>], more[ROW_HELD<W>];
-            row_floats(g, in.dy);
-            row_floats(v, in.x);
-            row_floats(more, in.res);
-            row_read<W>(scale, w, at, n);
+            RowVec<W> weight;
+            row_load(weight, w, at, n);
 #pragma unroll
-            for (int e = 0; e < ROW_HELD<W>; e++) {
-                if (DW)
-                    dw[e] += g[e] * rmsnorm_value(v[e] * rs, plus);
-                v[e] = (g[e] * rmsnorm_scale(scale[e], plus) - v[e] * c) * rs + more[e];
+            for (int k = 0; k < ROW_HELD<W> / W; k++) {
+                float g[W], v[W], scale[W], more[W];
+                row_vector(g, in.dy, k);
+                row_vector(v, in.x, k);
+                row_vector(scale, weight, k);
+                row_vector(more, held, k);
+#pragma unroll
+                for (int e = 0; e < W; e++) {
+                    if (DW)
+                        dw[k * W + e] += g[e] * rmsnorm_value(v[e] * rs, plus);
+                    v[e] = (g[e] * rmsnorm_scale(scale[e], plus) - v[e] * c) * rs + more[e];
+                }
+                row_store<W>(dx + row * C, v, k, at, n);
             }
-            row_write<W>(dx + row * C, v, at, n);
             if (DW && wide)
                 row_keep<W>(pw, dw, at, n);
         }
@@ -126,7 +143,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     if (DW && (!wide || begin == end)) {
         if (blockDim.y > 1)
             row_join<W>(dw, shared, n);
-        for (int64_t at = threadIdx.x; at < n && threadIdx.y == blockDim.y - 1; at += round)
+        for (int at = (int)threadIdx.x; at < n && threadIdx.y == blockDim.y - 1; at += round)
             row_keep<W>(pw, dw, at, n);
     }
 }

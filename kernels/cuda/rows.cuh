@@ -81,12 +81,11 @@ struct RowVec<1> {
 
 /* Those beyond n become 0. */
 template <int W>
-static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row, int64_t at,
-                                                int64_t n)
+static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row, int at, int n)
 {
 #pragma unroll
     for (int k = 0; k < ROW_HELD<W> / W; k++) {
-        const int64_t i = at + (int64_t)k * blockDim.x;
+        const int i = at + k * (int)blockDim.x;
         if constexpr (W == 1)
             to.v[k] = i < n ? row[i] : act_t();
         else
@@ -94,21 +93,27 @@ static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row,
     }
 }
 
+/* Vector k of them. */
+template <int W>
+static __device__ __forceinline__ void row_vector(float *to, const RowVec<W> &from, int k)
+{
+    if constexpr (W == 1)
+        *to = act_load(&from.v[k]);
+    else
+        act_load_vector(to, (const act_t *)&from.v[k]);
+}
+
 template <int W>
 static __device__ __forceinline__ void row_floats(float (&to)[ROW_HELD<W>], const RowVec<W> &from)
 {
 #pragma unroll
-    for (int k = 0; k < ROW_HELD<W> / W; k++) {
-        if constexpr (W == 1)
-            to[k] = act_load(&from.v[k]);
-        else
-            act_load_vector(to + k * W, (const act_t *)&from.v[k]);
-    }
+    for (int k = 0; k < ROW_HELD<W> / W; k++)
+        row_vector(to + k * W, from, k);
 }
 
 template <int W>
 static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const act_t *row,
-                                                int64_t at, int64_t n)
+                                                int at, int n)
 {
     RowVec<W> held;
     row_load(held, row, at, n);
@@ -117,31 +122,37 @@ static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const 
 
 /* Whether element e is one of the row. */
 template <int W>
-static __device__ __forceinline__ bool row_has(int e, int64_t at, int64_t n)
+static __device__ __forceinline__ bool row_has(int e, int at, int n)
 {
-    return at + (int64_t)(e / W) * blockDim.x < n;
+    return at + e / W * (int)blockDim.x < n;
+}
+
+/* Writes vector k of a thread's elements. */
+template <int W>
+static __device__ __forceinline__ void row_store(act_t *row, const float *from, int k, int at, int n)
+{
+    const int i = at + k * (int)blockDim.x;
+    if (i >= n)
+        return;
+    if constexpr (W == 1)
+        act_store(row + i, *from);
+    else
+        act_store_vector(row + i * W, from);
 }
 
 template <int W>
 static __device__ __forceinline__ void row_write(act_t *row, const float (&from)[ROW_HELD<W>],
-                                                 int64_t at, int64_t n)
+                                                 int at, int n)
 {
 #pragma unroll
-    for (int k = 0; k < ROW_HELD<W> / W; k++) {
-        const int64_t i = at + (int64_t)k * blockDim.x;
-        if (i >= n)
-            continue;
-        if constexpr (W == 1)
-            act_store(row + i, from[k]);
-        else
-            act_store_vector(row + i * W, from + k * W);
-    }
+    for (int k = 0; k < ROW_HELD<W> / W; k++)
+        row_store<W>(row, from + k * W, k, at, n);
 }
 
 /* x = a + r as act_t holds it, written to sum, which may be a or r. */
 template <int W>
 static __device__ __forceinline__ void row_add(float (&x)[ROW_HELD<W>], act_t *sum, const act_t *a,
-                                               const act_t *r, int64_t at, int64_t n)
+                                               const act_t *r, int at, int n)
 {
     float other[ROW_HELD<W>];
     row_read<W>(x, a, at, n);
@@ -195,34 +206,41 @@ static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
     return v;
 }
 
-/* What the gradient of a norm reads of a row; res 0 where there is none. */
+/* What the gradient of a norm reads of a row and may load a row ahead. The residual's gradient is not
+ * part of it: it is used last, and the registers that it would take spill. */
 template <int W>
 struct RowGrad {
-    RowVec<W> dy, x, res;
+    RowVec<W> dy, x;
     float mean, rstd;
 };
 
 /* Its elements from vector `at`. */
 template <int W>
 static __device__ __forceinline__ void row_grad_round(RowGrad<W> &to, const act_t *dy,
-                                                      const act_t *x, const act_t *res,
-                                                      int64_t offset, int64_t at, int64_t n)
+                                                      const act_t *x, int64_t offset, int at, int n)
 {
     row_load(to.dy, dy + offset, at, n);
     row_load(to.x, x + offset, at, n);
-    row_load(to.res, (res ? res : dy) + offset, at, res ? n : 0);
 }
 
 /* The first round of a row; of one behind the last, zeros. mean NULL: none. */
 template <int W>
 static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
-                                                     const act_t *x, const act_t *res,
-                                                     const float *mean, const float *rstd,
-                                                     int64_t row, int64_t end, int64_t C)
+                                                     const act_t *x, const float *mean,
+                                                     const float *rstd, int64_t row, int64_t end,
+                                                     int64_t C)
 {
-    row_grad_round(to, dy, x, res, row * C, threadIdx.x, row < end ? C / W : 0);
+    row_grad_round(to, dy, x, row * C, (int)threadIdx.x, row < end ? (int)(C / W) : 0);
     to.mean = mean && row < end ? mean[row] : 0.0f;
     to.rstd = row < end ? rstd[row] : 0.0f;
+}
+
+/* Elements of the residual's gradient from vector `at`; 0 where res is NULL. */
+template <int W>
+static __device__ __forceinline__ void row_res_load(RowVec<W> &to, const act_t *res, int64_t offset,
+                                                    int at, int n)
+{
+    row_load(to, res + (res ? offset : 0), at, res ? n : 0);
 }
 
 /* First row of block `part` of `parts`. */
@@ -234,7 +252,7 @@ static __device__ __forceinline__ int64_t part_begin(int64_t part, int64_t parts
 /* acc, in the last row of the block, becomes the sum over its rows: those of a warp, then the warps
  * or the rows of several warps in order; `shared` (C). */
 template <int W>
-static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float *shared, int64_t n)
+static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float *shared, int n)
 {
     const unsigned rows = blockDim.x < WARP ? WARP / blockDim.x : 1;         // of a warp
     for (unsigned step = blockDim.x; step < WARP; step *= 2) {
@@ -245,9 +263,9 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
     for (unsigned g = rows - 1; g < blockDim.y; g += rows) {
 #pragma unroll
         for (int e = 0; e < ROW_HELD<W>; e++) {
-            if (threadIdx.y != g || !row_has<W>(e, threadIdx.x, n))
+            if (threadIdx.y != g || !row_has<W>(e, (int)threadIdx.x, n))
                 continue;
-            float *to = shared + (threadIdx.x + (int64_t)(e / W) * blockDim.x) * W + e % W;
+            float *to = shared + (threadIdx.x + e / W * blockDim.x) * W + e % W;
             acc[e] = g >= rows ? *to + acc[e] : acc[e];
             *to = acc[e];
         }
@@ -255,24 +273,38 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
     }
 }
 
-/* A thread's elements to and from a row of floats. */
+/* A thread's elements to and from a row of floats, in 16-byte accesses where W is a vector. */
 template <int W>
-static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>],
-                                                int64_t at, int64_t n)
+static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>], int at,
+                                                int n)
 {
 #pragma unroll
-    for (int e = 0; e < ROW_HELD<W>; e++)
-        if (row_has<W>(e, at, n))
-            row[(at + (int64_t)(e / W) * blockDim.x) * W + e % W] = from[e];
+    for (int e = 0; e < ROW_HELD<W>; e += W == 1 ? 1 : 4) {
+        if (!row_has<W>(e, at, n))
+            continue;
+        float *to = row + (at + e / W * (int)blockDim.x) * W + e % W;
+        if constexpr (W == 1)
+            *to = from[e];
+        else
+            f32_store4(to, from + e);
+    }
 }
 
 template <int W>
-static __device__ __forceinline__ void row_kept(float (&to)[ROW_HELD<W>], const float *row,
-                                                int64_t at, int64_t n)
+static __device__ __forceinline__ void row_kept(float (&to)[ROW_HELD<W>], const float *row, int at,
+                                                int n)
 {
 #pragma unroll
-    for (int e = 0; e < ROW_HELD<W>; e++)
-        to[e] = row_has<W>(e, at, n) ? row[(at + (int64_t)(e / W) * blockDim.x) * W + e % W] : 0.0f;
+    for (int e = 0; e < ROW_HELD<W>; e += W == 1 ? 1 : 4) {
+        const bool has = row_has<W>(e, at, n);
+        const float *from = row + (at + e / W * (int)blockDim.x) * W + e % W;
+        if constexpr (W == 1) {
+            to[e] = has ? *from : 0.0f;
+        } else {
+            const float4 x = has ? *(const float4 *)from : make_float4(0, 0, 0, 0);
+            to[e] = x.x, to[e + 1] = x.y, to[e + 2] = x.z, to[e + 3] = x.w;
+        }
+    }
 }
 
 /* Sums over the parts of ws (PARTS, gridDim.y, C); blockIdx.y 0: y0 (C), 1: y1 (C). */

@@ -75,11 +75,12 @@ __global__ void __launch_bounds__(ROW_BLOCK)
     scale_rows_kernel(act_t *y, const act_t *x, const float *__restrict__ weights, int64_t n,
                       int64_t C)
 {
-    const int64_t r = blockIdx.x * (int64_t)blockDim.y + threadIdx.y, vectors = C / W;
+    const int64_t r = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
+    const int vectors = (int)(C / W);
     if (r >= n)
         return;
     const float weight = weights[r];
-    for (int64_t at = threadIdx.x; at < vectors; at += ROW_HELD<W> / W * (int64_t)blockDim.x) {
+    for (int at = (int)threadIdx.x; at < vectors; at += ROW_HELD<W> / W * (int)blockDim.x) {
         float v[ROW_HELD<W>];
         row_read<W>(v, x + r * C, at, vectors);
 #pragma unroll
