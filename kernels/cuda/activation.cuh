@@ -9,7 +9,10 @@
 
 #include "types.cuh"
 
-enum { ACTIVATION_THREADS = 256 };      /* of ACT_VECTOR elements each */
+enum {
+    ACTIVATION_THREADS = 256,           /* of ACT_VECTOR elements each */
+    ACTIVATION_BLOCKS = 4               /* of a multiprocessor, at least: as in pointwise.cuh */
+};
 
 /* Phi(x) of the normal distribution and its density. Beyond |x| = 12.6 the tail is below 1e-35 and
  * counts as there. */
@@ -58,7 +61,7 @@ static inline __device__ float activation_back(float dy, float x)
 }
 
 template <int KIND>
-__global__ void __launch_bounds__(ACTIVATION_THREADS)
+__global__ void __launch_bounds__(ACTIVATION_THREADS, ACTIVATION_BLOCKS)
     activation_fwd_kernel(act_t *y, const act_t *x, int64_t n, bool vector)
 {
     const int64_t first = ((int64_t)blockIdx.x * ACTIVATION_THREADS + threadIdx.x) * ACT_VECTOR;
@@ -77,7 +80,7 @@ __global__ void __launch_bounds__(ACTIVATION_THREADS)
 }
 
 template <int KIND>
-__global__ void __launch_bounds__(ACTIVATION_THREADS)
+__global__ void __launch_bounds__(ACTIVATION_THREADS, ACTIVATION_BLOCKS)
     activation_bwd_kernel(act_t *dx, const act_t *dy, const act_t *x, int64_t n, bool vector)
 {
     const int64_t first = ((int64_t)blockIdx.x * ACTIVATION_THREADS + threadIdx.x) * ACT_VECTOR;

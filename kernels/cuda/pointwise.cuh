@@ -11,7 +11,10 @@
 
 #include "types.cuh"
 
-enum { POINTWISE_THREADS = 256 };       /* of ACT_VECTOR elements each */
+enum {
+    POINTWISE_THREADS = 256,            /* of ACT_VECTOR elements each */
+    POINTWISE_BLOCKS = 4                /* of a multiprocessor, at least; see pointwise_first */
+};
 
 #define GELU_2A 1.5957691216057308f     /* 2 sqrt(2/pi) */
 #define GELU_B 0.044715f
@@ -71,14 +74,15 @@ static inline __device__ void gate_slopes(float *d, float *u, float gate)
     }
 }
 
-/* Elements of a thread: ACT_VECTOR from `first` on, as far as there are n. In each kernel below the
- * loads of whole vectors stand side by side, so that all are under way before the first is used. */
+/* Elements of a thread: ACT_VECTOR from `first` on, as far as there are n. Each kernel below issues
+ * all its vector loads before it uses the first. That takes more than the 32 registers to which the
+ * compiler keeps for eight blocks of 256 threads: POINTWISE_BLOCKS allows 64. */
 static inline __device__ int64_t pointwise_first()
 {
     return ((int64_t)blockIdx.x * POINTWISE_THREADS + threadIdx.x) * ACT_VECTOR;
 }
 
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     add_fwd_kernel(act_t *y, const act_t *a, const act_t *b, int64_t n, bool vector)
 {
     const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
@@ -96,7 +100,7 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
     }
 }
 
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     scale_fwd_kernel(act_t *y, const act_t *x, float factor, int64_t n, bool vector)
 {
     const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
@@ -114,7 +118,7 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
 }
 
 /* An element a thread: inputs are few beside what is made of them. */
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     cast_fwd_kernel(act_t *y, const float *x, int64_t n)
 {
     const int64_t i = (int64_t)blockIdx.x * POINTWISE_THREADS + threadIdx.x;
@@ -122,7 +126,7 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
         act_store(y + i, x[i]);
 }
 
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     gelu_fwd_kernel(act_t *y, const act_t *x, int64_t n, bool vector)
 {
     const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
@@ -139,7 +143,7 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
     }
 }
 
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     gelu_bwd_kernel(act_t *dx, const act_t *dy, const act_t *x, int64_t n, bool vector)
 {
     const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
@@ -173,7 +177,7 @@ static inline __device__ RowPlace row_place(int64_t rows, int64_t F)
 }
 
 template <int GATE>
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     gated_fwd_kernel(act_t *h, const act_t *gu, int64_t rows, int64_t F, bool vector)
 {
     const RowPlace at = row_place(rows, F);
@@ -193,7 +197,7 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
 }
 
 template <int GATE>
-__global__ void __launch_bounds__(POINTWISE_THREADS)
+__global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     gated_bwd_kernel(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
                      bool vector)
 {

@@ -73,8 +73,8 @@ static inline __host__ __device__ float act_round(float v)
 
 /* ---- vectors in global memory: p is aligned to the bytes that are accessed ---- */
 
-/* Stores are __stwb: of an assignment of a uint4 nvcc makes four stores of 32 bits where the values
- * come out of branches or loops, and sectors of 32 bytes are then written in quarters. */
+/* Stores use __stwb, which is one instruction. nvcc may split an assignment of a uint4 into four
+ * stores of 32 bits: it did in SwiGLU, GeGLU and the gradients of embeddings and norms. */
 
 /* 4 floats, 16 bytes */
 static inline __device__ void f32_load4(float v[4], const float *p)
