@@ -43,7 +43,7 @@ struct Gemm {
     cublasLtMatrixLayout_t a = NULL, b = NULL, c = NULL;
     cublasLtMatmulAlgo_t chosen = {};
     size_t bytes = 0;            /* of ws that it uses */
-    bool apart = false;          /* GEMM_BGRAD: only C, another kernel writes the bias */
+    bool apart = false;          /* GEMM_BGRAD: only C, another kernel writes the bias; see gemm_init */
 };
 
 static cublasLtHandle_t gemm_handle;
@@ -438,7 +438,9 @@ static inline const char *gemm_take_locked_(Gemm *g)
 
 /* ---- running ---- */
 
-/* Where the library has no algorithm for the gradient of a bias beside dw, the product is apart. */
+/* GEMM_BGRAD: the bias gradient is apart unless a row of the lock file, which `gen tune` measured on
+ * this library, has it in the product. cuBLASLt's documents list no BGRADB with fp32 results, so the
+ * library may refuse it, or run it slower than the two kernels; no card has told yet. */
 static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;
@@ -450,12 +452,9 @@ static inline void gemm_init(Gemm *g)
                 g->name, g->algo, wrong);
         return;
     }
-    int n = gemm_candidates(g, &found, 1);
-    if (!n && g->epilogue == GEMM_BGRAD) {
+    if (g->epilogue == GEMM_BGRAD)
         gemm_set_apart(g, true);
-        n = gemm_candidates(g, &found, 1);
-    }
-    if (!n)
+    if (!gemm_candidates(g, &found, 1))
         die(EXIT_DEVICE, "gemm %s: cuBLASLt has no algorithm for m %lld n %lld k %lld", g->name,
             (long long)g->m, (long long)g->n, (long long)g->k);
     gemm_use(g, &found.algo, found.workspaceSize);

@@ -381,17 +381,17 @@ static const char *tune_take(Gemm *g, TuneCandidate *t,
     return wrong;
 }
 
-/* What the library offers, its first choice before the others; of GEMM_BGRAD then the same apart.
- * Returns how many, of which the last *apart. */
+/* What the library offers, its first choice before the others; of GEMM_BGRAD first the products with
+ * the bias apart, as gemm_init has it. Returns how many, of which the first *apart. */
 static int tune_offers(Gemm *g, cublasLtMatmulHeuristicResult_t *found, int *apart)
 {
-    const int n = gemm_candidates(g, found, TUNE_CANDIDATES);
     *apart = 0;
     if (g->epilogue == GEMM_BGRAD) {
         gemm_set_apart(g, true);
-        *apart = gemm_candidates(g, found + n, TUNE_CANDIDATES);
+        *apart = gemm_candidates(g, found, TUNE_CANDIDATES);
+        gemm_set_apart(g, false);
     }
-    return n + *apart;
+    return *apart + gemm_candidates(g, found + *apart, TUNE_CANDIDATES);
 }
 
 /* Candidates that are right, the first choice before the others; returns how many. */
@@ -408,7 +408,7 @@ static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, 
     for (int i = 0; i < n; i++) {
         TuneCandidate *t = &list[kept];
         if (g->epilogue == GEMM_BGRAD)
-            gemm_set_apart(g, i >= n - apart);
+            gemm_set_apart(g, i < apart);
         const char *refused_for = tune_take(g, t, &found[i]);
         bool known = false;
         for (int j = 0; j < kept; j++)
