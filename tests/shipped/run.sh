@@ -1,0 +1,59 @@
+#!/bin/bash
+# Every kernel of every shipped recipe, compiled for the recipe's GPU by `gen check`: it compiles, spills no registers
+# and fits a block. Recipes whose kernels have the same target, type and arguments are one test.
+# apart: minutes of compilers; .ci/run runs it after the others. FULL=1: each recipe for every GPU that it fits.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+GEN=$PWD/${GEN:-out/.gen/gen}
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+
+# What decides how the kernels of an emitted folder are compiled: flags, type, sizes among their arguments, calls.
+arguments() {
+    sed -n 's/^  "cflags": .*/&/p' "$1/manifest.json"
+    grep -h '^#define ACT_' "$1"/step.cu
+    sed -n 's/^ *\([CDV] = [0-9]*\),.*/\1/p' "$1/shape.h"
+    grep -oE '\b[a-z][a-z0-9_]+(<[^<>;]*>)?\(' "$1/step.cu" | sort -u
+}
+
+# verdict RECIPE [target=NAME]
+verdict() {
+    local name out
+    name=$(basename "$1" .lua)${2:+/${2#target=}}
+    if out=$("$GEN" check "$@" --insist 2>&1); then
+        echo "ok $name"
+    else
+        echo "not ok $name: $(echo "$out" | grep -v '^[a-z_]*_kernel[^ ]* .*%$' | tail -3 | tr '\n' ' ')"
+    fi
+}
+
+if "$GEN" check recipes/h200x1_tiny.lua | grep -q 'were not checked'; then
+    echo "ok shipped # neither NVRTC nor nvcc here: nothing was compiled"
+    exit 0
+fi
+targets=("")
+[ -z "${FULL:-}" ] || mapfile -t targets < <(sed -n 's/^TARGET(\(sm_[0-9]*\), .*/target=\1/p' gen/config/targets.def)
+declare -A seen
+jobs=()
+for recipe in recipes/*.lua; do
+    for target in "${targets[@]}"; do
+        rm -rf "$T/out"
+        if ! "$GEN" "$recipe" ${target:+"$target"} -o "$T/out" >"$T/log" 2>&1; then
+            # not every recipe fits the memory of every GPU
+            [ -n "$target" ] || echo "not ok $(basename "$recipe" .lua): $(head -1 "$T/log")" | tee -a "$T/verdicts"
+            continue
+        fi
+        [ -f "$T/out/step.cu" ] || continue
+        key=$(arguments "$T/out" | sha256sum)
+        if [ -n "${seen[$key]:-}" ]; then
+            echo "# $(basename "$recipe" .lua) $target: as ${seen[$key]}"
+            continue
+        fi
+        seen[$key]="$(basename "$recipe" .lua) $target"
+        jobs+=("$recipe $target")
+    done
+done
+export GEN
+export -f verdict
+printf '%s\n' "${jobs[@]}" | xargs -P "${CORES:-$(nproc)}" -L1 bash -c 'verdict "$@"' _ | tee -a "$T/verdicts"
+! grep -q '^not ok' "$T/verdicts"
