@@ -133,7 +133,8 @@ static char *attribute(const Call *c, const char *word)
                                    : word_constant(call_op(c, op), a->word);
 }
 
-/* Rows of logits lie ce_width() of their columns apart. */
+/* On a GPU the head's products have ce_width() of the vocabulary in the place of V: with GPT-2's 50257 the
+ * library could read and write no vectors. plan.c leaves room for as many rows of the head, which are 0. */
 static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
 
 /* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
@@ -146,10 +147,9 @@ static char *gemm_text(const Call *c, const char *word)
     p.n = call_measure(c, strtok_r(NULL, "|", &save));
     p.k = call_measure(c, strtok_r(NULL, "|", &save));
     const char *last = strtok_r(NULL, "|", &save), *flags = last ? last : "";
-    if (strstr(flags, "lda"))
-        p.lda = wide(p.form[0] == 'T' ? p.m : p.k);
-    if (strstr(flags, "ldc"))
-        p.ldc = wide(p.n);
+    Dim *vocabulary = p.form[0] == 'T' ? &p.m : p.form[1] == 'T' ? &p.n : &p.k;
+    if (strstr(flags, "wide"))
+        *vocabulary = wide(*vocabulary);
     if (strstr(flags, "ldb"))
         p.ldb = call_measure(c, "cols:i1");
     p.bias = strstr(flags, "bias"), p.f32 = strstr(flags, "f32"), p.adds = call_adds(c, flags);

@@ -25,10 +25,12 @@ static void print_tuned(Str *rows, Str *calls, TunedCall *t, int number)
     str_print(calls, "\n}\n\n");
     str_print(rows, "    {\"%s\", %" PRId64 ", %" PRId64 ", %s,\n     {", t->key,
               t->call.group->workspace, t->depth, t->row->act ? "true" : "false");
-    for (int i = 0; i < t->n; i++)
+    for (int i = 0; i < t->n; i++) {
+        const Value *v = t->operand[i].r.v;              /* with the padding that kernels may touch */
         str_print(rows, "%s{%s, %" PRId64 ", %s}", !i ? "" : i % 3 ? ", " : ",\n      ",
-                  tuned_type(t->operand[i].r.v->dtype), value_elements(t->operand[i].r.v),
+                  tuned_type(v->dtype), v->stride / dtype_bytes[v->dtype],
                   t->operand[i].out ? "true" : "false");
+    }
     str_print(rows, "},\n     {");
     for (int i = 0; i < t->nvalues; i++)
         str_print(rows, "%s{%d, tune_call_%d<%d>}", !i ? "" : i % 3 ? ", " : ",\n      ",

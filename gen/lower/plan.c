@@ -7,6 +7,7 @@
  *         packing.c then places the storages. */
 #include "gen/gen.h"
 #include "gen/lower/packing.h"
+#include "kernels/cuda/workspace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -242,6 +243,17 @@ enum { MAX_VALUES = 1 << 12 };
 
 static bool stored(const Value *v) { return !v->internal; }
 
+/* Elements of a slot, with its padding. Weights over the vocabulary, their gradients and what the optimiser
+ * keeps of them have rows up to ce_width(V) on a GPU, where the head's products have as many: nothing but those
+ * products sees them, and they stay 0, as all gaps between persistent values do. */
+static int64_t room_elements(const Graph *g, const Value *v)
+{
+    if (strcmp(g->target->backend, "cuda") || !is_persistent(g, v) || v->rank != 2 ||
+        strcmp(v->dim[0].sym, "V"))
+        return value_elements(v);
+    return ce_width(v->dim[0].n) * v->dim[1].n;
+}
+
 static void set_storages(Graph *g)
 {
     if (g->nvalues > MAX_VALUES)
@@ -255,7 +267,7 @@ static void set_storages(Graph *g)
          * layout */
         int64_t unit = v->dtype == DT_U8 ? g->target->align : g->target->align / 2;
         v->storage = i;
-        v->stride = (value_elements(v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
+        v->stride = (room_elements(g, v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
         v->arena = stored(v) ? "device" : NULL;
     }
 }

@@ -86,6 +86,14 @@ static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, fl
     }
 }
 
+/* Columns V to ld of a row of gradients become 0: the products that follow read whole rows. */
+template <int THREADS>
+static __device__ __forceinline__ void ce_pad_(act_t *d, int V, int64_t ld, int thread)
+{
+    for (int i = V + thread; i < (int)ld; i += THREADS)
+        act_store(d + i, 0);
+}
+
 /* Losses of a chunk from its logits (chunk, ld) and, with GRAD, their gradient d (chunk, ld), which
  * may be the logits' own place. ld: a multiple of 4. weights: with WEIGHTED. */
 template <int THREADS, bool GRAD, bool WEIGHTED>
@@ -108,8 +116,7 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
             const float zero[4] = { 0 };
             for (int i = thread; i < V / 4; i += blockDim.x)
                 act_store4(d + row * ld + 4 * (int64_t)i, zero);
-            if (thread < V % 4)
-                act_store(d + row * ld + V / 4 * 4 + thread, 0);
+            ce_pad_<THREADS>(d + row * ld, V / 4 * 4, ld, thread);
         }
         return;
     }
@@ -122,6 +129,7 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
     if constexpr (GRAD) {
         const float of_row = WEIGHTED ? weight * scale[0] : scale[0];
         ce_gradient_<THREADS>(d + row * ld, l, max, of_row / sum, of_row, label, V, thread);
+        ce_pad_<THREADS>(d + row * ld, V, ld, thread);
     }
 }
 
@@ -273,7 +281,7 @@ static inline void ce_bwd_(float *loss, act_t *dx, const act_t *x, const wt_t *w
 }
 
 /* THREADS: see ce_rows.
- * mm_logits: { .m = chunk, .n = V, .k = C, .ldc = ce_width(V), .form = GEMM_NT, .out_f32 = 1 };
+ * mm_logits: { .m = chunk, .n = ce_width(V), .k = C, .form = GEMM_NT, .out_f32 = 1 };
  * ws: ce_cuda_workspace(chunk, V) bytes. */
 template <int THREADS>
 static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
@@ -306,8 +314,8 @@ static inline void ce_hits(float *loss, float *hits, const act_t *x, const wt_t 
     run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
 }
 
-/* mm_dx: { .m = chunk, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN }
- * mm_dw: { .m = V, .n = C, .k = chunk, .lda = ce_width(V), .form = GEMM_TN, .out_f32 = 1,
+/* mm_dx: { .m = chunk, .n = C, .k = ce_width(V), .form = GEMM_NN }
+ * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1,
  *          .beta = 1 }: chunks add up; beta is the call's. */
 template <int THREADS>
 static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,

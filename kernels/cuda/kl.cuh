@@ -92,13 +92,12 @@ static __device__ __forceinline__ void kl_gradient_(act_t *d, act_t *dkl, const 
 }
 
 template <int THREADS>
-static __device__ __forceinline__ void kl_clear_(act_t *d, int V, int thread)
+static __device__ __forceinline__ void kl_clear_(act_t *d, int V, int64_t ld, int thread)
 {
     const float zero[4] = { 0 };
     for (int i = thread; i < V / 4; i += THREADS)
         act_store4(d + 4 * (int64_t)i, zero);
-    if (thread < V % 4)
-        act_store(d + V / 4 * 4 + thread, 0);
+    ce_pad_<THREADS>(d, V / 4 * 4, ld, thread);
 }
 
 enum { KL_LOSSES, KL_APART, KL_TOGETHER };      /* what is written: losses; they and d, dkl; d of both */
@@ -128,9 +127,9 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS) kl_r
         if (WHAT != KL_TOGETHER && thread == 0)
             c.loss[row] = c.from[row] = c.kl[row] = 0;
         if constexpr (WHAT != KL_LOSSES)
-            kl_clear_<THREADS>(c.d + row * c.ld, c.V, thread);
+            kl_clear_<THREADS>(c.d + row * c.ld, c.V, c.ld, thread);
         if constexpr (WHAT == KL_APART)
-            kl_clear_<THREADS>(c.dkl + row * c.ld, c.V, thread);
+            kl_clear_<THREADS>(c.dkl + row * c.ld, c.V, c.ld, thread);
         return;
     }
     const KlRow q = kl_row_<THREADS>(c.logits + row * c.ld, c.V, thread),
@@ -151,6 +150,9 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS) kl_r
             __syncwarp();
         kl_gradient_<THREADS, WHAT == KL_APART>(c.d + row * c.ld, c.dkl + row * c.ld, q, p, coef,
                                                 c.weights[row] * scale, label, c.V, thread);
+        ce_pad_<THREADS>(c.d + row * c.ld, c.V, c.ld, thread);
+        if constexpr (WHAT == KL_APART)
+            ce_pad_<THREADS>(c.dkl + row * c.ld, c.V, c.ld, thread);
     }
 }
 
@@ -185,7 +187,7 @@ static inline KlChunk kl_chunk_(int64_t i, const act_t *x, const wt_t *w, const 
     return c;
 }
 
-/* mm_logits: { .m = chunk, .n = V, .k = C, .ldc = ce_width(V), .form = GEMM_NT, .out_f32 = 1 };
+/* mm_logits: { .m = chunk, .n = ce_width(V), .k = C, .form = GEMM_NT, .out_f32 = 1 };
  * ws: kl_cuda_workspace(chunk, V) bytes. */
 static inline void kl_fwd(float *loss, float *loss_from, float *kl, const act_t *x, const wt_t *w,
                           const act_t *from, const wt_t *v, const int32_t *labels,
@@ -200,7 +202,7 @@ static inline void kl_fwd(float *loss, float *loss_from, float *kl, const act_t 
 }
 
 /* Frozen heads: dx (rows, C) of the losses, dkl (rows, C) of the weighted divergences.
- * mm_dx: { .m = chunk, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN } */
+ * mm_dx: { .m = chunk, .n = C, .k = ce_width(V), .form = GEMM_NN } */
 static inline void kl_fwd_dx(float *loss, float *loss_from, float *kl, act_t *dx, act_t *dkl,
                              const act_t *x, const wt_t *w, const act_t *from, const wt_t *v,
                              const int32_t *labels, const float *scale, const float *weights,
@@ -218,7 +220,7 @@ static inline void kl_fwd_dx(float *loss, float *loss_from, float *kl, act_t *dx
 
 /* Of coef (rows) times the losses and the weighted divergences together: dx, and dw (V, C) fp32,
  * which is added to when beta.
- * mm_dw: { .m = V, .n = C, .k = chunk, .lda = ce_width(V), .form = GEMM_TN, .out_f32 = 1,
+ * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1,
  *          .beta = 1 } */
 static inline void kl_bwd(act_t *dx, float *dw, const act_t *x, const wt_t *w, const act_t *from,
                           const wt_t *v, const int32_t *labels, const float *scale,

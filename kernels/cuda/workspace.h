@@ -102,7 +102,8 @@ static inline int64_t attention_decode_cuda_workspace(int64_t rows, int64_t T, i
     return 4 * rows * H * T;
 }
 
-/* Elements from one row of logits to the next: with an odd V the products would read element by element. */
+/* Rows of a head of V that its products have, and so columns of their logits: with an odd V cuBLASLt could read and
+ * write no vectors, and no tile would be whole. Rows from V on are 0 in the head and in its gradient. */
 static inline int64_t ce_width(int64_t V)
 {
     return (V + 63) / 64 * 64;

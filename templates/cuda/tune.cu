@@ -381,8 +381,8 @@ static const char *tune_take(Gemm *g, TuneCandidate *t,
     return wrong;
 }
 
-/* What the library offers, its first choice before the others; of GEMM_BGRAD first the products with
- * the bias apart, as gemm_init has it. Returns how many, of which the first *apart. */
+/* What the library offers, its first choice before the others; of GEMM_BGRAD first the products
+ * with the bias apart, as gemm_init has it. Returns how many, of which the first *apart. */
 static int tune_offers(Gemm *g, cublasLtMatmulHeuristicResult_t *found, int *apart)
 {
     *apart = 0;

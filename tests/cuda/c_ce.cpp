@@ -31,14 +31,24 @@ struct Gemms {
     Gemm logits, dx, dw;
 };
 
+static bool all_zero(const float *x, int64_t n)
+{
+    const float *host = n ? download(x, n) : NULL;
+    int64_t i = 0;
+    while (i < n && host[i] == 0)
+        i++;
+    return i == n;
+}
+
+/* As emitted: of ce_width(V) rows of the head, those from V on 0. */
 static Gemms gemms(const Shape &s)
 {
+    const int64_t wide = ce_width(s.V);
     Gemms g = {
-        { .name = "logits", .m = s.chunk, .n = s.V, .k = s.C, .ldc = ce_width(s.V), .form = GEMM_NT,
-          .out_f32 = 1 },
-        { .name = "dx", .m = s.chunk, .n = s.C, .k = s.V, .lda = ce_width(s.V), .form = GEMM_NN },
-        { .name = "dw", .m = s.V, .n = s.C, .k = s.chunk, .lda = ce_width(s.V), .form = GEMM_TN,
-          .out_f32 = 1, .beta = 1 },
+        { .name = "logits", .m = s.chunk, .n = wide, .k = s.C, .form = GEMM_NT, .out_f32 = 1 },
+        { .name = "dx", .m = s.chunk, .n = s.C, .k = wide, .form = GEMM_NN },
+        { .name = "dw", .m = wide, .n = s.C, .k = s.chunk, .form = GEMM_TN, .out_f32 = 1,
+          .beta = 1 },
     };
     gemm_init(&g.logits), gemm_init(&g.dx), gemm_init(&g.dw);
     return g;
@@ -50,12 +60,13 @@ template <int THREADS>
 static void run_case(const Shape &s, bool skip, int beta, bool integers)
 {
     const int64_t nx = s.rows * s.C, nw = s.V * s.C, bytes = nx * (int64_t)sizeof(act_t);
+    const int64_t nwide = ce_width(s.V) * s.C;
     const float scale_ = 37;
     act_t *x = integers ? act_integers(nx, 5) : act_normal(nx, 0, 1 / sqrt((double)s.C));
-    act_t *w = integers ? act_integers(nw, 5) : act_normal(nw, 0, 1);
+    act_t *w = padded(integers ? act_integers(nw, 5) : act_normal(nw, 0, 1), nw, nwide);
     act_t *dx = NEW(act_t, nx), *frozen = NEW(act_t, nx);
     float *loss = NEW(float, s.rows), *alone = NEW(float, s.rows), *last = NEW(float, s.rows);
-    float *before = f32_normal(nw, 0, 1), *dw = beta ? f32_copy(before, nw) : NEW(float, nw);
+    float *before = f32_normal(nw, 0, 1), *dw = beta ? padded(before, nw, nwide) : NEW(float, nwide);
     float *scale = upload(&scale_, 1);
     int32_t *labels_ = labels_random(s, skip), *labels = upload(labels_, s.rows);
     void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
@@ -80,6 +91,7 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
     check_act_terms("dx", dx, dx_, dx_terms, nx, s.C + s.V);
     check_same("dx with a frozen head", frozen, dx, bytes);
     check_via_act_terms("dw", dw, dw_, dw_terms, nw, s.rows + s.C);
+    check_true("rows from V on stay 0", all_zero(dw + nw, nwide - nw));
     const float *got = download(loss, s.rows);
     const double *got_dx = act_double(dx, nx);
     for (int64_t i = 0; i < s.rows; i++)
@@ -103,8 +115,9 @@ TEST(ce)
 static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta)
 {
     const int64_t nx = s.rows * s.C, nw = s.V * s.C, bytes = nx * (int64_t)sizeof(act_t);
+    const int64_t nwide = ce_width(s.V) * s.C;
     const float scale_ = 37;
-    act_t *x = act_normal(nx, 0, 1 / sqrt((double)s.C)), *w = act_normal(nw, 0, 1);
+    act_t *x = act_normal(nx, 0, 1 / sqrt((double)s.C)), *w = padded(act_normal(nw, 0, 1), nw, nwide);
     act_t *bias = with_bias ? act_normal(s.V, 0, 1) : NULL;
     act_t *dx = NEW(act_t, nx), *frozen = NEW(act_t, nx);
     double *weights_ = HOST(double, s.rows);
@@ -113,7 +126,7 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
     float *weights = with_weights ? f32_from(weights_, s.rows) : NULL;
     weights_ = weights ? f32_double(weights, s.rows) : NULL;
     float *loss = NEW(float, s.rows), *alone = NEW(float, s.rows), *p = NEW(float, s.rows);
-    float *before = f32_normal(nw, 0, 1), *dw = beta ? f32_copy(before, nw) : NEW(float, nw);
+    float *before = f32_normal(nw, 0, 1), *dw = beta ? padded(before, nw, nwide) : NEW(float, nwide);
     float *b_before = f32_normal(s.V, 0, 1), *db = NULL;
     if (with_bias)
         db = beta ? f32_copy(b_before, s.V) : NEW(float, s.V);
@@ -240,9 +253,9 @@ BENCH(ce)
 {
     gemm_setup();
     for (const Shape &s : { Shape{ 8192, 50257, 768, 4096 }, Shape{ 4096, 152064, 3584, 2048 } }) {
-        act_t *x = act_normal(s.rows * s.C, 0, 1), *w = act_normal(s.V * s.C, 0, 0.02);
+        act_t *x = act_normal(s.rows * s.C, 0, 1), *w = act_normal(ce_width(s.V) * s.C, 0, 0.02);
         act_t *dx = NEW(act_t, s.rows * s.C);
-        float *loss = NEW(float, s.rows), *dw = f32_normal(s.V * s.C, 0, 1);
+        float *loss = NEW(float, s.rows), *dw = f32_normal(ce_width(s.V) * s.C, 0, 1);
         const float one = 1;
         float *scale = upload(&one, 1);
         int32_t *labels = tokens_random(s.rows, s.V);

@@ -17,15 +17,16 @@ static void run_case(const Shape &s, int beta)
 {
     const int64_t rows = s.rows, nx = rows * s.C, nw = s.V * s.C, depth = s.C + s.V;
     const double spread = 1 / sqrt((double)s.C);
+    const int64_t wide = ce_width(s.V), nwide = wide * s.C;      /* as emitted: rows from V on are 0 */
     const float scale_ = 37;             /* clear of fp16's smallest numbers */
     const int exact = sizeof(act_t) == 2;
-    act_t *x = act_normal(nx, 0, spread), *w = act_normal(nw, 0, 1);
-    act_t *from = act_normal(nx, 0, spread), *v = act_normal(nw, 0, 1);
+    act_t *x = act_normal(nx, 0, spread), *w = padded(act_normal(nw, 0, 1), nw, nwide);
+    act_t *from = act_normal(nx, 0, spread), *v = padded(act_normal(nw, 0, 1), nw, nwide);
     act_t *dx = NEW(act_t, nx), *dkl = NEW(act_t, nx), *both = NEW(act_t, nx), *same = NEW(act_t, nx);
     float *coef = f32_normal(rows, -0.5, 1), *weights = f32_normal(rows, 0.5, 1);
     float *loss = NEW(float, rows), *of_from = NEW(float, rows), *kl = NEW(float, rows);
     float *alone = NEW(float, rows), *none = NEW(float, rows), *own = NEW(float, rows);
-    float *before = f32_normal(nw, 0, 1), *dw = beta ? f32_copy(before, nw) : NEW(float, nw);
+    float *before = f32_normal(nw, 0, 1), *dw = beta ? padded(before, nw, nwide) : NEW(float, nwide);
     float *scale = upload(&scale_, 1);
     int32_t *labels_ = HOST(int32_t, rows);
     for (int64_t i = 0; i < rows; i++)
@@ -33,11 +34,9 @@ static void run_case(const Shape &s, int beta)
                                                                              : (int32_t)random_below(s.V);
     int32_t *labels = upload(labels_, rows);
     void *ws = new_bytes(kl_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
-    Gemm logits = { .name = "logits", .m = s.chunk, .n = s.V, .k = s.C, .ldc = ce_width(s.V),
-                    .form = GEMM_NT, .out_f32 = 1 };
-    Gemm mm_dx = { .name = "dx", .m = s.chunk, .n = s.C, .k = s.V, .lda = ce_width(s.V), .form = GEMM_NN };
-    Gemm mm_dw = { .name = "dw", .m = s.V, .n = s.C, .k = s.chunk, .lda = ce_width(s.V), .form = GEMM_TN,
-                   .out_f32 = 1, .beta = 1 };
+    Gemm logits = { .name = "logits", .m = s.chunk, .n = wide, .k = s.C, .form = GEMM_NT, .out_f32 = 1 };
+    Gemm mm_dx = { .name = "dx", .m = s.chunk, .n = s.C, .k = wide, .form = GEMM_NN };
+    Gemm mm_dw = { .name = "dw", .m = wide, .n = s.C, .k = s.chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 };
     gemm_init(&logits), gemm_init(&mm_dx), gemm_init(&mm_dw);
     double *x_ = act_double(x, nx), *w_ = act_double(w, nw), *from_ = act_double(from, nx);
     double *v_ = act_double(v, nw), *coef_ = f32_double(coef, rows), *weights_ = f32_double(weights, rows);

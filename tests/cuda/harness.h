@@ -86,6 +86,14 @@ template <typename V> V *download(const V *device, int64_t n)
 {
     return (V *)to_host(device, (int64_t)sizeof(V) * n);
 }
+/* Device to device: n elements, then zeros up to `to`. */
+template <typename V> V *padded(const V *x, int64_t n, int64_t to)
+{
+    V *host = HOST(V, to);
+    memset((void *)host, 0, sizeof(V) * (size_t)to);
+    memcpy((void *)host, download(x, n), sizeof(V) * (size_t)n);
+    return upload(host, to);
+}
 act_t *act_copy(const act_t *x, int64_t n);              /* device to device */
 float *f32_copy(const float *x, int64_t n);
 double *act_double(const act_t *x, int64_t n);           /* the values, on the host */

@@ -50,7 +50,7 @@ for recipe in recipes/*.lua; do
             continue
         fi
         seen[$key]="$(basename "$recipe" .lua) $target"
-        jobs+=("$recipe $target")
+        jobs+=("$recipe${target:+ $target}")     # a blank at the end would join lines
     done
 done
 export GEN
