@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every kernel of every shipped recipe, compiled for the recipe's GPU by `gen check`: it compiles, spills no registers
-# and fits a block. Recipes whose kernels have the same target, type and arguments are one test.
+# and fits a block. Recipes whose kernels have the same target, type and arguments are one test. A target that no recipe
+# is for gets two.
 # apart: minutes of compilers; .ci/run runs it after the others. FULL=1: each recipe for every GPU that it fits.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -16,7 +17,7 @@ arguments() {
     grep -oE '\b[a-z][a-z0-9_]+(<[^<>;]*>)?\(' "$1/step.cu" | sort -u
 }
 
-# verdict RECIPE [target=NAME]
+# verdict RECIPE [target=NAME [FIELD=VALUE]]
 verdict() {
     local name out
     name=$(basename "$1" .lua)${2:+/${2#target=}}
@@ -31,8 +32,9 @@ if "$GEN" check recipes/h200x1_tiny.lua | grep -q 'were not checked'; then
     echo "ok shipped # neither NVRTC nor nvcc here: nothing was compiled"
     exit 0
 fi
+mapfile -t all < <("$GEN" list targets --json | grep -o '"sm_[0-9]*"' | tr -d '"')
 targets=("")
-[ -z "${FULL:-}" ] || mapfile -t targets < <(sed -n 's/^TARGET(\(sm_[0-9]*\), .*/target=\1/p' gen/config/targets.def)
+[ -z "${FULL:-}" ] || targets=("${all[@]/#/target=}")
 declare -A seen
 jobs=()
 for recipe in recipes/*.lua; do
@@ -52,6 +54,10 @@ for recipe in recipes/*.lua; do
         seen[$key]="$(basename "$recipe" .lua) $target"
         jobs+=("$recipe${target:+ $target}")     # a blank at the end would join lines
     done
+done
+for target in "${all[@]}"; do
+    [ -z "${FULL:-}" ] && ! grep -qE "^ *target *= *\"$target\"" recipes/*.lua || continue
+    jobs+=("recipes/h200x1_tiny.lua target=$target" "recipes/h200x1_qwen2.5_0.5b.lua target=$target memory.limit_gib=79")
 done
 export GEN
 export -f verdict
