@@ -29,6 +29,10 @@ enum { SPLITS_MAX = sizeof ((Tokenizer *)0)->split / sizeof (Split) };
 #define SLASHED "| ?[^" "\\s" "\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define SLASHED_PCRE "| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n/]*|" SPACE "*[\\r\\n]+|" SPACE \
                      "+(?!\\P{White_Space})|" SPACE "+"
+#define LING_WORDS "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^"
+#define LING LING_WORDS "\\s" "\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#define LING_PCRE LING_WORDS SPACE "\\p{L}\\p{N}]++[\\r\\n]*|" SPACE "*[\\r\\n]|" SPACE \
+                  "+(?!\\P{White_Space})|" SPACE "+"
 static const struct {
     const char *name, *file, *pcre;
     char joins;                  /* one that belongs to a line feed before it */
@@ -39,6 +43,7 @@ static const struct {
     {"Llama-3", WORDS "\\p{N}{1,3}" MARKS, WORDS "\\p{N}{1,3}" MARKS_PCRE, 0},
     {"Qwen2", WORDS "\\p{N}" MARKS, WORDS "\\p{N}" MARKS_PCRE, 0},
     {"Tekken", CASED SLASHED, CASED SLASHED_PCRE, '/'},
+    {"Ling", LING, LING_PCRE, 0},      /* LLaDA's, too */
 };
 /* What the pre-tokeniser Whitespace has: \w of the Rust regex crate, and what is neither that nor
  * White_Space. */

@@ -49,25 +49,18 @@ done
 # what a template refuses is refused, too.
 chats=tests/formats/chats
 chat_tokenizer() {              # chat: its tokenizer, with the tokens that chats/tokenizers adds, as $t
-    local base bos eos more word id=692 tokens= around=null folder=$scratch/chat-$1
-    read -r base bos eos more < <(sed -n "s/^$1 //p" $chats/tokenizers)
-    t=$(tokenizer ${base:-$1})
-    [ -n "$bos" ] || return
-    [ $bos = - ] && bos= eos=
-    for word in $bos $eos $more; do
-        grep -qF "\"content\":\"$word\"" $t && continue
+    local base more word id tokens= folder=$scratch/chat-$1
+    read -r base more < <(sed -n "s/^$1 //p" $chats/tokenizers)
+    t=$(tokenizer $base)
+    id=$(grep -o '"id":[0-9]*' $t | cut -d : -f 2 | sort -n | tail -n 1)
+    for word in $more; do
+        id=$((id + 1))
         tokens="$tokens,{\"id\":$id,\"content\":\"$word\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false"
-        tokens="$tokens,\"normalized\":false,\"special\":true}" id=$((id + 1))
+        tokens="$tokens,\"normalized\":false,\"special\":true}"
     done
-    if [ -n "$bos" ]; then
-        around="{\"type\":\"TemplateProcessing\",\"pair\":[],\"single\":[{\"SpecialToken\":{\"id\":\"$bos\","
-        around="$around\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"$bos\":"
-        around="$around{\"id\":\"$bos\",\"ids\":[692],\"tokens\":[\"$bos\"]}}}"
-    fi
     mkdir -p $folder
-    sed "s#}\],\"normalizer\"#}$tokens],\"normalizer\"#; s#\"post_processor\":null#\"post_processor\":$around#" $t \
-        > $folder/tokenizer.json
-    printf '{%s"eos_token":"%s"}' "${bos:+\"bos_token\":\"$bos\",}" "${eos:-<|im_end|>}" > $folder/tokenizer_config.json
+    sed "s#}\],\"normalizer\"#}$tokens],\"normalizer\"#" $t > $folder/tokenizer.json
+    cp $(dirname $t)/tokenizer_config.json $folder/     # tests write others there
     t=$folder/tokenizer.json
 }
 for expected in $chats/*.expected; do
@@ -90,6 +83,9 @@ for expected in $chats/*.expected; do
     done > $scratch/taken
     grep -q refused $expected && verdict "chat: $chat: what the template refuses" "$(cat $scratch/taken)"
 done
+
+verdict "chat formats: each has rows here" "$(comm -3 <(sed -n 's/^CHAT(.name = "\([^"]*\)".*/\1/p' runtime/pack/chats.def |
+    sort) <(basename -s .last.expected $chats/*.last.expected | sort))"
 
 # The templates that exports write (tests/oracle/chats.py renders them): recorded, and known again.
 for jinja in $chats/*.jinja; do

@@ -3,10 +3,11 @@
 
 Usage: chats.py TEMPLATES TESTS_FOLDER [TRAINING [GEN]]    (needs transformers, tokenizers; tests/tokenizer must be there)
        chats.py --ours TESTS_FOLDER    whether the templates that exports of ours write, CHAT.jinja, render these rows
+       chats.py --again TESTS_FOLDER CHAT...    records the rows of chats by those templates: of another tokenizer
 In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that runtime/pack/chats.def lists;
        TRAINING: trl/chat_templates, which mark what is generated: where masks differ from these is printed;
        GEN, our program: each template in a folder is to be recognised, or refused for its date;
-       chats/tokenizers: of each chat a folder of tests/tokenizer, its bos_token and eos_token and more added tokens.
+       chats/tokenizers: of each chat a folder of tests/tokenizer, with the structure of the model's own, and more added tokens.
 Out:   CHAT.LOSS.expected: the rows of chats/conversations.jsonl, targets marked with a star, "refused" where the template
        raises (qwen3 but for "last": each message on its own); a template that chats.def does not list, or one of it that is missing, is named. Templates of one chat agree.
 """
@@ -25,7 +26,7 @@ DATE = "26 Jul 2024"
 CHATML, LLAMA3, ROLE = "<|im_start|>assistant\n", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|assistant|>\n"
 # what the prompt that asks for an answer ends with
 OPEN = {"chatml": CHATML, "qwen2": CHATML, "qwen2.5": CHATML, "qwen3": CHATML, "smollm2": CHATML, "zephyr": ROLE,
-        "phi-3": ROLE, "llama-3": LLAMA3, "llama-3.1": LLAMA3, "gemma": "<start_of_turn>model\n",
+        "phi-3": ROLE, "llama-3": LLAMA3, "llama-3.1": LLAMA3, "llada": LLAMA3, "gemma": "<start_of_turn>model\n",
         "gemma-3": "<start_of_turn>model\n"}
 END = {"phi-3": "<|endoftext|>"}                # behind the last turn
 LAST = {"mistral-v3", "mistral-v3-tekken"}      # the system message stands in the last user's turn
@@ -48,13 +49,10 @@ class Chat:
             config = json.load(f)
         self.tok = PreTrainedTokenizerFast(tokenizer_file=os.path.join(tests, "tokenizer", folder, "tokenizer.json"),
                                            bos_token=config.get("bos_token"))
-        self.eos = added[1] if added and added[1] != "-" else config["eos_token"]
+        self.eos = config["eos_token"]
         if isinstance(self.eos, str):
             self.tok.eos_token = self.eos
-        if added:
-            more = {"bos_token": added[0], "eos_token": added[1]} if added[0] != "-" else {}
-            self.tok.add_special_tokens(more)
-            self.tok.add_tokens(added[2:], special_tokens=True)
+        self.tok.add_tokens(added, special_tokens=True)
 
     def apply(self, messages, **more):
         return self.tok.apply_chat_template(messages, chat_template=self.template, tokenize=False, date_string=DATE, **more)
@@ -147,12 +145,33 @@ def recognised(gen, chat, template, at):
     return found.group(1) if found else "dated" if "writes the date" in out.stderr else out.stderr
 
 
-def ours(tests):
-    out, wrong = os.path.join(tests, "formats", "chats"), 0
+def recorded(tests):
+    """The folder of the rows, the conversations, and each chat's tokenizer with the tokens it gets."""
+    out = os.path.join(tests, "formats", "chats")
     with open(os.path.join(out, "conversations.jsonl")) as f:
         talks = [json.loads(line)["messages"] for line in f]
     with open(os.path.join(out, "tokenizers")) as f:
-        tokenizer = {words[0]: (words[1], words[2:]) for words in (line.split() for line in f)}
+        return out, talks, {words[0]: (words[1], words[2:]) for words in (line.split() for line in f)}
+
+
+def record(out, chat, loss, rows):
+    with open(os.path.join(out, "%s.%s.expected" % (chat, loss)), "w") as f:
+        f.writelines(rows)
+
+
+def again(tests, *names):
+    out, talks, tokenizer = recorded(tests)
+    for name in names:
+        with open(os.path.join(out, name + ".jinja")) as f:
+            chat = Chat(tests, name, *tokenizer[name], f.read())
+        for loss in ("last", "assistant", "all"):
+            record(out, name, loss, [chat.row(t, loss) for t in talks])
+    return 0
+
+
+def ours(tests):
+    out, talks, tokenizer = recorded(tests)
+    wrong = 0
     for name in sorted(tokenizer.keys() - THINKS):
         with open(os.path.join(out, name + ".jinja")) as f:
             chat = Chat(tests, name, *tokenizer[name], f.read())
@@ -168,19 +187,17 @@ def ours(tests):
     return wrong
 
 
-def main(templates, tests, training=None, gen=None):
+def main(templates, tests, training=None, gen=None, *more):
     if templates == "--ours":
         return ours(tests)
-    out = os.path.join(tests, "formats", "chats")
+    if templates == "--again":
+        return again(tests, *[name for name in (training, gen, *more) if name])
+    out, talks, tokenizer = recorded(tests)
     known, dated = {}, set()
     with open(os.path.join(tests, "..", "runtime", "pack", "chats.def")) as f:
         for kind, sha, chat in re.findall(r'(TEMPLATE|DATED)\("(\w+)", "(.*?)"\)', f.read()):
             known.setdefault(sha, []).append(chat)
             dated |= {sha} if kind == "DATED" else set()
-    with open(os.path.join(out, "conversations.jsonl")) as f:
-        talks = [json.loads(line)["messages"] for line in f]
-    with open(os.path.join(out, "tokenizers")) as f:
-        tokenizer = {words[0]: (words[1], words[2:]) for words in (line.split() for line in f)}
     made, wrong = {}, 0
     for name in sorted(os.listdir(templates)):
         with open(os.path.join(templates, name), newline="") as f:
@@ -210,8 +227,7 @@ def main(templates, tests, training=None, gen=None):
             print("%s: of TRL's %d rows differ in ids %s, in targets %s" % (name, len(rows), [
                 i for i, a, b in rows if a[0] != b[0]], [i for i, a, b in rows if a[1] != b[1]]))
     for (chat, loss), rows in made.items():
-        with open(os.path.join(out, "%s.%s.expected" % (chat, loss)), "w") as f:
-            f.writelines(rows)
+        record(out, chat, loss, rows)
     for sha in known:
         print("chats.def: %s was not among the templates" % sha)
         wrong = 1

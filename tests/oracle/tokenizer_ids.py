@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/tokenizer/: small tokenizer.json files of each layout and the ids Hugging Face gives.
 
-Usage: tokenizer_ids.py OUT_FOLDER        (needs the packages tokenizers and transformers; nothing is downloaded)
+Usage: tokenizer_ids.py OUT_FOLDER [LAYOUT...]     (needs the packages tokenizers and transformers; nothing is downloaded)
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
 tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part;
 beside.json one, with what other files beside it make of it.
@@ -22,6 +22,9 @@ from tokenizers import pre_tokenizers as pre, processors, trainers
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+# Ling's, which LLaDA's tokenizer is (llama.cpp's bailingmoe, "original regex from tokenizer.json")
+LING = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
 
 TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}"
           r"\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -147,6 +150,25 @@ def qwen2():
     return t, {"eos_token": {"__type": "AddedToken", "content": "<|im_end|>", "lstrip": False}, "bos_token": None}
 
 
+def smollm2():
+    """Each digit a piece, then GPT-2's pattern; the special tokens are the first of the vocabulary."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre.Sequence([pre.Digits(individual_digits=True), pre.ByteLevel(add_prefix_space=False)])
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(corpus(7), trainers.BpeTrainer(
+        vocab_size=700, show_progress=False, initial_alphabet=sorted(pre.ByteLevel.alphabet()),
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>"]))
+    return t, {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>", "unk_token": "<|endoftext|>"}
+
+
+def llada():
+    """Ling's pattern, whose classes give nothing back; begins no text with <|startoftext|> by itself."""
+    t = trained(models.BPE(), split(LING), None, 700)
+    names = ["<|startoftext|>", "<|endoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|mdm_mask|>"]
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in names])
+    return t, {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
+
+
 def added():
     """Every flag of an added token, over a normaliser."""
     t = trained(models.BPE(), split(QWEN2), normalizers.Sequence([normalizers.NFC()]), 500)
@@ -251,6 +273,16 @@ def llama2():
     t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True),
                normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None, spaced(True))
     return strings(t), {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+def phi3():
+    """Llama 2's, with roles that take the white space behind them; no token begins a text."""
+    t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True),
+               normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None, spaced(True), bos=None)
+    t.add_special_tokens([AddedToken("</s>", rstrip=True, normalized=False), AddedToken("<|endoftext|>", normalized=False)])
+    t.add_special_tokens([AddedToken(n, rstrip=True, normalized=False) for n in ("<|assistant|>", "<|system|>", "<|end|>", "<|user|>")])
+    t.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    return t, {"bos_token": "<s>", "eos_token": "<|endoftext|>", "unk_token": "<unk>"}
 
 
 def joined():
@@ -587,15 +619,21 @@ def cases(t, texts):
     return rows
 
 
-MARKED = (llama2, joined, mistral, gemma, t5, xlmr, unibytes)    # U+2581 stands for a space
+MARKED = (llama2, phi3, joined, mistral, gemma, t5, xlmr, unibytes)      # U+2581 stands for a space
+CHATS = ["<|user|>\n hi<|end|>\n<|assistant|>\nthe king 1597<|end|>\n<|endoftext|>", "<|system|> \t\n<|end|>x <|user|>", "<|im_start|>user\n12 3<|im_end|>\n",
+         "<|startoftext|><|start_header_id|>user<|end_header_id|>\n\n2024<|eot_id|><|mdm_mask|>", "<repo_name>thing"]
 
 
-def main(out):
-    parts(os.path.join(out, "parts.json"))
-    beside(os.path.join(out, "beside.json"))
-    plain(out)
+def main(out, *names):
+    if not names:
+        parts(os.path.join(out, "parts.json"))
+        beside(os.path.join(out, "beside.json"))
+        plain(out)
     byte_level, words = (gpt2, llama3, qwen2, added, unknown, dropping), (bert, cased, level)
-    for make in byte_level + words + (tekken,) + MARKED:
+    few = (smollm2, llada, phi3)         # what is new in them others do not have; the rest they share
+    for make in byte_level + words + (tekken, smollm2, llada) + MARKED:
+        if names and make.__name__ not in names:
+            continue
         folder = os.path.join(out, make.__name__)
         os.makedirs(folder, exist_ok=True)
         t, config = make()
@@ -607,9 +645,11 @@ def main(out):
                 f.write("\n")
         t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         rng = random.Random(make.__name__)
-        texts = FIXED + (WORDY if make in words else []) + [random_text(rng) for _ in range(40 if make in MARKED else 120)]
+        texts = FIXED + (WORDY if make in words else []) + [random_text(rng) for _ in range(40 if make in MARKED + few else 120)]
         if make in MARKED:
-            texts += PIECES + [random_pieces(rng) for _ in range(80)]
+            texts += PIECES + [random_pieces(rng) for _ in range(30 if make in few else 80)]
+        if make in few:
+            texts += CHATS
         with open(os.path.join(folder, "expected.json"), "w") as f:
             f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"cases": [\n' % tokenizers.__version__)
             rows = [json.dumps(c) for c in cases(t, texts)]
@@ -617,4 +657,4 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
