@@ -184,6 +184,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             o->ignore = split_names(option_value(argc, argv, &i), &o->nignore);
             if (!o->nignore)
                 err((Loc){0}, "pack: --ignore-keys: want keys between commas, as in tools,functions");
+        } else if (!strcmp(a, "--skip-bad")) {
+            o->skip_bad = option_count(argc, argv, &i, 0, 1000000000);
         } else if (!strcmp(a, "--threads")) {
             o->threads = (int)option_count(argc, argv, &i, 1, PACK_THREADS_MAX);
         } else if (!strcmp(a, "--mask-id")) {

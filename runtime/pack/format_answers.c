@@ -18,8 +18,8 @@ char *format_answers(const Rules *rules, const Tokenizer *tok, const Sample *s, 
     if (has_content(json_get(s->json, "messages")) || has_content(json_get(s->json, "conversations")))
         return format_messages(rules, tok, s, e, row);
     if (!sample_get(s->json, "prompt") || response == !!sample_get(s->json, "completion"))
-        return format("want the keys messages, conversations, prompt and response, or prompt and "
-                      "completion");
+        return row->stops = true, format("want the keys messages, conversations, prompt and response, or prompt and "
+                                         "completion");
     if (!response)
         return format_prompt(rules, tok, s, e, row);
     const char *p = sample_string(s, "prompt", &error);

@@ -204,7 +204,7 @@ static char *take_key(const cJSON *json, Pair *p)
     }
     for (int i = 0; i < PROMPTS && !p->key; i++)
         p->key = cJSON_IsString(json_get(json, prompts[i])) ? prompts[i] : NULL;
-    return p->key ? NULL : misspelt(json);
+    return NULL;
 }
 
 /* Puts the row's system message and history before the prompt, which becomes a conversation. */
@@ -238,7 +238,9 @@ static char *take_turns(const Rules *rules, const cJSON *json, Pair *p, RowOut *
 
 static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
-    char *error = take_key(s->json, p);
+    char *error = take_key(s->json, p), *meant = error || p->key ? NULL : misspelt(s->json);
+    if (meant)
+        return row->stops = true, meant;
     if (error)
         return error;
     row->shared = !p->key;
@@ -271,9 +273,9 @@ char *format_pairs(const Rules *rules, const Tokenizer *tok, const Sample *s, En
 {
     Pair p = {0};
     const size_t begin = e->n;
-    char *error = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST
-                ? format("--loss-on %s: the targets of pairs are the answers", loss_name[rules->loss])
-                : take(rules, s, &p, row);
+    row->stops = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST;
+    char *error = row->stops ? format("--loss-on %s: the targets of pairs are the answers", loss_name[rules->loss])
+                             : take(rules, s, &p, row);
     error = error ? error : take_turns(rules, s->json, &p, row);
     for (int i = 0; i < PACK_PARTS && !error; i++) {
         const size_t at = e->n;

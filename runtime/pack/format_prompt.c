@@ -34,13 +34,14 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     row->bytes += (int64_t)(np + nc);
     row->blank |= np && nc && (prompt[np - 1] == ' ' || prompt[np - 1] == '\t');
     if (rules->loss == LOSS_ASSISTANT)
-        return format("--loss-on assistant wants messages; here are strings: last is the "
-                      "completion, all is the prompt too");
+        return row->stops = true,
+               format("--loss-on assistant wants messages; here are strings: last is the completion, all is the "
+                      "prompt too");
     /* BERT's would close the prompt before the completion begins */
     tokenizer_suffix(tok, &nsuffix);
     if (nsuffix)
-        return format("this tokenizer appends special tokens to every text; prompts cannot be "
-                      "masked");
+        return row->stops = true, format("this tokenizer appends special tokens to every text; prompts cannot be "
+                                         "masked");
     char *joined = malloc(np + nc + 1);
     memcpy(joined, prompt, np);
     memcpy(joined + np, completion, nc + 1);

@@ -211,9 +211,11 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
 }
 
 /* domain, id, meta_label. */
-static char *take_common(const cJSON *json, const char *const *keys, StepsSaid *to)
+static char *take_common(const cJSON *json, const char *const *keys, RowOut *row)
 {
+    StepsSaid *to = row->steps;
     char *error = misspelt(json, keys);
+    row->stops = error != NULL;
     const char *domain = text_of(json, "domain", &error);
     const cJSON *id = json_get(json, "id"), *outcome = json_get(json, "meta_label");
     to->outcome = outcome && !cJSON_IsNull(outcome) ? truth_of(outcome) : -1;
@@ -338,6 +340,7 @@ static char *start(const Rules *rules, const char *key, RowOut *row)
     row->steps = calloc(1, sizeof *row->steps);
     if (!row->steps)
         abort();
+    row->stops = !rules->steps.mark || rules->steps.mark_id < 0 || rules->loss != LOSS_DEFAULT;
     if (!rules->steps.mark)
         return format("%s: solutions in steps are for the objective prm", key);
     if (rules->steps.mark_id < 0)
@@ -360,7 +363,7 @@ char *format_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, En
 {
     char *error = start(rules, "cot_response", row);
     StepsSaid *to = row->steps;
-    error = error ? error : take_common(s->json, of_steps, to);
+    error = error ? error : take_common(s->json, of_steps, row);
     error = error ? error : take_labels(s->json, to);
     if (error)
         return error;
@@ -392,7 +395,7 @@ char *format_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s,
     char *error = start(rules, "completions", row);
     StepsSaid *to = row->steps;
     Solution all = {.n = 0};
-    error = error ? error : take_common(s->json, of_stepwise, to);
+    error = error ? error : take_common(s->json, of_stepwise, row);
     error = error ? error : take_steps(json_get(s->json, "completions"), &all);
     const cJSON *labels = json_get(s->json, "labels");
     if (cJSON_IsNull(labels))
@@ -404,6 +407,8 @@ char *format_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s,
         snprintf(where, sizeof where, "labels[%d]", to->nlabels);
         label_add(to, i, true, where, &error);
     }
+    if (!error && !json_get(s->json, "prompt"))
+        row->stops = true;       /* of another format, though it has completions */
     const char *problem = error ? NULL : sample_string(s, "prompt", &error);
     if (error)
         return error;
@@ -419,7 +424,7 @@ char *format_candidates(const Rules *rules, const Tokenizer *tok, const Sample *
 {
     char *error = start(rules, "candidates", row);
     StepsSaid *to = row->steps;
-    error = error ? error : take_common(s->json, of_candidates, to);
+    error = error ? error : take_common(s->json, of_candidates, row);
     const char *problem = error ? NULL : problem_of(s->json, to, &error);
     const cJSON *list = json_get(s->json, "candidates"), *right = json_get(s->json, "true_false");
     const int n = cJSON_GetArraySize(list);

@@ -16,7 +16,8 @@ char *format_text(const Rules *rules, const Tokenizer *tok, const Sample *s, Enc
     if (error)
         return error;
     row->bytes = (int64_t)strlen(text);
-    if (rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT)
+    row->stops = rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT;
+    if (row->stops)
         return format("--loss-on %s: a text has no answers, all its tokens are targets: drop it, "
                       "or say --loss-on all", loss_name[rules->loss]);
     return row->bytes ? encode_ended(tok, text, (size_t)row->bytes, true, e)

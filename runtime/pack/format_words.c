@@ -32,7 +32,8 @@ static char *encode_words(const Rules *rules, const Tokenizer *tok, const char *
     size_t nprefix, nsuffix, begin = e->n;
     const int32_t *prefix = tokenizer_prefix(tok, &nprefix);
     const int32_t *suffix = tokenizer_suffix(tok, &nsuffix);
-    if ((size_t)rules->max_length <= nprefix + nsuffix)
+    row->stops = (size_t)rules->max_length <= nprefix + nsuffix;
+    if (row->stops)
         return format("--max-length %lld has no room beside the %zu special tokens of a row",
                       (long long)rules->max_length, nprefix + nsuffix);
     if (utf8_check(text, n) < n) {

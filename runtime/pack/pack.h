@@ -88,6 +88,7 @@ typedef struct {
 /* What one thread encodes at once: some rows, or a stretch of one text. */
 typedef struct {
     Place place;                 /* line 0 */
+    int file;                    /* which of the input files, from 1 */
     char *text;
     size_t n;
     Reads reads;                 /* objects or lines, which span holds; else text is of a document */
@@ -210,6 +211,7 @@ struct Rules {
     bool objects;                /* files hold rows of JSON, whatever their names are */
     char *const *ignore;         /* (nignore) keys that rows are read without */
     int nignore;
+    int64_t skip_bad;            /* most malformed rows that may be left out */
 };
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -252,6 +254,7 @@ struct RowOut {
     bool more_answers;           /* earlier answers are no targets */
     bool question;               /* behind Rules.system */
     bool shared;                 /* pairs: the prompt is what both answers begin with */
+    bool stops;                  /* its error ends the pack even with --skip-bad: another format, or an option */
     size_t second;               /* pairs: where the second part begins, in the row */
     size_t prompt;               /* pairs: ids of each part that are no answer */
     StepsSaid *steps;            /* of a solution in steps; else NULL */
@@ -279,6 +282,14 @@ typedef struct {
     int row, key;                /* in Encoded.row, in Encoded.keys */
 } KeySeen;
 
+/* A malformed row. */
+typedef struct {
+    int before;                  /* rows of the same Encoded before it */
+    int file;                    /* of a Pack: which of its files, from 1 */
+    Place at;                    /* line is never 0 */
+    char *why;                   /* malloc'ed */
+} BadRow;
+
 /* The rows of a chunk, one after the other; of a document's stretch one row. */
 struct Encoded {
     int32_t *id;
@@ -290,6 +301,8 @@ struct Encoded {
     KeyList keys;
     KeySeen *seen;               /* (nseen) in the order of rows */
     int nseen, capseen;
+    BadRow *bad;                 /* (nbad) in order; encoding stops at more than Rules.skip_bad of them */
+    int nbad;
     char *error;                 /* of the row behind the last */
     Place error_at;
 };
@@ -469,6 +482,8 @@ typedef struct {
     Place first_blank, first_merge;      /* of nblank, of not_prefix, which has no row of nblank */
     KeyList keys;
     uint64_t ignored, unread;    /* as of RowOut, of all rows */
+    BadRow *bad;                 /* (nbad) malformed rows that were left out */
+    int nbad;
     Windows windows;
     StepsOut steps;
     uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
@@ -483,6 +498,11 @@ void pack_begin(Pack *p);
 /* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
  * the rest. */
 char *pack_kind(Pack *p, const RowOut *row);
+/* Leaves out the malformed rows of e that come before its row `row`, starting with e->bad[*next]; advances *next.
+ * Fails at the first one beyond rules->skip_bad. file: Chunk.file. */
+void pack_skip(Pack *p, const Rules *rules, Encoded *e, int row, int *next, int file);
+/* File (from 1) and line of each malformed row that was left out, as in "2:7 2:9"; "" if there is none. malloc'ed */
+char *pack_skipped(const Pack *p);
 /* A row of a file, for the summary; pack_row() and pack_stretch() do so themselves. */
 void pack_count(Pack *p, const RowOut *row, const char *file);
 /* Keys of row `row` of e, from *next of e->seen on, which moves behind them. */
@@ -606,6 +626,7 @@ typedef struct {
     int threads;                 /* 0: as many as there are cores */
     char *const *ignore;         /* (nignore) keys that rows are read without */
     int nignore;
+    int64_t skip_bad;            /* as of Rules */
     bool keys_there;             /* each of these has to be in a row */
     const char *command;         /* the whole command without --ignore-keys, for messages */
     const char *format_flag;     /* how it calls --format */

@@ -360,18 +360,20 @@ typedef struct {
     size_t ntext, cap;
 } Talk;
 
-/* The text of a list of parts, malloc'ed. */
-static char *parts_text(const cJSON *parts, const char *key, char **error)
+/* The text of a list of parts, malloc'ed. Parts of other types, such as pictures, are no malformed row. */
+static char *parts_text(const cJSON *parts, const char *key, RowOut *row, char **error)
 {
     char *text = format("%s", "");
     int i = 1;
     for (const cJSON *p = parts->child; p && !*error; p = p->next, i++) {
         const char *type = cJSON_GetStringValue(json_get(p, "type")), *part = cJSON_GetStringValue(json_get(p, "text"));
-        if (!type || strcmp(type, "text"))
+        if (!type || strcmp(type, "text")) {
+            row->stops = type != NULL;
             *error = format("%s: part %d is %s%.40s: want {\"type\": \"text\", \"text\"}, a text alone", key, i,
                             type ? "of the type " : "without a type", type ? type : "");
-        else if (!part)
+        } else if (!part) {
             *error = format("%s: part %d: text: want a string", key, i);
+        }
         char *longer = format("%s%s", text, *error ? "" : part);
         free(text);
         text = longer;
@@ -391,17 +393,17 @@ static const char *message_text(const cJSON *m, const char *key, const char *oth
 }
 
 /* What a message says: a string, or a list of parts. */
-static const char *message_content(const cJSON *m, Said *s, char **error)
+static const char *message_content(const cJSON *m, Said *s, RowOut *row, char **error)
 {
     const char *key = sample_get(m, "value") ? "value" : "content";
     const cJSON *parts = json_get(m, key);
     if (!cJSON_IsArray(parts) || (sample_get(m, "content") && sample_get(m, "value")))
         return message_text(m, "content", "value", error);
-    return s->joined = parts_text(parts, key, error);
+    return s->joined = parts_text(parts, key, row, error);
 }
 
 /* The role by any of its names. */
-static char *message_role(const cJSON *m, Role *to)
+static char *message_role(const cJSON *m, Role *to, RowOut *row)
 {
     static const struct { const char *is; Role role; } names[] = {
         {"system", ROLE_SYSTEM}, {"user", ROLE_USER}, {"assistant", ROLE_ANSWER},
@@ -413,6 +415,7 @@ static char *message_role(const cJSON *m, Role *to)
         if (has_content(json_get(m, tools[i])))
             error = format("%s: calls of tools are not supported", tools[i]);
     }
+    row->stops = error != NULL;
     const char *role = error ? NULL : message_text(m, "role", "from", &error);
     for (size_t i = 0; role && i < sizeof names / sizeof *names; i++)
         if (!strcmp(role, names[i].is)) {
@@ -492,15 +495,15 @@ static char *message_reasoning(const Chat *c, const cJSON *m, Said *s)
 
 static char *message_read(const Rules *rules, const cJSON *m, int i, int given, Said *s, RowOut *row)
 {
-    char *error = message_role(m, &s->role);
+    char *error = message_role(m, &s->role, row);
     if (!error)
-        s->content = message_content(m, s, &error);
+        s->content = message_content(m, s, row, &error);
     if (!error)
         error = message_turn(rules, s, i, given, row);
     if (!error)
         error = spans_message(m, &s->hidden);
-    if (!error)
-        error = message_reasoning(rules->chat, m, s);
+    if (!error && (error = message_reasoning(rules->chat, m, s)))
+        row->stops = true;       /* what the chat format does not write */
     if (error)
         return error;
     s->masked = sample_get(m, "masked");
@@ -509,10 +512,11 @@ static char *message_read(const Rules *rules, const cJSON *m, int i, int given, 
 }
 
 /* Whether the format can say what the messages do. */
-static char *talk_check(const Chat *c, const Talk *t)
+static char *talk_check(const Chat *c, const Talk *t, RowOut *row)
 {
     const int first = t->n && t->said->role == ROLE_SYSTEM;
-    if (c->alternate && first && c->system_in == SYSTEM_NOWHERE)
+    row->stops = c->alternate && first && c->system_in == SYSTEM_NOWHERE;
+    if (row->stops)
         return format("the chat format %s has no place for a system message", c->name);
     if (first && c->system_in != SYSTEM_TURN && t->n == 1)
         return format("the chat format %s writes a system message into a user's turn, and there is none", c->name);
@@ -736,7 +740,7 @@ static char *talk_read(Talk *t, const Rules *rules, const cJSON *messages, const
                                          .turn = s.turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN};
             t->said[t->n++] = s;
         }
-    return error ? error : talk_check(c, t);
+    return error ? error : talk_check(c, t, row);
 }
 
 static void talk_free(Talk *t)
@@ -751,7 +755,8 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
                   const cJSON *answer, int given, Encoded *e, RowOut *row)
 {
     Talk t = {0};
-    if (!rules->chat)
+    row->stops = !rules->chat;
+    if (row->stops)
         return format("%s", rules->no_chat);
     row->chat = true;
     char *error = talk_read(&t, rules, messages, answer, given, row);

@@ -36,6 +36,9 @@ void encoded_free(Encoded *e)
     free(e->row);
     free(e->seen);
     keys_free(&e->keys);
+    for (int i = 0; i < e->nbad; i++)
+        free(e->bad[i].why);
+    free(e->bad);
     free(e->error);
 }
 

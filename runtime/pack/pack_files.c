@@ -3,7 +3,7 @@
  * In:    files as pack_read.c takes them, and how their rows are to be read.
  * Out:   the token file, or arrays of ids; what pack_report.c tells.
  * Keeps: the file's bytes do not depend on the number of threads; a bad row ends it all with its
- *        place, nothing is skipped. */
+ *        place, unless --skip-bad leaves it out and lists it. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
@@ -88,8 +88,11 @@ static void job_finish(Work *w, Job *job, Progress *g)
     Pack *p = &w->pack;
     Encoded *e = &job->out;
     bool document = job->chunk->reads == READS_TEXT;
-    int next = 0;
-    for (int i = 0; i < e->nrows && !p->error.text && !enough(w); i++) {
+    int next = 0, bad = 0;
+    for (int i = 0; !p->error.text && !enough(w); i++) {
+        pack_skip(p, &w->rules, e, i, &bad, job->chunk->file);
+        if (i == e->nrows || p->error.text)
+            break;
         const RowOut *row = &e->row[i];
         const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
         const uint8_t *target = e->n ? e->target + row->begin : NULL;
@@ -205,6 +208,8 @@ static void count_vocabulary(Work *w)
         w->pack.error = c.pack.error;
     char bytes[SHA256_HEX], files[SHA256_HEX];
     reader_hashes(bytes, files); /* the next reading is the one that counts */
+    c.pack.error = (PackError){0};
+    pack_end(&c.pack);
     tokenizer_free(c.tok);
     counter_free(counter);
 }
@@ -346,13 +351,18 @@ PackError pack_files(const PackOptions *o, FILE *summary)
         report_all(&w, summary);
     else if (!w.pack.error.text)
         report_rules(&w, summary);
+    if (!w.pack.error.text && !o->out)
+        report_skipped(&w, summary);
     return work_end(&w);
 }
 
-static void each_row(Work *w, const Chunk *from, const Encoded *e, StepsOut *names,
+static void each_row(Work *w, const Chunk *from, Encoded *e, StepsOut *names,
                      void (*each)(void *user, const PackedRow *row), void *user)
 {
-    for (int i = 0, next = 0; i < e->nrows; i++) {
+    for (int i = 0, next = 0, bad = 0;; i++) {
+        pack_skip(&w->pack, &w->rules, e, i, &bad, from->file);
+        if (i == e->nrows || w->pack.error.text)
+            return;
         const RowOut *row = &e->row[i];
         char *error = pack_kind(&w->pack, row);
         if (error) {
@@ -393,6 +403,8 @@ PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedR
     if (r)
         reader_close(r);
     check_keys(&w);
+    if (!w.pack.error.text)
+        report_skipped(&w, stderr);
     return work_end(&w);
 }
 

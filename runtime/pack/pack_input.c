@@ -62,6 +62,7 @@ int64_t input_check(Work *w)
     Pack *p = &w->pack;
     int64_t total = 0;
     int inputs = 0;
+    bool rows = false;           /* a file has rows, or may have */
     for (int i = 0; i < w->nfiles && !p->error.text; i++) {
         const char *path = w->file[i];
         if (!strcmp(path, "-")) {
@@ -69,6 +70,7 @@ int64_t input_check(Work *w)
                 pack_fail(p, EXIT_DATA, (Place){0}, format("- stands for standard input, which can be read "
                                                 "once"));
             total = -1;
+            rows = true;
             continue;
         }
         Reader *r;
@@ -84,9 +86,12 @@ int64_t input_check(Work *w)
             fprintf(stderr, "%s: note: %s is read as one text, though it begins with an "
                             "object of JSON: rows want a name that ends in .jsonl\n", w->o->who,
                     path);
+        rows = rows || reader_reads(r) != READS_TEXT;
         total = total < 0 ? -1 : total + reader_size(r);
         reader_close(r);
     }
+    if (!p->error.text && w->o->keys_there && w->rules.skip_bad && !rows)
+        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--skip-bad: these files are texts, which have no rows"));
     return total;
 }
 
@@ -105,8 +110,10 @@ Chunk *input_next(const Work *w, Reader **r, int *next, int64_t *before)
             }
         }
         Chunk *chunk = reader_chunk(*r);
-        if (chunk)
+        if (chunk) {
+            chunk->file = *next;
             return chunk;
+        }
         *before += reader_bytes(*r);
         reader_close(*r);
         *r = NULL;

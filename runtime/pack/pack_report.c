@@ -196,7 +196,18 @@ static void warn_borders(const Work *w)
     free(blank), free(merge);
 }
 
-void report_all(const Work *w, FILE *to)
+void report_skipped(const Work *w, FILE *to)
+{
+    const Pack *p = &w->pack;
+    if (p->nbad)
+        fprintf(to, "%d malformed row%s left out (--skip-bad %lld):\n", p->nbad, p->nbad == 1 ? " is" : "s are",
+                (long long)w->rules.skip_bad);
+    for (int i = 0; i < p->nbad; i++)
+        fprintf(to, "  %s:%d: %s\n", p->bad[i].at.file, p->bad[i].at.line, p->bad[i].why);
+}
+
+/* Records and how they were made. */
+static void report_made(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
     if (p->kind >= KIND_STEPS) {
@@ -248,6 +259,12 @@ void report_all(const Work *w, FILE *to)
                 (long long)p->nturns, p->nturns == 1 ? " has" : "s have",
                 p->nturns == 1 ? "a conversation" : "conversations");
     warn_borders(w);
+}
+
+void report_all(const Work *w, FILE *to)
+{
+    report_made(w, to);
+    report_skipped(w, to);
 }
 
 char *report_no_row(const Pack *p)

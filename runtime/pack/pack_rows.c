@@ -2,7 +2,8 @@
  *
  * In:    a Chunk: rows of JSON, lines, or a stretch of a text; Rules.
  * Out:   Encoded; depends on the chunk alone, so that threads may work in any order.
- * Keeps: after a bad row the chunk ends: its place and message stand in Encoded. */
+ * Keeps: a malformed row is put on the list of Encoded while Rules.skip_bad allows; after another error the
+ *        chunk ends: its place and message stand in Encoded. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -96,23 +97,45 @@ static char *want_keys(void)
     return all;
 }
 
+/* Whether a row has all keys by which its format is recognised; one that lacks a key is of another format. */
+static bool has_keys(const Format *f, const cJSON *json)
+{
+    const char *list = *f->has ? f->has : f->reads & READS_TEXT ? f->uses : "";
+    for (size_t n; *list; list += n + (list[n] == '|')) {
+        char word[64];
+        n = strcspn(list, "|");
+        snprintf(word, sizeof word, "%.*s", (int)n, list);
+        if (!json_get(json, word))
+            return false;
+    }
+    return true;
+}
+
+/* What is wrong with a row that no format fits. */
+static char *no_format(const cJSON *json)
+{
+    if (!cJSON_IsObject(json))
+        return format("want a JSON object, or a list of messages");
+    if (has_any(json, "role|from", HAS_KEY))
+        return format("a message by itself: want a list of them as a row, [{\"role\", \"content\"}, ...], or "
+                      "{\"messages\": [...]}");
+    return want_keys();
+}
+
 static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                         RowOut *row)
 {
-    const Format *f = rules->format;
-    if (s->json && !cJSON_IsObject(s->json))
-        return format("want a JSON object, or a list of messages");
-    f = f ? f : format_by_keys(s->json);
-    if (!f && has_any(s->json, "role|from", HAS_KEY))
-        return format("a message by itself: want a list of them as a row, [{\"role\", \"content\"}, ...], or "
-                      "{\"messages\": [...]}");
+    const bool object = !s->json || cJSON_IsObject(s->json);
+    const Format *f = !object ? NULL : rules->format ? rules->format : format_by_keys(s->json);
     if (!f)
-        return want_keys();
+        return row->stops = true, no_format(s->json);
     row->form = (Form)(f - pack_format);
     const int first = e->nrows;          /* of a sample of several */
     char *error = f->encode(rules, tok, s, e, row);
     if (!error && s->json && !e->row[first].drop)
         keys_note(f, s->json, e, first);
+    if (error && s->json && !has_keys(f, s->json))
+        e->row[e->nrows].stops = true;
     return error;
 }
 
@@ -195,11 +218,31 @@ static char *encode_line(const Rules *rules, const Tokenizer *tok, const char *t
                 : row_encode(rules, tok, &(Sample){.text = text, .n = n}, e, row);
 }
 
+/* Takes back a row that failed: it goes on the list of malformed rows, or ends the chunk. Takes error. */
+static void row_fails(const Rules *rules, const Chunk *p, int line, int first, char *error, Encoded *e)
+{
+    const Place at = {p->place.file, line};
+    const bool stops = e->row[e->nrows].stops;
+    for (int k = first; k <= e->nrows; k++)
+        steps_said_free(e->row[k].steps);
+    e->nrows = first;
+    e->n = e->row[first].begin;
+    if (stops || !rules->skip_bad) {
+        e->error = error;
+        e->error_at = at;
+        return;
+    }
+    e->bad = realloc(e->bad, (size_t)(e->nbad + 1) * sizeof *e->bad);
+    if (!e->bad)
+        abort();
+    e->bad[e->nbad++] = (BadRow){.before = first, .at = at, .why = error};
+}
+
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
 {
     if (p->reads == READS_TEXT && (p->n || p->last))
         encode_stretch(rules, tok, p, e);
-    for (int i = 0; i < p->nspans && !e->error; i++) {
+    for (int i = 0; i < p->nspans && !e->error && e->nbad <= rules->skip_bad; i++) {
         const Span *s = &p->span[i];
         const int first = e->nrows;
         RowOut *row = row_new(e, FORM_TEXT, s->line);
@@ -208,16 +251,10 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
         row = &e->row[e->nrows];         /* the last one, of a sample of several */
         row->n = e->n - row->begin;
         spans_done(e, row->begin);
-        if (error) {
-            for (int k = first; k <= e->nrows; k++)
-                steps_said_free(e->row[k].steps);
-            e->nrows = first;
-            e->n = e->row[first].begin;
-            e->error = error;
-            e->error_at = (Place){p->place.file, s->line};
-        } else {
+        if (error)
+            row_fails(rules, p, s->line, first, error, e);
+        else
             e->nrows++;
-        }
     }
     if (!e->error && p->error) {
         e->error = format("%s", p->error);

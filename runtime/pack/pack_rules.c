@@ -48,6 +48,8 @@ static void open_prepared(Work *w)
                        "--show", o->file[0]);
     else if (vocabulary_made(o->tokenizer))
         error = format("--tokenizer %s makes one of texts, and %s has ids", o->tokenizer, o->file[0]);
+    else if (o->skip_bad)
+        error = format("--skip-bad: %s has arrays of ids, and none of them is left out", o->file[0]);
     code = error ? code : EXIT_DATA;
     error = error ? error : prepared_open(&w->prepared, o->file[0], o->tokenizer);
     if (!error && o->max_length && prepared_length(w->prepared) > o->max_length)
@@ -124,6 +126,7 @@ void rules_find(Work *w)
     w->rules.share = o->share > 0 ? o->share : 0.1;
     w->rules.ignore = o->ignore;
     w->rules.nignore = o->nignore;
+    w->rules.skip_bad = o->skip_bad;
     if (o->nignore > PACK_IGNORE_MAX) {
         pack_fail(p, EXIT_CONFIG, (Place){0}, format("--ignore-keys: want at most %d keys", PACK_IGNORE_MAX));
         return;
@@ -208,9 +211,9 @@ static char *keys_named(const Rules *r, const char *name, uint64_t which)
 /* What older programs did not know, or did not read, changes the fingerprint where it changes tokens. */
 void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
 {
-    char *without = keys_named(&w->rules, "without", w->pack.unread);
-    char *more = format("%s%s", w->pack.nturns ? " turns" : "", without);
-    free(without);
+    char *without = keys_named(&w->rules, "without", w->pack.unread), *skipped = pack_skipped(&w->pack);
+    char *more = format("%s%s%s%s", w->pack.nturns ? " turns" : "", without, *skipped ? " malformed " : "", skipped);
+    free(without), free(skipped);
     hash_rules(w, bytes, files, more, hex);
 }
 
@@ -218,6 +221,7 @@ void rules_name(const Work *w, const char *bytes, const char *files, bool rows, 
 {
     /* rows that were packed before their keys were looked at are packed anew */
     char *ignored = keys_named(&w->rules, "without", ~UINT64_C(0));
-    hash_rules(w, bytes, files, rows ? format(" keys%s", ignored) : format("%s", ""), hex);
-    free(ignored);
+    char *most = w->rules.skip_bad ? format(" skip-bad %lld", (long long)w->rules.skip_bad) : format("%s", "");
+    hash_rules(w, bytes, files, format("%s%s%s", rows ? " keys" : "", rows ? ignored : "", most), hex);
+    free(ignored), free(most);
 }

@@ -70,7 +70,8 @@ char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSO
     *all = NULL;
     if (!turns_any(json))
         return NULL;
-    if (!rules->chat)
+    row->stops = !rules->chat;
+    if (row->stops)
         return format("%s: turns of a conversation want a chat format, and %s; --ignore-keys system,history leaves "
                       "them out", key, rules->no_chat);
     *all = cJSON_CreateArray();

@@ -64,6 +64,8 @@ void report_window(const Work *w, const Chunk *from, int line, const int32_t *id
 /* How the rows became tokens and targets. */
 void report_rules(const Work *w, FILE *to);
 void report_all(const Work *w, FILE *to);
+/* Lists the malformed rows that were left out, one a line; prints nothing if there are none. report_all() calls it. */
+void report_skipped(const Work *w, FILE *to);
 char *report_no_row(const Pack *p);            /* nothing is left: why; malloc'ed */
 
 /* ---- pack_files.c ---------------------------------------------------------------------------- */

@@ -165,6 +165,59 @@ char *pack_kind(Pack *p, const RowOut *row)
         ? NULL : other_kind(p->kind, f);
 }
 
+/* The places of the first malformed rows, as in "x.jsonl:3, x.jsonl:5"; malloc'ed. */
+static char *bad_said(const Pack *p)
+{
+    enum { FEW = 5 };
+    char *all = format("%s", "");
+    for (int i = 0; i < p->nbad && i < FEW; i++) {
+        char *longer = format("%s%s%s:%d", all, i ? ", " : "", p->bad[i].at.file, p->bad[i].at.line);
+        free(all);
+        all = longer;
+    }
+    char *whole = p->nbad > FEW ? format("%s and %d more", all, p->nbad - FEW) : format("%s", all);
+    free(all);
+    return whole;
+}
+
+char *pack_skipped(const Pack *p)
+{
+    char *all = NULL;
+    size_t n;
+    FILE *to = open_memstream(&all, &n);
+    for (int i = 0; to && i < p->nbad; i++)
+        fprintf(to, "%s%d:%d", i ? " " : "", p->bad[i].file, p->bad[i].at.line);
+    if (!to || fclose(to))
+        abort();
+    return all;
+}
+
+static void leave_out(Pack *p, BadRow bad, int file)
+{
+    p->bad = realloc(p->bad, (size_t)(p->nbad + 1) * sizeof *p->bad);
+    if (!p->bad)
+        abort();
+    bad.file = file;
+    p->bad[p->nbad++] = bad;
+    p->dropped[DROP_MALFORMED]++;
+}
+
+void pack_skip(Pack *p, const Rules *rules, Encoded *e, int row, int *next, int file)
+{
+    for (; *next < e->nbad && e->bad[*next].before <= row && !p->error.text; ++*next) {
+        BadRow *b = &e->bad[*next];
+        if (p->nbad < rules->skip_bad) {
+            leave_out(p, *b, file);
+            b->why = NULL;
+            continue;
+        }
+        char *others = bad_said(p);
+        pack_fail(p, EXIT_DATA, b->at, format("%s; --skip-bad %lld is used up by %s: correct the rows, or allow more",
+                                              b->why, (long long)rules->skip_bad, others));
+        free(others);
+    }
+}
+
 /* One more row of a kind; the first of them is remembered. */
 static void count_at(int64_t *n, Place *first, bool is, const RowOut *row, const char *file)
 {
@@ -462,13 +515,19 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
     if (p->kind != KIND_PACKED) {
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
-        for (int i = 1; i < NDROPS; i++)
+        for (int i = 1; i < DROP_MALFORMED; i++)
             if (i < DROP_STEPS || p->kind >= KIND_STEPS)
                 add_count(w, dropped[i], p->dropped[i]);
         if (p->own)
             st_add_meta(w, "targets", "own");
         if (rules->loss != LOSS_DEFAULT)
             st_add_meta(w, "loss_on", loss_name[rules->loss]);
+    }
+    if (p->nbad) {
+        char *lines = pack_skipped(p);
+        add_count(w, dropped[DROP_MALFORMED], p->nbad);
+        st_add_meta(w, "malformed", lines);
+        free(lines);
     }
     if (p->nheld)
         add_count(w, "train", p->ndocs - p->nheld);
@@ -507,6 +566,9 @@ void pack_end(Pack *p)
         lengths_free(&p->length[i]);
     windows_free(&p->windows);
     steps_free(&p->steps);
+    for (int i = 0; i < p->nbad; i++)
+        free(p->bad[i].why);
+    free(p->bad);
     free(p->held), free(p->prompt);
     free(p->error.text), free(p->error.file);
     keys_free(&p->keys);

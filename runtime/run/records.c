@@ -169,12 +169,15 @@ static void note_found(const char *flag, const char *path)
     if (error)
         die(EXIT_DATA, "--%s was packed before, but %s%s", flag, error,
             error_of_machine(error) ? "" : ": remove that folder, and it is packed anew");
-    const char *lengths = st_meta(&f.st, "lengths"), *said = st_meta(&f.st, "said");
+    const char *lengths = st_meta(&f.st, "lengths"), *said = st_meta(&f.st, "said"),
+               *malformed = st_meta(&f.st, "malformed");
     note("data: --%s was packed before: %s", flag, path);
     if (lengths)
         note("lengths before any is cut: %s", lengths);
     if (said)
         note("%s", said);
+    if (malformed)
+        note("malformed rows that were left out: %s (file:line %s)", st_meta(&f.st, "dropped_malformed"), malformed);
     recordfile_close(&f);
 }
 
@@ -194,7 +197,7 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
                           .system = rules->system, .vocab = of->vocab, .most = most_of(f, of, known, flag),
                           .held = held, .share = held ? share_of(f) : 0, .steps = steps, .kind = kind_of(of),
                           .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file,
-                          .ignore = ignore, .nignore = nignore, .format_flag = "--data-format",
+                          .ignore = ignore, .nignore = nignore, .skip_bad = f->skip_bad, .format_flag = "--data-format",
                           .command = failure_command("--ignore-keys") };
 }
 
@@ -299,7 +302,7 @@ void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask)
         char *tokenizer = tokenizer_for(f, true, "prepare", n ? file[0] : "", NULL);
         const PackOptions o = {.who = "prepare", .tokenizer = tokenizer, .vocab = vocab,
                                .mask = mask > 0 ? mask : 0, .share = f->eval_share,
-                               .max_length = T, .nfiles = n, .file = file};
+                               .max_length = T, .nfiles = n, .file = file, .skip_bad = f->skip_bad};
         FILE *summary = open_memstream(&text, &bytes);
         PackError e = pack_prepare(&o, f->out, summary);
         fclose(summary);
@@ -415,6 +418,9 @@ static void check_made(const Flags *f)
     if (f->given[FLAG_ignore_keys] && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--ignore-keys: %s is packed, without the keys that gen pack --ignore-keys named: leave it "
             "out, or name the raw file", file[0]);
+    if (f->skip_bad && n && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG, "--skip-bad: %s is packed, without the rows that gen pack --skip-bad left out: leave it out, "
+            "or name the raw file", file[0]);
     if (f->given[FLAG_system] && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--system: %s is packed, its questions behind what gen pack --system said: leave it out, or "
             "name the raw file", file[0]);

@@ -211,6 +211,22 @@ said "a run goes on without it" raw.5 "^resumed from $scratch/raw.5/checkpoint-2
     --ignore_keys id >"$scratch/raw.5.log" 2>&1
 verdict "packed rows do not hide a key" "$([ $? = 88 ] && grep -q -- "--steps 4 --ignore-keys id,tools" \
     "$scratch/raw.5.log" || tail -n 3 "$scratch/raw.5.log")"
+printf '{"text":"%s"}\n{"text":7}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/bad.jsonl"
+packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip-bad 2
+said "a malformed row" raw.6 "^data: .*: packed, 1 document, 4001 tokens, all targets, 1 malformed;"
+said "a malformed row is listed" raw.6 "^  $scratch/bad.jsonl:2: text: want a string"
+packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip_bad=2 --steps 3
+said "a malformed row is packed once" raw.6 "was packed before"
+said "a row that was left out before" raw.6 "^malformed rows that were left out: 1 (file:line 1:2)"
+packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip-bad 3 --steps 4
+said "another --skip-bad packs again" raw.6 "^data: .*: packed, 1 document"
+said "a run goes on without the same rows" raw.6 "^resumed from $scratch/raw.6/checkpoint-3"
+"$work/gpt2_tiny/run.sh" --out "$scratch/raw.6" --tokenizer bytes --data "$scratch/bad.jsonl" --steps 5 \
+    --skip-bad 0 >"$scratch/raw.6.log" 2>&1
+verdict "packed rows do not hide a malformed one" "$([ $? = 88 ] && grep -q -- "--data: $scratch/bad.jsonl:2: text: want" \
+    "$scratch/raw.6.log" || tail -n 3 "$scratch/raw.6.log")"
+refuses "--skip-bad of a record file" 80 "--skip-bad: .*tokens.safetensors is packed, without the rows that" gpt2_tiny \
+    $ours --skip-bad 1
 echo more >>"$scratch/raw/b.txt"
 packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
 cached "other text, another file" raw.3 2
