@@ -17,8 +17,8 @@ static const char usage[] =
     "\n"
     "  FILE  .jsonl or .ndjson: a row of JSON a line; .json: the same, or an array of rows;\n"
     "        -: standard input (rows if it begins with { or [); any other file: one text;\n"
-    "        a folder: its files of these names and .txt, one after the other by name; or arrays of "
-    "ids,\n"
+    "        a folder: its files of these names and .txt, by name, subfolders included; of aclImdb\n"
+    "        those in pos, neg and unsup; or a folder of arrays of ids,\n"
     "        train_data.npy and val_data.npy (int64, a row a sample) with their metadata.json\n"
     "\n"
     "  Rows have the first of these keys:\n";

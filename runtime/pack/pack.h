@@ -110,6 +110,13 @@ char *reader_open(Reader **r, const char *path, const Tokenizer *tok, const Rule
 Reads reader_reads(const Reader *r);
 /* By its name a file of a folder is taken: rows of JSON or text. */
 bool reader_takes(const char *path);
+/* Whether refused.def has, by the name of the file, a command that converts it. */
+bool reader_converts(const char *path);
+/* Why a folder of files such as `file` is refused, with the command that converts all of them; NULL: refused.def has
+ * none. malloc'ed */
+char *reader_converts_folder(const char *folder, const char *file);
+/* The same for a folder written by datasets' save_to_disk; splits: by that of a DatasetDict. */
+char *reader_converts_saved(const char *folder, bool splits);
 /* it was taken for a text, and its first line is an object */
 bool reader_looks_like_rows(const Reader *r);
 Chunk *reader_chunk(Reader *r);                /* NULL: no more */

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { DEPTH_MOST = 16 };        /* nested folders; deeper is taken for a link that leads back up */
+
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -22,38 +24,144 @@ static int train_first(const struct dirent **a, const struct dirent **b)
     return order ? order : by_name(a, b);
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static bool has_entry(const char *folder, const char *name, bool (*is)(const char *path))
+{
+    char *path = format("%s/%s", folder, name);
+    const bool has = is(path);
+    free(path);
+    return has;
+}
+
+/* train or test of the aclImdb folder: reviews are in pos and neg, the .txt files next to these are lists of URLs. */
+static bool is_reviews(const char *folder)
+{
+    return has_entry(folder, "pos", is_folder) && has_entry(folder, "neg", is_folder);
+}
+
+/* The aclImdb folder itself, with train and test. */
+static bool has_reviews(const char *folder)
+{
+    return has_entry(folder, "train", is_reviews) || has_entry(folder, "test", is_reviews);
+}
+
+/* A folder written by Dataset.save_to_disk(). */
+static bool is_saved(const char *folder)
+{
+    return has_entry(folder, "state.json", file_named) && has_entry(folder, "dataset_info.json", file_named);
+}
+
+/* The search for data files in a folder and its subfolders. */
+typedef struct {
+    Work *w;
+    int found, others, folders;  /* files that are read, files that are not, folders with files that are read */
+    bool reviews;                /* an aclImdb folder was among them */
+    char *converts;              /* the first file for which refused.def has a line, malloc'ed; NULL: none */
+} Walk;
+
+static void walk_fail(Walk *k, const char *folder, char *text)
+{
+    pack_fail(&k->w->pack, EXIT_DATA, (Place){folder, 0}, text);
+}
+
+static void file_add(Work *w, const char *path)
+{
+    w->file = realloc(w->file, (size_t)(w->nfiles + 1) * sizeof *w->file);
+    if (!w->file)
+        abort();
+    w->file[w->nfiles++] = format("%s", path);
+}
+
+/* Rows or text by its name, and not the description of a data set. */
+static bool is_data(const char *path, const char *name)
+{
+    return reader_takes(path) && strcmp(name, "dataset_info.json") && strcmp(name, "dataset_infos.json");
+}
+
+static void walk(Walk *k, const char *folder, int depth);
+
+/* only: the names of this folder that are read, each between spaces; NULL: all. */
+static void walk_entry(Walk *k, const char *path, const char *name, const char *only, int depth)
+{
+    char *spaced = format(" %s ", name);
+    const bool beside = only && !strstr(only, spaced);
+    free(spaced);
+    if (!beside && is_folder(path)) {
+        walk(k, path, depth + 1);
+    } else if (!beside && is_data(path, name)) {
+        file_add(k->w, path);
+        k->found++;
+    } else {
+        k->others++;
+        if (!k->converts && reader_converts(path))
+            k->converts = format("%s", path);
+    }
+}
+
+static void walk(Walk *k, const char *folder, int depth)
+{
+    Work *w = k->w;
+    const bool reviews = is_reviews(folder), above = has_reviews(folder), saved = is_saved(folder);
+    const char *only = reviews ? " pos neg unsup " : above ? " train test " : NULL;
+    struct dirent **entry = NULL;
+    const int n = scandir(folder, &entry, NULL, above || w->rules.format == &pack_format[FORM_IMDB] ? train_first
+                                                                                                     : by_name);
+    const int found = k->found;
+    k->reviews = k->reviews || only;
+    if (n < 0)
+        walk_fail(k, folder, format("cannot be read: %s", strerror(errno)));
+    else if (saved || has_entry(folder, "dataset_dict.json", file_named))
+        walk_fail(k, folder, reader_converts_saved(folder, !saved));
+    else if (depth == DEPTH_MOST)
+        walk_fail(k, folder, format("folders in folders, more than %d: is one a link to one above?", DEPTH_MOST));
+    for (int i = 0; i < n; i++) {
+        char *path = format("%s/%s", folder, entry[i]->d_name);
+        if (*entry[i]->d_name != '.' && !w->pack.error.text)
+            walk_entry(k, path, entry[i]->d_name, only, depth);
+        free(path), free(entry[i]);
+    }
+    free(entry);
+    k->folders += k->found > found;
+}
+
+/* Reports the files that are not read, or fails if none is. */
+static void walk_end(Walk *k, const char *folder)
+{
+    const char *who = k->w->o->who;
+    char *line = k->found || !k->converts ? NULL : reader_converts_folder(folder, k->converts);
+    if (line)
+        walk_fail(k, folder, line);
+    else if (!k->found && k->converts)
+        file_add(k->w, k->converts);     /* opening it fails, with the line for its contents */
+    else if (!k->found)
+        walk_fail(k, folder, format("a folder without files that end in .jsonl, .ndjson, .json or .txt"));
+    else if (k->folders > 1)
+        fprintf(stderr, "%s: note: %s: %d file%s, subfolders included\n", who, folder, k->found,
+                k->found == 1 ? "" : "s");
+    if (k->found && k->others)
+        fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt%s\n", who, folder, k->others,
+                k->others == 1 ? "file is" : "files are",
+                k->reviews ? "; of aclImdb only pos, neg and unsup count" : "");
+}
+
 void input_list(Work *w)
 {
     for (int i = 0; i < w->o->nfiles && !w->pack.error.text; i++) {
-        char *path = w->o->file[i];
-        struct dirent **entry = NULL;
-        struct stat st;
-        int n = strcmp(path, "-") && !stat(path, &st) && S_ISDIR(st.st_mode)
-                    ? scandir(path, &entry, NULL, w->rules.format == &pack_format[FORM_IMDB]
-                                                  ? train_first : by_name) : 0, found = 0, others = 0;
-        w->file = realloc(w->file, (size_t)(w->nfiles + (n > 0 ? n : 1)) * sizeof *w->file);
-        if (n < 0)
-            pack_fail(&w->pack, EXIT_DATA, (Place){path, 0}, format("cannot be read: %s", strerror(errno)));
-        if (!entry)              /* no folder */
-            w->file[w->nfiles++] = format("%s", path);
-        for (int k = 0; k < n; k++) {
-            char *file = format("%s/%s", path, entry[k]->d_name);
-            bool data = *entry[k]->d_name != '.' && reader_takes(file);
-            others += *entry[k]->d_name != '.' && !data;
-            found += data;
-            if (data)
-                w->file[w->nfiles++] = file;
-            else
-                free(file);
-            free(entry[k]);
+        const char *path = w->o->file[i];
+        if (strcmp(path, "-") && is_folder(path)) {
+            Walk k = {.w = w};
+            walk(&k, path, 0);
+            if (!w->pack.error.text)
+                walk_end(&k, path);
+            free(k.converts);
+            continue;
         }
-        free(entry);
-        if (n > 0 && !found)
-            pack_fail(&w->pack, EXIT_DATA, (Place){path, 0},
-                      format("a folder without files that end in .jsonl, .ndjson, .json or .txt"));
-        else if (others)
-            fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt\n",
-                    w->o->who, path, others, others == 1 ? "file is" : "files are");
+        file_add(w, path);
     }
 }
 

@@ -47,7 +47,7 @@ static bool hashes;              /* both were begun */
 static bool any_rows;            /* a file was read as rows of JSON */
 
 static const struct {
-    const char *name, *endings, *magic, *line;
+    const char *name, *endings, *magic, *line, *folder;
 } refused[] = {
 #define REFUSED(...) {__VA_ARGS__},
 #include "runtime/pack/refused.def"
@@ -70,17 +70,21 @@ static bool ends_with_any(const char *path, const char *endings)
     return false;
 }
 
-/* line with the path in the place of FILE; a path that a shell would read otherwise stays FILE. */
+/* line with FILE replaced by the path; FILE stays where a shell would misread the path, or where it ends in a dot. */
 static char *convert_line(const char *line, const char *path)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                "._/-+";
     char *all = format("%s", "");
-    const char *name = strspn(path, safe) == strlen(path) && *path != '-' ? path : "FILE";
+    const bool good = strspn(path, safe) == strlen(path) && *path && *path != '-' && !ends_with(path, ".", 1);
+    const char *name = good ? path : "FILE";
+    size_t len = strlen(name);
+    while (len > 1 && name[len - 1] == '/')
+        len--;
     while (*line) {
         const char *at = strstr(line, "FILE");
         int n = at ? (int)(at - line) : (int)strlen(line);
-        char *longer = format("%s%.*s%s", all, n, line, at ? name : "");
+        char *longer = format("%s%.*s%.*s", all, n, line, at ? (int)len : 0, name);
         free(all);
         all = longer;
         line += n + (at ? 4 : 0);
@@ -98,6 +102,49 @@ static const char *utf16_rows(const char *head, size_t n)
     return (first == '{' || first == '[') && !head[2] == !little ? (little ? "UTF-16LE" : "UTF-16BE") : NULL;
 }
 
+/* The message for data of one kind, with the command that converts it. malloc'ed */
+static char *refusal(const char *what, const char *line, const char *path)
+{
+    char *named = convert_line(line, path);
+    char *error = format("%s, and gen pack reads text and rows of JSON%s%s", what,
+                         *named ? "; this converts it:\n  " : "", named);
+    free(named);
+    return error;
+}
+
+/* The row of refused.def for the name of a file; -1: none. */
+static int refused_named(const char *path)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (ends_with_any(path, refused[i].endings))
+            return (int)i;
+    return -1;
+}
+
+bool reader_converts(const char *path)
+{
+    const int i = refused_named(path);
+    return i >= 0 && *refused[i].line;
+}
+
+char *reader_converts_folder(const char *folder, const char *file)
+{
+    const int i = refused_named(file);
+    if (!*refused[i].folder)
+        return NULL;
+    char *what = format("a folder of %s data", refused[i].name), *error = refusal(what, refused[i].folder, folder);
+    free(what);
+    return error;
+}
+
+char *reader_converts_saved(const char *folder, bool splits)
+{
+    return refusal("a folder of datasets' save_to_disk", splits
+        ? "python3 -c \"import datasets; [d.to_json('FILE.' + k + '.jsonl') for k, d in "
+          "datasets.load_from_disk('FILE').items()]\""
+        : "python3 -c \"import datasets; datasets.load_from_disk('FILE').to_json('FILE.jsonl')\"", folder);
+}
+
 static char *refuse(const Reader *r)
 {
     const char *head = r->buf + r->start;
@@ -108,17 +155,15 @@ static char *refuse(const Reader *r)
         if (!ends_with_any(r->path, refused[i].endings) &&
             (!magic || n < magic || memcmp(head, refused[i].magic, magic)))
             continue;
-        char *line = convert_line(refused[i].line, r->path);
-        char *error = format("%s data, and gen pack reads text and rows of JSON%s%s",
-                             refused[i].name, *line ? "; this converts it:\n  " : "", line);
-        free(line);
+        char *what = format("%s data", refused[i].name), *error = refusal(what, refused[i].line, r->path);
+        free(what);
         return error;
     }
     if (!wide)
         return NULL;
-    char *line = format("iconv -f %s -t UTF-8 FILE | gen pack ... -", wide), *named = convert_line(line, r->path);
-    char *error = format("%s data, and gen pack reads text and rows of JSON; this converts it:\n  %s", wide, named);
-    free(line), free(named);
+    char *line = format("iconv -f %s -t UTF-8 FILE | gen pack ... -", wide), *what = format("%s data", wide);
+    char *error = refusal(what, line, r->path);
+    free(line), free(what);
     return error;
 }
 

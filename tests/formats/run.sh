@@ -1003,7 +1003,6 @@ refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is f
 refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, and standard input'
 refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'
 refuse "--min-words for documents" "$good" "--min-words 9" '--min-words is for the formats imdb and corpus'
-refuse "imdb in lines of text" "$good" "--format imdb $words/in/c.txt" 'c.txt: want objects of JSON for the format imdb'
 refuse "a number as text" '{"text":7}' "--format corpus" 'x.jsonl:1: text: want a string or a list of words'
 refuse "a number as word" '{}\n{"text":["a",7]}' "--format imdb" 'x.jsonl:2: text: want a string or a list of words'
 refuse "no room for a word" "$good" "--tokenizer $words/tokenizer.json --format imdb --max-length 2 --min-words 1" \
@@ -1249,6 +1248,59 @@ if command -v python3 > /dev/null; then
     (eval "$(grep python3 $scratch/log)")
     verdict "the line for CSV converts" "$(printf '{"a": "1", "text": "x, \\"y\\""}\n' | diff - $scratch/t.csv.jsonl)"
 fi
+# Folders with their subfolders, by name; of aclImdb only the reviews, train before test; a folder of data that has to
+# be converted names one command for all of it.
+acl=$scratch/aclImdb
+mkdir -p $acl/{train,test}/{neg,pos}
+for file in train/neg/10_2 train/neg/1_2 train/pos/0_9 test/neg/0_1 test/pos/0_8; do
+    printf 'the film %s' $file > $acl/$file.txt
+done
+for other in README imdbEr.txt train/urls_pos.txt test/urls_neg.txt; do echo "no review at all" > $acl/$other; done
+order='train/neg/10_2 train/neg/1_2 train/pos/0_9 test/neg/0_1 test/pos/0_8'
+$pack --show 9 $acl 2> $bad/log | sed -n "s|^$acl/\(.*\).txt: a text|\1|p" > $bad/got
+verdict "aclImdb: reviews by name, those to train on first" "$(diff $bad/got <(tr ' ' '\n' <<< "$order"))"
+verdict "aclImdb: what is told" "$(diff $bad/log - << END
+gen pack: note: $acl: 5 files, subfolders included
+gen pack: note: $acl: 4 files are not read: want .jsonl, .ndjson, .json or .txt; of aclImdb only pos, neg and unsup count
+END
+)"
+$pack --show 9 --dataset imdb --min-words 3 --tokenizer $words/tokenizer.json $acl 2> /dev/null |
+    sed -n "s|^$acl/\(.*\).txt:1: reviews.*|\1|p" > $bad/got
+verdict "aclImdb: --dataset imdb" "$(diff $bad/got <(tr ' ' '\n' <<< "$order"))"
+folder=$scratch/nested
+mkdir -p $folder/b/c $folder/a
+printf '{"text":"1"}' > $folder/a/2.jsonl
+printf '{"text":"2"}' > $folder/b/1.json
+printf '{"text":"3"}' > $folder/b/c/1.jsonl
+printf '{"text":"4"}' > $folder/c.jsonl
+printf '{"dataset":{}}' > $folder/dataset_infos.json
+mkdir $folder/.hidden
+echo x > $folder/.hidden/x.txt
+$pack -o $bad/f.st $folder > $bad/log 2>&1
+verdict "a folder of folders, by name" "$($work/test dump $bad/f.st | cut -d '*' -f 1 | tr '\n' ' ' | grep -vx '49 50 51 52 ')"
+ln -s .. $folder/b/up
+refuse "a folder in itself" "$good" "$folder" 'nested/b/up/.*: folders in folders, more than 16: is one a link to one above?'
+mkdir -p $scratch/{shards/data,saved,both,gz,stream}
+printf PAR1 > $scratch/shards/data/train-00000-of-00002.parquet
+touch $scratch/shards/README.md $scratch/both/dataset_dict.json $scratch/{saved,stream}/dataset_info.json \
+    $scratch/saved/state.json $scratch/gz/x.jsonl.gz
+printf '\xff\xff\xff\xff\x10\0\0\0' > $scratch/stream/x-train.arrow
+converts() {                    # folder, what it holds, the command that converts it; SET stands for the folder
+    $pack -o $scratch/out.st $scratch/$1 > $scratch/log 2>&1
+    verdict "a folder that is converted: $1" "$(diff $scratch/log <(printf '%s, and gen pack reads text and rows of JSON; '\
+'this converts it:\n  %s\n' "$2" "$3" | sed "s#SET#$scratch/${1%/}#g"))"
+}
+shards="python3 -c \"import glob, pandas; [print(pandas.read_parquet(f).to_json(orient='records', lines=True).strip())"
+shards+=" for f in sorted(glob.glob('SET/**/*.parquet', recursive=True))]\" > SET.jsonl"
+converts shards 'SET: a folder of Parquet data' "$shards"
+converts shards/ 'SET/: a folder of Parquet data' "$shards"
+converts saved "SET: a folder of datasets' save_to_disk" \
+    "python3 -c \"import datasets; datasets.load_from_disk('SET').to_json('SET.jsonl')\""
+both="python3 -c \"import datasets; [d.to_json('SET.' + k + '.jsonl') for k, d in "
+converts both "SET: a folder of datasets' save_to_disk" "${both}datasets.load_from_disk('SET').items()]\""
+stream="python3 -c \"import datasets; datasets.Dataset.from_file('SET/x-train.arrow')"
+converts stream 'SET/x-train.arrow: Arrow data' "$stream.to_json('SET/x-train.arrow.jsonl')\""
+converts gz 'SET/x.jsonl.gz: gzip data' 'zcat SET/x.jsonl.gz | gen pack ... -'
 cp $scratch/a.txt $scratch/keep.txt
 $pack -o $scratch/keep.txt $scratch/a.txt > $scratch/log 2>&1
 verdict "refuses: to write over a text" "$(grep -q 'is there already and is no token file' $scratch/log &&
