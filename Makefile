@@ -18,7 +18,7 @@
 # make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
 # make doctor        what this machine has and lacks for gen and its programs; RECIPE=...: for one of them
-# make install       PREFIX/bin/gen, a link to the gen built here; manual pages and completion of bash in PREFIX/share
+# make install       PREFIX/bin/gen, a link to the gen built here; completion of bash in PREFIX/share
 # make bench         timings beside PyTorch; CASE=ranks: speed-up over one rank, 16 bit over fp32, beside the guides' claims   PYTHON=python3
 # make oracle-check  the recorded reference values, made again         PYTHON=python3
 # make gold          rewrites tests/gold after a wanted change: review the diff
@@ -142,10 +142,8 @@ soak:
 install: gen
 	mkdir -p "$(DESTDIR)$(PREFIX)/bin"
 	ln -sf '$(HERE)/$(GEN)' "$(DESTDIR)$(PREFIX)/bin/gen"
-	cd "$(DESTDIR)$(PREFIX)" && mkdir -p share/man/man1 share/man/man5 share/bash-completion/completions
-	cd "$(DESTDIR)$(PREFIX)/share" && gen='$(HERE)/$(GEN)' && "$$gen" man gen >man/man1/gen.1 && \
-	    "$$gen" man diecast-train >man/man1/diecast-train.1 && "$$gen" man diecast-recipe >man/man5/diecast-recipe.5 && \
-	    "$$gen" completion bash >bash-completion/completions/gen
+	mkdir -p "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
+	'$(HERE)/$(GEN)' completion bash >"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/gen"
 
 bench: gen
 	@tests/bench/run.sh $(CASE)

@@ -914,7 +914,6 @@ int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
 int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FILE *to);
 /* gen completion bash, gen man PAGE, gen reference PAGE; the exit status. */
 int completion_main(int argc, char **argv);
-int manual_main(int argc, char **argv);
 int reference_main(int argc, char **argv);
 /* gen fields; of a word gen explain */
 void report_fields(const char *word, FILE *to);

@@ -20,8 +20,7 @@ typedef struct {
     bool locked;                     /* everything has to be tuned */
     bool force;                      /* over runs of another model, over files of others */
     bool insist, by_nvcc;            /* of gen check */
-    bool apptainer;                  /* of gen container, and the day of its packages */
-    const char *snapshot;
+    const char *snapshot;            /* of gen container: the day of its packages */
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     const char *base, *allow;        /* of gen diff */
     char **override;
@@ -254,7 +253,6 @@ static const struct {
     {"--base", "file of gen plan --json, or none,", offsetof(Command, base)},
     {"--allow", "size, such as 2GiB, or any,", offsetof(Command, allow)},
     {"--snapshot", "time", offsetof(Command, snapshot)},
-    {"--apptainer", NULL, offsetof(Command, apptainer)},
     {"--roundtrip", NULL, offsetof(Command, roundtrip)},
     {"--locked", NULL, offsetof(Command, locked)},
     {"--force", NULL, offsetof(Command, force)},
@@ -443,13 +441,12 @@ static int run_container(int argc, char **argv)
         cmd = parse_words(argc - 1, argv + 1, argv[0]);
         g = run_rooms(&cmd, &c);
     }
-    const char *command = text_print("gen container%s%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
-                                     cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "",
-                                     cmd.apptainer ? " --apptainer" : "");
+    const char *command = text_print("gen container%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
+                                     cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "");
     char *lines = c ? cluster_lines(c) : NULL;
     container_print(command, words.n ? words.text : "", c ? c->name : NULL,
                     c ? target_find(config_text(c, F_target)) : NULL, g ? g->ranks : 1, c && !g,
-                    lines ? cluster_value(lines, "name", 0) : NULL, cmd.snapshot, cmd.apptainer, stdout);
+                    lines ? cluster_value(lines, "name", 0) : NULL, cmd.snapshot, stdout);
     return 0;
 }
 

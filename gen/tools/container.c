@@ -1,7 +1,7 @@
 /* container.c -- gen container: what a container is built by, to build and run a recipe in it.
  *
  * In:    the recipe's target, ranks and cluster; versions of packages from the cluster's lock, else of this machine.
- * Out:   a Containerfile or an Apptainer definition, on stdout. */
+ * Out:   a Containerfile, on stdout. */
 #define _GNU_SOURCE
 #include "gen/tools/container.h"
 
@@ -85,7 +85,7 @@ static const char *image(const cJSON *lock)
 }
 
 /* A line that takes packages from an archive of that day; "": from the image's sources. */
-static char *sources(const char *date, const char *system, bool apptainer)
+static char *sources(const char *date, const char *system)
 {
     if (!date)
         return "";
@@ -94,14 +94,14 @@ static char *sources(const char *date, const char *system, bool apptainer)
         err((Loc){0}, "container: --snapshot %s: want a time as 20261101T000000Z", date);
     if (strncmp(system, "debian:", 7))
         err((Loc){0}, "container: --snapshot: there is an archive of Debian; the system is %s", system);
-    const char *suite = system + 7, *lead = apptainer ? "    " : "RUN ";
-    return text_print("%srm -f /etc/apt/sources.list.d/* && printf 'deb [check-valid-until=no] "
+    const char *suite = system + 7;
+    return text_print("RUN rm -f /etc/apt/sources.list.d/* && printf 'deb [check-valid-until=no] "
                       "http://snapshot.debian.org/archive/%%s/%s %%s main\\n' debian %s debian-security %s-security "
-                      ">/etc/apt/sources.list\n", lead, date, suite, suite);
+                      ">/etc/apt/sources.list\n", date, suite, suite);
 }
 
 void container_print(const char *command, const char *words, const char *name, const Target *t, int64_t ranks,
-                     bool whole, const char *cluster, const char *snapshot, bool apptainer, FILE *to)
+                     bool whole, const char *cluster, const char *snapshot, FILE *to)
 {
     const bool cuda = name && strcmp(t->backend, "cpu");
     const unsigned needs = NEED_GEN | (name ? toolchain_needs(t, ranks, whole) : NEED_CPU_MANY);
@@ -115,15 +115,14 @@ void container_print(const char *command, const char *words, const char *name, c
         {"NAME", name ? name : "diecast", true},
         {"TAG", name ? name : "diecast", true},
         {"CONTEXT", name ? "out" : ".", true},
-        {"DEVICES", !cuda ? "" : apptainer ? "--nv " : "--device nvidia.com/gpu=all ", true},
+        {"DEVICES", cuda ? "--device nvidia.com/gpu=all " : "", true},
         {"PINS", lock ? text_print("the lock of the cluster %s", cluster) : "the machine that printed this", true},
         {"SYSTEM", system, true},
         {"PINNED", packages, true},
         {"LOCKED", lock ? " TOOLCHAIN=locked" : "", true},
-        {"snapshot", sources(snapshot, system, apptainer), false},
+        {"snapshot", sources(snapshot, system), false},
         {"recipe", name ? "yes" : "", true},
         {"cuda", cuda ? "yes" : "", true},
         {"nccl", cuda && ranks > 1 ? "yes" : "", true}};
-    fputs(template_fill(apptainer ? "templates/container/apptainer.def" : "templates/container/Containerfile", hole,
-                        sizeof hole / sizeof *hole), to);
+    fputs(template_fill("templates/container/Containerfile", hole, sizeof hole / sizeof *hole), to);
 }
