@@ -24,6 +24,7 @@ typedef struct {
     int rank, size;          /* of the world */
     int local_rank, local_size;
     char host[64];
+    const char *words;       /* of CUDA programs on several ranks: behind gen, but gpus=N; else NULL */
     int64_t step;            /* optimiser step being worked on; -1 before the first */
 } World;
 extern World world;

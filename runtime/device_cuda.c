@@ -41,12 +41,9 @@ static void choose(void)
         die(EXIT_CONFIG, "no GPU to run on: %s; is the driver loaded, CUDA_VISIBLE_DEVICES right?",
             error != cudaSuccess ? cudaGetErrorString(error) : "none is visible");
     if (visible != 1 && world.local_rank >= visible)
-        die(EXIT_CONFIG, "%d GPUs are visible to %d ranks of this host: rank %d has none; start "
-            "fewer ranks a host, or let CUDA_VISIBLE_DEVICES show more", visible, world.local_size,
-            world.rank);
-    if (visible == 1 && world.local_size > 1 && !getenv("CUDA_VISIBLE_DEVICES"))
-        warn("one GPU is visible to %d ranks of this host: they share it if they see the same one",
-             world.local_size);
+        die(EXIT_CONFIG, "%d GPUs are visible to %d ranks of this host: rank %d has none; for %d GPUs gen %s gpus=%d "
+            "&& make, else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show more", visible, world.local_size,
+            world.rank, visible, world.words ? world.words : "RECIPE", visible);
     chosen = visible == 1 ? 0 : world.local_rank;
 }
 

@@ -159,8 +159,48 @@ static void agree_settings(void)
     }
 }
 
+/* Of this rank's GPU, as a whole number that a double holds: FNV-1a of host and bus, 52 bits of it; 0: the launcher has
+ * no other rank on this host. */
+static double gpu_mark(char bus[32])
+{
+    int device = 0;
+    uint64_t h = UINT64_C(14695981039346656037);
+    check_cuda(cudaGetDevice(&device), "asking which GPU is used");
+    check_cuda(cudaDeviceGetPCIBusId(bus, 32, device), "asking for the GPU's place");
+    for (const char *p = world.host; *p; p++)
+        h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+    for (const char *p = bus; *p; p++)
+        h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+    return world.local_size > 1 ? (double)(h >> 12) : 0;
+}
+
+/* NCCL refuses ranks that share a GPU, but does not say why. */
+static void check_own_gpu(void)
+{
+    char bus[32];
+    const double mine = gpu_mark(bus);
+    int sharing = 0, first = -1;
+    for (int base = 0; base < world.size; base += COMM_DOUBLES) {
+        double mark[COMM_DOUBLES] = { 0 };
+        const int n = world.size - base < COMM_DOUBLES ? world.size - base : COMM_DOUBLES;
+        if (world.rank >= base && world.rank < base + n)
+            mark[world.rank - base] = mine;
+        comm_allreduce_double(mark, n);
+        for (int i = 0; i < n; i++)
+            if (mine != 0 && mark[i] == mine) {
+                first = first < 0 ? base + i : first;
+                sharing++;
+            }
+    }
+    if (sharing > 1)
+        die(EXIT_CONFIG, "%d ranks share the GPU %s of %s, and each wants its own: for one GPU gen %s gpus=1 && make, "
+            "else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show %d (rank %d is the first of them)", sharing, bus,
+            world.host, world.words, sharing, first);
+}
+
 void comm_connect(void)
 {
+    check_own_gpu();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     agree_settings();
@@ -359,6 +399,7 @@ static void number_host(void)
 void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
     char *wrong = comm_try_resolve();
+    world.words = words;
     if (wrong && !comm_launch.extra)
         die(EXIT_CONFIG, "%s", wrong);
     if (!wrong)

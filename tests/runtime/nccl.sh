@@ -101,7 +101,9 @@ together 2 sums TARGET=sm_80
 # both ranks find it; whoever is first tells the other
 ended "another GPU than built for" 0 83 'built for sm_80, but GPU [01] is .* of compute capability 9.0'
 together 3 sums CUDA_VISIBLE_DEVICES=2,3
-ended "more ranks than GPUs" 2 80 '2 GPUs are visible to 3 ranks of this host'
+ended "more ranks than GPUs" 2 80 '2 GPUs are visible to 3 ranks of this host: .* for 2 GPUs gen recipes/x.lua gpus=2 && make'
+together 2 sums CUDA_VISIBLE_DEVICES=2
+ended "two ranks and one GPU" 0 80 '2 ranks share the GPU 0000:[0-9a-f:.]* of .*: for one GPU gen recipes/x.lua gpus=1 && make'
 together 2 sums CUDA_VISIBLE_DEVICES=
 ended "no GPU" 0 80 'no GPU to run on'
 
