@@ -232,6 +232,45 @@ static void join_star(void)
     comm_expect(0);
 }
 
+/* run.sh beside the program, which starts all ranks of this machine by MPI; NULL: it is not there, the ranks are on
+ * several machines, or MPI has started them already. malloc'ed. */
+static char *own_launcher(void)
+{
+    static const char *const mpi[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE" };
+    char path[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (strcmp(comm_launch.source, "torchrun") || world.size < 2 || world.size != world.local_size || n < 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof mpi / sizeof *mpi; i++)
+        if (getenv(mpi[i]))
+            return NULL;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/'), *run = format("%.*s/run.sh", slash ? (int)(slash - path) : 0, path);
+    if (slash && access(run, X_OK) == 0)
+        return run;
+    free(run);
+    return NULL;
+}
+
+/* Under torchrun, whose processes MPI does not know: the first of them becomes run.sh, the others end well. */
+static void leave_to_run_sh(char **argv)
+{
+    static const char *const torchrun[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+        "GROUP_WORLD_SIZE", "NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
+        "TORCHELASTIC_RUN_ID" };
+    char *run = own_launcher();
+    if (!run)
+        return;
+    if (world.rank != 0)
+        exit(EXIT_OK);
+    note("torchrun: %s starts the %d ranks by MPI", run, world.size);
+    for (size_t i = 0; i < sizeof torchrun / sizeof *torchrun; i++)
+        unsetenv(torchrun[i]);
+    argv[0] = run;
+    execv(run, argv);
+    die(EXIT_CONFIG, "%s: %s", run, strerror(errno));
+}
+
 void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
     int level, size, rank;
@@ -239,6 +278,8 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     comm_resolve();
     if (strcmp(comm_launch.source, "none") != 0)
         comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
+    if (argc > 0)
+        leave_to_run_sh(argv);
     comm_read_scale();
 #ifdef OPEN_MPI
     /* It may know Slurm's older PMI; where it does not, MPI_Init_thread ends the process itself. */
