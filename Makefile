@@ -37,7 +37,7 @@ CC     := gcc
 GEN    := out/.gen/gen
 
 ifeq ($(MAKELEVEL),0)
-MAKEFLAGS += -j$(shell nproc)
+MAKEFLAGS += -j$(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 endif
 
 HERE     := $(subst ','\'',$(CURDIR))

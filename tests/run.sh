@@ -118,10 +118,11 @@ job() {
     } 9>"$scratch/lock"
 }
 
-jobs=${JOBS:-$(($(nproc) + 1))}
+cpus=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+jobs=${JOBS:-$((cpus + 1))}
 [ ${#queue[@]} -gt "$jobs" ] || jobs=${#queue[@]}
 # how many processes a job may use at a time: alone all cores
-export CORES=$(($(nproc) / jobs > 0 ? $(nproc) / jobs : 1))
+export CORES=$((cpus / jobs > 0 ? cpus / jobs : 1))
 for name in "${queue[@]}"; do
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
     job "$name" &

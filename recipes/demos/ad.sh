@@ -27,7 +27,8 @@ emit() {                # NAME RECIPE-ARGS...
     local name=$1
     shift
     run $gen "$@" -o "$here/$name"
-    make -s -j "$(nproc)" -C "$here/$name" >/dev/null || die "$here/$name does not build"
+    make -s -j "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" \
+        -C "$here/$name" >/dev/null || die "$here/$name does not build"
 }
 # Mean returns of an episode of the first source's first and last rollout with task $2, by the program $1.
 of_source() {
@@ -108,7 +109,7 @@ emit plain recipes/ad.lua "${all[@]}" batch.micro=4
 emit compressed recipes/ad_compressed.lua "${all[@]}" ad.n_transit=164 batch.micro=8
 for g in $test_goals; do of_source compressed "$g"; done >"$here/source.txt"
 # Both side by side, each with half of the cores: a pass is too small for many.
-export OMP_NUM_THREADS=$((($(nproc) + 1) / 2))
+export OMP_NUM_THREADS=$((($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) + 1) / 2))
 way() {                 # KIND SEED
     train "$1" "$2" --steps "$updates" --lr 2e-3 --log-every 500 --eval-every "$((updates / 2))"
     for t in $temperatures; do for s in $seeds; do evaluate "$1" "$2" "$s" "$t" "$episodes"; done; done

@@ -40,7 +40,8 @@ program() {
     shift
     run $gen "recipes/$name.lua" "$@"
     echo "\$ make -C out/$name"
-    make -s -j "$(nproc)" -C "out/$name" >/dev/null || die "out/$name does not build"
+    make -s -j "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" \
+        -C "out/$name" >/dev/null || die "out/$name does not build"
 }
 
 # Sayings that Debian packs, without pictures, a line % behind each.

@@ -79,7 +79,8 @@ for one in "tune objective=lm data.kind=rows batch.global=16" dpo; do
     read -r name fields <<<"$one"
     # shellcheck disable=SC2086
     run $gen recipes/dpo_tiny.lua seq.max=$length $fields -o "$here/$name"
-    make -s -j "$(nproc)" -C "$here/$name" >/dev/null || die "$here/$name does not build"
+    make -s -j "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" \
+        -C "$here/$name" >/dev/null || die "$here/$name does not build"
 done
 
 if [ $# = 0 ]; then

@@ -118,7 +118,8 @@ say "one recipe becomes programs: to tune the base, to train with records alike,
 while read -r name fields; do
     # shellcheck disable=SC2086
     run $gen recipes/dreamprm_tiny.lua seq.max=$length batch.micro=32 $fields -o "$here/$name"
-    make -s -j "$(nproc)" -C "$here/$name" >/dev/null || die "$here/$name does not build"
+    make -s -j "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" \
+        -C "$here/$name" >/dev/null || die "$here/$name does not build"
 done <<END
 base objective=lm data.kind=rows
 none prm.weights=none prm.aggregate=min prm.system=
