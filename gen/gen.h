@@ -488,6 +488,10 @@ const char *family_leaf(const char *path);                  /* the last name of 
 /* Modules as PEFT names them, each once; how many: linear layers but the head, those of them that get
  * adapters by default, and embedding and head. */
 #define FAMILY_LEAVES 9
+/* PEFT's rule: whether a word is the whole path of a module, or its end after a dot ("q_proj", "intermediate.dense").
+ * Whether it is of a linear layer of the family. */
+bool family_names(const char *word, const char *path);
+bool family_has_linear(const Family *f, const char *word);
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_steps(const Family *f, const char *word);        /* how many of that name a block has */

@@ -5,7 +5,9 @@
  * Keeps: what the recipe sets is never changed; every text that goes into a script is of safe characters. */
 #include "gen/gen.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WORD "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -159,14 +161,41 @@ static void fill_out(Config *c, const char *name)
     c->run_value[c->nrun++] = text_print("%s/%s", v->s, name);
 }
 
+/* The GPUs of this machine, by its driver; CUDA_VISIBLE_DEVICES shows some of them. */
+static int64_t machine_gpus(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    DIR *d = opendir("/proc/driver/nvidia/gpus");
+    int64_t there = 0, shown = visible && *visible ? 1 : 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        there += *e->d_name != '.';
+    if (d)
+        closedir(d);
+    for (const char *p = visible; p && *p; p++)
+        shown += *p == ',';
+    return visible && shown < there ? shown : there;
+}
+
+/* gpus=all without a cluster. */
+static void take_machine(const Config *c, FieldValue *gpus)
+{
+    const char *target = c->v[F_target].s;
+    const int64_t n = target && strncmp(target, "sm_", 3) ? 0 : machine_gpus();
+    if (n)
+        *gpus = (FieldValue){.set = true, .i = n, .f = (double)n, .loc = gpus->loc};
+    else
+        err_add(gpus->loc, "gpus: all are those of a cluster, else of this machine, whose driver shows none%s: add "
+                "cluster=NAME (gen list clusters), or want a number",
+                target && strncmp(target, "sm_", 3) ? " to a CPU program" : "");
+}
+
 void cluster_fill(Config *c, const char *name)
 {
     FieldValue *gpus = &c->v[F_gpus];
     const bool all = gpus->set && gpus->s;
     if (!c->cluster && all) {
-        err_add(gpus->loc, "gpus: all of a cluster, but the recipe has none: add cluster=NAME (gen list clusters), or "
-                "want a number");
-        gpus->i = 1;
+        take_machine(c, gpus);
+        gpus->i = gpus->i ? gpus->i : 1;
     }
     if (!c->cluster)
         return;

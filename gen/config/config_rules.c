@@ -418,7 +418,7 @@ static void check_modules(const Config *c, int field, const char *const *word, i
         int k = 0;
         while (k < n && strcmp(word[k], v->list[i]))
             k++;
-        if (k < n)
+        if (k < n || (field == F_lora_targets && family_has_linear(f, v->list[i])))
             continue;
         FieldValue one = {.s = v->list[i]};
         const char *dot = strrchr(v->list[i], '.');      /* "self_attn.q_proj" */

@@ -84,6 +84,21 @@ static int add_leaf(const char **leaf, int n, const char *path)
     return n;
 }
 
+bool family_names(const char *word, const char *path)
+{
+    const size_t n = strlen(path), k = strlen(word);
+    return k && k <= n && !strcmp(path + n - k, word) && (k == n || path[n - k - 1] == '.');
+}
+
+bool family_has_linear(const Family *f, const char *word)
+{
+    const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down, f->dense};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+        if (path[i] && family_names(word, path[i]))
+            return true;
+    return false;
+}
+
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES])
 {
     const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down,

@@ -152,13 +152,25 @@ typedef struct {
     Value *A, *B;
 } Adapters;
 
+/* Whether the module gets adapters, by PEFT's rule. */
+static bool is_target(Config *c, const char *path)
+{
+    const FieldValue *v = &c->v[F_lora_targets];
+    if (config_listed(c, F_lora_targets, "all-linear"))
+        return true;
+    for (int i = 0; i < v->n; i++)
+        if (family_names(v->list[i], path))
+            return true;
+    return false;
+}
+
 static Adapters adapters(const Build *b, const Module *m, int nmodules)
 {
     Config *c = b->c;
     Adapters l = {0};
     int64_t r = b->adapters_off ? 0 : config_int(c, F_lora_rank), column = 0;
     for (int i = 0; i < nmodules && r; column += m[i++].rows)
-        if (listed(c, F_lora_targets, m[i].path) || listed(c, F_lora_targets, "all-linear")) {
+        if (is_target(c, m[i].path)) {
             l.a[l.parts] = (Module){text_print("base_model.model.%s", m[i].path), r};
             l.b[l.parts] = (Module){l.a[l.parts].path, m[i].rows};
             l.column[l.parts++] = column;

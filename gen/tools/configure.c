@@ -33,10 +33,12 @@ static bool is_host(const char *s)
            !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")];
 }
 
-/* 0,1,2: each once. */
+/* 0,1,2: each once; or all. */
 static bool is_gpus(const char *s)
 {
     bool seen[10000] = {false};
+    if (!strcmp(s, "all"))
+        return true;
     for (const char *p = s;; p++) {
         const size_t n = strcspn(p, ",");
         const char *word = text_print("%.*s", (int)n, p);
@@ -59,7 +61,7 @@ static const struct {
     [ADDRESS] = {"MASTER_ADDR", "--master-addr", "name or address of machine 0", "", "a host name or address", is_host},
     [PORT] = {"MASTER_PORT", "--master-port", "a free port on machine 0", "29500", "a port, 1 to 65535", is_port},
     [GPUS] = {"GPU_IDS", "--gpu-ids", "which of its GPUs, such as 0,1 (nothing: all)", "",
-              "numbers of GPUs such as 0,1, each once", is_gpus},
+              "numbers of GPUs such as 0,1, each once, or all", is_gpus},
 };
 
 /* ---- the machine's file ------------------------------------------------------------------------ */
@@ -166,6 +168,8 @@ static int configure_machine(const char **given)
     if (given[RANK] && atol(given[RANK]) >= atol(given[NODES]))
         err((Loc){0}, "config: --node-rank: %s of %s machines; want 0 to %ld", given[RANK], given[NODES],
             atol(given[NODES]) - 1);
+    if (given[GPUS] && !strcmp(given[GPUS], "all"))
+        given[GPUS] = "";                /* run.sh takes all where nothing names some */
     str_print(&s, "# of gen config, for run.sh of programs on GPUs; flags and the environment go before it\n");
     for (int k = 0; k < KEYS; k++)
         if (given[k] && *given[k])

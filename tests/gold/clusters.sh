@@ -70,8 +70,8 @@ cluster_case memory "memory.limit_gib: 40, but a card of cluster gpus has 39.3; 
     "$T/c/own.lua" memory.limit_gib=40
 refused memory_cpu "memory.limit_gib: 25, but a rank's share of a node of cluster cpus has 24; leave it out\
  (memory.limit_gib=)" memory.limit_gib=25
-cluster_case all_of_none "gpus: all of a cluster, but the recipe has none: add cluster=NAME (gen list clusters), or want a\
- number" "$N" target=cpu gpus=all
+cluster_case all_of_none "gpus: all are those of a cluster, else of this machine, whose driver shows none to a CPU program:\
+ add cluster=NAME (gen list clusters), or want a number" "$N" target=cpu gpus=all
 refused too_many "gpus: 10, but cluster cpus has 2 nodes x 4 = 8; gpus=all takes these" gpus=10
 refused uneven "gpus: 3 cannot be dealt evenly to the 2 nodes of cluster cpus; gpus=all takes all 8, cluster.nodes=1 one\
  node" gpus=3
@@ -217,7 +217,7 @@ config_says missing 1 "config: no terminal to ask on: want --node-rank (which of
  or address of machine 0)" --nodes 2
 config_says rank 1 "config: --node-rank: 2 of 2 machines; want 0 to 1" --nodes 2 --node-rank 2 --master-addr h
 config_says one 1 "config: --master-addr: is for several machines; say --nodes N as well" --nodes 1 --master-addr h
-config_says gpus 1 'config: --gpu-ids: want numbers of GPUs such as 0,1, each once, got "0,0"' --nodes 1 --gpu-ids 0,0
+config_says gpus 1 'config: --gpu-ids: want numbers of GPUs such as 0,1, each once, or all, got "0,0"' --nodes 1 --gpu-ids 0,0
 config_says host 1 'config: --master-addr: want a host name or address, got "-x;id"' --nodes 2 --node-rank 0 \
     --master-addr '-x;id'
 config_says port 1 'config: --master-port: want a port, 1 to 65535, got "65536"' --nodes 2 --node-rank 0 --master-addr h \
@@ -230,6 +230,8 @@ config_says stray 1 "config: card=a100: is for --cluster NAME" card=a100
 config_says no_value 1 "config: --nodes: want N after it" --nodes
 config_says show_none 1 "config: $T/c/machine: No such file or directory; gen config writes it" --show
 [ ! -e "$T/c/machine" ] || not_ok config/nothing "a refusal wrote the file"
+config_says all 0 "$T/c/machine:" --nodes 1 --gpu-ids all
+check config/all_gpus "NNODES=1" "$(grep -v '^#' "$T/c/machine")"
 config_says writes 0 "$T/c/machine:" --nodes 2 --node-rank=1 --master-addr h0 --gpu-ids 0,1
 check config/file "NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29500 GPU_IDS=0,1" "$(grep -v '^#' "$T/c/machine" | paste -sd' ')"
 config_says show 0 "# $T/c/machine" --show

@@ -144,6 +144,36 @@ refused size "gen: list: fits: want bytes of a rank with their unit, such as 24G
 refused no_card "gen: list: card: unknown card \"h1000\"; did you mean h100? gen list cards prints all" card=h1000
 refused section "gen: list cards: target=cpu: words FIELD=VALUE choose recipes" cards target=cpu
 
+# ---- lora.targets as ends of paths: the modules that PEFT 0.21 adapts of BertForMaskedLM, and what it is told
+adapted() {
+    "$GEN" -d graph tests/train/recipes/mlm_bert.lua lora.rank=4 "lora.targets=$1" |
+        sed -n 's/.*"base_model\.model\.\(.*\)\.lora_A.*/\1/p' | sed 's/^bert.encoder.layer.%d.//' | sort -u | paste -sd' '
+}
+check targets/path "attention.self.query intermediate.dense" "$(adapted query,intermediate.dense)"
+check targets/ends "attention.output.dense output.dense" "$(adapted output.dense)"
+check targets/last "attention.output.dense cls.predictions.transform.dense intermediate.dense output.dense" "$(adapted dense)"
+check targets/peft '"target_modules": ["intermediate.dense","query"],' "$("$GEN" -d graph tests/train/recipes/mlm_bert.lua \
+    lora.rank=4 lora.targets=query,intermediate.dense | sed -n '/target_modules/,/]/s/^|//p' | tr -d '\n ' |
+    sed 's/:/: /')"
+
+# ---- gpus=all without a cluster: the GPUs that this machine's driver shows
+shown() {
+    unshare -rm sh -c 'mount -t tmpfs none /proc/driver && mkdir -p /proc/driver/nvidia/gpus/1 &&
+        mkdir /proc/driver/nvidia/gpus/2 /proc/driver/nvidia/gpus/3 && "$@"' _ "$GEN" -d config recipes/ad.lua gpus=all |
+        grep '^gpus'
+}
+if unshare -rm mount -t tmpfs none /proc/driver 2>/dev/null; then
+    check gpus/machine "gpus = 3  # command line" "$(shown)"
+    check gpus/visible "gpus = 2  # command line" "$(CUDA_VISIBLE_DEVICES=0,1 shown)"
+fi
+check gpus/cpu "gen: gpus: all are those of a cluster, else of this machine, whose driver shows none to a CPU program: add \
+cluster=NAME (gen list clusters), or want a number" "$("$GEN" -d config recipes/mlm_imdb.lua gpus=all 2>&1)"
+
+# ---- gen/env.sh, read from another folder
+root=$PWD
+check env.sh "$PWD/out/.gen/gen" "$(cd / && env -i PATH=/usr/bin:/bin bash -c '. "$1"/gen/env.sh && command -v gen' _ "$root")"
+check env.sh/sh "$PWD/out/.gen/gen" "$(env -i PATH=/usr/bin:/bin sh -c '. gen/env.sh && command -v gen')"
+
 # ---- gen diff: the same, words, another recipe; nothing is written
 D=recipes/cpu_tiny.lua
 before=$(ls -la out)
