@@ -37,30 +37,57 @@ static void sink(int32_t *heap, int64_t n, int64_t i, const float *p)
     }
 }
 
-int32_t sample_token(const float *logits, int64_t vocab, double temperature, double top_p,
+/* The likeliest id of the heap leaves it: ids gather behind the shrinking heap, likeliest last. */
+static int32_t pop(int32_t *heap, int64_t *n, const float *p)
+{
+    int32_t id = heap[0];
+    heap[0] = heap[--*n];
+    heap[*n] = id;
+    sink(heap, *n, 0, p);
+    return id;
+}
+
+/* work <- logits, those of known tokens penalised once. */
+static void penalise(const float *logits, int64_t vocab, double penalty, const int32_t *known, int64_t n, float *work)
+{
+    for (int64_t i = 0; i < vocab; i++)
+        work[i] = logits[i];
+    for (int64_t i = 0; i < n && penalty != 1.0; i++) {
+        const float x = logits[known[i]];
+        work[known[i]] = (float)(x < 0 ? x * penalty : x / penalty);
+    }
+}
+
+int32_t sample_token(const float *logits, int64_t vocab, const SampleRule *rule, const int32_t *known, int64_t nknown,
                      uint64_t seed, int64_t position, float *work, int32_t *heap)
 {
     int64_t best = 0, n = vocab, kept = 0;
+    penalise(logits, vocab, rule->repetition_penalty, known, nknown, work);
     for (int64_t i = 1; i < vocab; i++)
-        best = logits[i] > logits[best] ? i : best;
-    if (temperature == 0.0)
+        best = work[i] > work[best] ? i : best;
+    if (rule->temperature == 0.0)
         return (int32_t)best;
+    const double most = work[best];
     double sum = 0.0, mass = 0.0;
     for (int64_t i = 0; i < vocab; i++) {
-        work[i] = (float)exp(((double)logits[i] - (double)logits[best]) / temperature);
+        work[i] = (float)exp(((double)work[i] - most) / rule->temperature);
         sum += work[i];
         heap[i] = (int32_t)i;
     }
     for (int64_t i = vocab / 2; i-- > 0;)
         sink(heap, n, i, work);
-    /* The chosen ids gather behind the shrinking heap, likeliest last. */
-    while (n > 0 && (kept == 0 || mass < top_p * sum)) {
-        int32_t id = heap[0];
+    if (rule->top_k > 0 && rule->top_k < vocab) {
+        sum = 0.0;
+        for (float last = 0; n > 0 && (vocab - n < rule->top_k || work[heap[0]] == last);)
+            sum += last = work[pop(heap, &n, work)];
+    }
+    const int64_t chosen = rule->top_k > 0 && rule->top_k < vocab ? vocab - n : vocab;
+    while (kept < chosen && (kept == 0 || mass < rule->top_p * sum)) {
+        const int32_t id = vocab - n > kept ? heap[vocab - 1 - kept] : pop(heap, &n, work);
+        if (kept > 0 && work[id] < rule->min_p)
+            break;
         mass += work[id];
-        heap[0] = heap[--n];
-        heap[n] = id;
         kept++;
-        sink(heap, n, 0, work);
     }
     double u = uniform(seed, position) * mass;
     for (int64_t i = vocab - 1; i > vocab - kept; i--) {

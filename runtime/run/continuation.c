@@ -10,7 +10,6 @@
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
-#include "runtime/data/sample.h"
 #include "runtime/data/vocabulary.h"
 #include "runtime/files/utf8.h"
 #include "runtime/ranks/comm.h"
@@ -20,15 +19,23 @@
 const char *const text_end[] = {
     [TEXT_ENDED] = "end", [TEXT_LONGEST] = "length", [TEXT_FULL] = "context", [TEXT_HALTED] = "halt"};
 
+/* --greedy leaves nothing to draw. */
+static void check_greedy(const Flags *f)
+{
+    const struct { int flag; bool draws; } row[] = {
+        {FLAG_temperature, f->temperature > 0}, {FLAG_top_p, f->top_p < 1}, {FLAG_top_k, f->top_k > 1},
+        {FLAG_min_p, f->min_p > 0}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (f->greedy && f->given[row[i].flag] && row[i].draws)
+            die(EXIT_CONFIG, "--greedy takes the likeliest token, %s %s draws one: give one of them",
+                flags_spelt(row[i].flag), flags_text(f, row[i].flag));
+}
+
 Sampling continuation_sampling(const Flags *f)
 {
-    if (f->greedy && f->given[FLAG_temperature] && f->temperature > 0)
-        die(EXIT_CONFIG, "--greedy takes the likeliest token, --temperature %g draws one: give one "
-            "of them", f->temperature);
-    if (f->greedy && f->given[FLAG_top_p] && f->top_p < 1)
-        die(EXIT_CONFIG, "--greedy takes the likeliest token, --top-p %g draws one of several: give "
-            "one of them", f->top_p);
-    return (Sampling){.temperature = f->greedy ? 0 : f->temperature, .top_p = f->top_p,
+    check_greedy(f);
+    return (Sampling){.rule = {.temperature = f->greedy ? 0 : f->temperature, .top_k = f->top_k, .top_p = f->top_p,
+                               .min_p = f->min_p, .repetition_penalty = f->repetition_penalty},
                       .seed = (uint64_t)f->seed, .most = f->max_new_tokens};
 }
 
@@ -93,7 +100,7 @@ static bool desk_step(Desk *k, int64_t row, const float *logits)
     const Sampling *s = k->s;
     const int64_t place = k->place[row], vocab = k->d->vocab;
     const bool asks = place + 1 >= x->n;
-    if (asks && !take(k->t, s, k->d, x, sample_token(logits + row * vocab, vocab, s->temperature, s->top_p,
+    if (asks && !take(k->t, s, k->d, x, sample_token(logits + row * vocab, vocab, &s->rule, x->token, place + 1,
                                                      s->seed + ((uint64_t)x->number << 32), place, k->work, k->heap)))
         return false;
     k->token[row] = x->token[place + 1];

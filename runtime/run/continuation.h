@@ -6,6 +6,7 @@
 #ifndef DIECAST_CONTINUATION_H
 #define DIECAST_CONTINUATION_H
 
+#include "runtime/data/sample.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/pack/pack.h"
 #include "runtime/run/flags.h"
@@ -20,7 +21,7 @@ typedef struct {
 
 /* How the next token is chosen, and how many at most. */
 typedef struct {
-    double temperature, top_p;   /* temperature 0: always the likeliest */
+    SampleRule rule;
     uint64_t seed;
     int64_t most;
 } Sampling;

@@ -54,6 +54,8 @@ verdict "tokens a second" "$(grep -qE '^2 texts in [0-9.]+ s; of prompts 6 token
     "$scratch/log" || cat "$scratch/log")"
 # a file, standard input and the command line say the same; neighbours change nothing, and each line has its own draws
 drawn="--temperature 1 --max-new-tokens 6"
+verdict "the likeliest token alone" "$(diff <(says --sample abc --max-new-tokens 6) \
+    <(says --greedy=false --sample abc $drawn --top-k 1) 2>&1)"
 printf '{"prompt":"%s"}\n' one two three >"$scratch/three.jsonl"
 three=$("$train" --out "$scratch/run" $tokenizer --prompts "$scratch/three.jsonl" $drawn 2>/dev/null)
 verdict "texts by standard input" "$(diff <(echo "$three") <("$train" --out "$scratch/run" $tokenizer \
