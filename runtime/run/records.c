@@ -63,6 +63,21 @@ bool records_raw(const Flags *f)
     return any_raw(f->data) || any_raw(f->eval_data);
 }
 
+bool records_packed(const char *flag, const char *paths)
+{
+    int n, packed = 0;
+    char **file = split_names(paths, &n);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(file[i], "-") && !file_named(file[i]))
+            die(EXIT_DATA, "--%s: %s: no such file", flag, file[i]);
+        packed += strcmp(file[i], "-") && !pack_is_raw(file[i]);
+    }
+    if (packed && packed < n)
+        die(EXIT_CONFIG, "--%s: some of %s are packed and some raw: give them to one command each", flag, paths);
+    free(file);
+    return packed > 0;
+}
+
 const char *records_tokenizer(const Flags *f)
 {
     return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;

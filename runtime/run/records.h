@@ -24,6 +24,9 @@ const char *records_tokenizer(const Flags *f);
 
 bool records_train(const Flags *f);      /* there is something to train on, to validate on */
 bool records_validate(const Flags *f);
+/* Whether the files that a flag names, between commas, are packed ones. EXIT_DATA where one is missing, EXIT_CONFIG
+ * where only some are packed. */
+bool records_packed(const char *flag, const char *paths);
 bool records_raw(const Flags *f);        /* some of these are raw data */
 /* Opens those that are there: they suit the model, each other and --tokenizer, on every rank; or the
  * program ends. Starts --num-workers. Without --eval-data, but an evaluation's share, --data are divided:

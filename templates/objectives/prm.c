@@ -659,6 +659,18 @@ typedef struct {
     } row[B];
 } Asked;
 
+/* margin: of each of its marks. */
+static void answer_line(const char *id, double whole, const double *margin, int marks)
+{
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddStringToObject(line, "id", id);
+    json_add_float(line, "score", whole);
+    cJSON *steps = cJSON_AddArrayToObject(line, "steps");
+    for (int j = 0; j < marks; j++)
+        cJSON_AddItemToArray(steps, cJSON_CreateNumber(prm_logistic(margin[j])));
+    json_say(line);
+}
+
 /* A line of JSON each. */
 static void answer(Asked *a)
 {
@@ -669,17 +681,18 @@ static void answer(Asked *a)
     step_wait();
     for (int64_t b = 0; b < a->n; b++) {
         const float *margin = io.margins + b * MARKS;
-        cJSON *line = cJSON_CreateObject();
-        cJSON_AddStringToObject(line, "id", a->row[b].name);
+        double own[MARKS];
+        for (int j = 0; j < MARKS; j++)
+            own[j] = margin[j];
         if (a->row[b].dropped) {
+            cJSON *line = cJSON_CreateObject();
+            cJSON_AddStringToObject(line, "id", a->row[b].name);
             cJSON_AddStringToObject(line, "left_out", a->row[b].dropped);
+            json_say(line);
         } else {
-            json_add_float(line, "score", score_of(margin, places.rows + b * MARKS));
-            cJSON *steps = cJSON_AddArrayToObject(line, "steps");
-            for (int j = 0; j < a->row[b].marks; j++)
-                cJSON_AddItemToArray(steps, cJSON_CreateNumber(prm_logistic(margin[j])));
+            const double whole = score_of(margin, places.rows + b * MARKS);
+            answer_line(a->row[b].name, whole, own, a->row[b].marks);
         }
-        json_say(line);
         free(a->row[b].name);
     }
     fflush(stdout);
@@ -705,6 +718,30 @@ static void ask(void *user, const PackedRow *p)
         answer(a);
 }
 
+/* A line of JSON for each solution of packed files. Returns the exit status. */
+static int score_packed(const Flags *f, const RecordRules *rules, const WeightFolders folder,
+                        const char *tokenizer)
+{
+    Flags of = *f;
+    Data d;
+    Steps s;
+    StepsRow r;
+    of.data = "", of.eval_data = f->score, of.tokenizer = tokenizer;
+    records_open(&of, &model, &shape, rules, NULL, &d);
+    objective_suit(folder, &d);
+    steps_open(&s, &d, MARKS, false, false);
+    double *all = score_all(&s);
+    for (int64_t i = 0; world.rank == 0 && i < d.n; i++) {
+        const double *own = all + i * (MARKS + 1);
+        char *id = steps_id(&s, i);
+        steps_sample(&s, i, &r);
+        answer_line(id, own[MARKS], own, r.nmarks);
+        free(id);
+    }
+    free(all);
+    return EXIT_OK;
+}
+
 /* --score FILE */
 static int score(const Flags *f, const WeightFolders folder)
 {
@@ -712,6 +749,8 @@ static int score(const Flags *f, const WeightFolders folder)
     const RecordRules rules = {.steps = steps_rules(true)};
     char *tokenizer = tokenizer_of(f, "--score", folder);
     Asked asked = {0};
+    if (records_packed("score", f->score))
+        return score_packed(f, &rules, folder, tokenizer);
     comm_expect(SECONDS);
     if (world.rank == 0)
         records_each(f, &model, &shape, &rules, "score", f->score, tokenizer, ask, &asked);
