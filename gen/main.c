@@ -580,8 +580,30 @@ static int take_cards(int argc, char **argv, const char *command)
     return argc;
 }
 
+/* --option=VALUE as the two words that it stands for, where the command has an option of that name with a value. */
+static void split_options(const char *command, int *argc, char ***argv)
+{
+    char **words = arena_new((2 * (size_t)*argc + 1) * sizeof *words);
+    int n = 0;
+    for (int i = 0; i < *argc; i++) {
+        char *word = (*argv)[i], *equal = strchr(word, '=');
+        const OptionRow *o = NULL;
+        if (i > 0 && equal && !strncmp(word, "--", 2))
+            o = command_option(command, text_print("%.*s", (int)(equal - word), word));
+        if (o && *o->value) {
+            words[n++] = text_print("%.*s", (int)(equal - word), word);
+            words[n++] = equal + 1;
+        } else
+            words[n++] = word;
+    }
+    *argc = n;
+    *argv = words;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1)
+        split_options(*argv[1] && command_find(argv[1]) >= 0 ? argv[1] : "", &argc, &argv);
     if (argc < 2) {
         commands_help(stderr);
         return 1;

@@ -23,13 +23,21 @@ static void escape(Str *s, unsigned char c)
 
 char *c_string(const char *text)
 {
+    enum { COLUMNS = 90 };
     Str s = {0};
+    size_t line = 0;                 /* where it begins in s */
     str_print(&s, "\"");
-    for (const char *p = text; *p; p++)
-        if (*p == '\n')
-            str_print(&s, p[1] ? "\\n\"\n    \"" : "\\n");
+    for (const char *p = text; *p; p++) {
+        const bool ends = *p == '\n';
+        if (ends)
+            str_print(&s, "\\n");
         else
             escape(&s, (unsigned char)*p);
+        if (p[1] && (ends || (*p == ' ' && s.n - line + strcspn(p + 1, " \n") > COLUMNS))) {
+            str_print(&s, "\"\n    \"");
+            line = s.n - 5;
+        }
+    }
     str_print(&s, "\"");
     return s.text;
 }

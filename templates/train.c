@@ -74,6 +74,7 @@ typedef struct {
 //@ end
     char *early;                 /* why the run is over before its last step; or NULL */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
+    bool follows;                /* the tokenizer is the copy in the checkpoint saved last */
 //@ if hook_measured
     bool owes;                   /* the objective's record of this step was left on a stop */
 //@ end
@@ -246,6 +247,11 @@ static void save(Run *r, int64_t step, bool must)
             r->flags.out, step);
     if (!saved)
         r->best = before;
+    if (saved && r->follows) {
+        char *folder = checkpoint_path(r->flags.out, step);
+        c->tokenizer = folder_join(folder, "tokenizer.json");
+        free(folder);
+    }
 //@ unless lora
     if (saved && c->found) {     /* which may be removed from now on */
         free(r->own);
@@ -381,6 +387,18 @@ static char *fingerprint(const Run *r)
 //@ end
 }
 
+/* Raw data of a resumed run are encoded as at its start, also where no flag names the tokenizer
+ * again: by that of the base, else by the copy in the checkpoint. */
+static void keep_tokenizer(Run *r)
+{
+    const Checkpoints *c = &r->checkpoints;
+    const char *const folder[] = {c->base, c->found};
+    if (!*r->flags.tokenizer && !origin_folder(r->flags.init_from) && records_raw(&r->flags))
+        r->flags.tokenizer = vocabulary_for_raw(folder, 2);
+    if (!r->flags.tokenizer)
+        r->flags.tokenizer = "";
+}
+
 /* Finds what the run goes on from, agrees with it and says what it is going to do. */
 static void prepare(Run *r)
 {
@@ -388,6 +406,8 @@ static void prepare(Run *r)
     if (checkpoint_find(c, &model))
         r->changes = checkpoint_flags(c, &r->flags);
     origin_choose(c, &model);
+    if (c->found)
+        keep_tokenizer(r);
     open_data(r);
     if (!r->trains)
         die(EXIT_CONFIG,
@@ -395,6 +415,7 @@ static void prepare(Run *r)
     check_validations(r);
     c->fingerprint = fingerprint(r);
     c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
+    r->follows = c->found && c->tokenizer && strncmp(c->tokenizer, c->found, strlen(c->found)) == 0;
     if (c->found)
         checkpoint_agree(c, &model);
     set_schedule(r);
@@ -407,9 +428,20 @@ static void prepare(Run *r)
 //@ end
 }
 
+/* As TensorBoard calls it. */
+static const char *run_name(const Flags *f)
+{
+    const char *name = f->run_name;
+    if (strchr(name, '/') || *name == '.')
+        die(EXIT_CONFIG, "--run-name %s: names a folder of OUT/runs: want no / and no . at its "
+            "beginning", name);
+    return *name ? name : objective_hooks.runs ? objective_hooks.runs : model.name;
+}
+
 static void resume_or_start(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
+    run_name(&r->flags);             /* a bad one ends the program before anything is written */
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
     best_clear(&r->best, &objective_metrics, objective_hooks.enough);
     r->ready = -1;
@@ -440,8 +472,7 @@ static void resume_or_start(Run *r)
     log_open(&r->log, r->flags.out, &model, &r->flags, &objective_metrics,
              over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
     if (r->flags.tensorboard)
-        log_events(&r->log, objective_hooks.runs ? objective_hooks.runs : model.name, r->argc,
-                   r->argv);
+        log_events(&r->log, run_name(&r->flags), r->argc, r->argv);
     if (c->found) {
         note("resumed from %s", c->found);
 //@ if hook_name
@@ -921,7 +952,9 @@ int main(int argc, char **argv)
     model.additions = objective_hooks.additions;
 //@ end
     flags_of(model.objective);
-    flags_parse(f, model_words(&model, ""), defaults, argc, argv);
+    const Made made = {model_words(&model, ""), {model.model_fields, model.other_fields,
+                                               format("name=\"%s\"", model.name)}};
+    flags_parse(f, &made, defaults, argc, argv);
     if (f->help) {
         flags_help(stdout, argv[0], f);
         return EXIT_OK;

@@ -446,6 +446,15 @@ static void drop_limit(Config *c)
     *limit = (FieldValue){0};
 }
 
+/* lora.rank=0 of the command line leaves out the adapters that the recipe's file has. */
+static void drop_adapters(Config *c)
+{
+    const FieldValue *rank = &c->v[F_lora_rank];
+    for (int i = F_lora_rank + 1; rank->set && !rank->loc.file && !rank->i && i <= F_lora_modules_to_save; i++)
+        if (c->v[i].set && c->v[i].loc.file)
+            c->v[i] = (FieldValue){0};
+}
+
 /* ---- readers ------------------------------------------------------------------------------- */
 
 static const FieldValue *read_field(const Config *c, int field, FieldType type)
@@ -525,6 +534,7 @@ Config *config_fill(Rval *recipe, const char *path)
     card_fill(c);
     cluster_target(c);
     drop_limit(c);
+    drop_adapters(c);
     cluster_fill(c, config_name(c));
     for (int i = 0; i < NFIELDS; i++) {
         const FieldRow *row = &field_row[i];

@@ -136,10 +136,6 @@ static const struct { const char *other, *name, *means; } beside_row[] = {
 #define BESIDE(other, theirs, name) {other, theirs, name},
 #include "runtime/files/foreign.def"
 };
-static const char *const per_node_row[] = {
-#define PER_NODE(theirs) theirs,
-#include "runtime/files/foreign.def"
-};
 static const char *const nodes_row[] = {
 #define NODES(theirs) theirs,
 #include "runtime/files/foreign.def"
@@ -148,7 +144,6 @@ enum {
     PATHS = sizeof path_row / sizeof *path_row,
     SECTIONS = sizeof section_row / sizeof *section_row,
     BESIDES = sizeof beside_row / sizeof *beside_row,
-    PER_NODES = sizeof per_node_row / sizeof *per_node_row,
     NODES_ROWS = sizeof nodes_row / sizeof *nodes_row
 };
 
@@ -306,7 +301,7 @@ static const char *of_all_nodes(const File *f, const char *name, const char *giv
 {
     char *end;
     const long n = strtol(given, &end, 10);
-    return f->nodes > 1 && named(per_node_row, PER_NODES, name) && !*end ? text_print("%ld", n * f->nodes) : given;
+    return f->nodes > 1 && foreign_per_node(name) && !*end ? text_print("%ld", n * f->nodes) : given;
 }
 
 /* Why a value is not carried over; row: NULL for a name of ours, whose field or flag is at. */

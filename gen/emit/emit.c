@@ -123,6 +123,8 @@ static char *recipe_h(const Graph *g)
     if (cluster_of(g))
         str_print(&s, "    .cluster = %s,\n", c_string(cluster_of(g)));
     str_print(&s, "    .model_fields =\n    %s,\n", c_string(fact[FACT_model_fields].text));
+    if (fact[FACT_other_fields].text)
+        str_print(&s, "    .other_fields =\n    %s,\n", c_string(fact[FACT_other_fields].text));
     str_print(&s, "    .config_json =\n    %s,\n", c_string(fact[FACT_config_json].text));
     if (adapter)
         str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/config/toolchain.h"
+#include "gen/graph/graph.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +101,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
     const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);
     if (n < 0)
         err((Loc){folder, 0}, "cannot be read: %s", strerror(errno));
-    enum { OWN = 13 };
+    enum { OWN = 14 };
     Hole hole[OWN + 2 * NFIELDS + 1] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
@@ -113,6 +114,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
         {"PACKAGES", toolchain_package_words(toolchain_needs(target, 1, true), false), false},
         {"TARGET", target->name, false},
         {"FIELDS", c_string(fields), false},
+        {"ALL_FIELDS", c_string(other_fields(NULL, c)), false},
         {"toolchain", template_source("templates/toolchain.mk"), false},
         {"defaults", defaults(c), false}};
     const int holes = OWN + field_holes(fields, hole + OWN);

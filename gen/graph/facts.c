@@ -50,6 +50,7 @@ void facts_make(Graph *g, Config *c)
     for (int i = 0; i < c->nrun; i++)
         add_word(&g->fact[FACT_flags], text_print("%s=%s", c->run_name[i], c->run_value[i]));
     g->fact[FACT_model_fields].text = model_fields(c);
+    g->fact[FACT_other_fields].text = other_fields(g, c);
     g->fact[FACT_config_json].text = model_config_json(g, c);
     g->fact[FACT_adapter_json].text = model_adapter_json(g, c);
 }

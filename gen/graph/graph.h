@@ -312,6 +312,9 @@ int64_t head_chunk(Build *b);
 void facts_make(Graph *g, Config *c);
 void sizes_make(Build *b);
 void check_sizes(const Graph *g);
+/* A line field=value for each field that model_fields() leaves out, but name, about and those of the cluster. Then
+ * further values that mean the same: of batch.global the product, of lora.targets every module. g NULL: all fields. */
+char *other_fields(const Graph *g, const Config *c);
 char *model_fields(const Config *c);               /* a line field=value each */
 char *model_config_json(const Graph *g, Config *c);
 char *model_adapter_json(const Graph *g, Config *c);   /* NULL without LoRA */

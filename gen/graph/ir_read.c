@@ -579,7 +579,8 @@ static void check_whole(const Reader *r)
 {
     check_machines(r);
     for (int i = 0; i < NFACTS; i++)
-        if (!r->fact_line[i] && fact_row[i].kind != FACT_IS_WORDS && i != FACT_adapter_json && i != FACT_cluster)
+        if (!r->fact_line[i] && fact_row[i].kind != FACT_IS_WORDS && i != FACT_adapter_json && i != FACT_cluster &&
+            i != FACT_other_fields)
             err(r->at, "no line `set %s`", fact_row[i].name);
     int fact;
     char *model = model_fault(r->g, &fact);

@@ -37,6 +37,29 @@ char *model_fields(const Config *c)
     return s.text;
 }
 
+static cJSON *named_modules(const Graph *g, const Config *c);
+
+char *other_fields(const Graph *g, const Config *c)
+{
+    const char *batch = field_row[F_batch_global].path, *list = field_row[F_lora_targets].path;
+    const int64_t update = c->v[F_batch_micro].i * c->v[F_batch_accum].i * c->v[F_gpus].i;
+    Str s = {0};
+    for (int i = 0; i < NFIELDS; i++)
+        if (i != F_name && i != F_about && field_applies(c, i) && !field_of_cluster(i) && !(g && is_compared(c, i)))
+            str_print(&s, "%s=%s\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
+    if (field_applies(c, F_batch_micro) && c->v[F_batch_global].i != update)
+        str_print(&s, "%s=%" PRId64 "\n", batch, update);
+    if (!g || !c->v[F_lora_rank].i)
+        return s.text;
+    cJSON *leaves = named_modules(g, c), *leaf;
+    FieldValue all = {.list = arena_new((size_t)cJSON_GetArraySize(leaves) * sizeof *all.list)};
+    cJSON_ArrayForEach(leaf, leaves)
+        all.list[all.n++] = text_copy(leaf->valuestring);
+    cJSON_Delete(leaves);
+    str_print(&s, "%s=%s\n", list, value_print(FT_LIST, &all));
+    return s.text;
+}
+
 /* ---- JSON files ------------------------------------------------------------------------------ */
 
 char *json_text(cJSON *json)
@@ -204,6 +227,20 @@ static cJSON *target_modules(const Graph *g)
     return cJSON_CreateStringArray(leaf, n);
 }
 
+/* The same for PEFT: where the recipe has paths, a last part may be that of modules without adapters, too. */
+static cJSON *named_modules(const Graph *g, const Config *c)
+{
+    const FieldValue *v = &c->v[F_lora_targets];
+    for (int i = 0; i < v->n; i++)
+        if (strchr(v->list[i], '.')) {
+            const char **word = arena_new((size_t)v->n * sizeof *word);
+            memcpy(word, v->list, (size_t)v->n * sizeof *word);
+            qsort(word, (size_t)v->n, sizeof *word, text_order);
+            return cJSON_CreateStringArray(word, v->n);
+        }
+    return target_modules(g);
+}
+
 /* PEFT looks at the end of a module's path: a head called as a part of the blocks is named as none of
  * those that have adapters. */
 static void add_excluded(const Graph *g, cJSON *o)
@@ -263,7 +300,7 @@ char *model_adapter_json(const Graph *g, Config *c)
     add_int(o, "r", config_int(c, F_lora_rank));
     cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());
     cJSON_AddNullToObject(o, "revision");
-    cJSON_AddItemToObject(o, "target_modules", target_modules(g));
+    cJSON_AddItemToObject(o, "target_modules", named_modules(g, c));
     if (*class_of(g)->task)
         cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
     else
@@ -316,8 +353,8 @@ static char *value_fault(int field, const char *text, size_t n)
     return NULL;
 }
 
-/* Lines of known fields, each once, with values that they may have. */
-static char *lines_fault(const char *lines)
+/* Lines of known fields with values that they may have; once: each field has one. */
+static char *lines_fault(const char *lines, bool once)
 {
     bool there[NFIELDS] = {false};
     for (const char *p = lines; *p; p += *p == '\n') {
@@ -327,7 +364,7 @@ static char *lines_fault(const char *lines)
         const char *want = field < 0 ? NULL : value_fault(field, value, all - (size_t)(value - p));
         if (field < 0)
             return text_print("%.*s is no line FIELD=VALUE", (int)all, p);
-        if (there[field])
+        if (there[field] && once)
             return text_print("%s appears twice", field_row[field].path);
         if (want)
             return text_print("%s: want %s, found %.*s", field_row[field].path, want, (int)(p + all - value), value);
@@ -361,7 +398,7 @@ static char *fields_fault(const Graph *g)
         if (!line && is_compared(&c, i))
             return text_print("want a line %s=VALUE, found none", path);
     }
-    return lines_fault(lines);
+    return lines_fault(lines, true);
 }
 
 static char *number_fault(const cJSON *o, const char *key, int64_t want)
@@ -397,6 +434,11 @@ char *model_fault(const Graph *g, int *fact)
 {
     *fact = FACT_model_fields;
     char *fault = fields_fault(g);
+    const char *others = g->fact[FACT_other_fields].text;
+    if (!fault && others) {
+        *fact = FACT_other_fields;
+        fault = lines_fault(others, false);
+    }
     for (int i = 0; i < 2 && !fault; i++)
         fault = json_fault(g, *fact = i ? FACT_adapter_json : FACT_config_json);
     return fault;

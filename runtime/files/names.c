@@ -34,6 +34,16 @@ static const struct {
 #include "runtime/files/foreign.def"
 };
 
+static const char *const per_node[] = {
+#define PER_NODE(theirs) theirs,
+#include "runtime/files/foreign.def"
+};
+
+static const struct { const char *ours, *value; } unset[] = {
+#define UNSET(ours, value) { ours, value },
+#include "runtime/files/foreign.def"
+};
+
 enum { MAX_NAME = 64, EPOCHS_MAX = 1000000 };
 
 static int letter(char c)
@@ -89,7 +99,7 @@ const char *foreign_word(const char *ours, const char *word)
     return word;
 }
 
-static bool is_on(const char *given)
+bool foreign_on(const char *given)
 {
     return names_same(given, "true") || names_same(given, "yes") || names_same(given, "on") || names_same(given, "1");
 }
@@ -98,12 +108,11 @@ bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given)
 {
     return names_same(m->name, name)
            && (names_same(m->given, given) || !strcmp(m->given, "*")
-               || (!strcmp(m->given, "true") && is_on(given))
+               || (!strcmp(m->given, "true") && foreign_on(given))
                || (!strcmp(m->given, "false") && foreign_off(given)));
 }
 
-/* What the value means for the flag or field of the row, or "": nothing has to be set; NULL: no row says. */
-static const char *meaning(const Foreign *row, const char *given)
+const char *foreign_meaning_of(const Foreign *row, const char *given)
 {
     for (int i = 0; i < foreign_meanings; i++) {
         const ForeignMeaning *m = &foreign_meaning[i];
@@ -124,7 +133,7 @@ const char *foreign_value(const Foreign *row, const char *given)
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/";
     if (row->kind == FOREIGN_MEANS) {
-        const char *value = meaning(row, given ? given : "true");
+        const char *value = foreign_meaning_of(row, given ? given : "true");
         return value && *value && *value != '?' ? value + (*value == '+') : row->value;
     }
     const bool number = isdigit((unsigned char)*row->value);
@@ -138,7 +147,7 @@ bool foreign_needless(const Foreign *row, const char *given)
 {
     if (row->kind != FOREIGN_MEANS || !given)
         return false;
-    const char *value = meaning(row, given);
+    const char *value = foreign_meaning_of(row, given);
     return value ? !*value : foreign_off(given);
 }
 
@@ -150,6 +159,43 @@ bool foreign_off(const char *given)
             return true;
     char *end;
     return given && *given && strtod(given, &end) == 0.0 && !*end && end != given;
+}
+
+bool foreign_per_node(const char *name)
+{
+    for (size_t i = 0; i < sizeof per_node / sizeof *per_node; i++)
+        if (names_same(per_node[i], name))
+            return true;
+    return false;
+}
+
+const char *foreign_unset(const char *ours)
+{
+    for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
+        if (names_same(unset[i].ours, ours))
+            return unset[i].value;
+    return NULL;
+}
+
+char *names_without(const char *line, const char *list)
+{
+    char *left = malloc(strlen(line) + 1), *end = left;
+    if (!left)
+        abort();
+    for (size_t n; *line; line += n + (line[n] == ' ')) {
+        n = strcspn(line, " ");
+        const size_t path = strcspn(line, "=");
+        memcpy(end, line, n);
+        end[path < n ? path : 0] = '\0';
+        if (path < n && names_listed(list, end))
+            continue;
+        memcpy(end, line, n);
+        end += n;
+        *end++ = ' ';
+    }
+    end -= end > left;
+    *end = '\0';
+    return left;
 }
 
 static int least(int a, int b)

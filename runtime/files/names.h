@@ -39,6 +39,9 @@ const Foreign *foreign_find(const char *name);         /* NULL: no row has this 
 const char *foreign_word(const char *ours, const char *word);
 /* Whether the row is of this name and value. yes, on and 1 are true; false is all of foreign_off(). */
 bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given);
+/* What a value of the row's name means for its flag or field, or "": nothing has to be set; "?": another name says it,
+ * or by default the flag behind the ?; NULL: no row says. */
+const char *foreign_meaning_of(const Foreign *row, const char *given);
 /* Whether a row of LINE has this value: where its example is below 1, only such values mean the same here. */
 bool foreign_share(const Foreign *row, const char *given);
 /* What to type for a row of LINE, RECIPE or MEANS: the given value (NULL: none; of MEANS true) in our words, else
@@ -46,14 +49,20 @@ bool foreign_share(const Foreign *row, const char *given);
 const char *foreign_value(const Foreign *row, const char *given);
 /* A row of MEANS with a value that needs no setting here: leave it out. */
 bool foreign_needless(const Foreign *row, const char *given);
-/* "false", "no", "0", "0.0" ...: the setting is not wanted. NULL is none of them. */
+/* "false", "no", "0", "0.0" ...: the setting is not wanted. NULL is none of them. "true", "yes", "on", "1". */
 bool foreign_off(const char *given);
+bool foreign_on(const char *given);
+/* Whether the name counts what one node has. The value of a field that leaves its feature out; NULL: no row. */
+bool foreign_per_node(const char *name);
+const char *foreign_unset(const char *ours);
 
 bool names_same(const char *a, const char *b);
 /* What text begins with: 1 of "epoch", 5 of "5epochs", and how many letters that is; 0: neither. */
 long long names_epochs(const char *text, size_t *n);
 /* Whether word is one of "a|b|c". */
 bool names_listed(const char *list, const char *word);
+/* words between blanks, but those FIELD=VALUE whose field is in list, "a|b|c"; malloc'ed. */
+char *names_without(const char *words, const char *list);
 /* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */
 int names_distance(const char *a, const char *b);
 

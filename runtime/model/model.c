@@ -13,6 +13,7 @@
 #include "runtime/base.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/device.h"
+#include "runtime/files/names.h"
 #include "runtime/files/safetensors.h"
 
 enum { PIECE = 1 << 18 };            /* elements worked on at a time */
@@ -20,18 +21,11 @@ enum { PIECE = 1 << 18 };            /* elements worked on at a time */
 static const StDtype st_type[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
 static const size_t type_bytes[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 };
 
-char *model_words(const Model *m, const char *field)
+char *model_words(const Model *m, const char *fields)
 {
-    char *words = format("%s", m->recipe ? m->recipe : "RECIPE");
-    const char *word = m->overrides ? m->overrides : "";
-    for (size_t n; *word; word += n + (word[n] == ' ')) {
-        n = strcspn(word, " ");
-        if (strncmp(word, field, strlen(field)) == 0 && word[strlen(field)] == '=')
-            continue;
-        char *longer = format("%s %.*s", words, (int)n, word);
-        free(words);
-        words = longer;
-    }
+    char *left = names_without(m->overrides ? m->overrides : "", fields),
+         *words = format("%s%s%s", m->recipe ? m->recipe : "RECIPE", *left ? " " : "", left);
+    free(left);
     return words;
 }
 

@@ -65,6 +65,7 @@ typedef struct {
     const char *ir, *kernels;  /* hex sha256 of the planned programs, and of the kernels' files */
     const char *objective, *family, *precision, *target;
     const char *model_fields;  /* "model.hidden=64\n..." every field that must agree on resume, one a line */
+    const char *other_fields;  /* the recipe's other fields; a field with several lines has any of their values */
     const char *config_json; /* config.json of this model as Hugging Face writes it */
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
     const SpecialTokens *special;  /* go before those of config.json; NULL: nobody has told */
@@ -107,9 +108,9 @@ uint32_t model_base_crc(const Model *m);
  * replicas. */
 uint32_t model_state_crc(const Model *m);
 
-/* What stands behind `gen` to make this program with another value of field, which is left out: "recipes/x.lua
- * precision=bf16". malloc'ed. */
-char *model_words(const Model *m, const char *field);
+/* The words after `gen` that make this program with other values of fields, a list "a|b|c" of what is left out:
+ * "recipes/x.lua precision=bf16". malloc'ed. */
+char *model_words(const Model *m, const char *fields);
 int64_t model_elements(const Tensor *t);
 /* Rows of the embedding when the recipe adds the last one to those of the base; 0: it adds none. */
 int64_t model_rows_grown(const Model *m);

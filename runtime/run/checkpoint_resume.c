@@ -318,12 +318,44 @@ static int put_aside_before(const char *out)
     return n;
 }
 
-/* The folder that --resume PATH means: here, else in OUT; malloc'ed. */
+/* X of X.pt, as PyTorch's checkpoints are called; else NULL. malloc'ed. */
+static char *without_pt(const char *path)
+{
+    static const char *const ends[] = {".pt", ".pth", ".ckpt", ".bin"};
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t k = strlen(ends[i]);
+        if (n > k && strcmp(path + n - k, ends[i]) == 0 && path[n - k - 1] != '/')
+            return format("%.*s", (int)(n - k), path);
+    }
+    return NULL;
+}
+
+static void refuse_pt(const char *path, const char *folder)
+{
+    die(EXIT_NO_CKPT, "--resume %s: files of PyTorch are not read, and there is no folder %s here or in --out; for its "
+        "weights alone, without the optimiser: python3 -c \"import sys, torch, safetensors.torch as s; "
+        "x = torch.load(sys.argv[1], map_location='cpu', weights_only=True); s.save_file({k: v.contiguous() "
+        "for k, v in x.get('model_state_dict', x).items()}, sys.argv[2])\" %s DIR/model.safetensors; then "
+        "--init-from DIR, a folder that has the model's config.json too", path, folder, path);
+}
+
+/* The folder that --resume PATH means: here, else in OUT; of X.pt the folder X. malloc'ed. */
 static char *named(const Checkpoints *c)
 {
     const char *which = c->flags->resume;
-    char *inside = folder_join(c->out, which);
+    char *bare = without_pt(which), *inside = folder_join(c->out, which);
     bool here = file_named(which), there = *which != '/' && file_named(inside);
+    if (bare && !folder_exists(which) && !folder_exists(inside)) {
+        const char *pt = which;
+        free(inside);
+        which = bare;
+        inside = folder_join(c->out, which);
+        here = folder_exists(which), there = *which != '/' && folder_exists(inside);
+        if (!here && !there)
+            refuse_pt(pt, bare);
+        note("--resume %s: taking the folder %s", pt, here ? which : inside);
+    }
     if (!here && !there)
         die(EXIT_NO_CKPT, "--resume %s: no such folder%s%s", which,
             *which == '/' ? "" : " here, nor in ", *which == '/' ? "" : c->out);
@@ -331,6 +363,7 @@ static char *named(const Checkpoints *c)
     for (size_t n = strlen(found); n > 1 && found[n - 1] == '/'; n--)
         found[n - 1] = 0;
     free(inside);
+    free(bare);
     return found;
 }
 

@@ -46,6 +46,11 @@ static const char *const beside[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
+static const char *const empty[FLAG_COUNT] = {
+#define EMPTY(flag, word) [FLAG_##flag] = word,
+#include "runtime/run/flags.def"
+};
+
 static const bool repeats[FLAG_COUNT] = {
 #define MANY(flag) [FLAG_##flag] = true,
 #include "runtime/run/flags.def"
@@ -195,25 +200,19 @@ static void die_unknown(const char *what, const char *name)
 }
 
 /* A name that means something else here than a flag. given: the value beside it, or NULL. */
-static void die_foreign(const Foreign *row, const char *name, const char *given, const char *made)
+static void die_foreign(const Foreign *row, const char *name, const char *given, const char *words)
 {
-    const char *value = foreign_value(row, given), *open = *row->note ? " (" : "";
-    const char *close = *row->note ? ")" : "";
     char ours[64];
     spell(ours, row->ours);
-    const bool is_flag = flags_find(row->ours) >= 0;
-    if (foreign_needless(row, given))
-        die(EXIT_CONFIG, is_flag ? "--%s %s: leave it out; it is so unless --%s says otherwise"
-                                 : "--%s %s: leave it out; the recipe's %s is fixed when the program is generated",
-            name, given, is_flag ? ours : row->ours);
     switch (row->kind) {
     case FOREIGN_LINE:
     case FOREIGN_MEANS:
     case FOREIGN_RECIPE:
-        if (is_flag)
-            die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, value, row->note);
-        die(EXIT_CONFIG, "--%s is fixed when the program is generated: gen %s %s=%s%s%s%s", name,
-            made, row->ours, value, open, row->note, close);
+        if (flags_find(row->ours) >= 0)
+            die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, foreign_value(row, given), row->note);
+        die(EXIT_CONFIG, "--%s%s%.60s: fixed when the program is generated: gen %s %s=%s%s%s%s", name, given ? " " : "",
+            given ? given : "", words, row->ours, foreign_value(row, given), *row->note ? " (" : "", row->note,
+            *row->note ? ")" : "");
     case FOREIGN_NONE:
         die(EXIT_CONFIG, "--%s: not supported: %s", name, row->note);
     default:
@@ -250,10 +249,13 @@ static bool holds(const Foreign *row, const char *name, const char *word)
 /* The command line being read; by: as which name each flag was given. */
 typedef struct {
     Flags *f;
-    const char *made;
+    const Made *made;
     int argc, i;
     char **argv;
     char by[FLAG_COUNT][64];
+    Claims claims;               /* of what was fixed when the program was generated */
+    struct { int flag, other; char *typed; } left[FLAG_COUNT];   /* values that another flag gives; other: -1 or one */
+    int nleft;
 } Line;
 
 /* One more text of a flag that may be given several times. */
@@ -277,10 +279,12 @@ static bool is_list(int k)
 static void set(Line *l, int k, const char *name, const char *value)
 {
     char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
+    const bool none = !*value && empty[k];
+    value = none ? empty[k] : value;
     char *error = flags_set(l->f, k, value);
     if (error)
         die(EXIT_CONFIG, "--%s: %s; it is: %s", name, error, doc_of(k));
-    if (!*value)
+    if (!*value && !none)
         die(EXIT_CONFIG, "--%s: is empty, want %s; a variable of the shell that is not set?", name,
             rows[k].metavar);
     char *now = flags_text(l->f, k);
@@ -308,49 +312,167 @@ static const char *bare(const Row *r)
     return *r->metavar == '[' ? format("%.*s", (int)strcspn(equal + 1, "]"), equal + 1) : NULL;
 }
 
-/* argv[i] is a flag: its value is in the same word or the next. */
-static void take(Line *l)
+static void check_has(int k, const char *name)
 {
-    const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
-    const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
-    char name[64];
-    size_t n = equal ? (size_t)(equal - word) : strlen(word);
-    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
-    int k = flags_find(name);
-    if (k < 0) {
-        const Foreign *row = foreign_find(name);
-        const char *given = equal ? equal + 1 : next && strncmp(next, "--", 2) ? next : NULL;
-        if (strchr(name, '.'))
-            die(EXIT_CONFIG, "--%s: names with a dot are fields of the recipe, fixed when the "
-                "program is generated: gen %s %s=%s", name, l->made, name, given ? given : "...");
-        if (!row)
-            die_unknown("--", name);
-        if (row->kind == FOREIGN_ALWAYS && holds(row, name, equal ? equal + 1 : next)) {
-            l->i += !equal && truth(next);
-            return;
-        }
-        if (row->kind != FOREIGN_ALIAS)
-            die_foreign(row, name, given, l->made);
-        k = flags_find(row->ours);
-    }
     if (!flags_has(k) && !owners[k])
         die(EXIT_CONFIG, "--%s: programs whose objective is %s have no such flag (--help lists all they have)", name,
             of);
     if (!flags_has(k))
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
             "all it has)", name, owners[k], of);
+}
+
+/* The value of a flag that is switched off by another name; NULL: none is known. */
+static const char *switched_off(int k, const Foreign *row)
+{
+    const char *on = foreign_meaning_of(row, "true");
+    if (rows[k].type != TYPE_BOOL || !on)
+        return foreign_unset(row->ours);
+    return names_same(on, "true") ? "false" : "true";
+}
+
+/* A name whose value means one of a flag. value: in the flag's own word, or NULL. */
+static void take_meaning(Line *l, const Foreign *row, const char *name, const char *value)
+{
+    const char *next = l->i + 1 < l->argc && strncmp(l->argv[l->i + 1], "--", 2) ? l->argv[l->i + 1] : NULL;
+    const char *given = value ? value : next;
+    const bool alone = foreign_meaning_of(row, "true") != NULL,
+               known = given && (foreign_on(given) || foreign_off(given) || foreign_meaning_of(row, given));
+    l->i += !value && next && (known || !alone);
+    given = known || !alone || value ? given : "true";
+    const char *means = given ? foreign_meaning_of(row, given) : NULL;
+    const int k = flags_find(row->ours);
+    check_has(k, name);
+    if (!means && foreign_off(given))
+        means = switched_off(k, row);
+    if (!means)
+        die_foreign(row, name, given, l->made->words);
+    if (*means == '?') {
+        l->left[l->nleft].flag = k;
+        l->left[l->nleft].other = means[1] ? flags_find(means + 1) : -1;
+        l->left[l->nleft].typed = format("--%s %s", name, given);
+        l->nleft += l->nleft < FLAG_COUNT - 1;
+    } else if (*means)
+        set(l, k, name, means);
+    for (int i = 0; i < foreign_meanings; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        const int also = flags_find(m->ours);
+        if (also >= 0 && also != k && !m->implied && foreign_meant(m, row->name, given))
+            set(l, also, name, m->value);
+    }
+}
+
+/* What names left to another flag was given, is the default or is what a third one says. */
+static void check_left(Line *l)
+{
+    Flags *f = l->f;
+    for (int i = 0; i < l->nleft; i++) {
+        const int k = l->left[i].flag, other = l->left[i].other;
+        int64_t *at = (int64_t *)((char *)f + rows[k].offset);
+        if (*at <= 0 && !f->given[k] && other >= 0 && f->given[other]) {
+            *at = *(int64_t *)((char *)f + rows[other].offset);
+            f->given[k] = true;
+        }
+        if (*at <= 0)
+            die(EXIT_CONFIG, "%s: %s N says how many", l->left[i].typed, flags_spelt(k));
+        free(l->left[i].typed);
+    }
+}
+
+/* A share of a whole, as the flag of the row takes it. */
+static bool is_share(const Foreign *row, const char *given)
+{
+    char *end;
+    return row->kind == FOREIGN_LINE && given && strtod(row->value, NULL) > 0 && strtod(given, &end) < 1 &&
+           end != given && !*end;
+}
+
+/* The words behind a flag whose value is a list, with commas between them: as shells expand a pattern. */
+static const char *listed(Line *l, const char *first)
+{
+    char *list = format("%s", first);
+    while (l->i + 1 < l->argc && (*l->argv[l->i + 1] != '-' || !l->argv[l->i + 1][1])) {
+        char *longer = format("%s,%s", list, l->argv[++l->i]);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+/* argv[i] is a flag: its value is in the same word or the next. */
+static void take(Line *l)
+{
+    const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
+    const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL, *own = equal ? equal + 1 : NULL;
+    char name[64];
+    size_t n = equal ? (size_t)(equal - word) : strlen(word);
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    int k = flags_find(name);
+    if (k < 0) {
+        const Foreign *row = foreign_find(name);
+        const char *given = equal ? own : next && strncmp(next, "--", 2) ? next : NULL;
+        if (!row && !strchr(name, '.'))
+            die_unknown("--", name);
+        if (built_is(row, name)) {
+            const int words = built_take(&l->claims, l->made, row, name, own, l->argc - l->i - 1,
+                                         l->argv + l->i + 1);
+            if (words < 0)
+                die_foreign(row, name, given, l->made->words);
+            l->i += words;
+            return;
+        }
+        if (row->kind == FOREIGN_MEANS) {
+            take_meaning(l, row, name, own);
+            return;
+        }
+        if (row->kind == FOREIGN_ALWAYS && holds(row, name, equal ? own : next)) {
+            l->i += !equal && truth(next);
+            return;
+        }
+        if (row->kind != FOREIGN_ALIAS && !is_share(row, given))
+            die_foreign(row, name, given, l->made->words);
+        k = flags_find(row->ours);
+    }
+    check_has(k, name);
     /* true, false, what stands for them elsewhere; behind a name from elsewhere any word is meant as its value */
     const bool answers = next && (truth(foreign_word(rows[k].name, next)) ||
                                   (!names_same(name, rows[k].name) && *next != '-'));
     const bool alone = rows[k].type == TYPE_BOOL ? !answers : !next || !strncmp(next, "--", 2);
-    value = equal ? equal + 1 : alone ? bare(&rows[k]) : NULL;
+    value = equal ? own : alone ? bare(&rows[k]) : NULL;
     if (!value && next) {
-        value = next;
         l->i++;
+        value = is_list(k) ? listed(l, next) : next;
     }
     if (!value)
         die(EXIT_CONFIG, "--%s: wants a value: %s", name, rows[k].metavar);
     set(l, k, name, value);
+}
+
+/* Words before the first flag, as flags: argv of the same length. What they stand for is of the objective. */
+static char **positions(int argc, char **argv)
+{
+    static const struct { const char *objective, *names; } row[] = {
+#define POSITIONS(objective, names) { objective, names },
+#include "runtime/files/foreign.def"
+    };
+    const char *name = "";
+    for (size_t i = 0; of && i < sizeof row / sizeof *row; i++)
+        name = strcmp(row[i].objective, of) ? name : row[i].names;
+    int first = 1;               /* behind what run.sh asks for the run's folder */
+    while (first < argc && (!strcmp(argv[first], "--where") || !strcmp(argv[first], "--verbose")))
+        first++;
+    if (first >= argc || strpbrk(argv[first], "./="))
+        return argv;
+    char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (!words)
+        die(EXIT_INTERNAL, "out of memory for the command line");
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    for (int i = first; i < argc && *argv[i] && *argv[i] != '-' && *name; i++) {
+        words[i] = format("--%.*s=%s", (int)strcspn(name, "|"), name, argv[i]);
+        name += strcspn(name, "|");
+        name += *name == '|';
+    }
+    return words;
 }
 
 /* A word that does not begin with --: what was probably meant. */
@@ -609,7 +731,7 @@ void flags_help(FILE *to, const char *program, const Flags *f)
     }
 }
 
-void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv)
+void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv)
 {
     *f = (Flags){
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
@@ -623,6 +745,7 @@ void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int ar
         if (error)
             die(EXIT_CONFIG, "recipe, run.%s: %s", defaults->name, error);
     }
+    argv = positions(argc, argv);
     Line l = { .f = f, .made = made, .argc = argc, .argv = argv };
     for (l.i = 1; l.i < argc; l.i++) {
         if (strcmp(argv[l.i], "-h") == 0)
@@ -632,6 +755,10 @@ void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int ar
         else
             die_stray(argv[l.i]);
     }
+    if (!f->help)
+        built_check(&l.claims, made);
+    check_left(&l);
+    free(l.claims.claim);
     for (int i = 0; i < FLAG_COUNT; i++)
         check_beside(f, i);
     if (!*f->out)

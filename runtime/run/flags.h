@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/run/built.h"
+
 typedef bool FlagBOOL;
 typedef int64_t FlagINT;
 typedef int64_t FlagEVERY;       /* steps; 0: never; below it: so many epochs */
@@ -37,9 +39,8 @@ typedef struct {
 /* Table's defaults, then the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
  * bare; - and _ in names are the same, and so are the ALIAS rows of foreign.def: two names of a
  * flag with different values are refused. Strings stay pointers into argv or defaults. An empty
- * `out` becomes run/ beside the program. made: the words after `gen` that made
- * this program, for messages. */
-void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv);
+ * `out` becomes run/ beside the program. made: what flags of fields are compared with. */
+void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv);
 /* Before flags_parse: programs of this objective have the flags that OF rows give to it, and no
  * others of them. Until then all flags are there. */
 void flags_of(const char *objective);

@@ -36,6 +36,7 @@ refuse() {
 nodes=${NNODES:+NNODES=$NNODES}
 hosts=
 each=                            # ranks of a machine, as said
+here_alone=()                    # what launchers say of one machine alone, as said
 restarts=0
 args=()
 once="a CPU program is started once, on one machine, for all: $0 --nodes 2 --hosts node1,node2"
@@ -60,7 +61,11 @@ while [ $# -gt 0 ]; do
         [[ $hosts =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*$ ]] ||
             refuse "$1: want names such as node1,node2"
         ;;
-    --node-rank | --master-addr | --master-port) refuse "$1: $once" ;;
+    --node-rank | --master-addr) here_alone+=("$1") ;;
+    --master-port)
+        [[ ${1#*=} =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$1: want a port"
+        export DIECAST_PORT=${1#*=}
+        ;;
     --gpu-ids) refuse "$1: this program runs on CPUs; gen $RECIPE target=sm_80 makes one for GPUs" ;;
     --restarts)
         [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
@@ -113,12 +118,19 @@ elif [ -z "$nodes" ]; then
     esac
 fi
 [ "${NODE_RANK:-0}" = 0 ] || refuse "NODE_RANK=$NODE_RANK: $once"
+for said in ${here_alone[@]+"${here_alone[@]}"}; do
+    case $count$hosts:${said#*=} in
+    1:0 | 1:localhost | 1:127.* | 1:::1 | "1:$HOSTNAME") ;;
+    *) refuse "$said: $once" ;;
+    esac
+done
+export DIECAST_NODES=$count      # for flags that count what one machine has, --num-gpus
 for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
     [ "${!size:-1}" = 1 ] || refuse "$size=${!size}: a launcher started this file, which starts" \
         "all $RANKS ranks itself; let mpirun or srun start $here/train, or unset $size"
 done
 
-threads_available=$(nproc)
+threads_available=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 local=$((RANKS / count))
 share=$((threads_available / local))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}}

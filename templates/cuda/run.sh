@@ -159,6 +159,7 @@ for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_S
             "itself; let it start $here/train, or unset $size"
 done
 
+export DIECAST_NODES=$count      # for flags that count what one host has, --num-gpus
 local=$((RANKS / count))
 # Which GPUs: by a flag or the environment exactly as many as ranks; of the file's the first.
 visible=${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES}
@@ -182,7 +183,7 @@ fi
 [ -z "$taken" ] || echo "$NAME:$taken, from $file" >&2
 [ "$restarts" = 0 ] || [ "$count" = 1 ] ||
     refuse "--restarts=$restarts is for one machine; of several torchrun --max-restarts or Slurm start all ranks again"
-share=$(($(nproc) / local))
+share=$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) / local))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}}
 if [ "$RANKS" = 1 ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}

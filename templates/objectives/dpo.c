@@ -147,7 +147,9 @@ static void check_rows(void)
 //@ end
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    const RecordRules rules = {.format = "pairs", .system = *f->system ? f->system : NULL};
+    const bool silent = strcmp(f->system, "none") == 0;
+    const char *system = silent ? "" : *f->system ? f->system : NULL;
+    const RecordRules rules = {.format = "pairs", .system = system};
     flags = f;
     if (f->eval_share != eval_share)
         memset(shape.split, 0, sizeof shape.split);
@@ -563,12 +565,16 @@ static char *start_key(void)
     const Sampling s = continuation_sampling(flags);
     char *train = group[TRAIN].n ? data_fingerprint(&group[TRAIN]) : format("none"),
          *eval = group[VALIDATION].n ? data_fingerprint(&group[VALIDATION]) : format("none"),
+         *narrow = s.rule.top_k || s.rule.min_p > 0 || s.rule.repetition_penalty != 1
+                       ? format(" --top-k %lld --min-p %.9g --repetition-penalty %.9g",
+                                (long long)s.rule.top_k, s.rule.min_p, s.rule.repetition_penalty)
+                       : format("%s", ""),
          *key = format("%s; %s, T=%d; %s; %s; %lld to test on; --temperature %.9g --top-p %.9g "
-                       "--seed %llu --max-new-tokens %lld --eval-batches %lld", rule,
-                       model.precision, T, train, eval, (long long)group[TEST].n, s.temperature,
-                       s.top_p, (unsigned long long)s.seed, (long long)s.most,
-                       (long long)flags->eval_batches);
-    free(train), free(eval);
+                       "--seed %llu --max-new-tokens %lld --eval-batches %lld%s", rule,
+                       model.precision, T, train, eval, (long long)group[TEST].n,
+                       s.rule.temperature, s.rule.top_p, (unsigned long long)s.seed,
+                       (long long)s.most, (long long)flags->eval_batches, narrow);
+    free(train), free(eval), free(narrow);
     return key;
 }
 

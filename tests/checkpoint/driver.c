@@ -524,7 +524,7 @@ int main(int argc, char **argv)
     kind = argv[2];
     arg = argv + 4;
     narg = first - 4;
-    flags_parse(&flags, "recipes/x.lua", defaults, argc - first + 1, argv + first - 1);
+    flags_parse(&flags, &(Made){ .words = "recipes/x.lua" }, defaults, argc - first + 1, argv + first - 1);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[3], commands[i].name) == 0) {
             if (narg < commands[i].least)

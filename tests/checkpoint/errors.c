@@ -47,7 +47,7 @@ static void use_flags(const char *out, const char *tokenizer, const char *flag, 
 {
     static const FlagDefault defaults[] = {{"lr", "0.25"}, {NULL, NULL}};
     const char *argv[] = {"errors", "--out", out, "--tokenizer", tokenizer, flag, data};
-    flags_parse(&flags, "recipes/x.lua", defaults, tokenizer ? 7 : 3, (char **)(uintptr_t)argv);
+    flags_parse(&flags, &(Made){ .words = "recipes/x.lua" }, defaults, tokenizer ? 7 : 3, (char **)(uintptr_t)argv);
 }
 
 static Model *model_at(const char *kind, int64_t step)

@@ -15,7 +15,7 @@ trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
-units="base names comm launch device_cpu fault flags schedule json crc32c safetensors safetensors_write model
+units="base names comm launch device_cpu fault flags built schedule json crc32c safetensors safetensors_write model
        weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint checkpoint_resume lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
@@ -160,6 +160,9 @@ expect no-folder-last 89 'no valid checkpoint' llama find "$scratch/nowhere" uns
 expect nothing-left-last 89 'no valid checkpoint' llama find "$out" --resume last
 rm -rf "$out"; cp -a "$scratch/good" "$out"
 expect resume-path 0 '^found 4' llama find "$out" --resume "$out/checkpoint-4/"
+expect resume-pt 0 '^found 4' llama find "$out" --resume "checkpoint-4.pt"
+expect resume-pt-none 89 "files of PyTorch are not read, and there is no folder .*/checkpoint-7 here .*torch.load.* DIR" \
+    llama find "$out" --resume "$out/checkpoint-7.pt"
 truncate -s 9 "$out/checkpoint-4/model.safetensors"
 expect resume-path-damaged 89 'model.safetensors: 9 bytes' llama find "$out" --resume "$out/checkpoint-4"
 [ -d "$out/checkpoint-4" ] && ok resume-path-stays || not_ok resume-path-stays "renamed"

@@ -174,7 +174,8 @@ verdict words <"$T/wrong"
 verdict found < <([ $count -gt 100 ] || echo "only $count commands were found")
 
 # ---- flags and paths that stand in a text
-known=$(printf '%s\n' "${!flag_value[@]}" "${!alias[@]}" "${!option[@]}" $own | sed 's/.* //' | sort -u)
+fields=$(sed -n 's/^RECIPE("\([^"]*\)".*/--\1/p' runtime/files/foreign.def | tr _ -)
+known=$(printf '%s\n' $fields "${!flag_value[@]}" "${!alias[@]}" "${!option[@]}" $own | sed 's/.* //' | sort -u)
 others='--no-python --local-dir --nproc-per-node --num-processes --logdir --help --version --ckpt-dir --fmad'
 others+=' --nodes --ntasks-per-node --gpus-per-node --cpus-per-task --time --array --signal --mpi '           # of Slurm
 verdict flags < <(while read -r page; do

@@ -38,7 +38,7 @@ check reference/fields "" "$(
     sed -n 's/^FIELD([a-z_0-9]*, "\([^"]*\)".*/| `\1` |/p' gen/config/fields.def | stands fields)"
 check reference/flags "" "$(
     sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def | tr _ - | stands flags)"
-check reference/names "" "$(grep -v -e '^WHEN' -e '^IMPLIED' runtime/files/foreign.def |
+check reference/names "" "$(grep -vE '^(WHEN|IMPLIED|UNSET|SAME|POSITIONS)' runtime/files/foreign.def |
     sed -n 's/^[A-Z_]*("\([a-z_0-9.]*\)".*/`\1`/p' | stands names)"
 check reference/formats "" "$(
     sed -n 's/^FORMAT([A-Z]*, "\([a-z]*\)".*/| `\1` |/p' runtime/pack/formats.def | stands data)"

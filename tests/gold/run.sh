@@ -160,7 +160,7 @@ cli flag "gen: --learning_rate is a flag of the training program: out/NAME/run.s
 cli flag_only "gen: --resume is a flag of the training program: out/NAME/run.sh --resume VALUE" $R --resume
 cli field "gen: --batch.micro: fields are words without --: batch.micro=4" $R --batch.micro=4
 cli field_foreign "gen: --lora_r: here it is the word lora.rank=8" $R --lora_r 8
-cli field_noted "gen: --nproc_per_node: here it is the word gpus=4 (total = nodes x this)" $R --nproc_per_node 4
+cli field_noted "gen: --nproc_per_node: here it is the word gpus=4 (of a node; gpus counts the ranks of all nodes)" $R --nproc_per_node 4
 cli field_off "gen: --fp16: leave it out; here it is precision (on GPUs)" $R --fp16=false
 cli field_value "gen: --finetuning_type: here it is the word lora.rank=0 (the rank; 0 trains all weights)" $R \
     --finetuning_type full
@@ -171,7 +171,7 @@ cli word_value "gen: apply_lora_to_mlp: unknown key; here it is the word lora.ta
 cli word_flag "gen: save_strategy: unknown key; here it is the word run.save_every=epoch (epoch, or in steps, 0: only after\
  the last)" $R save_strategy=epoch
 cli word_foreign "gen: mixed_precision: unknown key; here it is the word precision=no" plan $R mixed_precision=no
-cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (total = nodes x this)" $R nproc_per_node=4
+cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (of a node; gpus counts the ranks of all nodes)" $R nproc_per_node=4
 cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" $R learning_rate=1e-4
 cli word_unknown_target "gen: target: sm_75 is not supported: GPUs from Ampere on (sm_80); gen list names the targets" plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_75
 cli word_card 'gen: target: "h100-nvl" is a card: want card = "h100-nvl", which sets target sm_90 and memory.limit_gib = 93 (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl

@@ -11,7 +11,9 @@ int main(int argc, char **argv)
     Flags f, again = { 0 };
     const char *which = getenv("DEFAULTS");
     flags_of(getenv("OBJECTIVE"));
-    flags_parse(&f, "recipes/x.lua", !which ? good : strcmp(which, "bad") == 0 ? bad : none, argc, argv);
+    const char *words = getenv("MADE");
+    const Made made = { words ? words : "recipes/x.lua", { getenv("BUILT") } };
+    flags_parse(&f, &made, !which ? good : strcmp(which, "bad") == 0 ? bad : none, argc, argv);
     if (f.help)
         flags_help(stdout, "train", &f);
     for (int i = 0; !f.help && i < FLAG_COUNT; i++) {

@@ -13,7 +13,7 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_events unit_profile
     unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names
     unit_kept unit_darkroom unit_incontext unit_histories unit_plot"
-parts="base names schedule flags launch bins mixture data steps masks contexts hidden unmask denoise
+parts="base names built schedule flags launch bins mixture data steps masks contexts hidden unmask denoise
     workers log progress profile sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
     best folder sets kept incontext returns regions npy histories events tfevents"
@@ -42,7 +42,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 {
     watched $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts)
     watched_link "$build/unit" $objects -lcjson -lm || exit 1
-    watched tests/runtime/flags_main.c $(sources runtime base names flags)
+    watched tests/runtime/flags_main.c $(sources runtime base names flags built launch)
     watched_link "$build/flags" $objects -lcjson -lm || exit 1
     compile mpicc "$build/comm" "" tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     watched tests/runtime/star_main.c $(sources runtime base sha256 star star_join)
@@ -51,7 +51,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers and NCCL too. One rank
 # needs neither NCCL nor a star.
-cuda="base launch comm comm_star comm_nccl device_cuda nvml_cuda star star_join sha256 model crc32c safetensors"
+cuda="base names launch comm comm_star comm_nccl device_cuda nvml_cuda star star_join sha256 model crc32c safetensors"
 cuda="$cuda safetensors_write json"
 # shellcheck disable=SC2046,SC2086
 if simulator=$(tests/sim/build.sh fast); then
@@ -134,8 +134,9 @@ OBJECTIVE=ad accepts "steps=7 given" --train_timesteps 7
 OBJECTIVE=lm accepts "eval_data=" --data h
 accepts "out=$(cd "$build" && pwd -P)/run"
 refuses "--bench-steps: want an integer from 1 to" --bench-steps 0
-refuses "gen recipes/x.lua ad.n_transit=80" --n_transit 80
-refuses "gen recipes/x.lua model.layers=2" --tf_n_layer 2
+refuses "--n_transit 80: fixed when the program was generated, with no ad.n_transit; to change it: gen recipes/x.lua \
+ad.n_transit=80 && make" --n_transit 80
+refuses "gen recipes/x.lua model.layers=2 && make" --tf_n_layer 2
 refuses "--traj_dir: write --data datasets/history_darkroom_PPO_alg-seed42.safetensors" --traj_dir x
 OBJECTIVE=ad refuses "--tokenizer: of programs whose objective is lm|" --tokenizer x
 refuses "did you mean --lr? " --lrr 1
@@ -147,7 +148,14 @@ refuses "--zzzzzz: no such flag (--help" --zzzzzz 1
 refuses "gen recipes/x.lua batch.micro=4" --batch.micro 4
 refuses "lr=1e-4: no flag; write --lr 1e-4" lr=1e-4
 refuses "-lr: no flag; write --lr X" -lr 1e-4
-refuses "--fp16 False: leave it out" --fp16 False
+BUILT='precision="bf16"' accepts "lr=1 given" --fp16 False --lr 1
+OBJECTIVE=dpo BUILT=gpus=2 accepts "lr=1 given" 2 --lr 1
+OBJECTIVE=dpo BUILT=gpus=2 refuses "--num_gpus 4: fixed when" 4
+OBJECTIVE=lm refuses "4: no flag" 4
+DIECAST_NODES=2 BUILT=gpus=8 accepts "lr=1 given" --num_gpus 4 --lr 1
+DIECAST_NODES=2 BUILT=gpus=8 refuses "--num_gpus 8: fixed when the program was generated, with gpus=8; to change it: \
+gen recipes/x.lua gpus=16 && make" --num_gpus 8
+RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 BUILT=gpus=8 accepts "lr=1 given" --num_gpus 4 --lr 1
 refuses "--lr 0.5 and --learning_rate 1 are the same flag" --lr 0.5 --learning_rate 1
 refuses "it is: learning rate, the peak" --learning_rate -1
 accepts "lr=0.5 given" --lr 0.25 --lr 0.5
@@ -190,6 +198,8 @@ refuses "want true or false" --exact=yes
 refuses "wants a value" --lr
 refuses "--sample: is empty, want TEXT" --sample ""
 refuses "--out: is empty, want DIR" --out ""
+accepts "system=none given" --system ""
+accepts "chat_system= given" --chat --chat-system ""
 refuses "--init-from: is empty" --init-from=
 refuses "x: no flag" x
 refuses "-x: no flag" -x
@@ -286,12 +296,12 @@ fi
 # The ranks of CUDA programs, in plain processes; bash says who was killed, which is the test.
 # They wait more than they work: all at once.
 part_pid=()
-for part in star nccl start machine; do
+for part in star nccl start machine guides; do
     tests/runtime/$part.sh "$build" >"$scratch/$part.out" 2>"$scratch/$part" &
     part_pid[${#part_pid[@]}]=$!
 done
 for pid in "${part_pid[@]}"; do wait "$pid" || failed=1; done
-for part in star nccl start machine; do
+for part in star nccl start machine guides; do
     cat "$scratch/$part.out"
     grep -v ' Killed ' "$scratch/$part"
 done

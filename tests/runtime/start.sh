@@ -50,7 +50,7 @@ said() {
 
 show='[[ " $* " != *" --bad "* ]] || { echo "the flag is wrong" >&2; exit 80; }
 if [[ " $* " == *" --where "* ]]; then printf "%s\n" "$RUN" ${TRAINS:+trains}; exit; fi
-echo "rank ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-none}} threads $OMP_NUM_THREADS x ${DIECAST_X:-} args $*"'
+echo "rank ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-none}} threads $OMP_NUM_THREADS x ${DIECAST_X:-} args $*${SHOW:+ nodes $DIECAST_NODES port $DIECAST_PORT}"'
 export RUN=$scratch/the\ run DIECAST_X=5
 mkdir "$RUN"
 share=$(nproc)
@@ -62,6 +62,8 @@ exit 91"
     said "$n CPU ranks get the arguments" $n \
         "^rank .* threads $((share >= n ? share / n : 1)) x 5 args --lr 1 a b$"
 done
+ends "OMP_NUM_THREADS is not the number of CPUs" 91 "threads 1 " env OMP_NUM_THREADS=1 "$scratch/cpu.2/run.sh"
+said "OMP_NUM_THREADS is not the number of CPUs" $(($(nproc) < 2)) "processes share"
 [ -z "$(find /dev/shm -maxdepth 1 -name "diecast.$program.*")" ]
 verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
 rm "$scratch/cpu.1/train"
@@ -125,7 +127,9 @@ line="once, on one machine, for all: .*run.sh --nodes 2 --hosts node1,node2"
 refuses "--node-rank=1: .*$line" -- --node-rank 1
 refuses "--node_rank=0: .*$line" -- --nnodes 2 --hosts a,b --node_rank=0
 refuses "--master_addr=h: .*$line" -- --master_addr h
-refuses "--master-port=1: .*$line" -- --master-port=1
+refuses "--master-port=x: want a port" -- --master-port=x
+refuses "--node_rank=1: .*$line" -- --nnodes 1 --node_rank=1 --master_addr localhost
+refuses "--master-addr=localhost: .*$line" -- --hosts a,b --master-addr localhost
 refuses "--nodes=2: .*$line" -- --nodes 2
 refuses "NNODES=2: .*$line" NNODES=2 NODE_RANK=0 MASTER_ADDR=h MASTER_PORT=29500 --
 refuses "NODE_RANK=1: .*$line" NODE_RANK=1 -- --hosts a,b
@@ -143,6 +147,8 @@ refuses "--hosts wants a value" -- --hosts
 refuses "WORLD_SIZE=2: a launcher started this" RANK=0 WORLD_SIZE=2 --
 refuses "SLURM_STEP_NUM_TASKS=4: a launcher" SLURM_STEP_NUM_TASKS=4 --
 ends "NNODES=1 is this machine" 0 "rank 3 " env NNODES=1 NODE_RANK=0 MASTER_ADDR=h "$x/run.sh"
+ends "torchrun's words for one machine" 0 "args --lr 1 nodes 1 port 12355" env SHOW=yes "$x/run.sh" --nproc_per_node=4 \
+    --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=12355 --lr 1
 ends "--help is said once" 0 "rank none .* args --help" "$x/run.sh" --help
 said "--help starts no ranks" 1 "^rank"
 

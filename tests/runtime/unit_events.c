@@ -369,7 +369,7 @@ void test_events(const char *scratch)
     check_bytes();
     check_tags();
     check_saved();
-    flags_parse(&flags, "recipes/x.lua", NULL, 4, argv);
+    flags_parse(&flags, &(Made){ .words = "recipes/x.lua" }, NULL, 4, argv);
     check_whole(scratch);
     check_killed(scratch);
     check_full(scratch);

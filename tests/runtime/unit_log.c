@@ -402,7 +402,7 @@ void test_log(const char *scratch)
     check_best();
     check_best_saved();
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
-    flags_parse(&flags, "recipes/x.lua", NULL, 2, argv);
+    flags_parse(&flags, &(Made){ .words = "recipes/x.lua" }, NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
     Log straight = { 0 }, killed = { 0 }, resumed = { 0 };
     Log again = { 0 }, more = { 0 };

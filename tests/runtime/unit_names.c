@@ -11,6 +11,14 @@
 
 enum { WORDS = 6, LINE = 4000 };
 
+/* A program without any feature. */
+static const Made plain = {
+    .words = "recipes/x.lua gpus=1 seq.max=8",
+    .fields = { "lora.rank=0\ngpus=1\ntarget=\"cpu\"\nprecision=\"fp32\"\nmemory.recompute=\"none\"\n",
+                "seq.max=8\nbatch.micro=4\nlora.targets={\"q_proj\", \"v_proj\"}\nlora.rslora=false\n"
+                "model.tied=false\n" }
+};
+
 /* Parses the words in a process of its own; its line goes to text. Returns the exit code. */
 static int refused(char text[LINE], char **words, int n)
 {
@@ -24,7 +32,7 @@ static int refused(char text[LINE], char **words, int n)
     if (child == 0) {
         Flags f;
         dup2(ends[1], 2);
-        flags_parse(&f, "recipes/x.lua gpus=2", NULL, n + 1, argv);
+        flags_parse(&f, &plain, NULL, n + 1, argv);
         _exit(0);
     }
     close(ends[1]);
@@ -76,9 +84,9 @@ static void alias(const Foreign *row)
     for (char *c = theirs; *c; c++)
         *c = *c == '_' ? '-' : *c;
     Flags a, b, c;
-    flags_parse(&a, "x", NULL, 3, (char *[]){ "train", theirs, one });
-    flags_parse(&b, "x", NULL, 2, (char *[]){ "train", format("--%s=%s", row->name, one) });
-    flags_parse(&c, "x", NULL, 5, (char *[]){ "train", ours, one, theirs, one });
+    flags_parse(&a, &plain, NULL, 3, (char *[]){ "train", theirs, one });
+    flags_parse(&b, &plain, NULL, 2, (char *[]){ "train", format("--%s=%s", row->name, one) });
+    flags_parse(&c, &plain, NULL, 5, (char *[]){ "train", ours, one, theirs, one });
     char *want = format("%s", flags_text(&c, k));
     bool same = a.given[k] && b.given[k] && strcmp(flags_text(&a, k), want) == 0
                 && strcmp(flags_text(&b, k), want) == 0;
@@ -89,70 +97,152 @@ static void alias(const Foreign *row)
           format("foreign %s against --%s", theirs, row->ours), "code %d: %s", code, text);
 }
 
-/* Kinds that end the program, with the value 7 beside the name and with none. */
-static void hint(const Foreign *row)
+static void always(const Foreign *row, char *name)
 {
-    char text[LINE], *name = format("--%s", row->name), *want = format("%s", row->note);
-    const char *value = foreign_value(row, NULL);
-    bool kept = row->kind == FOREIGN_RECIPE && strspn(value, "0123456789") > 0;
-    bool of_flag = row->kind == FOREIGN_LINE || (row->kind == FOREIGN_MEANS && flags_find(row->ours) >= 0);
-    if (row->kind == FOREIGN_ALWAYS) {
-        bool yes = !strcmp(row->value, "true");
-        Flags f, bare;
-        flags_parse(&f, "x", NULL, 5, (char *[]){ "train", name, (char *)(yes ? "true" : "False"), "--lr", "0.5" });
-        if (yes)
-            flags_parse(&bare, "x", NULL, 4, (char *[]){ "train", name, "--lr", "0.5" });
-        must(f.lr == 0.5 && (!yes || bare.lr == 0.5), format("foreign %s: what always holds", name), "%g", f.lr);
-        int code = refused(text, (char *[]){ name, yes ? "false" : "true" }, 2);
-        must(code == EXIT_CONFIG && strstr(text, row->note), format("foreign %s: what never holds", name),
-             "code %d: %s", code, text);
-        return;
-    }
-    if (of_flag) {
-        char *flag = format("%s", row->ours);
-        for (char *c = flag; *c; c++)
-            *c = *c == '_' ? '-' : *c;
-        want = format("write --%s %s (", flag, value);
-    } else if (row->kind == FOREIGN_RECIPE || row->kind == FOREIGN_MEANS)
-        want = format("gen recipes/x.lua gpus=2 %s=%s", row->ours, value);
-    else if (row->kind == FOREIGN_NONE)
-        want = format("--%s: not supported: %s", row->name, row->note);
-    int code = refused(text, &name, 1);
-    must(code == EXIT_CONFIG && strstr(text, want) && strchr(text, '\n') == text + strlen(text) - 1,
-          format("foreign %s: what to do", name), "code %d, want \"%s\": %s", code, want, text);
-    if (!kept)
-        return;
-    refused(text, (char *[]){ name, "7" }, 2);
-    must(strstr(text, format(" %s=7", row->ours)), format("foreign %s 7: the line to type", name),
-          "%s", text);
+    const bool yes = !strcmp(row->value, "true");
+    char text[LINE], *value = (char *)(yes ? "true" : "False");
+    Flags f, bare;
+    flags_parse(&f, &plain, NULL, 5, (char *[]){ "train", name, value, "--lr", "0.5" });
+    if (yes)
+        flags_parse(&bare, &plain, NULL, 4, (char *[]){ "train", name, "--lr", "0.5" });
+    must(f.lr == 0.5 && (!yes || bare.lr == 0.5), format("foreign %s: what always holds", name), "%g", f.lr);
+    int code = refused(text, (char *[]){ name, yes ? "false" : "true" }, 2);
+    must(code == EXIT_CONFIG && strstr(text, row->note), format("foreign %s: what never holds", name),
+         "code %d: %s", code, text);
 }
 
-/* A value of theirs becomes ours, whatever the row says for others; what is off is to be left out. */
+static bool is_same(const Foreign *row)
+{
+    static const char *const names[] = {
+#define SAME(theirs, field) theirs,
+#include "../../runtime/files/foreign.def"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], row->name))
+            return true;
+    return false;
+}
+
+/* The line of a name without a value; NULL: it may be accepted. */
+static char *line_of(const Foreign *row)
+{
+    const char *on = foreign_meaning_of(row, "true");
+    char *flag = format("%s", row->ours);
+    for (char *c = flag; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    const bool of_flag = flags_find(row->ours) >= 0;
+    switch (row->kind) {
+    case FOREIGN_LINE:
+        return format("write --%s %s (", flag, foreign_value(row, NULL));
+    case FOREIGN_RECIPE:
+        return names_same(row->value, "true") ? format(" %s=true && make", row->ours)
+                                              : format("--%s: wants a value, such as %s", row->name, row->value);
+    case FOREIGN_NONE:
+        return format("--%s: not supported: %s", row->name, row->note);
+    case FOREIGN_MEANS:
+        if (!on)
+            return of_flag ? format("write --%s %s (", flag, row->value) : format(" %s=", row->ours);
+        return *on == '?' ? of_flag ? format("--%s N says how many", flag) : format(" %s=", row->ours) : NULL;
+    default:
+        return on && !*on ? NULL : format("%s", is_same(row) ? "wants a value" : row->note);
+    }
+}
+
+/* Kinds other than aliases: a name alone, one with a value, one that is off. */
+static void hint(const Foreign *row)
+{
+    char text[LINE], *name = format("--%s", row->name), *want = line_of(row);
+    if (row->kind == FOREIGN_ALWAYS) {
+        always(row, name);
+        return;
+    }
+    int code = refused(text, &name, 1);
+    must(want ? code == EXIT_CONFIG && strstr(text, want) && strchr(text, '\n') == text + strlen(text) - 1
+              : code == 0 || strstr(text, " && make"),
+         format("foreign %s: what to do", name), "code %d, want \"%s\": %s", code, want ? want : "", text);
+    if (row->kind == FOREIGN_NONE)
+        must(refused(text, (char *[]){ name, "False" }, 2) == 0, format("foreign %s False: accepted", name), "%s",
+             text);
+    if (row->kind != FOREIGN_RECIPE || !strspn(row->value, "0123456789"))
+        return;
+    code = refused(text, (char *[]){ name, "7" }, 2);
+    must(code == EXIT_CONFIG && strstr(text, format(" %s=7 && make", row->ours)) && !strstr(text, "gpus=1 gpus="),
+         format("foreign %s 7: the line to type", name), "%s", text);
+}
+
+/* A value of theirs against plain: what each line has, or "": it is accepted. */
 static void values(void)
 {
-    static const struct { const char *name, *given, *says; } row[] = {
-        { "--finetuning_type", "full", "lora.rank=0" },
-        { "--finetuning_type", "lora", "lora.rank=N" },
-        { "--bf16", "yes", "precision=bf16" },
-        { "--bf16", "false", "leave it out" },
-        { "--fp16", "true", "precision=fp16" },
+    static const struct { char *name, *given, *says; } row[] = {
+        { "--finetuning_type", "full", "" },
+        { "--finetuning_type", "lora", "seq.max=8 lora.rank=N && make" },
+        { "--bf16", "yes", "precision=bf16 && make" },
+        { "--bf16", "false", "" },
+        { "--no_fp16", "--lr=1", "" },
+        { "--fp16", "true", "precision=fp32; to change it: gen recipes/x.lua gpus=1 seq.max=8 precision=fp16 && make" },
         { "--dtype", "float16", "precision=fp16" },
-        { "--save_strategy", "no", "write --save-every 0" },
-        { "--save_strategy", "steps", "write --save-every N" },
-        { "--eval_strategy", "epoch", "write --eval-every epoch" },
-        { "--val_set_size", "0.05", "write --eval-share 0.05" },
+        { "--dtype", "torch.float32", "" },
+        { "--precision", "no", "" },
+        { "--precision", "Float32", "" },
+        { "--max_length", "8.0", "" },
+        { "--max_length", "16", "gen recipes/x.lua gpus=1 seq.max=16 && make" },
+        { "--test_batch_size", "4", "" },
+        { "--eval_batch_size", "5", "batch.micro=5 && make (validation takes batch.micro sequences at a time" },
+        { "--seq.max", "8", "" },
+        { "--seq.max=9", "--lr=1", "--seq.max 9: fixed when" },
+        { "--lora_target_modules", "v_proj,q_proj", "" },
+        { "--lora_target_modules", "v_proj", "lora.targets=v_proj" },
+        { "--save_strategy", "no", "" },
+        { "--save_strategy", "steps", "" },
+        { "--eval_strategy", "steps", "--eval_strategy steps: --eval-every N says how many" },
+        { "--eval_strategy", "epoch", "" },
+        { "--eval_strategy", "sometimes", "write --eval-every N" },
+        { "--warmup_ratio", "0.03", "" },
+        { "--warmup_ratio", "3", "write --warmup 0.03" },
+        { "--val_set_size", "0.05", "" },
         { "--val_set_size", "200", "write --eval-share 0.1 (below 1" },
-        { "--do_sample", "true", "leave it out; it is so unless --temperature" },
-        { "--decay_lr", "False", "write --schedule constant" },
+        { "--do_sample", "true", "" },
+        { "--decay_lr", "False", "" },
         { "--apply_lora_to_mlp", "true", "lora.targets=gate_proj,up_proj,down_proj" },
         { "--distributed_type", "MULTI_GPU", "gpus=N" },
-        { "--num_processes", "8", "gpus=8" },
+        { "--distributed_type", "NO", "" },
+        { "--num_processes", "8", "gen recipes/x.lua seq.max=8 gpus=8 && make" },
+        { "--num_gpus", "1", "" },
+        { "--device", "cpu", "" },
+        { "--device", "cuda", "target=NAME" },
+        { "--load_in_4bit", "false", "" },
+        { "--no_lora", "--lora_r=8", "--no_lora and --lora_r 8 contradict each other" },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         char text[LINE];
-        int code = refused(text, (char *[]){ (char *)row[i].name, (char *)row[i].given }, 2);
-        must(code == EXIT_CONFIG && strstr(text, row[i].says), format("foreign %s %s", row[i].name, row[i].given),
-             "want \"%s\": %s", row[i].says, text);
+        int code = refused(text, (char *[]){ row[i].name, row[i].given }, 2);
+        must(*row[i].says ? code == EXIT_CONFIG && strstr(text, row[i].says) : code == 0,
+             format("foreign %s %s", row[i].name, row[i].given), "want \"%s\", code %d: %s", row[i].says, code, text);
+    }
+}
+
+/* What accepted names set, as transformers means them. */
+static void meanings(void)
+{
+    static const struct { char *a, *b, *c; const char *flag, *value; } row[] = {
+        { "--eval_strategy", "epoch", "--lr=1", "eval_every", "epoch" },
+        { "--eval_strategy=steps", "--eval_steps", "7", "eval_every", "7" },
+        { "--eval_strategy=steps", "--logging_steps", "9", "eval_every", "9" },
+        { "--save_strategy", "no", "--lr=1", "save_every", "0" },
+        { "--save_strategy=best", "--lr", "1", "keep_best", "true" },
+        { "--load_best_model_at_end", "--lr", "1", "keep_best", "true" },
+        { "--scale_lr", "False", "--lr=1", "lr_scale", "none" },
+        { "--dataset_keep_in_memory", "--lr", "1", "streaming", "false" },
+        { "--warmup_ratio", "0.03", "--lr=1", "warmup", "0.03" },
+        { "--wandb_run_name", "a", "--lr=1", "run_name", "a" },
+        { "--data", "a", "b", "data", "a,b" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Flags f;
+        flags_parse(&f, &plain, NULL, 4, (char *[]){ "train", row[i].a, row[i].b, row[i].c });
+        char *is = flags_text(&f, flags_find(row[i].flag));
+        must(f.given[flags_find(row[i].flag)] && strcmp(is, row[i].value) == 0,
+             format("foreign %s %s: sets %s", row[i].a, row[i].b, row[i].flag), "%s", is);
     }
 }
 
@@ -168,6 +258,7 @@ void test_names(void)
             hint(&foreign_row[i]);
     }
     values();
+    meanings();
     check(before == failures && aliases > 100, "foreign names", "%d of %d are aliases", aliases,
           foreign_rows);
     check(foreign_find("Learning-Rate") == foreign_find("learning_rate"), "names without case", "-");

@@ -27,6 +27,24 @@ way() {
 way llama llama_tiny
 way qwen2 qwen2_tiny --lora 4
 
+# ---- adapters on raw data go on without the flags that named model and tokenizer: with the base's tokenizer, and with
+# the checkpoint's copy of one that was named, also once that checkpoint is gone
+cd "$scratch/qwen2" || exit 1
+tune() {
+    out/mine/train --data ../chat.jsonl --schedule constant --save-every 1 --save-total-limit 2 --out "$@" >>log 2>&1
+}
+cp -r F bare
+mkdir T && mv bare/tokenizer*.json T && cp bare/config.json T
+tune straight --init-from F --steps 6
+tune base --init-from F --steps 2 --run_name other && tune base --steps 6
+verdict "the run's name in TensorBoard" "$([ "$(ls base/runs straight/runs | paste -sd ' ')" = \
+    "base/runs: other  straight/runs: mine" ] || ls base/runs straight/runs)"
+verdict "adapters go on with the base's tokenizer" "$(cmp {straight,base}/checkpoint-6/adapter_model.safetensors 2>&1)"
+tune named --init-from bare --tokenizer T/tokenizer.json --steps 2 && tune named --steps 6
+verdict "adapters go on with the checkpoint's tokenizer" \
+    "$(cmp {straight,named}/checkpoint-6/adapter_model.safetensors 2>&1 || tail -n 2 log)"
+cd "$root" || exit 1
+
 # ---- other layouts of a folder: gen new writes the same recipe, the program takes it in; or both refuse
 cd "$scratch/llama" || exit 1
 "$own" pack -o chat.st --tokenizer F/tokenizer.json ../chat.jsonl >log 2>&1 || verdict "new pack" "$(cat log)"

@@ -78,7 +78,8 @@ verdict "names of checkpoints" "$(cd "$scratch/straight/checkpoints" && [ "$(ech
     cmp lora_adapters/adapter_model.safetensors ../checkpoint-20/adapter_model.safetensors 2>&1
     grep -q '"task_type": "FEATURE_EXTRACTION"' lora_adapters/adapter_config.json ||
         cat lora_adapters/adapter_config.json)"
-train prm_lora prm_lora killed --resume checkpoints/checkpoint_step_14 --log-every 4 --save-every 7 --save-total-limit 2
+train prm_lora prm_lora killed --resume_from checkpoints/checkpoint_step_14.pt --log-every 4 --save-every 7 \
+    --save-total-limit 2
 verdict "--resume of such a name" "$(grep -q 'resumed from .*/checkpoints/checkpoint_step_14$' "$scratch/killed.log" ||
     tail -n 3 "$scratch/killed.log"
     cmp "$scratch"/{straight,killed}/checkpoint-20/optimizer.safetensors 2>&1)"
@@ -90,6 +91,15 @@ line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-dat
 verdict "refused: to go on with other meta records" "$([ $? = 83 ] &&
     grep -q '^rank 0 .*: data beside steps ' <<<"$line" ||
     tail -n 2 <<<"$line")"
+
+# ---- torchrun starts a CPU program as any other: its first process becomes run.sh, the others end
+under_torchrun() {      # RANK: into $scratch/t.RANK
+    env RANK=$1 WORLD_SIZE=2 LOCAL_RANK=$1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29400 \
+        "$work/prm_instance.2x1/train" --bench-steps 1 >"$scratch/t.$1" 2>&1
+}
+verdict "torchrun" "$(under_torchrun 1 && [ ! -s "$scratch/t.1" ] && under_torchrun 0 &&
+    grep -q '^torchrun: .*/prm_instance.2x1/run.sh starts the 2 ranks by MPI$' "$scratch/t.0" &&
+    [ "$(grep -c '^{"tokens_per_second": [1-9]' "$scratch/t.0")" = 1 ] || tail -n 3 "$scratch"/t.?)"
 
 # ---- raw data, and uses of what was learned
 
@@ -138,6 +148,13 @@ verdict "--score" "$([ "$(grep -c '^{"id":"r[1-6]","score":0\.[0-9]*,"steps":\[0
     cat "$scratch/scores" "$scratch/err")"
 raw --score - <"$scratch/ask.jsonl"
 verdict "--score of standard input" "$(diff "$scratch/scores" "$scratch/log")"
+"$gen" pack -o "$scratch/meta.safetensors" --kind steps --system "" --max-length 64 \
+    --tokenizer "$tokens" "$scratch/meta.jsonl" >"$scratch/err" 2>&1 || cat "$scratch/err"
+raw --score "$scratch/meta.safetensors"
+verdict "--score of packed files" "$(diff <(grep -v left_out "$scratch/scores") "$scratch/log" || tail -n 2 "$scratch/err")"
+raw --score "$scratch/nowhere.safetensors"
+verdict "--score of a file that is missing" "$(grep -q 'score: .*/nowhere.safetensors: no such file' "$scratch/err" ||
+    tail -n 2 "$scratch/err")"
 verdict "scores are of their steps" "$(sed -n 's/.*"score":\([0-9.e-]*\),"steps":\[\(.*\)\]}/\1,\2/p' \
     "$scratch/scores" |
     awk -F, '{ d = 0; for (i = 2; i <= NF; i++) d += log($i / (1 - $i)); s = 1 / (1 + exp(-d)) - $1

@@ -33,9 +33,11 @@ static const char recipe[] = @RECIPE@;
 static const char made[] = @MADE@;           /* the words after gen */
 static const char hash[] = @HASH@;
 static const char generator[] = @GENERATOR@, target[] = "@TARGET@";
-/* The recipe's fields. */
+/* The recipe's fields: those of its objective, all. */
 static const char fields[] =
     @FIELDS@;
+static const char all_fields[] =
+    @ALL_FIELDS@;
 
 /* What the recipe set in run = {...}; the command line goes first. */
 static const FlagDefault defaults[] = {
@@ -409,7 +411,7 @@ int main(int argc, char **argv)
     Flags *f = &run.flags;
     failure_of(argc, argv, NULL, NULL);
     flags_of("ppo");
-    flags_parse(f, made, defaults, argc, argv);
+    flags_parse(f, &(Made){made, {all_fields, format("name=\"%s\"", name)}}, defaults, argc, argv);
     failure_of(argc, argv, f->out, "goes on with the tasks that are not done");
     if (f->help) {
         flags_help(stdout, argv[0], f);

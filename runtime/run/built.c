@@ -1,0 +1,522 @@
+/* built.c -- flags whose settings were fixed when the program was generated.
+ *
+ * In:    words of the command line, rows of foreign.def, the recipe's fields.
+ * Out:   nothing, or one line and EXIT_CONFIG.
+ * Method: flags become claims; once all are read, the claims of each field are compared with it. */
+#define _GNU_SOURCE
+#include "runtime/run/built.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/ranks/launch.h"
+
+typedef enum {
+    CLAIM_IS,                    /* the field has this value */
+    CLAIM_HAS,                   /* the list has these items */
+    CLAIM_USED,                  /* the field has another value than that which leaves its feature out */
+    CLAIM_NOT                    /* it has another value than this */
+} ClaimKind;
+
+struct Claim {
+    ClaimKind kind;
+    const char *field, *value;   /* value NULL: of CLAIM_USED */
+    const char *typed;           /* "--batch_size 8" */
+    const Foreign *row;          /* NULL: the recipe's own name */
+    bool per_node;
+};
+
+/* ---- the fields ------------------------------------------------------------------------------ */
+
+/* The value in the k-th line of the field, and its length; NULL: there are fewer. */
+static const char *line_of(const Made *made, const char *field, int k, size_t *n)
+{
+    for (size_t i = 0; i < sizeof made->fields / sizeof *made->fields; i++)
+        for (const char *line = made->fields[i]; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+            const size_t path = strcspn(line, "=\n");
+            char name[64];
+            snprintf(name, sizeof name, "%.*s", (int)(path < 63 ? path : 63), line);
+            if (line[path] != '=' || !names_same(name, field) || k-- > 0)
+                continue;
+            *n = strcspn(line + path + 1, "\n");
+            return line + path + 1;
+        }
+    return NULL;
+}
+
+static bool is_list(const char *built) { return *built == '{'; }
+
+static bool is_bool(const char *built) { return !strncmp(built, "true", 4) || !strncmp(built, "false", 5); }
+
+static bool is_number(const char *built) { return isdigit((unsigned char)*built) || *built == '-'; }
+
+/* Values as gen's command line takes them: `"bf16"` is bf16, `{"a", "b"}` is a,b; malloc'ed. */
+static char *plain(const char *built, size_t n)
+{
+    char *text = format("%.*s", (int)n, built), *end = text;
+    const bool quoted = *text == '"' || *text == '{';
+    for (const char *p = text; *p; p++)
+        if (!quoted || !strchr("\"{} ", *p))
+            *end++ = *p;
+    *end = '\0';
+    return text;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* The next item of a list between commas or blanks, in our words; NULL: the end. */
+static char *item(const char *field, const char **list)
+{
+    *list += strspn(*list, ", ");
+    const size_t n = strcspn(*list, ", ");
+    if (!n)
+        return NULL;
+    char *word = format("%.*s", (int)n, *list), *ours = format("%s", foreign_word(field, word));
+    *list += n;
+    free(word);
+    return ours;
+}
+
+static bool has_item(const char *field, const char *list, const char *wanted)
+{
+    bool found = false;
+    for (char *word; (word = item(field, &list)); free(word))
+        found = found || names_same(word, wanted);
+    return found;
+}
+
+static bool subset(const char *field, const char *a, const char *of)
+{
+    bool all = true;
+    for (char *word; (word = item(field, &a)); free(word))
+        all = all && has_item(field, of, word);
+    return all;
+}
+
+static bool number_of(const char *text, double *x)
+{
+    char *end;
+    *x = strtod(text, &end);
+    return *text && !text[strspn(text, "+-.0123456789eE")] && !*end;
+}
+
+/* Whether two values of a field are the same: 3 and 3.0, bf16 and bfloat16, lists in any order. */
+static bool same(const char *field, const char *a, const char *b)
+{
+    double x, y;
+    if (number_of(a, &x) && number_of(b, &y))
+        return x == y;
+    if (names_same(foreign_word(field, a), foreign_word(field, b)))
+        return true;
+    if ((foreign_on(a) && foreign_on(b)) || (foreign_off(a) && foreign_off(b)))
+        return true;
+    return (strchr(a, ',') || strchr(b, ',')) && subset(field, a, b) && subset(field, b, a);
+}
+
+/* Whether a line of the field has the value; has: whether a list has all its items. */
+static bool built_as(const Made *made, const char *field, const char *value, bool has)
+{
+    size_t n;
+    bool found = false;
+    const char *line;
+    for (int k = 0; !found && (line = line_of(made, field, k, &n)); k++) {
+        char *text = plain(line, n);
+        found = has ? subset(field, value, text) : same(field, value, text);
+        free(text);
+    }
+    return found;
+}
+
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+static void claim(Claims *c, Claim one)
+{
+    c->claim = realloc(c->claim, sizeof *c->claim * (size_t)(c->n + 1));
+    if (!c->claim)
+        die(EXIT_INTERNAL, "out of memory for the command line");
+    c->claim[c->n++] = one;
+}
+
+static bool is_flag(const char *ours)
+{
+    static const char *const flags[] = {
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) #name,
+#include "runtime/run/flags.def"
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (names_same(flags[i], ours))
+            return true;
+    return false;
+}
+
+/* The field that has to have the value of this name; NULL: none. */
+static const char *same_field(const Foreign *row)
+{
+    static const struct { const char *name, *field; } rows[] = {
+#define SAME(theirs, field) { theirs, field },
+#include "runtime/files/foreign.def"
+    };
+    for (size_t i = 0; row && i < sizeof rows / sizeof *rows; i++)
+        if (names_same(rows[i].name, row->name))
+            return rows[i].field;
+    return NULL;
+}
+
+bool built_is(const Foreign *row, const char *name)
+{
+    if (!row)
+        return strchr(name, '.') != NULL;
+    if (row->kind == FOREIGN_RECIPE || row->kind == FOREIGN_NONE || same_field(row))
+        return true;
+    if (row->kind == FOREIGN_MEANS)
+        return !is_flag(row->ours);
+    for (int i = 0; i < foreign_meanings && row->kind == FOREIGN_SAY; i++)
+        if (names_same(foreign_meaning[i].name, row->name) && !foreign_meaning[i].implied)
+            return true;
+    return false;
+}
+
+/* A name that says of a field what it is not. */
+static bool add_denied(Claims *c, const Foreign *row, const char *given, const char *typed)
+{
+    static const struct { const char *name, *ours, *value; } denied[] = {
+#define UNLESS(theirs, ours, value) { theirs, ours, value },
+#include "runtime/files/foreign.def"
+    };
+    for (size_t i = 0; foreign_on(given) && i < sizeof denied / sizeof *denied; i++)
+        if (names_same(denied[i].name, row->name)) {
+            claim(c, (Claim){ CLAIM_NOT, denied[i].ours, denied[i].value, typed, row, false });
+            return true;
+        }
+    return false;
+}
+
+/* What the rows say of a value: claims, of fields alone. Returns whether they say anything. */
+static bool add_meanings(Claims *c, const Foreign *row, const char *given, const char *typed)
+{
+    bool said = false;
+    for (int i = 0; i < foreign_meanings; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        const bool own = !strcmp(m->ours, row->ours);
+        if (!foreign_meant(m, row->name, given) || (m->implied && !own) || is_flag(m->ours))
+            continue;
+        said = true;
+        if (!*m->ours)
+            continue;
+        const bool left = *m->value == '?', adds = *m->value == '+';
+        claim(c, (Claim){ .kind = left ? CLAIM_USED : adds ? CLAIM_HAS : CLAIM_IS, .field = m->ours,
+                          .value = left ? NULL : m->value + adds, .typed = typed, .row = own ? row : NULL });
+    }
+    return said;
+}
+
+/* The value that a name stands for when it is switched on; NULL: no row. */
+static const char *on_value(const Foreign *row)
+{
+    for (int i = 0; i < foreign_meanings; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        if (names_same(m->name, row->name) && !strcmp(m->given, "true") && !strcmp(m->ours, row->ours))
+            return m->value;
+    }
+    return NULL;
+}
+
+/* A name whose value is yes, no or a word of its rows. Returns how many words behind it are its value; -1: no row says
+ * what that value is. */
+static int take_meaning(Claims *c, const Foreign *row, const char *name, const char *value, const char *next)
+{
+    const bool flag = next && strncmp(next, "--", 2) != 0;
+    const char *on = on_value(row), *given = value ? value : flag ? next : NULL;
+    const bool known = given && (foreign_on(given) || foreign_off(given)), word = given && !known;
+    const int taken = !value && flag && (known || !on) ? 1 : 0;
+    if (!given || (word && on && !value))
+        given = "true";
+    char *typed = format("--%s%s%s", name, value || taken ? " " : "", value || taken ? given : "");
+    if (add_denied(c, row, given, typed) || add_meanings(c, row, given, typed))
+        return taken;
+    if (foreign_off(given) && on && *on != '?') {
+        claim(c, (Claim){ CLAIM_NOT, row->ours, on + (*on == '+'), typed, row, false });
+        return taken;
+    }
+    const char *unset = foreign_unset(row->ours);
+    if (!unset || !known)
+        return -1;
+    const bool off = foreign_off(given);
+    claim(c, (Claim){ off ? CLAIM_IS : CLAIM_USED, row->ours, off ? unset : NULL, typed, row, false });
+    return taken;
+}
+
+/* The words of a list behind a flag, with commas between them. */
+static char *joined(int n, char *const *argv, int *taken)
+{
+    char *list = format("%s", "");
+    for (; *taken < n && strncmp(argv[*taken], "--", 2); ++*taken) {
+        char *longer = format("%s%s%s", list, *list ? "," : "", argv[*taken]);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+/* A name that stands for a field, with a value of it. */
+static int take_value(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
+                      int n, char *const *argv)
+{
+    const char *same = same_field(row), *field = same ? same : row ? row->ours : name;
+    size_t length;
+    const char *built = line_of(made, field, 0, &length);
+    const char *next = n && strncmp(*argv, "--", 2) ? *argv : NULL, *given = value;
+    int taken = 0;
+    if (!built && made->fields[0] && !row)
+        die(EXIT_CONFIG, "--%s: names with a dot are fields of the recipe, and this one has none of that name; "
+            "gen explain %s shows the nearest", name, name);
+    if (!given && built && is_list(built)) {
+        given = joined(n, argv, &taken);
+    } else if (!given && built && is_bool(built)) {
+        taken = next && (foreign_on(next) || foreign_off(next));
+        given = taken ? next : "true";
+    } else if (!given && next) {
+        given = next;
+        taken = 1;
+    }
+    if (!given || !*given)
+        die(EXIT_CONFIG, "--%s: wants a value%s%s", name, row && *row->value ? ", such as " : "",
+            row ? row->value : "");
+    double x;
+    if (built && is_number(built) && !number_of(foreign_word(field, given), &x))
+        die(EXIT_CONFIG, "--%s: want a number, got \"%.60s\"", name, given);
+    if (built && is_bool(built) && !foreign_on(given) && !foreign_off(given))
+        die(EXIT_CONFIG, "--%s: want true or false, got \"%.60s\"", name, given);
+    char *typed = format("--%s%s%s", name, value || taken ? " " : "", value || taken ? given : "");
+    claim(c, (Claim){ CLAIM_IS, field, given, typed, row, row && foreign_per_node(name) });
+    return taken;
+}
+
+int built_take(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
+               int n, char *const *argv)
+{
+    if (row && row->kind == FOREIGN_NONE) {
+        const char *given = value ? value : n ? *argv : NULL;
+        return !foreign_off(given) ? -1 : value ? 0 : 1;
+    }
+    if (!row || row->kind == FOREIGN_RECIPE || same_field(row))
+        return take_value(c, made, row, format("%s", name), value, n, argv);
+    return take_meaning(c, row, name, value, n ? *argv : NULL);
+}
+
+/* ---- the comparison -------------------------------------------------------------------------- */
+
+/* Of the job: as run.sh or the launcher says. */
+static long nodes(void)
+{
+    const char *said = getenv("DIECAST_NODES");
+    Launch us;
+    char *error = NULL;
+    if (said && *said)
+        return strtol(said, NULL, 10);
+    error = launch_resolve(environ, &us);
+    const bool knows = !error && us.local_size > 0 && us.size % us.local_size == 0;
+    free(error);
+    return knows ? us.size / us.local_size : 1;
+}
+
+/* All that is said of a field. */
+typedef struct {
+    const char *field;
+    char *value;                 /* that it is to have; NULL: any but the ones below */
+    const char *is, *has;        /* the flag that says so, the first that adds items */
+    const Claim *used, *not;     /* what contradicts the program; NULL: nothing does */
+    bool differs;                /* the program is another */
+} Wish;
+
+static void contradict(const char *a, const char *b)
+{
+    die(EXIT_CONFIG, "%s and %s contradict each other: leave one of them out", a, b);
+}
+
+/* A claim of a value: two of them have to be the same. */
+static void add_value(Wish *w, const Claim *c)
+{
+    char *value = !c->per_node ? format("%s", c->value)
+                               : format("%.17g", strtod(c->value, NULL) * (double)nodes());
+    if (w->is && !same(w->field, w->value, value))
+        contradict(w->is, c->typed);
+    free(w->value);
+    w->value = value;
+    w->is = c->typed;
+}
+
+/* The items of the list in addition. */
+static void add_items(Wish *w, const Claim *c)
+{
+    const char *list = c->value;
+    for (char *word; (word = item(w->field, &list)); free(word)) {
+        if (w->value && has_item(w->field, w->value, word))
+            continue;
+        char *longer = format("%s%s%s", w->value ? w->value : "", w->value ? "," : "", word);
+        free(w->value);
+        w->value = longer;
+    }
+    w->has = c->typed;
+}
+
+static Wish wish_of(const Claims *all, const Made *made, const char *field)
+{
+    const char *unset = foreign_unset(field);
+    Wish w = { .field = field };
+    for (int pass = CLAIM_IS; pass <= CLAIM_NOT; pass++)
+        for (int i = 0; i < all->n; i++) {
+            const Claim *c = &all->claim[i];
+            const char *against = pass == CLAIM_USED ? unset : c->value;
+            if ((int)c->kind != pass || !names_same(c->field, field))
+                continue;
+            if (pass == CLAIM_IS)
+                add_value(&w, c);
+            else if (pass == CLAIM_HAS)
+                add_items(&w, c);
+            else if (w.is && against && same(field, w.value, against))
+                contradict(w.is, c->typed);
+            else if (against && built_as(made, field, against, false) && pass == CLAIM_USED)
+                w.used = c;
+            else if (against && built_as(made, field, against, false))
+                w.not = c;
+        }
+    w.differs = w.value ? !built_as(made, field, w.value, !w.is) : w.used || w.not;
+    return w;
+}
+
+/* The value to type for a wish; malloc'ed. */
+static char *wished(const Wish *w)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/:=@%";
+    const Claim *c = w->used ? w->used : w->not;
+    const char *unset = foreign_unset(w->field), *value = w->value;
+    if (!value && w->not && unset && !same(w->field, unset, w->not->value))
+        value = unset;
+    if (!value)
+        value = c->row && !islower((unsigned char)*c->row->value) ? c->row->value : "VALUE";
+    if (foreign_on(value) || foreign_off(value))
+        value = names_same(value, "true") ? "true" : names_same(value, "false") ? "false" : value;
+    value = foreign_word(w->field, value);
+    if (!value[strspn(value, safe)])
+        return format("%s", value);
+    char *quoted = format("%s", "'");
+    for (; *value; value++) {
+        char *longer = *value == '\'' ? format("%s'\\''", quoted) : format("%s%c", quoted, *value);
+        free(quoted);
+        quoted = longer;
+    }
+    return format("%s'", quoted);
+}
+
+/* The number of a field's k-th line; 0: there is none. */
+static long long built_number(const Made *made, const char *field)
+{
+    size_t n;
+    const char *line = line_of(made, field, 0, &n);
+    return line ? strtoll(line, NULL, 10) : 0;
+}
+
+/* Of the samples of an update the recipe says either batch.global or batch.micro: the other one follows. */
+static void settle_batch(const Made *made, Wish *w, int n)
+{
+    static const char *const path[] = { "batch.micro", "batch.accum", "gpus", "batch.global" };
+    enum { MICRO, ACCUM, RANKS, UPDATE, PARTS };
+    Wish *of[PARTS] = { NULL };
+    long long x[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        for (int k = 0; k < n; k++)
+            of[i] = names_same(w[k].field, path[i]) ? &w[k] : of[i];
+        x[i] = of[i] && of[i]->value ? strtoll(of[i]->value, NULL, 10) : built_number(made, path[i]);
+    }
+    const bool by_update = built_number(made, path[UPDATE]) != 0;
+    const long long ranks = x[ACCUM] * x[RANKS];
+    if (by_update && of[MICRO] && !of[UPDATE]) {
+        of[MICRO]->field = path[UPDATE];
+        of[MICRO]->value = format("%lld", x[MICRO] * ranks);
+        of[MICRO]->differs = x[MICRO] * ranks != built_number(made, path[UPDATE]);
+    } else if (!by_update && of[UPDATE] && !of[MICRO] && ranks > 0 && x[UPDATE] % ranks == 0) {
+        of[UPDATE]->field = path[MICRO];
+        of[UPDATE]->value = format("%lld", x[UPDATE] / ranks);
+        of[UPDATE]->differs = x[UPDATE] / ranks != built_number(made, path[MICRO]);
+    }
+}
+
+/* What was built, as `gpus=2`. */
+static char *built_text(const Made *made, const char *field)
+{
+    size_t n;
+    const char *line = line_of(made, field, 0, &n);
+    char *value = line ? plain(line, n) : NULL, *text = value ? format("%s=%s", field, value) : format("no %s", field);
+    free(value);
+    return text;
+}
+
+static void append(char **list, const char *between, const char *text)
+{
+    char *longer = format("%s%s%s", *list ? *list : "", *list ? between : "", text);
+    free(*list);
+    *list = longer;
+}
+
+/* The command that builds what is wished, in one line. */
+static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
+{
+    static const char adapters[] = "lora.alpha|lora.dropout|lora.targets|lora.rslora|lora.fold|lora.modules_to_save";
+    char *typed = NULL, *built = NULL, *words = NULL, *fields = NULL;
+    const Foreign *row = NULL;
+    int differ = 0;
+    for (int i = 0; i < n; i++) {
+        if (!w[i].differs)
+            continue;
+        char *value = wished(&w[i]), *was = built_text(made, w[i].field);
+        const bool whole = names_same(w[i].field, "lora.rank") && !strcmp(value, "0");
+        append(&built, ", ", was);
+        append(&words, " ", format("%s=%s", w[i].field, value));
+        append(&fields, "|", w[i].field);
+        if (whole)
+            append(&fields, "|", adapters);
+        differ++;
+    }
+    for (int i = 0, last = -1; i < all->n; i++)
+        for (int k = 0; k < n; k++) {
+            const Claim *c = &all->claim[i];
+            const char *field = w[k].field;
+            const bool moved = !strcmp(field, "batch.global") || !strcmp(field, "batch.micro");
+            const bool of = names_same(c->field, field) ||
+                            (moved && (names_same(c->field, "batch.global") || names_same(c->field, "batch.micro")));
+            if (!w[k].differs || !of || last == i)
+                continue;
+            append(&typed, ", ", c->typed);
+            row = c->row;
+            last = i;
+        }
+    char *left = names_without(made->words, fields);
+    const bool notes = differ == 1 && row && *row->note;
+    die(EXIT_CONFIG, "%s: fixed when the program was generated, with %s; to change %s: gen %s %s && make%s%s%s", typed,
+        built, differ == 1 ? "it" : "them", left, words, notes ? " (" : "", notes ? row->note : "", notes ? ")" : "");
+}
+
+void built_check(const Claims *all, const Made *made)
+{
+    Wish *w = calloc((size_t)all->n + 1, sizeof *w);
+    int n = 0;
+    bool differs = false;
+    for (int i = 0; w && i < all->n; i++) {
+        bool known = false;
+        for (int k = 0; k < n; k++)
+            known = known || names_same(w[k].field, all->claim[i].field);
+        if (known)
+            continue;
+        w[n] = wish_of(all, made, all->claim[i].field);
+        differs = w[n++].differs || differs;
+    }
+    if (!differs)
+        return;
+    settle_batch(made, w, n);
+    refuse(all, made, w, n);
+}
