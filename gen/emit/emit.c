@@ -408,8 +408,8 @@ static char *fill_with_hooks(const char *path, const char *objective, Hole *hole
 /* The loop, and what the objective does on the host. */
 static void write_train(const Graph *g)
 {
-    const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is computed",
-                                   on_gpu(g) ? "step.cu" : "step.c");
+    const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is "
+                                   "computed", on_gpu(g) ? "step.cu" : "step.c");
     char *objective = objective_c(g);
     Hole train[4 + ASKED] = {{"head", head(g, about), false},
                              {"defaults", run_defaults(g), false},

@@ -187,11 +187,11 @@ static bool ends_in(const char *path, const char *end)
     return n >= m && !strcmp(path + n - m, end);
 }
 
-/* Sources of one backend end in its name or in that of its library; those of ranks are for more than one. */
+/* Sources of one backend end in its name or in that of its library; those marked here are for more than one rank. */
 static bool fits(const char *path, const char *backend, bool ranks)
 {
     static const struct { const char *end, *backend; bool ranks; } row[] = {
-        {"_cpu.c", "cpu", false}, {"_mpi.c", "cpu", true}, {"_cuda.c", "cuda", false}, {"_nccl.c", "cuda", true},
+        {"_cpu.c", "cpu", false}, {"_mpi.c", "cpu", true}, {"_cuda.c", "cuda", false}, {"_nccl.c", "cuda", false},
         {"/comm_star.c", "", true}, {"/star.c", "", true}, {"/star_join.c", "", true},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
