@@ -48,9 +48,9 @@ typedef struct {
     int (*run)(const Flags *f, const WeightFolders folder);
 } ObjectiveUse;
 
-/* Hooks of the objective; those that it has no use for are not in this program. All ranks call each.
- * After `updated` said so, and after `loaded`, `write` and a validation, the inputs of a step are
- * filled anew. */
+/* Hooks of the objective; those that it has no use for are not in this program. All ranks call
+ * each. After `updated` said so, and after `loaded`, `write` and a validation, the inputs of a step
+ * are filled again. */
 typedef struct {
     const ObjectiveUse *use;     /* behind the last one of run NULL */
 //@ if hook_without
