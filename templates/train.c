@@ -993,6 +993,8 @@ int main(int argc, char **argv)
         run.argc = argc;
         run.argv = argv;
         lock_take(f->out, comm_restart(), f->break_lock);
+        comm_barrier();          /* a refusal ends all ranks here, before any of them writes a file */
+        lock_share(f->out);
         stop_faults(f->out, comm_restart());
         return train(&run);
     }

@@ -1,9 +1,10 @@
 /* lock.c -- OUT/run.lock.
  *
- * Keeps: under that name stands only a file that is filled, synced and locked by flock; it is ours
- *        exactly while lock_fd is open.
- * Method: written as run.lock.XXXXXX, then linked where there is none, or renamed over a stale one
- *         while its flock is held; inodes tell whether the name still means what was opened. */
+ * Keeps: under that name stands only a file that is filled, synced and locked by flock; it is this
+ *        rank's while lock_fd is open.
+ * Method: looked at first, so that a refusal leaves the folder as it is; then written as
+ *         run.lock.XXXXXX and linked where there is none, or renamed over a stale one while its flock
+ *         is held. Inodes tell whether the name still means what was opened. */
 #define _GNU_SOURCE
 #include "runtime/files/lock.h"
 
@@ -25,9 +26,11 @@
 
 enum { TRIES = 100 };                    /* looks at a lock that changes hands, 50 ms apart */
 
-/* What flock says of an existing lock: it lives on this host; nobody here holds it; the file system
- * has no flock. */
+/* What flock says of an existing lock: a living process has it; none that this host's kernel or the
+ * file server knows of; the file system has no flock. */
 typedef enum { HELD, FREE, UNKNOWN } Flock;
+/* What run.lock is: missing; a lock that may be replaced; about to change. */
+typedef enum { MISSING, STALE, CHANGING } State;
 
 static int lock_fd = -1;
 static char *lock_path;
@@ -71,6 +74,24 @@ static void host_name(char host[64])
     host[63] = 0;
 }
 
+/* The kernel that runs, until it is booted again; "": unknown. */
+static void boot_id(char id[64])
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : TEMP_FAILURE_RETRY(read(fd, id, 63));
+    id[n > 0 ? n : 0] = 0;
+    id[strcspn(id, "\n")] = 0;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The PID namespace of this process, as "pid:[4026531836]"; "": unknown. */
+static void pid_namespace(char name[64])
+{
+    const ssize_t n = readlink("/proc/self/ns/pid", name, 63);
+    name[n > 0 ? n : 0] = 0;
+}
+
 /* "" outside a job. torchrun calls a job without a name "none". */
 static const char *job_id(void)
 {
@@ -82,20 +103,31 @@ static const char *job_id(void)
 
 static cJSON *describe(int restart)
 {
-    char host[64], start[32], since[32];
+    char host[64], boot[64], pids[64], start[32], since[32];
     host_name(host);
+    boot_id(boot);
+    pid_namespace(pids);
     start_of((long)getpid(), start);
     time_t now = time(NULL);
     struct tm tm;
     strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     cJSON *holder = cJSON_CreateObject();
     cJSON_AddStringToObject(holder, "host", host);
+    cJSON_AddStringToObject(holder, "boot", boot);
+    cJSON_AddStringToObject(holder, "pid_namespace", pids);
     cJSON_AddNumberToObject(holder, "pid", (double)getpid());
     cJSON_AddStringToObject(holder, "start", start);
     cJSON_AddStringToObject(holder, "since", since);
     cJSON_AddStringToObject(holder, "job", job_id());
     cJSON_AddNumberToObject(holder, "restart", restart);
     return holder;
+}
+
+static Flock try_lock(int fd)
+{
+    if (TEMP_FAILURE_RETRY(flock(fd, LOCK_EX | LOCK_NB)) == 0)
+        return FREE;
+    return errno == EWOULDBLOCK ? HELD : UNKNOWN;
 }
 
 static bool same_file(int fd, const char *path)
@@ -114,7 +146,7 @@ static int create_locked(const char *out, char **name)
         int fd = mkostemp(*name, O_CLOEXEC), looks = 0;
         if (fd < 0)
             die(EXIT_IO, "%s: the run folder cannot be written: %s", *name, strerror(errno));
-        while (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK && looks++ < TRIES)
+        while (try_lock(fd) == HELD && looks++ < TRIES)
             usleep(10000);
         if (same_file(fd, *name))
             return fd;
@@ -144,7 +176,7 @@ static int prepare(const char *out, int restart, char **name)
 static cJSON *holder_of(int fd)
 {
     char text[4096];
-    ssize_t n = pread(fd, text, sizeof text, 0);
+    ssize_t n = TEMP_FAILURE_RETRY(pread(fd, text, sizeof text, 0));
     char *error = NULL;
     cJSON *holder = n > 0 ? json_parse(text, (size_t)n, &error) : NULL;
     free(error);
@@ -185,11 +217,31 @@ static bool dying(const cJSON *holder)
     return pending >> (SIGKILL - 1) & 1;
 }
 
+/* Whether run.lock names this value; locks of earlier versions have no "boot" and no "pid_namespace". */
+static bool names(const cJSON *holder, const char *key, const char *value)
+{
+    const char *text = cJSON_GetStringValue(json_get(holder, key));
+    return text && *text && strcmp(text, value) == 0;
+}
+
+/* Containers of one kernel may have different names; a host has its name also after it was booted again. */
 static bool on_this_host(const cJSON *holder)
 {
-    char host[64];
+    char host[64], boot[64];
     host_name(host);
-    return strcmp(host, json_get(holder, "host")->valuestring) == 0;
+    boot_id(boot);
+    return names(holder, "host", host) || names(holder, "boot", boot);
+}
+
+/* Whether the holder's pid means that process here. Earlier versions went by the host's name alone. */
+static bool sees_pid(const cJSON *holder)
+{
+    char host[64], boot[64], pids[64];
+    host_name(host);
+    boot_id(boot);
+    pid_namespace(pids);
+    return json_get(holder, "boot") ? names(holder, "boot", boot) && names(holder, "pid_namespace", pids)
+                                    : names(holder, "host", host);
 }
 
 /* May a lock with this content be replaced, without --break-lock? */
@@ -197,16 +249,22 @@ static bool stale(const cJSON *holder, Flock held, int restart)
 {
     if (held == HELD)
         return false;
-    if (!holder || on_this_host(holder))
-        return held == FREE || (holder && dying(holder));
+    if (held == FREE && (!holder || on_this_host(holder)))
+        return true;
+    if (!holder)
+        return false;
+    if (sees_pid(holder))
+        return dying(holder);
     const char *job = json_get(holder, "job")->valuestring;
     return *job && strcmp(job, job_id()) == 0 && restart > json_get(holder, "restart")->valuedouble;
 }
 
 static void refuse(const char *out, const cJSON *holder, Flock held)
 {
-    const char *hint = held == HELD ? "stop that run first; --break-lock robs none that lives"
-                                    : "when that run is gone, --break-lock takes the folder over";
+    const char *hint = held != HELD ? "when that run is gone, --break-lock takes the folder over"
+                       : holder && sees_pid(holder) && dying(holder)
+                           ? "that process is gone, but other ranks of its run still live: end them first"
+                           : "stop that run first; --break-lock robs none that lives";
     if (!holder)
         die(EXIT_LOCKED, "%s: in use, by whom run.lock does not say; %s", out, hint);
     const char *since = cJSON_GetStringValue(json_get(holder, "since"));
@@ -216,17 +274,23 @@ static void refuse(const char *out, const cJSON *holder, Flock held)
         since ? since : "?", *job ? ", job " : "", job, hint);
 }
 
-/* Opens the existing lock: for writing, as flock over NFS wants it, or for reading if that is all
- * that may be had. -1: it has just vanished, or it is no file and --break-lock removes it. */
+/* Opens a lock for writing, as flock over NFS wants it, or for reading if that is all that may be had. -1: errno and
+ * a malloc'ed *error. */
+static int open_lock(char **error)
+{
+    int fd = file_open(lock_path, O_RDWR, error);
+    if (fd < 0 && (errno == EACCES || errno == EROFS)) {
+        free(*error);
+        fd = file_open(lock_path, O_RDONLY, error);
+    }
+    return fd;
+}
+
+/* The existing lock. -1: there is none, or it is no file and --break-lock removes it. */
 static int open_existing(bool break_lock)
 {
     char *error = NULL;
-    int fd = file_open(lock_path, O_RDWR, &error);
-    if (fd < 0 && (errno == EACCES || errno == EROFS)) {
-        free(error);
-        fd = file_open(lock_path, O_RDONLY, &error);
-    }
-    int why = errno;
+    int fd = open_lock(&error), why = errno;
     bool no_file = fd < 0 && (why == ELOOP || why == ENXIO || why == EISDIR);
     if (no_file && break_lock && unlink(lock_path) == 0)
         note("%s: not a lock of ours, removed", lock_path);
@@ -236,32 +300,31 @@ static int open_existing(bool break_lock)
     return fd;
 }
 
-/* One look at an existing lock: puts ours in its place, dies, or returns false when it has just
- * vanished or its holder is about to. wait: a lock whose holder cannot be told may be filled or
- * judged by others this moment. */
-static bool take_existing(const char *out, const char *ours, int restart, bool break_lock, bool wait)
+/* One look at an existing lock; dies where it may not be replaced. STALE: its descriptor, under flock, in *fd. wait: a
+ * holder that is being killed may let go this moment, and a lock that does not say whose it is may be filled by now. */
+static State look(const char *out, int restart, bool break_lock, bool wait, int *fd)
 {
-    int fd = open_existing(break_lock);
-    if (fd < 0)
-        return false;
-    Flock held = flock(fd, LOCK_EX | LOCK_NB) == 0 ? FREE : errno == EWOULDBLOCK ? HELD : UNKNOWN;
-    cJSON *holder = holder_of(fd);
-    bool gone = !same_file(fd, lock_path);
-    bool leaving = held == HELD && (holder ? on_this_host(holder) && dying(holder) : wait);
+    *fd = open_existing(break_lock);
+    if (*fd < 0)
+        return MISSING;
+    const Flock held = try_lock(*fd);
+    cJSON *holder = holder_of(*fd);
+    const bool gone = !same_file(*fd, lock_path);
+    const bool leaving = wait && held == HELD && (!holder || (sees_pid(holder) && dying(holder)));
     if (!gone && !leaving) {
         if (!stale(holder, held, restart) && !(break_lock && held != HELD))
             refuse(out, holder, held);
-        if (rename(ours, lock_path))
-            die(EXIT_IO, "%s: rename: %s", lock_path, strerror(errno));
         if (holder)
             note("%s: the lock of process %.0f on %s is stale, taken over", out,
                  json_get(holder, "pid")->valuedouble, json_get(holder, "host")->valuestring);
+        cJSON_Delete(holder);
+        return STALE;
     }
     cJSON_Delete(holder);
-    close(fd);
-    if (leaving && !gone)
+    close(*fd);
+    if (!gone)
         usleep(50000);
-    return !gone && !leaving;
+    return CHANGING;
 }
 
 /* Where there is no lock, ours becomes it. false: there is one. */
@@ -320,32 +383,73 @@ static void release_and_die(int code)
         hook_before(code);
 }
 
+/* Rank 0's lock, as a descriptor. */
+static int take(const char *out, int restart, bool break_lock)
+{
+    char *ours = NULL;
+    int fd = -1, old;
+    for (int i = 0; i < 2 * TRIES; i++) {
+        const State state = look(out, restart, break_lock, i < TRIES, &old);
+        if (state == CHANGING)
+            continue;
+        if (fd < 0)
+            fd = prepare(out, restart, &ours);
+        prepared = ours;
+        const bool taken = state == STALE ? rename(ours, lock_path) == 0 : take_new(ours, fd);
+        if (state == STALE && !taken)
+            die(EXIT_IO, "%s: rename: %s", lock_path, strerror(errno));
+        if (state == STALE)
+            close(old);
+        if (!taken)
+            continue;
+        prepared = NULL;
+        free(ours);
+        return fd;
+    }
+    die(EXIT_LOCKED, "%s: other runs keep taking this folder", out);
+}
+
+static void wrap_die(void)
+{
+    hook_before = die_hook;
+    die_hook = release_and_die;
+}
+
 void lock_take(const char *out, int restart, bool break_lock)
 {
     if (world.rank != 0)
         return;
     make_folders(out);
     lock_path = folder_join(out, "run.lock");
-    char *ours;
-    int fd = prepare(out, restart, &ours);
-    hook_before = die_hook;
-    die_hook = release_and_die;
-    prepared = ours;
-    for (int i = 0; !take_new(ours, fd) && !take_existing(out, ours, restart, break_lock, i < TRIES);
-         i++)
-        if (i > TRIES)
-            die(EXIT_LOCKED, "%s: other runs keep taking this folder", out);
-    prepared = NULL;
-    free(ours);
-    lock_fd = fd;
+    wrap_die();
+    lock_fd = take(out, restart, break_lock);
+    /* From now on for all ranks; who took it between the one and the other has renamed its own over it. */
+    if (world.size > 1 && TEMP_FAILURE_RETRY(flock(lock_fd, LOCK_SH)) == 0 && !same_file(lock_fd, lock_path))
+        die(EXIT_LOCKED, "%s: another run took this folder at the same moment", out);
     remove_leftovers(out);
+}
+
+void lock_share(const char *out)
+{
+    char *error = NULL;
+    if (world.rank == 0)
+        return;
+    lock_path = folder_join(out, "run.lock");
+    lock_fd = open_lock(&error);
+    if (lock_fd >= 0 && TEMP_FAILURE_RETRY(flock(lock_fd, LOCK_SH | LOCK_NB))) {
+        close(lock_fd);
+        lock_fd = -1;
+    }
+    free(error);
+    wrap_die();
 }
 
 void lock_release(void)
 {
     if (lock_fd < 0)
         return;
-    if (same_file(lock_fd, lock_path))
+    const Flock held = try_lock(lock_fd);      /* HELD: by another rank */
+    if ((held == FREE || (held == UNKNOWN && world.rank == 0)) && same_file(lock_fd, lock_path))
         unlink(lock_path);
     close(lock_fd);
     lock_fd = -1;

@@ -97,6 +97,8 @@ static char *write_fault(const char *name, const cJSON *fault)
         error = format("%s: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
+    if (error)
+        unlink(temp);
     free(text);
     free(temp);
     free(path);
@@ -119,6 +121,9 @@ void stop_report(int code)
             cJSON_AddStringToObject(fault, "meaning", codes[i].meaning);
             cJSON_AddStringToObject(fault, "restart", codes[i].restart);
         }
+    const char *start = getenv("DIECAST_START");
+    if (start)
+        cJSON_AddStringToObject(fault, "start", start);
     cJSON_AddNumberToObject(fault, "rank", world.rank);
     cJSON_AddStringToObject(fault, "host", world.host);
     cJSON_AddNumberToObject(fault, "step", (double)world.step);

@@ -19,8 +19,9 @@ void stop_listen(void);
 bool stop_requested(void);
 const char *stop_signal(void);                     /* "SIGTERM"; "" before any */
 
-/* Wraps die_hook: a fault file is written before the job is aborted. Call after lock_take, so that
- * a folder in use by another run stays untouched. */
+/* Wraps die_hook: a fault file is written before the job is aborted; it names the start, DIECAST_START,
+ * where the launcher gave it a name. Call on every rank only when rank 0 has the lock, so that a folder in
+ * use by another run stays untouched. */
 void stop_faults(const char *out, int restart);
 /* The fault file of an end that is no death: EXIT_STOPPED after an orderly stop, which scripts look
  * for. Nothing before stop_faults. */

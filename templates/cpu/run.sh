@@ -161,6 +161,8 @@ if [ -t 2 ]; then
     export DIECAST_TERMINAL=${DIECAST_TERMINAL:-80}
 fi
 
+# Names this start in the fault files of its ranks; start() gives each restart its own.
+export DIECAST_START=
 flags=()
 scratch=
 case $version in
@@ -201,9 +203,19 @@ case $version in
     ;;
 esac
 
-# Fault files, each with what tells it from the one of that name an earlier start left.
-faults() {
-    find "$out" -maxdepth 1 -name 'fault.*.json' -printf '%T@ %C@ %i %p\n' 2>/dev/null | sort
+# The newest fault file of this start; nothing when there is none.
+fault() {
+    find "$out" -maxdepth 1 -type f -name 'fault.*.json' -exec grep -qF "\"start\": \"$DIECAST_START\"" {} \; \
+        -printf '%T@ %p\n' 2>/dev/null | sort -n | sed -n '$s/^[^ ]* //p'
+}
+# Why the ranks ended, in $code, where the launcher does not say it: by that file.
+ask_fault() {
+    local file said
+    file=$(fault)
+    said=$(sed -n 's/.*"code":[[:space:]]*\([0-9]*\).*/\1/p' "${file:-/dev/null}" 2>/dev/null)
+    ours "${said:-0}" || return
+    echo "$NAME: $name returned $code; $file says $said" >&2
+    code=$said
 }
 
 # The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks three seconds later.
@@ -237,7 +249,7 @@ if [ -z "$alone" ]; then
     name=$mpirun
 fi
 start() {                        # all ranks, until they have ended: $code
-    earlier=$(faults)
+    DIECAST_START=${HOSTNAME:-here}.$$.$EPOCHREALTIME
     # What the program reads itself reaches rank 0 through cat: a group of its own may not read the terminal.
     reader=
     case " ${args[*]-} " in
@@ -256,7 +268,7 @@ start() {                        # all ranks, until they have ended: $code
     watcher=
     if [ -n "$hosts" ]; then
         {
-            while kill -0 "$pid" && [ -z "$(comm -13 <(echo "$earlier") <(faults))" ]; do sleep 1; done
+            while kill -0 "$pid" && [ -z "$(fault)" ]; do sleep 1; done
             sleep 10
             read -ra started <"/proc/$pid/task/$pid/children"
             kill -s KILL ${started[@]+"${started[@]}"}
@@ -272,18 +284,10 @@ start() {                        # all ranks, until they have ended: $code
     pid=
     [ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
     [ -z "$reader" ] || kill "$reader" 2>/dev/null
-    if ! ours "$code"; then
-        newest=$(comm -13 <(echo "$earlier") <(faults) | sort -n | tail -1)
-        newest=${newest#* * * }
-        said=$(sed -n 's/.*"code":[[:space:]]*\([0-9]*\).*/\1/p' "${newest:-/dev/null}" 2>/dev/null)
-        if ours "${said:-0}"; then
-            echo "$NAME: $name returned $code; $newest says $said" >&2
-            code=$said
-        elif [ "$code" != 0 ]; then
-            echo "$NAME: $name returned $code, and no rank left a fault file in $out: killed, out" \
-                "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2
-        fi
-    fi
+    # 0 is judged by DONE: check_finished.
+    ours "$code" || [ "$code" = 0 ] || ask_fault ||
+        echo "$NAME: $name returned $code, and no rank left a fault file in $out: killed, out" \
+            "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2
 }
 
 #@ restarts

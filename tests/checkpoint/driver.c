@@ -284,10 +284,14 @@ static void merge(void)
     printf("merged\n");
 }
 
-/* lock OUT RESTART SECONDS */
+/* lock OUT RESTART SECONDS; RANK_OF_TWO=N: as that rank of two */
 static void lock(void)
 {
+    const char *rank = getenv("RANK_OF_TWO");
+    world.size = rank ? 2 : 1;
+    world.rank = rank ? atoi(rank) : 0;
     lock_take(arg[0], atoi(arg[1]), flags.break_lock);
+    lock_share(arg[0]);
     printf("locked\n");
     fflush(stdout);
     usleep((useconds_t)(atof(arg[2]) * 1e6));

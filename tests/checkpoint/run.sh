@@ -693,6 +693,47 @@ expect lock-unreadable-held 92 'by whom run.lock does not say; stop that run fir
     llama lock "$out" 0 0 --break-lock
 exec 7<&-
 rm "$out/run.lock"
+# Every rank holds it: a run whose rank 0 was killed lives while another does, and the last one removes the file.
+RANK_OF_TWO=0 hold 600
+first=$pid
+RANK_OF_TWO=1 hold 600
+kill -9 $first; wait $first 2>/dev/null
+expect lock-of-other-ranks 92 "in use by process $first on .* is gone, but other ranks of its run still live" \
+    llama lock "$out" 0 0
+kill -9 $pid; wait $pid 2>/dev/null
+RANK_OF_TWO=0 hold 600
+first=$pid
+RANK_OF_TWO=1 d llama lock "$out" 0 0
+verdict lock-not-the-last "$([ -e "$out/run.lock" ] || echo "removed while rank 0 has it")"
+kill -9 $first; wait $first 2>/dev/null
+RANK_OF_TWO=1 DIE=1 d llama lock "$out" 0 0
+verdict lock-the-last "$(ls "$out")"
+# Containers: the kernel knows of all locks, whatever names and pids there are; where the file system has none, a pid
+# counts in its own PID namespace and boot alone.
+in_container() {        # BOOT PID_NAMESPACE HOST PID START
+    printf '{"boot": "%s", "host": "%s", "job": "", "pid": %s, "pid_namespace": "%s", "restart": 0, "start": "%s"}\n' \
+        "$1" "$3" "$4" "$2" "$5" >"$out/run.lock"
+}
+boot=$(cat /proc/sys/kernel/random/boot_id)
+pids=$(readlink /proc/self/ns/pid)
+in_container "$boot" 'pid:[1]' container 7 5
+exec 7<"$out/run.lock"; flock 7
+expect lock-of-a-container 92 'in use by process 7 on container' llama lock "$out" 0 0
+exec 7<&-
+expect lock-of-a-dead-container 0 'process 7 on container is stale' llama lock "$out" 0 0
+export NO_FLOCK=1 LD_PRELOAD=$PWD/$build/shim.so
+in_container "$boot" 'pid:[1]' "$(hostname)" 2147483646 5
+expect no-flock-other-namespace 92 'in use by process 2147483646 on .*--break-lock takes' llama lock "$out" 0 0
+in_container another "$pids" "$(hostname)" 2147483646 5
+expect no-flock-other-boot 92 'in use by process 2147483646' llama lock "$out" 0 0
+in_container "$boot" "$pids" "$(hostname)" $$ 5
+expect no-flock-another-process 0 "the lock of process $$ .* is stale" llama lock "$out" 0 0
+verdict no-flock-released "$(ls "$out")"
+hold 600
+expect no-flock-held 92 "in use by process $pid on " llama lock "$out" 0 0
+kill -9 $pid; wait $pid 2>/dev/null
+expect no-flock-of-the-dead 0 "the lock of process $pid .* is stale" llama lock "$out" 0 0
+unset NO_FLOCK LD_PRELOAD
 mkdir "$out/run.lock"
 expect lock-a-folder 90 'run.lock: open: .*; remove it' llama lock "$out" 0 0 --break-lock
 rmdir "$out/run.lock"

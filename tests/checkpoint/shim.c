@@ -1,6 +1,7 @@
 /* shim.c -- preloaded: makes the n-th fsync or rename of the process fail, or kills it around a call.
  *
  * In:    FAIL_FSYNC, FAIL_RENAME: "n" or "n-m" (calls n..m, counted from 1), as EIO.
+ *        NO_FLOCK: flock is not there, as on Lustre without its option.
  *        KILL_AT: n: SIGKILL at the n-th moment: before and after each call that changes a folder. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,7 +45,18 @@ static void moment(void)
         return result;                                      \
     }
 CALL(mkostemp, (char *name, int flags), (name, flags))
-CALL(flock, (int fd, int how), (fd, how))
+static int (*real_flock)(int fd, int how);
+
+int flock(int fd, int how)
+{
+    if (!real_flock)
+        *(void **)&real_flock = dlsym(RTLD_NEXT, "flock");
+    moment();
+    int result = getenv("NO_FLOCK") ? -1 : real_flock(fd, how), why = getenv("NO_FLOCK") ? ENOSYS : errno;
+    moment();
+    errno = why;
+    return result;
+}
 CALL(link, (const char *from, const char *to), (from, to))
 CALL(unlink, (const char *path), (path))
 

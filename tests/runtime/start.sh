@@ -159,7 +159,10 @@ $show"
 cat >"$scratch/mpirun" <<'END'
 #!/bin/bash
 [ "$1" = --version ] && exec echo "mpirun (Open MPI) stub"
-fault() { printf '{\n\t"code":\t%s,\n\t"rank":\t0\n}\n' "$2" >"$RUN/x" && mv "$RUN/x" "$RUN/fault.$1.json"; }
+fault() {                # NAME CODE [START]
+    printf '{\n  "code": %s,\n  "rank": 0,\n  "start": "%s"\n}\n' "$2" "${3-$DIECAST_START}" >"$RUN/x" &&
+        mv "$RUN/x" "$RUN/fault.$1.json"
+}
 eval "$STUB"
 END
 chmod +x "$scratch/mpirun"
@@ -169,10 +172,10 @@ left() {                # left NAME CODE PATTERN STUB
 left "killed, no fault file" 137 "returned 137, and no rank left a fault file in $RUN" 'exit 137'
 left "the fault file says why" 84 "returned 137; $RUN/fault.0.0.json says 84" 'fault 0.0 84; exit 137'
 left "that of an earlier start does not" 139 "no rank left a fault file" 'exit 139'
+left "that of another start does not" 139 "no rank left a fault file" 'fault 0.1 92 another; exit 139'
 left "the same written again does" 84 "says 84" 'fault 0.0 84; exit 137'
 left "the newest of two" 85 "fault.0.2.json says 85" \
     'fault 0.1 84; touch -d "1 minute ago" "$RUN/fault.0.1.json"; fault 0.2 85; exit 1'
-left "success that is none" 84 "returned 0; .*says 84" 'fault 0.0 84; exit 0'
 left "a code of a rank goes first" 88 "" 'fault 0.0 84; exit 88'
 left "a fault file that is none" 137 "no rank left" 'echo x >"$RUN/fault.9.9.json"; exit 137'
 left "a good end" 0 "" 'exit 0'
@@ -182,7 +185,9 @@ none="ended with 0, but $RUN has no DONE of this start"
 export TRAINS=1                  # the command line means training
 left "training that ends with 0 and no DONE" 84 "$none" 'exit 0'
 MPIRUN=/bin/true ends "a launcher that starts nothing" 84 "$none" "$x/run.sh"
+left "training that a fault file ends" 84 "returned 0; .*says 84" 'fault 0.0 84; exit 0'
 left "training that is over" 0 "" "$finishes"
+left "training that is over in spite of a fault file" 0 "" "fault 0.0 92; $finishes"
 left "a DONE of an earlier start" 84 "$none" 'exit 0'
 left "training that is found over" 0 "" "$finishes"
 left "training that stopped" 91 "" 'exit 91'
@@ -232,17 +237,18 @@ folder cpu 2 <<'END'
 #!/bin/bash
 if [[ " $* " == *" --where "* ]]; then echo "$RUN"; exit; fi
 rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+fault() { printf '{"code": %s, "start": "%s"}' "$1" "$DIECAST_START" >"$RUN/fault.0.$rank.json"; }
 save() {
     trap '' TERM
     sleep "$save"
-    printf '{"code":\t91}' >"$RUN/fault.0.$rank.json"       # MPICH's launcher may return 0
+    fault 91                                                # MPICH's launcher may return 0
     touch "$RUN/saved.$rank"
     until [ -e "$RUN/saved.$((1 - rank))" ]; do sleep 0.02; done
     exit 91
 }
 save=$1
 trap save USR1
-trap 'printf "{\"code\":\t84}" >"$RUN/fault.0.$rank.json"; exit 84' TERM
+trap 'fault 84; exit 84' TERM
 [ "$1" != deaf ] || trap 'touch "$RUN/asked.$rank"' USR1
 echo $$ >"$RUN/pid.$rank"
 if [ "$1$rank" = dies1 ]; then
@@ -363,7 +369,7 @@ $show"
         none 'exit 88'
     rm "$scratch/other"/*
     said "train.slurm of $backend stays out of the queue" 0 scontrol
-    fault='printf "{\"code\":\t91}" >"$RUN/fault.0.1.json"'
+    fault='printf "{\"code\": 91, \"start\": \"%s\"}" "$DIECAST_START" >"$RUN/fault.0.1.json"'
     batch "train.slurm of $backend, srun's own code" 91 "back into" "$y/train.slurm" "$step 10; $fault; exit 143"
     batch "train.slurm of $backend, no step on" 91 "no checkpoint since this start: not back" "$y/train.slurm" 'exit 91'
     said "train.slurm of $backend, no step on, stays out of the queue" 0 '^scontrol'

@@ -450,17 +450,28 @@ run damaged; expect "nor at the next start" 89 "--resume never starts anew at st
 run damaged --resume never --steps 2; expect "until it is told" 0 "^step 1/2 "
 rm -rf "$scratch/damaged"
 
-run=locked; run locked --steps 400000 --epochs 100000 --log-every 1000 &
+# A second start in a folder leaves it and the run that works there alone, whatever its ranks.
+run=locked
+train gpt2_tiny.2x2x2 $case locked --steps 400000 --epochs 100000 --log-every 1000 --save-every 0 &
 pid=$!
-waits [ -f "$scratch/locked/history.jsonl" ]
-before=$(ls "$scratch/locked")
-refuses "a second run in the folder" 92 "locked" gpt2_tiny $ours --out "$scratch/locked"
-verdict "it touches nothing" "$([ "$before" = "$(ls "$scratch/locked")" ] || ls "$scratch/locked")"
-kill -TERM "$(pgrep -P $pid train || echo $pid)"
-wait $pid; expect "SIGTERM saves and stops" 91 "stopped on SIGTERM"
+waits [ -n "$(ls "$scratch"/locked/runs/*/*.diecast 2>/dev/null)" ]
+untouched() { (cd "$scratch/locked" && find . -printf '%p %i %m\n' | sort; stat -c %y . logs; grep -c -e ' ---- ' logs/training.log); }
+before=$(untouched)
+for program in gpt2_tiny gpt2_tiny.2x2x2; do
+    "$work/$program/run.sh" $ours --init-from $ref/$case/model --out "$scratch/locked" >"$scratch/said" 2>&1
+    code=$?
+    verdict "a second run in the folder, $program" "$([ $code = 92 ] || echo "exit $code"
+        grep -q "^rank 0 .*locked: in use by process [0-9]* on " "$scratch/said" || tail -n 3 "$scratch/said"
+        [ "$before" = "$(untouched)" ] || diff <(echo "$before") <(untouched))"
+done
+kill -TERM "$(pgrep -P $pid run.sh || echo $pid)"
+wait $pid; expect "a request saves and stops, whatever came in between" 91 "stopped on SIGUSR1"
 [ -f "$scratch/locked/DONE" ] && verdict "stopped is not done" DONE
+verdict "its fault files name their start" "$(for r in 0 1; do
+    sed -n 's/.*"start": "\(.*\)".*/\1/p' "$scratch/locked/fault.0.$r.json"; done | uniq -c | grep -v '^ *2 .*\.[0-9]*$')"
 last=$(ls -d "$scratch/locked"/checkpoint-* | sed 's/.*-//' | sort -n | tail -n 1)
-run locked --steps $((last + 3)); expect "it goes on" 0 "resumed from .*checkpoint-$last"
+train gpt2_tiny.2x2x2 $case locked --steps $((last + 3)); expect "it goes on" 0 "resumed from .*checkpoint-$last"
+verdict "no lock stays" "$(ls "$scratch/locked" | grep run.lock)"
 rm -rf "$scratch/locked"
 
 # A second SIGTERM while a checkpoint is written, which takes long: what it says is so, and no lock stays.
