@@ -144,6 +144,11 @@ if [ -n "$alone" ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
+# Connections to all ranks; with fewer descriptors Open MPI's launcher hangs (measured: 2 ranks need 40, 4 need 48).
+files=$((64 + 16 * local))
+[ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge $files ] || ulimit -Sn $files 2>/dev/null ||
+    refuse "$local ranks need $files open files, $(ulimit -n) are allowed: ulimit -n 4096"
+
 mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
 version=
 [ -n "$alone" ] || version=$("$mpirun" --version 2>&1) ||
@@ -163,8 +168,35 @@ fi
 
 # Names this start in the fault files of its ranks; start() gives each restart its own.
 export DIECAST_START=
+# A folder of this start in PLACE; its path in $made, "" where none can be made. A lock on the folder (flock), which the
+# launcher inherits, says that it is in use, also to other containers: a folder that nobody has locked was left by a
+# start that was killed with its launcher, and goes.
+trap 'rm -rf -- ${made_all[@]+"${made_all[@]}"}' EXIT
+made_all=() locks=()
+make_folder() {
+    local old
+    made=
+    for old in "$1/diecast.$NAME".*; do
+        # earlier versions lock none; they go by the process that is last in the name
+        [[ ${old#"$1/diecast.$NAME."} == *.* ]] || ! kill -0 "${old##*.}" || continue
+        [ -d "$old" ] && [ -O "$old" ] && [ ! -L "$old" ] && flock -n "$old" rm -rf -- "$old"
+    done 2>/dev/null
+    for _ in 1 2 3; do
+        made=$1/diecast.$NAME.$RANDOM$RANDOM.$$
+        mkdir -m 700 "$made" 2>/dev/null || continue
+        made_all+=("$made")
+        exec {held}<"$made"
+        flock -s "$held" 2>/dev/null
+        if [ "$made" -ef "/proc/$$/fd/$held" ]; then
+            locks+=("$held")
+            return
+        fi                               # another start came in between
+        exec {held}<&-
+    done
+    made=
+}
+
 flags=()
-scratch=
 case $version in
 *"Open MPI"* | *OpenRTE*)
     # Threads are placed by OpenMP: Open MPI would bind a whole rank to one core. Single copy is the
@@ -186,16 +218,24 @@ case $version in
             echo "note: $RANKS processes share $threads_available CPUs: correct, but slow" >&2
         fi
         [ "$RANKS" -gt "$cores" ] && flags+=(--oversubscribe)
-        # Shared memory of a run that was killed stays behind: each run has a folder of its own,
-        # named by its process, and clears those whose process is gone.
-        for old in /dev/shm/diecast."$NAME".*; do
-            [ -O "$old" ] && ! kill -0 "${old##*.}" 2>/dev/null && rm -rf -- "$old"
-        done
-        scratch=/dev/shm/diecast.$NAME.$$
-        if mkdir -m 700 "$scratch" 2>/dev/null; then
-            trap 'rm -rf -- "$scratch"' EXIT
-            flags+=(--mca btl_vader_backing_directory "$scratch")
+        # Ranks of one machine talk by shared memory alone: with TCP they would listen on all its networks.
+        case $version in
+        *" "[1-4].*) shared=vader ;;
+        *) shared=sm ;;
+        esac
+        export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_btl=${OMPI_MCA_btl:-self,$shared}
+        make_folder /dev/shm
+        [ -z "$made" ] || flags+=(--mca "btl_${shared}_backing_directory" "$made")
+        # The launcher's own files, 9 MB, under the name that each of its versions has for their place.
+        tmp=${TMPDIR:-/tmp}
+        make_folder "$tmp"
+        free=$(df -Pk "${made:-$tmp}" 2>/dev/null | awk 'NR == 2 { print $4 }')
+        if [ -z "$made" ] || [ "${free:-16384}" -lt 16384 ]; then
+            echo "$NAME: ${TMPDIR:+TMPDIR=}$tmp: ${made:+only $free KiB are free, }the launcher cannot write its" \
+                "files there: make room (df -h), or set TMPDIR to a folder with 16 MiB" >&2
+            exit 90
         fi
+        export OMPI_MCA_orte_tmpdir_base=$made PRTE_MCA_prte_tmpdir_base=$made
     fi
     ;;
 ?*)
@@ -220,6 +260,7 @@ ask_fault() {
 
 # The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks three seconds later.
 pid=
+exec {requests}<> <(:)           # a line for watch() when the ranks are asked to stop
 asked_to_stop=
 stop=                            # the ranks are asked to stop
 hard_at=0                        # SIGTERM or SIGINT came, in microseconds
@@ -229,6 +270,7 @@ ask() {                          # ask HARD: to stop; when HARD comes again, at 
     if [ -z "$stop" ]; then
         stop=yes
         [ -z "$pid" ] || kill -s USR1 "$pid" 2>/dev/null
+        echo >&"$requests"
     elif [ -n "$1" ] && [ -n "$pid" ] && [ $hard_at != 0 ] && [ $((now - hard_at)) -gt 500000 ]; then
         kill -s TERM "$pid" 2>/dev/null      # not the same at once again, as timeout sends it
     fi
@@ -248,6 +290,48 @@ if [ -z "$alone" ]; then
     command=("$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} "$here/train")
     name=$mpirun
 fi
+nap() { read -rt "$1" -u "$requests" _ && asked=yes; }
+# Whether one of the processes below PID... runs the program. One that has ended has no command line.
+has_rank() {
+    local pid file some words below=()
+    for pid; do
+        for file in "/proc/$pid/task"/*/children; do
+            read -ra some <"$file"           # no newline ends it
+            below+=(${some[@]+"${some[@]}"})
+        done
+    done 2>/dev/null
+    for pid in ${below[@]+"${below[@]}"}; do
+        mapfile -d '' -t words <"/proc/$pid/cmdline" && [[ ${words[*]-} == *"$here/train"* ]] && return
+    done 2>/dev/null
+    [ ${#below[@]} != 0 ] && has_rank "${below[@]}"
+}
+# Watches the launcher PID of the ranks of one machine. It ends one that has started none within two minutes, or within
+# two seconds after a request to stop, be it before (ASKED) or later. It wakes one whose ranks have ended: Open MPI's
+# sleeps up to six seconds then, which signals cut short, and passes on what ranks said last.
+watch() {                        # watch PID ASKED
+    local asked=$2 left=$((480 * $(awk -v s="${DIECAST_TIMEOUT_SCALE:-1}" 'BEGIN { print int(s + 0.999) }')))
+    for held in ${locks[@]+"${locks[@]}"}; do exec {held}<&-; done
+    [ -r "/proc/$1/task/$1/children" ] || return         # a kernel that does not say
+    until has_rank "$1"; do
+        kill -0 "$1" 2>/dev/null || return
+        [ -z "$asked" ] || [ $left -le 8 ] || left=8
+        if [ $left = 0 ]; then
+            echo "$NAME: $name has started no rank and is ended${asked:+, as asked}" >&2
+            kill -s TERM "$1"
+            nap 2
+            kill -s KILL "$1" 2>/dev/null
+            return
+        fi
+        left=$((left - 1))
+        nap 0.25
+    done
+    while has_rank "$1"; do nap 0.5; done
+    for _ in {1..100}; do
+        kill -s CHLD "$1" || return
+        nap 0.05
+    done 2>/dev/null
+}
+
 start() {                        # all ranks, until they have ended: $code
     DIECAST_START=${HOSTNAME:-here}.$$.$EPOCHREALTIME
     # What the program reads itself reaches rank 0 through cat: a group of its own may not read the terminal.
@@ -266,7 +350,10 @@ start() {                        # all ranks, until they have ended: $code
     # A launcher that has lost another machine waits for it, long after the ranks have ended: one of them
     # said so. It goes with what it has started here, its ssh.
     watcher=
-    if [ -n "$hosts" ]; then
+    if [ -z "$alone$hosts" ]; then
+        watch "$pid" "$stop" 3<&- &
+        watcher=$!
+    elif [ -n "$hosts" ]; then
         {
             while kill -0 "$pid" && [ -z "$(fault)" ]; do sleep 1; done
             sleep 10

@@ -189,6 +189,11 @@ if [ "$RANKS" = 1 ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
+# Connections to all ranks, and what CUDA and NCCL open.
+files=$((256 + 16 * local))
+[ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge $files ] || ulimit -Sn $files 2>/dev/null ||
+    refuse "$local ranks need $files open files, $(ulimit -n) are allowed: ulimit -n 4096"
+
 out=$("$here/train" --where --verbose ${args[@]+"${args[@]}"}) || exit
 trains=$(sed -n '2{/^trains$/p}' <<<"$out")
 out=${out%%$'\n'*}

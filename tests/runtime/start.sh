@@ -5,7 +5,7 @@ set -u
 . tests/runtime/launcher.sh
 scratch=$(mktemp -d)
 program=start_test$$         # another start of these tests has its own
-trap 'rm -rf "$scratch" /dev/shm/diecast.$program.*' EXIT
+trap 'rm -rf "$scratch" {/dev/shm,"${TMPDIR:-/tmp}"}/diecast.$program.*' EXIT
 failed=0
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS
 export DIECAST_CONFIG=/dev/null         # not what gen config wrote on this machine
@@ -230,6 +230,28 @@ done
 [ $twice = 30 ]
 verdict "two signals at once, $twice times, are one" $? "after $gap turns of a loop: code $code: $(head -3 "$scratch/c")"
 
+# ---- CPU: what a start needs, and launchers that hang
+
+rm -f "$RUN"/*
+ends "few open files" 80 "2 ranks need 96 open files, 32 are allowed: ulimit -n 4096" \
+    bash -c "ulimit -n 32; exec '$x/run.sh'"
+ends "few open files, but more may be had" 88 "" bash -c "ulimit -Sn 32; MPIRUN='$scratch/mpirun' \
+    STUB='[ \$(ulimit -n) -ge 96 ] && exit 88' exec '$x/run.sh'"
+for tmp in /proc "$scratch/nowhere"; do
+    ends "TMPDIR=$tmp" 90 "TMPDIR=$tmp: the launcher cannot write its files there: make room" \
+        env TMPDIR="$tmp" "$x/run.sh"
+    said "TMPDIR=$tmp is said once" 1 ""
+done
+MPIRUN=$scratch/mpirun STUB='trap "" TERM USR1; touch "$RUN/up"; while :; do sleep 0.1; done' \
+    "$x/run.sh" >"$scratch/c" 2>&1 &
+script=$!
+while [ ! -e "$RUN/up" ] && kill -0 $script; do sleep 0.01; done
+kill -TERM $script
+wait $script 2>/dev/null
+code=$?
+[ $code = 137 ] && grep -q "has started no rank and is ended, as asked" "$scratch/c"
+verdict "one SIGTERM ends a launcher that hangs" $? "code $code: $(head -3 "$scratch/c")"
+
 # ---- CPU: signals, with the real launchers. The program
 # saves for $1 seconds when it is asked to stop.
 
@@ -319,8 +341,27 @@ kill -KILL $script
 gone "kill -9 of run.sh stops its ranks in order" 137 2
 rm -f "$RUN"/*
 ends "a rank is killed" 84 "says 84" "$x/run.sh" dies
-[ -z "$(find /dev/shm -maxdepth 1 -name "diecast.$program.$script")" ] ||
-    { rm -f "$RUN"/* && ends "shared memory of a killed start goes at the next" 84 "" "$x/run.sh" dies; }
+# What a start has in folders of a moment goes with the next one when it was killed with its launcher.
+remains() { find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -name "diecast.$program.*"; }
+begin 0
+kill -STOP $script
+read -ra launcher <"/proc/$script/task/$script/children"
+kill -KILL "${launcher[@]}" $(cat "$RUN"/pid.?)
+kill -KILL $script
+gone "kill -9 of everything" 137 0
+[ "$(remains | wc -l)" = 2 ]
+verdict "what a killed start leaves" $? "$(remains)"
+# One in use has a lock, whatever its name; one without is left over, although a process has that number.
+for place in /dev/shm "${TMPDIR:-/tmp}"; do
+    mkdir -p "$place/diecast.$program".{1.2147483646,2.$$}
+done
+exec 7<"/dev/shm/diecast.$program.1.2147483646" 8<"${TMPDIR:-/tmp}/diecast.$program.1.2147483646"
+flock -s 7 && flock -s 8
+rm -f "$RUN"/*
+ends "a start after a killed one" 84 "says 84" "$x/run.sh" dies
+[ "$(remains | sort | sed 's/.*\.//' | tr '\n' ' ')" = "2147483646 2147483646 " ]
+verdict "it removes what is in no use, and nothing else" $? "$(remains)"
+exec 7<&- 8<&-
 unset MPIRUN
 
 # ---- Slurm: a copy of train.slurm in its spool, srun and scontrol that show what they got
