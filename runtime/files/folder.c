@@ -93,6 +93,25 @@ char *folder_make_parents(const char *path)
     return error;
 }
 
+char *folder_make_below(const char *root, const char *path)
+{
+    char *error = NULL;
+    for (const char *slash = strchr(path + strlen(root) + 1, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+        char *part = format("%.*s", (int)(slash - path), path);
+        struct stat s;
+        if (mkdir(part, 0777) && errno != EEXIST)
+            error = failed(part, "mkdir");
+        else if (lstat(part, &s))
+            error = failed(part, "lstat");
+        else if (!S_ISDIR(s.st_mode)) {
+            errno = S_ISLNK(s.st_mode) ? ELOOP : ENOTDIR;
+            error = format("%s: %s, want a folder", part, errno == ELOOP ? "a symbolic link" : "not a folder");
+        }
+        free(part);
+    }
+    return error;
+}
+
 char *folder_sync(const char *path)
 {
     int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));

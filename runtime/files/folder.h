@@ -19,6 +19,9 @@ char *folder_join(const char *folder, const char *name);             /* malloc'e
 bool folder_exists(const char *path);                                /* and is a folder */
 char *folder_make(const char *path);                                 /* must not exist */
 char *folder_make_parents(const char *path);                         /* those that are missing */
+/* The same for those of a path below the folder `root`, which begins the path: links to folders are refused there, so
+ * that a run folder made by somebody else leads nowhere else. */
+char *folder_make_below(const char *root, const char *path);
 char *folder_sync(const char *path);                                 /* fsync of the folder itself */
 /* Removes a folder and the files in it; one that holds folders is left with what it holds. */
 char *folder_remove(const char *path);

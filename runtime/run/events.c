@@ -2,7 +2,7 @@
  *
  * Method: a start has a file of its own, later by name than those before it, and begins with a mark that voids
  *         what they had: who looks on while a run is resumed sees it as it is. A write that fails ends the
- *         file; the next one, from all records, takes its place. */
+ *         file; the next one, from all records of history.jsonl, takes its place. */
 #define _GNU_SOURCE
 #include "runtime/run/events.h"
 
@@ -168,7 +168,8 @@ static void add_settings(const Events *e, TfBytes *settings, char **recipe, char
     }
 }
 
-static void add_start(Events *e, TfBytes *file)
+/* began: when the first record was made, or this start. */
+static void add_start(Events *e, TfBytes *file, double began)
 {
     const int64_t step = (int64_t)e->step;
     TfBytes settings = {0}, summary = {0};
@@ -176,7 +177,7 @@ static void add_start(Events *e, TfBytes *file)
     tf_version(file, e->began);
     tf_begin(file, e->began, 0);
     add_settings(e, &settings, &recipe, &flags);
-    tf_session_start(&summary, &settings, e->records->child ? time_of(e, e->records->child) : e->began);
+    tf_session_start(&summary, &settings, began);
     tf_text(&summary, "recipe", recipe);
     tf_text(&summary, "flags", flags);
     tf_text(&summary, "command", e->command);
@@ -198,23 +199,56 @@ static void remove_others(const Events *e)
         closedir(dir);
 }
 
+/* The start and every record of OUT/history.jsonl: written when there are many, the last ones left in *file. */
+static bool add_history(Events *e, int fd, TfBytes *file)
+{
+    enum { LINE = 1 << 16, MANY = 1 << 20 };
+    char *path = folder_join(e->flags->out, "history.jsonl"), *line = malloc(LINE), *error = NULL;
+    const int from = file_open(path, O_RDONLY, &error);
+    FILE *history = from < 0 ? NULL : fdopen(from, "r");
+    cJSON *samples = read_samples(e), *r;
+    bool begun = false, good = true;
+    int why = 0;
+    e->best = NAN;
+    e->sampled = -1;
+    while (good && history && line && fgets(line, LINE, history)) {
+        char *wrong = NULL;
+        if (!(r = json_parse(line, strlen(line), &wrong))) {
+            free(wrong);
+            break;
+        }
+        if (!begun)
+            add_start(e, file, time_of(e, r));
+        begun = true;
+        add_record(e, r, file);
+        add_samples(e, samples, r, file);
+        cJSON_Delete(r);
+        if (file->n > MANY) {
+            good = file_write(fd, file->data, file->n);
+            why = errno;
+            file->n = 0;
+        }
+    }
+    if (!begun)
+        add_start(e, file, e->began);
+    if (history)
+        fclose(history);
+    cJSON_Delete(samples);
+    free(path), free(line), free(error);
+    errno = why;
+    return good;
+}
+
 /* All of it: a temporary file, which TensorBoard does not look at, and a rename. NULL, or a malloc'ed message
  * and errno. */
 static char *write_all(Events *e)
 {
     TfBytes file = {0};
     char *temporary = folder_join(e->folder, "new"), *error = NULL;
-    cJSON *samples = read_samples(e);
-    e->best = NAN;
-    e->sampled = -1;
-    add_start(e, &file);
-    for (const cJSON *r = e->records->child; r; r = r->next) {
-        add_record(e, r, &file);
-        add_samples(e, samples, r, &file);
-    }
     const int fd = file_create(temporary, &error);
     int why = errno;
-    if (fd >= 0 && !(file_write(fd, file.data, file.n) && rename(temporary, e->path) == 0)) {
+    bool good = fd >= 0 && add_history(e, fd, &file);
+    if (fd >= 0 && !(good && file_write(fd, file.data, file.n) && rename(temporary, e->path) == 0)) {
         why = errno;
         error = format("%s: write: %s", e->path, strerror(why));
         close(fd);
@@ -223,7 +257,6 @@ static char *write_all(Events *e)
         e->fd = fd;
         remove_others(e);
     }
-    cJSON_Delete(samples);
     free(file.data), free(temporary);
     errno = why;
     return error;
@@ -272,7 +305,7 @@ void events_open(Events *e, const char *name, const Model *m, const Flags *f, co
         append(&e->command, format("%s%s", i ? " " : "    ", argv[i]));
     e->folder = format("%s/runs/%s", f->out, name);
     e->path = folder_join(e->folder, file);
-    if ((error = folder_make_parents(e->path)) || (error = write_all(e))) {
+    if ((error = folder_make_below(f->out, e->path)) || (error = write_all(e))) {
         if (errno != ENOSPC && errno != EDQUOT)
             die(EXIT_IO, "%s; --tensorboard false writes no events", error);
         fails(e, error);
@@ -280,13 +313,13 @@ void events_open(Events *e, const char *name, const Model *m, const Flags *f, co
     free(error), free(file), free(leaf);
 }
 
-void events_add(Events *e, const cJSON *record)
+void events_add(Events *e, const cJSON *record, bool whole)
 {
     TfBytes bytes = {0};
     if (!e->path)
         return;
     if (e->fd < 0) {
-        if (clock_seconds() - e->tried > RETRY_SECONDS)
+        if (whole && clock_seconds() - e->tried > RETRY_SECONDS)
             catch_up(e);
         return;
     }

@@ -15,7 +15,7 @@ typedef struct {
     const Model *model;
     const Flags *flags;
     const Metrics *metrics;
-    const cJSON *records;        /* array: all of the history so far */
+    const cJSON *records;        /* array: the last of the history */
     char *command;               /* the words of this start */
     char *folder, *path;         /* path: of the file; NULL: none is written */
     int fd;                      /* -1: the file has to be written anew */
@@ -26,12 +26,12 @@ typedef struct {
     double tried;                /* clock when it could not be written */
 } Events;                        /* all zero before the first call */
 
-/* The records so far, into a file in OUT/runs/NAME; those of earlier starts go. EXIT_IO when the folder
+/* The records of OUT/history.jsonl, into a file in OUT/runs/NAME; those of earlier starts go. EXIT_IO when the folder
  * cannot be made or holds none of ours. The pointers stay the caller's. */
 void events_open(Events *e, const char *name, const Model *m, const Flags *f, const Metrics *of,
                  const cJSON *records, int argc, char **argv);
-/* One more record, which is the last of the history. */
-void events_add(Events *e, const cJSON *record);
+/* One more record, which is the last of the history. whole: OUT/history.jsonl has it, and all before. */
+void events_add(Events *e, const cJSON *record, bool whole);
 /* Texts of OUT/samples.jsonl that are not in the file yet. */
 void events_samples(Events *e);
 void events_close(Events *e);

@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HISTORY_MAX ((size_t)1 << 30)
-enum { RETRY_SECONDS = 5 };
+/* LINE_MAX_BYTES: more is no record; LATE_MAX: lines that wait for room on a full disk. */
+enum { RETRY_SECONDS = 5, LINE_MAX_BYTES = 1 << 16, LATE_MAX = 1 << 26 };
 
 static double rounded(double x, double steps)
 {
@@ -70,65 +70,67 @@ static void write_line(FILE *to, const cJSON *record)
     fputs("}\n", to);
 }
 
-/* All records into PATH: temporary file, rename. NULL, or a malloc'ed message: it is as it was. */
-static char *write_all(const Log *l, const char *path)
-{
-    char *temporary = format("%s.tmp", path), *error = NULL;
-    int fd = file_create(temporary, &error);
-    if (fd >= 0) {
-        FILE *to = fdopen(fd, "w");
-        for (const cJSON *r = l->records->child; to && r; r = r->next)
-            write_line(to, r);
-        bool good = to && fflush(to) == 0 && fsync(fd) == 0;
-        good = (to ? fclose(to) : close(fd)) == 0 && good && rename(temporary, path) == 0;
-        if (!good) {
-            error = format("%s: write: %s", path, strerror(errno));
-            unlink(temporary);
-        }
-    }
-    free(temporary);
-    return error;
-}
-
-/* For records at the end; flags: O_TRUNC or 0. NULL, or a malloc'ed message. */
-static char *open_history(Log *l, const char *path, int flags)
+/* For records behind those that are whole; what a failed write left goes. NULL, or a malloc'ed message. */
+static char *open_history(Log *l)
 {
     char *error = NULL;
-    int fd = file_open(path, O_WRONLY | O_CREAT | O_APPEND | flags, &error);
-    l->history = fd < 0 ? NULL : fdopen(fd, "a");
-    if (fd >= 0 && !l->history)
-        error = format("%s: open: %s", path, strerror(errno));
+    l->history = file_open(l->path, O_WRONLY | O_CREAT | O_APPEND, &error);
+    if (l->history >= 0 && TEMP_FAILURE_RETRY(ftruncate(l->history, l->whole))) {
+        error = format("%s: truncate: %s", l->path, strerror(errno));
+        close(l->history);
+        l->history = -1;
+    }
     return error;
 }
 
-/* After a failed write: the whole file anew, so that no half a line stays. */
+/* The lines that wait go into the file. On failure false, errno, and the file is closed. */
+static bool write_late(Log *l)
+{
+    if (file_write(l->history, l->late, l->nlate)) {
+        l->whole += (int64_t)l->nlate;
+        free(l->late);
+        l->late = NULL, l->nlate = 0;
+        return true;
+    }
+    const int why = errno;
+    close(l->history);
+    l->history = -1;
+    l->tried = clock_seconds();
+    errno = why;
+    return false;
+}
+
 static void catch_up(Log *l)
 {
     l->tried = clock_seconds();
-    char *path = format("%s/history.jsonl", l->flags->out), *error = write_all(l, path);
-    if (!error)
-        error = open_history(l, path, 0);
-    if (!error)
+    char *error = open_history(l);
+    if (!error && write_late(l))
         note("history.jsonl has every record again");
     free(error);
-    free(path);
 }
 
-/* A disk may be full for a while: training goes on, the records wait in memory. */
+/* A disk may be full for a while: training goes on, the lines wait in memory. */
 static void write_record(Log *l, const cJSON *record)
 {
-    if (!l->history) {
-        if (clock_seconds() - l->tried > RETRY_SECONDS)
-            catch_up(l);
-        return;
+    size_t n = 0;
+    char *line = NULL, *longer = NULL;
+    FILE *to = open_memstream(&line, &n);
+    if (to) {
+        write_line(to, record);
+        fclose(to);
     }
-    write_line(l->history, record);
-    if (fflush(l->history) == 0)
-        return;
-    warn("history.jsonl: write: %s; training goes on, later records try again", strerror(errno));
-    fclose(l->history);
-    l->history = NULL;
-    l->tried = clock_seconds();
+    if (line && l->nlate + n <= LATE_MAX)
+        longer = realloc(l->late, l->nlate + n);
+    if (longer) {
+        memcpy(longer + l->nlate, line, n);
+        l->late = longer;
+        l->nlate += n;
+    }
+    free(line);
+    if (l->history >= 0 && !write_late(l))
+        warn("history.jsonl: write: %s; training goes on, later records try again", strerror(errno));
+    else if (l->history < 0 && clock_seconds() - l->tried > RETRY_SECONDS)
+        catch_up(l);
 }
 
 /* Seconds since 1970, to the millisecond. */
@@ -146,14 +148,27 @@ static double a_second(double work, double since)
     return work / (seconds > 1e-9 ? seconds : 1e-9);
 }
 
+/* The newest record; takes it, and the oldest goes. */
+static void remember(Log *l, cJSON *record)
+{
+    const cJSON *loss = json_get(record, l->metrics->step[0].name), *step = json_get(record, "step");
+    if (l->losses && cJSON_IsNumber(loss) && cJSON_IsNumber(step))
+        l->losses[l->nlosses++ % LOG_LOSSES] = (LogLoss){loss->valuedouble, step->valuedouble};
+    cJSON_AddItemToArray(l->records, record);
+    if (++l->nrecords > LOG_RECORDS) {
+        cJSON_DeleteItemFromArray(l->records, 0);
+        l->nrecords--;
+    }
+}
+
 static void keep(Log *l, cJSON *record, int64_t step)
 {
     add_float(record, "time", wall_clock());
     add_float(record, "epoch", epoch_at(l, step));
     cJSON_AddNumberToObject(record, "step", (double)step);
-    cJSON_AddItemToArray(l->records, record);
+    remember(l, record);
     write_record(l, record);
-    events_add(&l->events, record);
+    events_add(&l->events, record, l->nlate == 0);
 }
 
 /* A step's metric at its record: a mean over the steps since the last that had it, NAN: none of them
@@ -214,41 +229,84 @@ static bool wanted(const Log *l, const cJSON *record, int64_t resumed)
         && (resumed >= l->total || !json_get(record, "train_runtime"));
 }
 
-/* Reads the records up to `resumed` back and rewrites the file when it holds others. */
-static void read_back(Log *l, const char *path, int64_t resumed)
+/* The next line, of at most LINE_MAX_BYTES, as a record; its bytes. NULL and *bytes 0: the end; NULL: no record. */
+static cJSON *read_record(FILE *from, char *line, size_t *bytes)
 {
-    size_t n;
-    errno = 0;
-    char *error = NULL, *text = file_read_own(path, HISTORY_MAX, &n, &error);
-    if (!text) {
-        if (errno == ELOOP || errno == ENXIO)
-            io(error);           /* a link or a FIFO: not ours to replace */
-        warn("%s: this run's history starts at step %lld", error, (long long)resumed);
-        free(error);
-        n = 0;
-    }
-    size_t kept = 0;
-    for (size_t at = 0; at < n;) {
-        char *newline = memchr(text + at, '\n', n - at);
-        size_t length = newline ? (size_t)(newline - text) - at : n - at;
-        cJSON *record = newline ? json_parse(text + at, length, &error) : NULL;
-        if (!record) {
-            free(newline ? error : NULL);
-            warn("%s: byte %zu: not a record; the rest is dropped", path, at);
+    char *error = NULL;
+    *bytes = fgets(line, LINE_MAX_BYTES, from) ? strlen(line) : 0;
+    cJSON *record = *bytes && line[*bytes - 1] == '\n' ? json_parse(line, *bytes - 1, &error) : NULL;
+    free(error);
+    return record;
+}
+
+/* The lines of `from` that are records to keep: remembered, and into `to`, NULL: nowhere. Whether these are all. */
+static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t resumed)
+{
+    char *line = malloc(LINE_MAX_BYTES);
+    size_t bytes;
+    int64_t at = 0;
+    cJSON *record;
+    l->whole = 0;
+    while (line && ((record = read_record(from, line, &bytes)) || bytes)) {
+        if (!record && !to)
+            warn("%s: byte %lld: not a record; the rest is dropped", path, (long long)at);
+        at += (int64_t)bytes;
+        if (!record)
             break;
-        }
-        at += length + 1;
-        if (wanted(l, record, resumed)) {
-            cJSON_AddItemToArray(l->records, record);
-            kept += length + 1;
-        } else {
+        if (!wanted(l, record, resumed)) {
             cJSON_Delete(record);
+            continue;
+        }
+        l->whole += (int64_t)bytes;
+        if (to)
+            fwrite(line, 1, bytes, to);
+        if (to)
+            cJSON_Delete(record);
+        else
+            remember(l, record);
+    }
+    free(line);
+    return l->whole == at && at > 0;
+}
+
+/* The file becomes that with the records to keep alone: temporary file, rename. NULL, or a malloc'ed message. */
+static char *rewrite(Log *l, FILE *from, const char *path, int64_t resumed)
+{
+    char *temporary = format("%s.tmp", path), *error = NULL;
+    int fd = file_create(temporary, &error);
+    if (fd >= 0) {
+        FILE *to = fdopen(fd, "w");
+        if (to && from) {
+            rewind(from);
+            take_back(l, from, to, path, resumed);
+        }
+        bool good = to && !ferror(to) && fflush(to) == 0 && fsync(fd) == 0;
+        good = (to ? fclose(to) : close(fd)) == 0 && good && rename(temporary, path) == 0;
+        if (!good) {
+            error = format("%s: write: %s", path, strerror(errno));
+            unlink(temporary);
         }
     }
-    free(text);
-    if (kept == n && n)
-        return;
-    io(write_all(l, path));
+    free(temporary);
+    return error;
+}
+
+/* Reads the records up to `resumed` back and rewrites the file when it holds others. */
+static void read_back(Log *l, int64_t resumed)
+{
+    const char *path = l->path;
+    char *error = NULL;
+    const int fd = file_open(path, O_RDONLY, &error);
+    FILE *from = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd < 0 && (errno == ELOOP || errno == ENXIO))
+        io(error);               /* a link or a FIFO: not ours to replace */
+    if (!from)
+        warn("%s: this run's history starts at step %lld", error ? error : path, (long long)resumed);
+    if (!from || !take_back(l, from, NULL, path, resumed))
+        io(rewrite(l, from, path, resumed));
+    if (from)
+        fclose(from);
+    free(error);
 }
 
 /* " in text.txt", " in a.jsonl and 2 more"; malloc'ed. paths: as they were typed, "": only their number is known. */
@@ -418,13 +476,14 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
     l->start = l->mark = l->epoch = clock_seconds();
     l->first = resumed;
     l->work_first = l->all[of->step_work];
+    l->history = -1;
     if (world.rank != 0)
         return;
-    char *path = format("%s/history.jsonl", out);
+    l->path = format("%s/history.jsonl", out);
+    l->losses = calloc(LOG_LOSSES, sizeof *l->losses);
     if (resumed > 0)
-        read_back(l, path, resumed);
-    io(open_history(l, path, resumed > 0 ? 0 : O_TRUNC));
-    free(path);
+        read_back(l, resumed);
+    io(open_history(l));
 }
 
 void log_events(Log *l, const char *name, int argc, char **argv)
@@ -609,17 +668,16 @@ static int ascending(const void *a, const void *b)
 
 int64_t log_before_rise(const Log *l, double *loss)
 {
-    const char *key = l->metrics->step[0].name;
-    int n = 0, least = 0, last = -1, size = cJSON_GetArraySize(l->records);
-    double *value = calloc((size_t)size * 3 + 1, sizeof *value), *step = value + size,
-           *change = step + size;
+    const int64_t first = l->nlosses > LOG_LOSSES ? l->nlosses - LOG_LOSSES : 0;
+    const int n = (int)(l->nlosses - first);
+    int least = 0, last = -1;
+    double *value = calloc((size_t)n * 3 + 1, sizeof *value), *step = value + n, *change = step + n;
     if (!value)
         return -1;
-    for (const cJSON *r = l->records->child; r; r = r->next)
-        if (cJSON_IsNumber(json_get(r, key)) && cJSON_IsNumber(json_get(r, "step"))) {
-            value[n] = json_get(r, key)->valuedouble;
-            step[n++] = json_get(r, "step")->valuedouble;
-        }
+    for (int i = 0; i < n; i++) {
+        value[i] = l->losses[(first + i) % LOG_LOSSES].loss;
+        step[i] = l->losses[(first + i) % LOG_LOSSES].step;
+    }
     for (int i = 0; i < n; i++)
         least = value[i] < value[least] ? i : least;
     for (int i = 0; i < least; i++)
@@ -638,16 +696,16 @@ int64_t log_before_rise(const Log *l, double *loss)
 
 void log_close(Log *l)
 {
+    if (world.rank == 0 && l->history < 0)
+        catch_up(l);
     events_close(&l->events);
     note_foot(NULL);
-    if (world.rank == 0 && !l->history)
-        catch_up(l);
-    if (world.rank == 0 &&
-        !(l->history && fsync(fileno(l->history)) == 0 && fclose(l->history) == 0))
-        die(EXIT_IO, "%s/history.jsonl: write: %s", l->flags->out, strerror(errno));
-    l->history = NULL;
+    if (world.rank == 0 && !(l->history >= 0 && fsync(l->history) == 0 && close(l->history) == 0))
+        die(EXIT_IO, "%s: write: %s", l->path, strerror(errno));
+    l->history = -1;
     cJSON_Delete(l->records);
-    l->records = NULL;
+    free(l->losses), free(l->path);
+    l->records = NULL, l->losses = NULL, l->path = NULL;
 }
 
 /* Of a count of steps over the run; 0: the objective does not count it. */

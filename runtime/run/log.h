@@ -1,6 +1,7 @@
 /* log.h -- what a run tells: banner, progress, history.jsonl and the log of trainer_state.json.
  *
- * Keeps: a killed and resumed run writes the same history as a straight one, times aside.
+ * Keeps: a killed and resumed run writes the same history as a straight one, times aside; memory and
+ *        trainer_state.json hold the last LOG_RECORDS records, only the file all of them.
  *        All ranks call; only rank 0 prints and writes. */
 #ifndef DIECAST_LOG_H
 #define DIECAST_LOG_H
@@ -13,6 +14,13 @@
 #include <cjson/cJSON.h>
 #include <stdint.h>
 #include <stdio.h>
+
+enum { LOG_RECORDS = 1000, LOG_LOSSES = 1 << 16 };
+
+/* The loss (row 0) of a record. */
+typedef struct {
+    double loss, step;
+} LogLoss;
 
 /* One optimiser step, over all ranks and micro-batches. */
 typedef struct {
@@ -33,8 +41,15 @@ typedef struct {
     const Flags *flags;
     const Metrics *metrics;
     int64_t total, per_epoch;    /* steps */
-    FILE *history;               /* rank 0 only; NULL while it cannot be written */
-    cJSON *records;              /* array: log_history, numbers in full */
+    int history;                 /* rank 0 only: descriptor; -1 while it cannot be written */
+    char *path;
+    int64_t whole;               /* bytes of its whole records */
+    char *late;                  /* lines that it has not taken yet; malloc'ed */
+    size_t nlate;
+    cJSON *records;              /* array: the last of them, numbers in full */
+    int nrecords;
+    LogLoss *losses;             /* of the last records, the one after losses[i] in (i + 1) % LOG_LOSSES */
+    int64_t nlosses;             /* of the run */
     Events events;               /* the same for TensorBoard */
     /* Saved with checkpoints: sums of the metrics of steps, since the last record and over all steps
      * of the run, also before a resume; how many steps. */
@@ -83,13 +98,13 @@ void log_eval_line(FILE *to, const Metrics *of, const LogEval *e);
 void log_own(Log *l, int64_t step, cJSON *record);
 /* The closing record (train_runtime, train_loss, ...). why: why the run ends early, or NULL. */
 void log_end(Log *l, int64_t step, const char *why);
-/* The last step whose record does not stand above the least loss (row 0) of all records by more than
- * losses usually differ from one record to the next, and its loss: from there on it rose. -1: no
- * records. */
+/* The last step whose record does not stand above the least loss (row 0) of the last LOG_LOSSES records
+ * by more than losses usually differ from one record to the next, and its loss: from there on it rose.
+ * -1: no records. */
 int64_t log_before_rise(const Log *l, double *loss);
 void log_close(Log *l);
 
-/* trainer_state.json with exactly the keys transformers knows; the caller deletes it. */
+/* trainer_state.json with exactly the keys transformers knows, and the last LOG_RECORDS records; the caller deletes it. */
 cJSON *log_state(const Log *l, int64_t step);
 /* The sums since the last record and over the run, as a member "log" of train_state.json. */
 void log_save(const Log *l, cJSON *train_state);

@@ -314,22 +314,44 @@ static void check_kinds(const char *scratch)
           "history.jsonl.tmp a link", "exit code %d, %s", code, text);
 }
 
+/* Of a long run all records are in the file, and the last ones alone in memory and in trainer_state.json. */
+static void check_long(const char *scratch)
+{
+    enum { MANY = 10 * (LOG_RECORDS + 500) };
+    char *folder = folder_of(scratch, "long"), *path = format("%s/history.jsonl", folder);
+    Log l = { 0 };
+    log_open(&l, folder, &model, &flags, &metrics, MANY, 10, 0);
+    train(&l, 1, MANY);
+    cJSON *state = log_state(&l, MANY);
+    const cJSON *list = json_get(state, "log_history");
+    const double first = json_get(list->child, "step")->valuedouble,
+                 last = json_get(list->child->prev, "step")->valuedouble;
+    const int n = cJSON_GetArraySize(list);
+    check(n == LOG_RECORDS && first > MANY / 2 && last == MANY && cJSON_GetArraySize(l.records) == LOG_RECORDS,
+          "a long run: the last records", "%d in trainer_state.json, of steps %g to %g", n, first, last);
+    cJSON_Delete(state);
+    log_close(&l);
+    FILE *f = fopen(path, "r");
+    int lines = 0;
+    for (int c; f && (c = getc(f)) != EOF;)
+        lines += c == '\n';
+    fclose(f);
+    check(lines == MANY / 4 + MANY / 10, "a long run: all records are in the file", "%d lines", lines);
+    free(folder), free(path);
+}
+
 /* n records of a loss each; where it began to rise, as a step of EVERY steps a record. */
 static void check_rise(const char *what, const double *loss, int n, int64_t want)
 {
-    Log l = { .records = cJSON_CreateArray(), .metrics = &metrics };
-    for (int i = 0; i < n; i++) {
-        cJSON *r = cJSON_CreateObject();
-        cJSON_AddItemToObject(r, "loss", isnan(loss[i]) ? cJSON_CreateNull()
-                                                        : cJSON_CreateNumber(loss[i]));
-        cJSON_AddNumberToObject(r, "step", (double)(i + 1) * EVERY);
-        cJSON_AddItemToArray(l.records, r);
-    }
+    Log l = { .losses = calloc((size_t)n, sizeof *l.losses), .metrics = &metrics };
+    for (int i = 0; i < n; i++)
+        if (!isnan(loss[i]))
+            l.losses[l.nlosses++] = (LogLoss){ loss[i], (double)(i + 1) * EVERY };
     double at = 0;
     int64_t got = log_before_rise(&l, &at);
     check(got == want && (got < 0 || at == loss[got / EVERY - 1]), what, "step %lld, loss %g",
           (long long)got, at);
-    cJSON_Delete(l.records);
+    free(l.losses);
 }
 
 static void check_rises(void)
@@ -487,4 +509,5 @@ void test_log(const char *scratch)
     log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 1, .weights = "models/x",
                           .eval = &eval });
     check_kinds(scratch);
+    check_long(scratch);
 }
