@@ -10,6 +10,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/recordfile.h"
+#include "runtime/data/tokenfile.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/words.h"
 #include "runtime/data/workers.h"
@@ -176,21 +177,30 @@ _Noreturn static void refuse(const PackError *e, const char *flag, const char *t
         line, e->file ? ": " : "", e->text, more);
 }
 
-/* What was packed before may be damaged since. */
+/* A text of several lines, the last without a newline. */
+static void note_lines(const char *before, char *text)
+{
+    for (char *line; (line = strsep(&text, "\n")); before = "")
+        if (*line || text)
+            note("%s%s", before, line);
+}
+
 static void note_found(const char *flag, const char *path)
 {
     RecordFile f;
     char *error = recordfile_open(&f, path);
     if (error)
-        die(EXIT_DATA, "--%s was packed before, but %s%s", flag, error,
-            error_of_machine(error) ? "" : ": remove that folder, and it is packed anew");
+        die(EXIT_DATA, "--%s was packed before, but %s", flag, error);
     const char *lengths = st_meta(&f.st, "lengths"), *said = st_meta(&f.st, "said"),
                *malformed = st_meta(&f.st, "malformed");
     note("data: --%s was packed before: %s", flag, path);
     if (lengths)
         note("lengths before any is cut: %s", lengths);
-    if (said)
-        note("%s", said);
+    if (said) {
+        char *copy = format("%s", said);
+        note_lines("", copy);
+        free(copy);
+    }
     if (malformed)
         note("malformed rows that were left out: %s (file:line %s)", st_meta(&f.st, "dropped_malformed"), malformed);
     recordfile_close(&f);
@@ -216,6 +226,28 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
                           .command = failure_command("--ignore-keys") };
 }
 
+/* A file of our cache that is damaged goes, and is packed once more. */
+static bool cache_damaged(const char *path)
+{
+    TokenFile t;
+    char *error = tokenfile_open(&t, path);
+    const bool opened = !error;
+    if (opened)
+        error = tokenfile_check_sums(&t);
+    if (opened)
+        tokenfile_close(&t);
+    if (!error)
+        return false;
+    if (error_of_machine(error))
+        die(EXIT_IO, "%s", error);
+    warn("%s: the cache is damaged; packed again", error);
+    char *folder = format("%.*s", (int)(strrchr(path, '/') - path), path), *failed = folder_remove(folder);
+    if (failed)
+        die(EXIT_IO, "%s", failed);
+    free(folder), free(error);
+    return true;
+}
+
 /* The file that raw data make, malloc'ed; NULL: `paths` names record files. */
 static char *pack(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   const char *flag, const char *paths, const char *beside)
@@ -238,8 +270,15 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
          *tokenizer = tokenizer_for(f, of->own_targets, flag, name, beside);
     const PackOptions o = options_of(f, m, of, rules, flag, tokenizer, file, n);
     FILE *summary = open_memstream(&text, &bytes);
-    char *path;
+    char *path = folder_join(folder, ""), *error = *f->out ? folder_make_below(f->out, path) : NULL;
+    if (error)
+        die(EXIT_IO, "%s", error);
+    free(path);
     PackError e = pack_cached(&o, folder, summary, &path, &found);
+    if (!e.text && found && cache_damaged(path)) {
+        free(path);
+        e = pack_cached(&o, folder, summary, &path, &found);
+    }
     fclose(summary);
     char *built = e.code != EXIT_DATA || of->own_targets || of->parts ? format("%s", "")
                 : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
@@ -249,7 +288,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     if (found)
         note_found(flag, path);
     else
-        note("data: %.*s", (int)(bytes ? bytes - 1 : 0), text);
+        note_lines("data: ", text);
     free(text), free(built), free(folder), free(tokenizer), free(file);
     return path;
 }
