@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 4096, FOOT = 512 };
+enum { LINE = 2048, FOOT = 512 };
 #define HUGE_PAGE ((int64_t)2 << 20)
 
 World world = { .size = 1, .local_size = 1, .step = -1 };
@@ -49,18 +49,44 @@ static void line_there(const char *line, size_t n)
         file_write(2, lost, sizeof lost - 1);
 }
 
+/* Copies n bytes with control characters as \xNN, also those of two bytes in UTF-8 (U+0080 to U+009F), so that names
+ * from files cannot steer a terminal. Writes at most `most` bytes; a longer text ends in "...". Returns the number. */
+static size_t plain(char *to, size_t most, const char *from, size_t n)
+{
+    size_t at = 0, cut = 0;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)from[i];
+        const bool second = c == 0xc2 && i + 1 < n && (from[i + 1] & 0xe0) == 0x80;
+        const size_t width = c < ' ' || c == 0x7f ? 4 : second ? 8 : 1;
+        if (at + width > most) {
+            at = cut;
+            while (at > 0 && (to[at] & 0xc0) == 0x80)
+                at--;                        /* no part of a character */
+            memcpy(to + at, "...", 3);
+            return at + 3;
+        }
+        if (width == 1)
+            to[at++] = (char)c;
+        for (size_t k = 0; k < width / 4; k++)
+            at += (size_t)sprintf(to + at, "\\x%02x", from[i + k] & 0xff);
+        i += width / 8;
+        if (at + 3 <= most)
+            cut = at;
+    }
+    return at;
+}
+
 /* prefix, message and newline in one write; on a terminal in the place of the line of note_foot(),
  * which comes back below. */
 static void line_out(bool here, const char *prefix, const char *fmt, va_list ap)
 {
     enum { OVER = sizeof over - 1 };
-    char line[OVER + LINE + FOOT];
+    char line[OVER + LINE + FOOT], text[LINE + 1];
     memcpy(line, over, OVER);
     size_t n = (size_t)snprintf(line + OVER, LINE, "%s", prefix);
-    int len = vsnprintf(line + OVER + n, LINE - n, fmt, ap);
-    n = len < 0 ? n : n + (size_t)len;
-    if (n > LINE - 2)
-        n = LINE - 2;
+    const int len = vsnprintf(text, sizeof text, fmt, ap);
+    const size_t said = len < 0 ? 0 : len < (int)sizeof text ? (size_t)len : sizeof text - 1;
+    n += plain(line + OVER + n, LINE - 1 - n, text, said);
     line[OVER + n++] = '\n';
     if (here && note_terminal()) {
         pthread_mutex_lock(&drawing);

@@ -29,7 +29,9 @@ typedef struct {
 } World;
 extern World world;
 
-/* One line `rank R (host) step S: message`, then the job ends with the code on every rank, or with EXIT_IO if
+/* Messages are single lines of at most 2 kB, without control characters.
+ *
+ * One line `rank R (host) step S: message`, then the job ends with the code on every rank, or with EXIT_IO if
  * error_of_machine(message). Never returns. */
 void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* What die() has said, without rank and step; "" before. */

@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "objective.h"                // the inputs of a step, validation
@@ -201,7 +202,8 @@ static void name_checkpoint(Run *r, int64_t step)
         name = objective_hooks.name(c, step, r->best.best.step == step);
     if (name) {
         path = folder_join(r->flags.out, name);
-        error = folder_link(from, path);
+        error = folder_make_below(r->flags.out, path);
+        error = error ? error : folder_link(from, path);
 //@ if hook_named
         if (!error)
             error = objective_hooks.named(&r->flags, path, c);
@@ -831,6 +833,8 @@ static int plot(Run *r)
     return EXIT_OK;
 }
 
+enum { THREADS_MOST = 1024 };
+
 static void set_threads(const Flags *f)
 {
     int threads = (int)f->threads;
@@ -840,6 +844,26 @@ static void set_threads(const Flags *f)
     }
     if (threads)
         omp_set_num_threads(threads);
+    const int cpus = omp_get_num_procs(), most = cpus > THREADS_MOST ? cpus : THREADS_MOST;
+    if (omp_get_max_threads() > most)
+        die(EXIT_CONFIG, "%s asks for %d threads, on %d CPUs: want at most %d",
+            f->threads ? "--threads" : "OMP_NUM_THREADS", omp_get_max_threads(), cpus, most);
+}
+
+/* Threads get stacks of the limit that the program starts with: with a small one it starts itself
+ * again. */
+static void check_stack(char **argv)
+{
+    const rlim_t least = 1 << 20, usual = 8 << 20;
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur >= least)
+        return;
+    const rlim_t before = stack.rlim_cur;
+    stack.rlim_cur = stack.rlim_max < usual ? stack.rlim_max : usual;
+    if (stack.rlim_cur >= least && setrlimit(RLIMIT_STACK, &stack) == 0)
+        execv("/proc/self/exe", argv);
+    die(EXIT_CONFIG, "stacks are limited to %lld KiB, which is too little: ulimit -s 8192",
+        (long long)before >> 10);
 }
 
 static void print_version(const Flags *f)
@@ -945,6 +969,7 @@ static int run_use(Run *r, Use use)
 int main(int argc, char **argv)
 {
     static Run run;
+    check_stack(argv);
     run.started = clock_seconds();
     Flags *f = &run.flags;
     failure_of(argc, argv, NULL, NULL);
@@ -993,7 +1018,7 @@ int main(int argc, char **argv)
         run.argc = argc;
         run.argv = argv;
         lock_take(f->out, comm_restart(), f->break_lock);
-        comm_barrier();          /* a refusal ends all ranks here, before any of them writes a file */
+        comm_barrier();          /* a refusal ends all ranks here, before any writes a file */
         lock_share(f->out);
         stop_faults(f->out, comm_restart());
         return train(&run);

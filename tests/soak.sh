@@ -29,7 +29,7 @@ round() {               # NUMBER SEED
     echo "SEED=$2 COUNT=200 FULL=1 tests/rooms/run.sh"
     echo "SEED=$2 FULL=1 tests/packing/run.sh"
     echo "SEED=$2 KILLS=200 FULL=1 tests/checkpoint/run.sh"
-    echo "SEED=$2 KILLS=200 tests/train/faults.sh"
+    echo "SEED=$2 KILLS=200 INJECT=1 tests/train/faults.sh"
     echo "SEED=$2 FULL=1 tests/kernels/run.sh"
     echo "SEED=$2 COUNT=1000000 tests/tokenizer/random.sh"
     for target in tests/fuzz/*_fuzz.c; do

@@ -95,8 +95,8 @@ char *folder_make_parents(const char *path)
 
 char *folder_make_below(const char *root, const char *path)
 {
-    char *error = NULL;
-    for (const char *slash = strchr(path + strlen(root) + 1, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+    char *within = folder_join(root, ""), *error = folder_make_parents(within);
+    for (const char *slash = strchr(path + strlen(within), '/'); slash && !error; slash = strchr(slash + 1, '/')) {
         char *part = format("%.*s", (int)(slash - path), path);
         struct stat s;
         if (mkdir(part, 0777) && errno != EEXIST)
@@ -109,6 +109,7 @@ char *folder_make_below(const char *root, const char *path)
         }
         free(part);
     }
+    free(within);
     return error;
 }
 

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,19 @@ char *checkpoint_path(const char *out, int64_t step)
 
 /* ---- before the first step ------------------------------------------------------------------ */
 
+/* A file that a start was writing when it was killed: NAME.tmp of one that runs leave, or its probe. */
+static bool half_written(const char *name)
+{
+    static const char *const leaf[] = {
+#define LEAF(name, kind, objectives, about) name ".tmp",
+#include "runtime/run/leaves.def"
+        "probe.[0-9]*"};
+    for (size_t i = 0; i < sizeof leaf / sizeof *leaf; i++)
+        if (fnmatch(leaf[i], name, 0) == 0)
+            return true;
+    return false;
+}
+
 static void remove_leftovers(const char *out)
 {
     DIR *dir = opendir(out);
@@ -40,8 +54,12 @@ static void remove_leftovers(const char *out)
         die(EXIT_IO, "%s: open: %s", out, strerror(errno));
     for (struct dirent *d; (d = readdir(dir));) {
         const char *rest;
-        if (folder_step_of(d->d_name, &rest) < 0 ||
-            (strcmp(rest, ".tmp") != 0 && strcmp(rest, ".del") != 0))
+        if (folder_step_of(d->d_name, &rest) < 0) {
+            if (half_written(d->d_name))
+                unlinkat(dirfd(dir), d->d_name, 0);
+            continue;
+        }
+        if (strcmp(rest, ".tmp") != 0 && strcmp(rest, ".del") != 0)
             continue;
         char *path = folder_join(out, d->d_name), *error = folder_remove(path);
         if (error)

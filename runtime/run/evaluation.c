@@ -134,7 +134,7 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
         cJSON_AddNumberToObject(about, "temperature", f->temperature);
         returns_print(&l.returns);
         char *inside = folder_join(f->out, name);
-        if (!(error = folder_make_parents(inside)))
+        if (!(error = folder_make_below(f->out, inside)))
             error = returns_write(&l.returns, f->out, name, about);
         else
             cJSON_Delete(about);

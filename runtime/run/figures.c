@@ -248,7 +248,7 @@ static void draw(Drawing *d, const Row *r)
         fail(d, EXIT_CONFIG, error);
     }
     if (p->npanels && d->cairo) {
-        if (!(error = folder_make_parents(path)))
+        if (!(error = folder_make_below(d->of->out, path)))
             error = draw_figure(d->cairo, p, d->of->out, file);
         char *more = error ? NULL : format("%s%s%s", d->drawn ? d->drawn : "", d->drawn ? ", " : "", file);
         if (error) {

@@ -104,7 +104,8 @@ void log_end(Log *l, int64_t step, const char *why);
 int64_t log_before_rise(const Log *l, double *loss);
 void log_close(Log *l);
 
-/* trainer_state.json with exactly the keys transformers knows, and the last LOG_RECORDS records; the caller deletes it. */
+/* trainer_state.json with exactly the keys transformers knows and the last LOG_RECORDS records; the caller deletes
+ * it. */
 cJSON *log_state(const Log *l, int64_t step);
 /* The sums since the last record and over the run, as a member "log" of train_state.json. */
 void log_save(const Log *l, cJSON *train_state);

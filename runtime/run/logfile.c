@@ -26,24 +26,11 @@ static char *name_of(const Model *m, const char *pattern)
     return text[before] ? format("%.*s%s%s", before, text, m->name, text + before + 1) : format("%s", text);
 }
 
-/* The folders of a file below OUT. NULL, or a malloc'ed message. */
-static char *make_folders(const char *out, const char *name)
-{
-    char *error = NULL;
-    for (const char *slash = strchr(name, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
-        char *part = format("%.*s", (int)(slash - name), name), *path = folder_join(out, part);
-        if (!folder_exists(path))
-            error = folder_make(path);
-        free(part), free(path);
-    }
-    return error;
-}
-
 char *logfile_open(const char *out, const Model *m, const char *pattern, int argc, char **argv)
 {
     if (world.rank != 0)
         return NULL;
-    char *name = name_of(m, pattern), *path = folder_join(out, name), *error = make_folders(out, name),
+    char *name = name_of(m, pattern), *path = folder_join(out, name), *error = folder_make_below(out, path),
          *words = format("%s", "");
     int fd = error ? -1 : file_open(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (fd < 0)

@@ -88,8 +88,10 @@ void reference_make(Reference *r, const char *out, const char *weights)
     r->value = value;
     KeptKey key[KEYS];
     char *path = out ? key_of(r, out, weights, key) : NULL, *error = NULL;
-    if (out && world.rank == 0)
-        error = kept_save(path, key, KEYS, value, d->n * r->width);
+    if (out && world.rank == 0) {
+        error = folder_make_below(out, path);
+        error = error ? error : kept_save(path, key, KEYS, value, d->n * r->width);
+    }
     if (error)
         die(EXIT_IO, "%s", error);
     note("reference: that of %lld records in %.1f s%s%s", (long long)d->n, clock_seconds() - began,

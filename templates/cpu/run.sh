@@ -148,6 +148,8 @@ fi
 files=$((64 + 16 * local))
 [ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge $files ] || ulimit -Sn $files 2>/dev/null ||
     refuse "$local ranks need $files open files, $(ulimit -n) are allowed: ulimit -n 4096"
+[ "$(ulimit -s)" = unlimited ] || [ "$(ulimit -s)" -ge 1024 ] || ulimit -Ss 8192 2>/dev/null ||
+    refuse "stacks are limited to $(ulimit -s) KiB, which is too little: ulimit -s 8192"
 
 mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
 version=

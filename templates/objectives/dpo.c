@@ -595,7 +595,7 @@ static cJSON *groups_json(double value[GROUPS][EVAL_METRICS])
 static char *save_own(const char *folder, const char *name, const cJSON *json)
 {
     char *in = folder_join(flags->out, folder), *path = folder_join(in, name),
-         *text = folder_json_text(json), *error = folder_make_parents(path);
+         *text = folder_json_text(json), *error = folder_make_below(flags->out, path);
     if (!error)
         error = folder_replace_text(in, name, text);
     free(path), free(in), free(text);
@@ -821,7 +821,7 @@ static char *table(const Course *course)
 static char *write_result(const char *name, const char *text)
 {
     char *in = folder_join(flags->out, results), *path = folder_join(in, name),
-         *error = folder_make_parents(path);
+         *error = folder_make_below(flags->out, path);
     if (!error)
         error = folder_replace_text(in, name, text);
     free(in), free(path);

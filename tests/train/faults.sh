@@ -1,6 +1,6 @@
 #!/bin/bash
 # Bad input, full disks, stops and kills: the exact exit code, one line that says why, and nothing
-# lost. KILLS=n, SEED=n.
+# lost. KILLS=n, SEED=n; INJECT=1: every kind of fault at two and at four ranks.
 # shellcheck disable=SC2086      # $ours is two words
 source "$(dirname "$0")/lib.sh"
 case=gpt2_tiny
@@ -161,6 +161,23 @@ refuses "adapter for a program without" 80 "no LoRA" gpt2_tiny $ours \
 refuses "adapter of other modules" 83 "adapter" qwen2_lora --data $ref/qwen2_lora/tokens.safetensors \
     --init-from $ref/qwen2_lora/model --adapter $ref/qwen2_rslora/adapter_init
 
+mkdir "$scratch/elsewhere"
+for folder in logs runs .dataset_cache; do
+    mkdir "$scratch/out"
+    ln -s "$scratch/elsewhere" "$scratch/out/$folder"
+    refuses "OUT/$folder is a link" 90 "out/$folder: a symbolic link, want a folder" gpt2_tiny --data README.md \
+        --tokenizer bytes
+done
+mkdir "$scratch/linked"
+ln -s "$scratch/elsewhere" "$scratch/linked/plots"
+train gpt2_tiny $case linked --steps 2 --figures true
+verdict "nothing is written where a run folder leads" "$(ls -A "$scratch/elsewhere")"
+rm -rf "$scratch"/{elsewhere,linked}
+OMP_NUM_THREADS=99999 refuses "too many threads" 80 "OMP_NUM_THREADS asks for 99999 threads, .*at most" gpt2_tiny $ours
+refuses "a name with control characters" 88 '/x\\x1b\[31m\\x0a\\xc2\\x9by: ' gpt2_tiny \
+    --data "$scratch/x"$'\e[31m\n\xc2\x9by'
+refuses "a name of 3000 characters" 88 "[/n]\{1900\}\.\.\.$" gpt2_tiny \
+    --data "$scratch$(printf '/%0100d' {1..30} | tr 0-9 n)"
 : >"$scratch/file"
 refuses "OUT is a file" 90 "$scratch/file" gpt2_tiny $ours --out "$scratch/file"
 refuses "OUT below a file" 90 "$scratch/file/run" gpt2_tiny $ours --out "$scratch/file/run"
@@ -452,11 +469,23 @@ rm -rf "$scratch/damaged"
 
 # A second start in a folder leaves it and the run that works there alone, whatever its ranks.
 run=locked
+mkdir "$scratch/locked"
+touch "$scratch/locked"/{fault.0.1.json,history.jsonl,DONE}.tmp "$scratch/locked/probe.77"
 train gpt2_tiny.2x2x2 $case locked --steps 400000 --epochs 100000 --log-every 1000 --save-every 0 &
 pid=$!
 waits [ -n "$(ls "$scratch"/locked/runs/*/*.diecast 2>/dev/null)" ]
-untouched() { (cd "$scratch/locked" && find . -printf '%p %i %m\n' | sort; stat -c %y . logs; grep -c -e ' ---- ' logs/training.log); }
+verdict "what a killed start was writing goes" "$(ls "$scratch/locked" | grep -e tmp -e probe)"
+untouched() {
+    (cd "$scratch/locked" && find . -printf '%p %i %m\n' | sort; stat -c %y . logs
+        grep -c -e ' ---- ' logs/training.log)
+}
 before=$(untouched)
+verdict "its ranks listen to this machine alone" "$(for rank in $(pgrep -f -- "train .*--out $scratch/locked "); do
+    [ "$(readlink "/proc/$rank/exe")" = "$PWD/$work/gpt2_tiny.2x2x2/train" ] || continue
+    echo rank
+    awk '$4 == "0A" && $2 !~ /^0100007F:/ { print $10 }' /proc/net/tcp /proc/net/tcp6 |
+        grep -xFf <(ls -l "/proc/$rank/fd" | sed -n 's/.*socket:.\([0-9]*\).$/\1/p')
+    done | sort | uniq -c | grep -vx ' *2 rank')"
 for program in gpt2_tiny gpt2_tiny.2x2x2; do
     "$work/$program/run.sh" $ours --init-from $ref/$case/model --out "$scratch/locked" >"$scratch/said" 2>&1
     code=$?
@@ -467,8 +496,8 @@ done
 kill -TERM "$(pgrep -P $pid run.sh || echo $pid)"
 wait $pid; expect "a request saves and stops, whatever came in between" 91 "stopped on SIGUSR1"
 [ -f "$scratch/locked/DONE" ] && verdict "stopped is not done" DONE
-verdict "its fault files name their start" "$(for r in 0 1; do
-    sed -n 's/.*"start": "\(.*\)".*/\1/p' "$scratch/locked/fault.0.$r.json"; done | uniq -c | grep -v '^ *2 .*\.[0-9]*$')"
+verdict "its fault files name their start" "$(
+    sed -n 's/.*"start": "\(.*\)".*/\1/p' "$scratch"/locked/fault.0.[01].json | uniq -c | grep -v '^ *2 .*\.[0-9]*$')"
 last=$(ls -d "$scratch/locked"/checkpoint-* | sed 's/.*-//' | sort -n | tail -n 1)
 train gpt2_tiny.2x2x2 $case locked --steps $((last + 3)); expect "it goes on" 0 "resumed from .*checkpoint-$last"
 verdict "no lock stays" "$(ls "$scratch/locked" | grep run.lock)"
@@ -551,7 +580,8 @@ rm -rf "$scratch/elsewhere"
 # ---- ranks that die, freeze or compute wrongly --------------------------------------------------
 
 # struck NAME FAULT CODE TEXT [ARGS...]: what all ranks of $program but the one of DIECAST_FAULT say
-# and leave; nobody is left and nothing half written. With CODE 94 and 87 it says so too.
+# and leave; nobody is left and nothing half written, but for the .tmp of a save that the fault met.
+# With CODE 94 and 87 the victim says so too.
 struck() {
     local name=$1 fault=$2 want=$3 text=$4 victim=${2#*rank=} code r ranks
     shift 4
@@ -571,7 +601,9 @@ struck() {
             grep -q "\"code\": $want," "$scratch/struck/fault.0.$r.json" || echo "no fault file of rank $r"
         done
         pgrep -f -- "--out $scratch/struck" >/dev/null && echo "processes are left"
-        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*$' -e '^fault' -e history.jsonl -e '^logs$' -e '^runs$' \
+        [ $want != 84 ] || [ -n "$(find "$scratch/struck" -name 'fault.0.*.json' -newermt "-4 seconds")" ] ||
+            echo "the launcher ended long after its ranks"
+        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*\(\.tmp\)*$' -e '^fault' -e history.jsonl -e '^logs$' -e '^runs$' \
             -e run.lock)"
 }
 # goes_on NAME: without the fault it is, in the end, the run that was never struck
@@ -618,8 +650,9 @@ rank_of() {             # RUN RANK: its process, once it works
         sleep 0.05
     done
 }
-program=gpt2_tiny.2x2x2
+for program in gpt2_tiny.2x2x2 ${INJECT:+gpt2_tiny.4x1x2}; do
 run=struck
+rm -rf "$scratch/struck"
 DIECAST_FAULT=stop:rank=1:step=8 DIECAST_TIMEOUT_SCALE=0.5 train $program $case struck --save-every 5 &
 shell=$!
 waits grep -q 'has been silent' "$scratch/struck.log"
@@ -640,6 +673,27 @@ kill -9 "$(rank_of struck 1)"        # the launcher gives rank 0 a second
 wait $shell
 verdict "killed while rank 0 saves" "$(grep -q '"code": 84' "$scratch/struck/fault.0.0.json" || echo "no fault file")"
 goes_on "killed while rank 0 saves"
+done
+
+# With INJECT=1 (make soak) every kind of fault in the first and in the last rank of two and of four, a kill at each of
+# the first ten steps; the run goes on to the bits of the one that was never struck.
+for program in ${INJECT:+gpt2_tiny.2x2x2 gpt2_tiny.4x1x2}; do
+    last=$(($(sed -n 's/^RANKS := //p' "$work/$program/Makefile") - 1))
+    for rank in 0 $last; do
+        for kind in segv:84 abort:84 exit0:84 stop:85 nan:87 flip:94 kill9:84:{1..10}; do
+            IFS=: read -r fault want step <<<"$kind"
+            name="$program, $fault of rank $rank, step ${step:-7}"
+            case $want in
+            84) text="rank $rank (.*) died" ;;
+            85) text="rank $rank (.*) has been silent" ;;
+            87) text="gradient norm -*nan" ;;
+            94) text="\(other\|different\) weights or moments" ;;
+            esac
+            struck "$name" $fault:rank=$rank:step=${step:-7} $want "$text"
+            goes_on "$name"
+        done
+    done
+done
 
 for wrong in kill:rank=0:step=2 kill9:rank=1:step=1 kill9:step=1 kill9:rank=0 kill9:rank=0:step=0 \
     kill9:rank=0:step=x save:rank=0:step=1 nan:rank=0:step=1:seconds=3 "" flip:rank=0:step=1:now; do

@@ -264,7 +264,7 @@ static void write_histories(Run *r)
     char *path = histories_path(r);
     const char *const meta[] = {"settings", r->settings, "next_state", "terminal"};
     Histories h;
-    char *error = folder_make_parents(path);
+    char *error = folder_make_below(r->flags.out, path);
     error = error ? error
                   : histories_write(path, &(HistoriesPlan){.env = ENV, .streams = STREAMS,
                                                            .steps = STEPS, .user = r,
@@ -325,7 +325,7 @@ static void open_run(Run *r)
     stop_faults(f->out, 0);
     r->folder = format("%s/goals-seed%" PRId64, f->out, f->seed);
     r->settings = format("target=%s\n%sseed=%" PRId64 "\n", target, fields, f->seed);
-    char *in_it = path_of(r, 0), *error = folder_make_parents(in_it);
+    char *in_it = path_of(r, 0), *error = folder_make_below(f->out, in_it);
     if (error)
         die(EXIT_IO, "%s", error);
     free(in_it);
