@@ -12,9 +12,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,6 +110,18 @@ static char *cache_temp(const char *folder)
     return format("%s/packing-%s-%ld", folder, host, (long)getpid());
 }
 
+/* The folder under a lock (flock) that says it is in use, also to containers with PIDs of their own: a descriptor; -1:
+ * another process has it. */
+static int cache_hold(const char *temp, int how)
+{
+    const int fd = open(temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && TEMP_FAILURE_RETRY(flock(fd, how | LOCK_NB)) && errno == EWOULDBLOCK) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 /* Folders of processes of this host that were killed while they packed. */
 static void cache_sweep(const char *folder)
 {
@@ -120,8 +134,12 @@ static void cache_sweep(const char *folder)
         const char *name = entry[i]->d_name;
         char *end, *path = folder_join(folder, name);
         long pid = strncmp(name, ours, strlen(ours)) ? 0 : strtol(name + strlen(ours), &end, 10);
-        if (pid > 0 && !*end && kill((pid_t)pid, 0) && errno == ESRCH)
+        const bool gone = pid > 0 && !*end && kill((pid_t)pid, 0) && errno == ESRCH;
+        const int fd = gone ? cache_hold(path, LOCK_EX) : -1;
+        if (fd >= 0) {
             free(folder_remove(path));
+            close(fd);
+        }
         free(path), free(entry[i]);
     }
     free(entry), free(ours);
@@ -157,6 +175,7 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
         error = error ? error : folder_make_parents(out);
         if (error)
             pack_fail(p, EXIT_IO, (Place){0}, error);
+        const int held = cache_hold(temp, LOCK_SH);
         p->out = out;
         work_do(&w, hex);
         if (w.prepared && !p->error.text)
@@ -165,6 +184,8 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
         if (final && *path && strcmp(final, *path))
             pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while it was read"));
         cache_commit(p, o, temp, final ? final : out);
+        if (held >= 0)
+            close(held);
         free(*path);
         p->out = *path = final;
         if (!p->error.text)
