@@ -293,17 +293,20 @@ if [ -z "$alone" ]; then
     name=$mpirun
 fi
 nap() { read -rt "$1" -u "$requests" _ && asked=yes; }
-# Whether one of the processes below PID... runs the program. One that has ended has no command line.
+# Whether one of the processes below PID... runs the program. One that has ended has no command line; one that its
+# parent has just forked has the parent's.
 has_rank() {
-    local pid file some words below=()
+    local pid child file some words parent below=()
     for pid; do
+        mapfile -d '' -t parent <"/proc/$pid/cmdline"
         for file in "/proc/$pid/task"/*/children; do
             read -ra some <"$file"           # no newline ends it
-            below+=(${some[@]+"${some[@]}"})
+            for child in ${some[@]+"${some[@]}"}; do
+                mapfile -d '' -t words <"/proc/$child/cmdline"
+                [[ ${words[*]-} != *"$here/train"* || ${words[*]-} = "${parent[*]-}" ]] || return 0
+                below+=("$child")
+            done
         done
-    done 2>/dev/null
-    for pid in ${below[@]+"${below[@]}"}; do
-        mapfile -d '' -t words <"/proc/$pid/cmdline" && [[ ${words[*]-} == *"$here/train"* ]] && return
     done 2>/dev/null
     [ ${#below[@]} != 0 ] && has_rank "${below[@]}"
 }
