@@ -107,7 +107,7 @@ static char *refusal(const char *what, const char *line, const char *path)
 {
     char *named = convert_line(line, path);
     char *error = format("%s, and gen pack reads text and rows of JSON%s%s", what,
-                         *named ? "; this converts it:\n  " : "", named);
+                         *named ? "; this converts it: " : "", named);
     free(named);
     return error;
 }

@@ -1288,7 +1288,7 @@ printf '\xff\xff\xff\xff\x10\0\0\0' > $scratch/stream/x-train.arrow
 converts() {                    # folder, what it holds, the command that converts it; SET stands for the folder
     $pack -o $scratch/out.st $scratch/$1 > $scratch/log 2>&1
     verdict "a folder that is converted: $1" "$(diff $scratch/log <(printf '%s, and gen pack reads text and rows of JSON; '\
-'this converts it:\n  %s\n' "$2" "$3" | sed "s#SET#$scratch/${1%/}#g"))"
+'this converts it: %s\n' "$2" "$3" | sed "s#SET#$scratch/${1%/}#g"))"
 }
 shards="python3 -c \"import glob, pandas; [print(pandas.read_parquet(f).to_json(orient='records', lines=True).strip())"
 shards+=" for f in sorted(glob.glob('SET/**/*.parquet', recursive=True))]\" > SET.jsonl"
