@@ -1245,7 +1245,7 @@ refuse "--loss-on assistant for a text file" "$good" "--loss-on assistant $scrat
 printf 'a,text\n1,"x, ""y"""\n' > $scratch/t.csv
 refuse "CSV" "$good" "$scratch/t.csv" 'csv.DictReader'
 if command -v python3 > /dev/null; then
-    (eval "$(grep python3 $scratch/log)")
+    (eval "$(sed -n 's/.*this converts it: //p' $scratch/log)")
     verdict "the line for CSV converts" "$(printf '{"a": "1", "text": "x, \\"y\\""}\n' | diff - $scratch/t.csv.jsonl)"
 fi
 # Folders with their subfolders, by name; of aclImdb only the reviews, train before test; a folder of data that has to
