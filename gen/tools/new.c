@@ -330,6 +330,14 @@ static Ask ask(ModelFolder *m, const Options *o, const char *command)
     return a;
 }
 
+/* ", 8 sequences of 512 tokens" of a micro-batch; "" where the objective says how long a sample is. */
+static const char *least_batch(const Way *w)
+{
+    const int64_t n = w->c->v[F_batch_micro].i;
+    return !w->tokens ? "" : text_print(", %s of %" PRId64 " tokens", n == 1 ? "one sequence"
+                                        : text_print("%" PRId64 " sequences", n), w->tokens);
+}
+
 /* The first way to train that fits, of the list: all weights, then adapters; each as it is, then computing blocks
  * again; then shorter sequences. Of it the largest micro-batch. */
 static Way choose(const Ask *a)
@@ -354,10 +362,10 @@ static Way choose(const Ask *a)
         }
         if (!w.g && (given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
             err((Loc){0}, "%s: no way to train it fits %s: the least is %s (%s%s%s), %s available; another --card or "
-                "--target%s", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
+                "--target%s%s", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
                 least.lora ? text_print("adapters of rank %" PRId64, a->rank) : "all weights",
-                least.tokens ? text_print(", one sequence of %" PRId64 " tokens", least.tokens) : "",
-                least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)),
+                least_batch(&least), least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)),
+                given(o, "batch.micro") || given(o, "batch.global") ? ", a smaller batch.micro with more batch.accum" : "",
                 !strcmp(a->precision, "fp32") && !given(o, "precision") ? ", or precision=bf16" : "");
     }
     bool open = !given(o, "batch.micro") && !given(o, "batch.global");

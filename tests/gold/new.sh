@@ -191,6 +191,9 @@ number() { sed 's/[0-9.]* [KMG]iB/N/g' <<<"$1"; }
 said=$("$gen" new x.lua --from large --card rtx3060 --full 2>&1)
 verdict nothing_fits "$([ "$(number "$said")" = "gen: large: no way to train it fits sm_86: the least is N (all weights, one sequence of 128 tokens, blocks computed again), N available; another --card or --target" ] ||
     echo "$said")"
+said=$("$gen" new x.lua --from F --target cpu batch.micro=60000 memory.limit_gib=1 2>&1)
+verdict nothing_fits_as_told "$([ "$(number "$said")" = "gen: F: no way to train it fits cpu: the least is N (all weights, 60000 sequences of 64 tokens, blocks computed again), N available; another --card or --target, a smaller batch.micro with more batch.accum, or precision=bf16" ] ||
+    echo "$said")"
 "$gen" new large.lua --from large --card "RTX 4090" >log 2>&1
 verdict adapters_fit "$(number "$(sed -n '/^  target/,/^  training/p; /^  weights/p' log)" | diff - <(cat <<'END'
   target     sm_89: of card rtx4090: NVIDIA RTX 4090, 24 GB
