@@ -536,15 +536,94 @@ static void compare(char **list, const char *name, const cJSON *saved, const cJS
     free(b);
 }
 
+/* A word of a fingerprint of data: KEY=VALUE or, key 0, one without a key. */
+typedef struct {
+    const char *at;
+    int n, key;                  /* lengths; n 0: there is none */
+} Word;
+
+static Word next_word(const char **from)
+{
+    const char *at = *from + strspn(*from, " ;");
+    const int n = (int)strcspn(at, " ;");
+    const char *equals = memchr(at, '=', (size_t)n);
+    *from = at + n;
+    return (Word){at, n, equals ? (int)(equals - at) : 0};
+}
+
+static bool same_text(const char *a, int na, const char *b, int nb)
+{
+    return na == nb && !memcmp(a, b, (size_t)na);
+}
+
+/* "samples 188 -> 190", "file 1 has other content"; malloc'ed. file 0: the kind of the samples. */
+static char *word_change(Word a, Word b, int file)
+{
+    static const char *const means[][2] = {{"T", "tokens of a sample"}, {"drawn", "samples drawn from each file"}};
+    char *key = format("%.*s", a.key, a.at);
+    for (size_t i = 0; i < sizeof means / sizeof *means; i++)
+        if (!strcmp(key, means[i][0])) {
+            free(key);
+            key = format("%s", means[i][1]);
+        }
+    const int skip = a.key ? a.key + 1 : 0;
+    char *text = !a.key && file ? format("file %d has other content", file)
+                                : format("%s %.*s -> %.*s", a.key ? key : "kind", a.n - skip, a.at + skip,
+                                         b.n - skip, b.at + skip);
+    free(key);
+    return text;
+}
+
+/* How the data differ, by their fingerprints (data_fingerprint(), those beside them behind "; beside "); malloc'ed;
+ * NULL: these are not built alike. */
+static char *data_changes(const char *saved, const char *now)
+{
+    int file = -1;               /* the first word is the kind */
+    const char *part = "";       /* what comes before the next change */
+    char *list = format("%s", "");
+    if (!strstr(saved, " samples=") || !strstr(now, " samples="))
+        return NULL;
+    for (;;) {
+        const Word a = next_word(&saved), b = next_word(&now);
+        if (!a.n && !b.n)
+            return list;
+        if (!a.n || !b.n || !same_text(a.at, a.key, b.at, b.key))
+            return NULL;
+        const bool beside = same_text(a.at, a.n, "beside", 6) && same_text(b.at, b.n, "beside", 6);
+        file = beside ? -1 : file + !a.key;
+        part = beside ? *list ? "; beside --data: " : "beside --data: " : part;
+        if (same_text(a.at, a.n, b.at, b.n))
+            continue;
+        char *one = word_change(a, b, file), *longer = format("%s%s%s", list, part, one);
+        free(one), free(list);
+        list = longer, part = ", ";
+    }
+}
+
+/* The same as compare(), of what the data are. */
+static void compare_data(char **list, const cJSON *saved, const char *now)
+{
+    const char *before = cJSON_GetStringValue(saved);
+    char *changes = before && strcmp(before, now) ? data_changes(before, now) : NULL;
+    if (changes) {
+        char *longer = format("%s%sdata: %s", *list ? *list : "", *list ? ", " : "", changes);
+        free(*list), free(changes);
+        *list = longer;
+        return;
+    }
+    cJSON *text = cJSON_CreateString(now);
+    compare(list, "data", saved, text);
+    cJSON_Delete(text);
+}
+
 void checkpoint_agree(const Checkpoints *c, const Model *m)
 {
     cJSON *now = checkpoint_layout(c, m);
     const cJSON *saved = json_get(c->file, "layout"), *item;
     cJSON *batch = cJSON_CreateNumber((double)(m->ranks * m->micro * m->accum));
-    cJSON *data = cJSON_CreateString(c->fingerprint ? c->fingerprint : "");
     char *list = NULL;
     compare(&list, "global_batch", json_get(c->file, "global_batch"), batch);
-    compare(&list, "data", json_get(c->file, "data"), data);
+    compare_data(&list, json_get(c->file, "data"), c->fingerprint ? c->fingerprint : "");
     if (list && !c->flags->allow_inexact)
         die(EXIT_MISMATCH, "%s: %s; --allow-inexact resumes all the same", c->found, list);
     cJSON_ArrayForEach(item, saved)
@@ -560,7 +639,6 @@ void checkpoint_agree(const Checkpoints *c, const Model *m)
              list);
     free(list);
     cJSON_Delete(batch);
-    cJSON_Delete(data);
     cJSON_Delete(now);
 }
 
