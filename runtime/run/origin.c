@@ -19,6 +19,13 @@ const char *origin_folder(const char *value)
     return *value && strcmp(value, "none") ? value : NULL;
 }
 
+/* Before data are packed, which may take minutes. */
+static void check_there(const char *flag, const char *folder)
+{
+    if (folder && !file_named(folder))
+        die(EXIT_CONFIG, "%s %s: no such folder%s", flag, folder, path_hint(folder));
+}
+
 void origin_choose(Checkpoints *c, const Model *m)
 {
     const Flags *f = c->flags;
@@ -31,6 +38,10 @@ void origin_choose(Checkpoints *c, const Model *m)
         die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
     c->base = origin_folder(adapts && !*f->init_from ? recorded : f->init_from);
     c->source = !adapts && c->found ? c->found : c->base;
+    if (!c->found || adapts)
+        check_there("--init-from", c->base);
+    if (!c->found)
+        check_there("--adapter", origin_folder(f->adapter));
 }
 
 char *origin_words(const Checkpoints *c, const Model *m)
@@ -135,7 +146,7 @@ static Start start_of(const Checkpoints *c, const Model *m)
                    .adapter = m->adapter_json ? began_with(c, FLAG_adapter, f->adapter, "adapter") : NULL};
 }
 
-static void check_there(const Checkpoints *c, const char *folder, const char *flag)
+static void check_start(const Checkpoints *c, const char *folder, const char *flag)
 {
     if (folder && !folder_exists(folder))
         die(EXIT_CONFIG, "%s: what the run began with is no folder here, %s: %s FOLDER says where it is",
@@ -146,8 +157,8 @@ static void load_start(const Checkpoints *c, Model *m, Start s)
 {
     const char *began = cJSON_GetStringValue(json_get(c->state, "began"));
     const bool adapts = m->adapter_json;
-    check_there(c, s.base, "--init-from");
-    check_there(c, s.adapter, "--adapter");
+    check_start(c, s.base, "--init-from");
+    check_start(c, s.adapter, "--adapter");
     load_base(c->flags, m, s.base);
     load_adapter(c->flags, m, s.adapter);
     char *now = origin_mark(m);
