@@ -119,6 +119,8 @@ static void steps_options(PackOptions *o, int64_t steps)
 {
     StepsRules *s = &o->steps;
     s->mark = s->mark ? s->mark : PACK_MARK;
+    s->no_mark = "gen pack --mark NAME takes another one; gen RECIPE prm.new_mark=true adds a row to the model, "
+                 "and gen pack --mark-id N packs for it";
     s->system = o->system ? o->system : PACK_STEPS_SYSTEM;
     s->steps = steps < 0 ? PACK_STEPS : steps;
     if (!s->steps && s->rewards)
@@ -248,7 +250,7 @@ int pack_main(int argc, char **argv)
     PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o, stdout);
     const char *remedy = e.text ? error_remedy(e.text) : NULL;
     if (e.text)
-        err((Loc){e.file, e.line}, "%s%s%s%s", e.file ? "" : "pack: ", e.text, remedy ? "; " : "",
-            remedy ? remedy : "");
+        err((Loc){e.file, e.line}, "%s%s%s%s%s", e.file ? "" : "pack: ", e.text, remedy ? "; " : "",
+            remedy ? remedy : "", o.kind && e.makes == KIND_PACKED ? "; without --kind it is packed as a text" : "");
     return 0;
 }

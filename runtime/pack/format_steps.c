@@ -344,9 +344,8 @@ static char *start(const Rules *rules, const char *key, RowOut *row)
     if (!rules->steps.mark)
         return format("%s: solutions in steps are for the objective prm", key);
     if (rules->steps.mark_id < 0)
-        return format("the tokenizer has no token %s to mark steps: gen pack --mark NAME takes another one; "
-                      "gen RECIPE prm.new_mark=true adds a row to the model, and gen pack --mark-id N packs for it",
-                      rules->steps.mark);
+        return format("the tokenizer has no token %s to mark steps: %s", rules->steps.mark,
+                      rules->steps.no_mark ? rules->steps.no_mark : "name another one");
     if (rules->loss != LOSS_DEFAULT)
         return format("--loss-on %s: the targets of solutions in steps are their marks", loss_name[rules->loss]);
     return NULL;

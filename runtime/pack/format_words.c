@@ -34,8 +34,8 @@ static char *encode_words(const Rules *rules, const Tokenizer *tok, const char *
     const int32_t *suffix = tokenizer_suffix(tok, &nsuffix);
     row->stops = (size_t)rules->max_length <= nprefix + nsuffix;
     if (row->stops)
-        return format("--max-length %lld has no room beside the %zu special tokens of a row",
-                      (long long)rules->max_length, nprefix + nsuffix);
+        return format("rows of %lld tokens (seq.max, --max-length) have no room beside their %zu special "
+                      "tokens", (long long)rules->max_length, nprefix + nsuffix);
     if (utf8_check(text, n) < n) {
         row->drop = DROP_UTF8;
         return NULL;

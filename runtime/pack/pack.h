@@ -25,6 +25,7 @@ typedef struct {
     char *file;                  /* malloc'ed copy of Place.file */
     int line;
     int code;                    /* exit code for a program: EXIT_DATA, EXIT_IO ... */
+    int makes;                   /* the Kind that the data are of where another was wanted, else KIND_AUTO */
 } PackError;
 
 /* ---- formats.def: what raw data may be ---------------------------------------------------------- */
@@ -196,6 +197,7 @@ enum {
 typedef struct {
     const char *mark;            /* the token behind steps */
     int64_t mark_id;             /* of a tokenizer that has no such token; 0: it has to have it */
+    const char *no_mark;         /* what to do where it has none, for the message */
     int64_t steps;               /* of a solution, with a mark behind each but the last; 0: 2 to 16 */
     int64_t rewards;             /* labels, at least; of steps 0 as many as marks */
     const char *system;          /* what the model is told before the problem; "": nothing */
@@ -495,6 +497,7 @@ typedef struct {
     StepsOut steps;
     uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
     int64_t nheld, capheld;
+    Kind makes;                  /* of PackError, for the error that comes */
     PackError error;             /* the first: nothing is written behind it */
 } Pack;
 
@@ -635,6 +638,8 @@ typedef struct {
     int nignore;
     int64_t skip_bad;            /* as of Rules */
     bool keys_there;             /* each of these has to be in a row */
+    bool arrays;                 /* what is written becomes arrays of ids: those of pack_prepare() */
+    const char *recipe;          /* the recipe, with fields, of the program that packs; NULL: gen pack does */
     const char *command;         /* the whole command without --ignore-keys, for messages */
     const char *format_flag;     /* how it calls --format */
     int nfiles;
@@ -655,6 +660,8 @@ int64_t prepared_length(const Prepared *f);            /* of all rows */
 /* All rows, checked, for the hashes and into p; NULL: nowhere. */
 char *prepared_read(Prepared *f, Pack *p);
 void prepared_close(Prepared *f);
+/* What is wrong with the ids of a tokenizer for such a folder; NULL: nothing. */
+char *prepared_check(const PackOptions *o, const Tokenizer *tok);
 /* Windows in a record file, some of them to validate on, as such a folder, which is there. bos: what
  * begins a text. */
 char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder);

@@ -298,6 +298,9 @@ void work_do(Work *w, char name[SHA256_HEX])
     Progress g = {.who = o->who, .terminal = isatty(STDERR_FILENO)};
     if (!p->error.text && !w->prepared && !w->tok)
         count_vocabulary(w);
+    char *wrong = o->arrays && !w->prepared && !p->error.text ? prepared_check(o, w->tok) : NULL;
+    if (wrong)
+        pack_fail(p, EXIT_MISMATCH, (Place){0}, wrong);
     if (w->prepared && !p->error.text)
         pack_prepared(w, name);
     if (w->prepared || p->error.text)
@@ -418,6 +421,7 @@ static PackOptions prepare_options(const PackOptions *o, const char *records)
     p.kind = KIND_ROWS;
     p.held = o->held ? o->held : HELD_TAIL;
     p.out = records;
+    p.arrays = true;
     return p;
 }
 
@@ -440,6 +444,7 @@ PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
     char name[SHA256_HEX], *records = folder_join(to, "records.safetensors"), *error = NULL;
     PackOptions options = prepare_options(o, records);
     bool there = prepared_is(to);
+    const bool made = !folder_exists(to);
     if (there)
         error = format("%s has arrays of ids already: remove it, or name another folder", to);
     error = error ? error : folder_make_parents(records);
@@ -459,6 +464,8 @@ PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
     if (!w.pack.error.text)
         report_all(&w, summary);
     unlink(records);
+    if (made && w.pack.error.text)
+        rmdir(to);               /* unless something is in it */
     free(records);
     return work_end(&w);
 }

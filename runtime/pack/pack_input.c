@@ -187,9 +187,10 @@ int64_t input_check(Work *w)
             pack_fail(p, EXIT_DATA, (Place){path, 0}, error);
             break;
         }
-        if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS && !rules_windows(w))
-            pack_fail(p, EXIT_DATA, (Place){path, 0}, format("a text file has no rows: drop --kind rows, or "
-                                                  "give rows of JSON (.jsonl)"));
+        if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS && !rules_windows(w)) {
+            p->makes = KIND_PACKED;
+            pack_fail(p, EXIT_DATA, (Place){path, 0}, format("a text file has no rows: give rows of JSON (.jsonl)"));
+        }
         if (reader_looks_like_rows(r))
             fprintf(stderr, "%s: note: %s is read as one text, though it begins with an "
                             "object of JSON: rows want a name that ends in .jsonl\n", w->o->who,

@@ -353,15 +353,19 @@ static char *write_metadata(const Windowed *w, int64_t bos, const char *folder)
     return error;
 }
 
-static char *check_ids(const Windowed *w, int64_t vocab, int64_t bos)
+char *prepared_check(const PackOptions *o, const Tokenizer *tok)
 {
-    const char *lacks = bos < 0 ? "begins a text" : w->ids.eos < 0 ? "ends a text"
-                      : w->ids.mask < 0 ? "hides others" : NULL;
+    const int64_t size = tokenizer_size(tok), mask = o->mask ? o->mask : tokenizer_mask(tok),
+                  want = mask < size ? size : mask + 1;
+    const char *lacks = windows_first(tok) < 0 ? "begins a text" : tokenizer_eos(tok) < 0 ? "ends a text"
+                      : mask < 0 ? "hides others" : NULL;
     if (lacks)
         return format("the tokenizer has no token that %s, which metadata.json wants", lacks);
-    return w->ids.size >= vocab && w->ids.mask < w->ids.size ? NULL
-         : format("the model has %lld ids, the tokenizer %lld; what hides others is %lld",
-                  (long long)w->ids.size, (long long)vocab, (long long)w->ids.mask);
+    return want <= (o->vocab ? o->vocab : size) ? NULL
+         : format("ids go up to %lld (%lld of the tokenizer, %lld hides others), and the model has %lld: gen %s "
+                  "model.vocab=%lld%s", (long long)want - 1, (long long)size, (long long)mask,
+                  (long long)(o->vocab ? o->vocab : size), o->recipe ? o->recipe : "RECIPE", (long long)want,
+                  o->recipe ? "" : ", and --vocab with that number");
 }
 
 void prepared_remove(const char *folder)
@@ -386,8 +390,7 @@ char *prepared_write(const char *records, const PackOptions *o, int64_t bos, con
     w.ids = (TokenIds){.size = o->vocab ? o->vocab : vocab, .eos = says(&w, "eos"),
                        .mask = o->mask ? o->mask : says(&w, "mask_id")};
     w.ids.pad = pad >= 0 ? pad : w.ids.eos;
-    error = check_ids(&w, vocab, bos);
-    error = error ? error : write_arrays(&w, folder);
+    error = write_arrays(&w, folder);
     error = error ? error : write_metadata(&w, bos, folder);
     recordfile_close(&w.file);
     return error;

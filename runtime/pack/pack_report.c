@@ -278,7 +278,9 @@ char *report_no_row(const Pack *p)
         free(why);
         why = longer;
     }
-    char *all = format("%s)", why);
+    char *all = !p->dropped[DROP_LONG_PROMPT] ? format("%s)", why)
+                : format("%s): rows of %lld tokens are too short for it (seq.max, --max-length)%s", why,
+                         (long long)p->max_length, p->kind == KIND_PAIRS ? ", or the text of --system too long" : "");
     free(why);
     return all;
 }

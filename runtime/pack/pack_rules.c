@@ -56,9 +56,9 @@ static void open_prepared(Work *w)
         code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, at most %lld are wanted", o->file[0],
             (long long)prepared_length(w->prepared), (long long)o->max_length);
     if (!error && o->vocab && prepared_ids(w->prepared)->size != o->vocab)
-        code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows: gen RECIPE "
+        code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows: gen %s "
             "model.vocab=%lld, or gen pack --prepare with --vocab %lld", o->file[0],
-            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab,
+            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab, o->recipe ? o->recipe : "RECIPE",
             (long long)prepared_ids(w->prepared)->size, (long long)o->vocab);
     if (error) {
         pack_fail(p, code, (Place){0}, error);

@@ -38,7 +38,7 @@ void pack_fail(Pack *p, int code, Place at, char *text)
     if (p->error.text)
         free(text);
     else
-        p->error = (PackError){text, at.file ? format("%s", at.file) : NULL, at.line, code};
+        p->error = (PackError){text, at.file ? format("%s", at.file) : NULL, at.line, code, p->makes};
 }
 
 static FILE *spool_open(Pack *p)
@@ -158,11 +158,13 @@ char *pack_kind(Pack *p, const RowOut *row)
     }
     if (p->kind != KIND_PACKED && !p->max_length)
         p->max_length = PACK_LENGTH;
+    p->makes = f->kind == p->kind ? KIND_AUTO : f->kind;
     if (p->kind == KIND_ROWS && document)
-        return format("a text file is a document without rows: pack it on its own, without "
-                      "--kind rows");
-    return f->kind == p->kind || (f->kind == KIND_PACKED && p->kind == KIND_ROWS)
-        ? NULL : other_kind(p->kind, f);
+        return format("a text file is a document without rows: pack it on its own");
+    if (f->kind != p->kind && (f->kind != KIND_PACKED || p->kind != KIND_ROWS))
+        return other_kind(p->kind, f);
+    p->makes = KIND_AUTO;
+    return NULL;
 }
 
 /* The places of the first malformed rows, as in "x.jsonl:3, x.jsonl:5"; malloc'ed. */

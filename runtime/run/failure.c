@@ -5,6 +5,7 @@
 #include "runtime/run/failure.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,21 +109,43 @@ static char *goes_on(void)
 
 /* ---- a failure --------------------------------------------------------------------------------- */
 
-static void say_failure(int code)
+static bool message_has(const char *pattern)
 {
+    char *any = format("*%s*", pattern);
+    const bool has = fnmatch(any, die_text(), 0) == 0;
+    free(any);
+    return has;
+}
+
+/* The row of next.def for the message and its code; NULL: none. */
+static const char *line_for(int code)
+{
+    static const struct { const char *message, *line; } hints[] = {
+#define HINT(message, line) {message, line},
+#include "runtime/run/next.def"
+    };
     static const struct { int code; const char *line; } rows[] = {
 #define FAILED(code, line) {EXIT_##code, line},
 #include "runtime/run/next.def"
     };
-    const char *remedy = error_remedy(die_text());
-    code = remedy ? EXIT_IO : code;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].code != code)
-            continue;
+    const bool by_errno = error_remedy(die_text());
+    for (size_t i = 0; i < sizeof hints / sizeof *hints && !by_errno; i++)
+        if (message_has(hints[i].message))
+            return hints[i].line;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].code == (by_errno ? EXIT_IO : code))
+            return rows[i].line;
+    return NULL;
+}
+
+static void say_failure(int code)
+{
+    const char *remedy = error_remedy(die_text()), *row = line_for(code);
+    if (row) {
         FailureHole hole[] = {{"program", failure_program()}, {"again", again("")}, {"on", goes_on()},
                               {"out", shell_word(folder ? folder : "OUT")},
                               {"remedy", format("%s", remedy ? remedy : "mend that")}};
-        char *line = failure_filled(rows[i].line, hole, sizeof hole / sizeof *hole);
+        char *line = failure_filled(row, hole, sizeof hole / sizeof *hole);
         if (world.rank == 0)
             note("next: %s", line);
         else

@@ -223,7 +223,7 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
                           .held = held, .share = held ? share_of(f) : 0, .steps = steps, .kind = kind_of(of),
                           .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file,
                           .ignore = ignore, .nignore = nignore, .skip_bad = f->skip_bad, .format_flag = "--data-format",
-                          .command = failure_command("--ignore-keys") };
+                          .command = failure_command("--ignore-keys"), .recipe = model_words(m, "model.vocab") };
 }
 
 /* A file of our cache that is damaged goes, and is packed once more. */
@@ -280,9 +280,9 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
         e = pack_cached(&o, folder, summary, &path, &found);
     }
     fclose(summary);
-    char *built = e.code != EXIT_DATA || of->own_targets || of->parts ? format("%s", "")
-                : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
-                         model_words(m, "data.kind"));
+    char *built = e.makes == KIND_AUTO || of->own_targets || of->parts ? format("%s", "")
+                : format(" (built for data.kind=%s: gen %s data.kind=%s makes a program for this data)", of->kind,
+                         model_words(m, "data.kind"), kind_name[e.makes]);
     if (e.text)
         refuse(&e, flag, tokenizer, built);
     if (found)
@@ -345,7 +345,7 @@ static void check_prepare(const Flags *f)
         die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
 }
 
-void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask)
+void records_prepare(const Flags *f, const Model *m, int64_t T, int64_t vocab, int64_t mask)
 {
     int n;
     check_prepare(f);
@@ -356,7 +356,8 @@ void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask)
         char *tokenizer = tokenizer_for(f, true, "prepare", n ? file[0] : "", NULL);
         const PackOptions o = {.who = "prepare", .tokenizer = tokenizer, .vocab = vocab,
                                .mask = mask > 0 ? mask : 0, .share = f->eval_share,
-                               .max_length = T, .nfiles = n, .file = file, .skip_bad = f->skip_bad};
+                               .max_length = T, .nfiles = n, .file = file, .skip_bad = f->skip_bad,
+                               .recipe = model_words(m, "model.vocab")};
         FILE *summary = open_memstream(&text, &bytes);
         PackError e = pack_prepare(&o, f->out, summary);
         fclose(summary);

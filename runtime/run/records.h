@@ -51,6 +51,6 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
 
 /* --prepare: texts as windows of T tokens, arrays of ids in the new folder --out, for a model of so
  * many ids and that mask (-1: the tokenizer's). Rank 0 writes; or the program ends. */
-void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask);
+void records_prepare(const Flags *f, const Model *m, int64_t T, int64_t vocab, int64_t mask);
 
 #endif

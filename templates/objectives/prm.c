@@ -39,7 +39,7 @@ static Steps meta_steps;
 /* ---- records --------------------------------------------------------------------------------- */
 
 static const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = steps_parts,
-                                .columns = steps_columns, .targets = N, .own_targets = true};
+                                .columns = steps_columns, .own_targets = true};   /* steps_open() bounds its marks */
 
 /* How raw data become records; scored: their labels do not matter. */
 static StepsRules steps_rules(bool scored)
@@ -49,6 +49,10 @@ static StepsRules steps_rules(bool scored)
         .scored = scored,
 //@ if PRM_NEW_MARK=true
         .mark_id = V - 1,        /* the row that the model has for it alone */
+//@ end
+//@ unless PRM_NEW_MARK=true
+        .no_mark = format("gen %s prm.mark=NAME takes another one, prm.new_mark=true adds a row to the model for it",
+                          model_words(&model, "prm.mark")),
 //@ end
         .system = @PRM_SYSTEM@};
 }
@@ -105,7 +109,7 @@ static void open_meta(const Flags *f, const RecordRules *rules, const Data *trai
         die(EXIT_CONFIG, "--meta-data: want records that say whether they are right, of which the "
             "weights of --data's are learned; without any: gen %s prm.weights=none",
             model_words(&model, "prm.weights"));
-    other.micro = META, other.targets = METAN;
+    other.micro = META;
     /* those that are validated on are packed already */
     char *files = strcmp(f->meta_data, f->eval_data) ? format("%s", f->meta_data)
                                                      : data_paths(eval);

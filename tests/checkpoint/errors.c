@@ -81,7 +81,7 @@ static void prepare(const char *out)
 {
     use_flags(out, "char", "--prepare", novel);
     flags.given[FLAG_out] = true;
-    records_prepare(&flags, 8, 20, -1);
+    records_prepare(&flags, &(Model){0}, 8, 20, -1);
 }
 
 /* gen pack, replacing an older file. */

@@ -295,6 +295,11 @@ verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"
 rm -rf "$scratch"/same/{DONE,checkpoint-*}
 raw dpo_mean same --data "$scratch/same.jsonl" "${start[@]}" --steps 1 --eval-share 0.1 --stop-margin 0
 verdict "another rule, values of its own" "$(grep -q '^before training: ' "$scratch/log" || tail -n 3 "$scratch/log")"
+printf '{"prompt":"%0200d","chosen":"a","rejected":"b"}\n' 1 >"$scratch/long.jsonl"
+raw dpo_lora.off no "${start[@]}" --data "$scratch/long.jsonl"
+verdict "refused: no room for an answer" "$([ $? = 88 ] && grep -q \
+    '^rank .*leaves no room for an answer): rows of [0-9]* tokens .*seq.max.* --system' "$scratch/log" &&
+    grep -q '^next: gen RECIPE seq.max=N ' "$scratch/log" || tail -n 2 "$scratch/log")"
 while read -r name text args; do
     # shellcheck disable=SC2086
     raw dpo_lora.off no --init-from $ref/dpo_lora/model ${args//PAIRS/$scratch/pairs.jsonl}

@@ -46,6 +46,12 @@ taken() {               # PID: SIGTERM has reached it; two that wait would be on
     ! grep -q '^ShdPnd:.*[4567cdef]...$' "/proc/$1/status" 2>/dev/null
 }
 
+# misled FILE: the line of advice if it is of another cause than the message: of the build, of a full disk
+misled() {
+    grep -q 'this binary was built' "$1" || grep '^next: .*--version' "$1"
+    grep -q -e 'No space left' -e 'quota' "$1" || grep '^next: make room' "$1"
+    grep -q -e 'gen [^ ]*\.lua ' -e 'gen pack --' "$1" || grep '^next: run that gen' "$1"
+}
 # refuses NAME CODE TEXT PROGRAM ARGS...: that code, one line with that text, and no step was taken
 refuses() {
     local name=$1 want=$2 text=$3 program=$4 code
@@ -57,6 +63,7 @@ refuses() {
         grep -q -- "^rank .*$text" "$scratch/said" || echo "no '$text' in: $(grep '^rank' "$scratch/said")"
         [ "$(sed -n '/^rank /{n;p}' "$scratch/said" | grep -c '^next: ')" = 1 ] ||
             echo "what next: $(tail -n 2 "$scratch/said")"
+        misled "$scratch/said"
         grep -q '^step ' "$scratch/said" && echo "it trained")"
     rm -rf "$scratch/out"
 }
@@ -73,13 +80,18 @@ raw() { refuses "$1" "$2" "$3" gpt2_tiny --tokenizer bytes --data "${@:4}"; }
 mkdir "$scratch/raw"
 raw "raw data is a folder without any" 88 "raw: a folder without files that end in .jsonl" "$scratch/raw"
 printf '{"text":"a"}\n{"text":1}\n' >"$scratch/raw/a.jsonl"
-raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw/a.jsonl"
+raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: want a string$" "$scratch/raw/a.jsonl"
+# before the data are read, which cannot be
+raw "a model of the hub" 80 "--init-from Org/M-1: no such folder; .*hf download Org/M-1 --local-dir M-1" \
+    "$scratch/raw/a.jsonl" --init-from Org/M-1
 (ulimit -n 10; raw "raw data, few open files" 90 "Too many open files$" "$scratch/raw/a.jsonl") | tee "$scratch/few"
 verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/few" && echo "see above"
     sed -n '/^next: /p' "$scratch/said" | grep -v '^next: allow more open files (ulimit -n 4096); then ')"
 raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
-raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed; another: gen .* data.kind=" \
+raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed: gen .*\.lua.* data.kind=rows makes" \
     - <<<'{"prompt":"a","completion":"b"}'
+verdict "rows of another kind: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny' \
+    "$scratch/said" || tail -n 1 "$scratch/said")"
 printf '{"text":"%s","tools":[{}]}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/keys.jsonl"
 raw "a key of raw data that is not read" 88 \
     "--data: $scratch/keys.jsonl:1: .*: tools (1 row: .*gpt2_tiny/run.sh .* --data .* --ignore-keys tools" \
@@ -285,8 +297,8 @@ verdict "shares are kept" "$(grep -q 'resumed from .*checkpoint-4$' "$scratch/mi
 same "shares, resumed" mixed mixed.killed 8
 mixed gpt2_tiny mixed --data-weights 1,1 --steps 10
 verdict "other shares on resume" "$(grep -q 'CHANGED ON RESUME: data_weights 3,1 -> 1,1' "$scratch/mixed.log" &&
-    grep -q '^rank .*data ".* drawn=[0-9,]* .* -> .* drawn=[0-9,]* .*; --allow-inexact' "$scratch/mixed.log" ||
-    tail -n 3 "$scratch/mixed.log")"
+    grep -q '^rank .*checkpoint-8: data: samples drawn from each file [0-9,]* -> [0-9,]*; --allow-inexact' \
+        "$scratch/mixed.log" || tail -n 3 "$scratch/mixed.log")"
 verdict "shares are said" "$(grep -q '^  source 2   .*eval.safetensors: weight 1, [0-9]* of the samples of an epoch, from its' \
     "$scratch/mixed.killed.log" || head -n 14 "$scratch/mixed.killed.log")"
 head -c 4000 README.md >"$scratch/b.txt"

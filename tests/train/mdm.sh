@@ -343,6 +343,10 @@ refused mdm_masked.bf16 "packed documents" 83 "packed documents, but this .* hid
 echo '{"text":"what is this?"}' >"$scratch/rows.jsonl"
 refused mdm_masked.bf16 "arrays: of rows" 88 "these are rows of JSON: name texts, or gen pack --prepare DIR" \
     --prepare "$scratch/rows.jsonl" --tokenizer char
+for ((i = 0x4e00; i < 0x4f00; i++)); do printf "\\u$(printf %x $i)"; done >"$scratch/many.txt"
+refused mdm_masked.bf16 "arrays: of too many characters" 83 "ids go up to .* has 205: gen .* model.vocab=26[0-9]$" \
+    --prepare "$scratch/many.txt" --tokenizer char --out "$scratch/many"
+verdict "arrays: nothing is left" "$(ls -d "$scratch/many" 2>/dev/null)"
 while IFS='|' read -r name code text program flags; do
     # shellcheck disable=SC2086
     refused $program "arrays: $name" $code "$text" --prepare "$scratch/text.txt" $flags

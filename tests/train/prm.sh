@@ -89,7 +89,7 @@ verdict "names of checkpoints that are gone" "$(cd "$scratch/killed/checkpoints"
 line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/tokens.safetensors \
     --init-from $ref/prm_lora/model --adapter $ref/prm_lora/adapter_init --out "$scratch/killed" --steps 22 2>&1)
 verdict "refused: to go on with other meta records" "$([ $? = 83 ] &&
-    grep -q '^rank 0 .*: data beside steps ' <<<"$line" ||
+    grep -q '^rank 0 .*: data: beside --data: .*file 1 has other content' <<<"$line" ||
     tail -n 2 <<<"$line")"
 
 # ---- torchrun starts a CPU program as any other: its first process becomes run.sh, the others end
@@ -256,6 +256,18 @@ no_meta_data 80 --meta-data:_want_records_that_say --data DIR/train.jsonl
 meta_data_by_their_flag 88 --meta-data:_.*not.jsonl:1 --data DIR/train.jsonl --meta-data DIR/not.jsonl
 a_domain_rate 80 no_such_flag --data DIR/train.jsonl --domain-lr 1
 END
+# a sixth step: packed for it, the program has no place for its mark; a tokenizer without the mark
+sed 's/### Step 5:/### Step 6:\\n_\\n&/; s/{"pi":0.5}/&,{"pi":1}/' "$scratch/train.jsonl" >"$scratch/six.jsonl"
+"$gen" pack --tokenizer "$tokens" --system "" --max-length 64 --steps 6 -o "$scratch/six.safetensors" "$scratch/six.jsonl" >"$scratch/err" 2>&1
+raw --data "$scratch/six.safetensors" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none \
+    --out "$scratch/no"
+verdict "refused: more marks" "$([ $? = 88 ] && grep -q \
+    '^rank .*six.safetensors: record 0 has more than 4 marks, .*--steps 5, as the recipe.s prm.steps' "$scratch/err" ||
+    tail -n 2 "$scratch/err")"
+raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer bytes --init-from none --out "$scratch/no"
+verdict "refused: no mark" "$([ $? = 88 ] && grep -q \
+    '^rank .*train.jsonl:1: the tokenizer has no token <extra_0> .*: gen [^ ]*lua .*prm.mark=NAME .*prm.new_mark=true' \
+    "$scratch/err" && ! grep -q 'gen pack' "$scratch/err" || tail -n 2 "$scratch/err")"
 line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/meta.safetensors \
     --init-from none --out "$scratch/headless" 2>&1)
 verdict "refused: adapters below a head of zeros" "$([ $? = 80 ] &&
