@@ -365,7 +365,8 @@ static Way choose(const Ask *a)
                 "--target%s%s", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
                 least.lora ? text_print("adapters of rank %" PRId64, a->rank) : "all weights",
                 least_batch(&least), least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)),
-                given(o, "batch.micro") || given(o, "batch.global") ? ", a smaller batch.micro with more batch.accum" : "",
+                given(o, "batch.micro") || given(o, "batch.global") ? ", a smaller batch.micro with more batch.accum"
+                                                                    : "",
                 !strcmp(a->precision, "fp32") && !given(o, "precision") ? ", or precision=bf16" : "");
     }
     bool open = !given(o, "batch.micro") && !given(o, "batch.global");
@@ -643,6 +644,9 @@ int new_main(int argc, char **argv)
                                                    : "they fit"));
     row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro%s", w.c->v[F_batch_micro].i,
                             w.c->v[F_seq_max].i, fixed(m, F_seq_max) ? "" : ", seq.max"));
+    if (names_listed(m->objective->kinds, "pairs") && !given(&o, "seq.max"))
+        row("seq.max", text_print("%" PRId64 " tokens for a prompt and its answer; the line lengths of gen pack -o "
+                                  "PAIRS.safetensors DATA.jsonl shows what the data need", w.c->v[F_seq_max].i));
     row("memory", text_print("%s a rank planned", plan_line(&w)));
     if (*m->objective->kinds) {
         row("data", data_line(&w));

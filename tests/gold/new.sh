@@ -180,7 +180,8 @@ END
 
 # ---- objectives that are asked for; what does not fit, told with its numbers
 "$gen" new dpo.lua --from F objective=dpo >log 2>&1
-verdict dpo "$(grep -q 'objective = "dpo"' dpo.lua && grep -q 'kind = "pairs"' dpo.lua || cat log)"
+verdict dpo "$(grep -q 'objective = "dpo"' dpo.lua && grep -q 'kind = "pairs"' dpo.lua &&
+    grep -q '^  seq.max    64 tokens for a prompt and its answer; the line lengths of gen pack -o ' log || cat log)"
 refuses other_objective "F/config.json: model.family: the objective mlm is for bert, microbert, llada, encoder, not for llama" \
     new x.lua --from F objective=mlm
 mkdir large
