@@ -60,17 +60,15 @@ static const Metric *row_of(const Metric *row, int n, bool eval, const char *key
 char *metrics_tag(const Metrics *m, const char *key)
 {
     const Metric *row = row_of(m->step, m->nstep, false, key);
-    const char *rate = behind(key, "learning_rate"), *epoch = behind(key, "epoch_");
+    const char *epoch = behind(key, "epoch_");
     row = row ? row : row_of(m->eval, m->neval, true, key);
     if (row)
         return format("%s", row->tag);
     for (const MetricTag *t = m->tags; t && t->key; t++)
         if (strcmp(t->key, key) == 0)
             return format("%s", t->tag);
-    if (rate)
-        return format("train/lr%s", rate);
     if (epoch)
-        return format("epoch/%s", strcmp(epoch, "learning_rate") ? epoch : "lr");
+        return format("epoch/%s", epoch);
     const char *decides = m->eval[m->decides].tag, *slash = decides ? strrchr(decides, '/') : NULL,
                *eval = behind(key, "eval_") ? behind(key, "eval_") : behind(key, "best_") ? key : NULL;
     if (eval && slash)

@@ -50,8 +50,8 @@ char *metrics_text(const Metric *row, int n, const double *value, const char *be
 /* One of them as the terminal has it: "eval loss 1.9875"; malloc'ed. */
 char *metrics_one(const Metric *m, double value);
 /* The name in event files of a number of the records, malloc'ed. That of no row and no tag is called as transformers
- * would, train/<key>; but learning_rate is train/lr, and of eval_<key> and best_<key> the name begins as that of the
- * row that decides: eval/<key>, test/best_<key>. */
+ * would, train/<key>; that of eval_<key> and best_<key> begins as the tag of the row that decides: eval/<key>,
+ * test/best_<key>. */
 char *metrics_tag(const Metrics *m, const char *key);
 /* As members of an object, NaN and Inf as null, and back, null as NAN: NULL, or a malloc'ed message that
  * names the first member which is neither. */

@@ -98,8 +98,9 @@ static void check_tags(void)
     static const char *const want[][2] = {
         {"loss", "weighted_loss"}, {"num_tokens", "train/tokens"},
         {"eval_score", "test/score"}, {"eval_runtime", "test/runtime"}, {"best_score", "test/best_score"},
-        {"learning_rate", "inner_lr"}, {"learning_rate_meta", "train/lr_meta"}, {"grad_norm", "train/grad_norm"},
-        {"epoch_learning_rate", "epoch/lr"}, {"epoch_loss", "epoch/loss"}, {"epoch", "train/epoch"},
+        {"learning_rate", "inner_lr"}, {"learning_rate_meta", "train/learning_rate_meta"},
+        {"grad_norm", "train/grad_norm"},
+        {"epoch_learning_rate", "epoch/learning_rate"}, {"epoch_loss", "epoch/loss"}, {"epoch", "train/epoch"},
         {"train_loss", "train/train_loss"}, {"tokens_per_second", "train/tokens_per_second"}};
     Metrics without = metrics;
     without.tags = NULL;
@@ -109,7 +110,7 @@ static void check_tags(void)
         free(tag);
     }
     char *tag = metrics_tag(&without, "learning_rate");
-    check(!strcmp(tag, "train/lr"), "the usual name of the rate", "%s", tag);
+    check(!strcmp(tag, "train/learning_rate"), "the usual name of the rate", "%s", tag);
     free(tag);
 }
 

@@ -150,8 +150,8 @@ compare TensorBoard tags "$scratch/killed" \
     "eval/best_loss eval/logps/chosen eval/logps/ref_chosen eval/logps/ref_rejected eval/logps/rejected \
 eval/loss eval/pairs eval/rewards/accuracies eval/rewards/chosen eval/rewards/margins \
 eval/rewards/rejected eval/runtime eval/samples_per_second eval/steps_per_second eval/tokens_per_second \
-eval/train_accuracy eval/train_loss eval/train_margin train/logps/chosen train/logps/ref_chosen \
-train/logps/ref_rejected train/logps/rejected train/loss train/lr train/pairs train/rewards/accuracies \
+eval/train_accuracy eval/train_loss eval/train_margin train/learning_rate train/logps/chosen train/logps/ref_chosen \
+train/logps/ref_rejected train/logps/rejected train/loss train/pairs train/rewards/accuracies \
 train/rewards/chosen train/rewards/margins train/rewards/rejected train/tokens train/tokens_per_second \
 train/train_tokens_per_second"
 for file in checkpoint-10/{model,optimizer}.safetensors results/{dpo.csv,distributed_output_val.txt}; do

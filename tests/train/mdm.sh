@@ -31,9 +31,9 @@ trained mdm_llada mdm_llada killed --save-every epoch --eval-every epoch
 verdict resumed "$(grep -q 'resumed from .*checkpoint-4$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/mdm_llada" "$scratch/killed" 0
 compare TensorBoard tags "$scratch/killed" \
-    "epoch/loss epoch/lr epoch/runtime eval/accuracy eval/best_loss eval/error eval/error_random \
+    "epoch/learning_rate epoch/loss epoch/runtime eval/accuracy eval/best_loss eval/error eval/error_random \
 eval/error_spread eval/loss eval/loss_random eval/loss_spread eval/runtime eval/samples_per_second \
-eval/steps_per_second eval/tokens_per_second sample train/loss train/lr \
+eval/steps_per_second eval/tokens_per_second sample train/learning_rate train/loss \
 train/targets train/tokens train/tokens_per_second train/train_tokens_per_second"
 for file in {model,optimizer}.safetensors; do
     verdict "resumed bits $file" "$(cmp "$scratch"/{mdm_llada,killed}/checkpoint-15/$file 2>&1)"

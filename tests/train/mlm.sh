@@ -35,7 +35,7 @@ verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" 
 compare resumed history "$scratch/mlm_dropout" "$scratch/killed" 0
 compare TensorBoard tags "$scratch/killed" \
     "eval/accuracy eval/best_loss eval/loss eval/runtime eval/samples_per_second eval/steps_per_second \
-eval/tokens_per_second train/loss train/lr train/targets train/tokens train/tokens_per_second \
+eval/tokens_per_second train/learning_rate train/loss train/targets train/tokens train/tokens_per_second \
 train/train_tokens_per_second"
 for file in checkpoint-10/{model,optimizer}.safetensors \
     .mlm_pretrained_v3/mlm_{model.safetensors,training_history.json}; do

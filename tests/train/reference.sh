@@ -21,7 +21,7 @@ for name in $names; do
     compare $name reference $ref/$case "$scratch/$name" $([ $name = $case ] || echo 2e-3)
 done
 compare TensorBoard tags "$scratch/gpt2_tiny" "eval/best_loss_token eval/loss eval/loss_token eval/runtime \
-eval/samples_per_second eval/steps_per_second eval/tokens_per_second train/loss train/lr train/tokens \
+eval/samples_per_second eval/steps_per_second eval/tokens_per_second train/learning_rate train/loss train/tokens \
 train/tokens_per_second train/train_tokens_per_second"
 # Padding that the program was not built for: a note, with the command; gen new takes it from the folder.
 cp -rL $ref/qwen2_tiny/model "$scratch/padded"
