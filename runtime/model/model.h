@@ -54,6 +54,8 @@ typedef struct {
     const char *token;       /* text of the last row's token, which the base's tokenizer lacks; NULL: none */
     const char *layers;      /* prefix of the tensors of layers that are read from the base; NULL: none */
     const char *field;       /* which, set to true, adds and trains these layers instead */
+    const char *mark;            /* the token that scores are read at; NULL: it has no score head */
+    const char *system;          /* of mark: what the model is told before the problem; "": nothing */
 } Additions;
 
 typedef struct {

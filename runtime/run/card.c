@@ -284,6 +284,43 @@ static void write_training(const Card *k)
     write_last(k, "last validation", "eval_loss");
 }
 
+/* A literal of Python; malloc'ed. */
+static char *literal(const char *text)
+{
+    cJSON *string = cJSON_CreateString(text);
+    char *all = cJSON_PrintUnformatted(string);
+    cJSON_Delete(string);
+    return all;
+}
+
+/* Lines that score a solution's steps as --score does. The head of an adapter that does not train it is the base's. */
+static void write_scores(const Card *k, const char *base)
+{
+    const Additions *a = k->m->additions;
+    const cJSON *saved, *all = json_get(k->lora, "modules_to_save");
+    bool own = !k->adapter;
+    if (!a || !a->mark || !k->tokenizer)
+        return;
+    cJSON_ArrayForEach(saved, all)
+        own = own || (cJSON_IsString(saved) && !strncmp(saved->valuestring, "score", 5));
+    char *mark = literal(a->mark), *system = literal(a->system),
+         *turn = *a->system ? format("{\"role\": \"system\", \"content\": %s}, ", system) : format("%s", "");
+    fprintf(k->to, "\nimport torch\nfrom glob import glob\nfrom safetensors.torch import load_file\n\n");
+    fprintf(k->to, "head = {k[k.find(\"score.\"):]: v.float() for f in glob(\"%s/*.safetensors\")\n"
+            "        for k, v in load_file(f).items() if \"score.\" in k}\n", own ? "." : base);
+    fprintf(k->to, "\ndef score(problem, steps):    # of each step but the last: the chance that it is right\n"
+            "    turns = [%s{\"role\": \"user\", \"content\": problem},\n"
+            "             {\"role\": \"assistant\", \"content\": %s.join(steps)}]\n", turn, mark);
+    fprintf(k->to, "    text = tokenizer.apply_chat_template(turns, tokenize=False)\n"
+            "    ids = tokenizer(text, return_tensors=\"pt\", add_special_tokens=False).input_ids\n"
+            "    with torch.no_grad():\n"
+            "        x = model(input_ids=ids).last_hidden_state[ids == tokenizer.convert_tokens_to_ids(%s)].float()\n"
+            "        x = torch.relu(x @ head[\"score.0.weight\"].T + head[\"score.0.bias\"])\n"
+            "        x = x @ head[\"score.2.weight\"].T + head[\"score.2.bias\"]\n"
+            "    return torch.softmax(x, -1)[:, 1].tolist()\n", mark);
+    free(mark), free(system), free(turn);
+}
+
 static void write_use(const Card *k)
 {
     const char *base = word(k->made, "base");
@@ -311,6 +348,7 @@ static void write_use(const Card *k)
         fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);
     if (k->tokenizer)
         fprintf(k->to, "tokenizer = %s%s\n", k->tokenizer, k->tokenizer_call);
+    write_scores(k, base);
     fprintf(k->to, "```\n");
     if (*k->left_out)
         fprintf(k->to, "\n%s\n", k->left_out);

@@ -38,8 +38,9 @@ static Steps meta_steps;
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* steps_open() bounds its marks, which are its targets. */
 static const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = steps_parts,
-                                .columns = steps_columns, .own_targets = true};   /* steps_open() bounds its marks */
+                                .columns = steps_columns, .own_targets = true};
 
 /* How raw data become records; scored: their labels do not matter. */
 static StepsRules steps_rules(bool scored)
@@ -51,8 +52,8 @@ static StepsRules steps_rules(bool scored)
         .mark_id = V - 1,        /* the row that the model has for it alone */
 //@ end
 //@ unless PRM_NEW_MARK=true
-        .no_mark = format("gen %s prm.mark=NAME takes another one, prm.new_mark=true adds a row to the model for it",
-                          model_words(&model, "prm.mark")),
+        .no_mark = format("gen %s prm.mark=NAME takes another one, prm.new_mark=true adds a row to "
+                          "the model for it", model_words(&model, "prm.mark")),
 //@ end
         .system = @PRM_SYSTEM@};
 }
@@ -1063,6 +1064,7 @@ static const char *const files[] = {
 //@ end
     NULL};
 static const Additions additions = {
+    .mark = @PRM_MARK@, .system = @PRM_SYSTEM@,
 //@ if PRM_NEW_MARK=true
     .token = @PRM_MARK@,
 //@ end

@@ -38,6 +38,12 @@ def commands(folder):
     return names
 
 
+def card_scores(names, row):
+    """By the lines of the card alone."""
+    return torch.tensor(names["score"](row["informal_prefix"], [
+        s.strip() for s in re.split(r"### Step \d+:\n", row["cot_response"])[1:]]))
+
+
 def look(folder, names, tokenizer):
     file = "adapter_model.safetensors" if folder == adapter else "model.safetensors"
     head = {k.removeprefix("base_model.model."): v for k, v in load_file(os.path.join(folder, file)).items()}
@@ -51,7 +57,8 @@ def look(folder, names, tokenizer):
                 p = torch.softmax(h @ head["score.2.weight"].T + head["score.2.bias"], -1)[:, 1]
             if len(p) != len(said["steps"]):
                 return f"{len(p)} marks in {row['id']}, want {len(said['steps'])}"
-            worst = max(worst, (p - torch.tensor(said["steps"])).abs().max().item())
+            worst = max(worst, *((x - torch.tensor(said["steps"])).abs().max().item()
+                                 for x in (p, card_scores(names, row))))
     return "" if worst < 1e-5 else f"off by {worst:.1e}"
 
 

@@ -189,6 +189,11 @@ cp -r "$base" $made
 verdict "the card of an adapter makes room for the mark" "$(sed -n '/^model = AutoModel/,/^model = PeftModel/p' \
     $made/adapter/README.md | sed -n 2p | grep -q '^model.resize_token_embeddings(265) ' ||
     grep '^model' $made/adapter/README.md)"
+# tests/oracle/scores.py runs these lines
+verdict "the cards show how to score" "$(for way in adapter merged; do
+    for line in 'AutoModel.from_pretrained(' 'in glob("./*.safetensors")' '"content": "<extra_0>".join(steps)}]' \
+        'convert_tokens_to_ids("<extra_0>")]'; do
+        grep -qF "$line" $made/$way/README.md || echo "$way: no $line"; done; done)"
 verdict "the merged tokenizer has the mark" "$($gen pack --format steps --show 1 \
     --tokenizer $made/merged/tokenizer.json $made/train.jsonl 2>&1 | grep -c '264 "<extra_0>"' | grep -vx 4)"
 head_run --init-from $made/merged --adapter none --out "$scratch/again"
