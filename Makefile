@@ -106,10 +106,12 @@ lock-toolchain:
 deps:
 	@gen/deps.sh test
 
+quickstart: text = $(if $(DATA),"$(DATA)")
 quickstart:
+	@recipes/quickstart.sh --check $(text)
 	@gen/deps.sh build
 	@$(MAKE) --no-print-directory gen
-	@recipes/quickstart.sh $(DATA)
+	@recipes/quickstart.sh $(text)
 
 # demo-NAME, result-NAME: recipes/demos/NAME.sh
 demo-mlm demo-llada result-llada: packages = demo

@@ -20,6 +20,14 @@ check() {                                     # NAME WANT GOT
     fi
 }
 
+# ---- make quickstart: a text that will not do is refused before anything is built
+head -c 19999 /dev/zero | tr '\0' a >"$T/a text.txt"
+for said in "$T/a text.txt: 19999 bytes, and a first model needs at least 20000: name a longer text" \
+    "$T/none: no file that can be read; DATA=FILE names a text"; do
+    check "quickstart/${said##*: }" "quickstart: $said" \
+        "$(make quickstart GEN=none DATA="${said%%: *}" 2>&1 | grep -v '^make')"
+done
+
 # ---- gen/reference: what `make docs` writes, and nothing else
 "$GEN" reference -o "$T/reference"
 check reference/fresh "" "$(diff -rq "$T/reference" gen/reference | sed 's/$/; make docs writes them anew/' | head -3)"
