@@ -30,6 +30,7 @@
 # make gpu-bench     timings on it beside PyTorch  CASE=... PYTHON=python3
 # make gpu-carry     packs our libraries for a machine that has a GPU, but no package manager
 # make lint sizes clean
+# make help          these lines
 
 SHELL  := /bin/bash
 PREFIX ?= /usr/local
@@ -74,10 +75,12 @@ else ifneq ($(wildcard out/.obj/toolchain.lock.json),)
 $(shell rm -f out/.obj/toolchain.lock.json)
 endif
 
-.PHONY: all gen lock-toolchain dist deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
+.PHONY: help all gen lock-toolchain dist deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
         oracle-check gold docs matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
+help:
+	@sed -n 's/^# \{0,1\}//p; /^$$/q' Makefile
 
 $(GEN): $(OBJECTS)
 	@mkdir -p $(@D)

@@ -1,7 +1,8 @@
 /* find.c -- which recipe a word of the command line means.
  *
  * In:    a path, a recipe's bare name, or something that is no recipe.   Out: the path of a file.
- * Keeps: a path that exists is taken as it is; whatever else is taken is said on stderr. */
+ * Keeps: a path that exists is taken as it is; what is taken for a folder, or a path that does not exist, is said on
+ *        stderr. */
 #define _GNU_SOURCE
 #include "gen/gen.h"
 
@@ -120,7 +121,9 @@ const char *recipe_find(const char *word)
     bool folder = is_kind(word, S_IFDIR);
     const char *found = folder && strchr(word, '/') ? NULL : in_recipes(bare_name(word));
     if (found) {
-        fprintf(stderr, "gen: %s: %s; taking %s\n", word, folder ? "a folder" : "no such file", found);
+        const bool name = !strchr(word, '/') && !strstr(word, ".lua");   /* not a path that is misspelt */
+        if (folder || !name)
+            fprintf(stderr, "gen: %s: %s; taking %s\n", word, folder ? "a folder" : "no such file", found);
         return found;
     }
     if (folder) {

@@ -77,8 +77,7 @@ static void print_model(const Graph *g, Config *c, const Info *n, FILE *to)
                                 text_grouped(n->held.trained)));
 }
 
-/* "38 s", "3.4 min", "12 h", "5 days" */
-static const char *text_seconds(double s)
+const char *text_seconds(double s)
 {
     return s < 1e-3    ? text_print("%.3g us", s * 1e6)
            : s < 1     ? text_print("%.3g ms", s * 1e3)

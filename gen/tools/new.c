@@ -669,8 +669,10 @@ int new_main(int argc, char **argv)
                m->template && !m->chat ? " --chat NAME" : "",
                !w.c->v[F_prm_new_mark].i ? "" : text_print(" --format steps --mark-id %" PRId64,
                                                            w.c->v[F_model_vocab].i - 1));
-    printf("  %s --init-from %s --data DATA%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from,
-           *m->objective->kinds ? ".jsonl" : "");
+    printf("  %s --init-from %s --data DATA%s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from,
+           *m->objective->kinds ? ".jsonl" : "",
+           w.c->v[F_prm_weights].s && strcmp(w.c->v[F_prm_weights].s, "none") && field_applies(w.c, F_prm_weights)
+               ? " --meta-data META.jsonl" : "");
     return 0;
 }
 

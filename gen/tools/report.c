@@ -82,9 +82,9 @@ static void print_work(const Graph *g, FILE *to)
         const Schedule *s = g->schedules[i];
         const Work w = schedule_work(g, s);
         if (schedule_updates(s))
-            fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n",
+            fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %s at the target's peak\n",
                     text_print("schedule %s", s->name), "", w.flops / 1e9, w.bytes / 1e9,
-                    w.at_peak * 1e3);
+                    text_seconds(w.at_peak));
     }
 }
 

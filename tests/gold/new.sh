@@ -39,6 +39,8 @@ verdict says_what_the_base_lacks "$(diff - <(grep -E '^  (mark|head) ' new_head.
   head       none in the folder: the recipe adds one and trains it
 END
 )"
+verdict says_what_it_is_started_with "$(grep -q '/run.sh --init-from .* --data DATA.jsonl --meta-data META.jsonl$' new_head.log ||
+    tail -n 1 new_head.log)"
 recipe window mistral_tiny               # no longer than what a token meets
 recipe compressed ad_one
 verdict no_advice_that_is_refused "$(diff <(grep -E '^  (training|batch) ' compressed.log) - <<'END'
