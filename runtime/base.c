@@ -241,6 +241,14 @@ char *format(const char *fmt, ...)
     return text;
 }
 
+char *plain_number(double x)
+{
+    int digits = 0;
+    for (double least = 100; digits < 6 && x < least && x > -least; least /= 10)
+        digits++;
+    return format("%.*f", digits, x);
+}
+
 char *shell_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -57,6 +57,8 @@ bool note_terminal(void);
 void note_foot(const char *text);
 
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
+/* At least three digits of a number and no exponent: "3890", "38.9", "0.0123"; malloc'ed. */
+char *plain_number(double x);
 /* A word as a shell takes it, quoted where it has to be; malloc'ed. */
 char *shell_word(const char *word);
 /* "a,b": the words between commas, *n of them, empty ones left out; one malloc'ed array, the words malloc'ed

@@ -146,8 +146,12 @@ static double rate(int64_t tokens, double seconds)
 
 char *continuation_cost(const ContinuationCost *c)
 {
-    return format("of prompts %" PRId64 " tokens, %.4g a second; new %" PRId64 ", %.4g a second", c->prompt,
-                  rate(c->prompt, c->prompt_seconds), c->more, rate(c->more, c->more_seconds));
+    char *before = plain_number(rate(c->prompt, c->prompt_seconds)),
+         *more = plain_number(rate(c->more, c->more_seconds)),
+         *text = format("%" PRId64 " prompt token%s, %s a second; %" PRId64 " new, %s a second", c->prompt,
+                        c->prompt == 1 ? "" : "s", before, c->more, more);
+    free(before), free(more);
+    return text;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -321,8 +325,9 @@ int continuation_print(const Decoder *d, const Flags *f, const char *const folde
     double sum[] = {(double)cost.prompt, (double)cost.more, cost.prompt_seconds, cost.more_seconds};
     comm_allreduce_double(sum, 4);
     cost = (ContinuationCost){(int64_t)sum[0], (int64_t)sum[1], sum[2] / world.size, sum[3] / world.size};
-    char *said = continuation_cost(&cost);
-    note("%" PRId64 " text%s in %.3g s; %s", a.n, a.n == 1 ? "" : "s", clock_seconds() - began, said);
+    char *said = continuation_cost(&cost), *seconds = plain_number(clock_seconds() - began);
+    note("%" PRId64 " text%s in %s s; %s", a.n, a.n == 1 ? "" : "s", seconds, said);
+    free(seconds);
     for (int64_t i = 0; i < a.n; i++) {
         free(text[i].token);
         if (start)

@@ -55,7 +55,7 @@ typedef struct {
 /* Adds to *cost. EXIT_MISMATCH: a token that the model does not have. */
 void continuation(const Decoder *d, const Sampling *s, const Tokenizer *t, ContinuedText *text, int64_t n,
                   ContinuationCost *cost);
-/* "of prompts 12 tokens, 340 a second; new 30, 120 a second", for people; malloc'ed. */
+/* "12 prompt tokens, 340 a second; 30 new, 120 a second", for people; malloc'ed. */
 char *continuation_cost(const ContinuationCost *c);
 /* The tokens as text, U+FFFD for bytes that are no text, which JSON cannot hold; malloc'ed. *whole: as many of its
  * bytes do not change when more tokens follow; may be NULL. */

@@ -99,8 +99,10 @@ static void lives_close(Lives *l)
 static void say(const Lives *l, const Evaluation *e)
 {
     const InContextCost *c = &l->cost;
-    note("%" PRId64 " steps in %.3g s: %.4g a second; %" PRId64 " passes of %" PRId64 " x %" PRId64 " tokens",
-         c->steps, c->seconds, (double)c->steps / c->seconds, c->passes, e->actor->rows, e->actor->places);
+    char *seconds = plain_number(c->seconds), *rate = plain_number((double)c->steps / c->seconds);
+    note("%" PRId64 " steps in %s s: %s a second; %" PRId64 " passes of %" PRId64 " x %" PRId64 " tokens", c->steps,
+         seconds, rate, c->passes, e->actor->rows, e->actor->places);
+    free(seconds), free(rate);
     if (e->rules.compressed && l->turns)
         note("%" PRId64 " regions were closed, %.4g steps each", l->turns,
              (double)l->closed / (double)l->turns);

@@ -222,10 +222,11 @@ static void denoise_parts(const Denoiser *d, const Denoising *how, DenoiseText *
 
 static void note_cost(const Denoiser *d, const DenoiseCost *c)
 {
-    note("%" PRId64 " tokens in %.3g s: %.4g a second; the %" PRId64 " passes of %" PRId64 " x %"
-         PRId64 " tokens alone: %.4g a second", c->tokens, c->seconds,
-         (double)c->tokens / c->seconds, c->passes, d->rows, d->places,
-         (double)c->tokens / c->inside);
+    char *seconds = plain_number(c->seconds), *all = plain_number((double)c->tokens / c->seconds),
+         *inside = plain_number((double)c->tokens / c->inside);
+    note("%" PRId64 " tokens in %s s: %s a second; the %" PRId64 " passes of %" PRId64 " x %" PRId64
+         " tokens alone: %s a second", c->tokens, seconds, all, c->passes, d->rows, d->places, inside);
+    free(seconds), free(all), free(inside);
 }
 
 int generation_print(const Denoiser *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],

@@ -50,7 +50,7 @@ verdict "lines of a file" "$(diff - <(echo "$said") <<'END'
 {"prompt":"[INST]b[/INST]","answer":"zwei","prompt_tokens":3,"new_tokens":4,"end":"end"}
 END
 )"
-verdict "tokens a second" "$(grep -qE '^2 texts in [0-9.]+ s; of prompts 6 tokens, [0-9.e+]+ a second; new 9, [0-9.e+]+ a second$' \
+verdict "tokens a second" "$(grep -qE '^2 texts in [0-9.]+ s; 6 prompt tokens, [0-9.]+ a second; 9 new, [0-9.]+ a second$' \
     "$scratch/log" || cat "$scratch/log")"
 # a file, standard input and the command line say the same; neighbours change nothing, and each line has its own draws
 drawn="--temperature 1 --max-new-tokens 6"
@@ -132,7 +132,7 @@ END
     )"
 verdict "the earliest goes" "$([ "$(grep -c 'room for 32 tokens: the earliest question and its answer are left out' \
     "$scratch/log")" = 1 ] &&
-    grep -q '^a new conversation$' "$scratch/log" && grep -q '^5 answers; of prompts [0-9]* tokens' "$scratch/log" ||
+    grep -q '^a new conversation$' "$scratch/log" && grep -q '^5 answers; [0-9]* prompt tokens' "$scratch/log" ||
     cat "$scratch/log")"
 verdict "an answer is cut" "$(says --chat --chat-format mistral-v3-tekken --max-new-tokens 2 <<<a | diff - <(echo é)
     grep -q 'cut behind 2 tokens: --max-new-tokens' "$scratch/log" || cat "$scratch/log")"
@@ -164,9 +164,9 @@ printf 'a\n/nothing\n/reset\nb\n\004' >"$scratch/typed"
 TERM=dumb script -qefc "$train --out $scratch/run $tokenizer --greedy --chat --chat-format mistral-v3-tekken 2>&1" \
     /dev/null \
     <"$scratch/typed" 2>&1 | tr -d '\r' >"$scratch/seen"
-verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^of prompts 4 tokens, .*; new 5, ' \
+verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^4 prompt tokens, .*; 5 new, ' \
     ' is none of /help' 'a new conversation$' \
-    '^2 answers; of prompts [0-9]* tokens'; do grep -q "$line" "$scratch/seen" ||
+    '^2 answers; [0-9]* prompt tokens'; do grep -q "$line" "$scratch/seen" ||
     echo "no $line: $(cat "$scratch/seen")"; done)"
 
 # ---- what to do next: every row, as it is typed
