@@ -1006,7 +1006,7 @@ refuse "--min-words for documents" "$good" "--min-words 9" '--min-words is for t
 refuse "a number as text" '{"text":7}' "--format corpus" 'x.jsonl:1: text: want a string or a list of words'
 refuse "a number as word" '{}\n{"text":["a",7]}' "--format imdb" 'x.jsonl:2: text: want a string or a list of words'
 refuse "no room for a word" "$good" "--tokenizer $words/tokenizer.json --format imdb --max-length 2 --min-words 1" \
-    'x.jsonl:1: --max-length 2 has no room beside the 2 special tokens'
+    'x.jsonl:1: rows of 2 tokens (seq.max, --max-length) have no room beside their 2 special tokens'
 refuse "words: bad JSON" "{}\n{\"text\":" "--tokenizer words --format imdb" 'x.jsonl:2: byte'
 refuse "no sample of words" '{"text":"a b c d"}\n{"t":1}' "--format imdb" \
     'x.jsonl: no usable row (0 without a target, 1 with too few words, 1 without a text)'
