@@ -629,7 +629,8 @@ void data_check_tokenizer(const Data *d, const char *id, const char *file)
     char *length = t->max_length ? format("--max-length %lld ", (long long)t->max_length)
                                  : format("%s", "");
     die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s is %s: make it again: gen pack "
-        "--tokenizer %s %s-o %s FILE...", t->path, d->tokenizer, file, id, file, length, t->path);
+        "--tokenizer %s %s-o %s FILE...", t->path, d->tokenizer, file, id, shell_word(file), length,
+        shell_word(t->path));
 }
 
 void data_check_same(const Data *d, const char *id, const char *files)

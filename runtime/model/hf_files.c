@@ -52,8 +52,8 @@ static void end_adapter(const Model *m, const char *folder)
         die(EXIT_CONFIG, "%s: a PEFT adapter of %s, no model, and this binary has no LoRA: merge "
             "it into its base, or generate with lora.rank > 0", folder,
             base && *base ? base : "a base it does not name");
-    die(EXIT_CONFIG, "%s: a PEFT adapter, no model: --adapter %s --init-from %s", folder, folder,
-        base && *base ? base : "its base, which it does not name");
+    die(EXIT_CONFIG, "%s: a PEFT adapter, no model: --adapter %s --init-from %s", folder, shell_word(folder),
+        base && *base ? shell_word(base) : "its base, which it does not name");
 }
 
 void hf_check_kind(const Model *m, const char *folder, bool adapter)
@@ -67,7 +67,7 @@ void hf_check_kind(const Model *m, const char *folder, bool adapter)
         end_adapter(m, folder);
     }
     if (model && adapter)
-        die(EXIT_CONFIG, "%s: a model, no PEFT adapter: --init-from %s", folder, folder);
+        die(EXIT_CONFIG, "%s: a model, no PEFT adapter: --init-from %s", folder, shell_word(folder));
     if (model)
         return;
     int n;

@@ -24,8 +24,9 @@ static const size_t type_bytes[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 }
 char *model_words(const Model *m, const char *fields)
 {
     char *left = names_without(m->overrides ? m->overrides : "", fields),
-         *words = format("%s%s%s", m->recipe ? m->recipe : "RECIPE", *left ? " " : "", left);
-    free(left);
+         *recipe = m->recipe ? shell_word(m->recipe) : format("RECIPE"),
+         *words = format("%s%s%s", recipe, *left ? " " : "", left);
+    free(left), free(recipe);
     return words;
 }
 

@@ -404,7 +404,7 @@ void checkpoint_out(const char *out)
     if (access(list, F_OK) == 0 && access(state, F_OK) == 0) {
         char *parent = format("%s/..", out), *path = realpath(parent, NULL);
         die(EXIT_NO_CKPT, "--out %s is a checkpoint itself; did you mean its run folder, --out %s? "
-            "(--resume %s takes this one)", out, path ? path : parent, out);
+            "(--resume %s takes this one)", out, shell_word(path ? path : parent), shell_word(out));
     }
     free(list);
     free(state);

@@ -45,9 +45,11 @@ char *next_after_rise(const Log *l, const char *out)
     if (from < 0)
         return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is "
                       "from before: start anew with %s", loss, step, lower);
-    return format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: "
-                  "--resume %s/checkpoint-%" PRId64 ", with %s", loss, step, out, from,
-                  lower);
+    char *path = checkpoint_path(out, from), *word = shell_word(path),
+         *text = format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: --resume %s, "
+                        "with %s", loss, step, word, lower);
+    free(path), free(word);
+    return text;
 }
 
 /* ---- a finished run ---------------------------------------------------------------------------- */

@@ -364,8 +364,9 @@ void records_prepare(const Flags *f, const Model *m, int64_t T, int64_t vocab, i
         if (e.text)
             refuse(&e, "prepare", tokenizer, "");
         note("%.*s", (int)(bytes ? bytes - 1 : 0), text);
-        note("%s: arrays of ids; --data %s trains on them", f->out, f->out);
-        free(text), free(tokenizer);
+        char *word = shell_word(f->out);
+        note("%s: arrays of ids; --data %s trains on them", f->out, word);
+        free(word), free(text), free(tokenizer);
     }
     comm_barrier();
     comm_expect(0);

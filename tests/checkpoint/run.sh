@@ -583,6 +583,8 @@ expect adapter-as-model-base 80 '--adapter .*/h --init-from org/base' lora load 
 expect adapter-as-model-no-lora 80 'adapter of org/base, no model, and this binary has no LoRA' qwen2 load "$scratch/h"
 expect model-as-adapter 80 'a model, no PEFT adapter: --init-from .*/qwen2_lora/model' \
     lora adapter $ref/qwen2_lora/model "$scratch/b"
+cp -rL $ref/qwen2_lora/model "$scratch/h/a model"
+expect model-as-adapter-blank 80 "no PEFT adapter: --init-from '.*/h/a model'$" lora adapter "$scratch/h/a model" "$scratch/b"
 rm -rf "$scratch/h"; mkdir -p "$scratch/h/checkpoint-7" "$scratch/h/checkpoint-30"
 expect run-as-model 80 'a run folder; name one of its checkpoints: .*/h/checkpoint-30$' llama load "$scratch/h"
 expect run-as-adapter 80 'name one of its checkpoints: .*/h/checkpoint-30$' lora adapter "$scratch/h" "$scratch/b"
