@@ -2,7 +2,7 @@
 # Starts the program beside this file as the processes it was built for and hands it every argument
 # but --nodes and --hosts:
 #
-#   ./run.sh --help
+#   ./run.sh --help                           these lines, then every flag of the program
 #   ./run.sh --nodes 2 --hosts node1,node2 ...  several machines: once, on one of them; it reaches
 #                                               the others by ssh, this folder is at the same path
 #   ./run.sh --restarts 3 ...                   starts again when a rank dies or hangs, at most so often
@@ -71,7 +71,12 @@ while [ $# -gt 0 ]; do
         [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
         restarts=${1#*=}
         ;;
-    -h | --help | --version | --where | --plot) exec "$here/train" "$@" ;;
+    -h | --help)                 # the lines at the head of this file first
+        sed -n 's/^#   //p' "$0"
+        echo
+        exec "$here/train" --help
+        ;;
+    --version | --where | --plot) exec "$here/train" "$@" ;;
     *) args+=("$1") ;;
     esac
     shift

@@ -69,7 +69,12 @@ while [ $# -gt 0 ]; do
         ;;
     --hosts) refuse "--hosts is for CPU programs; here: $0 --nodes 2 --node-rank 0 --master-addr" \
         "node1 on node1, --node-rank 1 on the other" ;;
-    -h | --help | --version | --where | --plot) exec "$here/train" "$@" ;;
+    -h | --help)                 # the lines at the head of this file first
+        sed -n 's/^#   //p' "$0"
+        echo
+        exec "$here/train" --help
+        ;;
+    --version | --where | --plot) exec "$here/train" "$@" ;;
     *) args+=("$1") ;;
     esac
     shift
