@@ -244,9 +244,9 @@ static void save(Run *r, int64_t step, bool must)
     bool saved = checkpoint_save(c, &model, step, state, trainer);
     if (!saved && must)
         die(EXIT_IO,
-            "the last checkpoint could not be written to %s; step %" PRId64
+            "%s: the last checkpoint could not be written; step %" PRId64
             " is lost back to the one before",
-            r->flags.out, step);
+            c->why, step);
     if (!saved)
         r->best = before;
     if (saved && r->follows) {

@@ -462,6 +462,7 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
     if (c->failures >= 3)
         die(EXIT_IO, "%s; the third save in a row that failed", error);
     warn("checkpoint of step %lld not saved: %s; training goes on", (long long)step, error);
-    free(error);
+    free(c->why);
+    c->why = error;
     return false;
 }

@@ -31,6 +31,7 @@ typedef struct {
     const cJSON *state;      /* what checkpoint_save was given */
     cJSON *file;             /* its train_state.json; owns state */
     int failures;            /* saves in a row that failed */
+    char *why;               /* the last of them */
     bool base_known;
     uint32_t base_crc;
 } Checkpoints;

@@ -802,6 +802,8 @@ if mkdir "$scratch/small" && mount -t tmpfs -o size=600k tmpfs "$scratch/small" 
         sleep 0.05
     done
     wait $pid; expect "disk full, three saves fail" 90 "^rank 0 .*the third save in a row that failed"
+    verdict "disk full: what to do" "$(grep -q '^next: make room (df -h, df -i); then .*gpt2_tiny/run.sh .* goes on from' \
+        "$scratch/fills.log" || tail -n 1 "$scratch/fills.log")"
     times=$(grep -c "^warning: checkpoint .*training goes on" "$scratch/fills.log")
     verdict "training goes on after two" "$([ "$times" = 2 ] || echo "$times times"
         grep -q "history.jsonl: write: .*training goes on" "$scratch/fills.log" || echo "no history")"
