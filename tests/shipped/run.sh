@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every kernel of every shipped recipe, compiled for the recipe's GPU by `gen check`: it compiles, spills no registers
-# and fits a block. Recipes whose kernels have the same target, type and arguments are one test. A target that no recipe
+# and fits a block; and one recipe with NCCL, built by nvcc. Recipes whose kernels have the same target, type and arguments are one test. A target that no recipe
 # is for gets two.
 # apart: minutes of compilers; .ci/run runs it after the others. FULL=1: each recipe for every GPU that it fits.
 set -u
@@ -33,6 +33,12 @@ if "$GEN" check recipes/h200x1_tiny.lua | grep -q 'were not checked'; then
     exit 0
 fi
 mapfile -t all < <("$GEN" list targets --json | grep -o '"sm_[0-9]*"' | tr -d '"')
+# what is for the host in haste: `make matrix` and `make soak` build every recipe as users do
+if [ -n "$(. tests/builds/lib.sh; nvcc_path)" ]; then
+    IN_HASTE=1 NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh recipes/a100x4_lora.lua \
+        >"$T/log" 2>&1 && ! grep -q 'not generated' "$T/log" && echo "ok a100x4_lora is built" ||
+        echo "not ok a100x4_lora is built: $(tail -n 1 "$T/log")"
+fi | tee -a "$T/verdicts"
 targets=("")
 [ -z "${FULL:-}" ] || targets=("${all[@]/#/target=}")
 declare -A seen
