@@ -151,7 +151,7 @@ ends "torchrun's words for one machine" 0 "args --lr 1 nodes 1 port 12355" env S
     --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=12355 --lr 1
 ends "--help is said once" 0 "rank none .* args --help" "$x/run.sh" --help
 said "--help starts no ranks" 1 "^rank"
-said "--help has what run.sh takes itself" 2 "^\./run.sh --\(nodes 2 --hosts\|restarts 3\) "
+said "--help has what run.sh takes itself" 2 "^\./run.sh --(nodes 2 --hosts|restarts 3) "
 
 # ---- CPU: exit codes. A launcher that leaves what STUB does, and the code it returns.
 
