@@ -613,7 +613,9 @@ struck() {
             grep -q "\"code\": $want," "$scratch/struck/fault.0.$r.json" || echo "no fault file of rank $r"
         done
         pgrep -f -- "--out $scratch/struck" >/dev/null && echo "processes are left"
-        [ $want != 84 ] || [ -n "$(find "$scratch/struck" -name 'fault.0.*.json' -newermt "-4 seconds")" ] ||
+        # on a machine that others use too, seconds say nothing
+        [ -z "${INJECT:-}" ] || [ $want != 84 ] ||
+            [ -n "$(find "$scratch/struck" -name 'fault.0.*.json' -newermt "-4 seconds")" ] ||
             echo "the launcher ended long after its ranks"
         ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*\(\.tmp\)*$' -e '^fault' -e history.jsonl -e '^logs$' -e '^runs$' \
             -e run.lock)"
