@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every kernel of every shipped recipe, compiled for the recipe's GPU by `gen check`: it compiles, spills no registers
-# and fits a block; and one recipe with NCCL, built by nvcc. Recipes whose kernels have the same target, type and arguments are one test. A target that no recipe
-# is for gets two.
+# and fits a block; and one recipe with NCCL, built by nvcc. Recipes whose kernels have the same target, type and
+# arguments are one test. A target that no recipe is for gets two.
 # apart: minutes of compilers; .ci/run runs it after the others. FULL=1: each recipe for every GPU that it fits.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
