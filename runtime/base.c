@@ -180,7 +180,10 @@ void die(int code, const char *fmt, ...)
     note_foot("");
     if (world.step >= 0)
         snprintf(step, sizeof step, "%lld", (long long)world.step);
-    snprintf(prefix, sizeof prefix, "rank %d (%s) step %s: ", world.rank, world.host, step);
+    if (world.reads_flags)
+        snprintf(prefix, sizeof prefix, "train: ");
+    else
+        snprintf(prefix, sizeof prefix, "rank %d (%s) step %s: ", world.rank, world.host, step);
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);

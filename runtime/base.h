@@ -26,6 +26,7 @@ typedef struct {
     char host[64];
     const char *words;       /* of CUDA programs on several ranks: behind gen, but gpus=N; else NULL */
     int64_t step;            /* optimiser step being worked on; -1 before the first */
+    bool reads_flags;        /* the command line is being read: messages name no rank */
 } World;
 extern World world;
 

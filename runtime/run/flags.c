@@ -733,6 +733,7 @@ void flags_help(FILE *to, const char *program, const Flags *f)
 
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv)
 {
+    world.reads_flags = true;
     *f = (Flags){
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
 #include "runtime/run/flags.def"
@@ -770,4 +771,5 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
         !flags_on(f, FLAG_##flag))                                                             \
         f->flag = f->other;
 #include "runtime/run/flags.def"
+    world.reads_flags = false;
 }

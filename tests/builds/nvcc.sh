@@ -1,8 +1,8 @@
 #!/bin/bash
-# Two equal builds, of programs for the CPU and by nvcc; what nvcc makes of kernels. tests/shipped builds one with NCCL.
+# Two equal builds of a program for the CPU; what nvcc makes of kernels. Programs are built by nvcc in tests/shipped.
 . "$(dirname "$0")/common.sh"
 
-# ---- the same bytes, and nvcc's builds
+# ---- the same bytes
 verify() {              # recipe
     tests/builds/verify.sh "$1" >"$T/out" 2>&1
     check "verify/$(basename "$1" .lua)" 0 "$?$([ -s "$T/out" ] && grep -e differ -e warning "$T/out")"
@@ -10,8 +10,6 @@ verify() {              # recipe
 # C is compiled twice here, with all that can name a place; below it is what all tests share.
 CCACHE_DISABLE=1 EXTRA=-O0 verify recipes/cpu_tiny.lua
 if [ -n "$nvcc" ]; then
-    export IN_HASTE=1
-    verify recipes/h200x1_tiny.lua
     # Kernels that read and write whole vectors do so in accesses of 16 bytes: nvcc splits an assignment of four
     # words as it likes. With bf16 no scalar path of these kernels stores 32 bits.
     cat >"$T/vectors.cu" <<'END'

@@ -144,7 +144,7 @@ refuses "did you mean --save-total-limit? " --save-totl-limit 1
 refuses "did you mean --learning-rate, here --lr?" --leraning_rate 1
 refuses "did you mean --val-max-steps, here --eval-batches?" --val_max_step 1
 refuses "did you mean --lora-rank, here the recipe's lora.rank?" --lora_rnk 8
-refuses "--zzzzzz: no such flag (--help" --zzzzzz 1
+refuses "train: --zzzzzz: no such flag (--help" --zzzzzz 1
 refuses "gen recipes/x.lua batch.micro=4" --batch.micro 4
 refuses "lr=1e-4: no flag; write --lr 1e-4" lr=1e-4
 refuses "-lr: no flag; write --lr X" -lr 1e-4

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every kernel of every shipped recipe, compiled for the recipe's GPU by `gen check`: it compiles, spills no registers
-# and fits a block; and one recipe with NCCL, built by nvcc. Recipes whose kernels have the same target, type and
-# arguments are one test. A target that no recipe is for gets two.
+# and fits a block; two recipes built by nvcc, one of them with NCCL. Recipes whose kernels have the same target, type
+# and arguments are one test. A target that no recipe is for gets two.
 # apart: minutes of compilers; .ci/run runs it after the others. FULL=1: each recipe for every GPU that it fits.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -35,7 +35,11 @@ fi
 mapfile -t all < <("$GEN" list targets --json | grep -o '"sm_[0-9]*"' | tr -d '"')
 # what is for the host in haste: `make matrix` and `make soak` build every recipe as users do
 if [ -n "$(. tests/builds/lib.sh; nvcc_path)" ]; then
-    IN_HASTE=1 NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh recipes/a100x4_lora.lua \
+    export IN_HASTE=1
+    tests/builds/verify.sh recipes/h200x1_tiny.lua >"$T/log" 2>&1 && ! grep -q -e differ -e warning "$T/log" &&
+        echo "ok h200x1_tiny is built twice alike" ||
+        echo "not ok h200x1_tiny is built twice alike: $(grep -m 1 -e differ -e warning "$T/log" || tail -n 1 "$T/log")"
+    NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh recipes/a100x4_lora.lua \
         >"$T/log" 2>&1 && ! grep -q 'not generated' "$T/log" && echo "ok a100x4_lora is built" ||
         echo "not ok a100x4_lora is built: $(tail -n 1 "$T/log")"
 fi | tee -a "$T/verdicts"
@@ -63,7 +67,8 @@ for recipe in recipes/*.lua; do
 done
 for target in "${all[@]}"; do
     [ -z "${FULL:-}" ] && ! grep -qE "^ *target *= *\"$target\"" recipes/*.lua || continue
-    jobs+=("recipes/h200x1_tiny.lua target=$target" "recipes/h200x1_qwen2.5_0.5b.lua target=$target memory.limit_gib=79")
+    jobs+=("recipes/h200x1_tiny.lua target=$target"
+        "recipes/h200x1_qwen2.5_0.5b.lua target=$target memory.limit_gib=79")
 done
 export GEN
 export -f verdict

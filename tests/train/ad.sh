@@ -79,7 +79,7 @@ refused() {             # NAME CODE TEXT RUN ARGS...
     shift 3
     own "$@"
     local code=$?
-    verdict "$name" "$([ $code = "$want" ] && [ "$(grep -c '^rank ' "$scratch/$1.log")" = 1 ] &&
+    verdict "$name" "$([ $code = "$want" ] && [ "$(grep -c '^\(rank\|train:\) ' "$scratch/$1.log")" = 1 ] &&
         grep -q -- "$text" "$scratch/$1.log" || echo "exit $code: $(tail -n 2 "$scratch/$1.log")")"
 }
 refused "resumed with other histories" 83 'checkpoint-6: data: other histories; --allow' \

@@ -59,9 +59,9 @@ refuses() {
     timeout 300 "$work/$program/train" --out "$scratch/out" "$@" >"$scratch/said" 2>&1
     code=$?
     verdict "$name" "$([ $code = "$want" ] || echo "exit $code, want $want: $(tail -n 1 "$scratch/said")"
-        [ "$(grep -c '^rank ' "$scratch/said")" = 1 ] || echo "not one line: $(head -n 3 "$scratch/said")"
-        grep -q -- "^rank .*$text" "$scratch/said" || echo "no '$text' in: $(grep '^rank' "$scratch/said")"
-        [ "$(sed -n '/^rank /{n;p}' "$scratch/said" | grep -c '^next: ')" = 1 ] ||
+        [ "$(grep -c '^\(rank\|train:\) ' "$scratch/said")" = 1 ] || echo "not one line: $(head -n 3 "$scratch/said")"
+        grep -q -- "^\(rank\|train:\) .*$text" "$scratch/said" || echo "no '$text' in: $(head -n 3 "$scratch/said")"
+        [ "$(sed -n '/^\(rank\|train:\) /{n;p}' "$scratch/said" | grep -c '^next: ')" = 1 ] ||
             echo "what next: $(tail -n 2 "$scratch/said")"
         misled "$scratch/said"
         grep -q '^step ' "$scratch/said" && echo "it trained")"

@@ -201,7 +201,7 @@ verdict "samples of a run that was killed" "$(cmp "$scratch"/{mdm_llada,killed}/
 while IFS='|' read -r name text flags; do
     # shellcheck disable=SC2086
     said=$(generated --generate "${flags##*:}" ${flags%%:*})
-    verdict "refused: $name" "$(grep -q "^rank .*$text" <<<"$said" || echo "$said")"
+    verdict "refused: $name" "$(grep -q "^\(rank\|train:\) .*$text" <<<"$said" || echo "$said")"
 done <<'END'
 blocks longer than the recipe's|tells of 32 places at a time|--gen-length 64 --gen-block 64:w5
 a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --gen-length 16|--gen-length 10 --gen-block 8:w5
@@ -325,7 +325,7 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
     shift 4
     line=$("$work/$program/run.sh" --out "$scratch/none" --init-from none "$@" 2>&1)
     set -- $?
-    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank .*:' <<<"$line")" = 1 ] &&
+    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^\(rank .*:\|train: \)' <<<"$line")" = 1 ] &&
         grep -q -- "$text" <<<"$line" || echo "exit $1: $line")"
 }
 sed 's/"mask_id":"4"/"mask_id":"7"/' $ref/mdm_llada/tokens.safetensors >"$scratch/hidden.safetensors"

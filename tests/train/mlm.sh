@@ -60,7 +60,7 @@ probe_refused() {       # NAME TEXT ARGS...: one line, exit 80
     local name=$1 text=$2 line
     shift 2
     line=$("$work/mlm_bert/train" --out "$scratch/mlm_bert" "$@" 2>&1)
-    verdict "$name" "$([ $? = 80 ] && grep -q "^rank .*$text" <<<"$line" || echo "$line")"
+    verdict "$name" "$([ $? = 80 ] && grep -q "^\(rank\|train:\) .*$text" <<<"$line" || echo "$line")"
 }
 probe_refused "a text that hides nothing" "want a text with the word that hides one" --probe "w10 w20"
 probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 |
@@ -183,7 +183,7 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
     shift 4
     line=$("$work/$program/train" --out "$scratch/none" --init-from none "$@" 2>&1)
     set -- $?
-    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank ' <<<"$line")" = 1 ] &&
+    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^\(rank\|train:\) ' <<<"$line")" = 1 ] &&
         grep -q -- "$text" <<<"$line" ||
         echo "exit $1: $line")"
 }

@@ -254,7 +254,7 @@ while read -r name code text args; do
     # shellcheck disable=SC2086
     raw --tokenizer "$tokens" --out "$scratch/no" --init-from none ${args//DIR/$scratch}
     said=$?
-    verdict "refused: $name" "$([ $said = "$code" ] && grep -q "^rank .*${text//_/ }" "$scratch/err" ||
+    verdict "refused: $name" "$([ $said = "$code" ] && grep -q "^\(rank\|train:\) .*${text//_/ }" "$scratch/err" ||
         echo "exit $said: $(tail -n 1 "$scratch/err")")"
 done <<'END'
 no_meta_data 80 --meta-data:_want_records_that_say --data DIR/train.jsonl

@@ -37,7 +37,7 @@ refused() {
     timeout 60 "$train" --init-from none --max-new-tokens 2 "$@" >"$scratch/said" 2>"$scratch/log"
     code=$?
     verdict "$name" "$([ $code = "$want" ] || echo "exit $code: $(tail -n 1 "$scratch/log")"
-        grep -q -- "^rank .*$text" "$scratch/log" || tail -n 1 "$scratch/log"
+        grep -q -- "^\(rank\|train:\) .*$text" "$scratch/log" || tail -n 1 "$scratch/log"
         [ ! -s "$scratch/said" ] || cat "$scratch/said")"
 }
 
