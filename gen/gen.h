@@ -37,6 +37,7 @@ char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int text_order(const void *a, const void *b);         /* for qsort over const char * */
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
+char *text_seconds(double s);                         /* "3.4 ms", "12 h", "5 days" */
 char *text_grouped(int64_t n);                         /* "1,000,000", n >= 0 */
 #define TEXT_OF_NUMBER(n) #n
 #define TEXT_OF(number) TEXT_OF_NUMBER(number)         /* of a macro */

@@ -134,6 +134,16 @@ char *text_bytes(int64_t bytes)
     return u ? text_print("%.1f %s", x, unit[u]) : text_print("%lld B", (long long)bytes);
 }
 
+char *text_seconds(double s)
+{
+    return s < 1e-3    ? text_print("%.3g us", s * 1e6)
+           : s < 1     ? text_print("%.3g ms", s * 1e3)
+           : s < 100   ? text_print("%.3g s", s)
+           : s < 6000  ? text_print("%.3g min", s / 60)
+           : s < 2e5   ? text_print("%.3g h", s / 3600)
+                       : text_print("%.3g days", s / 86400);
+}
+
 char *text_grouped(int64_t n)
 {
     const char *digits = text_print("%lld", (long long)n);

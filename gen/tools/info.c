@@ -77,16 +77,6 @@ static void print_model(const Graph *g, Config *c, const Info *n, FILE *to)
                                 text_grouped(n->held.trained)));
 }
 
-const char *text_seconds(double s)
-{
-    return s < 1e-3    ? text_print("%.3g us", s * 1e6)
-           : s < 1     ? text_print("%.3g ms", s * 1e3)
-           : s < 100   ? text_print("%.3g s", s)
-           : s < 6000  ? text_print("%.3g min", s / 60)
-           : s < 2e5   ? text_print("%.3g h", s / 3600)
-                       : text_print("%.3g days", s / 86400);
-}
-
 static void print_length(const Graph *g, const Info *n, FILE *to)
 {
     const Length *l = &n->length;

@@ -67,7 +67,4 @@ typedef struct {
 } Length;
 Length run_length(const Graph *g, Config *c);
 
-/* "3.4 ms", "38 s", "12 h", "5 days" */
-const char *text_seconds(double s);
-
 #endif
