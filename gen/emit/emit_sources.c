@@ -2,10 +2,10 @@
  *
  * In:    the texts in the folder so far: train.c, objective.c, step.c or what stands for them.
  * Out:   copies of every file that they need; the objects for the Makefile.
- * Keeps: an emitted program links, and each of its objects is reached from main (tests/builds/unused.sh asks nm).
+ * Keeps: an emitted program links, and main reaches each of its objects (tests ask nm: `unreached` of programs.sh).
  * Method: a text needs what it includes, and each source that defines a function or variable it names. Of a header only
- *         macros and inline functions are read for names: what it declares is needed only where it is used. C is split
- *         into tokens, not preprocessed, so a name under an #if that does not hold counts as used. */
+ *         macros and inline functions are read for names: what it declares is needed only where it is used. Definitions
+ *         are the lines that begin at the left margin. Nothing is preprocessed: a name under an #if counts as used. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 
@@ -16,21 +16,57 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    const char *at;
-    size_t n;                /* 0: the end */
-    bool macro;              /* in a #define */
-    bool member;             /* behind . or -> */
-} Token;
+enum { FILES = 500, NAMES = 1 << 14 };
 
+/* A name that a file defines, for other files or for itself alone. */
 typedef struct {
-    const char *p;
-    bool macro, member;
-} Lexer;
+    const char *at;          /* in the text; NULL: a free place */
+    size_t n;
+    int file;                /* in all.path; of the program's own files FILES and more */
+    bool local;
+} Name;
+
+static struct {
+    const char *path[FILES];     /* the sources of the runtime, then what else is needed */
+    bool needed[FILES];
+    int n;
+    Name name[NAMES];            /* a hash table with open addressing */
+    int nnames;
+} all;
 
 static bool starts_name(char c) { return isalpha((unsigned char)c) || c == '_'; }
+
+static size_t name_length(const char *p)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)p[n]) || p[n] == '_')
+        n++;
+    return n;
+}
+
+/* The place of the name that is global, or local to a file, or a free place. */
+static Name *name_at(const char *p, size_t n, bool local, int file)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)p[i]) * 16777619u;
+    for (;; h++) {
+        Name *at = &all.name[h % NAMES];
+        if (!at->at || (at->n == n && at->local == local && (!local || at->file == file) && !memcmp(at->at, p, n)))
+            return at;
+    }
+}
+
+static void define(const char *p, size_t n, bool local, int file)
+{
+    if (++all.nnames == NAMES / 2)
+        bug("more than %d names in runtime/", NAMES / 2);
+    *name_at(p, n, local, file) = (Name){p, n, file, local};
+}
+
+/* ---- text of C ------------------------------------------------------------------------------- */
 
 static const char *after_quotes(const char *p)
 {
@@ -40,132 +76,66 @@ static const char *after_quotes(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* Behind blanks, comments and directives other than #define, whose end turns l->macro off. */
-static void skip_blanks(Lexer *l)
+/* Behind a comment or a text in quotes; p where there is none. */
+static const char *after_words(const char *p)
 {
-    for (;; l->p++) {
-        if (!strncmp(l->p, "\\\n", 2))
-            l->p++;
-        else if (*l->p == '\n')
-            l->macro = false;
-        else if (!strncmp(l->p, "//", 2))
-            l->p += strcspn(l->p, "\n") - 1;
-        else if (!strncmp(l->p, "/*", 2))
-            l->p = strstr(l->p, "*/") + 1;
-        else if (*l->p == '#' && !l->macro) {
-            const char *word = l->p + 1 + strspn(l->p + 1, " ");
-            l->macro = !strncmp(word, "define ", 7);
-            l->p = l->macro ? word + 6 : l->p + strcspn(l->p, "\n") - 1;
-        } else if (!isspace((unsigned char)*l->p))
-            return;
+    if (*p == '"' || *p == '\'')
+        return after_quotes(p);
+    if (*p != '/' || (p[1] != '/' && p[1] != '*'))
+        return p;
+    const char *end = p[1] == '/' ? strchr(p, '\n') : strstr(p + 2, "*/");
+    return !end ? p + strlen(p) : p[1] == '/' ? end : end + 2;
+}
+
+/* Behind the bracket that closes the one before p. */
+static const char *after_brackets(const char *p)
+{
+    for (int depth = 1; *p && depth;) {
+        const char *next = after_words(p);
+        depth += next == p ? (*p == '(') - (*p == ')') : 0;
+        p = next == p ? p + 1 : next;
     }
+    return p;
 }
 
-/* A name, a number or a string as a whole, else one character. */
-static Token token(Lexer *l)
+/* The names that a line at the left margin defines: a function, or variables of one declaration. */
+static void add_definition(const char *p, int file)
 {
-    skip_blanks(l);
-    Token t = {l->p, 1, l->macro, l->member};
-    if (!*l->p)
-        t.n = 0;
-    else if (starts_name(*l->p) || isdigit((unsigned char)*l->p))
-        for (t.n = 0; isalnum((unsigned char)l->p[t.n]) || l->p[t.n] == '_';)
-            t.n++;
-    else if (*l->p == '"' || *l->p == '\'')
-        t.n = (size_t)(after_quotes(l->p) - l->p);
-    l->member = *l->p == '.' || !strncmp(l->p, "->", 2) || (l->member && *l->p == '>');
-    l->p += t.n;
-    return t;
-}
-
-static bool is(Token t, const char *word) { return t.n == strlen(word) && !strncmp(t.at, word, t.n); }
-
-/* ---- definitions ----------------------------------------------------------------------------- */
-
-enum { FILES = 500, NAMES = 5000 };
-
-typedef struct { const char *name; int file; } Definition;
-
-typedef struct { Definition row[NAMES]; int n; } Names;      /* sorted before they are looked up */
-
-static struct {
-    const char *path[FILES];     /* the sources of the runtime, then what else is needed */
-    bool needed[FILES];
-    int n;
-    Names global;
-} all;
-
-static void define(Names *names, Token t, int file)
-{
-    if (names->n == NAMES)
-        bug("more than %d names in runtime/", NAMES);
-    names->row[names->n++] = (Definition){text_print("%.*s", (int)t.n, t.at), file};
-}
-
-/* Behind the bracket that closes the one just read. */
-static void skip_brackets(Lexer *l, char open, char close)
-{
-    for (int depth = 1; depth;) {
-        Token t = token(l);
-        if (!t.n)
-            return;
-        if (!t.macro)
-            depth += (*t.at == open) - (*t.at == close);
-    }
-}
-
-/* Functions and variables that other files can name, or those that only this file can. */
-static void add_definitions(Names *names, const char *text, int file, bool local)
-{
-    Lexer l = {text, false, false};
-    Token name = {0}, t;
-    bool hidden = false, function = false, done = false;
-    while ((t = token(&l)).n) {
-        const char c = *t.at;
-        if (t.macro)
-            continue;
-        if (is(t, "static") || is(t, "typedef") || is(t, "extern") || is(t, "_Static_assert"))
-            hidden = true;
-        else if (starts_name(c) && !done)
-            name = t;
-        else if (c == '(') {
-            function |= name.n && strncmp(name.at, "__", 2);
-            done |= function;
-            skip_brackets(&l, '(', ')');
-        } else if (c == '{') {
-            skip_brackets(&l, '{', '}');
-            if (function && hidden == local)
-                define(names, name, file);
-            if (function)
-                hidden = function = done = false;
-            name.n = 0;
-        } else if (strchr("[=,;", c)) {
-            if (name.n && !function && hidden == local && !done)
-                define(names, name, file);
-            done = c != ';' && c != ',';
-            name.n = 0;
-            if (c == ';')
-                hidden = function = false;
+    const char *name = NULL;
+    size_t length = 0;
+    bool local = !strncmp(p, "static ", 7), function = false;
+    if (!strncmp(p, "typedef ", 8) || !strncmp(p, "extern ", 7) || !strncmp(p, "_Static_assert", 14))
+        return;
+    while (*p && !strchr("{=;", *p)) {
+        const char *next = after_words(p);
+        if (next != p) {
+            p = next;
+        } else if (starts_name(*p)) {
+            if (!function)
+                name = p, length = name_length(p);
+            p += name_length(p);
+        } else if (*p == '(') {
+            function |= name && strncmp(name, "__", 2);
+            p = after_brackets(p + 1);
+        } else if (*p == '[' || *p == ',') {
+            if (name && !function)
+                define(name, length, local, file);
+            name = *p == ',' ? NULL : name;
+            p += strcspn(p, *p == '[' ? "]" : " ");
+        } else {
+            p++;
         }
     }
+    /* a type in braces defines its variables behind them, which have static storage here */
+    if (name && (function ? *p == '{' : *p != '{'))
+        define(name, length, local, file);
 }
 
-static int by_name(const void *a, const void *b)
+static void add_definitions(const char *text, int file)
 {
-    const Definition *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
-static void sort(Names *names) { qsort(names->row, (size_t)names->n, sizeof *names->row, by_name); }
-
-static const Definition *definition_of(Token t, const Names *names)
-{
-    char name[64];
-    if (t.n >= sizeof name)
-        return NULL;
-    memcpy(name, t.at, t.n);
-    name[t.n] = 0;
-    return bsearch(&(Definition){name, 0}, names->row, (size_t)names->n, sizeof *names->row, by_name);
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (starts_name(*line))
+            add_definition(line, file);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -213,13 +183,13 @@ static void add_sources(const char *folder, const char *backend, bool ranks)
         if (!strchr(list[i]->d_name, '.'))
             add_sources(name, backend, ranks);
         else if (ends_in(name, ".c") && fits(name, backend, ranks))
-            add_definitions(&all.global, template_source(name), add_path(name), false);
+            add_definitions(template_source(name), add_path(name));
         free(list[i]);
     }
     free(list);
 }
 
-static void need_named(const char *text, bool header);
+static void need_named(const char *text, int file, bool header);
 
 /* Of the n first characters of a path: those up to the last slash, with it. */
 static size_t folder_length(const char *path, size_t n)
@@ -230,7 +200,7 @@ static size_t folder_length(const char *path, size_t n)
 }
 
 /* What it includes, seen from the root of the project or from its folder; other files are the program's own. */
-static void need_included(const char *text, const char *path, bool with_rows)
+static void need_included(const char *text, const char *path, int file, bool with_rows)
 {
     for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
         const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
@@ -244,39 +214,48 @@ static void need_included(const char *text, const char *path, bool with_rows)
         }
         all.needed[add_path(name)] = true;
         if (with_rows && ends_in(name, ".def"))
-            need_named(template_source(name), false);
+            need_named(template_source(name), file, false);
     }
 }
 
-static void need_named(const char *text, bool header)
+static void need_named(const char *text, int file, bool header)
 {
-    static Names local;
-    Lexer l = {text, false, false};
-    Token t, before = {0};
     int depth = 0;
-    local.n = 0;
-    add_definitions(&local, text, 0, true);
-    sort(&local);
-    for (; (t = token(&l)).n; before = t) {
-        if (!t.macro && *t.at == '{')
-            depth += *(before.n ? before.at : "x") != '"';      /* extern "C" { */
-        else if (!t.macro && *t.at == '}')
-            depth -= depth > 0;
-        if (!starts_name(*t.at) || t.member || (header && !t.macro && !depth) || definition_of(t, &local))
-            continue;
-        const Definition *d = definition_of(t, &all.global);
-        if (d)
-            all.needed[d->file] = true;
+    bool macro = false;              /* in a #define */
+    for (const char *p = text; *p;) {
+        const char *next = after_words(p);
+        if (next != p) {
+            if (*p == '"' && *(next + strspn(next, " ")) == '{')
+                depth--;             /* extern "C" { */
+            p = next;
+        } else if (starts_name(*p)) {
+            const size_t n = name_length(p);
+            const bool member = p > text && (p[-1] == '.' || (p[-1] == '>' && p > text + 1 && p[-2] == '-'));
+            const Name *global = member || (header && !macro && depth <= 0) ? NULL : name_at(p, n, false, 0);
+            if (global && global->at && global->file < FILES && !name_at(p, n, true, file)->at)
+                all.needed[global->file] = true;
+            p += n;
+        } else if (isdigit((unsigned char)*p)) {
+            p += name_length(p);
+        } else if (*p == '#' && (p == text || p[-1] == '\n')) {
+            macro = !strncmp(p + 1 + strspn(p + 1, " "), "define ", 7);
+            p += macro ? 1 : strcspn(p, "\n");
+        } else {
+            if (*p == '\n' && (p == text || p[-1] != '\\'))
+                macro = false;
+            depth += macro ? 0 : (*p == '{') - (*p == '}');
+            p++;
+        }
     }
 }
 
-/* Rows of tables name functions of the source that includes them. */
-static void need(const char *text, const char *path)
+/* Rows of tables name functions of the source that includes them. file: its number in all.path. */
+static void need(const char *text, const char *path, int file)
 {
     const bool header = ends_in(path, ".h") || ends_in(path, ".cuh");
     if (header || ends_in(path, ".c") || ends_in(path, ".cu")) {
-        need_included(text, path, !header);
-        need_named(text, header);
+        need_included(text, path, file, !header);
+        need_named(text, file, header);
     }
 }
 
@@ -284,15 +263,17 @@ char *sources_put(const char *backend, bool ranks)
 {
     memset(&all, 0, sizeof all);
     add_sources("runtime", backend, ranks);
-    sort(&all.global);
     EmitFile *own;
-    for (int i = 0, m = folder_files(&own); i < m; i++)
-        need(own[i].text, own[i].name);
+    for (int i = 0, m = folder_files(&own); i < m; i++) {
+        if (ends_in(own[i].name, ".c") || ends_in(own[i].name, ".cu"))
+            add_definitions(own[i].text, FILES + i);
+        need(own[i].text, own[i].name, FILES + i);
+    }
     bool read[FILES] = {0};
     for (int i = 0; i < all.n; i++)
         if (all.needed[i] && !read[i]) {
             read[i] = true;
-            need(template_source(all.path[i]), all.path[i]);
+            need(template_source(all.path[i]), all.path[i], i);
             i = -1;
         }
     const char *path[FILES];
