@@ -303,7 +303,7 @@ verdict "refused: no room for an answer" "$([ $? = 88 ] && grep -q \
 while read -r name text args; do
     # shellcheck disable=SC2086
     raw dpo_lora.off no --init-from $ref/dpo_lora/model ${args//PAIRS/$scratch/pairs.jsonl}
-    verdict "refused: $name" "$([ $? = 80 ] && grep -q "^rank .*${text//_/ }" "$scratch/log" ||
+    verdict "refused: $name" "$([ $? = 80 ] && grep -q "^\(rank\|train:\) .*${text//_/ }" "$scratch/log" ||
         tail -n 1 "$scratch/log")"
 done <<'END'
 nothing_to_validate --stop-margin:_wants_validations --data PAIRS --eval-share 0 --stop-margin 2
