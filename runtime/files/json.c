@@ -274,7 +274,9 @@ static bool scan_word(Scan *s)
             return true;
         }
     }
-    return fail(s, s->at == s->n ? "the text ends where a value should be" : "want a value");
+    return fail(s, s->at == s->n            ? "the text ends where a value should be"
+                   : s->text[s->at] == '\0' ? "a NUL character where a value should be: take it out (tr -d '\\000')"
+                                            : "want a value");
 }
 
 static bool scan_value(Scan *s)

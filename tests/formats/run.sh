@@ -787,6 +787,7 @@ refuse "NUL" '{"text":"a\0"}\n' "" 'x.jsonl:1: byte 10: control character NUL in
 refuse "NaN" '{"text":"a","score":NaN}' "" 'x.jsonl:1: byte 20: NaN is not a JSON value: write null, or leave the key out'
 refuse "a row of several lines" '{\n"text": "a"\n}\n' "" \
     'x.jsonl:1: byte 1: want a key in quotes; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl'
+refuse "a NUL between rows" '{"text":"a"}\n\0\n' "" 'x.jsonl:2: byte 0: a NUL character where a value should be: take it out'
 refuse "an escaped NUL" '{"text":"a\\u0000"}' "" 'x.jsonl:1: .*u0000, the NUL character, is not accepted: take it out'
 refuse "gzip" '\x1f\x8b\x08' "" 'zcat .*x.jsonl | gen pack'
 refuse "UTF-16" '\xff\xfe{\0' "" 'iconv -f UTF-16 -t UTF-8 .*x.jsonl | gen pack ... -$'
