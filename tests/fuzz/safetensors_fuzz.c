@@ -155,7 +155,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
     StFile f;
     char *why, *error = st_header_parse(&f, header, n, 8 + n + data);
     cJSON *root = json_parse(header, n, &why);
-    bool slow = root && slow_accepts(root, data);
+    const bool marked = n >= 3 && !memcmp(header, "\xef\xbb\xbf", 3);       /* the format wants { first */
+    bool slow = root && !marked && slow_accepts(root, data);
     if (slow == !!error)
         fprintf(stderr, "slow %d, fast: %s\n", slow, error ? error : "accepted");
     WANT(slow == !error);
