@@ -324,6 +324,7 @@ watch() {                        # watch PID ASKED
     [ -r "/proc/$1/task/$1/children" ] || return         # a kernel that does not say
     until has_rank "$1"; do
         kill -0 "$1" 2>/dev/null || return
+        [ -z "$(fault)" ] || break           # they were there between two looks
         [ -z "$asked" ] || [ $left -le 8 ] || left=8
         if [ $left = 0 ]; then
             echo "$NAME: $name has started no rank and is ended${asked:+, as asked}" >&2
