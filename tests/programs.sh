@@ -69,11 +69,12 @@ make_program() (
 unreached() {
     local dir=$1/.obj
     (cd "$dir" && find . -name '*.o' -print0 | xargs -0 nm -A -g) | sed 's/^\.\///' |
-        awk -v roots="train.o ${*:2}" '
+        awk -v dir="$dir" -v roots="train.o ${*:2}" '
         { split($1, at, ":"); file = at[1]; files[file]; kind = $(NF - 1) }
         kind ~ /^[Uw]$/ { uses[file] = uses[file] " " $NF; next }
         { of[$NF] = file }
         END {
+            if (!NR) print "no objects in " dir
             n = split(roots, todo, " ")
             for (i = 1; i <= n; i++) {
                 if (todo[i] in seen) continue

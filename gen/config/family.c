@@ -90,10 +90,20 @@ bool family_names(const char *word, const char *path)
     return k && k <= n && !strcmp(path + n - k, word) && (k == n || path[n - k - 1] == '.');
 }
 
+enum { LINEARS = 8 };
+
+/* Paths of a layer's linear modules; NULL: the family has none of that kind. */
+static void linear_paths(const Family *f, const char *path[LINEARS])
+{
+    memcpy(path, (const char *[]){f->q, f->k, f->v, f->o, f->gate, f->up, f->down, f->dense},
+           LINEARS * sizeof *path);
+}
+
 bool family_has_linear(const Family *f, const char *word)
 {
-    const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down, f->dense};
-    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+    const char *path[LINEARS];
+    linear_paths(f, path);
+    for (int i = 0; i < LINEARS; i++)
         if (path[i] && family_names(word, path[i]))
             return true;
     return false;
@@ -101,10 +111,10 @@ bool family_has_linear(const Family *f, const char *word)
 
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES])
 {
-    const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down,
-                                f->dense};
+    const char *path[LINEARS];
     int n = 0;
-    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+    linear_paths(f, path);
+    for (int i = 0; i < LINEARS; i++)
         n = add_leaf(leaf, n, path[i]);
     return n;
 }

@@ -46,7 +46,7 @@ static size_t name_length(const char *p)
     return n;
 }
 
-/* The place of the name that is global, or local to a file, or a free place. */
+/* The slot of a global name, or of one local to a file; a free slot if it is not in the table. */
 static Name *name_at(const char *p, size_t n, bool local, int file)
 {
     uint32_t h = 2166136261u;
@@ -76,7 +76,7 @@ static const char *after_quotes(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* Behind a comment or a text in quotes; p where there is none. */
+/* The first character after a comment or quoted text that begins at p; p if none does. */
 static const char *after_words(const char *p)
 {
     if (*p == '"' || *p == '\'')
@@ -87,7 +87,7 @@ static const char *after_words(const char *p)
     return !end ? p + strlen(p) : p[1] == '/' ? end : end + 2;
 }
 
-/* Behind the bracket that closes the one before p. */
+/* The first character after the bracket that closes the one before p. */
 static const char *after_brackets(const char *p)
 {
     for (int depth = 1; *p && depth;) {
@@ -98,7 +98,7 @@ static const char *after_brackets(const char *p)
     return p;
 }
 
-/* The names that a line at the left margin defines: a function, or variables of one declaration. */
+/* Adds the names that a declaration at the left margin defines: a function, or variables. */
 static void add_definition(const char *p, int file)
 {
     const char *name = NULL;
@@ -126,7 +126,7 @@ static void add_definition(const char *p, int file)
             p++;
         }
     }
-    /* a type in braces defines its variables behind them, which have static storage here */
+    /* a struct or enum with its body: the variables after the body are not looked for */
     if (name && (function ? *p == '{' : *p != '{'))
         define(name, length, local, file);
 }
@@ -249,7 +249,7 @@ static void need_named(const char *text, int file, bool header)
     }
 }
 
-/* Rows of tables name functions of the source that includes them. file: its number in all.path. */
+/* Marks what a text uses. The rows of a table count as text of the source that includes it. file: as Name.file. */
 static void need(const char *text, const char *path, int file)
 {
     const bool header = ends_in(path, ".h") || ends_in(path, ".cuh");
