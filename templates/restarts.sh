@@ -4,13 +4,16 @@ finished() {                     # what tells OUT/DONE from the one of an earlie
     find "$out" -maxdepth 1 -name DONE -printf '%T@ %C@ %i\n' 2>/dev/null
 }
 check_finished() {               # check_finished BEFORE: sets $code
-    [ "$code" = 0 ] && [ -n "$trains" ] || return 0
-    for _ in 1 2 3 4 5 6; do
-        [ "$(finished)" = "$1" ] || return 0
-        [ -n "$elsewhere" ] || break
-        sleep 1
-    done
-    ! ask_fault || return 0              # MPICH's launcher returns 0 also after a stop
+    [ "$code" = 0 ] || return 0
+    if [ -n "$trains" ]; then
+        for _ in 1 2 3 4 5 6; do
+            [ "$(finished)" = "$1" ] || return 0
+            [ -n "$elsewhere" ] || break
+            sleep 1
+        done
+    fi
+    ! ask_fault || return 0              # MPICH's launcher may return 0 after a stop
+    [ -n "$trains" ] || return 0
     echo "$NAME: ended with 0, but $out has no DONE of this start: the run is not over; the same command goes on from" \
         "the newest checkpoint" >&2
     code=84

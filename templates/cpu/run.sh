@@ -382,7 +382,7 @@ start() {                        # all ranks, until they have ended: $code
     pid=
     [ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
     [ -z "$reader" ] || kill "$reader" 2>/dev/null
-    # 0 is judged by DONE: check_finished.
+    # 0 is judged by check_finished.
     ours "$code" || [ "$code" = 0 ] || ask_fault ||
         echo "$NAME: $name returned $code, and no rank left a fault file in $out: killed, out" \
             "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2

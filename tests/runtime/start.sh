@@ -180,6 +180,7 @@ left "the newest of two" 85 "fault.0.2.json says 85" \
 left "a code of a rank goes first" 88 "" 'fault 0.0 84; exit 88'
 left "a fault file that is none" 137 "no rank left" 'echo x >"$RUN/fault.9.9.json"; exit 137'
 left "a good end" 0 "" 'exit 0'
+left "sampling that a stop ended, where the launcher returns 0" 91 "returned 0; .*says 91" 'fault 0.0 91; exit 0'
 rm -f "$RUN"/*
 finishes='echo 1 >"$RUN/x" && mv "$RUN/x" "$RUN/DONE"; exit 0'
 none="ended with 0, but $RUN has no DONE of this start"
