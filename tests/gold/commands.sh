@@ -176,7 +176,6 @@ check env.sh/sh "$PWD/out/.gen/gen" "$(env -i PATH=/usr/bin:/bin sh -c '. gen/en
 
 # ---- gen diff: the same, words, another recipe; nothing is written
 D=recipes/cpu_tiny.lua
-before=$(ls -la out)
 printf 'return extend(use "cpu_tiny", { about = "another" })' >"$T/copy.lua"
 check diff/same "0 " "$("$GEN" diff $D "$T/copy.lua"; echo "$? ")"
 "$GEN" diff $D recipes/cpu_tiny_lora.lua >"$T/diff"
@@ -195,7 +194,9 @@ check diff/one "run.lr 0.003 0.001 false $(ask plan.cpu_tiny device_bytes)" "$(a
     same numbers.device_bytes.b)"
 check diff/alone "gen: diff: want a second recipe, or FIELD=VALUE words that the first is compared with" "$("$GEN" diff $D 2>&1)"
 check diff/three "gen: diff: $D: want two recipes, and FIELD=VALUE words behind each" "$("$GEN" diff $D $D $D 2>&1)"
-check diff/nothing_written "$before" "$(ls -la out)"
+mkdir "$T/empty"
+check diff/nothing_written "1 0" "$(cd "$T/empty" && "$root/$GEN" diff cpu_tiny cpu_tiny_lora >"$T/diff.empty"
+    echo "$? $(find . -mindepth 1 | wc -l)")"
 
 # ---- completion of every position, by bash's own function
 "$GEN" completion bash >"$T/completion" && . "$T/completion"
