@@ -361,18 +361,34 @@ static void set_schedule(Run *r)
     sets_open(sets, SETS, f, r->lr_ranks);
 }
 
-/* What wants validations has some, or is a default that is told to have none. */
+/* Refuses flags that need validations where the run has none; defaults get a note. */
 static void check_validations(const Run *r)
 {
-    static const int wants[] = {FLAG_patience, FLAG_keep_best, FLAG_eval_from};
+    static const struct {
+        int flag;
+        bool repeated;               /* needs validations during training, not only the last */
+    } needs[] = {{FLAG_eval_every, false}, {FLAG_eval_batches, false}, {FLAG_patience, true},
+                 {FLAG_keep_best, true}, {FLAG_eval_from, true}};
     const Flags *f = &r->flags;
-    const char *lacks = !r->evaluates ? "--eval-data FILE or --eval-share X"
-                        : f->eval_every ? NULL : "--eval-every N";
-    for (size_t i = 0; lacks && i < sizeof wants / sizeof *wants; i++)
-        if (f->given[wants[i]] && flags_on(f, wants[i]))
-            die(EXIT_CONFIG, "%s: wants validations: %s", flags_spelt(wants[i]), lacks);
-        else if (flags_on(f, wants[i]))
-            note("%s, a default here, has no validations: %s", flags_spelt(wants[i]), lacks);
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const int flag = needs[i].flag;
+        const char *lacks = !r->evaluates ? "--eval-data FILE or --eval-share X"
+                            : needs[i].repeated && !f->eval_every ? "--eval-every N" : NULL;
+        if (!lacks || !flags_on(f, flag))
+            continue;
+        if (f->given[flag])
+            die(EXIT_CONFIG, "%s: this run has no validations; add %s", flags_spelt(flag),
+                lacks);
+        if (needs[i].repeated)
+            note("%s, a default here, has no effect: this run has no validations; add %s",
+                 flags_spelt(flag), lacks);
+    }
+    if (f->given[FLAG_run_name] && !f->tensorboard)
+        note("%s has no effect: --tensorboard is false, and it names the run in TensorBoard",
+             flags_spelt(FLAG_run_name));
+    if (r->evaluates && f->given[FLAG_eval_every] && !f->eval_every)
+        note("%s 0: the validation data is used once, after the last step",
+             flags_spelt(FLAG_eval_every));
 }
 
 /* Of all records that steps take; malloc'ed. */
@@ -933,9 +949,6 @@ static Use find_use(const Flags *f)
     for (int i = 0; i < USES; i++)
         if (chosen(f, uses[i].flag, &flag))
             use.any = uses[i].run;
-    if (*f->export_dtype && use.any != export_weights)
-        die(EXIT_CONFIG, "--export-dtype is of what --export%s writes",
-            model.adapter_json ? " or --merge-lora" : "");
     if (f->force && (use.own || (use.any && use.any != dry_run)))
         die(EXIT_CONFIG, "--force is of training: it starts anew");
     if (f->profile && (use.own || use.any))

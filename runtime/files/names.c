@@ -177,17 +177,31 @@ const char *foreign_unset(const char *ours)
     return NULL;
 }
 
+/* Bytes of the first word of a shell line, whose quotes are those of shell_word(): '...' and \'. */
+static size_t first_word(const char *line)
+{
+    bool quoted = false;
+    size_t n = 0;
+    for (; line[n] && (quoted || line[n] != ' '); n++)
+        if (line[n] == '\'')
+            quoted = !quoted;
+        else if (line[n] == '\\' && !quoted && line[n + 1])
+            n++;
+    return n;
+}
+
 char *names_without(const char *line, const char *list)
 {
     char *left = malloc(strlen(line) + 1), *end = left;
     if (!left)
         abort();
     for (size_t n; *line; line += n + (line[n] == ' ')) {
-        n = strcspn(line, " ");
-        const size_t path = strcspn(line, "=");
-        memcpy(end, line, n);
-        end[path < n ? path : 0] = '\0';
-        if (path < n && names_listed(list, end))
+        n = first_word(line);
+        const char *path = line + (*line == '\'');
+        const size_t length = strcspn(path, "=");
+        memcpy(end, path, length);
+        end[path + length < line + n ? length : 0] = '\0';
+        if (*end && names_listed(list, end))
             continue;
         memcpy(end, line, n);
         end += n;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/data/fingerprint.h"
 #include "runtime/ranks/comm.h"
 
 enum { MOST = FLAG_COUNT };
@@ -16,6 +17,8 @@ typedef struct {
     const char *what[MOST];
     char *value[MOST];           /* malloc'ed */
     int n;                       /* the same on all ranks */
+    /* the difference between two values, malloc'ed; NULL: print their first different words */
+    char *(*changes)(const char *first, const char *own);
 } List;
 
 static void add(List *l, const char *what, char *value)
@@ -66,6 +69,10 @@ static char *difference(const List *l, const char *first)
     for (int i = 0; i < l->n; i++) {
         const char *own = l->value[i];
         size_t word = first_word(first, own);
+        char *changes = l->changes && strcmp(first, own) ? l->changes(first, own) : NULL;
+        if (changes)
+            return format("%s differs between rank 0 and rank %d (%s): %.300s", l->what[i],
+                          world.rank, world.host, changes);
         if (strcmp(first, own) != 0)
             return format("%s is %.120s on rank 0, %.120s on rank %d (%s)", l->what[i],
                           first + word, own + word, world.rank, world.host);
@@ -77,7 +84,7 @@ static char *difference(const List *l, const char *first)
 /* Frees the values. */
 static void compare(List *l, const char *cure)
 {
-    char said[400] = "";
+    char said[500] = "";
     size_t bytes;
     char *first = packed(l, &bytes);
     comm_broadcast(&bytes, sizeof bytes, 0);
@@ -117,12 +124,12 @@ void agree_flags(const Flags *f)
 
 void agree_data(const Data *train, const Data *eval)
 {
-    List l = { .n = 0 };
+    List l = { .changes = fingerprint_changes };
     if (world.size == 1)
         return;
     if (train)
         add(&l, "--data", data_fingerprint(train));
     if (eval)
         add(&l, "--eval-data", data_fingerprint(eval));
-    compare(&l, "want the same token files on every host");
+    compare(&l, "every host needs the same files");
 }

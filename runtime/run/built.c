@@ -476,7 +476,7 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
         char *value = wished(&w[i]), *was = built_text(made, w[i].field);
         const bool whole = names_same(w[i].field, "lora.rank") && !strcmp(value, "0");
         append(&built, ", ", was);
-        append(&words, " ", format("%s=%s", w[i].field, value));
+        append(&words, " ", shell_word(format("%s=%s", w[i].field, value)));
         append(&fields, "|", w[i].field);
         if (whole)
             append(&fields, "|", adapters);

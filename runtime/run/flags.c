@@ -41,8 +41,8 @@ static const char *const owners[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
-static const char *const beside[FLAG_COUNT] = {
-#define WITH(flag, others) [FLAG_##flag] = others,
+static const struct { int flag; const char *objectives, *others; } together[] = {
+#define WITH(flag, objectives, others) { FLAG_##flag, objectives, others },
 #include "runtime/run/flags.def"
 };
 
@@ -649,21 +649,30 @@ bool flags_due(int64_t every, int64_t from, int64_t step, int64_t steps_per_epoc
     return steps && step >= from && (step - from) % steps == 0;
 }
 
-/* A flag that was given means something beside others alone. */
-static void check_beside(const Flags *f, int i)
+/* Refuses flag i, which was given, where none of `others` is on. */
+static void check_together(const Flags *f, int i, const char *others)
 {
-    char *others = NULL;
-    for (int k = 0; beside[i] && f->given[i] && k < FLAG_COUNT; k++) {
-        if (!flags_has(k) || !names_listed(beside[i], rows[k].name))
+    char *lacks = NULL;
+    for (int k = 0; k < FLAG_COUNT; k++) {
+        if (!flags_has(k) || !names_listed(others, rows[k].name))
             continue;
-        if (f->given[k])
+        if (f->given[k] || flags_on(f, k))
             return;
-        char *name = flags_spelt(k), *longer = format("%s%s%s", others ? others : "", others ? " or " : "", name);
-        free(name), free(others);
-        others = longer;
+        char *name = flags_spelt(k), *longer = format("%s%s%s", lacks ? lacks : "", lacks ? " or " : "", name);
+        free(name), free(lacks);
+        lacks = longer;
     }
-    if (others)
-        die(EXIT_CONFIG, "%s: is given together with %s alone", flags_spelt(i), others);
+    if (lacks)
+        die(EXIT_CONFIG, "%s: has no effect without %s", flags_spelt(i), lacks);
+}
+
+/* All rows WITH. */
+static void check_effects(const Flags *f)
+{
+    for (size_t r = 0; r < sizeof together / sizeof *together; r++)
+        if (f->given[together[r].flag] &&
+            (!*together[r].objectives || (of && names_listed(together[r].objectives, of))))
+            check_together(f, together[r].flag, together[r].others);
 }
 
 /* Headings and flags in the order of the help. */
@@ -760,8 +769,7 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
         built_check(&l.claims, made);
     check_left(&l);
     free(l.claims.claim);
-    for (int i = 0; i < FLAG_COUNT; i++)
-        check_beside(f, i);
+    check_effects(f);
     if (!*f->out)
         f->out = beside_program("run");
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps])

@@ -187,8 +187,6 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const bool trains = *f->data, evaluates = *f->eval_data;
     flags = f;
-    if (f->goal_idx >= 0)
-        die(EXIT_CONFIG, "--goal-idx %lld: goes with --evaluate", (long long)f->goal_idx);
     if (trains)
         open_contexts(f, f->data, train, false);
     if (evaluates)

@@ -266,4 +266,7 @@ void test_names(void)
           && names_distance("", "ab") == 2, "distance of names", "%d", names_distance("ab", "ba"));
     check(strcmp(foreign_word("precision", "No"), "fp32") == 0
           && strcmp(foreign_word("precision", "bf16"), "bf16") == 0, "words of values", "-");
+    char *left = names_without("recipes/x.lua 'dpo.system=be kind' seq.max=8 'a.b=it'\\''s c=d' 'c=e'", "dpo.system|c");
+    check(!strcmp(left, "recipes/x.lua seq.max=8 'a.b=it'\\''s c=d'"), "words of a quoted line", "%s", left);
+    free(left);
 }

@@ -226,7 +226,7 @@ verdict "an evaluation beside training is stopped" "$([ $code = 91 ] && grep -q 
 trained ad_one ad_one asked "${args[@]}"
 same "an evaluation that was left" unstopped asked 10
 refused "a task beyond those of the test" 80 '--goal-idx: want 0..7' agents --evaluate --goal-idx 8
-refused "a task without --evaluate" 80 '--goal-idx 2: goes with --evaluate' \
+refused "a task without --evaluate" 80 '--goal-idx: has no effect without --evaluate$' \
     bad --data $ref/ad_one/tokens.safetensors --goal-idx 2
 own regions --data $ref/ad_one/tokens.safetensors --show-regions 38
 regions() {             # REGIONS: what --show-regions of steps 0 to 8 * REGIONS - 1 has said, of regions of 8 steps

@@ -363,7 +363,7 @@ refuses "another model, tried dry" 83 "config.json: model_type" gpt2_tiny $ours 
 refuses "adapters on no model, tried dry" 80 "--init-from none" qwen2_lora $lora --dry-run
 refuses "an adapter without its model" 80 "--init-from none" qwen2_lora $lora --adapter $ref/qwen2_lora/adapter_init
 refuses "merging without LoRA" 80 "has no LoRA" gpt2_tiny --merge-lora "$scratch/exported"
-refuses "a type of nothing" 80 "--export-dtype is of what --export writes" gpt2_tiny --export-dtype bf16
+refuses "a type of nothing" 80 "--export-dtype: has no effect without --export or --merge-lora$" gpt2_tiny --export-dtype bf16
 refuses "a type that is none" 80 '--export-dtype: want one of fp32|bf16|fp16, got "int8"' gpt2_tiny --export-dtype int8
 refuses "two uses at a time" 80 "--sample and --export: one" gpt2_tiny --sample a --export "$scratch/exported"
 # uses NAME TEXT PROGRAM ARGS...: exit 0, and where the weights come from is said
@@ -558,9 +558,9 @@ replicas "a flag that repeats the default" 83 "--seed is 42 (default) on rank 0,
     "$ours" "$ours --seed 42"
 replicas "data for one rank" 83 "--eval-data is a path on rank 0, not given on rank 1" $two \
     "$ours --eval-data $ref/$case/eval.safetensors" "$ours"
-replicas "other data on a rank" 83 "--data is samples=48 .* on rank 0, samples=10 .* on rank 1" $two \
+replicas "other data on a rank" 83 "--data differs between rank 0 and rank 1 (.*): samples 48 -> 10, file 1 has other content: every host needs" $two \
     "$ours" "--data $ref/$case/eval.safetensors"
-replicas "other data for an evaluation" 83 "--eval-data is samples=10 .* samples=48" $two \
+replicas "other data for an evaluation" 83 "--eval-data differs between rank 0 and rank 1 (.*): samples 10 -> 48" $two \
     "--eval-only $from --eval-data $ref/$case/eval.safetensors" \
     "--eval-only $from --eval-data $ref/$case/tokens.safetensors"
 replicas "data that a rank does not have" 88 "rank 1 (.*) ended with code 88: $scratch/none: No such" \
@@ -743,11 +743,17 @@ uses "a loss that is no number, as JSON" \
 
 # ---- the best, and when to end --------------------------------------------------
 
-refuses "--keep-best without data" 80 "--keep-best: wants validations: --eval-data" gpt2_tiny $ours --keep-best
-refuses "--patience without data" 80 "--patience: wants validations: --eval-data" gpt2_tiny $ours --patience 1
+refuses "--keep-best without data" 80 "--keep-best: this run has no validations; add --eval-data" gpt2_tiny $ours --keep-best
+refuses "--eval-every without data" 80 "--eval-every: this run has no validations; add --eval-data" gpt2_tiny $ours --eval-every 5
+refuses "--eval-batches without data" 80 "--eval-batches: this run has no validations" gpt2_tiny $ours --eval-batches 5
+for flag in "--temperature 0.5" "--top-k 5" --greedy "--max-new-tokens 9"; do
+    refuses "${flag% *} without a text to go on from" 80 \
+        "${flag% *}: has no effect without --sample or --prompts or --chat$" gpt2_tiny $ours $flag
+done
+refuses "--patience without data" 80 "--patience: this run has no validations; add --eval-data" gpt2_tiny $ours --patience 1
 for flag in --keep-best "--patience 3"; do
     refuses "$flag without steps" 80 \
-        "${flag% *}: wants validations: --eval-every" gpt2_tiny $ours $flag --eval-every 0 \
+        "${flag% *}: this run has no validations; add --eval-every" gpt2_tiny $ours $flag --eval-every 0 \
         --eval-data $ref/$case/eval.safetensors
 done
 # RUN: the step after which the loss that the log shows is least

@@ -156,7 +156,7 @@ refused "a format that is none" 80 "--chat: want one of chatml, .* got mistral-v
 refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no place" \
     --chat --chat-system x \
     $tokenizer --chat-format mistral-0.2
-refused "--json alone" 80 "--json: is given together with --sample or --prompts or --chat or --version alone" --json
+refused "--json alone" 80 "--json: has no effect without --sample or --prompts or --chat or --version$" --json
 refused "a chat and a sample" 80 "--sample and --chat: one use at a time" --chat --sample a
 
 # on a terminal: what is typed, what is answered, and the end
