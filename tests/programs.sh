@@ -65,24 +65,75 @@ make_program() (
     flock -u 7
     exec make -s -C "$dir" "$@" 7>&-
 )
+# needs FOLDER: of the objects in a folder, lines `FILE OTHER SYMBOL`: FILE uses SYMBOL, which OTHER defines. Objects of
+# gen and runtime without a source in this tree are left out.
+needs() {
+    local object file
+    while read -r object; do
+        file=${object#"$1"/}
+        file=${file%.o}
+        case $file in gen/* | runtime/*) [ -f "$file.c" ] || [ -f "$file.cu" ] || continue ;; esac
+        echo "$object"
+    done < <(find "$1" -name '*.o' | LC_ALL=C sort) | xargs -r nm -A -P -g | awk -v folder="$1/" '
+        { sub(/\.o:$/, "", $1); file = substr($1, length(folder) + 1) }
+        $3 ~ /^[Uw]$/ { user[++n] = file; name[n] = $2; next }
+        { owner[$2] = file }
+        END { for (i = 1; i <= n; i++)
+                  if (name[i] in owner && owner[name[i]] != user[i]) print user[i], owner[name[i]], name[i] }'
+}
+# circles [ALLOWED]: of lines as needs() prints them, each set of files that need each other in a circle: their names on
+# a line, in order; but for sets within a line of the file ALLOWED.
+circles() {
+    LC_ALL=C awk -v allowed="${1:-/dev/null}" '
+        function visit(v,   n, i, w, list, set) {          # Tarjan 1972
+            order[v] = low[v] = ++visited
+            stack[++top] = v
+            open[v]
+            n = split(next_of[v], list, " ")
+            for (i = 1; i <= n; i++) {
+                w = list[i]
+                if (!(w in order)) visit(w)
+                if (w in open && low[w] < low[v]) low[v] = low[w]
+            }
+            if (low[v] < order[v]) return
+            for (n = 0; ; ) {
+                w = stack[top--]
+                delete open[w]
+                for (i = ++n; i > 1 && set[i - 1] > w; i--) set[i] = set[i - 1]
+                set[i] = w
+                if (w == v) break
+            }
+            if (n < 2 || is_allowed(set, n)) return
+            for (i = 1; i <= n; i++) printf "%s%s", set[i], i < n ? " " : "\n"
+        }
+        function is_allowed(set, n,   line, i) {
+            for (line in may) {
+                for (i = 1; i <= n && index(may[line], " " set[i] " "); i++);
+                if (i > n) return 1
+            }
+            return 0
+        }
+        BEGIN { while ((getline line <allowed) > 0) may[line] = " " line " " }
+        !(($1, $2) in seen) { seen[$1, $2]; next_of[$1] = next_of[$1] " " $2; files[$1] }
+        END { for (v in files) if (!(v in order)) visit(v) }' | LC_ALL=C sort
+}
 # unreached DIR [ROOT ...]: objects of a built program that nothing reaches from train.o and these, by their symbols
 unreached() {
     local dir=$1/.obj
-    (cd "$dir" && find . -name '*.o' -print0 | xargs -0 nm -A -g) | sed 's/^\.\///' |
-        awk -v dir="$dir" -v roots="train.o ${*:2}" '
-        { split($1, at, ":"); file = at[1]; files[file]; kind = $(NF - 1) }
-        kind ~ /^[Uw]$/ { uses[file] = uses[file] " " $NF; next }
-        { of[$NF] = file }
+    [ -n "$(find "$dir" -name '*.o' -print -quit)" ] || echo "no objects in $dir"
+    { (cd "$dir" && find . -name '*.o') | sed 's/^\.\///; s/\.o$//'; needs "$dir"; } |
+        awk -v roots="train ${*:2}" '
+        NF == 1 { files[$1]; next }
+        { next_of[$1] = next_of[$1] " " $2 }
         END {
-            if (!NR) print "no objects in " dir
             n = split(roots, todo, " ")
             for (i = 1; i <= n; i++) {
                 if (todo[i] in seen) continue
                 seen[todo[i]]
-                m = split(uses[todo[i]], name, " ")
-                for (k = 1; k <= m; k++) if (name[k] in of) todo[++n] = of[name[k]]
+                m = split(next_of[todo[i]], name, " ")
+                for (k = 1; k <= m; k++) todo[++n] = name[k]
             }
-            for (file in files) if (!(file in seen)) print file
+            for (file in files) if (!(file in seen)) print file ".o"
         }'
 }
 haste=$(! command -v ld.gold >/dev/null || echo -fuse-ld=gold)      # links in a third of the time

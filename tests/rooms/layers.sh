@@ -1,9 +1,10 @@
 #!/bin/bash
 # layers.sh PROGRAM: every folder of gen and runtime needs only folders below it, in what it calls (symbols of gen's
-# objects and of PROGRAM/.obj) and in what it includes; inside a folder of gen no files need each other in a circle.
+# objects and of PROGRAM/.obj) and in what it includes; no files need each other in a circle.
 # Tables (.def) are facts, to be read from anywhere; kernels/ is beside the two.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/programs.sh
 program=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -21,25 +22,6 @@ verdict() {             # NAME [WHY]: passed when WHY is empty
         echo "not ok $1: $(echo "$2" | head -c 600 | tr '\n' ';')"
         failed=1
     fi
-}
-
-# symbols FOLDER: lines `FILE SYMBOL TYPE` of the objects whose source is still there
-symbols() {
-    local object file
-    while read -r object; do
-        file=${object#"$1"/}
-        file=${file%.o}
-        case $file in gen/* | runtime/*) [ -f "$file.c" ] || [ -f "$file.cu" ] || continue ;; esac
-        nm -P "$object" | awk -v file="$file" '{ print file, $1, $2 }'
-    done < <(find "$1" -name '*.o' | sort)
-}
-
-# of symbols, lines `FILE OTHER SYMBOL`: FILE needs SYMBOL, which OTHER has
-needs() {
-    awk '{ file[NR] = $1; symbol[NR] = $2; type[NR] = $3 }
-         $3 ~ /[A-TV-Z]/ { owner[$2] = $1 }
-         END { for (i = 1; i <= NR; i++)
-                   if (type[i] == "U" && symbol[i] in owner) print file[i], owner[symbol[i]], symbol[i] }'
 }
 
 # lines `FILE OTHER header`: FILE includes a header of OTHER; without a path: one beside it
@@ -63,18 +45,16 @@ upward() {
         !(b in height) || (a != b && height[b] >= height[a]) { print $1 " needs " $2 " (" $3 ")" }' | sort -u
 }
 
-symbols out/.obj | grep -E '^(gen|runtime)/' | needs >"$scratch/gen"
-symbols "$program/.obj" | needs >"$scratch/program"
+needs out/.obj >"$scratch/gen"
+needs "$program/.obj" >"$scratch/program"
 verdict "layers: $(wc -l <"$scratch/gen") symbols of gen" "$(grep '^gen/' "$scratch/gen" | upward "$gen")"
 verdict "layers: $(wc -l <"$scratch/program") symbols of a program" "$(upward "$runtime" <"$scratch/program")"
 verdict "layers: includes of gen" "$(includes gen | upward "$gen")"
 verdict "layers: includes of runtime" "$(includes runtime | upward "$runtime")"
 
-for folder in $(awk '{ print $1; print $2 }' "$scratch/gen" | grep -o '^gen/[a-z]*/' | sort -u); do
-    circle=$(awk -v inside="^$folder" '$1 ~ inside && $2 ~ inside { print $1, $2 }' "$scratch/gen" |
-        tsort 2>&1 >/dev/null | sed -n 's,^tsort: \(.*/.*\),\1,p')
-    verdict "layers: no circle in ${folder%/}" "$circle"
-done
+verdict "layers: no circle of files in gen" "$(grep '^gen/' "$scratch/gen" | circles)"
+verdict "layers: no other circle of files in runtime than tests/rooms/circles has" \
+    "$(grep -h '^runtime/' "$scratch/gen" | circles tests/rooms/circles; circles tests/rooms/circles <"$scratch/program")"
 [ "$(wc -l <"$scratch/gen")" -gt 500 ] && [ "$(wc -l <"$scratch/program")" -gt 100 ] ||
     verdict "layers: symbols" "too few were found"
 exit $failed
