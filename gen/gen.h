@@ -10,8 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "runtime/data/contexts.h"
-
 #include "runtime/files/names.h"
 
 #define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
@@ -256,6 +254,7 @@ typedef struct {
 extern const FieldRow field_row[NFIELDS];
 int field_find(const char *path);                           /* of a path or another spelling of it; -1: none */
 const char *field_choices(int field);
+const char *field_default_word(int field);                  /* of a word or text; without quotes */
 
 /* A row of runtime/run/flags.def. */
 typedef struct {
@@ -298,8 +297,6 @@ void config_derive(Config *c);
 /* The same recipe in another precision; NULL: its target, or what it says of differences, takes none of that. */
 Config *config_in_precision(const Config *c, const char *precision);
 const char *config_name(const Config *c);                   /* of the recipe, else its file's */
-/* Of recipes that have ad.context: how long a sequence is, how often it asks; .env and .ragged aside. */
-ContextRules config_contexts(const Config *c);
 void check_config(Config *c);                               /* rules between fields */
 /* Every reader goes through these, so that a field nobody reads is found (config_unread, used by
  * the tests). */

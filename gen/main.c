@@ -1,5 +1,6 @@
 /* main.c -- the command line, and the rooms in the order of the data. */
 #include "gen/gen.h"
+#include "gen/graph/objectives.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/container.h"
 
@@ -602,6 +603,7 @@ static void split_options(const char *command, int *argc, char ***argv)
 
 int main(int argc, char **argv)
 {
+    objectives_install();
     if (argc > 1)
         split_options(*argv[1] && command_find(argv[1]) >= 0 ? argv[1] : "", &argc, &argv);
     if (argc < 2) {

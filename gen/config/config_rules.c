@@ -3,8 +3,7 @@
  * In:    every field typed and in range.      Out: no default left open; no rule broken.
  * Keeps: a value that the recipe sets is never changed.
  * Method: rules in the order of fields.def; each message has the numbers and a way out. */
-#include "gen/gen.h"
-#include "runtime/data/histories.h"
+#include "gen/config/rules.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,28 +12,36 @@ static const Family *family_of(const Config *c) { return family_find(c->v[F_mode
 
 /* ---- defaults that follow ------------------------------------------------------------------ */
 
-static bool open_field(const Config *c, int field)
+static const ObjectiveRules *(*rules_find)(const char *objective);
+
+void config_set_rules(const ObjectiveRules *(*find)(const char *objective)) { rules_find = find; }
+
+const ObjectiveRules *config_rules(const Config *c)
 {
-    return !c->v[field].set;
+    if (!rules_find)
+        bug("config_set_rules() was not called");
+    return rules_find(c->v[F_objective].s);
 }
 
-static void fill_int(Config *c, int field, int64_t i)
+bool rule_is_open(const Config *c, int field) { return !c->v[field].set; }
+
+void rule_fill_int(Config *c, int field, int64_t i)
 {
-    if (open_field(c, field)) {
+    if (rule_is_open(c, field)) {
         c->v[field].i = i;
         c->v[field].f = (double)i;
     }
 }
 
-static void fill_text(Config *c, int field, const char *text)
+void rule_fill_text(Config *c, int field, const char *text)
 {
-    if (open_field(c, field) && value_parse(field_row[field].type, &text, &c->v[field]))
+    if (rule_is_open(c, field) && value_parse(field_row[field].type, &text, &c->v[field]))
         bug("%s: default %s", field_row[field].path, text);
 }
 
 const char *config_name(const Config *c)
 {
-    if (!open_field(c, F_name))
+    if (!rule_is_open(c, F_name))
         return c->v[F_name].s;
     const char *slash = strrchr(c->recipe, '/'), *base = slash ? slash + 1 : c->recipe;
     size_t n = strlen(base);
@@ -53,8 +60,8 @@ static void derive_micro(Config *c)
                 "batch.global: %" PRId64 " samples are not divided by batch.accum * gpus = %" PRId64
                 " * %" PRId64 " = %" PRId64 "; try batch.global = %" PRId64,
                 global, accum, ranks, each, (global + each - 1) / each * each);
-    else if (open_field(c, F_batch_micro)) {
-        fill_int(c, F_batch_micro, global / each);
+    else if (rule_is_open(c, F_batch_micro)) {
+        rule_fill_int(c, F_batch_micro, global / each);
         c->v[F_batch_micro].loc = c->v[F_batch_global].loc;
         if (global / each > (int64_t)field_row[F_batch_micro].hi)
             err_add(c->v[F_batch_global].loc,
@@ -77,7 +84,7 @@ static int64_t near_multiple(int64_t x, int64_t of, bool above)
 static void derive_head_dim(Config *c)
 {
     int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i;
-    if (!open_field(c, F_model_head_dim))
+    if (!rule_is_open(c, F_model_head_dim))
         return;
     int64_t below = near_multiple(hidden, heads, false), above = near_multiple(hidden, heads, true);
     if (below != above)
@@ -85,29 +92,14 @@ static void derive_head_dim(Config *c)
                 "model.hidden: %" PRId64 " is not a multiple of heads = %" PRId64
                 "; try hidden = %" PRId64,
                 hidden, heads, hidden - below < above - hidden && below ? below : above);
-    fill_int(c, F_model_head_dim, hidden / heads);
+    rule_fill_int(c, F_model_head_dim, hidden / heads);
 }
 
 int64_t config_texts(const Config *c)
 {
     enum { MOST = 8 };
     const int64_t sequences = c->v[F_batch_micro].i * objective_sequences(c);
-    return !open_field(c, F_batch_texts) ? c->v[F_batch_texts].i : sequences < MOST ? sequences : MOST;
-}
-
-ContextRules config_contexts(const Config *c)
-{
-    return (ContextRules){
-        .compressed = !strcmp(c->v[F_ad_context].s, "compressed"), .all = !strcmp(c->v[F_ad_queries].s, "all"),
-        .last = !strcmp(c->v[F_ad_boundary].s, "last"), .n_transit = c->v[F_ad_n_transit].i,
-        .region = c->v[F_ad_region].i};
-}
-
-/* What follows from the precision. */
-static void fill_of_precision(Config *c)
-{
-    const bool fp32 = !strcmp(c->v[F_precision].s, "fp32");
-    fill_text(c, F_prm_hyper, c->v[F_lora_rank].i && fp32 ? "\"fd\"" : "\"dot\"");
+    return !rule_is_open(c, F_batch_texts) ? c->v[F_batch_texts].i : sequences < MOST ? sequences : MOST;
 }
 
 static bool takes_precision(const Config *c, const char *precision)
@@ -117,13 +109,15 @@ static bool takes_precision(const Config *c, const char *precision)
 
 Config *config_in_precision(const Config *c, const char *precision)
 {
-    if (!takes_precision(c, precision) ||
-        (c->v[F_prm_hyper].set && strcmp(c->v[F_precision].s, precision)))
+    const ObjectiveRules *rules = config_rules(c);
+    const bool other_one = strcmp(c->v[F_precision].s, precision) != 0;
+    if (!takes_precision(c, precision) || (other_one && rules->any_precision && !rules->any_precision(c)))
         return NULL;
     Config *other = arena_new(sizeof *other);
     *other = *c;
     other->v[F_precision].s = precision;
-    fill_of_precision(other);
+    if (rules->defaults)
+        rules->defaults(other);
     return other;
 }
 
@@ -134,45 +128,34 @@ void config_derive(Config *c)
         return;
     const Family *f = family_of(c);
     derive_micro(c);
-    fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
+    rule_fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
-    if (open_field(c, F_model_ffn) && !f->ffn)
+    if (rule_is_open(c, F_model_ffn) && !f->ffn)
         err_add(c->v[F_model_ffn].loc, "model.ffn: has to be set for %s: width inside the "
                 "feed-forward part", f->name);
-    fill_int(c, F_model_ffn, f->ffn * c->v[F_model_hidden].i);
-    bool ad = field_applies(c, F_ad_context);
-    if (ad) {
-        const ContextRules rules = config_contexts(c);
-        fill_int(c, F_seq_max, contexts_tokens(&rules));
-    }
-    fill_int(c, F_model_positions, c->v[ad ? F_ad_n_transit : F_seq_max].i);
-    fill_text(c, F_model_norm_eps, f->eps);
-    if (open_field(c, F_model_query_scalar))
+    rule_fill_int(c, F_model_ffn, f->ffn * c->v[F_model_hidden].i);
+    rule_fill_int(c, F_model_positions, c->v[F_seq_max].i);
+    rule_fill_text(c, F_model_norm_eps, f->eps);
+    if (rule_is_open(c, F_model_query_scalar))
         c->v[F_model_query_scalar].f = (double)c->v[F_model_head_dim].i;
-    fill_int(c, F_model_tied, f->tied);
-    fill_int(c, F_model_pad, f->padded ? 0 : -1);
-    fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
-    fill_int(c, F_mdm_block, c->v[F_seq_max].i < 32 ? c->v[F_seq_max].i : 32);
-    fill_of_precision(c);
-    fill_int(c, F_prm_train_head, !c->v[F_lora_rank].i);
-    fill_int(c, F_batch_texts, config_texts(c));
-    fill_int(c, F_meta_micro, c->v[F_batch_micro].i);
-    int64_t steps = c->v[F_prm_steps].i;
-    fill_int(c, F_prm_rewards, steps > 1 ? steps - 1 : 1);
-    if (open_field(c, F_lora_alpha))
+    rule_fill_int(c, F_model_tied, f->tied);
+    rule_fill_int(c, F_model_pad, f->padded ? 0 : -1);
+    rule_fill_int(c, F_batch_texts, config_texts(c));
+    if (rule_is_open(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];
-    if (open_field(c, F_lora_targets)) {
+    if (rule_is_open(c, F_lora_targets)) {
         targets->list = arena_new(FAMILY_LEAVES * sizeof *targets->list);
         targets->n = c->v[F_lora_rank].i ? family_default_targets(f, targets->list) : 0;
     }
+    if (config_rules(c)->defaults)
+        config_rules(c)->defaults(c);
     err_flush();
 }
 
 /* ---- rules --------------------------------------------------------------------------------- */
 
-/* The place of the first of two fields that the recipe sets. */
-static Loc place(const Config *c, int a, int b)
+Loc rule_loc(const Config *c, int a, int b)
 {
     return c->v[a].set || !c->v[b].set ? c->v[a].loc : c->v[b].loc;
 }
@@ -234,30 +217,27 @@ static void check_gpu_fields(const Config *c)
                     field_row[field[i]].path, c->v[F_target].s);
 }
 
-static void check_sizes(const Config *c)
+static void check_batch(const Config *c)
 {
     int64_t T = c->v[F_seq_max].i, samples = c->v[F_batch_micro].i,
             each = objective_sequences(c), B = samples * each;
     int64_t sequences = B * c->v[F_batch_accum].i * c->v[F_gpus].i;
     const char *times = each > 1 ? text_print("%" PRId64 " * ", each) : "";
     if (B * T > INT32_MAX)
-        err_add(place(c, F_batch_micro, F_seq_max),
+        err_add(rule_loc(c, F_batch_micro, F_seq_max),
                 "batch.micro: %" PRId64 " sequences of %" PRId64 " tokens are %" PRId64
                 " tokens, more than 2147483647; try batch.micro = %" PRId64,
                 B, T, B * T, INT32_MAX / T / each > 0 ? INT32_MAX / T / each : 1);
     if (sequences > INT32_MAX)
-        err_add(place(c, F_batch_accum, F_gpus),
+        err_add(rule_loc(c, F_batch_accum, F_gpus),
                 "batch.accum: a global batch of micro * accum * gpus = %" PRId64 " * %" PRId64
                 " * %" PRId64 " = %" PRId64 " sequences is more than 2147483647",
                 samples, c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
     if (T > c->v[F_model_positions].i && !field_fixed(c, F_seq_max))
-        err_add(place(c, F_seq_max, F_model_positions),
+        err_add(rule_loc(c, F_seq_max, F_model_positions),
                 "seq.max: %" PRId64 " tokens, but the model has %" PRId64
                 " positions; try seq.max = %" PRId64,
                 T, c->v[F_model_positions].i, c->v[F_model_positions].i);
-    if (field_applies(c, F_mdm_block) && c->v[F_mdm_block].i > T)
-        err_add(c->v[F_mdm_block].loc, "mdm.block: %" PRId64 " is more than seq.max = %" PRId64
-                "; try mdm.block = %" PRId64, c->v[F_mdm_block].i, T, T);
     if (c->v[F_batch_targets].i > B * T)
         err_add(c->v[F_batch_targets].loc,
                 "batch.targets: %" PRId64 " is more than batch.micro * seq.max = %s%" PRId64
@@ -270,8 +250,7 @@ static void check_sizes(const Config *c)
                 c->v[F_memory_loss_rows].i, times, samples, T, B * T);
 }
 
-/* The divisor of n nearest to k. */
-static int64_t near_divisor(int64_t n, int64_t k)
+int64_t near_divisor(int64_t n, int64_t k)
 {
     for (int64_t d = 1;; d++) {
         if (k - d >= 1 && n % (k - d) == 0)
@@ -288,7 +267,7 @@ static void check_heads(const Config *c, const Family *f)
     int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i,
             kv = c->v[F_model_kv_heads].i, hd = c->v[F_model_head_dim].i;
     if (f->whole_heads && heads * hd != hidden)
-        err_add(place(c, F_model_head_dim, F_model_heads),
+        err_add(rule_loc(c, F_model_head_dim, F_model_heads),
                 "model.head_dim: heads * head_dim = %" PRId64 " * %" PRId64 " = %" PRId64
                 ", but hidden = %" PRId64 ", and %s needs them equal; leave head_dim out or try "
                 "hidden = %" PRId64,
@@ -297,12 +276,12 @@ static void check_heads(const Config *c, const Family *f)
         err_add(c->v[F_model_kv_heads].loc,
                 "model.kv_heads: %s has as many as heads: leave it out, got %" PRId64, f->name, kv);
     else if (heads % kv)
-        err_add(place(c, F_model_kv_heads, F_model_heads),
+        err_add(rule_loc(c, F_model_kv_heads, F_model_heads),
                 "model.kv_heads: heads = %" PRId64 " is not a multiple of "
                 "kv_heads = %" PRId64 "; try kv_heads = %" PRId64,
                 heads, kv, near_divisor(heads, kv));
     if (f->rotary && hd % 2)
-        err_add(place(c, F_model_head_dim, F_model_heads),
+        err_add(rule_loc(c, F_model_head_dim, F_model_heads),
                 "model.head_dim: %" PRId64 " is odd; rotary embeddings "
                 "turn pairs: try %" PRId64,
                 hd, hd + 1);
@@ -335,11 +314,19 @@ static const char *headed_families(const char *head)
     return s.text;
 }
 
+void rule_token(const Config *c, int field, bool wanted)
+{
+    const FieldValue *v = &c->v[field];
+    if (v->i >= c->v[F_model_vocab].i || (wanted && v->i < 0))
+        err_add(v->loc, "%s: token %" PRId64 " is outside the vocabulary: want %d to %" PRId64,
+                field_row[field].path, v->i, wanted ? 0 : -1, c->v[F_model_vocab].i - 1);
+}
+
 static void check_family(const Config *c, const Family *f)
 {
     const Objective *o = objective_find(c->v[F_objective].s);
     if (!family_class(f->name, o->head))
-        err_add(place(c, F_model_family, F_objective),
+        err_add(rule_loc(c, F_model_family, F_objective),
                 "model.family: the objective %s is for %s, not for %s", o->name,
                 headed_families(o->head), f->name);
     bool scaled = strcmp(c->v[F_model_rope_scaling].s, "none") != 0;
@@ -361,7 +348,7 @@ static void check_family(const Config *c, const Family *f)
             "model.rope_scaling: scaled rotary embeddings of %s are not built; leave it out",
                 f->name);
     if (f->layered && c->v[F_seq_max].i > c->v[F_model_window].i)
-        err_add(place(c, F_seq_max, F_model_window), "seq.max: %" PRId64 " tokens, but layers of %s meet the last %"
+        err_add(rule_loc(c, F_seq_max, F_model_window), "seq.max: %" PRId64 " tokens, but layers of %s meet the last %"
                 PRId64 " alone (model.window), and longer sequences are not built; try seq.max = %" PRId64,
                 c->v[F_seq_max].i, f->name, c->v[F_model_window].i, c->v[F_model_window].i);
     if (scaled && f->rotary && family_writes(f, "model.rope_theta"))
@@ -369,7 +356,7 @@ static void check_family(const Config *c, const Family *f)
                 "and their config.json could not say it; leave it out", f->name);
     if (scaled && c->v[F_model_rope_low_freq_factor].f >= c->v[F_model_rope_high_freq_factor].f)
         err_add(
-            place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
+            rule_loc(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
             "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
             c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
     if (f->torch_init)
@@ -390,15 +377,9 @@ static void check_family(const Config *c, const Family *f)
                     "not say it; leave it out", field_row[i].path, f->name);
     if (!f->padded && !f->pad_chosen && c->v[F_model_pad].i >= 0)
         err_add(c->v[F_model_pad].loc, "model.pad: %s has no row of padding; leave it out", f->name);
-    const int id[] = {F_model_bos, F_model_eos, F_model_pad, F_mdm_mask};
-    for (size_t k = 0; k < sizeof id / sizeof *id; k++) {
-        const int i = id[k];
-        bool wanted = i == F_model_pad && f->padded;
-        if (c->v[i].i >= c->v[F_model_vocab].i || (wanted && c->v[i].i < 0))
-            err_add(c->v[i].loc,
-                    "%s: token %" PRId64 " is outside the vocabulary: want %d to %" PRId64,
-                    field_row[i].path, c->v[i].i, wanted ? 0 : -1, c->v[F_model_vocab].i - 1);
-    }
+    rule_token(c, F_model_bos, false);
+    rule_token(c, F_model_eos, false);
+    rule_token(c, F_model_pad, f->padded);
 }
 
 static const char *with_blanks(const char *const *word, int n)
@@ -468,12 +449,12 @@ static void check_whole(const Config *c)
     if (strcmp(t->backend, "cpu"))
         err_add(c->v[F_target].loc, "target: programs of the objective %s run on CPUs: want cpu, cpu_v4 or "
                 "cpu_native, got \"%s\"", c->v[F_objective].s, t->name);
-    const int64_t samples = HISTORIES_ROLLOUT * c->v[F_ppo_streams].i, each = c->v[F_ppo_minibatch].i;
-    if (samples % each)
-        err_add(place(c, F_ppo_minibatch, F_ppo_streams),
-                "ppo.minibatch: the %d steps of %" PRId64 " streams of a rollout, %" PRId64 " samples, are no whole "
-                "number of minibatches of %" PRId64 "; try ppo.minibatch = %" PRId64, HISTORIES_ROLLOUT,
-                c->v[F_ppo_streams].i, samples, each, near_divisor(samples, each));
+}
+
+static void check_own(const Config *c)
+{
+    if (config_rules(c)->check)
+        config_rules(c)->check(c);
 }
 
 void check_config(Config *c)
@@ -483,15 +464,17 @@ void check_config(Config *c)
     check_objective(c);
     if (objective_find(c->v[F_objective].s)->whole) {
         check_whole(c);
+        check_own(c);
         err_flush();
         return;
     }
     const Family *f = family_of(c);
     check_precision(c);
     check_gpu_fields(c);
-    check_sizes(c);
+    check_batch(c);
     check_heads(c, f);
     check_family(c, f);
     check_lora(c, f);
+    check_own(c);
     err_flush();
 }

@@ -356,3 +356,12 @@ char *range_print(FieldType type, double lo, double hi, const char *choices)
     }
     return NULL;
 }
+
+const char *field_default_word(int field)
+{
+    const char *text = field_row[field].def;
+    FieldValue v = {0};
+    if (value_parse(field_row[field].type, &text, &v) || !v.s)
+        bug("%s: default %s is no word", field_row[field].path, field_row[field].def);
+    return v.s;
+}

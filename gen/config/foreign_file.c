@@ -463,7 +463,7 @@ static bool is_only_claim(const File *f, int claim)
 /* Values of fields and flags, by number; NULL: not set. */
 static void choose(File *f, const char **lua)
 {
-    const char *objective = chosen(f, F_objective), *word = "lm";
+    const char *objective = chosen(f, F_objective), *word = field_default_word(F_objective);
     lua[F_objective] = objective;
     if (objective)
         word = text_print("%.*s", (int)strlen(objective) - 2, objective + 1);

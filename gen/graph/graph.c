@@ -127,22 +127,6 @@ static void check_fold(const Build *b)
             "leave it out");
 }
 
-/* What an objective's file builds its programs with. */
-static void (*builder_of(const char *name))(Build *b)
-{
-    static const struct {
-        const char *name;
-        void (*build)(Build *b);
-    } objectives[] = {
-#define OBJECTIVE(name, ...) {#name, name##_build},
-#include "gen/config/objectives.def"
-    };
-    for (size_t i = 0; i < sizeof objectives / sizeof objectives[0]; i++)
-        if (!strcmp(objectives[i].name, name))
-            return objectives[i].build;
-    bug("no objective %s", name);
-}
-
 Graph *graph_of(Config *c, void (*objective)(Build *b))
 {
     Graph *g = arena_new(sizeof *g);
@@ -167,7 +151,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     return g;
 }
 
-Graph *graph_build(Config *c) { return graph_of(c, builder_of(config_text(c, F_objective))); }
+Graph *graph_build(Config *c) { return graph_of(c, objective_parts(config_text(c, F_objective))->build); }
 
 /* ---- the contract ---------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #define GRAPH_H
 
 #include "gen/gen.h"
+#include "gen/graph/objectives.h"
 
 typedef enum {
     MODE_TRAIN,              /* forward pass whose values the backward pass may use */
@@ -37,7 +38,6 @@ typedef struct {
     Value *slope;            /* (B) doubles a micro-batch: the derivative of each sample's loss */
 } Slopes;
 
-typedef struct Build Build;
 struct Build {
     Graph *g;
     Config *c;
@@ -321,8 +321,5 @@ char *model_adapter_json(const Graph *g, Config *c);   /* NULL without LoRA */
 
 /* graph.c: the graph of programs that `objective` builds. */
 Graph *graph_of(Config *c, void (*objective)(Build *b));
-/* objectives/NAME.c: inputs and programs. */
-#define OBJECTIVE(name, ...) void name##_build(Build *b);
-#include "gen/config/objectives.def"
 
 #endif

@@ -391,7 +391,7 @@ Config *model_folder_config(const ModelFolder *m, const char *recipe, char **wor
 {
     Rval *r = arena_new(sizeof *r);
     *r = (Rval){.kind = RV_TABLE};
-    if (strcmp(m->objective->name, "lm"))
+    if (strcmp(m->objective->name, field_default_word(F_objective)))
         recipe_override(r, text_print("objective=%s", m->objective->name));
     for (int i = 0; i < NFIELDS; i++)
         if (m->value[i])

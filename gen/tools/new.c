@@ -3,6 +3,7 @@
  * In:    the words behind the command, a folder.   Out: a recipe for people to edit; a table.
  * Method: what the folder says is fixed, what the user says is kept; the rest follows rules that are told, and the
  *         planner decides: the first way to train of a list that fits. */
+#include "gen/graph/objectives.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/model_folder.h"
 
@@ -198,11 +199,12 @@ static Config *config_of(const Ask *a, const Way *w)
         add_word(word, &n, o, "lora.alpha", text_print("%" PRId64, 2 * a->rank));
         add_word(word, &n, o, "lora.targets", "all-linear");
     }
-    if (m->lacks_added && (w->lora || given(o, "lora.rank")) && objective_owns(m->objective->name, "prm.train_head"))
-        add_word(word, &n, o, "prm.train_head", "true");
+    const char *head = objective_parts(m->objective->name)->rules.head_field;
+    if (head && m->lacks_added && (w->lora || given(o, "lora.rank")))
+        add_word(word, &n, o, head, "true");
     if (w->recompute)
         add_word(word, &n, o, "memory.recompute", "block");
-    if (!strcmp(m->objective->name, "lm")) {         /* others have their own */
+    if (!objective_default(m->objective->name, "lr")) {
         if (!given(o, "run.steps"))
             add_word(word, &n, o, "run.epochs", "1");
         add_word(word, &n, o, "run.lr", w->lora || given(o, "lora.rank") ? "2e-4" : "1e-5");
@@ -490,12 +492,10 @@ static const char *ids_line(const ModelFolder *m)
     return s.n ? s.text : NULL;
 }
 
-/* Of a process reward model: what its base lacks. */
-static const char *mark_line(const Way *w)
-{
-    return w->c->v[F_prm_new_mark].i
-               ? text_print("%s is new: model.vocab has one row more than the base", w->c->v[F_prm_mark].s) : NULL;
-}
+/* What the objective says of its recipe by one of its rules; NULL: nothing. */
+static const char *rule_text(const Way *w, const char *(*rule)(const Config *c)) { return rule ? rule(w->c) : NULL; }
+
+static const char *mark_line(const Way *w) { return rule_text(w, config_rules(w->c)->new_token); }
 
 static const char *head_line(const Ask *a)
 {
@@ -663,16 +663,14 @@ int new_main(int argc, char **argv)
     for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
         row("told", text_print("%.*s", (int)strcspn(p, "\n"), p));
     const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path);
+    const char *options = rule_text(&w, config_rules(w.c)->pack_options),
+               *flags = rule_text(&w, config_rules(w.c)->run_flags);
     printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
     if (m->tokenizer && !m->tokenizer_fault && *m->objective->kinds)
         printf("  gen pack --show 2 --tokenizer %s%s%s DATA.jsonl\n", text_shell(m->tokenizer),
-               m->template && !m->chat ? " --chat NAME" : "",
-               !w.c->v[F_prm_new_mark].i ? "" : text_print(" --format steps --mark-id %" PRId64,
-                                                           w.c->v[F_model_vocab].i - 1));
+               m->template && !m->chat ? " --chat NAME" : "", options ? text_print(" %s", options) : "");
     printf("  %s --init-from %s --data DATA%s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from,
-           *m->objective->kinds ? ".jsonl" : "",
-           w.c->v[F_prm_weights].s && strcmp(w.c->v[F_prm_weights].s, "none") && field_applies(w.c, F_prm_weights)
-               ? " --meta-data META.jsonl" : "");
+           *m->objective->kinds ? ".jsonl" : "", flags ? text_print(" %s", flags) : "");
     return 0;
 }
 

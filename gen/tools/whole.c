@@ -1,68 +1,19 @@
 /* whole.c -- gen plan and gen info of recipes whose program stands whole in a template.
  *
  * In:    Config.   Out: a page for people, or JSON. */
+#include "gen/graph/objectives.h"
 #include "gen/tools/answer.h"
-#include "runtime/darkroom.h"
-#include "runtime/data/histories.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 static void line(FILE *to, const char *what, const char *text)
 {
     fprintf(to, "  %-10s %s\n", what, text);
 }
 
-typedef struct {
-    const char *env;
-    int64_t tasks, streams, steps, each, updates, policy, value, history;    /* history: bytes of a task */
-    double flop;                 /* in all, at most */
-} Ppo;
-
-static Ppo ppo_of(Config *c)
+static Figures figures_of(Config *c)
 {
-    Ppo p = {.env = config_text(c, F_ad_env), .streams = config_int(c, F_ppo_streams),
-             .each = config_int(c, F_ppo_minibatch), .steps = HISTORIES_ROLLOUT * config_int(c, F_ppo_rollouts),
-             .policy = 2 * 64 + 64 + 64 * 64 + 64 + 64 * DARKROOM_ACTIONS + DARKROOM_ACTIONS,
-             .value = 2 * 64 + 64 + 64 * 64 + 64 + 64 + 1};
-    p.tasks = darkroom_tasks(!strcmp(p.env, "permuted") ? DARKROOM_PERMUTED : DARKROOM_DARKROOM);
-    p.updates = config_int(c, F_ppo_rollouts) * config_int(c, F_ppo_passes) * HISTORIES_ROLLOUT * p.streams / p.each;
-    p.history = 8 * p.steps * p.streams;
-    p.flop = 6 * (double)(p.tasks * p.updates * p.each * (p.policy + p.value));
-    return p;
-}
-
-static void print_ppo(Config *c, FILE *to)
-{
-    const Ppo p = ppo_of(c);
-    line(to, "tasks", text_print("%" PRId64 " of %s, each by itself, %" PRId64 " threads at most", p.tasks, p.env,
-                                 p.tasks));
-    line(to, "nets", text_print("tanh 2-64-64 of the policy and of values, %" PRId64 " and %" PRId64
-                                " parameters in fp32", p.policy, p.value));
-    line(to, "a task", text_print("%" PRId64 " steps of each of %" PRId64 " streams, %" PRId64 " in all; %" PRId64
-                                  " updates by %" PRId64 " samples", p.steps, p.streams, p.steps * p.streams, p.updates,
-                                  p.each));
-    line(to, "in all", text_print("%" PRId64 " updates, of 2 forward and 4 backward FLOP a parameter and sample at "
-                                  "most %.3g TFLOP", p.tasks * p.updates, 1e-12 * p.flop));
-    line(to, "histories", text_print("%s, of which a task is %s", text_bytes(p.history * p.tasks),
-                                     text_bytes(p.history)));
-    line(to, "time", "not estimated: nets this small wait for calls, not for products");
-}
-
-static void answer_ppo(Config *c, cJSON *o)
-{
-    const Ppo p = ppo_of(c);
-    answer_text(o, "environment", p.env);
-    answer_int(o, "tasks", p.tasks);
-    answer_int(o, "streams", p.streams);
-    answer_int(o, "steps", p.steps);
-    answer_int(o, "parameters_policy", p.policy);
-    answer_int(o, "parameters_value", p.value);
-    answer_int(o, "parameters", p.policy + p.value);
-    answer_int(o, "updates", p.tasks * p.updates);
-    answer_float(o, "flop", p.flop);
-    answer_int(o, "histories_bytes", p.history * p.tasks);
-    answer_text(o, "estimate", NULL);
+    Figures f = {0};
+    objective_parts(config_text(c, F_objective))->plan(c, &f);
+    return f;
 }
 
 /* Behind gen. */
@@ -76,19 +27,18 @@ static const char *words_of(const Config *c)
     return s.text;
 }
 
-static const struct {
-    const char *objective;
-    void (*print)(Config *c, FILE *to);
-    void (*answer)(Config *c, cJSON *o);
-} row[] = {{"ppo", print_ppo, answer_ppo}};
-
 cJSON *whole_object(Config *c)
 {
     cJSON *o = answer_new();
     answer_recipe(o, NULL, c);
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (!strcmp(row[i].objective, config_text(c, F_objective)))
-            row[i].answer(c, o);
+    const Figures f = figures_of(c);
+    for (const Figure *p = f.figure; p < f.figure + f.n; p++)
+        if (p->key && p->kind == FIGURE_INT)
+            answer_int(o, p->key, p->i);
+        else if (p->key && p->kind == FIGURE_FLOAT)
+            answer_float(o, p->key, p->f);
+        else if (p->key)
+            answer_text(o, p->key, p->text);
     return o;
 }
 
@@ -108,9 +58,10 @@ void report_whole(Config *c, bool commands, FILE *to)
     fprintf(to, "%s%s%s\n", c->name, *c->v[F_about].s ? ": " : "", c->v[F_about].s);
     line(to, "objective", text_print("%s: %s", o->name, o->about));
     line(to, "target", text_print("%s (%s), one process", t->name, t->about));
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (!strcmp(row[i].objective, o->name))
-            row[i].print(c, to);
+    const Figures f = figures_of(c);
+    for (const Figure *p = f.figure; p < f.figure + f.n; p++)
+        if (p->label)
+            line(to, p->label, p->line);
     if (!commands)
         return;
     const char *out = text_print("out/%s", c->name);

@@ -1,5 +1,7 @@
 // link: source environment override config fields foreign names config_text config_rules cards
-// link: target family objective cluster quote -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+// link: target family objective cluster quote objectives standalone lm mlm mdm dpo prm ad ppo graph programs head families layers
+// link: gradient order build bilevel inputs facts model_files ir ir_parts rules ops kernels json base
+// link: -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
 /* recipe_fuzz.c -- any text as a recipe, or (when it begins with "# config") as the text of a Config.
  *
  * Verdict: an error or a Config that passes its rules and reads back as it was printed.
@@ -25,8 +27,10 @@ void recipe_tell(const char *shown, const char *path, const char *name)
 {
     (void)shown, (void)path, (void)name;
 }
+const char *recipe_told(const char *path) { return path; }
 
 #include "returns.h"
+#include "gen/graph/objectives.h"
 
 /* The input under its name; other files (models) as they are. */
 static char *fuzz_file_text(const char *path, size_t max, size_t *n)
@@ -98,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         quiet = fopen("/dev/null", "w");
         gen_root();              /* these two are made once and kept: not to be given back */
         field_choices(F_target);
+        objectives_install();
         nblocks = 0;
         chunk_left = 0;
     }

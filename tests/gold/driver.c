@@ -1,14 +1,15 @@
-/* driver.c -- the recipe and config rooms alone, so that their tests need no later room.
+/* driver.c -- the recipe and config rooms alone.
  *
  * driver config RECIPE [FIELD=VALUE ...]   the Config as text
  * driver parse FILE                        a Config's text read and printed again
  * driver explain FIELD                     its row */
-#include "../../gen/gen.h"
+#include "../../gen/graph/objectives.h"
 
 #include <string.h>
 
 int main(int argc, char **argv)
 {
+    objectives_install();
     if (argc == 3 && !strcmp(argv[1], "parse")) {
         const char *text = file_text(argv[2], 1 << 20, NULL);
         fputs(text ? config_print(config_parse(text, argv[2])) : "cannot read it\n", stdout);

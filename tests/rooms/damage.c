@@ -4,6 +4,7 @@
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
+#include "gen/graph/objectives.h"
 #include "tests/rooms/find.h"
 
 #include <signal.h>
@@ -414,6 +415,7 @@ int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
+    objectives_install();
     Config *c[RECIPES];
     int failed = 0;
     for (int i = 0; i < RECIPES; i++) {

@@ -125,6 +125,7 @@ int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
+    objectives_install();
     form.both_ways = true;
     Texts t = planned(argv[1], "full", CPU);
     has("full", t.plan, "attention %b.qkv[l]  heads 2  kv 2  dim 32  mask full  scale");

@@ -84,6 +84,7 @@ int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
+    objectives_install();
     const Graph *g = planned(argv[1], "rope",
         "target = 'cpu', gpus = 2, batch = { micro = 2, accum = 3 }, model = { family = 'llama',\n"
         "layers = 2, hidden = 24, heads = 2, ffn = 40, vocab = 31 }");

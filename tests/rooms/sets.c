@@ -271,6 +271,7 @@ int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
+    objectives_install();
     folder = argv[1];
     Graph *two = built(together, "together", CPU);
     planned(two);

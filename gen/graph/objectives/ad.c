@@ -8,20 +8,40 @@
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "runtime/darkroom.h"
+#include "runtime/data/contexts.h"
 
 enum { TYPES = 3, MARKS = 2, STATS = 4 };
 
 static bool compressed(const Build *b) { return config_is(b->c, F_ad_context, "compressed"); }
 static bool asks_all(const Build *b) { return config_is(b->c, F_ad_queries, "all"); }
 
+/* ---- rules between fields --------------------------------------------------------------------- */
+
+/* How long a sequence is and how many queries it has; .env and .ragged are left out. */
+static ContextRules context_rules(const Config *c)
+{
+    return (ContextRules){
+        .compressed = !strcmp(c->v[F_ad_context].s, "compressed"), .all = !strcmp(c->v[F_ad_queries].s, "all"),
+        .last = !strcmp(c->v[F_ad_boundary].s, "last"), .n_transit = c->v[F_ad_n_transit].i,
+        .region = c->v[F_ad_region].i};
+}
+
+static void defaults(Config *c)
+{
+    const ContextRules rules = context_rules(c);
+    rule_fill_int(c, F_seq_max, contexts_tokens(&rules));
+    rule_fill_int(c, F_model_positions, c->v[F_ad_n_transit].i);
+}
+
 /* ---- what contradicts itself --------------------------------------------------------------- */
 
 static void check_fields(Build *b)
 {
     bool two = compressed(b), all = asks_all(b);
-    const ContextRules own = config_contexts(b->c);
+    const ContextRules own = context_rules(b->c);
     ContextRules one = own;
     one.all = false, one.n_transit = INT64_MAX;
     const int64_t longest = contexts_tokens(&one);
@@ -48,7 +68,7 @@ static void check_fields(Build *b)
 /* Queries of a sequence. */
 static int64_t queries(const Build *b)
 {
-    const ContextRules rules = config_contexts(b->c);
+    const ContextRules rules = context_rules(b->c);
     return rules.all ? contexts_places(&rules) : 1;
 }
 
@@ -185,7 +205,7 @@ static void make_act(Build *b)
     schedule_alone(b, "the logits of a query each of so many environments", "logits");
 }
 
-void ad_build(Build *b)
+static void build(Build *b)
 {
     int64_t B = b->B, T = b->T;
     check_fields(b);
@@ -199,3 +219,5 @@ void ad_build(Build *b)
     make_act(b);
     b->B = B, b->T = T, b->batch = b->length = NULL;
 }
+
+const ObjectiveParts ad_parts = {.rules = {.defaults = defaults}, .build = build};

@@ -325,7 +325,7 @@ static void make_score(Build *b)
     schedule_alone(b, "the log-probabilities of micro-batch 0's answers", "score");
 }
 
-void dpo_build(Build *b)
+static void build(Build *b)
 {
     check_fields(b);
     Value *known = make_inputs(b);
@@ -337,3 +337,5 @@ void dpo_build(Build *b)
     make_score(b);
     head_decode(b);
 }
+
+const ObjectiveParts dpo_parts = {.build = build};

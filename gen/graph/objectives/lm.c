@@ -39,7 +39,7 @@ static void make_eval(Build *b)
     schedule_loss(b, "this rank's losses of micro-batch 0");
 }
 
-void lm_build(Build *b)
+static void build(Build *b)
 {
     make_inputs(b);
     loss_inputs(b);
@@ -48,3 +48,5 @@ void lm_build(Build *b)
     make_eval(b);
     head_decode(b);
 }
+
+const ObjectiveParts lm_parts = {.build = build};

@@ -6,6 +6,27 @@
  * Keeps: what the host writes is listed in templates/objectives/mdm.c. */
 #include "gen/graph/graph.h"
 
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- rules between fields --------------------------------------------------------------------- */
+
+static void defaults(Config *c)
+{
+    const int64_t T = c->v[F_seq_max].i;
+    rule_fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
+    rule_fill_int(c, F_mdm_block, T < 32 ? T : 32);
+}
+
+static void check(const Config *c)
+{
+    const int64_t T = c->v[F_seq_max].i;
+    if (c->v[F_mdm_block].i > T)
+        err_add(c->v[F_mdm_block].loc, "mdm.block: %" PRId64 " is more than seq.max = %" PRId64
+                "; try mdm.block = %" PRId64, c->v[F_mdm_block].i, T, T);
+    rule_token(c, F_mdm_mask, false);
+}
+
 static void check_fields(const Build *b)
 {
     if (config_is(b->c, F_mdm_mode, "sft") && config_float(b->c, F_mdm_random_length) > 0)
@@ -13,6 +34,8 @@ static void check_fields(const Build *b)
             "mdm.random_length: want 0 where mdm.mode is sft, whose answers would be cut off, got %g",
             config_float(b->c, F_mdm_random_length));
 }
+
+/* ---- programs --------------------------------------------------------------------------------- */
 
 /* All tokens may be hidden at once. */
 static void make_inputs(Build *b)
@@ -26,7 +49,7 @@ static void make_inputs(Build *b)
         b->types = input_new(b, "types");
 }
 
-void mdm_build(Build *b)
+static void build(Build *b)
 {
     check_fields(b);
     make_inputs(b);
@@ -39,3 +62,5 @@ void mdm_build(Build *b)
     size_add(b, "ASKED", b->B * config_int(b->c, F_mdm_block));
     head_program_at(b, "generate", "asked", "the logits of a block of each sequence of micro-batch 0");
 }
+
+const ObjectiveParts mdm_parts = {.rules = {.defaults = defaults, .check = check}, .build = build};

@@ -37,7 +37,7 @@ static void make_inputs(Build *b)
         b->types = input_new(b, "types");
 }
 
-void mlm_build(Build *b)
+static void build(Build *b)
 {
     make_inputs(b);
     loss_inputs(b);
@@ -47,3 +47,5 @@ void mlm_build(Build *b)
     b->loc = config_loc(b->c, F_objective);
     head_program_at(b, "probe", "row", "the logits of one place of micro-batch 0");
 }
+
+const ObjectiveParts mlm_parts = {.build = build};

@@ -9,9 +9,42 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "runtime/data/steps.h"
 #include "runtime/prm.h"
+
+/* ---- rules between fields --------------------------------------------------------------------- */
+
+static void defaults(Config *c)
+{
+    const bool lora = c->v[F_lora_rank].i > 0, fp32 = !strcmp(c->v[F_precision].s, "fp32");
+    const int64_t steps = c->v[F_prm_steps].i;
+    rule_fill_text(c, F_prm_hyper, lora && fp32 ? "\"fd\"" : "\"dot\"");
+    rule_fill_int(c, F_prm_train_head, !lora);
+    rule_fill_int(c, F_meta_micro, c->v[F_batch_micro].i);
+    rule_fill_int(c, F_prm_rewards, steps > 1 ? steps - 1 : 1);
+}
+
+static bool any_precision(const Config *c) { return rule_is_open(c, F_prm_hyper); }
+
+/* ---- options of gen new ------------------------------------------------------------------------ */
+
+static const char *new_token(const Config *c)
+{
+    return c->v[F_prm_new_mark].i
+               ? text_print("%s is new: model.vocab has one row more than the base", c->v[F_prm_mark].s) : NULL;
+}
+
+static const char *pack_options(const Config *c)
+{
+    return c->v[F_prm_new_mark].i ? text_print("--format steps --mark-id %" PRId64, c->v[F_model_vocab].i - 1) : NULL;
+}
+
+static const char *run_flags(const Config *c)
+{
+    return strcmp(c->v[F_prm_weights].s, "none") ? "--meta-data META.jsonl" : NULL;
+}
 
 typedef struct {
     Build *b;
@@ -376,7 +409,7 @@ static void make_score(Prm *prm)
     schedule_alone(b, "the margins of micro-batch 0's marks", "margins");
 }
 
-void prm_build(Build *b)
+static void build(Build *b)
 {
     int64_t steps = config_int(b->c, F_prm_steps);
     Prm this = {.b = b, .marks = steps ? steps - 1 : STEPS_MARKS}, *prm = &this;
@@ -391,3 +424,8 @@ void prm_build(Build *b)
         schedule_meta(prm);
     make_score(prm);
 }
+
+const ObjectiveParts prm_parts = {
+    .rules = {.defaults = defaults, .any_precision = any_precision, .head_field = "prm.train_head",
+              .new_token = new_token, .pack_options = pack_options, .run_flags = run_flags},
+    .build = build};

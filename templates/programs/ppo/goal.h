@@ -9,6 +9,7 @@
 
 #include "runtime/darkroom.h"
 #include "runtime/data/histories.h"
+#include "runtime/ppo.h"
 
 enum {
     ENV = DARKROOM_@UPPER_AD_ENV@,
@@ -16,12 +17,12 @@ enum {
     ROLLOUTS = @PPO_ROLLOUTS@,
     EPOCHS = @PPO_PASSES@,                     /* over a rollout */
     MINIBATCH = @PPO_MINIBATCH@,
-    HIDDEN = 64,                     /* units of each of two layers, of each net */
+    HIDDEN = PPO_HIDDEN,             /* units of each of two layers, of each net */
     ROLLOUT = HISTORIES_ROLLOUT,     /* steps of a stream */
     STEPS = ROLLOUTS * ROLLOUT,      /* of a stream, in all */
     SAMPLES = ROLLOUT * STREAMS,
     UPDATES = ROLLOUTS * EPOCHS * (SAMPLES / MINIBATCH),
-    INPUTS = 2,                      /* row and column */
+    INPUTS = PPO_INPUTS,             /* row and column */
     OUTPUTS = DARKROOM_ACTIONS,      /* of the policy; of values the first alone is used */
     BIASES = 16                      /* room for those of the outputs; the rest stays 0 */
 };

@@ -174,7 +174,7 @@ static void make_eval(Build *b)
     schedule_loss(b, "this rank's losses of micro-batch 0");
 }
 
-void regression_build(Build *b)
+static void build(Build *b)
 {
     make_inputs(b);
     loss_inputs(b);
@@ -186,3 +186,5 @@ void regression_build(Build *b)
         make_upper(b);
     make_eval(b);
 }
+
+const ObjectiveParts regression_parts = {.build = build};
