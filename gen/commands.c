@@ -2,7 +2,7 @@
  *
  * In:    the tables.   Out: pages for people.
  * Keeps: what is in no row does not exist: parsers ask command_option(). */
-#include "gen/gen.h"
+#include "gen/commands.h"
 #include "runtime/pack/pack.h"
 
 #include <string.h>

@@ -1,8 +1,13 @@
 /* main.c -- the command line, and the rooms in the order of the data. */
-#include "gen/gen.h"
+#include "gen/commands.h"
+#include "gen/config/foreign.h"
+#include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
 #include "gen/graph/objectives.h"
+#include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/container.h"
+#include "gen/tools/tools.h"
 
 #include <errno.h>
 #include <stdlib.h>

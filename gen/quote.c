@@ -2,7 +2,7 @@
  *
  * In:    recipe paths, folders, overrides, names: any bytes.
  * Keeps: nothing of them is read as C, as shell or as make, also where path_check() let it pass. */
-#include "gen/gen.h"
+#include "gen/util.h"
 
 #include <string.h>
 

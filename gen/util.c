@@ -3,7 +3,7 @@
  * Keeps: one zeroed arena for the whole run, never freed; output that depends on its input alone.
  * Method: err_add() collects, err_flush() sorts by place: mistakes appear in source order. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/util.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "runtime/files/names.h"
 
 enum { CHUNK = 1 << 20, MAX_ERRORS = 20 };
 

@@ -3,7 +3,7 @@
  * In:    the fields as the recipe and the command line set them.   Out: target and memory.limit_gib.
  * Keeps: a card on the command line replaces what the recipe says of its GPU; any other contradiction is an error
  *        that names both values. */
-#include "gen/gen.h"
+#include "gen/config/objective.h"
 
 #include <string.h>
 

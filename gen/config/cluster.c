@@ -3,7 +3,7 @@
  * In:    the fields cluster.* of a recipe.   Out: target, gpus, memory.limit_gib and run.out where the recipe leaves
  *        them open; lines for the later rooms.
  * Keeps: what the recipe sets is never changed; every text that goes into a script is of safe characters. */
-#include "gen/gen.h"
+#include "gen/config/objective.h"
 
 #include <dirent.h>
 #include <inttypes.h>

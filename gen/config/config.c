@@ -3,7 +3,8 @@
  * In:    the recipe's table.      Out: every field set, typed and in range.
  * Keeps: the place of every value; all mistakes of the recipe are shown together.
  * Rules between fields are in config_rules.c, text forms and help in config_text.c. */
-#include "gen/gen.h"
+#include "gen/config/foreign.h"
+#include "gen/config/objective.h"
 
 #include <ctype.h>
 #include <math.h>

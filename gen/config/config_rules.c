@@ -3,6 +3,8 @@
  * In:    every field typed and in range.      Out: no default left open; no rule broken.
  * Keeps: a value that the recipe sets is never changed.
  * Method: rules in the order of fields.def; each message has the numbers and a way out. */
+#include "gen/config/family.h"
+#include "gen/config/objective.h"
 #include "gen/config/rules.h"
 
 #include <inttypes.h>

@@ -2,7 +2,9 @@
  *
  * Keeps: print(parse(x)) == x. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/config/config.h"
+#include "gen/config/family.h"
+#include "gen/config/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* family.c -- the rows of families.def as a table, and what follows from a row. */
-#include "gen/gen.h"
+#include "gen/config/family.h"
 
 #include <string.h>
 

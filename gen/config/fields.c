@@ -2,7 +2,8 @@
  *
  * Keeps: numbers in the fewest digits that read back the same; no locale. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/config/family.h"
+#include "gen/config/objective.h"
 
 #include <errno.h>
 #include <inttypes.h>

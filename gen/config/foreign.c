@@ -1,7 +1,8 @@
 /* foreign.c -- names of other trainers in words of ours.
  *
  * In:    rows of runtime/files/foreign.def.   Out: what to write instead. */
-#include "gen/gen.h"
+#include "gen/config/config.h"
+#include "gen/config/foreign.h"
 
 #include <string.h>
 

@@ -5,7 +5,9 @@
  *        are an error; every key of the file is in the recipe or is listed after it.
  * Method: a walk over the tree names each value by its path; what a value says is a list of claims; of the claims of
  *         each field one is chosen, whatever the order of the file. */
-#include "gen/gen.h"
+#include "gen/config/foreign.h"
+#include "gen/config/objective.h"
+#include "gen/config/settings.h"
 
 #include <ctype.h>
 #include <stdlib.h>

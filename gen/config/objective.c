@@ -1,5 +1,5 @@
 /* objective.c -- the rows of objectives.def as tables. */
-#include "gen/gen.h"
+#include "gen/config/objective.h"
 
 #include <string.h>
 

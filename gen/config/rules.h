@@ -4,7 +4,7 @@
 #ifndef RULES_H
 #define RULES_H
 
-#include "gen/gen.h"
+#include "gen/config/config.h"
 
 /* Any of them may be NULL. */
 typedef struct {

@@ -5,7 +5,8 @@
  *        kind SETTING_OTHER.
  * Method: YAML by libyaml, its plain words typed as PyYAML types them; JSON by runtime/files/json.h. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/config/settings.h"
+#include "runtime/files/names.h"
 #include "runtime/files/json.h"
 
 #include <ctype.h>

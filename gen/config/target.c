@@ -1,5 +1,5 @@
 /* target.c -- the rows of targets.def and cards.def as tables. */
-#include "gen/gen.h"
+#include "gen/config/target.h"
 
 #include <ctype.h>
 #include <string.h>

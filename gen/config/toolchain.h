@@ -4,7 +4,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "gen/gen.h"
+#include "gen/config/target.h"
 
 /* Who cannot do without something: programs, while they are built or run. */
 enum {

@@ -3,7 +3,10 @@
  * In:    the graph after plan, the folders of the sources.   Out: files, through emit_folder.c.
  * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph. */
 #define _GNU_SOURCE
+#include "gen/config/objective.h"
+#include "gen/config/toolchain.h"
 #include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -14,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gen/config/toolchain.h"
 #include "runtime/files/json.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* emit.h -- inside the emit room: what its files share.
+/* emit.h -- the emit room: a planned graph as the files of out/NAME.
  *
  * emit.c fills the templates (template.c), emit_folder.c keeps the folder, emit_step.c has calls and tables of
  * step.c or step.cu (emit_words.c, emit_lora.c, emit_variant.c what they consist of), emit_tune.c
@@ -8,7 +8,28 @@
 
 #include <cjson/cJSON.h>
 
-#include "gen/gen.h"
+#include "gen/graph/ir.h"
+#include "gen/graph/kernels.h"
+
+/* ---- the interface of the room ------------------------------------------------------------- */
+
+/* force: over runs of another model and files that gen did not write; locked: lock_require() */
+void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
+/* The files of a folder, manifest.json aside, in memory alone; how many. */
+typedef struct { const char *name, *text; } EmitFile;
+int emit_texts(const Graph *g, EmitFile **files);
+/* the recipe of which a folder was made and the words that went before it; how many */
+int emit_again(const char *dir, const char **recipe, char ***override);
+/* The project of a folder that gen wrote: the folder above out/NAME, or above another. */
+char *emit_project(const char *dir);
+/* The recipe's file that emitted files call `told`: in the project, here or below gen's root, or in the folder
+ * recipes/ of these. NULL: *looked says where it is not. project: NULL where there is none. */
+const char *emit_recipe(const char *project, const char *told, char **looked);
+
+/* The folder of a recipe whose objective is whole: these have no rooms behind config. */
+void whole_emit(Config *c, const char *outdir, bool force);
+
+/* ---- inside the room ----------------------------------------------------------------------- */
 
 /* emit_folder.c: files are collected, then written at once */
 void folder_begin(void);

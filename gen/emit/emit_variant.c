@@ -4,6 +4,7 @@
  * Keeps: a call is asked for once, by the key that lock files have. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * In:    Config.   Out: files, through emit_folder.c.
  * Keeps: of the runtime and the kernels what those files use. */
 #define _GNU_SOURCE
-#include "gen/emit/emit.h"
 #include "gen/config/toolchain.h"
+#include "gen/emit/emit.h"
 #include "gen/graph/graph.h"
 
 #include <dirent.h>

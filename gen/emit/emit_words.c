@@ -4,6 +4,7 @@
  * Keeps: one Gemm or Lora for each different text. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -7,6 +7,7 @@
  *         to compare: gen does not ask the machine it runs on. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
 #include "kernels/cuda/gemm_key.h"
 
 #include <cjson/cJSON.h>

@@ -3,6 +3,7 @@
  * In:    the model.* fields.   Out: forward ops, on what layers.c makes.
  * Keeps: the same functions write the training, recomputing, evaluating and decoding passes.
  * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, GemmaForCausalLM, Gemma3ForCausalLM. */
+#include "gen/config/objective.h"
 #include "gen/graph/layers.h"
 
 #include <inttypes.h>

@@ -6,7 +6,8 @@
 #ifndef GRAPH_H
 #define GRAPH_H
 
-#include "gen/gen.h"
+#include "gen/config/family.h"
+#include "gen/graph/ir.h"
 #include "gen/graph/objectives.h"
 
 typedef enum {

@@ -4,7 +4,7 @@
  *       and parsing are inverse: print(parse(x)) == x, so that a dump can be read, edited and
  *       compared. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/graph/kernels.h"
 
 #include <inttypes.h>
 #include <string.h>

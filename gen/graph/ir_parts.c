@@ -1,7 +1,7 @@
 /* ir_parts.c -- the intermediate representation: how rooms build it, and what its parts answer.
  *
  * Keeps: names of values are unique; arrays grow, so an Op * is good until the next ir_op(). */
-#include "gen/gen.h"
+#include "gen/graph/ir.h"
 
 #include <inttypes.h>
 #include <string.h>

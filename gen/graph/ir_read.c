@@ -4,7 +4,7 @@
  * Out:    the graph; an error at the line that cannot be read.
  * Method: one line at a time, words left to right. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/graph/kernels.h"
 
 #include <ctype.h>
 #include <errno.h>

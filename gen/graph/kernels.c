@@ -1,7 +1,7 @@
 /* kernels.c -- the rows of kernels.def as tables: what ops may become, where, and what it takes.
  *
  * Keeps: workspaces are as the kernels themselves compute them. */
-#include "gen/gen.h"
+#include "gen/graph/kernels.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/cuda/workspace.h"
 

@@ -3,6 +3,7 @@
  * In:    the model.* and lora.* fields, parameters of the graph.   Out: text.
  * Keeps: keys and names of transformers and PEFT; both generations of renamed keys are written. */
 #define _GNU_SOURCE
+#include "gen/config/objective.h"
 #include "gen/graph/graph.h"
 
 #include <cjson/cJSON.h>

@@ -2,7 +2,7 @@
  *
  * FLOPs count a multiply-add as two, softmax and other pointwise work as a few a element; they
  * serve the plan's report and MFU, never a decision about results. */
-#include "gen/gen.h"
+#include "gen/graph/ir.h"
 
 #include <string.h>
 

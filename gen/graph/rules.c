@@ -3,7 +3,7 @@
  * In:    the columns operands and attributes of ops.def.   Out: op_fault(): what is wrong, or NULL.
  * Method: a row is read once; then letters are bound where a dimension is a letter alone, and every
  *         dimension is computed and compared. */
-#include "gen/gen.h"
+#include "gen/graph/ir.h"
 
 #include <ctype.h>
 #include <inttypes.h>

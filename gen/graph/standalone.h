@@ -2,7 +2,7 @@
 #ifndef STANDALONE_H
 #define STANDALONE_H
 
-#include "gen/gen.h"
+#include "gen/util.h"
 
 /* A figure of a standalone program: a line of `gen plan`, a key of `gen plan --json`, or both. */
 typedef struct {

@@ -3,7 +3,8 @@
  * In:    the graph after plan.   Out: nothing, or the end of the program.
  * Method: the rooms run again on copies of the Config with a few fields changed; what fits is
  *         printed with its bytes. */
-#include "gen/gen.h"
+#include "gen/config/objective.h"
+#include "gen/lower/lower.h"
 
 #include <inttypes.h>
 

@@ -4,7 +4,8 @@
  * Keeps: the order of ops; values that only live inside a group are internal: never stored.
  * Method: at each op the longest pattern that matches the ops from there on, each connected to one
  *         before it; with kernels.fuse = false the shortest. */
-#include "gen/gen.h"
+#include "gen/graph/kernels.h"
+#include "gen/lower/lower.h"
 
 #include <string.h>
 

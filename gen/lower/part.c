@@ -4,7 +4,8 @@
  * Keeps: every rank runs the same sequence of collectives; one rank needs none.
  * Method: ops.def says what an op wants and makes, part.def which collective makes another
  *         placement; the schedules are run on placements until every reader finds what it wants. */
-#include "gen/gen.h"
+#include "gen/graph/kernels.h"
+#include "gen/lower/lower.h"
 
 #include <string.h>
 

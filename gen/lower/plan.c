@@ -5,7 +5,8 @@
  * Method: time is the position of a group; values that an in-place kernel may merge share one
  *         storage, if running the programs on names shows that nobody misses what is overwritten;
  *         packing.c then places the storages. */
-#include "gen/gen.h"
+#include "gen/graph/kernels.h"
+#include "gen/lower/lower.h"
 #include "gen/lower/packing.h"
 #include "kernels/cuda/workspace.h"
 

@@ -3,7 +3,7 @@
  * Keeps: nothing whose result differs between runs or machines is within reach: no io, os, clock,
  *        random, address, order of hash tables; no table.sort, whose pivot depends on the clock.
  *        Nor is pcall, so that an error or a limit always ends the recipe. */
-#include "gen/gen.h"
+#include "gen/recipe/recipe.h"
 
 #include <lauxlib.h>
 #include <lua.h>

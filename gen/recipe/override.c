@@ -1,7 +1,7 @@
 /* override.c -- the words field=value of the command line, set over a recipe's table.
  *
  * Keeps: the spelling of every word beside its value: only config.c knows the field's type. */
-#include "gen/gen.h"
+#include "gen/recipe/recipe.h"
 
 #include <errno.h>
 #include <stdlib.h>

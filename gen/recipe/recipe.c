@@ -5,7 +5,7 @@
  * Method: limits on memory, instructions and CPU time; constructors hand over the tables that they
  *         make (source.c), so that lines are joined to tables by identity. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/recipe/recipe.h"
 #include "runtime/files/utf8.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
  * Keeps:  nothing is evaluated; no line moves; a text that is not Lua gives something, never an error.
  * Method: one pass over the tokens with a stack of what is open: braces, brackets, blocks. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/recipe/recipe.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Keeps: a file below gen's root has its path from there; the name of another recipe is its file name, of a file that
  *        it uses the word of `use`. Paths that no recipe was read from (those of a room's text) stay as they are. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/recipe/recipe.h"
 
 #include <stdlib.h>
 #include <string.h>

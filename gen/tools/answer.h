@@ -5,6 +5,8 @@
 #ifndef GEN_ANSWER_H
 #define GEN_ANSWER_H
 
+#include "gen/config/objective.h"
+#include "gen/graph/ir.h"
 #include "gen/tools/measure.h"
 
 #include <cjson/cJSON.h>

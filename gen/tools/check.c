@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/process.h"
+#include "gen/tools/tools.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -4,6 +4,7 @@
  * Keeps: what stands in it of the user is a quoted scalar; commands get it as variables, never as their text. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/tools/tools.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,8 @@
  *
  * In:    the tables of commands, options, fields, flags, cards ...   Out: bash functions; recipes are read
  * when asked. */
-#include "gen/gen.h"
+#include "gen/commands.h"
+#include "gen/tools/tools.h"
 #include "runtime/pack/pack.h"
 
 #include <string.h>

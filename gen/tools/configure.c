@@ -5,7 +5,9 @@
  * Keeps: without a terminal nothing is asked: what is missing is named. Precision is a field of recipes and stands in
  *        neither file. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/commands.h"
+#include "gen/tools/process.h"
+#include "gen/tools/tools.h"
 
 #include <errno.h>
 #include <stdlib.h>

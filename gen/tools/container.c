@@ -3,14 +3,15 @@
  * In:    the recipe's target, ranks and cluster; versions of packages from the cluster's lock, else of this machine.
  * Out:   a Containerfile, on stdout. */
 #define _GNU_SOURCE
+#include "gen/config/toolchain.h"
+#include "gen/emit/emit.h"
 #include "gen/tools/container.h"
+#include "gen/tools/process.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "gen/emit/emit.h"
-#include "gen/config/toolchain.h"
 #include "runtime/files/json.h"
 
 enum { MOST = 1 << 20 };

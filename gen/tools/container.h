@@ -2,7 +2,7 @@
 #ifndef GEN_CONTAINER_H
 #define GEN_CONTAINER_H
 
-#include "gen/gen.h"
+#include "gen/config/target.h"
 
 /* command, words: as typed, of this and of gen. name: of out/NAME; NULL: a container for gen. whole: its objective has
  * no model of layers. cluster, snapshot: NULL: none. */

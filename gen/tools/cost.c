@@ -4,6 +4,7 @@
  * Out:   a sentence and a table of Markdown, or JSON; 0 or 1, by --allow.
  * Keeps: both sides are read from the same kind of object, so that a number means the same in both. */
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 
 #include "runtime/files/json.h"
 

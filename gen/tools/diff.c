@@ -3,7 +3,11 @@
  * In:    two Configs with their graphs after plan; of recipes without a model their fields alone.
  * Out:   lines for people, or JSON; 0: the same, 1: not.
  * Keeps: names of recipes and places in them make no difference; nothing is written to disk. */
+#include "gen/commands.h"
+#include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

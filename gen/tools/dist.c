@@ -3,7 +3,8 @@
  * In:    the folder's manifest.json and the files that it lists.   Out: a tar file.
  * Keeps: only what gen wrote, as it wrote it; names sorted, no time, owner or machine: the same bytes each time. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/tools/process.h"
+#include "gen/tools/tools.h"
 
 #include <errno.h>
 #include <stdio.h>

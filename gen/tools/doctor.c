@@ -6,6 +6,8 @@
 #include "gen/tools/answer.h"
 #include "gen/tools/doctor.h"
 #include "gen/tools/measure.h"
+#include "gen/tools/process.h"
+#include "gen/tools/tools.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef DOCTOR_H
 #define DOCTOR_H
 
-#include "gen/gen.h"
+#include "gen/config/config.h"
 #include "gen/config/toolchain.h"
 
 #include <cjson/cJSON.h>

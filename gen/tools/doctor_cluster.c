@@ -3,6 +3,7 @@
  * In:    the fields cluster.* and card, earlier findings.   Out: findings; none without a cluster and a card. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
+#include "gen/tools/process.h"
 
 #include <stdlib.h>
 #include <string.h>

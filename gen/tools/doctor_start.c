@@ -5,6 +5,7 @@
  * Keeps: what is built lies in TMPDIR and goes with gen; what does not end is ended. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
+#include "gen/tools/process.h"
 
 #include <stdlib.h>
 #include <string.h>

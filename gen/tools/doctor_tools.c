@@ -5,6 +5,8 @@
  *         one by one where that fails. What programs load is opened here. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
+#include "gen/tools/process.h"
+#include "gen/tools/tools.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -1,5 +1,7 @@
 /* explain.c -- `gen fields` and `gen explain`: the fields of recipes and the flags of programs, as pages or JSON. */
+#include "gen/config/foreign.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 
 #include <string.h>
 

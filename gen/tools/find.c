@@ -4,7 +4,8 @@
  * Keeps: a path that exists is taken as it is; what is taken for a folder, or a path that does not exist, is said on
  *        stderr. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/config/settings.h"
+#include "gen/tools/tools.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,9 @@
  *
  * In:    the graph after plan.   Out: a page for people, or JSON.
  * Keeps: both say the same numbers: Info is made once. */
+#include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 
 #include <inttypes.h>
 #include <string.h>

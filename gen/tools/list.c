@@ -4,7 +4,10 @@
  * Out:   lines NAME  what it is, from the tables and the recipes' own lines of description; or JSON.
  * Keeps: a recipe is named by a path that gen takes in the folder where the list is printed. */
 #define _GNU_SOURCE
+#include "gen/config/family.h"
+#include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 
 #include "runtime/pack/pack.h"
 

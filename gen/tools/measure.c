@@ -1,4 +1,5 @@
 /* measure.c -- numbers of a planned graph; see measure.h. */
+#include "gen/config/objective.h"
 #include "gen/tools/measure.h"
 
 #include <inttypes.h>

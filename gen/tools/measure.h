@@ -4,7 +4,7 @@
 #ifndef GEN_MEASURE_H
 #define GEN_MEASURE_H
 
-#include "gen/gen.h"
+#include "gen/graph/ir.h"
 
 typedef struct {
     int64_t parameters, trained;         /* elements of the model files' tensors */

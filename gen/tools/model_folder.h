@@ -4,7 +4,9 @@
 
 #include <cjson/cJSON.h>
 
-#include "gen/gen.h"
+#include "gen/config/family.h"
+#include "gen/config/objective.h"
+#include "gen/graph/ir.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/files/safetensors.h"
 

@@ -3,9 +3,12 @@
  * In:    the words behind the command, a folder.   Out: a recipe for people to edit; a table.
  * Method: what the folder says is fixed, what the user says is kept; the rest follows rules that are told, and the
  *         planner decides: the first way to train of a list that fits. */
+#include "gen/commands.h"
 #include "gen/graph/objectives.h"
+#include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/model_folder.h"
+#include "gen/tools/tools.h"
 
 #include <errno.h>
 #include <inttypes.h>

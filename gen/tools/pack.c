@@ -2,7 +2,8 @@
  *
  * In:    the words behind `gen pack`.  Out: the token file, rows for people with --show, a summary
  *        on stdout, progress on stderr. */
-#include "gen/gen.h"
+#include "gen/commands.h"
+#include "gen/tools/tools.h"
 #include "runtime/base.h"
 #include "runtime/pack/pack.h"
 

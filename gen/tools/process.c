@@ -3,7 +3,7 @@
  * Keeps: a program that is still there at the end of its time goes with all of its group; it goes with gen, too.
  * Method: one pipe for both of its streams; SIGTERM first, SIGKILL two seconds later. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/tools/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

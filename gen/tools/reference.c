@@ -2,7 +2,10 @@
  * themselves work with; -o DIR writes all of them (make docs: gen/reference).
  *
  * Keeps: the same rows make the same bytes, in any folder; a row is one line. */
+#include "gen/commands.h"
+#include "gen/config/family.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 #include "runtime/pack/pack.h"
 
 #include <stdlib.h>

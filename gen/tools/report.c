@@ -1,8 +1,10 @@
 /* report.c -- gen plan: what a rank will hold and do, before anything is built.
  *
  * In:    the graph after plan.   Out: a table for people, or JSON with every buffer. */
+#include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/measure.h"
+#include "gen/tools/tools.h"
 
 #include <inttypes.h>
 #include <string.h>

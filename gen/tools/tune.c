@@ -4,6 +4,8 @@
  * Keeps: sections of other cards; the lock file as it was when anything fails. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/emit/lock.h"
+#include "gen/tools/tools.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
  * In:    Config.   Out: a page for people, or JSON. */
 #include "gen/graph/objectives.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/tools.h"
 
 static void line(FILE *to, const char *what, const char *text)
 {

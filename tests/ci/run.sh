@@ -209,7 +209,7 @@ check run/first_commit "passed cpu_tiny is new" "$(BASE=nothing steps github $R)
 check run/gitlab "passed this change costs 35.6 MiB on cpu_tiny" "$(BASE='' steps gitlab $R) $(
     sed 's/:.*//;q' "$W/out/ci/cpu_tiny/cost.md")"
 if [ -n "${FULL:-}" ]; then
-    echo '/* changed */' >>"$W/gen/gen.h"
+    echo '/* changed */' >>"$W/gen/util.h"
     git -C "$W" commit -qam gen
     check run/changed_gen "passed this change costs 35.6 MiB on cpu_tiny $W/out/base/out/.gen/gen" "$(steps github $R) $(
         sed 's/:.*//;q' "$T/summary") $(ls "$W/out/base/out/.gen/gen")"

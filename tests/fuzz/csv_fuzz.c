@@ -2,7 +2,7 @@
 /* csv_fuzz.c -- libFuzzer target: the CSV reader of the packer, then the packer on small tables.
  * Oracle: refused with one line, or every row is in range and prints to a CSV that reads back
  *        the same; what the packer places must verify. */
-#include "../../gen/tools/packing_csv.h"
+#include "gen/tools/packing_csv.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

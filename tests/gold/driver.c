@@ -3,7 +3,7 @@
  * driver config RECIPE [FIELD=VALUE ...]   the Config as text
  * driver parse FILE                        a Config's text read and printed again
  * driver explain FIELD                     its row */
-#include "../../gen/graph/objectives.h"
+#include "gen/graph/objectives.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
 #include "gen/graph/objectives.h"
+#include "gen/lower/lower.h"
 #include "tests/rooms/find.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* find.h -- finding things in a graph that is to be damaged; one that finds nothing to damage exits with 2. */
-#include "gen/gen.h"
+#include "gen/graph/ir.h"
 
 #include <string.h>
 #include <unistd.h>

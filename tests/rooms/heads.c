@@ -6,6 +6,7 @@
  * Method: every room with its check; the text reads back; what is to stand in it and in the calls. */
 #include "gen/emit/emit.h"
 #include "gen/graph/graph.h"
+#include "gen/lower/lower.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/graph/graph.h"
+#include "gen/lower/lower.h"
 
 #include <string.h>
 #include <sys/wait.h>

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/graph/graph.h"
+#include "gen/lower/lower.h"
 #include "tests/rooms/find.h"
 
 #include <signal.h>

@@ -1,0 +1,142 @@
+/* config.h -- the config room: recipe fields, run-time flags, and a recipe as typed values. */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+#include "gen/config/target.h"
+#include "gen/recipe/recipe.h"
+#include "runtime/files/names.h"
+
+enum {
+#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
+#include "gen/config/fields.def"
+    NFIELDS
+};
+
+typedef enum { FT_INT, FT_FLOAT, FT_BOOL, FT_STRING, FT_CHOICE, FT_LIST, FT_EVERY } FieldType;
+
+typedef struct {
+    bool set;                /* by the recipe or the command line, not by the default */
+    int64_t i;               /* FT_INT, FT_BOOL, index of FT_CHOICE; FT_EVERY without s */
+    double f;
+    const char *s;           /* FT_STRING, the word of FT_CHOICE */
+    int n;                   /* FT_LIST of strings */
+    const char **list;
+    Loc loc;
+} FieldValue;
+
+typedef struct {
+    FieldValue v[NFIELDS];
+    /* run = {...}: defaults of run-time flags, checked against runtime/run/flags.def */
+    int nrun;
+    const char **run_name, **run_value;
+    Loc *run_loc;
+    const char *recipe;      /* path as typed */
+    const char *name;        /* of out/NAME */
+    const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
+    bool cluster;            /* it has one */
+    const char *chosen;      /* the NAME of cluster=NAME on the command line, "" of cluster=; NULL: not there */
+} Config;
+
+/* A row of fields.def. */
+typedef struct {
+    const char *path;
+    FieldType type;
+    const char *def;         /* as in the row: "" required, "?" filled by config_derive() */
+    double lo, hi;
+    const char *choices;     /* "a|b|c"; of target: the names of targets.def */
+    const char *unit, *doc;
+} FieldRow;
+extern const FieldRow field_row[NFIELDS];
+int field_find(const char *path);                           /* of a path or another spelling of it; -1: none */
+const char *field_choices(int field);
+const char *field_default_word(int field);                  /* of a word or text; without quotes */
+
+/* A row of runtime/run/flags.def. */
+typedef struct {
+    const char *name;
+    FieldType type;          /* FT_BOOL, FT_INT, FT_FLOAT, FT_STRING, FT_EVERY */
+    double lo, hi;
+    const char *value;       /* its name in the help, or words between bars */
+    int recipe;              /* 0: not to be set by a recipe */
+    const char *doc;
+} RunFlag;
+extern const RunFlag run_flag[];
+extern const int nrun_flags;
+/* Objectives whose recipes have a field, whose programs a flag: between bars; NULL: all. */
+const char *field_objectives(int field);
+/* What it does: its own text, and behind it those of objectives. */
+const char *run_flag_doc(int flag);
+const char *run_flag_objectives(int flag);
+/* Whether programs of the objective have the flag. */
+bool run_flag_applies(int flag, const char *objective);
+bool field_applies(const Config *c, int field);
+/* Whether only models of some families have the field. */
+bool field_of_families(int field);
+bool field_of_cluster(int field);
+/* Why recipes of this objective cannot set it; NULL: they can. */
+const char *field_fixed(const Config *c, int field);
+int run_flag_find(const char *name);                        /* -1: none */
+bool run_flag_words(int flag);                              /* its value is one of words */
+/* Whether word is one of "a|b|c"; its index goes to *at. */
+bool choice_find(const char *choices, const char *word, int64_t *at);
+char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
+/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
+const char *value_parse(FieldType type, const char **text, FieldValue *v);
+/* "an integer from 1 to 8": what a value may be; choices: of FT_CHOICE */
+char *range_print(FieldType type, double lo, double hi, const char *choices);
+
+/* types and ranges, then config_derive() */
+Config *config_fill(Rval *recipe, const char *path);
+/* defaults that follow from other fields */
+void config_derive(Config *c);
+/* The same recipe in another precision; NULL: its target, or what it says of differences, takes none of that. */
+Config *config_in_precision(const Config *c, const char *precision);
+const char *config_name(const Config *c);                   /* of the recipe, else its file's */
+void check_config(Config *c);                               /* rules between fields */
+/* Every reader goes through these, so that a field nobody reads is found (config_unread, used by
+ * the tests). */
+int64_t config_int(Config *c, int field);
+double config_float(Config *c, int field);
+bool config_bool(Config *c, int field);
+const char *config_text(Config *c, int field);
+bool config_is(Config *c, int field, const char *word);      /* whether that is its text */
+bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
+void config_touch(int field);                               /* it is read by config itself */
+Loc config_loc(Config *c, int field);
+const char *config_hash(const Config *c);                   /* of the canonical text */
+/* The fields and flags that the command line set, words field=value; how many. */
+int config_overrides(const Config *c, char ***words);
+/* one `field = value   # file:line` a line */
+const char *config_print(Config *c);
+Config *config_parse(const char *text, const char *file);   /* print(parse(x)) == x */
+void config_fields(FILE *to);                               /* gen fields */
+/* gen explain FIELD; unknown: nearest name, exit 1 */
+void config_explain(FILE *to, const char *field);
+/* What a word means: a field, a flag of the programs, a group of fields, or, by *row, another trainer's name. at has
+ * room for NFIELDS + nrun_flags; i below NFIELDS: field i, else flag i - NFIELDS. How many; none: exit 1. */
+int config_find(const char *word, int *at, const Foreign **row);
+/* a set field that no room has read, or NULL */
+const char *config_unread(Config *c);
+
+/* card.c: the GPU that a recipe names. Before defaults, in place of target and memory.limit_gib, which it sets. */
+void card_fill(Config *c);
+const Card *config_card(const Config *c);                   /* NULL: it names none */
+/* v: the card of that name, or none. What is wrong; NULL: nothing. */
+const char *card_take(const char *name, FieldValue *v);
+char *card_fault(const char *name);                         /* for messages: why that is no card; NULL: it is one */
+
+/* cluster.c: the machines of a recipe's cluster. Before defaults: the target of its card; number of ranks, memory and
+ * run folder that follow. Contradictions are errors. */
+void cluster_target(Config *c);
+void cluster_fill(Config *c, const char *name);
+void check_cluster(const Config *c);
+int64_t cluster_gpus(const Config *c);                      /* of all its nodes */
+Config *config_of_cluster(const char *path);                /* configure.c: the fields of such a file, checked */
+/* What later rooms need of it, lines NAME=VALUE, of lists one a word; NULL: there is none. */
+char *cluster_lines(Config *c);
+/* Of such lines: why one of them is refused; NULL: all are good. */
+char *cluster_fault(const char *lines);
+/* The k-th value of a name; NULL: there are no more. */
+char *cluster_value(const char *lines, const char *name, int k);
+
+#endif
