@@ -15,8 +15,10 @@ typedef struct {
     void (*check)(const Config *c);
     /* false: a field that the recipe sets is for its own precision alone. */
     bool (*any_precision)(const Config *c);
-    /* gen new. NULL, or a field that, true, trains a head that the folder lacks beside adapters. */
-    const char *head_field;
+    const char *free_field;          /* one that a checkpoint's run may change; NULL: none */
+    /* gen new: fields, or NULL. One that, true, trains a head that the folder lacks beside adapters; one that, true,
+     * adds a row for a token that the folder lacks, and one that has the token. */
+    const char *head_field, *new_token_field, *token_field;
     /* Each returns NULL where there is nothing to say: a line about tokens that the folder lacks; options of
      * `gen pack`; flags of the program that have no default. */
     const char *(*new_token)(const Config *c);

@@ -34,7 +34,7 @@ static char *own_fields(Config *c)
     return s.text;
 }
 
-/* Of ppo.clip = 0.2 the hole @PPO_CLIP@; of a word @UPPER_AD_ENV@ too. Returns how many. */
+/* Of NAME.clip = 0.2 the hole @NAME_CLIP@; of a word @UPPER_NAME_CLIP@ too. Returns how many. */
 static int field_holes(const char *fields, Hole *holes)
 {
     int n = 0;

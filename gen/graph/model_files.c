@@ -4,6 +4,7 @@
  * Keeps: keys and names of transformers and PEFT; both generations of renamed keys are written. */
 #define _GNU_SOURCE
 #include "gen/config/objective.h"
+#include "gen/config/rules.h"
 #include "gen/graph/graph.h"
 
 #include <cjson/cJSON.h>
@@ -18,7 +19,7 @@ static bool is_compared(const Config *c, int field)
 {
     static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"},
         *const shapeless[] = {"lora.dropout", "lora.fold", "model.init_std", "model.dropout",
-                              "model.attention_dropout", "model.pad", "mdm.block"};
+                              "model.attention_dropout", "model.pad"};
     const char *path = field_row[field].path;
     bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5) ||
                   objective_owns(c->v[F_objective].s, path);
@@ -26,7 +27,8 @@ static bool is_compared(const Config *c, int field)
         wanted |= !strcmp(path, also[j]);
     for (size_t j = 0; j < sizeof shapeless / sizeof shapeless[0]; j++)
         wanted &= strcmp(path, shapeless[j]) != 0;
-    return wanted && field_applies(c, field);
+    const char *free_field = config_rules(c)->free_field;
+    return wanted && field_applies(c, field) && (!free_field || strcmp(path, free_field));
 }
 
 char *model_fields(const Config *c)

@@ -479,12 +479,12 @@ void model_folder_check(ModelFolder *m, const Graph *g)
         m->lacks_added |= want[i].t->added && !want[i].from;
 }
 
-void model_folder_new_mark(ModelFolder *m, const char *mark)
+void model_folder_new_token(ModelFolder *m, const char *field, const char *token)
 {
     const char *vocab = m->value[F_model_vocab];
-    if (m->loaded && tokenizer_added(m->loaded, mark) >= 0)
-        err((Loc){0}, "prm.new_mark: %s has the token %s already, %d: leave prm.new_mark out", m->tokenizer, mark,
-            tokenizer_added(m->loaded, mark));
+    if (m->loaded && tokenizer_added(m->loaded, token) >= 0)
+        err((Loc){0}, "%s: %s has the token %s already, %d: leave %s out", field, m->tokenizer, token,
+            tokenizer_added(m->loaded, token), field);
     if (!vocab)
         return;
     set_field(m, F_model_vocab, "vocab_size", text_print("%lld", atoll(vocab) + 1));

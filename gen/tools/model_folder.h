@@ -37,8 +37,8 @@ typedef struct {
 /* Ends the program where a program's --init-from would. command: what word stood behind, for messages. objective: of
  * the recipe; NULL: chosen by the folder. */
 ModelFolder *model_folder_read(const char *word, const char *command, const char *objective);
-/* Of prm.new_mark = true: model.vocab becomes one more than the folder has. */
-void model_folder_new_mark(ModelFolder *m, const char *mark);
+/* model.vocab becomes one more than the folder has, for the token that the field adds; an error where it has it. */
+void model_folder_new_token(ModelFolder *m, const char *field, const char *token);
 /* Its fields and these words field=value as a recipe of that path, checked. */
 Config *model_folder_config(const ModelFolder *m, const char *recipe, char **word, int n);
 /* What a program of this graph would say of config.json, as of a sequence that is too long for it; NULL: it takes

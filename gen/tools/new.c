@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 
 #include "runtime/model/hf_config.h"
-#include "runtime/pack/pack.h"
 
 enum {
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
@@ -303,7 +302,7 @@ static void check_folder(Ask *a, ModelFolder *m)
 {
     const Options *all = a->o;
     Options shaping = {.word = arena_new(((size_t)all->nwords + 1) * sizeof *shaping.word)};
-    for (int i = 0; i < all->nwords; i++) {          /* of the words those that shape the model, as ad.context does */
+    for (int i = 0; i < all->nwords; i++) {          /* of the words those that shape the model */
         const char *path = text_print("%.*s", (int)strcspn(all->word[i], "="), all->word[i]);
         if (!strcmp(path, "objective") || objective_owns(m->objective->name, path))
             shaping.word[shaping.nwords++] = all->word[i];
@@ -322,9 +321,13 @@ static void check_folder(Ask *a, ModelFolder *m)
 static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
     Ask a = {.m = m, .o = o, .rank = rank_of(o, command)};
-    const char *new_mark = given(o, "prm.new_mark"), *mark = given(o, "prm.mark");
-    if (new_mark && !strcmp(new_mark, "true"))
-        model_folder_new_mark(m, mark ? mark : PACK_MARK);
+    const ObjectiveRules *rules = &objective_parts(m->objective->name)->rules;
+    const char *adds = rules->new_token_field ? given(o, rules->new_token_field) : NULL;
+    if (adds && !strcmp(adds, "true")) {
+        const char *token = given(o, rules->token_field);
+        model_folder_new_token(m, rules->new_token_field,
+                               token ? token : field_default_word(field_find(rules->token_field)));
+    }
     check_folder(&a, m);
     choose_target(&a, command);
     choose_precision(&a, command);

@@ -63,4 +63,5 @@ static void build(Build *b)
     head_program_at(b, "generate", "asked", "the logits of a block of each sequence of micro-batch 0");
 }
 
-const ObjectiveParts mdm_parts = {.rules = {.defaults = defaults, .check = check}, .build = build};
+const ObjectiveParts mdm_parts = {
+    .rules = {.defaults = defaults, .check = check, .free_field = "mdm.block"}, .build = build};
