@@ -23,7 +23,7 @@ make_program() (
         toolkit=$(printf '%s\n' "$@" | sed -n 's/^CUDA=//p')
         [ -z "$toolkit" ] || toolkit=$(cat tests/sim/errors.def "$toolkit"/include/* | sha256sum | cut -c1-64)
         cd "$dir" || exit
-        find runtime kernels/cpu/{philox,types,workspace}.h -type f -print0 2>/dev/null | xargs -0 sha256sum
+        find runtime -type f -print0 2>/dev/null | xargs -0 sha256sum
         grep -rl '^#.*DIECAST_RANKS' runtime | sed "s/^/$(sed -n 's/^RANKS *:= *//p' Makefile) ranks  /"
         grep -rlE '^#.*<(cuda|nccl)' runtime | sed "s/^/toolkit $toolkit  /"
         [[ $* != *' --watched'* ]] ||

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "math.h"
-#include "philox.h"
+#include "runtime/philox.h"
 #include "tile.h"
 #if defined __AMX_BF16__ && defined ACT_BF16
 /* bf16 products on matrix tiles where T and D are multiples of 32, else fp32 ones */

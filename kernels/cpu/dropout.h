@@ -6,7 +6,7 @@
 #ifndef DIECAST_KERNELS_DROPOUT_H
 #define DIECAST_KERNELS_DROPOUT_H
 
-#include "philox.h"
+#include "runtime/philox.h"
 
 #ifdef KERNEL_REFERENCE
 #include "../reference/dropout.h"

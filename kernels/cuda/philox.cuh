@@ -1,6 +1,6 @@
 /* philox.cuh -- random numbers by counter, Philox4x32-10, and the dropout masks drawn from it.
  *
- * Keeps: no state. The stream of kernels/cpu/philox.h, bit for bit: a draw depends on seed, step,
+ * Keeps: no state. The stream of runtime/philox.h, bit for bit: a draw depends on seed, step,
  *        site, sample, position and element only.
  * Method: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). */
 #ifndef DIECAST_KERNELS_PHILOX_CUH
@@ -27,7 +27,7 @@ static inline __device__ void philox(const uint32_t ctr[4], const uint32_t key[2
  * The four words of counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site *
  * 0x9E3779B9, seed high) belong to the elements element / 4 * 4 + 0..3; one is dropped when its
  * word < p * 2^32. 0 <= p < 1. site: a number of its own for every mask; which, and what an element
- * of attention's probabilities is: see kernels/cpu/philox.h. */
+ * of attention's probabilities is: see runtime/philox.h. */
 static inline __host__ __device__ uint32_t dropout_threshold(float p)
 {
     return (uint32_t)((double)p * 4294967296.0);

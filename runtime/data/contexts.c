@@ -2,7 +2,7 @@
  *
  * In:    codes of histories.  Out: tokens, places, what is to be predicted. */
 #include "runtime/data/contexts.h"
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 #include "runtime/darkroom.h"
 
 enum { PURPOSE = 0x434f4e54 };       /* "CONT": apart from every other draw of the same seed */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 
 /* A token that may be chosen. */
 typedef struct {

@@ -4,7 +4,7 @@
  * Keeps: double sums in a fixed order.  Method: a heap of ids by probability, popped until the
  *        probabilities reach top_p: no full sort. */
 #include "runtime/data/sample.h"
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 #include <math.h>
 #include <stdbool.h>
 

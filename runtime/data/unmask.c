@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 
 /* Apart from every other draw of the same seed: "UMSK" of tokens, the next of places. */
 enum { TOKENS = 0x554d534b, PLACES };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 #include "runtime/base.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/device.h"

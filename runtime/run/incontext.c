@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 #include "runtime/base.h"
 #include "runtime/darkroom.h"
 

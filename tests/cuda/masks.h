@@ -11,7 +11,7 @@
 #pragma nv_diag_suppress 1675
 #endif
 namespace cpu {
-#include "../../kernels/cpu/philox.h"
+#include "../../runtime/philox.h"
 }
 #undef restrict
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kernels/cpu/math.h"
-#include "kernels/cpu/philox.h"
+#include "runtime/philox.h"
 #include "runtime/base.h"
 
 #ifdef __AVX512F__

@@ -3,10 +3,10 @@
  * Keeps: no state. A draw depends on seed, step, site, sample, position and element only: never on
  *        the rank, the micro-batch split or the number of threads.
  * Method: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). */
-#ifndef DIECAST_KERNELS_PHILOX_H
-#define DIECAST_KERNELS_PHILOX_H
+#ifndef DIECAST_PHILOX_H
+#define DIECAST_PHILOX_H
 
-#include "types.h"
+#include <stdint.h>
 
 /* One of the rounds 0..9 on the words a, b, c, d. A macro: a call with addresses of locals would keep
  * them in memory, and the loop of dropout_mask would not vectorise (2.6 ns an element, not 1.1). */
