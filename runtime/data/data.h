@@ -8,6 +8,7 @@
 
 #include "runtime/data/bins.h"
 #include "runtime/data/mixture.h"
+#include "runtime/data/permutation.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 #include <stdbool.h>
@@ -200,10 +201,5 @@ char *data_fingerprint_tokenizer(const char *fingerprint);
  * returns G. */
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
 void data_close(Data *d);
-
-/* p[0..n-1] = the permutation of torch.randperm(n) after manual_seed(seed); n <=
- * DATA_SAMPLES_MAX. */
-void data_permutation(int32_t *p, int64_t n, uint32_t seed);
-enum { DATA_SAMPLES_MAX = 214748364 };   /* 2^32 / 20: beyond it randperm changes its method */
 
 #endif

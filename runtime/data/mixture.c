@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
-#include "runtime/data/data.h"
+#include "runtime/data/permutation.h"
 
 void mixture_share(DataSource *source, int sources, int64_t all)
 {

@@ -24,40 +24,11 @@ static char *prefixed(const char *what, char *error)
     return full;
 }
 
-int tokenizer_added(const Tokenizer *t, const char *content)
-{
-    for (int i = 0; i < t->nadded; i++)
-        if (!strcmp(t->added[i].content, content))
-            return t->added[i].id;
-    return -1;
-}
-
 /* Id of a token of either kind, or -1. */
 static int id_of_token(const Tokenizer *t, const char *content)
 {
     int id = tokenizer_added(t, content);
     return id >= 0 ? id : model_id(t, content);
-}
-
-/* The tokens of a model that is not BPE. */
-static const Tokens *word_list(const Tokenizer *t)
-{
-    return t->unigram ? unigram_tokens(t->unigram) : wordpiece_tokens(t->words);
-}
-
-int model_id(const Tokenizer *t, const char *token)
-{
-    return t->bpe ? bpe_id(t->bpe, token) : tokens_id(word_list(t), token, strlen(token), false);
-}
-
-int model_count(const Tokenizer *t)
-{
-    return t->bpe ? bpe_count(t->bpe) : word_list(t)->n;
-}
-
-const char *model_text(const Tokenizer *t, int32_t id, size_t *n)
-{
-    return t->bpe ? bpe_bytes(t->bpe, id, n) : tokens_text(word_list(t), id, n);
 }
 
 /* The type of a model, of which files before tokenizers 0.9 say nothing: the first row whose keys it has, as that
@@ -114,7 +85,7 @@ static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *besid
         error = format("model.type: want BPE, Unigram, WordPiece or WordLevel, got %.40s", name);
     if (error)
         return error;
-    t->size = t->bpe ? bpe_size(t->bpe) : word_list(t)->size;
+    t->size = t->bpe ? bpe_size(t->bpe) : model_tokens(t)->size;
     t->word = pcre2_compile((PCRE2_SPTR)WORD_CLASS, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
                             &error_code, &at, NULL);
     t->match = pcre2_match_data_create(1, NULL);
@@ -349,92 +320,6 @@ char *tokenizer_file_id(const char *path, char **id)
     cJSON_Delete(config);
     free(text);
     return error;
-}
-
-int tokenizer_size(const Tokenizer *t)
-{
-    return t->size;
-}
-
-int tokenizer_eos(const Tokenizer *t)
-{
-    return t->eos;
-}
-
-bool tokenizer_ends(const Tokenizer *t, int32_t id)
-{
-    bool ends = id == t->eos;
-    for (int i = 0; i < (int)t->ends.n; i++)
-        ends = ends || id == t->ends.id[i];
-    return ends;
-}
-
-int tokenizer_bos(const Tokenizer *t)
-{
-    return t->bos;
-}
-
-int tokenizer_mask(const Tokenizer *t)
-{
-    return t->mask;
-}
-
-int tokenizer_pad(const Tokenizer *t)
-{
-    return t->pad;
-}
-
-int tokenizer_unknown(const Tokenizer *t)
-{
-    if (t->bytes)
-        return -1;
-    return t->bpe     ? bpe_unknown(t->bpe)
-         : t->unigram ? unigram_unknown(t->unigram)
-                      : wordpiece_unknown(t->words);
-}
-
-static bool ids_hold(const Ids *ids, int32_t id)
-{
-    for (size_t i = 0; i < ids->n; i++)
-        if (ids->id[i] == id)
-            return true;
-    return false;
-}
-
-bool tokenizer_special(const Tokenizer *t, int32_t id)
-{
-    if (id < 0)
-        return false;
-    if (t->bytes)
-        return id == t->eos;
-    const Added *a = added_of(t, id);
-    return id != tokenizer_unknown(t) &&
-           (id == t->bos || id == t->mask || id == t->pad || (a && a->special) ||
-            tokenizer_ends(t, id) || ids_hold(&t->prefix, id) || ids_hold(&t->suffix, id));
-}
-
-const char *tokenizer_eos_text(const Tokenizer *t)
-{
-    const Added *a = t->eos_text ? added_of(t, t->eos) : NULL;
-    const bool found = !a || (strlen(a->content) == a->nmatch && !memcmp(a->content, a->match, a->nmatch));
-    return found ? t->eos_text : NULL;
-}
-
-const char *tokenizer_id(const Tokenizer *t)
-{
-    return t->id;
-}
-
-const int32_t *tokenizer_prefix(const Tokenizer *t, size_t *n)
-{
-    *n = t->prefix.n;
-    return t->prefix.id;
-}
-
-const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n)
-{
-    *n = t->suffix.n;
-    return t->suffix.id;
 }
 
 Tokenizer *tokenizer_twin(const Tokenizer *t)

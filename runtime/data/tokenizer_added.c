@@ -98,20 +98,6 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
     return error;
 }
 
-const Added *added_of(const Tokenizer *t, int32_t id)
-{
-    for (int lo = 0, hi = t->nadded; lo < hi;) {
-        int mid = lo + (hi - lo) / 2;
-        if (t->added[mid].id == id)
-            return &t->added[mid];
-        if (t->added[mid].id < id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
-}
-
 static int added_order(const void *pa, const void *pb)
 {
     const Added *a = pa, *b = pb;

@@ -32,20 +32,6 @@ static char *make_valid(char *text, size_t n, size_t *nout)
     return out;
 }
 
-void out_put(Out *to, const char *text, size_t n)
-{
-    if (to->cap - to->n <= n) {
-        to->cap = 2 * to->cap + n + 64;
-        to->text = realloc(to->text, to->cap);
-        if (!to->text)
-            abort();
-    }
-    if (n)
-        memcpy(to->text + to->n, text, n);
-    to->n += n;
-    to->text[to->n] = 0;
-}
-
 /* What cleanup does to a token with the space before it. */
 static const struct {
     const char *from, *to;
@@ -313,12 +299,6 @@ static char *replace_step(Tokenizer *t, const cJSON *d)
     return error;
 }
 
-/* Whether text is one character. */
-static bool is_character(const char *text)
-{
-    return text && *text && utf8_length_at(text, strlen(text), 0) == (int)strlen(text);
-}
-
 static char *strip_step(Tokenizer *t, const cJSON *d)
 {
     const char *content = cJSON_GetStringValue(json_get(d, "content"));
@@ -327,15 +307,6 @@ static char *strip_step(Tokenizer *t, const cJSON *d)
         return format("decoder: Strip: want a content of one character, and start and stop from 0");
     return put_step(t, (DecodeStep){.kind = DECODE_STRIP, .text = strdup(content), .start = start,
                                     .stop = stop});
-}
-
-char *metaspace_mark(const cJSON *p, const char *where, char **mark)
-{
-    const char *given = cJSON_GetStringValue(json_get(p, "replacement"));
-    if (!is_character(given))
-        return format("%s: Metaspace: want a replacement of one character", where);
-    *mark = strdup(given);
-    return NULL;
 }
 
 static char *metaspace_step(Tokenizer *t, const cJSON *d)

@@ -3,7 +3,8 @@
  * tokenizer_encode.c: added tokens are cut out (tokenizer_added.c), what lies between is normalised
  * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c,
  * tokenizer_unigram.c), specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The files: tokenizer.c and
- * tokenizer_beside.c.
+ * tokenizer_beside.c. Each file calls those that it names here or below itself in this order: tokenizer.c, _encode,
+ * _added, _split, _specials, _decode, _normal, _charsmap, _replace, _ids.
  * Keeps: errors are malloc'ed messages, NULL means fine. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
 #define DIECAST_TOKENIZER_PARTS_H
@@ -154,9 +155,6 @@ static inline const char *json_word(const cJSON *item)
     return cJSON_IsString(item) ? item->valuestring : cJSON_IsNull(item) ? "null" : "?";
 }
 
-/* The replacement of a Metaspace, malloc'ed: one character. */
-char *metaspace_mark(const cJSON *p, const char *where, char **mark);
-
 /* ---- tokenizer_beside.c ----------------------------------------------------------------------- */
 
 /* A token of the files beside tokenizer.json. */
@@ -178,6 +176,15 @@ char *beside_tokens(const cJSON *config, BesideList *to);
 /* Whether `added_tokens` of a tokenizer.json lacks one of the list, or cuts it out in another way. */
 bool beside_adds(const BesideList *list, const cJSON *added);
 
+/* ---- tokenizer_ids.c -------------------------------------------------------------------------- */
+
+const Tokens *model_tokens(const Tokenizer *t);          /* of a model that is not BPE */
+int model_id(const Tokenizer *t, const char *token);     /* as written in the file; -1: none */
+int model_count(const Tokenizer *t);                     /* tokens, without the added ones */
+/* What id stands for, bytes or a word; NULL: no such id. */
+const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
+const Added *added_of(const Tokenizer *t, int32_t id);   /* NULL: it is none */
+
 /* ---- tokenizer_bytes.c ------------------------------------------------------------------------ */
 
 bool tokenizer_is_bytes(const char *text, size_t n);     /* the text is that of tokenizer_bytes_file() */
@@ -187,7 +194,6 @@ bool tokenizer_is_bytes(const char *text, size_t n);     /* the text is that of 
 /* `added_tokens`, and those of the files beside; the model and the normaliser are loaded. *more: a line for each of
  * the latter that changes ids, malloc'ed. */
 char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char **more);
-const Added *added_of(const Tokenizer *t, int32_t id);           /* NULL: it is none */
 /* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies between.
  * first: the text's beginning is that of the whole. */
 typedef char *Gap(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to);
@@ -216,6 +222,17 @@ char *replace_text(const Replace *r, const Tokenizer *t, const char *text, size_
                    size_t *begins);
 void replace_free(Replace *r);
 
+/* Whether a text is one character of UTF-8; NULL is none. */
+bool is_character(const char *text);
+/* The replacement of a Metaspace, malloc'ed: one character. */
+char *metaspace_mark(const cJSON *p, const char *where, char **mark);
+/* Text that grows, with a NUL behind it; begins as zeros, the caller frees text. */
+typedef struct {
+    char *text;
+    size_t n, cap;
+} Out;
+void out_put(Out *to, const char *text, size_t n);
+
 /* ---- tokenizer_charsmap.c --------------------------------------------------------------------- */
 
 /* precompiled_charsmap, base64. */
@@ -242,20 +259,7 @@ void cuts_find(Tokenizer *t);
 
 /* ---- tokenizer_decode.c ----------------------------------------------------------------------- */
 
-/* Text that grows, with a NUL behind it; begins as zeros, the caller frees text. */
-typedef struct {
-    char *text;
-    size_t n, cap;
-} Out;
-void out_put(Out *to, const char *text, size_t n);
 char *decode_load(Tokenizer *t, const cJSON *d);
 void decode_free(Tokenizer *t);
-
-/* ---- tokenizer.c ------------------------------------------------------------------------------ */
-
-int model_id(const Tokenizer *t, const char *token);     /* as written in the file; -1: none */
-int model_count(const Tokenizer *t);                     /* tokens, without the added ones */
-/* What id stands for, bytes or a word; NULL: no such id. */
-const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -190,4 +191,34 @@ char *replace_text(const Replace *r, const Tokenizer *t, const char *text, size_
     memcpy(out + *nout, text + done, n - done);
     *nout += n - done;
     return out;
+}
+
+void out_put(Out *to, const char *text, size_t n)
+{
+    if (to->cap - to->n <= n) {
+        to->cap = 2 * to->cap + n + 64;
+        to->text = realloc(to->text, to->cap);
+        if (!to->text)
+            abort();
+    }
+    if (n)
+        memcpy(to->text + to->n, text, n);
+    to->n += n;
+    to->text[to->n] = 0;
+}
+
+/* ---- Metaspace ------------------------------------------------------------------------------- */
+
+bool is_character(const char *text)
+{
+    return text && *text && utf8_length_at(text, strlen(text), 0) == (int)strlen(text);
+}
+
+char *metaspace_mark(const cJSON *p, const char *where, char **mark)
+{
+    const char *given = cJSON_GetStringValue(json_get(p, "replacement"));
+    if (!is_character(given))
+        return format("%s: Metaspace: want a replacement of one character", where);
+    *mark = strdup(given);
+    return NULL;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 enum { WORDS_SPECIALS = 5 };     /* [PAD] 0, [CLS] 1, [SEP] 2, [UNK] 3, [MASK] 4 */
+extern const char *const words_special[WORDS_SPECIALS];
 
 bool words_plain(const cJSON *json);
 /* The same tokenizer in the layout of Hugging Face tokenizers, which gives the same ids. */

@@ -456,35 +456,3 @@ void star_leave(void)
         star_receive(0, &word, 1);
     leaving = true;
 }
-
-void star_join(const StarConfig *c, uint8_t id[STAR_ID])
-{
-    static StarConfig kept;
-    kept = *c;
-    star.config = &kept;
-    star.first = c->rank == 0 ? 1 : 0;
-    star.end = c->rank == 0 ? c->size : 1;
-    star.peer = calloc((size_t)c->size, sizeof *star.peer);
-    star.host = calloc((size_t)c->size, sizeof *star.host);
-    if (!star.peer || !star.host)
-        die(EXIT_CONFIG, "no memory for %d ranks", c->size);
-    for (int r = 0; r < c->size; r++)
-        star.peer[r].fd = -1;
-    if (c->rank == 0)
-        star_gather_ranks(&kept, id);
-    else
-        star_find_rank0(&kept, id);
-    star_progress(-1, 0);
-    star_start();
-    memcpy(star.host[c->rank], world.host, sizeof *star.host);
-    size_t table = (size_t)c->size * sizeof *star.host;
-    for (int r = star.first; r < star.end && c->rank == 0; r++)
-        star_receive(r, star.host[r], sizeof *star.host);
-    for (int r = star.first; r < star.end; r++)
-        star_send(r, c->rank == 0 ? star.host[0] : star.host[c->rank],
-                  c->rank == 0 ? table : sizeof *star.host);
-    if (c->rank != 0)
-        star_receive(0, star.host, table);
-    for (int r = 0; r < c->size; r++)
-        star.host[r][sizeof *star.host - 1] = '\0';
-}

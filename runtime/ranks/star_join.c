@@ -4,7 +4,8 @@
  *        build[32] | mac[32]; -> reply: u32 code | text[116] | id[128] | mac[32]; -> frame GO.
  *        mac(hello) = HMAC(secret, challenge | hello), mac(reply) = HMAC(secret,
  *        hello.mac | reply).
- * Keeps: memory does not grow with strangers; no wait without a deadline; none ends by them. */
+ * Keeps: memory does not grow with strangers; no wait without a deadline; none ends by them; until GO
+ *        there is one thread, whose loop waits on all sockets. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,7 +82,7 @@ void star_random(char secret[STAR_RANDOM + 1])
 /* Of a peer that cannot be reached the silence tells first, with its own code; TCP's time is longer.
  * Until then TCP tries again every second, where the kernel can (Linux 6.15), for a link that is
  * down for a moment: by itself it pauses twice as long after each try. */
-void star_tune(int fd, double silence)
+static void tune(int fd, double silence)
 {
     int on = 1, give_up_ms = (int)(1500 * silence), retry_ms = 1000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -385,7 +386,7 @@ static void answer(Host *h, Caller *c)
         return;
     }
     reply(h, c->fd, hello_mac, 0, "");
-    star_tune(c->fd, h->config->silence_seconds);
+    tune(c->fd, h->config->silence_seconds);
     star.peer[star_get32(c->hello + 12)].fd = c->fd;
     c->fd = -1;
     h->joined++;
@@ -455,7 +456,7 @@ static void serve(Host *h)
         accept_all(h);
 }
 
-void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
+static void gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
 {
     static Host host;
     Host *h = &host;
@@ -613,7 +614,7 @@ static Outcome attempt(const StarConfig *c, const char *secret, double seconds,
     }
     Outcome outcome = greet(c, fd, secret, seconds, id, why);
     if (outcome == JOINED) {
-        star_tune(fd, c->silence_seconds);
+        tune(fd, c->silence_seconds);
         star.peer[0].fd = fd;
     } else {
         close(fd);
@@ -659,7 +660,7 @@ static void wait_for_go(const StarConfig *c, double end)
         die(v.code, "%s", v.text);
 }
 
-void star_find_rank0(const StarConfig *c, uint8_t id[STAR_ID])
+static void find_rank0(const StarConfig *c, uint8_t id[STAR_ID])
 {
     char secret[STAR_SECRET + 1];
     const char *why = "no attempt made";
@@ -685,4 +686,38 @@ void star_find_rank0(const StarConfig *c, uint8_t id[STAR_ID])
         pause_seconds = pause_seconds * 1.5 < 1 ? pause_seconds * 1.5 : 1;
     }
     wait_for_go(c, end);
+}
+
+/* ---- all ranks ------------------------------------------------------------------------------- */
+
+void star_join(const StarConfig *c, uint8_t id[STAR_ID])
+{
+    static StarConfig kept;
+    kept = *c;
+    star.config = &kept;
+    star.first = c->rank == 0 ? 1 : 0;
+    star.end = c->rank == 0 ? c->size : 1;
+    star.peer = calloc((size_t)c->size, sizeof *star.peer);
+    star.host = calloc((size_t)c->size, sizeof *star.host);
+    if (!star.peer || !star.host)
+        die(EXIT_CONFIG, "no memory for %d ranks", c->size);
+    for (int r = 0; r < c->size; r++)
+        star.peer[r].fd = -1;
+    if (c->rank == 0)
+        gather_ranks(&kept, id);
+    else
+        find_rank0(&kept, id);
+    star_progress(-1, 0);
+    star_start();
+    memcpy(star.host[c->rank], world.host, sizeof *star.host);
+    size_t table = (size_t)c->size * sizeof *star.host;
+    for (int r = star.first; r < star.end && c->rank == 0; r++)
+        star_receive(r, star.host[r], sizeof *star.host);
+    for (int r = star.first; r < star.end; r++)
+        star_send(r, c->rank == 0 ? star.host[0] : star.host[c->rank],
+                  c->rank == 0 ? table : sizeof *star.host);
+    if (c->rank != 0)
+        star_receive(0, star.host, table);
+    for (int r = 0; r < c->size; r++)
+        star.host[r][sizeof *star.host - 1] = '\0';
 }

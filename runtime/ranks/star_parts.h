@@ -1,4 +1,4 @@
-/* star_parts.h -- what star.c and star_join.c share: the peers, and the frames between them.
+/* star_parts.h -- what star.c has for star_join.c: the peers, and the frames between them.
  *
  * A frame is u32 type | u32 bytes | bytes of payload, little-endian, at most STAR_FRAME. */
 #ifndef DIECAST_STAR_PARTS_H
@@ -52,10 +52,5 @@ void star_flush(Peer *p);
 /* Reads what is there. Under lock. A peer that died, gave up or sends nonsense is in *v. */
 void star_read(int rank, Verdict *v);
 void star_start(void);               /* the monitor */
-
-/* Until GO, everything waits on sockets in one loop: no thread yet. Fills star.peer's fd. */
-void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID]);    /* rank 0 */
-void star_find_rank0(const StarConfig *c, uint8_t id[STAR_ID]);      /* the others */
-void star_tune(int fd, double silence);                              /* options of a connection */
 
 #endif

@@ -25,13 +25,6 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"
 
-/* ---- names in OUT --------------------------------------------------------------------------- */
-
-char *checkpoint_path(const char *out, int64_t step)
-{
-    return format("%s/checkpoint-%lld", out, (long long)step);
-}
-
 /* ---- before the first step ------------------------------------------------------------------ */
 
 /* A file that a start was writing when it was killed: NAME.tmp of one that runs leave, or its probe. */
@@ -159,30 +152,6 @@ static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest
         free((char *)item[i].name);
     free(item);
     return error;
-}
-
-cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
-{
-    cJSON *layout = c->layout ? cJSON_Duplicate(c->layout, true) : cJSON_CreateObject();
-    cJSON_AddNumberToObject(layout, "ranks", (double)m->ranks);
-    cJSON_AddNumberToObject(layout, "micro", (double)m->micro);
-    cJSON_AddNumberToObject(layout, "accum", (double)m->accum);
-    cJSON_AddStringToObject(layout, "recipe_hash", m->hash);
-    cJSON_AddStringToObject(layout, "generator", m->generator);
-    if (strcmp(device_name(), "CPU") != 0) {
-        cJSON_AddStringToObject(layout, "gpu", device_name());
-        cJSON_AddStringToObject(layout, "nccl", comm_library());
-        cJSON_AddNumberToObject(layout, "ranks_per_host", world.local_size);
-        const char *setting;
-        bool chosen;
-        for (int i = 0; (setting = comm_setting(i, &chosen)); i++) {
-            const size_t n = strcspn(setting, "=");
-            char *name = format("%.*s", (int)n, setting);
-            cJSON_AddStringToObject(layout, name, setting + n + 1);
-            free(name);
-        }
-    }
-    return layout;
 }
 
 /* {"head": ["lm_head.weight"]}: trained tensors of other sets than "model"; NULL: there are none. */

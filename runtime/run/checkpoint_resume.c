@@ -15,6 +15,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/fingerprint.h"
+#include "runtime/device.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
@@ -24,6 +25,13 @@
 #include "runtime/model/weights.h"
 
 enum { JSON_MAX = 1 << 28 };
+
+char *checkpoint_path(const char *out, int64_t step)
+{
+    return format("%s/checkpoint-%lld", out, (long long)step);
+}
+
+/* ---- before the first step ------------------------------------------------------------------ */
 
 /* ---- verify --------------------------------------------------------------------------------- */
 
@@ -551,6 +559,30 @@ static void compare_data(char **list, const cJSON *saved, const char *now)
     cJSON *text = cJSON_CreateString(now);
     compare(list, "data", saved, text);
     cJSON_Delete(text);
+}
+
+cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
+{
+    cJSON *layout = c->layout ? cJSON_Duplicate(c->layout, true) : cJSON_CreateObject();
+    cJSON_AddNumberToObject(layout, "ranks", (double)m->ranks);
+    cJSON_AddNumberToObject(layout, "micro", (double)m->micro);
+    cJSON_AddNumberToObject(layout, "accum", (double)m->accum);
+    cJSON_AddStringToObject(layout, "recipe_hash", m->hash);
+    cJSON_AddStringToObject(layout, "generator", m->generator);
+    if (strcmp(device_name(), "CPU") != 0) {
+        cJSON_AddStringToObject(layout, "gpu", device_name());
+        cJSON_AddStringToObject(layout, "nccl", comm_library());
+        cJSON_AddNumberToObject(layout, "ranks_per_host", world.local_size);
+        const char *setting;
+        bool chosen;
+        for (int i = 0; (setting = comm_setting(i, &chosen)); i++) {
+            const size_t n = strcspn(setting, "=");
+            char *name = format("%.*s", (int)n, setting);
+            cJSON_AddStringToObject(layout, name, setting + n + 1);
+            free(name);
+        }
+    }
+    return layout;
 }
 
 void checkpoint_agree(const Checkpoints *c, const Model *m)

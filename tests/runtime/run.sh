@@ -13,7 +13,7 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_events unit_profile
     unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names
     unit_kept unit_darkroom unit_incontext unit_histories unit_plot"
-parts="base names built schedule flags launch bins mixture data steps masks contexts hidden unmask denoise
+parts="base names built schedule flags launch bins mixture permutation data steps masks contexts hidden unmask denoise
     workers log progress profile sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
     best folder sets kept incontext returns regions npy histories events tfevents"
