@@ -4,6 +4,7 @@
  * Keeps: what is in no row does not exist: parsers ask command_option(). */
 #include "gen/commands.h"
 #include "runtime/pack/pack.h"
+#include "runtime/pack/format_steps.h"
 
 #include <string.h>
 

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "gen/config/family.h"
 #include "gen/config/objective.h"
+#include "runtime/pack/format_names.h"
+#include "runtime/run/schedule.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,6 +4,7 @@
  * when asked. */
 #include "gen/commands.h"
 #include "gen/tools/tools.h"
+#include "runtime/pack/format_names.h"
 #include "runtime/pack/pack.h"
 
 #include <string.h>

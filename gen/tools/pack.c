@@ -5,7 +5,7 @@
 #include "gen/commands.h"
 #include "gen/tools/tools.h"
 #include "runtime/base.h"
-#include "runtime/pack/pack.h"
+#include "runtime/pack/format_steps.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -116,9 +116,8 @@ static void option_unknown(const char *name)
 }
 
 /* Of solutions in steps; steps -1: not asked for. */
-static void steps_options(PackOptions *o, int64_t steps)
+static void steps_options(PackOptions *o, StepsRules *s, int64_t steps)
 {
-    StepsRules *s = &o->steps;
     s->mark = s->mark ? s->mark : PACK_MARK;
     s->no_mark = "gen pack --mark NAME takes another one; gen RECIPE prm.new_mark=true adds a row to the model, "
                  "and gen pack --mark-id N packs for it";
@@ -131,6 +130,9 @@ static void steps_options(PackOptions *o, int64_t steps)
 
 static void options_read(int argc, char **argv, PackOptions *o, const char **prepare)
 {
+    static StepsRules read;
+    StepsRules *steps_rules = &read;
+    const char *asked = NULL;    /* the option that is for solutions in steps alone */
     int64_t steps = -1;          /* not asked for */
     o->file = argv;
     for (int i = 1; i < argc; i++) {
@@ -159,22 +161,22 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         } else if (!strcmp(a, "--system")) {
             o->system = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--steps")) {
-            o->steps_asked = a;
+            asked = a;
             steps = option_count(argc, argv, &i, 0, STEPS_MARKS + 1);
             if (steps == 1)
                 err((Loc){0}, "pack: --steps: want 2 to %d, or 0: one step has no mark", STEPS_MARKS + 1);
         } else if (!strcmp(a, "--rewards")) {
-            o->steps_asked = a;
-            o->steps.rewards = option_count(argc, argv, &i, 1, STEPS_MARKS + 1);
+            asked = a;
+            steps_rules->rewards = option_count(argc, argv, &i, 1, STEPS_MARKS + 1);
         } else if (!strcmp(a, "--mark")) {
-            o->steps_asked = a;
-            o->steps.mark = option_value(argc, argv, &i);
+            asked = a;
+            steps_rules->mark = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--mark-id")) {
-            o->steps_asked = a;
-            o->steps.mark_id = option_count(argc, argv, &i, 1, INT_MAX / 2);
+            asked = a;
+            steps_rules->mark_id = option_count(argc, argv, &i, 1, INT_MAX / 2);
         } else if (!strcmp(a, "--unlabelled")) {
-            o->steps_asked = a;
-            o->steps.unlabelled = true;
+            asked = a;
+            steps_rules->unlabelled = true;
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--format") || !strcmp(a, "--dataset")) {
@@ -209,7 +211,9 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             argv[o->nfiles++] = argv[i];
         }
     }
-    steps_options(o, steps);
+    steps_options(o, steps_rules, steps);
+    o->formats = pack_all_formats, o->more = steps_rules;
+    o->asked = asked, o->asked_kind = KIND_STEPS, o->asked_row = "a solution in steps";
     if (o->kind == KIND_PACKED && o->max_length)
         err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
 }

@@ -263,7 +263,8 @@ static void metrics_page(Str *s)
 static void format_rows(Str *s, bool by_keys)
 {
     static const struct { const char *name, *reads, *has, *kind, *doc; } row[] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc) {name, #reads, has, #kind, doc},
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc)           \
+    {name, #reads, has, #kind, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
     };
@@ -291,7 +292,7 @@ static void keys_section(Str *s)
     str_print(s, "\n## Keys that a format reads\n\nOther keys with content stop the pack (`--ignore-keys` reads rows "
                  "without them), but for metadata.\n");
     table(s, "format | keys | metadata");
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc)                    \
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc)           \
     if (*uses)                                                                                      \
         ROW(s, "cww", name, uses, beside);
 #include "runtime/pack/formats.def"

@@ -66,18 +66,4 @@ char *names_without(const char *words, const char *list);
 /* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */
 int names_distance(const char *a, const char *b);
 
-/* Every schedule of the learning rate, each with a bar before it: "|linear|cosine...". */
-#define SCHEDULE(name, ...) "|" #name
-static const char SCHEDULE_NAMES[] =
-#include "runtime/run/schedule.def"
-    ;
-#undef SCHEDULE
-
-/* Every format of raw data, likewise. */
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc) "|" name
-static const char FORMAT_NAMES[] = "auto"
-#include "runtime/pack/formats.def"
-    ;
-#undef FORMAT
-
 #endif

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-char *format_answers(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                      RowOut *row)
 {
     const bool response = sample_get(s->json, "response") != NULL;
@@ -29,3 +29,5 @@ char *format_answers(const Rules *rules, const Tokenizer *tok, const Sample *s, 
     return rules->chat || turns_any(s->json) ? encode_turns(rules, tok, s->json, p, r, e, row)
                                              : encode_answered(rules, tok, p, r, e, row);
 }
+
+const FormatCode answers_format = {.form = FORM_ANSWERS, .encode = encode};

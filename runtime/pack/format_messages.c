@@ -21,3 +21,6 @@ char *format_messages(const Rules *rules, const Tokenizer *tok, const Sample *s,
     cJSON_Delete(all);
     return error;
 }
+
+const FormatCode messages_format = {.form = FORM_MESSAGES, .encode = format_messages},
+                 sharegpt_format = {.form = FORM_SHAREGPT, .encode = format_messages};

@@ -14,6 +14,8 @@
 #include <string.h>
 
 static const char *const answer_key[PACK_PARTS] = {"chosen", "rejected"};
+/* How many tokens of each part are the prompt; left out where that is what stands before the targets. */
+static const char prompt_column[] = "prompt";
 
 /* What a row says, with messages made of a question. */
 typedef struct {
@@ -268,8 +270,7 @@ static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p
     return error;
 }
 
-char *format_pairs(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
-                   RowOut *row)
+static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
 {
     Pair p = {0};
     const size_t begin = e->n;
@@ -297,3 +298,130 @@ char *format_pairs(const Rules *rules, const Tokenizer *tok, const Sample *s, En
     free(p.text);
     return error;
 }
+
+/* ---- records ---------------------------------------------------------------------------------- */
+
+/* What a Pack keeps of all pairs. */
+typedef struct {
+    Lengths length[1 + PACK_PARTS];      /* of prompts and answers, as they are before they are cut */
+    int32_t *prompt;             /* (p->ndocs) RowOut.prompt, written where an answer begins with no target */
+    int64_t cap;
+    bool hidden_first;           /* there is such an answer */
+    int64_t shared, identical;   /* without a prompt of their own; of one and the same answer */
+} Pairs;
+
+static Pairs *pairs_of(Pack *p)
+{
+    if (!p->more)
+        p->more = calloc(1, sizeof(Pairs));
+    if (!p->more)
+        abort();
+    return p->more;
+}
+
+static void count(Pack *p, const RowOut *row)
+{
+    Pairs *a = pairs_of(p);
+    a->shared += row->shared;
+    if (row->second) {
+        lengths_add(&a->length[0], row->prompt);
+        lengths_add(&a->length[1], row->second - row->prompt);
+        lengths_add(&a->length[2], row->n - row->second > row->prompt ? row->n - row->second - row->prompt : 0);
+    }
+}
+
+static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target, const char *file)
+{
+    Pairs *a = p->more;
+    (void)file;
+    if (p->ndocs == a->cap) {
+        a->cap = 2 * a->cap + 1024;
+        a->prompt = realloc(a->prompt, (size_t)a->cap * sizeof *a->prompt);
+        if (!a->prompt)
+            abort();
+    }
+    a->prompt[p->ndocs] = (int32_t)row->prompt;
+    for (int i = 0; i < k->parts; i++)
+        a->hidden_first = a->hidden_first || !target[k->begin[i] + row->prompt];
+    a->identical += k->parts == 2 && k->n[0] == k->n[1] &&
+                    !memcmp(id + k->begin[0], id + k->begin[1], k->n[0] * sizeof *id) &&
+                    !memcmp(target + k->begin[0] + 1, target + k->begin[1] + 1, k->n[0] - 1);
+}
+
+static int plan(Pack *p, StWriter *w, ColumnPlan *column)
+{
+    if (!pairs_of(p)->hidden_first)
+        return 0;
+    *column = (ColumnPlan){prompt_column, ST_I32, "fixed", 1};
+    st_add_meta(w, "parts", "chosen rejected");
+    return 1;
+}
+
+static const void *tensor(const Pack *p, const char *name, size_t *bytes)
+{
+    const Pairs *a = p->more;
+    *bytes = (size_t)p->ndocs * sizeof *a->prompt;
+    return strcmp(name, prompt_column) ? NULL : a->prompt;
+}
+
+/* "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ..."; malloc'ed */
+static char *lengths_of(const Pairs *a)
+{
+    char *prompt = lengths_said(&a->length[0], "prompts"), *chosen = lengths_said(&a->length[1], "chosen answers"),
+         *rejected = lengths_said(&a->length[2], "rejected answers"),
+         *all = format("%s; %s; %s", prompt, chosen, rejected);
+    free(prompt), free(chosen), free(rejected);
+    return all;
+}
+
+static char *meta(const Pack *p, StWriter *w, const Rules *rules)
+{
+    const Pairs *a = p->more;
+    char *lengths = lengths_of(a), *identical = format("%lld", (long long)a->identical);
+    (void)rules;
+    char *error = st_add_meta(w, "identical", identical);
+    error = error ? error : st_add_meta(w, "lengths", lengths);
+    free(lengths), free(identical);
+    return error;
+}
+
+static char *fingerprint(const Rules *rules)
+{
+    return format(" %s", rules->system);
+}
+
+static char *targets(const Rules *rules)
+{
+    (void)rules;
+    return format("the answers, each with what ends it");
+}
+
+static void report(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE *to)
+{
+    const Pairs *a = p->more;
+    char *lengths = lengths_of(a);
+    (void)rules, (void)tok;
+    fprintf(to, "lengths before any is cut: %s\n", lengths);
+    if (a->shared)
+        fprintf(to, "%lld pair%s no prompt: what both answers begin with is taken for it\n",
+                (long long)a->shared, a->shared == 1 ? " has" : "s have");
+    if (a->identical)
+        fprintf(to, "%lld pair%s identical answers: neither is preferred\n",
+                (long long)a->identical, a->identical == 1 ? " has" : "s have");
+    free(lengths);
+}
+
+static void free_pairs(Pack *p)
+{
+    Pairs *a = p->more;
+    for (int i = 0; a && i < 1 + PACK_PARTS; i++)
+        lengths_free(&a->length[i]);
+    if (a)
+        free(a->prompt);
+    free(a);
+}
+
+static const RecordCode records = {
+    .part = {"chosen", "rejected"}, .count = count, .put = put, .plan = plan, .tensor = tensor, .meta = meta,
+    .fingerprint = fingerprint, .targets = targets, .report = report, .free = free_pairs};
+const FormatCode pairs_format = {.form = FORM_PAIRS, .encode = encode, .records = &records};

@@ -118,7 +118,7 @@ char *alpaca_question(const Sample *s, char **error)
     return format("%s%s%s", instruction, *instruction && *input ? "\n" : "", input);
 }
 
-char *format_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+static char *encode_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
     const bool turns = turns_any(s->json);
@@ -130,3 +130,6 @@ char *format_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     free(prompt);
     return error;
 }
+
+const FormatCode prompt_format = {.form = FORM_PROMPT, .encode = format_prompt},
+                 alpaca_format = {.form = FORM_ALPACA, .encode = encode_alpaca};

@@ -5,7 +5,7 @@
  * Method: a solution that does not suit the rules is left out, with the reason; a value that is none ends
  *         it all. */
 #define _GNU_SOURCE
-#include "runtime/pack/pack.h"
+#include "runtime/pack/format_steps.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
@@ -213,7 +213,7 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
 /* domain, id, meta_label. */
 static char *take_common(const cJSON *json, const char *const *keys, RowOut *row)
 {
-    StepsSaid *to = row->steps;
+    StepsSaid *to = row->more;
     char *error = misspelt(json, keys);
     row->stops = error != NULL;
     const char *domain = text_of(json, "domain", &error);
@@ -272,16 +272,16 @@ static char *joined(const Solution *s, int marks, const char *mark)
 static char *encode(const Rules *rules, const Tokenizer *tok, const char *problem, const char *answer,
                     Encoded *e, RowOut *row)
 {
+    const StepsRules *steps = rules->more;
     const size_t begin = e->n;
-    cJSON *user = chat_turn("user", problem), *told = *rules->steps.system ? chat_turn("system", rules->steps.system)
-                                                                          : NULL;
+    cJSON *user = chat_turn("user", problem), *told = *steps->system ? chat_turn("system", steps->system) : NULL;
     cJSON *messages = told ? chat_list(told, user) : chat_list(user, NULL),
           *said = chat_list(chat_turn("assistant", answer), NULL);
     row->question = true;        /* --system has been heeded */
     char *error = chat_encode(rules, tok, messages, said, told ? 2 : 1, e, row);
     cJSON_Delete(messages), cJSON_Delete(said);
     for (size_t i = begin; i < e->n; i++)
-        e->target[i] = e->target[i] && e->id[i] == rules->steps.mark_id;
+        e->target[i] = e->target[i] && e->id[i] == steps->mark_id;
     return error;
 }
 
@@ -310,16 +310,17 @@ static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const S
 static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, const Solution *s,
                  int marks, bool pi, Encoded *e, RowOut *row)
 {
+    const StepsRules *steps = rules->more;
     const size_t begin = e->n;
     size_t found = 0, left = 0;
-    StepsSaid *to = row->steps;
+    StepsSaid *to = row->more;
     to->preamble = s->preamble;
-    row->drop = unfit(&rules->steps, s, marks, to, pi);
+    row->drop = unfit(steps, s, marks, to, pi);
     if (row->drop)
         return NULL;
     if (to->nlabels > marks)
         to->nlabels = marks;
-    char *answer = joined(s, marks, rules->steps.mark);
+    char *answer = joined(s, marks, steps->mark);
     char *error = encode(rules, tok, problem, answer, e, row);
     free(answer);
     if (error)
@@ -335,33 +336,25 @@ static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, 
 }
 
 /* What holds for all rows; makes room for what this one says. */
-static char *start(const Rules *rules, const char *key, RowOut *row)
+static char *start(const Rules *rules, RowOut *row)
 {
-    row->steps = calloc(1, sizeof *row->steps);
-    if (!row->steps)
+    const StepsRules *steps = rules->more;
+    row->more = calloc(1, sizeof(StepsSaid));
+    if (!row->more)
         abort();
-    row->stops = !rules->steps.mark || rules->steps.mark_id < 0 || rules->loss != LOSS_DEFAULT;
-    if (!rules->steps.mark)
-        return format("%s: solutions in steps are for the objective prm", key);
-    if (rules->steps.mark_id < 0)
-        return format("the tokenizer has no token %s to mark steps: %s", rules->steps.mark,
-                      rules->steps.no_mark ? rules->steps.no_mark : "name another one");
+    row->stops = steps->mark_id < 0 || rules->loss != LOSS_DEFAULT;
+    if (steps->mark_id < 0)
+        return format("the tokenizer has no token %s to mark steps: %s", steps->mark,
+                      steps->no_mark ? steps->no_mark : "name another one");
     if (rules->loss != LOSS_DEFAULT)
         return format("--loss-on %s: the targets of solutions in steps are their marks", loss_name[rules->loss]);
     return NULL;
 }
 
-void steps_said_free(StepsSaid *s)
+static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
 {
-    if (s)
-        free(s->domain), free(s->id);
-    free(s);
-}
-
-char *format_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
-{
-    char *error = start(rules, "cot_response", row);
-    StepsSaid *to = row->steps;
+    char *error = start(rules, row);
+    StepsSaid *to = row->more;
     error = error ? error : take_common(s->json, of_steps, row);
     error = error ? error : take_labels(s->json, to);
     if (error)
@@ -389,10 +382,10 @@ static char *take_steps(const cJSON *list, Solution *to)
     return NULL;
 }
 
-char *format_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
 {
-    char *error = start(rules, "completions", row);
-    StepsSaid *to = row->steps;
+    char *error = start(rules, row);
+    StepsSaid *to = row->more;
     Solution all = {.n = 0};
     error = error ? error : take_common(s->json, of_stepwise, row);
     error = error ? error : take_steps(json_get(s->json, "completions"), &all);
@@ -419,10 +412,10 @@ char *format_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s,
     return put(rules, tok, problem, &all, all.n, false, e, row);
 }
 
-char *format_candidates(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
 {
-    char *error = start(rules, "candidates", row);
-    StepsSaid *to = row->steps;
+    char *error = start(rules, row);
+    StepsSaid *to = row->more;
     error = error ? error : take_common(s->json, of_candidates, row);
     const char *problem = error ? NULL : problem_of(s->json, to, &error);
     const cJSON *list = json_get(s->json, "candidates"), *right = json_get(s->json, "true_false");
@@ -434,14 +427,16 @@ char *format_candidates(const Rules *rules, const Tokenizer *tok, const Sample *
     if (error)
         return error;
     Rules any = *rules;
-    any.steps.unlabelled = true;         /* there are no labels */
+    StepsRules free_of_labels = *(const StepsRules *)rules->more;
+    free_of_labels.unlabelled = true;    /* there are none */
+    any.more = &free_of_labels;
     const cJSON *truth = cJSON_IsArray(right) ? right->child : NULL;
     int k = 1;
     for (const cJSON *i = list->child; i && !error; i = i->next, k++, truth = truth ? truth->next : NULL) {
         if (k > 1) {
-            const StepsSaid first = *e->row[e->nrows].steps;
+            const StepsSaid first = *(const StepsSaid *)e->row[e->nrows].more;
             row = encoded_next_row(e);
-            to = row->steps = calloc(1, sizeof *to);
+            to = row->more = calloc(1, sizeof *to);
             if (!to)
                 abort();
             to->domain = first.domain ? format("%s", first.domain) : NULL;
@@ -465,3 +460,7 @@ char *format_candidates(const Rules *rules, const Tokenizer *tok, const Sample *
     }
     return error;
 }
+
+const FormatCode steps_format = {.form = FORM_STEPS, .encode = encode_steps, .records = &steps_records},
+                 stepwise_format = {.form = FORM_STEPWISE, .encode = encode_stepwise, .records = &steps_records},
+                 candidates_format = {.form = FORM_CANDIDATES, .encode = encode_candidates, .records = &steps_records};

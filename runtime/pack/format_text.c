@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-char *format_text(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
-                  RowOut *row)
+static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                    RowOut *row)
 {
     char *error = NULL;
     const char *text = sample_string(s, "text", &error);
@@ -24,7 +24,7 @@ char *format_text(const Rules *rules, const Tokenizer *tok, const Sample *s, Enc
                       : format("text: empty");
 }
 
-char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
+static char *stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
 {
     size_t nprefix, nsuffix;
     const int32_t *prefix = tokenizer_prefix(tok, &nprefix);
@@ -33,8 +33,6 @@ char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, E
     if (rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT)
         return format("--loss-on: a text has no answers, all its tokens are targets: drop it, "
                       "or say --loss-on all");
-    if (rules->format == &pack_format[FORM_WINDOWS])
-        return encode_text(tok, p->text, p->n, false, true, e);
     if (p->first)
         encoded_put(e, prefix, nprefix, true);
     error = p->last ? encode_ended(tok, p->text, p->n, false, e)
@@ -43,3 +41,6 @@ char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, E
         encoded_put(e, suffix, nsuffix, true);
     return error;
 }
+
+const FormatCode text_format = {.form = FORM_TEXT, .encode = encode},
+                 file_format = {.form = FORM_FILE, .stretch = stretch};

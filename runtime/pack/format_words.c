@@ -89,7 +89,7 @@ static char *encode_value(const Rules *rules, const Tokenizer *tok, const cJSON 
     return error;
 }
 
-char *format_words(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                    RowOut *row)
 {
     static const char *const key[] = {"text", "content", "sentence", "passage", "article"};
@@ -103,3 +103,6 @@ char *format_words(const Rules *rules, const Tokenizer *tok, const Sample *s, En
     row->drop = DROP_NO_TEXT;
     return NULL;
 }
+
+const FormatCode imdb_format = {.form = FORM_IMDB, .encode = encode},
+                 corpus_format = {.form = FORM_CORPUS, .encode = encode};

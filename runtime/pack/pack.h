@@ -2,12 +2,14 @@
  * -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c -> rows, in order
  * -> pack_write.c and pack_show.c (show.h); pack_files.c is the way through (pack_work.h).
  *
+ * Files call those of their own layer or below: pack_tables, pack_sample; pack_encoded, pack_spans; pack_chat,
+ * pack_turns; format_* and what only they use; pack_keys, pack_rows, pack_write; pack_rules, pack_files, pack_cache.
+ *
  * Keeps: errors are malloc'ed messages with a place, NULL means fine; nothing here ends the program. */
 #ifndef DIECAST_PACK_H
 #define DIECAST_PACK_H
 
 #include "runtime/data/recordfile.h"
-#include "runtime/data/steps.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/files/sha256.h"
 
@@ -31,7 +33,7 @@ typedef struct {
 /* ---- formats.def: what raw data may be ---------------------------------------------------------- */
 
 enum {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc) FORM_##id,
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) FORM_##id,
 #include "runtime/pack/formats.def"
     NFORMATS
 #undef FORMAT
@@ -49,35 +51,90 @@ typedef struct {
 } Sample;
 
 /* Of what a file has: see tokenfile.h. PAIRS: the parts chosen and rejected. STEPS, CANDIDATES: see
- * runtime/data/steps.h. Those from PAIRS on go with no other. */
+ * runtime/data/steps.h. Those from PAIRS on go with no other; their formats have RecordCode. */
 typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS, KIND_PAIRS, KIND_STEPS, KIND_CANDIDATES, NKINDS } Kind;
 extern const char *const kind_name[NKINDS];
 enum { PACK_PARTS = 2 };         /* most parts of a row */
 
-typedef struct Rules Rules;
-typedef struct Encoded Encoded;
-typedef struct RowOut RowOut;
-
-/* Appends the ids of a sample and their target bits to e, says in row what they are; NULL or what is
- * wrong with the sample. A sample that is no use is none of its own: row->drop, and no ids. Called by
- * several threads. */
-typedef char *FormatEncode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
-                           RowOut *row);
-
+/* What a program knows of every format, see formats.def. */
 typedef struct {
     const char *name, *keys;
     unsigned reads;              /* READS_... together */
     const char *has, *uses, *beside;
     Kind kind;
     bool own;
-    FormatEncode *encode;
-    const char *doc;
-} Format;                        /* see formats.def */
+    const char *elsewhere, *doc;
+} Format;
 
-extern const Format pack_format[NFORMATS];
-FormatEncode format_pairs, format_messages, format_prompt, format_alpaca, format_text, format_words,
-             format_windows, format_answers, format_steps, format_stepwise, format_candidates;
+extern const Format pack_format[NFORMATS];     /* by Form */
 const Format *format_find(const char *name);   /* NULL: no row has this name */
+/* Whether its samples are words, of which --min-words says how many. format NULL: any. */
+static inline bool format_of_words(const Format *f) { return f && f->reads & READS_LINES; }
+
+typedef struct Rules Rules;
+typedef struct Encoded Encoded;
+typedef struct RowOut RowOut;
+typedef struct Chunk Chunk;
+typedef struct Pack Pack;
+typedef struct Kept Kept;
+typedef struct PackOptions PackOptions;
+
+/* Appends the ids of a sample and their target bits to e, says in row what they are; NULL or what is
+ * wrong with the sample. A sample that is no use is none of its own: row->drop, and no ids. Called by
+ * several threads. */
+typedef char *FormatEncode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                           RowOut *row);
+/* The same for the next characters of a text. */
+typedef char *FormatStretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
+
+/* What is done with the records of a format beyond their tokens. Each function may be NULL. */
+typedef struct {
+    const char *part[PACK_PARTS];      /* columns of tokens, each with one NAME.mask; NULL: "tokens" and "mask" */
+    bool drops;                        /* leaves samples out for the reasons of drops.def from STEPS on */
+    /* Before any row: rules->more from o->more. NULL or why not, malloc'ed. free_rules() frees rules->more. */
+    char *(*begin)(Rules *rules, const PackOptions *o, Tokenizer *tok);
+    void (*free_rules)(void *more);
+    /* What else decides what the records are, for their fingerprint; of what targets are, for people. malloc'ed */
+    char *(*fingerprint)(const Rules *rules);
+    char *(*targets)(const Rules *rules);
+    void (*free_row)(void *more);      /* frees RowOut.more */
+    char *(*name)(Pack *p, const RowOut *row, const char *file);       /* of the record, malloc'ed; each row in order */
+    void (*show)(const RowOut *row);   /* for --show, after its tokens */
+    void (*count)(Pack *p, const RowOut *row);                         /* each row, also one to be left out */
+    void (*put)(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target,
+                const char *file);     /* a row that is kept, before p->ndocs counts it */
+    /* The next ids of a text instead of rows: pack_put() for each record that they complete, after each(). */
+    void (*put_text)(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from, const int32_t *id,
+                     const RowOut *row, bool first, bool last,
+                     void (*each)(void *user, const int32_t *id, const uint8_t *target, size_t n), void *user);
+    void (*hold)(Pack *p, double share);       /* chooses what is to validate on: HELD_RANDOM */
+    void (*check)(Pack *p);            /* after the last row: pack_fail() */
+    int (*plan)(Pack *p, StWriter *w, ColumnPlan *column);     /* its further columns, up to PACK_COLUMNS; how many */
+    char *(*meta)(const Pack *p, StWriter *w, const Rules *rules);     /* adds metadata; NULL or why not, malloc'ed */
+    const void *(*tensor)(const Pack *p, const char *name, size_t *bytes);     /* NULL: it is none of them */
+    /* The summary: its own instead of the common one, malloc'ed; or lines after the common ones. */
+    char *(*summary)(const Pack *p, const Rules *rules);
+    void (*report)(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE *to);
+    void (*free)(Pack *p);             /* frees p->more */
+} RecordCode;
+enum { PACK_COLUMNS = 8 };
+
+/* The code of a format. A program has that of the formats that its objective reads. */
+typedef struct {
+    Form form;
+    FormatEncode *encode;              /* of an object or a line; NULL: it has none */
+    FormatStretch *stretch;            /* of a text; NULL: it has none */
+    const RecordCode *records;         /* NULL: records of tokens alone */
+} FormatCode;
+
+/* format_*.c */
+extern const FormatCode pairs_format, messages_format, sharegpt_format, steps_format, stepwise_format,
+                        candidates_format, prompt_format, alpaca_format, text_format, file_format, windows_format,
+                        answers_format, imdb_format, corpus_format;
+FormatEncode format_messages, format_prompt;   /* of answers, too */
+
+/* Of every row of formats.def, the last is NULL; for gen pack. */
+extern const FormatCode *const pack_all_formats[];
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
 
@@ -87,7 +144,7 @@ typedef struct {
 } Span;
 
 /* What one thread encodes at once: some rows, or a stretch of one text. */
-typedef struct {
+struct Chunk {
     Place place;                 /* line 0 */
     int file;                    /* which of the input files, from 1 */
     char *text;
@@ -100,7 +157,7 @@ typedef struct {
     int nspans;
     char *error;                 /* reading went wrong behind the text, at error_at */
     Place error_at;
-} Chunk;
+};
 
 typedef struct Reader Reader;
 
@@ -189,22 +246,6 @@ enum {
 };
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
-#define PACK_MARK "<extra_0>"
-#define PACK_STEPS 5
-#define PACK_STEPS_SYSTEM "You check solutions of mathematical problems step by step."
-
-/* Of solutions in steps; mark NULL: they are refused. */
-typedef struct {
-    const char *mark;            /* the token behind steps */
-    int64_t mark_id;             /* of a tokenizer that has no such token; 0: it has to have it */
-    const char *no_mark;         /* what to do where it has none, for the message */
-    int64_t steps;               /* of a solution, with a mark behind each but the last; 0: 2 to 16 */
-    int64_t rewards;             /* labels, at least; of steps 0 as many as marks */
-    const char *system;          /* what the model is told before the problem; "": nothing */
-    bool unlabelled;             /* rows without any label are taken, too */
-    bool scored;                 /* labels do not matter, and there may be fewer steps */
-} StepsRules;
-
 struct Rules {
     const Format *format;        /* NULL: objects by their keys, other files are texts */
     Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
@@ -216,7 +257,9 @@ struct Rules {
     int64_t stride;              /* from one window to the next */
     Held held;
     double share;                /* of a text's characters, or of all windows: to validate on */
-    StepsRules steps;            /* mark_id: of the mark; -1: the tokenizer has none */
+    const FormatCode *const *formats;    /* that the program has; the last is NULL; NULL: none */
+    void *more;                  /* of the RecordCode among them that has begin(), which made it */
+    bool own_turns;              /* a row has all turns of a conversation itself, its system message too */
     bool objects;                /* files hold rows of JSON, whatever their names are */
     char *const *ignore;         /* (nignore) keys that rows are read without */
     int nignore;
@@ -234,19 +277,6 @@ typedef enum {
     NDROPS
 } Drop;
 extern const char *const drop_why[NDROPS];     /* "without a target" */
-
-/* What a solution in steps says beside its tokens. */
-typedef struct {
-    int nlabels;                 /* of the first marks */
-    float label[STEPS_MARKS];
-    int outcome, right;          /* 1 or 0; right also -1: not said */
-    bool no_outcome, no_problem, preamble;   /* it does not say; text stands before its first step */
-    bool more;                   /* candidates: of the same row as the one before */
-    int candidate;               /* which of them, from 1; 0: it is none */
-    char *domain, *id;           /* NULL: none; malloc'ed */
-    char noisy;                  /* whether its labels are said to be noise: '0' or '1'; else '-' */
-    size_t length;               /* of the row before it was cut */
-} StepsSaid;
 
 struct RowOut {
     size_t begin, n;             /* in Encoded.id */
@@ -266,7 +296,8 @@ struct RowOut {
     bool stops;                  /* its error ends the pack even with --skip-bad: another format, or an option */
     size_t second;               /* pairs: where the second part begins, in the row */
     size_t prompt;               /* pairs: ids of each part that are no answer */
-    StepsSaid *steps;            /* of a solution in steps; else NULL */
+    const RecordCode *records;   /* of its format's code; NULL: it has none */
+    void *more;                  /* what the format says of it for these */
     int64_t bytes;
 };
 
@@ -318,6 +349,7 @@ struct Encoded {
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
 
+/* pack_sample.c: values of a row */
 /* A list of messages, which may be a row by itself. */
 bool is_messages(const cJSON *json);
 /* The member of an object; NULL where it is absent or null. */
@@ -344,8 +376,6 @@ char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *row_js
                    Answered answer, Encoded *e, RowOut *row);
 /* Alpaca's instruction and input as LLaMA-Factory joins them, malloc'ed. */
 char *alpaca_question(const Sample *s, char **error);
-/* format_text.c: a stretch of a whole file *//* format_text.c: a stretch of a whole file */
-char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
 
 /* pack_encoded.c: ids appended to e with the given target bit */
 void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target);
@@ -360,7 +390,12 @@ void encoded_free(Encoded *e);
 /* The row that is being made ends, another of the same sample begins: it is returned, as `row` of
  * FormatEncode then is nothing any more. */
 RowOut *encoded_next_row(Encoded *e);
-void steps_said_free(StepsSaid *s);
+/* A new row behind those that e has. */
+RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int line);
+void row_free(RowOut *row);      /* what its format says of it */
+void keys_free(KeyList *keys);
+/* The token before each window, -1: none. */
+int32_t windows_first(const Tokenizer *tok);
 
 /* pack_spans.c: parts of answers that are no targets */
 /* Of the string `key` of an object: KEY_masked, or NULL. */
@@ -403,7 +438,6 @@ char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSO
 void keys_ignore(const Rules *rules, cJSON *json, RowOut *row);
 /* Of a row that is kept: notes its keys in e. row: its number in e. */
 void keys_note(const Format *f, const cJSON *json, Encoded *e, int row);
-void keys_free(KeyList *keys);
 
 /* ---- pack_jobs.c: work on all cores, results in order ---------------------------------------- */
 
@@ -433,57 +467,17 @@ typedef struct {
     int64_t n;                   /* tokens */
 } PartOut;
 
-/* A column beside the tokens, in memory: a few bytes a record. */
-typedef struct {
-    char *data;                  /* (bytes) elements */
-    size_t bytes, cap;
-    int64_t *at;                 /* ragged: where each record's begin, in elements */
-    size_t nat, capat;
-} ColumnOut;
-
-enum { STEPS_COLUMNS = 6 };      /* rows of runtime/data/steps.def */
-
-/* What records of solutions in steps have beside their tokens. */
-typedef struct {
-    ColumnOut column[STEPS_COLUMNS];
-    ColumnOut noisy;             /* a letter a record; of metadata */
-    bool any_noisy;              /* one of them is a digit */
-    int64_t ndomains, capdomains;
-    char **domain;               /* as they come first */
-    int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;
-    struct StepsId {
-        char *id;
-        Place at;
-    } *own;                      /* (nown) of rows, each candidate's in the first's */
-    int64_t nown, capown;
-    int last_line, same_line;    /* the row before that has no id, how many of that line */
-    const char *last_file;
-} StepsOut;
-
-/* A text that windows are cut of. */
-typedef struct {
-    int32_t *id, *row;           /* the text's tokens from `base` on, (n) of them; a window */
-    uint8_t *target;             /* of a window: ones */
-    int64_t base, n, cap;
-    int64_t next, last;          /* where the next window begins, the one before did; -1: none */
-    int64_t ntokens;             /* of all texts */
-} Windows;
-
-typedef struct {
+struct Pack {
     Kind kind;
+    const RecordCode *records;   /* of the kind, or of the first row; NULL: none so far */
+    void *more;                  /* what these keep of all rows; NULL: nothing yet */
     int64_t max_length;          /* of rows; 0: not given */
     const char *out;             /* NULL: rows are shown, not written */
     PartOut part[PACK_PARTS];
     int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
     bool own;                    /* the objective finds targets itself */
-    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions,
-            nshared;
-    int64_t identical;           /* pairs of one and the same answer */
-    int32_t *prompt;             /* (ndocs) pairs: RowOut.prompt, written where an answer begins with no target */
-    int64_t capprompt;
-    bool hidden_first;           /* there is such an answer */
+    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions;
     int64_t padded;              /* rows of arrays that end with padding */
-    Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
     int64_t nalso[NFORMATS];     /* rows that these formats fit, too; the first was taken for taken[i] */
     Form taken[NFORMATS];
@@ -493,14 +487,13 @@ typedef struct {
     uint64_t ignored, unread;    /* as of RowOut, of all rows */
     BadRow *bad;                 /* (nbad) malformed rows that were left out */
     int nbad;
-    Windows windows;
-    StepsOut steps;
     uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
     int64_t nheld, capheld;
     Kind makes;                  /* of PackError, for the error that comes */
     PackError error;             /* the first: nothing is written behind it */
-} Pack;
+};
 
+/* pack_tables.c */
 /* Records the first error; later ones are dropped. Takes text, which is malloc'ed, and copies at.file. */
 void pack_fail(Pack *p, int code, Place at, char *text);
 /* Opens the files without names; refuses to write over what is no token file. */
@@ -523,13 +516,13 @@ char *keys_error(const Pack *p, const char *command, char *const *ignore, int ni
 /* Lines of the summary. */
 void keys_report(const Pack *p, const char *format_flag, FILE *to);
 /* What of a row is written. */
-typedef struct {
+struct Kept {
     int parts;
     size_t begin[PACK_PARTS], n[PACK_PARTS], targets[PACK_PARTS];
     bool cut;
     bool behind;                 /* all targets of a part are behind the cut */
     Drop drop;                   /* it is left out */
-} Kept;
+};
 
 /* One row, each part cut to max_length; one without targets is left out. */
 Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file);
@@ -544,45 +537,12 @@ typedef struct {
 /* fingerprint: of all that decides what the records are. */
 void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
                 const Rules *rules);
-/* pack_steps.c: a row's key id, else the line it stands in; of the second that begins in a line "7.2", of a
- * candidate "7/3"; malloc'ed. One row after the other. */
-char *steps_name(StepsOut *s, const RowOut *row, const char *file);
-/* Of rows of solutions in steps, behind pack_count(); of those that are kept. file: where
- * it stands. */
-void steps_count(Pack *p, const RowOut *row);
-void steps_put(Pack *p, const RowOut *row, const char *file);
-/* Fails if two of the rows so far have one id. */
-void steps_check_ids(Pack *p);
-/* The columns of records beside their tokens: adds their plans, returns how many; what their metadata
- * say; the bytes of a tensor, NULL: it is none of them. */
-int steps_plan(Pack *p, ColumnPlan *column);
-char *steps_meta(const Pack *p, StWriter *w, const Rules *rules);
-const void *steps_tensor(const Pack *p, const char *name, size_t *bytes);
-/* The line of the summary, malloc'ed; what --show tells of a row behind its tokens. */
-char *steps_summary(const Pack *p, const Rules *rules);
-void steps_show(const RowOut *row);
-void steps_free(StepsOut *s);
 /* A row that is whole, in a file whose first part is 0. */
 void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held);
 /* Closes and frees. */
 void pack_end(Pack *p);
 
-/* ---- pack_windows.c: texts in windows --------------------------------------------------------- */
-
-/* The next ids of a text; first, last: it begins, it ends with them. Of each window that is whole by
- * them, each(user, ids, n) and then pack_put(). */
-void windows_put(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from,
-                 const int32_t *id, const RowOut *row, bool first, bool last,
-                 void (*each)(void *user, const int32_t *id, size_t n), void *user);
-void windows_free(Windows *w);
-/* The token before each window, -1: none. */
-int32_t windows_first(const Tokenizer *tok);
-/* Of all windows, some are to validate on: HELD_RANDOM. */
-void windows_hold(Pack *p, double share);
-
-/* pack_lengths.c: "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ...", of the
- * pairs; malloc'ed */
-char *pack_lengths(const Pack *p);
+/* pack_lengths.c */
 char *lengths_said(const Lengths *l, const char *name);        /* "NAME 3 to 9 tokens, ..."; malloc'ed */
 void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
@@ -613,7 +573,7 @@ void vocabulary_free(Vocabulary *v);
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
 
-typedef struct {
+struct PackOptions {
     const char *who;             /* begins lines on standard error: "gen pack" */
     const char *tokenizer;       /* its file, "bytes", or "words" or "char": a vocabulary of the data */
     int64_t words;               /* most of that vocabulary; 0: PACK_WORDS */
@@ -625,8 +585,13 @@ typedef struct {
     int64_t stride;              /* windows: 0: half of one */
     Held held;                   /* windows */
     double share;                /* 0: a tenth */
-    StepsRules steps;
-    const char *steps_asked;     /* the option that is for solutions in steps alone; NULL: none was given */
+    const FormatCode *const *formats;    /* as of Rules */
+    const void *more;            /* what one of them wants to know; NULL: nothing */
+    bool trains;                 /* the records are to train on */
+    /* An option that was given and is for rows from this kind on, and what these are; NULL: none was. */
+    const char *asked;
+    Kind asked_kind;
+    const char *asked_row;       /* "a solution in steps" */
     Kind kind;
     int64_t max_length;          /* as of Pack */
     int64_t vocab, mask;         /* of the model: how many ids, which hides others; 0: as the tokenizer's */
@@ -644,7 +609,7 @@ typedef struct {
     const char *format_flag;     /* how it calls --format */
     int nfiles;
     char **file;                 /* "-": standard input */
-} PackOptions;
+};
 
 enum { PACK_THREADS_MAX = 1024, PACK_IGNORE_MAX = 64 };
 

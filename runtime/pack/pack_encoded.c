@@ -27,10 +27,45 @@ void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target)
     e->n += n;
 }
 
+void keys_free(KeyList *keys)
+{
+    for (int i = 0; i < keys->n; i++)
+        free(keys->key[i].name), free(keys->key[i].meant);
+    free(keys->key);
+    *keys = (KeyList){0};
+}
+
+RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int line)
+{
+    if (e->nrows == e->caprows) {
+        e->caprows = 2 * e->caprows + 64;
+        e->row = realloc(e->row, (size_t)e->caprows * sizeof *e->row);
+        if (!e->row)
+            abort();
+    }
+    e->row[e->nrows] = (RowOut){.begin = e->n, .form = form, .records = records,
+                               .line = line};
+    return &e->row[e->nrows];
+}
+
+RowOut *encoded_next_row(Encoded *e)
+{
+    RowOut *done = &e->row[e->nrows++];
+    done->n = e->n - done->begin;
+    return encoded_row(e, done->form, done->records, done->line);
+}
+
+void row_free(RowOut *row)
+{
+    if (row->records && row->records->free_row)
+        row->records->free_row(row->more);
+    row->more = NULL;
+}
+
 void encoded_free(Encoded *e)
 {
     for (int i = 0; i < e->nrows; i++)
-        steps_said_free(e->row[i].steps);
+        row_free(&e->row[i]);
     free(e->id);
     free(e->target);
     free(e->row);
@@ -76,4 +111,11 @@ char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specia
     char *error = encode_text(tok, joined, n + len, specials, true, e);
     free(joined);
     return error;
+}
+
+int32_t windows_first(const Tokenizer *tok)
+{
+    size_t n;
+    const int32_t *prefix = tokenizer_prefix(tok, &n);
+    return n ? prefix[0] : tokenizer_bos(tok);
 }

@@ -54,18 +54,18 @@ typedef struct {
     Progress *g;
 } Shown;
 
-static void show_window(void *with, const int32_t *id, size_t n)
+static void show_window(void *with, const int32_t *id, const uint8_t *target, size_t n)
 {
     const Shown *s = with;
     if (s->w->to_show <= 0)
         return;
     progress_clear(s->g);
-    report_window(s->w, s->job->chunk, s->row->line, id, n);
+    report_window(s->w, s->job->chunk, s->row->line, id, target, n);
     s->w->to_show--;
 }
 
-/* A text, or a stretch of one, becomes windows. */
-static void finish_windows(Work *w, const Job *job, const RowOut *row, const int32_t *id, bool document,
+/* A text, or a stretch of one, becomes records that are no rows. */
+static void finish_text(Work *w, const Job *job, const RowOut *row, const int32_t *id, bool document,
                            Progress *g)
 {
     Pack *p = &w->pack;
@@ -78,8 +78,8 @@ static void finish_windows(Work *w, const Job *job, const RowOut *row, const int
         pack_count(p, row, job->chunk->place.file);
     else
         p->nbytes += row->bytes;
-    windows_put(p, &w->rules, w->tok, job->chunk, id, row, first, last, show_window,
-                &(Shown){w, job, row, g});
+    p->records->put_text(p, &w->rules, w->tok, job->chunk, id, row, first, last, show_window,
+                         &(Shown){w, job, row, g});
 }
 
 /* The rows of a chunk that is done, in order. */
@@ -103,8 +103,8 @@ static void job_finish(Work *w, Job *job, Progress *g)
             return;
         }
         pack_keys(p, e, i, job->chunk->place.file, &next);
-        if (rules_windows(w)) {
-            finish_windows(w, job, row, id, document, g);
+        if (p->records && p->records->put_text) {
+            finish_text(w, job, row, id, document, g);
             if (w->o->show && w->to_show <= 0 && !p->out)
                 return;
             continue;
@@ -220,8 +220,8 @@ static void count_vocabulary(Work *w)
 static void hold(Work *w)
 {
     Pack *p = &w->pack;
-    if (w->rules.held == HELD_RANDOM)
-        windows_hold(p, w->rules.share);
+    if (w->rules.held == HELD_RANDOM && p->records && p->records->hold)
+        p->records->hold(p, w->rules.share);
     if (w->rules.held == HELD_TAIL && !p->nheld)
         pack_fail(p, EXIT_DATA, (Place){0},
                   format(strcmp(w->o->who, "prepare")
@@ -254,7 +254,7 @@ PackError work_end(Work *w)
         free(w->file[i]);
     free(w->file);
     prepared_close(w->prepared);
-    free(w->rules.no_chat);
+    rules_free(&w->rules);
     free(w->why_chat);
     vocabulary_free(&w->vocabulary);
     tokenizer_free(w->tok);
@@ -323,10 +323,10 @@ void work_do(Work *w, char name[SHA256_HEX])
     if (!p->error.text && p->out && o->system && !p->nquestions)
         pack_fail(p, EXIT_DATA, (Place){0},
                   format("--system: no row is a pair of answers to a question, or a solution in steps"));
-    if (!p->error.text && p->out && o->steps_asked && p->kind < KIND_STEPS)
-        pack_fail(p, EXIT_DATA, (Place){0}, format("%s: no row is a solution in steps", o->steps_asked));
-    if (!p->error.text && p->out)
-        steps_check_ids(p);
+    if (!p->error.text && p->out && o->asked && p->kind < o->asked_kind)
+        pack_fail(p, EXIT_DATA, (Place){0}, format("%s: no row is %s", o->asked, o->asked_row));
+    if (!p->error.text && p->out && p->records && p->records->check)
+        p->records->check(p);
     if (!p->error.text && p->out)
         hold(w);
     const bool rows = reader_hashes(bytes, files);
@@ -359,7 +359,7 @@ PackError pack_files(const PackOptions *o, FILE *summary)
     return work_end(&w);
 }
 
-static void each_row(Work *w, const Chunk *from, Encoded *e, StepsOut *names,
+static void each_row(Work *w, const Chunk *from, Encoded *e,
                      void (*each)(void *user, const PackedRow *row), void *user)
 {
     for (int i = 0, next = 0, bad = 0;; i++) {
@@ -374,7 +374,7 @@ static void each_row(Work *w, const Chunk *from, Encoded *e, StepsOut *names,
         }
         pack_keys(&w->pack, e, i, from->place.file, &next);
         const size_t most = (size_t)w->rules.max_length, n = row->n < most ? row->n : most;
-        char *name = row->steps ? steps_name(names, row, from->place.file) : NULL;
+        char *name = row->records && row->records->name ? row->records->name(&w->pack, row, from->place.file) : NULL;
         each(user, &(PackedRow){.at = {from->place.file, row->line}, .id = n ? e->id + row->begin : NULL,
                                 .target = n ? e->target + row->begin : NULL, .n = n, .row = row, .name = name});
         free(name);
@@ -384,7 +384,6 @@ static void each_row(Work *w, const Chunk *from, Encoded *e, StepsOut *names,
 PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row), void *user)
 {
     Work w = work_begin(o);
-    StepsOut names = {.ndomains = 0};
     Reader *r = NULL;
     int next = 0;
     int64_t before = 0;
@@ -396,7 +395,7 @@ PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedR
     while (!w.pack.error.text && (chunk = input_next(&w, &r, &next, &before))) {
         Encoded e = {0};
         rows_encode(&w.rules, w.tok, chunk, &e);
-        each_row(&w, chunk, &e, &names, each, user);
+        each_row(&w, chunk, &e, each, user);
         each(user, NULL);
         if (e.error && !w.pack.error.text)
             pack_fail(&w.pack, EXIT_DATA, e.error_at, e.error), e.error = NULL;

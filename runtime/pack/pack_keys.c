@@ -42,12 +42,6 @@ static const char message_keys[] =
 #undef MESSAGE
     ;
 
-bool has_content(const cJSON *v)
-{
-    return v && !cJSON_IsNull(v) && !(cJSON_IsString(v) && !*v->valuestring) &&
-           !((cJSON_IsArray(v) || cJSON_IsObject(v)) && !v->child);
-}
-
 /* ---- keys that are left out -------------------------------------------------------------------- */
 
 /* Whether programs that did not know --ignore-keys read this key of such a row. */
@@ -205,14 +199,6 @@ void keys_note(const Format *f, const cJSON *json, Encoded *e, int row)
         for (const cJSON *one = names_listed(f->uses, m->string) && is_messages(m) ? m->child : NULL; one;
              one = one->next)
             note_members(NULL, one, message_keys, 0, e, row);
-}
-
-void keys_free(KeyList *keys)
-{
-    for (int i = 0; i < keys->n; i++)
-        free(keys->key[i].name), free(keys->key[i].meant);
-    free(keys->key);
-    *keys = (KeyList){0};
 }
 
 /* ---- keys of all rows -------------------------------------------------------------------------- */

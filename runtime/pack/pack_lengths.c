@@ -1,4 +1,4 @@
-/* pack_lengths.c -- how long the texts of pairs are: what max_length is chosen by. */
+/* pack_lengths.c -- how long texts are, by which max_length is chosen. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -44,14 +44,4 @@ char *lengths_said(const Lengths *l, const char *name)
     return format("%s %lld to %lld tokens, mean %.1f, half up to %lld, 95 of 100 up to %lld", name,
                   up_to(l, 0), up_to(l, 1), (double)l->sum / (double)l->n, up_to(l, 0.5),
                   up_to(l, 0.95));
-}
-
-char *pack_lengths(const Pack *p)
-{
-    char *prompt = lengths_said(&p->length[0], "prompts"),
-         *chosen = lengths_said(&p->length[1], "chosen answers"),
-         *rejected = lengths_said(&p->length[2], "rejected answers"),
-         *all = format("%s; %s; %s", prompt, chosen, rejected);
-    free(prompt), free(chosen), free(rejected);
-    return all;
 }

@@ -61,7 +61,6 @@ static void show_ids(const Work *w, const char *title, const int32_t *id, const 
 void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k,
                         const int32_t *id, const uint8_t *target)
 {
-    static const char *const part[PACK_PARTS] = {"chosen", "rejected"};
     const char *keys = pack_format[row->form].keys;
     char *first = counts(k, 0), *place = format("%s:%d", from->place.file, row->line);
     if (row->drop)
@@ -73,12 +72,12 @@ void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept 
                k->cut ? ", cut" : "", k->drop ? ": left out, " : "", k->drop ? drop_why[k->drop] : "");
     free(first), free(place);
     for (int i = 0; i < k->parts && !row->drop; i++) {
-        char *own = counts(k, i), *title = format("  %s: %s", part[i], own);
+        char *own = counts(k, i), *title = format("  %s: %s", k->parts > 1 ? row->records->part[i] : "", own);
         show_ids(w, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
         free(own), free(title);
     }
-    if (row->steps && !row->drop)
-        steps_show(row);
+    if (row->records && row->records->show && !row->drop)
+        row->records->show(row);
 }
 
 void report_text(const Work *w, const Chunk *from, const RowOut *row, const int32_t *id)
@@ -88,12 +87,12 @@ void report_text(const Work *w, const Chunk *from, const RowOut *row, const int3
     free(title);
 }
 
-void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, size_t n)
+void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, const uint8_t *target, size_t n)
 {
     char *at = line ? format(":%d", line) : format("%s", "");
     char *title = format("%s%s: a window, %zu tokens%s", from->place.file, at, n,
                          from->held ? ", to validate on" : "");
-    show_ids(w, title, id, w->pack.windows.target, n);
+    show_ids(w, title, id, target, n);
     free(at), free(title);
 }
 
@@ -109,15 +108,15 @@ void report_rules(const Work *w, FILE *to)
     const Pack *p = &w->pack;
     if (p->nchats)
         fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
-    if (p->kind == KIND_PAIRS)
-        fprintf(to, "targets: the answers, each with what ends it\n");
-    else if (p->kind >= KIND_STEPS)
-        fprintf(to, "targets: the marks %s behind steps\n", w->rules.steps.mark);
+    char *targets = p->records && p->records->targets ? p->records->targets(&w->rules) : NULL;
+    if (targets)
+        fprintf(to, "targets: %s\n", targets);
     else if (p->kind == KIND_ROWS)
         fprintf(to, "targets: %s\n",
                 p->own ? "chosen anew for each batch"
                 : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
                 ? means[LOSS_ALL] : means[w->rules.loss]);
+    free(targets);
 }
 
 /* most: of words, asked for; 0: not said */
@@ -135,40 +134,10 @@ static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE 
     fputc('\n', to);
 }
 
-static void report_windows(const Work *w, FILE *to)
+/* Records with a summary of their own. */
+static void report_own(const Work *w, FILE *to)
 {
-    const Pack *p = &w->pack;
-    const Rules *r = &w->rules;
-    fprintf(to, "windows of %lld tokens, %lld apart, of %lld tokens of text, each behind %s",
-            (long long)p->max_length, (long long)r->stride, (long long)p->windows.ntokens,
-            windows_first(w->tok) < 0 ? "no token: the tokenizer has none for the begin of a text" : "");
-    if (windows_first(w->tok) >= 0)
-        fprintf(to, "token %d", windows_first(w->tok));
-    if (p->nheld)
-        fprintf(to, "; %lld to train on, %lld to validate on: %s %g of %s",
-                (long long)(p->ndocs - p->nheld), (long long)p->nheld,
-                r->held == HELD_TAIL ? "the last" : "any", r->share,
-                r->held == HELD_TAIL ? "each text" : "them");
-    fputc('\n', to);
-}
-
-static void report_pairs(const Pack *p, FILE *to)
-{
-    char *lengths = pack_lengths(p);
-    fprintf(to, "lengths before any is cut: %s\n", lengths);
-    if (p->nshared)
-        fprintf(to, "%lld pair%s no prompt: what both answers begin with is taken for it\n",
-                (long long)p->nshared, p->nshared == 1 ? " has" : "s have");
-    if (p->identical)
-        fprintf(to, "%lld pair%s identical answers: neither is preferred\n",
-                (long long)p->identical, p->identical == 1 ? " has" : "s have");
-    free(lengths);
-}
-
-/* Solutions in steps. */
-static void report_steps(const Work *w, FILE *to)
-{
-    char *said = steps_summary(&w->pack, &w->rules);
+    char *said = w->pack.records->summary(&w->pack, &w->rules);
     fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], said);
     free(said);
     fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat, tokenizer_id(w->tok));
@@ -210,8 +179,8 @@ void report_skipped(const Work *w, FILE *to)
 static void report_made(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
-    if (p->kind >= KIND_STEPS) {
-        report_steps(w, to);
+    if (p->records && p->records->summary) {
+        report_own(w, to);
         return;
     }
     if (w->prepared) {
@@ -245,10 +214,8 @@ static void report_made(const Work *w, FILE *to)
     fputc('\n', to);
     keys_report(p, w->o->format_flag, to);
     report_rules(w, to);
-    if (rules_windows(w))
-        report_windows(w, to);
-    if (p->kind == KIND_PAIRS)
-        report_pairs(p, to);
+    if (p->records && p->records->report)
+        p->records->report(p, &w->rules, w->tok, to);
     if (w->vocabulary.kind)
         report_vocabulary(&w->vocabulary, w->o->words, tokenizer_size(w->tok), to);
     if (p->more_answers)

@@ -14,48 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const Format pack_format[NFORMATS] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, encode, doc)                    \
-    {name, keys, READS_##reads, has, uses, beside, KIND_##kind, own, encode, doc},
-#include "runtime/pack/formats.def"
-#undef FORMAT
-};
-
-const char *const drop_why[NDROPS] = {
-    "",
-#define DROP(id, name, why) why,
-#include "runtime/pack/drops.def"
-#undef DROP
-};
-
-const Format *format_find(const char *name)
-{
-    for (int i = 0; i < NFORMATS; i++)
-        if (!strcmp(pack_format[i].name, name))
-            return &pack_format[i];
-    return NULL;
-}
-
 /* ---- a sample -------------------------------------------------------------------------------- */
-
-const char *sample_string(const Sample *s, const char *key, char **error)
-{
-    const cJSON *v = sample_get(s->json, key);
-    if (!cJSON_IsString(v) && !*error)
-        *error = format("%s: want a string", key);
-    return *error ? NULL : v->valuestring;
-}
-
-const cJSON *sample_get(const cJSON *object, const char *key)
-{
-    const cJSON *v = json_get(object, key);
-    return cJSON_IsNull(v) ? NULL : v;
-}
-
-bool is_messages(const cJSON *json)
-{
-    return cJSON_IsArray(json) && (json_get(json->child, "role") || json_get(json->child, "from"));
-}
 
 /* Whether an object has one of the keys "a|b|c", by `least`: with any value, one that is not null, with content. */
 typedef enum { HAS_CONTENT, HAS_VALUE, HAS_KEY, NHAS } Has;
@@ -122,6 +81,15 @@ static char *no_format(const cJSON *json)
     return want_keys();
 }
 
+/* The code of a format; NULL: the program has none. */
+static const FormatCode *code_of(const Rules *rules, Form form)
+{
+    const FormatCode *const *at = rules->formats;
+    while (at && *at && (*at)->form != form)
+        at++;
+    return at ? *at : NULL;
+}
+
 static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                         RowOut *row)
 {
@@ -130,8 +98,15 @@ static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *
     if (!f)
         return row->stops = true, no_format(s->json);
     row->form = (Form)(f - pack_format);
+    const FormatCode *code = code_of(rules, row->form);
+    const bool ready = code && (!code->records || !code->records->begin || rules->more);
+    if (!ready && *f->elsewhere)
+        return row->stops = true, format("%s: %s", f->has, f->elsewhere);
+    if (!ready)
+        return NULL;                     /* pack_kind() says why */
+    row->records = code->records;
     const int first = e->nrows;          /* of a sample of several */
-    char *error = f->encode(rules, tok, s, e, row);
+    char *error = code->encode(rules, tok, s, e, row);
     if (!error && s->json && !e->row[first].drop)
         keys_note(f, s->json, e, first);
     if (error && s->json && !has_keys(f, s->json))
@@ -141,31 +116,12 @@ static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static RowOut *row_new(Encoded *e, Form form, int line)
-{
-    if (e->nrows == e->caprows) {
-        e->caprows = 2 * e->caprows + 64;
-        e->row = realloc(e->row, (size_t)e->caprows * sizeof *e->row);
-        if (!e->row)
-            abort();
-    }
-    e->row[e->nrows] = (RowOut){.begin = e->n, .form = form, .line = line};
-    return &e->row[e->nrows];
-}
-
-RowOut *encoded_next_row(Encoded *e)
-{
-    RowOut *done = &e->row[e->nrows++];
-    const Form form = done->form;
-    const int line = done->line;
-    done->n = e->n - done->begin;
-    return row_new(e, form, line);
-}
-
 static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
 {
-    RowOut *row = row_new(e, rules->format == &pack_format[FORM_WINDOWS] ? FORM_WINDOWS : FORM_FILE, 0);
-    char *error = format_stretch(rules, tok, p, e);
+    const Form form = rules->format ? (Form)(rules->format - pack_format) : FORM_FILE;
+    const FormatCode *code = code_of(rules, form);
+    RowOut *row = encoded_row(e, form, code ? code->records : NULL, 0);
+    char *error = code ? code->stretch(rules, tok, p, e) : NULL;
     if (error && p->offset) {
         e->error = format("in the text from byte %lld on: %s", (long long)p->offset, error);
         free(error);
@@ -224,7 +180,7 @@ static void row_fails(const Rules *rules, const Chunk *p, int line, int first, c
     const Place at = {p->place.file, line};
     const bool stops = e->row[e->nrows].stops;
     for (int k = first; k <= e->nrows; k++)
-        steps_said_free(e->row[k].steps);
+        row_free(&e->row[k]);
     e->nrows = first;
     e->n = e->row[first].begin;
     if (stops || !rules->skip_bad) {
@@ -245,7 +201,7 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
     for (int i = 0; i < p->nspans && !e->error && e->nbad <= rules->skip_bad; i++) {
         const Span *s = &p->span[i];
         const int first = e->nrows;
-        RowOut *row = row_new(e, FORM_TEXT, s->line);
+        RowOut *row = encoded_row(e, FORM_TEXT, NULL, s->line);
         char *error = (p->reads == READS_LINES ? encode_line : encode_object)(
             rules, tok, p->text + s->at, s->n, e, row);
         row = &e->row[e->nrows];         /* the last one, of a sample of several */

@@ -86,21 +86,31 @@ static char *window_rules(const Work *w)
     return NULL;
 }
 
-/* The mark of solutions in steps, by its id. */
-static void steps_rules(Work *w)
+/* What the formats of the program want to know before the first row. */
+static void begin_formats(Work *w)
 {
-    StepsRules *s = &w->rules.steps;
-    const int64_t asked = w->o->steps.mark_id;
-    s->mark_id = s->mark ? tokenizer_added(w->tok, s->mark) : -1;
-    char *error = s->mark && s->mark_id >= 0 && asked && asked != s->mark_id
-                ? format("the step mark %s is token %lld of the tokenizer, and not %lld", s->mark,
-                         (long long)s->mark_id, (long long)asked) : NULL;
-    if (!error && s->mark && s->mark_id < 0 && asked) {
-        s->mark_id = asked;
-        error = tokenizer_add(w->tok, s->mark, (int32_t)asked);
+    const RecordCode *before = NULL;
+    for (const FormatCode *const *at = w->rules.formats; at && *at; at++) {
+        const RecordCode *code = (*at)->records;
+        if (code && code->begin && code != before) {
+            char *error = code->begin(&w->rules, w->o, w->tok);
+            if (error)
+                pack_fail(&w->pack, EXIT_CONFIG, (Place){0}, error);
+            before = code;
+        }
+        if (w->o->kind >= KIND_PAIRS && pack_format[(*at)->form].kind == w->o->kind)
+            w->pack.records = code;
     }
-    if (error)
-        pack_fail(&w->pack, EXIT_CONFIG, (Place){0}, error);
+}
+
+void rules_free(Rules *r)
+{
+    for (const FormatCode *const *at = r->formats; at && *at; at++)
+        if ((*at)->records && (*at)->records->free_rules) {
+            (*at)->records->free_rules(r->more);
+            r->more = NULL;
+        }
+    free(r->no_chat);
 }
 
 void rules_find(Work *w)
@@ -115,14 +125,13 @@ void rules_find(Work *w)
     w->rules.max_length = o->max_length ? o->max_length : PACK_LENGTH;
     w->rules.min_words = o->min_words ? o->min_words : PACK_MIN_WORDS;
     w->rules.format = o->format ? format_find(o->format) : NULL;
-    bool words = w->rules.format && w->rules.format->encode == format_words;
+    bool words = format_of_words(w->rules.format);
     bool made = vocabulary_made(o->tokenizer);
     w->rules.system = o->system ? o->system : PACK_SYSTEM;
     w->rules.stride = o->stride ? o->stride : w->rules.max_length / 2;
     w->rules.held = o->held;
     w->rules.objects = o->kind >= KIND_STEPS;
-    w->rules.steps = o->steps;
-    w->rules.steps.mark_id = -1; /* so far */
+    w->rules.formats = o->formats;
     w->rules.share = o->share > 0 ? o->share : 0.1;
     w->rules.ignore = o->ignore;
     w->rules.nignore = o->nignore;
@@ -151,10 +160,9 @@ void rules_find(Work *w)
         pack_fail(p, EXIT_CONFIG, (Place){o->tokenizer, 0},
                   format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
                          "or config.json with eos_token_id, beside it"));
-    steps_rules(w);
+    begin_formats(w);
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
-    /* a solution has all turns itself, and formats with the same tokens write them alike */
-    if (w->rules.no_chat && !o->chat && o->kind >= KIND_STEPS && *o->steps.system &&
+    if (w->rules.no_chat && !o->chat && w->rules.own_turns &&
         chat_by_tokens(&w->rules.chat, &w->why_chat, w->tok)) {
         free(w->rules.no_chat);
         w->rules.no_chat = NULL;
@@ -168,19 +176,15 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
 {
     const Rules *r = &w->rules;
     bool made = vocabulary_made(w->o->tokenizer);       /* of the data: its rules say which */
-    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s%s%s", PACK_VERSION, bytes, files,
+    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s", PACK_VERSION, bytes, files,
                         w->prepared ? prepared_ids(w->prepared)->id
                         : made      ? w->o->tokenizer : tokenizer_id(w->tok),
                         (long long)(w->o->words ? w->o->words : PACK_WORDS),
                         kind_name[w->pack.kind], (long long)r->max_length,
                         (long long)r->min_words, loss_name[r->loss],
-                        r->chat ? r->chat->name : "", r->format ? r->format->name : "",
-                        w->pack.kind == KIND_PAIRS ? " " : "",
-                        w->pack.kind == KIND_PAIRS ? r->system : "");
-    const StepsRules *s = &r->steps;
-    char *steps = w->pack.kind < KIND_STEPS ? format("%s", "")
-                : format(" steps %s %lld %lld %lld %d %s", s->mark, (long long)s->mark_id, (long long)s->steps,
-                         (long long)s->rewards, s->unlabelled, s->system);
+                        r->chat ? r->chat->name : "", r->format ? r->format->name : "");
+    const RecordCode *records = w->pack.records;
+    char *own = records && records->fingerprint ? records->fingerprint(r) : format("%s", "");
     char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
     char *more = rules_windows(w) ? format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share)
                                : format("%s", "");
@@ -188,10 +192,10 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
     sha256_add(&h, more, strlen(more));
-    sha256_add(&h, steps, strlen(steps));
+    sha256_add(&h, own, strlen(own));
     sha256_add(&h, limit, strlen(limit));
     sha256_add(&h, more_rules, strlen(more_rules));
-    free(more), free(limit), free(steps), free(more_rules);
+    free(more), free(limit), free(own), free(more_rules);
     sha256_text(&h, hex);
     free(text);
 }

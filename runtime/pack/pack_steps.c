@@ -3,7 +3,7 @@
  *
  * In:    rows, in order.  Out: tensors, metadata, the summary. */
 #define _GNU_SOURCE
-#include "runtime/pack/pack.h"
+#include "runtime/pack/format_steps.h"
 
 #include "runtime/base.h"
 #include "runtime/data/recordfile.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STEPS_COLUMNS = 6 };      /* rows of runtime/data/steps.def */
 #define CANDIDATE COLUMN
 #define COLUMN(id, ...) id,
 enum {
@@ -28,6 +29,41 @@ static const struct {
 #undef CANDIDATE
 };
 enum { DOMAINS_MOST = 4096 };
+
+/* A column beside the tokens, in memory: a few bytes a record. */
+typedef struct {
+    char *data;                  /* (bytes) elements */
+    size_t bytes, cap;
+    int64_t *at;                 /* ragged: where each record's begin, in elements */
+    size_t nat, capat;
+} ColumnOut;
+
+/* Pack.more: what records of solutions in steps have beside their tokens. */
+typedef struct {
+    ColumnOut column[STEPS_COLUMNS];
+    ColumnOut noisy;             /* a letter a record; of metadata */
+    bool any_noisy;              /* one of them is a digit */
+    int64_t ndomains, capdomains;
+    char **domain;               /* as they come first */
+    Lengths length;              /* of solutions, before they are cut */
+    int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;
+    struct StepsId {
+        char *id;
+        Place at;
+    } *own;                      /* (nown) of rows, each candidate's in the first's */
+    int64_t nown, capown;
+    int last_line, same_line;    /* the row before that has no id, how many of that line */
+    const char *last_file;
+} StepsOut;
+
+static StepsOut *steps_of(Pack *p)
+{
+    if (!p->more)
+        p->more = calloc(1, sizeof(StepsOut));
+    if (!p->more)
+        abort();
+    return p->more;
+}
 
 static int columns_of(const Pack *p)
 {
@@ -79,9 +115,9 @@ static int by_id(const void *a, const void *b)
     return order ? order : (x->at.line > y->at.line) - (x->at.line < y->at.line);
 }
 
-void steps_check_ids(Pack *p)
+static void check(Pack *p)
 {
-    StepsOut *s = &p->steps;
+    StepsOut *s = steps_of(p);
     if (s->nown)
         qsort(s->own, (size_t)s->nown, sizeof *s->own, by_id);
     for (int64_t i = 1; i < s->nown; i++)
@@ -112,17 +148,20 @@ static int32_t domain_of(StepsOut *s, const char *name)
     return (int32_t)s->ndomains++;
 }
 
-void steps_count(Pack *p, const RowOut *row)
+static void count(Pack *p, const RowOut *row)
 {
-    const StepsSaid *r = row->steps;
-    p->steps.questions += !r->more;
+    const StepsSaid *r = row->more;
+    StepsOut *s = steps_of(p);
+    s->questions += !r->more;
     if (r->length)
-        lengths_add(&p->length[0], r->length);
+        lengths_add(&s->length, r->length);
 }
 
-char *steps_name(StepsOut *s, const RowOut *row, const char *file)
+/* A row's key id, else the line it is in; of the second that begins in a line "7.2", of a candidate "7/3". */
+static char *name(Pack *p, const RowOut *row, const char *file)
 {
-    const StepsSaid *r = row->steps;
+    StepsOut *s = steps_of(p);
+    const StepsSaid *r = row->more;
     const bool same = s->last_file && !strcmp(s->last_file, file) && s->last_line == row->line;
     if (!r->more)
         s->same_line = same ? s->same_line + 1 : 1;
@@ -134,13 +173,15 @@ char *steps_name(StepsOut *s, const RowOut *row, const char *file)
     return all;
 }
 
-void steps_put(Pack *p, const RowOut *row, const char *file)
+static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids, const uint8_t *target,
+                const char *file)
 {
-    const StepsSaid *r = row->steps;
-    StepsOut *s = &p->steps;
+    const StepsSaid *r = row->more;
+    StepsOut *s = p->more;
+    (void)k, (void)ids, (void)target;
     const float outcome = (float)r->outcome;
     const int32_t domain = domain_of(s, r->domain), question = (int32_t)(s->questions - 1), right = r->right;
-    char *id = steps_name(s, row, file);
+    char *id = name(p, row, file);
     if (domain == -2)
         pack_fail(p, EXIT_DATA, (Place){file, row->line},
                   format("domain: more than %d different ones: is it the id of each?", DOMAINS_MOST));
@@ -164,8 +205,19 @@ void steps_put(Pack *p, const RowOut *row, const char *file)
     s->right += r->right == 1;
 }
 
-void steps_free(StepsOut *s)
+static void free_row(void *said)
 {
+    StepsSaid *s = said;
+    if (s)
+        free(s->domain), free(s->id);
+    free(s);
+}
+
+static void free_steps(Pack *p)
+{
+    StepsOut *s = p->more;
+    if (!s)
+        return;
     for (int i = 0; i < STEPS_COLUMNS; i++)
         free(s->column[i].data), free(s->column[i].at);
     free(s->noisy.data);
@@ -175,36 +227,40 @@ void steps_free(StepsOut *s)
     for (int64_t i = 0; i < s->nown; i++)
         free(s->own[i].id);
     free(s->own);
-    *s = (StepsOut){.ndomains = 0};
+    lengths_free(&s->length);
+    free(s);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-int steps_plan(Pack *p, ColumnPlan *column)
+static int plan(Pack *p, StWriter *w, ColumnPlan *column)
 {
+    StepsOut *s = steps_of(p);
+    (void)w;
     const int n = columns_of(p);
     for (int i = 0; i < n; i++) {
         const size_t size = (size_t)st_dtype_bits[columns[i].dtype] / 8;
         const bool ragged = columns[i].ragged;
         if (ragged)
-            column_at(&p->steps.column[i], size);
+            column_at(&s->column[i], size);
         column[i] = (ColumnPlan){columns[i].name, columns[i].dtype, ragged ? "ragged" : "fixed",
-                                 ragged ? (int64_t)(p->steps.column[i].bytes / size) : 1};
+                                 ragged ? (int64_t)(s->column[i].bytes / size) : 1};
     }
     return n;
 }
 
-const void *steps_tensor(const Pack *p, const char *name, size_t *bytes)
+static const void *tensor(const Pack *p, const char *column, size_t *bytes)
 {
+    const StepsOut *s = p->more;
     for (int i = 0; i < columns_of(p); i++) {
-        const ColumnOut *c = &p->steps.column[i];
+        const ColumnOut *c = &s->column[i];
         const size_t n = strlen(columns[i].name);
-        if (strncmp(name, columns[i].name, n))
+        if (strncmp(column, columns[i].name, n))
             continue;
-        *bytes = name[n] ? c->nat * sizeof *c->at : c->bytes;
-        if (!name[n])
+        *bytes = column[n] ? c->nat * sizeof *c->at : c->bytes;
+        if (!column[n])
             return c->data ? c->data : "";
-        if (!strcmp(name + n, ".offsets"))
+        if (!strcmp(column + n, ".offsets"))
             return c->at;
     }
     return NULL;
@@ -221,15 +277,18 @@ static char *domains_text(const StepsOut *s)
     return text;
 }
 
-char *steps_meta(const Pack *p, StWriter *w, const Rules *rules)
+static char *summary(const Pack *p, const Rules *rules);
+
+static char *meta(const Pack *p, StWriter *w, const Rules *rules)
 {
-    char *domains = domains_text(&p->steps), *said = steps_summary(p, rules),
-         *questions = format("%lld", (long long)p->steps.questions);
+    const StepsOut *s = p->more;
+    const StepsRules *r = rules->more;
+    char *domains = domains_text(s), *said = summary(p, rules), *questions = format("%lld", (long long)s->questions);
     char *error = st_add_meta(w, "parts", "tokens");
-    error = error ? error : st_add_meta(w, "mark", rules->steps.mark);
+    error = error ? error : st_add_meta(w, "mark", r->mark);
     error = error ? error : st_add_meta(w, "domains", domains);
-    if (!error && p->steps.any_noisy) {
-        char *noisy = format("%.*s", (int)p->steps.noisy.bytes, p->steps.noisy.data);
+    if (!error && s->any_noisy) {
+        char *noisy = format("%.*s", (int)s->noisy.bytes, s->noisy.data);
         error = st_add_meta(w, "noisy", noisy);
         free(noisy);
     }
@@ -262,10 +321,11 @@ static void also(FILE *to, int64_t n, const char *what)
         fprintf(to, "; %lld %s", (long long)n, what);
 }
 
-char *steps_summary(const Pack *p, const Rules *rules)
+static char *summary(const Pack *p, const Rules *rules)
 {
-    const StepsOut *s = &p->steps;
-    char *text, *out = left_out(p), *lengths = p->length[0].n ? lengths_said(&p->length[0], "solutions")
+    const StepsOut *s = p->more;
+    const StepsRules *r = rules->more;
+    char *text, *out = left_out(p), *lengths = s->length.n ? lengths_said(&s->length, "solutions")
                                                               : format("none");
     size_t n;
     int64_t dropped = 0;
@@ -283,8 +343,8 @@ char *steps_summary(const Pack *p, const Rules *rules)
     also(to, s->preamble, "have text before their first step, which is no part of any");
     if (p->kind == KIND_CANDIDATES)
         fprintf(to, "; of %lld problems, %lld right", (long long)s->questions, (long long)s->right);
-    fprintf(to, "\nmark %s, token %lld; for gen: prm.steps=%lld prm.records=%lld", rules->steps.mark,
-            (long long)rules->steps.mark_id, (long long)rules->steps.steps, (long long)p->ndocs);
+    fprintf(to, "\nmark %s, token %lld; for gen: prm.steps=%lld prm.records=%lld", r->mark,
+            (long long)r->mark_id, (long long)r->steps, (long long)p->ndocs);
     if (s->ndomains)
         fprintf(to, " prm.domains=%lld", (long long)s->ndomains);
     fclose(to);
@@ -302,9 +362,9 @@ static char *plain(const char *text)
     return copy;
 }
 
-void steps_show(const RowOut *row)
+static void show(const RowOut *row)
 {
-    const StepsSaid *r = row->steps;
+    const StepsSaid *r = row->more;
     printf("  labels");
     for (int i = 0; i < r->nlabels; i++)
         printf(" %g", (double)r->label[i]);
@@ -315,3 +375,45 @@ void steps_show(const RowOut *row)
            r->domain ? "; domain " : "", domain, r->id ? "; id " : "", id);
     free(domain), free(id);
 }
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+/* The mark of steps, by its id. */
+static char *begin(Rules *rules, const PackOptions *o, Tokenizer *tok)
+{
+    const StepsRules *asked = o->more;
+    if (!asked || !asked->mark)
+        return NULL;
+    StepsRules *r = rules->more = malloc(sizeof *r);
+    if (!r)
+        abort();
+    *r = *asked;
+    r->unlabelled = r->unlabelled && !o->trains;
+    r->mark_id = tokenizer_added(tok, r->mark);
+    /* it has all turns itself, and chat formats with the same tokens write them alike */
+    rules->own_turns = o->kind >= KIND_STEPS && *r->system;
+    if (r->mark_id >= 0 && asked->mark_id && asked->mark_id != r->mark_id)
+        return format("the step mark %s is token %lld of the tokenizer, and not %lld", r->mark,
+                      (long long)r->mark_id, (long long)asked->mark_id);
+    if (r->mark_id >= 0 || !asked->mark_id)
+        return NULL;
+    r->mark_id = asked->mark_id;
+    return tokenizer_add(tok, r->mark, (int32_t)asked->mark_id);
+}
+
+static char *fingerprint(const Rules *rules)
+{
+    const StepsRules *r = rules->more;
+    return format(" steps %s %lld %lld %lld %d %s", r->mark, (long long)r->mark_id, (long long)r->steps,
+                  (long long)r->rewards, r->unlabelled, r->system);
+}
+
+static char *targets(const Rules *rules)
+{
+    return format("the marks %s behind steps", ((const StepsRules *)rules->more)->mark);
+}
+
+const RecordCode steps_records = {
+    .part = {"tokens"}, .drops = true, .begin = begin, .free_rules = free, .fingerprint = fingerprint,
+    .targets = targets, .free_row = free_row, .name = name, .show = show, .count = count, .put = put,
+    .check = check, .plan = plan, .meta = meta, .tensor = tensor, .summary = summary, .free = free_steps};

@@ -25,6 +25,7 @@ typedef struct {
 
 /* The tokenizer and what its folder says of conversations. */
 void rules_find(Work *w);
+void rules_free(Rules *r);
 bool rules_windows(const Work *w);             /* rows are windows of texts */
 /* All that decides what the records are: the bytes read, the tokenizer, the rules. */
 void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX]);
@@ -60,7 +61,7 @@ void progress_clear(Progress *g);
 void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k, const int32_t *id,
                 const uint8_t *target);
 void report_text(const Work *w, const Chunk *from, const RowOut *row, const int32_t *id);
-void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, size_t n);
+void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, const uint8_t *target, size_t n);
 /* How the rows became tokens and targets. */
 void report_rules(const Work *w, FILE *to);
 void report_all(const Work *w, FILE *to);

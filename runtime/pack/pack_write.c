@@ -21,25 +21,7 @@
 
 enum { BLOCK = 4 << 20 };
 
-const char *const kind_name[NKINDS] = {"auto", "packed", "rows", "pairs", "steps", "candidates"};
-/* Columns of tokens and of which of them are targets, a pair a part. */
-static const char *const column_name[NKINDS][PACK_PARTS][2] = {
-    [KIND_PACKED] = {{"tokens", "mask"}}, [KIND_ROWS] = {{"tokens", "mask"}},
-    [KIND_PAIRS] = {{"chosen", "chosen.mask"}, {"rejected", "rejected.mask"}},
-    [KIND_STEPS] = {{"tokens", "tokens.mask"}}, [KIND_CANDIDATES] = {{"tokens", "tokens.mask"}}};
-/* Of pairs: how many tokens of each part are the prompt; left out where that is what stands before the targets. */
-static const char prompt_column[] = "prompt";
-const char *const loss_name[] = {"", "last", "assistant", "all"};
-
 /* ---- files without names --------------------------------------------------------------------- */
-
-void pack_fail(Pack *p, int code, Place at, char *text)
-{
-    if (p->error.text)
-        free(text);
-    else
-        p->error = (PackError){text, at.file ? format("%s", at.file) : NULL, at.line, code, p->makes};
-}
 
 static FILE *spool_open(Pack *p)
 {
@@ -164,6 +146,7 @@ char *pack_kind(Pack *p, const RowOut *row)
     if (f->kind != p->kind && (f->kind != KIND_PACKED || p->kind != KIND_ROWS))
         return other_kind(p->kind, f);
     p->makes = KIND_AUTO;
+    p->records = row->records;
     return NULL;
 }
 
@@ -239,15 +222,8 @@ void pack_count(Pack *p, const RowOut *row, const char *file)
     p->more_answers += row->more_answers;
     p->nchats += row->chat;
     p->nquestions += row->question;
-    p->nshared += row->shared;
-    if (row->steps)
-        steps_count(p, row);
-    if (row->second) {
-        lengths_add(&p->length[0], row->prompt);
-        lengths_add(&p->length[1], row->second - row->prompt);
-        lengths_add(&p->length[2], row->n - row->second > row->prompt
-                                   ? row->n - row->second - row->prompt : 0);
-    }
+    if (row->records && row->records->count)
+        row->records->count(p, row);
 }
 
 /* What of a part of a row is left, and how many targets it has. */
@@ -279,20 +255,6 @@ static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target,
     p->ntokens += (int64_t)n;
 }
 
-/* k: of the row's parts, none of which is left out. */
-static void keep_prompt(Pack *p, const RowOut *row, const uint8_t *target, const Kept *k)
-{
-    if (p->ndocs == p->capprompt) {
-        p->capprompt = 2 * p->capprompt + 1024;
-        p->prompt = realloc(p->prompt, (size_t)p->capprompt * sizeof *p->prompt);
-        if (!p->prompt)
-            abort();
-    }
-    p->prompt[p->ndocs] = (int32_t)row->prompt;
-    for (int i = 0; i < k->parts; i++)
-        p->hidden_first = p->hidden_first || !target[k->begin[i] + row->prompt];
-}
-
 Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file)
 {
     const bool first = pack_format[row->form].own;   /* else nothing predicts it */
@@ -313,13 +275,8 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
         write_part(p, i, id + k.begin[i], target + k.begin[i], k.n[i]);
         p->ntargets += (int64_t)k.targets[i];
     }
-    if (row->steps)
-        steps_put(p, row, file);
-    if (p->kind == KIND_PAIRS)
-        keep_prompt(p, row, target, &k);
-    p->identical += k.parts == 2 && k.n[0] == k.n[1] &&
-                    !memcmp(id + k.begin[0], id + k.begin[1], k.n[0] * sizeof *id) &&
-                    !memcmp(target + k.begin[0] + 1, target + k.begin[1] + 1, k.n[0] - 1);
+    if (row->records && row->records->put)
+        row->records->put(p, row, &k, id, target, file);
     p->ndocs++;
     return k;
 }
@@ -416,17 +373,36 @@ static char *copy_spool(const Pack *p, Sink *to, const char *name, FILE *from)
     return error;
 }
 
+/* Names of the columns of a part: its tokens, and which of them are targets. */
+typedef struct {
+    const char *tokens;
+    char mask[32];
+} PartNames;
+
+/* Returns how many parts a row has. */
+static int part_names(const Pack *p, PartNames part[PACK_PARTS])
+{
+    int n = 0;
+    for (; p->records && n < PACK_PARTS && p->records->part[n]; n++) {
+        part[n].tokens = p->records->part[n];
+        snprintf(part[n].mask, sizeof part[n].mask, "%s.mask", part[n].tokens);
+    }
+    if (!n)
+        part[n++] = (PartNames){"tokens", "mask"};
+    return n;
+}
+
 /* The file that a tensor comes from. */
 static FILE *spool_of(const Pack *p, const char *tensor)
 {
-    for (int i = 0; i < PACK_PARTS; i++)
-        for (int k = 0; k < 2 && column_name[p->kind][i][k]; k++)
-            if (!strcmp(tensor, column_name[p->kind][i][k]))
-                return k ? p->part[i].mask : p->part[i].tokens;
-    const char *dot = strrchr(tensor, '.');      /* offsets of a part */
-    for (int i = 0; i < PACK_PARTS && dot; i++) {
-        const char *name = column_name[p->kind][i][0];
-        if (name && strlen(name) == (size_t)(dot - tensor) && !strncmp(name, tensor, strlen(name)))
+    PartNames part[PACK_PARTS];
+    for (int i = 0, n = part_names(p, part); i < n; i++) {
+        const size_t length = strlen(part[i].tokens);
+        if (!strcmp(tensor, part[i].tokens))
+            return p->part[i].tokens;
+        if (!strcmp(tensor, part[i].mask))
+            return p->part[i].mask;
+        if (!strncmp(tensor, part[i].tokens, length) && !strcmp(tensor + length, ".offsets"))
             return p->part[i].docs;
     }
     return NULL;
@@ -436,9 +412,7 @@ static char *copy_tensor(const Pack *p, Sink *to, const char *name)
 {
     const PartOut *part = &p->part[0];           /* rows to validate on are of one part */
     size_t bytes;
-    const void *own = steps_tensor(p, name, &bytes);
-    if (p->kind == KIND_PAIRS && !strcmp(name, prompt_column))
-        own = p->prompt, bytes = (size_t)p->ndocs * sizeof *p->prompt;
+    const void *own = p->records && p->records->tensor ? p->records->tensor(p, name, &bytes) : NULL;
     FILE *from = own ? NULL : spool_of(p, name);
     return own ? sink_put(to, name, own, bytes)
          : !p->nheld ? copy_spool(p, to, name, from)
@@ -481,28 +455,25 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
 #include "runtime/pack/drops.def"
 #undef DROP
     };
-    const int parts = p->kind == KIND_PAIRS ? 2 : 1;
+    const RecordCode *more = p->records ? p->records : &(RecordCode){.drops = false};
+    PartNames part[PACK_PARTS];
+    const int parts = part_names(p, part);
     int64_t all = p->own ? p->ntokens : p->ntokens - p->ndocs;
     bool masked = p->kind >= KIND_PAIRS || (p->kind == KIND_ROWS && p->ntargets < all);
-    ColumnPlan column[2 * PACK_PARTS + 1 + STEPS_COLUMNS];
+    ColumnPlan column[2 * PACK_PARTS + PACK_COLUMNS];
     int columns = 0;
     uint32_t crc;
     for (int i = 0; i < parts; i++) {
-        const char *const *name = column_name[p->kind][i];
         spool_put(p, p->part[i].docs, &p->part[i].n, sizeof p->part[i].n);
-        column[columns++] = (ColumnPlan){name[0], ST_I32, "ragged", p->part[i].n};
+        column[columns++] = (ColumnPlan){part[i].tokens, ST_I32, "ragged", p->part[i].n};
         if (masked)
-            column[columns++] = (ColumnPlan){name[1], ST_U8, name[0], p->part[i].n};
-    }
-    if (p->hidden_first) {
-        column[columns++] = (ColumnPlan){prompt_column, ST_I32, "fixed", 1};
-        st_add_meta(w, "parts", "chosen rejected");
+            column[columns++] = (ColumnPlan){part[i].mask, ST_U8, part[i].tokens, p->part[i].n};
     }
     if (p->error.text) {
         st_free(w);
         return;
     }
-    columns += steps_plan(p, column + columns);
+    columns += more->plan ? more->plan(p, w, column + columns) : 0;
     char *error = recordfile_plan(w, p->ndocs, column, columns);
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", ids->id);
@@ -518,7 +489,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
         for (int i = 1; i < DROP_MALFORMED; i++)
-            if (i < DROP_STEPS || p->kind >= KIND_STEPS)
+            if (i < DROP_STEPS || more->drops)
                 add_count(w, dropped[i], p->dropped[i]);
         if (p->own)
             st_add_meta(w, "targets", "own");
@@ -535,14 +506,8 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         add_count(w, "train", p->ndocs - p->nheld);
     if (p->nchats)
         st_add_meta(w, "chat", rules->chat->name);
-    if (parts > 1) {
-        char *lengths = pack_lengths(p);
-        add_count(w, "identical", p->identical);
-        st_add_meta(w, "lengths", lengths);
-        free(lengths);
-    }
-    if (!error && p->kind >= KIND_STEPS)
-        error = steps_meta(p, w, rules);
+    if (!error && more->meta)
+        error = more->meta(p, w, rules);
     if (!error)
         error = add_sums(p, w);
     if (!error)
@@ -564,14 +529,12 @@ void pack_end(Pack *p)
             if (files[k])
                 fclose(files[k]);
     }
-    for (int i = 0; i < 1 + PACK_PARTS; i++)
-        lengths_free(&p->length[i]);
-    windows_free(&p->windows);
-    steps_free(&p->steps);
+    if (p->records && p->records->free)
+        p->records->free(p);
     for (int i = 0; i < p->nbad; i++)
         free(p->bad[i].why);
     free(p->bad);
-    free(p->held), free(p->prompt);
+    free(p->held);
     free(p->error.text), free(p->error.file);
     keys_free(&p->keys);
     *p = (Pack){0};

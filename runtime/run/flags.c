@@ -5,6 +5,8 @@
 #include "runtime/run/flags.h"
 #include "runtime/base.h"
 #include "runtime/files/names.h"
+#include "runtime/pack/format_names.h"
+#include "runtime/run/schedule.h"
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>

@@ -212,15 +212,14 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
 {
     const Format *known = format_of(f, m, of, rules, flag, n ? file[n - 1] : "");
     const Held held = held_of(f, rules, known, flag, file, n);
-    StepsRules steps = rules->steps;
-    steps.unlabelled = steps.unlabelled && strcmp(flag, "data");
     int nignore = 0;
     char *const *ignore = *f->ignore_keys ? split_names(f->ignore_keys, &nignore) : NULL;
     return (PackOptions){ .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
                           .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
-                          .min_words = known && known->encode == format_words ? f->min_words : 0,
+                          .min_words = format_of_words(known) ? f->min_words : 0,
                           .system = rules->system, .vocab = of->vocab, .most = most_of(f, of, known, flag),
-                          .held = held, .share = held ? share_of(f) : 0, .steps = steps, .kind = kind_of(of),
+                          .held = held, .share = held ? share_of(f) : 0, .kind = kind_of(of),
+                          .formats = rules->formats, .more = rules->more, .trains = !strcmp(flag, "data"),
                           .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file,
                           .ignore = ignore, .nignore = nignore, .skip_bad = f->skip_bad, .format_flag = "--data-format",
                           .command = failure_command("--ignore-keys"), .recipe = model_words(m, "model.vocab") };
@@ -345,7 +344,8 @@ static void check_prepare(const Flags *f)
         die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
 }
 
-void records_prepare(const Flags *f, const Model *m, int64_t T, int64_t vocab, int64_t mask)
+void records_prepare(const Flags *f, const Model *m, const FormatCode *const *formats, int64_t T, int64_t vocab,
+                     int64_t mask)
 {
     int n;
     check_prepare(f);
@@ -354,7 +354,7 @@ void records_prepare(const Flags *f, const Model *m, int64_t T, int64_t vocab, i
     comm_expect(PACK_SECONDS);
     if (world.rank == 0) {
         char *tokenizer = tokenizer_for(f, true, "prepare", n ? file[0] : "", NULL);
-        const PackOptions o = {.who = "prepare", .tokenizer = tokenizer, .vocab = vocab,
+        const PackOptions o = {.who = "prepare", .tokenizer = tokenizer, .formats = formats, .vocab = vocab,
                                .mask = mask > 0 ? mask : 0, .share = f->eval_share,
                                .max_length = T, .nfiles = n, .file = file, .skip_bad = f->skip_bad,
                                .recipe = model_words(m, "model.vocab")};

@@ -16,7 +16,8 @@ typedef struct {
     const char *system;          /* pairs with a question: what stands before it; NULL: as gen pack has it */
     Held held;                   /* windows: HELD_NONE: the tail of each text */
     const char *asked;           /* the flag that named eval_data; NULL: "eval-data" */
-    StepsRules steps;            /* unlabelled: of all but --data */
+    const FormatCode *const *formats;    /* that the objective reads; the last is NULL; NULL: no raw data */
+    const void *more;            /* PackOptions.more */
 } RecordRules;
 
 /* What --tokenizer names: "" also where it is `words`, which the data make. */
@@ -50,7 +51,9 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
                   void (*each)(void *user, const PackedRow *row), void *user);
 
 /* --prepare: texts as windows of T tokens, arrays of ids in the new folder --out, for a model of so
- * many ids and that mask (-1: the tokenizer's). Rank 0 writes; or the program ends. */
-void records_prepare(const Flags *f, const Model *m, int64_t T, int64_t vocab, int64_t mask);
+ * many ids and that mask (-1: the tokenizer's); formats: as of RecordRules, with windows. Rank 0 writes;
+ * or the program ends. */
+void records_prepare(const Flags *f, const Model *m, const FormatCode *const *formats, int64_t T, int64_t vocab,
+                     int64_t mask);
 
 #endif

@@ -21,4 +21,11 @@ int64_t schedule_warmup(double warmup, const char *round, int64_t total);
 /* --lr-scale: lr, lr * sqrt(ranks) or lr * ranks. */
 double schedule_scaled(const char *lr_scale, double lr, int64_t ranks);
 
+/* Every schedule of the learning rate, each with a bar before it: "|linear|cosine...". */
+#define SCHEDULE(name, ...) "|" #name
+static const char SCHEDULE_NAMES[] =
+#include "runtime/run/schedule.def"
+    ;
+#undef SCHEDULE
+
 #endif

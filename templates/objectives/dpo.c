@@ -149,7 +149,8 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const bool silent = strcmp(f->system, "none") == 0;
     const char *system = silent ? "" : *f->system ? f->system : NULL;
-    const RecordRules rules = {.format = "pairs", .system = system};
+    static const FormatCode *const formats[] = {&pairs_format, NULL};
+    const RecordRules rules = {.format = "pairs", .formats = formats, .system = system};
     flags = f;
     if (f->eval_share != eval_share)
         memset(shape.split, 0, sizeof shape.split);

@@ -46,6 +46,8 @@ static int64_t takes(int64_t may)
     return may;
 }
 
+static const FormatCode *const formats[] = {&windows_format, &answers_format, &imdb_format, &corpus_format, NULL};
+
 static void open_records(const Flags *f, const RecordRules *rules, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true, .targets = N,
@@ -77,7 +79,7 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    open_records(f, &(RecordRules){.format = hidden_format[hidden.mode]}, train, eval);
+    open_records(f, &(RecordRules){.format = hidden_format[hidden.mode], .formats = formats}, train, eval);
 }
 
 /* Weights mean something only with the ids they were trained on. */
@@ -312,7 +314,7 @@ static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
         of.tokenizer = beside;
     const RecordRules rules = {
         .format = pack_is_rows(f->loglik) ? "answers" : hidden_format[hidden.mode],
-        .asked = "loglik"};
+        .formats = formats, .asked = "loglik"};
     open_records(&of, &rules, NULL, d);
     objective_suit(folder, d);
     free(beside);
@@ -405,7 +407,7 @@ static int prepare(const Flags *f, const WeightFolders folder)
     if (hidden.mode == HIDDEN_sft)
         die(EXIT_CONFIG, "--prepare makes windows of texts, and this binary learns answers "
             "(mdm.mode=sft): --data takes their rows as they are");
-    records_prepare(f, &model, T, V, @MDM_MASK@);
+    records_prepare(f, &model, formats, T, V, @MDM_MASK@);
     return EXIT_OK;
 }
 

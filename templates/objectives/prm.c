@@ -16,6 +16,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"    // how long that takes
 #include "runtime/prm.h"              // what io.stats holds, scores of solutions
+#include "runtime/pack/format_steps.h" // solutions in steps as raw data
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/origin.h"       // folders for other programs
 #include "runtime/run/own.h"          // names of checkpoints
@@ -41,6 +42,8 @@ static Steps meta_steps;
 /* steps_open() bounds its marks, which are its targets. */
 static const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = steps_parts,
                                 .columns = steps_columns, .own_targets = true};
+
+static const FormatCode *const formats[] = {&steps_format, &stepwise_format, &candidates_format, NULL};
 
 /* How raw data become records; scored: their labels do not matter. */
 static StepsRules steps_rules(bool scored)
@@ -122,7 +125,8 @@ static void open_meta(const Flags *f, const RecordRules *rules, const Data *trai
 //@ end
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    const RecordRules rules = {.steps = steps_rules(false)};
+    const StepsRules steps = steps_rules(false);
+    const RecordRules rules = {.formats = formats, .more = &steps};
     flags = f;
     trained = train;
     records_open(f, &model, &shape, &rules, train, eval);
@@ -751,7 +755,8 @@ static int score_packed(const Flags *f, const RecordRules *rules, const WeightFo
 static int score(const Flags *f, const WeightFolders folder)
 {
     enum { SECONDS = 7 * 24 * 3600 };    /* that other ranks may wait */
-    const RecordRules rules = {.steps = steps_rules(true)};
+    const StepsRules steps = steps_rules(true);
+    const RecordRules rules = {.formats = formats, .more = &steps};
     char *tokenizer = tokenizer_of(f, "--score", folder);
     Asked asked = {0};
     if (records_packed("score", f->score))
@@ -770,8 +775,8 @@ static void open_candidates(Steps *s, Data *d, const Flags *f, const WeightFolde
 {
     Flags of = *f;
     DataShape other = shape;
-    const RecordRules rules = {.format = "candidates", .steps = steps_rules(true),
-                               .asked = "best-of-n"};
+    const StepsRules steps = steps_rules(true);
+    const RecordRules rules = {.format = "candidates", .formats = formats, .more = &steps, .asked = "best-of-n"};
     char *tokenizer = tokenizer_of(f, "--best-of-n", folder);
     other.kind = "candidates", other.columns = candidates_columns;
     of.data = "", of.eval_data = f->best_of_n, of.tokenizer = tokenizer;

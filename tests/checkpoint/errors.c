@@ -61,7 +61,7 @@ static Model *model_at(const char *kind, int64_t step)
 static void pack_program(const char *out)
 {
     const DataShape of = {.kind = "rows", .T = 64, .vocab = 257};
-    const RecordRules rules = {0};
+    const RecordRules rules = {.formats = pack_all_formats};
     Data train, eval;
     use_flags(out, "bytes", "--data", raw);
     records_open(&flags, model_at("llama", 1), &of, &rules, &train, &eval);
@@ -71,7 +71,7 @@ static void pack_program(const char *out)
 static void pack_words(const char *out)
 {
     const DataShape of = {.kind = "rows", .T = 8, .vocab = 20, .own_targets = true, .split = {0.5}};
-    const RecordRules rules = {.format = "windows", .held = HELD_RANDOM};
+    const RecordRules rules = {.format = "windows", .formats = pack_all_formats, .held = HELD_RANDOM};
     Data train, eval;
     use_flags(out, "char", "--data", novel);
     records_open(&flags, model_at("llama", 1), &of, &rules, &train, &eval);
@@ -81,7 +81,7 @@ static void prepare(const char *out)
 {
     use_flags(out, "char", "--prepare", novel);
     flags.given[FLAG_out] = true;
-    records_prepare(&flags, &(Model){0}, 8, 20, -1);
+    records_prepare(&flags, &(Model){0}, pack_all_formats, 8, 20, -1);
 }
 
 /* gen pack, replacing an older file. */

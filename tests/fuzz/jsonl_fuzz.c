@@ -1,11 +1,11 @@
-// link: pack_rows pack_keys pack_turns pack_lengths pack_windows pack_steps pack_spans format_* pack_chat pack_template pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
+// link: pack_tables pack_formats pack_sample pack_rows pack_keys pack_turns pack_lengths pack_steps pack_spans format_* pack_chat pack_template pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
 // link: sha256 tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
  * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer, chat format, loss; then the line,
  *        which is a row and a line of samples of words, too. */
 #define _GNU_SOURCE
-#include "../../runtime/pack/pack.h"
+#include "../../runtime/pack/format_steps.h"
 
 #include "../../runtime/files/json.h"
 #include "../../runtime/files/utf8.h"
@@ -39,6 +39,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         for (int k = 0; k < 4 && i == 3; k++)
             WANT(!tokenizer_add(tokenizers[1], (const char *const[]){"<s>", "</s>", "<think>", "</think>"}[k],
                                 700 + k));
+        r->formats = pack_all_formats;
         r->system = PACK_SYSTEM;
         r->no_chat = chat_choose(&r->chat, &why, tokenizers[i / 3], paths[i / 3],
                                  names[i / 3][i % 3]);
@@ -112,7 +113,7 @@ static void one_sample(Form form, Reads reads, const char *text, size_t n)
 {
     static Tokenizer *tok;
     WANT(tok || !tokenizer_load(&tok, "tests/tokenizer/plain/tokenizer.json"));
-    Rules rules = {.format = &pack_format[form], .max_length = 8, .min_words = 2};
+    Rules rules = {.format = &pack_format[form], .formats = pack_all_formats, .max_length = 8, .min_words = 2};
     Span span = {0, n, 7};
     Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .reads = reads, .span = &span,
                    .nspans = 1};
@@ -137,30 +138,30 @@ static void one_solution(unsigned how, const char *text, size_t n)
     const Tokenizer *tok = tokenizers[1 + how % 2];
     Rules rules = chats[1 + how % 2][0];
     rules.max_length = 24 + how / 4 % 8 * 8;
-    rules.steps = (StepsRules){.mark = "<|endoftext|>", .mark_id = tokenizer_added(tok, "<|endoftext|>"),
+    StepsRules steps = (StepsRules){.mark = "<|endoftext|>", .mark_id = tokenizer_added(tok, "<|endoftext|>"),
                                .steps = how / 32 % 2 ? 3 : 0, .rewards = 1, .system = how / 64 % 2 ? "s" : "",
                                .unlabelled = how & 2, .scored = how > 127};
     Span span = {0, n, 7};
     Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .reads = READS_OBJECTS, .span = &span,
                    .nspans = 1};
     Encoded out = {0};
-    rules.steps.mark_id = rules.steps.mark_id < 0 ? tokenizer_eos(tok) : rules.steps.mark_id;
+    steps.mark_id = steps.mark_id < 0 ? tokenizer_eos(tok) : steps.mark_id;
+    rules.more = &steps;
     rows_encode(&rules, tok, &chunk, &out);
     Pack p = {0};
-    StepsOut names = {0};
     WANT(!out.error || !out.nrows);
     for (int i = 0; i < out.nrows; i++) {
         const RowOut *row = &out.row[i];
         int marks = 0;
-        if (!row->steps)
+        if (row->records != &steps_records)
             continue;
-        char *name = steps_name(&names, row, "x");
+        WANT(!pack_kind(&p, row));
+        char *name = row->records->name(&p, row, "x");
         WANT(*name && (!row->drop || !row->n) && row->n <= (size_t)rules.max_length);
         for (size_t t = 0; t < row->n; t++)
             marks += out.target[row->begin + t];
-        WANT(row->drop || (marks >= 1 && marks <= STEPS_MARKS && row->steps->nlabels <= marks));
-        WANT(row->drop || !rules.steps.steps || marks == 2 || rules.steps.scored);
-        WANT(!pack_kind(&p, row));
+        WANT(row->drop || (marks >= 1 && marks <= STEPS_MARKS && ((const StepsSaid *)row->more)->nlabels <= marks));
+        WANT(row->drop || !steps.steps || marks == 2 || steps.scored);
         const size_t at = row->begin;
         WANT(pack_row(&p, out.n ? out.id + at : NULL, out.n ? out.target + at : NULL, row, "x").drop == row->drop);
         free(name);

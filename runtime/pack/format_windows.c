@@ -1,4 +1,4 @@
-/* pack_windows.c -- texts to rows of one length, each beginning a stride behind the one before.
+/* format_windows.c -- texts to rows of one length, each beginning a stride behind the one before.
  *
  * Out:   rows: the begin-of-text token, if there is one, and the tokens of a window, as many as fit; the
  *        last window of a text is of its last tokens, likewise. A text shorter than a window is one row.
@@ -12,16 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const held_name[NHELD] = {"none", "tail", "random"};
-
-int32_t windows_first(const Tokenizer *tok)
-{
-    size_t n;
-    const int32_t *prefix = tokenizer_prefix(tok, &n);
-    return n ? prefix[0] : tokenizer_bos(tok);
-}
-
-char *format_windows(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                      RowOut *row)
 {
     char *error = NULL;
@@ -33,6 +24,30 @@ char *format_windows(const Rules *rules, const Tokenizer *tok, const Sample *s, 
     if (!row->bytes)
         row->drop = DROP_EMPTY;
     return row->bytes ? encode_text(tok, text, (size_t)row->bytes, false, true, e) : NULL;
+}
+
+static char *stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
+{
+    (void)rules;
+    return encode_text(tok, p->text, p->n, false, true, e);
+}
+
+/* A text that windows are cut of. */
+typedef struct {
+    int32_t *id, *row;           /* the text's tokens from `base` on, (n) of them; a window */
+    uint8_t *target;             /* of a window: ones */
+    int64_t base, n, cap;
+    int64_t next, last;          /* where the next window begins, the one before did; -1: none */
+    int64_t ntokens;             /* of all texts */
+} Windows;
+
+static Windows *windows_of(Pack *p)
+{
+    if (!p->more)
+        p->more = calloc(1, sizeof(Windows));
+    if (!p->more)
+        abort();
+    return p->more;
 }
 
 static void grow(Windows *w, int64_t n, int64_t T)
@@ -50,18 +65,20 @@ static void grow(Windows *w, int64_t n, int64_t T)
     memset(w->target, 1, (size_t)T);
 }
 
+typedef void Each(void *user, const int32_t *id, const uint8_t *target, size_t n);
+
 /* The window of at most n tokens from place `at` of the text. */
 static void emit(Pack *p, const Tokenizer *tok, int64_t at, int64_t n, bool held,
-                 void (*each)(void *user, const int32_t *id, size_t n), void *user)
+                 Each *each, void *user)
 {
-    Windows *w = &p->windows;
+    Windows *w = p->more;
     const int32_t first = windows_first(tok);
     const int64_t before = first >= 0, most = p->max_length - before;
     n = n < most ? n : most;
     if (before)
         w->row[0] = first;
     memcpy(w->row + before, w->id + (at - w->base), (size_t)n * sizeof *w->row);
-    each(user, w->row, (size_t)(before + n));
+    each(user, w->row, w->target, (size_t)(before + n));
     pack_put(p, w->row, w->target, (size_t)(before + n), held);
     w->last = at;
 }
@@ -101,11 +118,10 @@ static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int
     return false;
 }
 
-void windows_put(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from,
-                 const int32_t *id, const RowOut *row, bool first, bool last,
-                 void (*each)(void *user, const int32_t *id, size_t n), void *user)
+static void put_text(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from, const int32_t *id,
+                     const RowOut *row, bool first, bool last, Each *each, void *user)
 {
-    Windows *w = &p->windows;
+    Windows *w = windows_of(p);
     const int64_t T = p->max_length;
     if (has_mask(p, tok, from, id, row))
         return;
@@ -133,7 +149,7 @@ static uint64_t mixed(uint64_t n)
 }
 
 /* Method: each window is taken with the probability of how many are still wanted of those left. */
-void windows_hold(Pack *p, double share)
+static void hold(Pack *p, double share)
 {
     int64_t want = (int64_t)((double)p->ndocs * share + 1e-6);
     p->nheld = want;
@@ -144,10 +160,29 @@ void windows_hold(Pack *p, double share)
     }
 }
 
-void windows_free(Windows *w)
+static void report(const Pack *p, const Rules *r, const Tokenizer *tok, FILE *to)
 {
-    free(w->id);
-    free(w->row);
-    free(w->target);
-    *w = (Windows){0};
+    const Windows *w = p->more;
+    fprintf(to, "windows of %lld tokens, %lld apart, of %lld tokens of text, each behind %s",
+            (long long)p->max_length, (long long)r->stride, (long long)(w ? w->ntokens : 0),
+            windows_first(tok) < 0 ? "no token: the tokenizer has none for the begin of a text" : "");
+    if (windows_first(tok) >= 0)
+        fprintf(to, "token %d", windows_first(tok));
+    if (p->nheld)
+        fprintf(to, "; %lld to train on, %lld to validate on: %s %g of %s",
+                (long long)(p->ndocs - p->nheld), (long long)p->nheld,
+                r->held == HELD_TAIL ? "the last" : "any", r->share,
+                r->held == HELD_TAIL ? "each text" : "them");
+    fputc('\n', to);
 }
+
+static void free_windows(Pack *p)
+{
+    Windows *w = p->more;
+    if (w)
+        free(w->id), free(w->row), free(w->target);
+    free(w);
+}
+
+static const RecordCode records = {.put_text = put_text, .hold = hold, .report = report, .free = free_windows};
+const FormatCode windows_format = {.form = FORM_WINDOWS, .encode = encode, .stretch = stretch, .records = &records};
