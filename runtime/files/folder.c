@@ -290,15 +290,49 @@ char *folder_link(const char *from, const char *to)
     return folder_replace(to, link_files, (void *)(uintptr_t)from);
 }
 
+/* The complete file `temp` becomes `name`; it is removed if it cannot. */
+static char *commit_file(const char *folder, const char *temp, const char *name)
+{
+    char *path = folder_join(folder, name), *error = NULL;
+    if (rename(temp, path)) {
+        error = failed(path, "rename");
+        unlink(temp);
+    }
+    free(path);
+    return error ? error : folder_sync(folder);
+}
+
+char *folder_replace_file(const char *folder, const char *name, char *(*write)(FILE *to, const void *with),
+                          const void *with)
+{
+    char *path = folder_join(folder, name), *temp = format("%s.tmp", path), *why = NULL, *error = NULL;
+    int fd = file_create(temp, &error);
+    FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fd >= 0 && !to) {
+        error = failed(path, "open");
+        close(fd);
+    }
+    if (to) {
+        why = write(to, with);
+        error = why ? format("%s: %s", path, why) : fflush(to) || fsync(fd) ? failed(path, "write") : NULL;
+        if (fclose(to) && !error)
+            error = failed(path, "close");
+        if (error)
+            unlink(temp);
+    }
+    if (!error)
+        error = commit_file(folder, temp, name);
+    free(why), free(temp), free(path);
+    return error;
+}
+
 char *folder_replace_bytes(const char *folder, const char *name, const void *from, size_t n)
 {
     char *temp_name = format("%s.tmp", name), *temp = folder_join(folder, temp_name);
-    char *path = folder_join(folder, name), *error = write_bytes(folder, temp_name, from, n, NULL);
-    if (!error && rename(temp, path))
-        error = failed(path, "rename");
+    char *error = write_bytes(folder, temp_name, from, n, NULL);
     if (!error)
-        error = folder_sync(folder);
-    free(temp_name), free(temp), free(path);
+        error = commit_file(folder, temp, name);
+    free(temp_name), free(temp);
     return error;
 }
 

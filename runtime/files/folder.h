@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* A manifest is an object {"files": [{bytes, crc32c, name}], "tensors": [{crc32c, file, name}]};
  * NULL where nobody wants one. Checksums are 8 hex digits. */
@@ -34,7 +35,10 @@ char *folder_replace(const char *path, char *(*write)(const char *temp, void *wi
 /* The folder `to` becomes one with the same files as `from`, at once: hard links, or copies where the file
  * system has none; what is removed from one of both stays in the other. */
 char *folder_link(const char *from, const char *to);
-/* As folder_replace, of a file in a folder that exists. */
+/* The file `name` of an existing folder gets its content at once, synced; on an error the old file stays. write()
+ * returns NULL or a malloc'ed reason without the path. */
+char *folder_replace_file(const char *folder, const char *name, char *(*write)(FILE *to, const void *with),
+                          const void *with);
 char *folder_replace_text(const char *folder, const char *name, const char *text);
 char *folder_replace_bytes(const char *folder, const char *name, const void *from, size_t n);
 int64_t folder_free_bytes(const char *path);                         /* -1: unknown */

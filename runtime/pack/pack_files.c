@@ -433,14 +433,14 @@ static char *copy_tokenizer(const char *from, const char *folder)
         return NULL;
     text = file_read(from, 256 << 20, &n, &error);
     if (text)
-        error = folder_write_text(folder, "tokenizer.json", text, NULL);
+        error = folder_replace_text(folder, "tokenizer.json", text);
     free(text);
     return error;
 }
 
 PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
 {
-    char name[SHA256_HEX], *records = folder_join(to, "records.safetensors"), *error = NULL;
+    char name[SHA256_HEX], *records = folder_join(to, "records.tmp"), *error = NULL;
     PackOptions options = prepare_options(o, records);
     bool there = prepared_is(to);
     const bool made = !folder_exists(to);

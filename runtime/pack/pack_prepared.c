@@ -290,17 +290,24 @@ static int64_t says(const Windowed *w, const char *key)
     return text ? strtoll(text, NULL, 10) : -1;
 }
 
-/* Rows first .. end-1 as an array. */
-static char *write_array(const Windowed *w, int64_t first, int64_t end, FILE *to)
+/* Rows first .. end-1. */
+typedef struct {
+    const Windowed *w;
+    int64_t first, end;
+} Array;
+
+static char *write_array(FILE *to, const void *with)
 {
+    const Array *a = with;
+    const Windowed *w = a->w;
     char dict[128];
     int n = snprintf(dict, sizeof dict, "{'descr': '<i8', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                     (long long)(end - first), (long long)w->T);
+                     (long long)(a->end - a->first), (long long)w->T);
     int all = (10 + n + 1 + 63) / 64 * 64 - 10;  /* the data begin at a multiple of 64 */
     if (fwrite("\x93NUMPY\1\0", 1, 8, to) != 8 || fputc(all & 0xff, to) == EOF || fputc(all >> 8, to) == EOF ||
         fprintf(to, "%s%*s\n", dict, all - n - 1, "") < 0)
         return format("%s", strerror(errno));
-    for (int64_t i = first; i < end; i++) {
+    for (int64_t i = a->first; i < a->end; i++) {
         int64_t count;
         const int32_t *id = recordfile_at(&w->file, w->tokens, i, &count);
         if (count != w->T)
@@ -320,21 +327,8 @@ static char *write_arrays(const Windowed *w, const char *folder)
 {
     const int64_t limit[ARRAYS + 1] = {0, w->train, w->file.n};
     char *error = NULL;
-    for (int i = 0; i < ARRAYS && !error; i++) {
-        char *path = format("%s/%s", folder, array_name[i]), *temp = format("%s.tmp", path);
-        FILE *to = fopen(temp, "w");
-        error = to ? write_array(w, limit[i], limit[i + 1], to) : format("%s", strerror(errno));
-        if (to && !error && (fflush(to) || fsync(fileno(to))))
-            error = format("%s", strerror(errno));
-        if (to && fclose(to) && !error)
-            error = format("%s", strerror(errno));
-        if (!error && rename(temp, path))
-            error = format("rename: %s", strerror(errno));
-        if (error)
-            unlink(temp);
-        error = at(folder, array_name[i], error);
-        free(path), free(temp);
-    }
+    for (int i = 0; i < ARRAYS && !error; i++)
+        error = folder_replace_file(folder, array_name[i], write_array, &(Array){w, limit[i], limit[i + 1]});
     return error;
 }
 
@@ -348,7 +342,8 @@ static char *write_metadata(const Windowed *w, int64_t bos, const char *folder)
     cJSON *meta = cJSON_CreateObject();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cJSON_AddNumberToObject(meta, all[i].key, (double)all[i].value);
-    char *error = folder_write_json(folder, "metadata.json", meta, NULL);
+    char *text = folder_json_text(meta), *error = folder_replace_text(folder, "metadata.json", text);
+    free(text);
     cJSON_Delete(meta);
     return error;
 }

@@ -9,12 +9,11 @@
 #include "runtime/base.h"
 #include "runtime/data/chars.h"
 #include "runtime/data/words.h"
+#include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct {
     const char *name, *file[VOCABULARY_FILES];
@@ -111,25 +110,11 @@ static char *check_file(const char *path, const char *text, bool *there)
     return error;
 }
 
-static char *write_file(const char *path, const char *text)
-{
-    char *temp = format("%s.part", path), *error = NULL;
-    int fd = file_create(temp, &error);
-    FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
-    bool good = to && fputs(text, to) >= 0;
-    if (to && fclose(to))
-        good = false;
-    if (!error && (!good || rename(temp, path)))
-        error = format("%s: %s", path, strerror(errno));
-    if (error && fd >= 0)
-        unlink(temp);
-    free(temp);
-    return error;
-}
-
 char *vocabulary_write(const Vocabulary *v, const char *out)
 {
     const char *const *name = vocabulary_files(v->kind);
+    const char *slash = strrchr(out, '/');
+    char *folder = slash ? format("%.*s", slash > out ? (int)(slash - out) : 1, out) : format(".");
     char *path[VOCABULARY_FILES], *error = NULL;
     bool there[VOCABULARY_FILES];
     for (int i = 0; i < VOCABULARY_FILES; i++) {
@@ -138,9 +123,10 @@ char *vocabulary_write(const Vocabulary *v, const char *out)
     }
     for (int i = 0; i < VOCABULARY_FILES; i++) {
         if (!error && !there[i])
-            error = write_file(path[i], v->text[i]);
+            error = folder_replace_text(folder, name[i], v->text[i]);
         free(path[i]);
     }
+    free(folder);
     return error;
 }
 

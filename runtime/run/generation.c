@@ -305,7 +305,7 @@ static char *add_sample(const char *out, int64_t step, const char *prompt, const
         die(EXIT_INTERNAL, "out of memory for a sample");
     note("step %" PRId64 "  says %s", step, shown);
     char *text = with_line(before, step, line);
-    error = folder_write_text(out, samples_file, text, NULL);
+    error = folder_replace_text(out, samples_file, text);
     free(text), free(line), free(shown), free(before), free(path);
     cJSON_Delete(row);
     return error;

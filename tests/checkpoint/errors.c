@@ -3,12 +3,14 @@
  * In:    errors SCRATCH MOST [CASE]: an empty folder; how many calls to fail per failure mode, evenly spaced, 0: all.
  * Out:   one line per case, `ok` or `not ok`.
  * Method: each run is a child process in which the n-th call fails, once or from then on. It passes if no sanitizer
- *         reports an error, every file under a final name is complete, and the run either succeeds or prints one line
- *         with the file, the errno and advice, and exits with the documented code. */
+ *         reports an error, every file under its final name is that of before or that of a successful run, and the run
+ *         either succeeds or prints one line with the file, the errno and advice, and exits with the documented
+ *         code. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,7 @@ int pack_main(int argc, char **argv);
 
 static const char *scratch;
 static char *raw, *novel;        /* a folder of rows of JSON; a file of plain text */
+static char *vocabulary;         /* tokenizer.json of that text */
 static char *llama_json, *qwen2_json;        /* config.json */
 static Flags flags;
 static int injecting;            /* the errno of this run */
@@ -82,6 +85,23 @@ static void prepare(const char *out)
     use_flags(out, "char", "--prepare", novel);
     flags.given[FLAG_out] = true;
     records_prepare(&flags, &(Model){0}, pack_all_formats, 8, 20, -1);
+}
+
+/* With a tokenizer that goes with the arrays. */
+static void prepare_with(const char *out)
+{
+    use_flags(out, vocabulary, "--prepare", novel);
+    flags.given[FLAG_out] = true;
+    records_prepare(&flags, &(Model){0}, 8, 20, -1);
+}
+
+/* gen pack of a text, with a vocabulary of it. */
+static void pack_gen_words(const char *out)
+{
+    char *to = folder_join(out, "rows.safetensors");
+    char *argv[] = {"pack", "--format", "corpus", "--tokenizer", "words", "-o", to, novel};
+    freopen("/dev/null", "w", stdout);
+    pack_main(8, argv);
 }
 
 /* gen pack, replacing an older file. */
@@ -247,6 +267,36 @@ static const char *one_of_both(const char *out, const char *before, const char *
          : !is_new && !is_old ? "neither the old result nor the new one" : NULL;
 }
 
+/* A file below `out` that is neither the one of before nor the one of a successful run, or NULL. Not looked at: files
+ * under another name than their final one, and those that name a process or a time. */
+static const char *unfinished(const char *out, const char *before, const char *after)
+{
+    static const char *const other[] = {"*.tmp", "*.del", "packing-*", "fault.*.json", "run.lock", "run.lock.*",
+                                        "trainer_state.json"};
+    static char named[256];
+    const char *wrong = NULL;
+    DIR *dir = opendir(out);
+    for (struct dirent *d; dir && !wrong && (d = readdir(dir));) {
+        bool skip = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
+        for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+            skip = skip || !fnmatch(other[i], d->d_name, 0);
+        if (skip)
+            continue;
+        char *x = folder_join(out, d->d_name), *old = folder_join(before, d->d_name);
+        char *new = folder_join(after, d->d_name);
+        if (folder_exists(x)) {
+            wrong = unfinished(x, old, new);
+        } else if (!same_file(x, old) && !same_file(x, new)) {
+            snprintf(named, sizeof named, "%s is incomplete under its final name", d->d_name);
+            wrong = named;
+        }
+        free(x), free(old), free(new);
+    }
+    if (dir)
+        closedir(dir);
+    return wrong;
+}
+
 static Check check_arrays, check_export, check_adapter, check_cache, check_rows, check_saved, check_resumed, check_lock,
              check_none;
 
@@ -282,7 +332,7 @@ static const char *check_rows(const char *out, const char *before, const char *a
 {
     char *x = folder_join(out, "rows.safetensors"), *old = folder_join(before, "rows.safetensors");
     char *new = folder_join(after, "rows.safetensors");
-    const bool is_new = same_file(x, new), is_old = same_file(x, old);
+    const bool is_new = same_file(x, new), is_old = file_named(old) ? same_file(x, old) : !file_named(x);
     free(x), free(old), free(new);
     return code == 0 && !is_new ? "the result is incomplete"
          : !is_new && !is_old ? "neither the old result nor the new one" : NULL;
@@ -357,6 +407,8 @@ static const struct {
     {"pack-again", pack_program, pack_program, check_cache, EXIT_IO, 5},
     {"pack-words", NULL, pack_words, check_cache, EXIT_IO, 10},
     {"prepare", NULL, prepare, check_arrays, EXIT_IO, 10},
+    {"prepare-with", NULL, prepare_with, check_arrays, EXIT_IO, 10},
+    {"gen-pack-words", NULL, pack_gen_words, check_rows, 1, 5},
     {"gen-pack", packed_before, pack_gen, check_rows, 1, 5},
     {"save", saved_before, save, check_saved, EXIT_IO, 20},
     {"resume", saved_before, resume, check_resumed, EXIT_IO, 10},
@@ -508,6 +560,8 @@ static bool one_call(int c, int n, int why, bool on, const char *before, const c
     injecting = why;
     if (!wrong)
         wrong = cases[c].check(out, before, after, code);
+    if (!wrong)
+        wrong = unfinished(out, before, after);
     if (!wrong && code == EXIT_IO)
         wrong = wrong_fault(out, text);
     if (wrong)
@@ -573,6 +627,11 @@ int main(int argc, char **argv)
     text_into(scratch, "text.txt", "a bad cab had a bag, and a dad fed a bee. "
                                    "a fab cab, a bad dad, and a bag had a bee. "
                                    "a bad bag had a bee, and a fed dad had a cab. a dad had a fab bag, and a cab. ");
+    char *made = format("%s/vocabulary", scratch), *said = format("%s/said", scratch);
+    mkdir(made, 0777);
+    if (run(prepare, made, said, 0, 0, false))
+        printf("not ok checkpoint/errors: no vocabulary is made\n"), good = false;
+    vocabulary = folder_join(made, "tokenizer.json");
     for (int c = 0; c < CASES; c++)
         if (argc < 4 || !strcmp(argv[3], cases[c].name))
             good = test_case(c, atoi(argv[2])) && good;
