@@ -225,7 +225,8 @@ case $version in
             echo "note: $RANKS processes share $threads_available CPUs: correct, but slow" >&2
         fi
         [ "$RANKS" -gt "$cores" ] && flags+=(--oversubscribe)
-        # Ranks of one machine talk by shared memory alone: with TCP they would listen on all its networks.
+        # Ranks of one machine talk by shared memory alone: with TCP they would listen on all its networks. The launcher
+        # itself does: Open MPI 4 binds its port to every address, whatever its parameters say.
         case $version in
         *" "[1-4].*) shared=vader ;;
         *) shared=sm ;;
@@ -246,7 +247,12 @@ case $version in
     fi
     ;;
 ?*)
-    [ -z "$hosts" ] || flags+=(-hosts "$hosts" -ppn "$local")
+    if [ -n "$hosts" ]; then
+        flags+=(-hosts "$hosts" -ppn "$local")
+    else
+        # As above, for the ranks of either kind of MPICH (UCX, libfabric).
+        export UCX_NET_DEVICES=${UCX_NET_DEVICES:-lo} FI_TCP_IFACE=${FI_TCP_IFACE:-lo}
+    fi
     ;;
 esac
 

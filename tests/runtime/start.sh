@@ -69,6 +69,16 @@ verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
 rm "$scratch/cpu.1/train"
 ends "without a binary" 80 "is not built: run make" "$scratch/cpu.1/run.sh"
 
+# What MPI opens for ranks of one machine nobody else reaches: the same of Open MPI is in tests/train/faults.sh.
+if command -v mpicc.mpich >/dev/null && mpicc.mpich -o "$scratch/listens" tests/runtime/listens.c; then
+    folder cpu 2 <<<"#!/bin/bash
+$show
+exec '$scratch/listens'"
+    ends "MPICH" 0 "rank looked" env MPIRUN=mpirun.mpich "$x/run.sh"
+    said "MPICH: two ranks" 2 "^rank looked"
+    said "MPICH: ranks listen to this machine alone" 0 "listens on"
+fi
+
 # ---- a program that was built before gen last rewrote its sources; one without a manifest was copied
 hash=$(printf %064d 7)
 for backend in cpu cuda; do
