@@ -32,7 +32,8 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 //@ unless target_rows
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V};
 //@ end
-    static const FormatCode *const formats[] = {&text_format, &file_format, &messages_format, &sharegpt_format,
+    static const FormatCode *const formats[] = {&text_format, &file_format, &messages_format,
+                                                &sharegpt_format,
                                                 &prompt_format, &alpaca_format, NULL};
     const RecordRules rules = {.formats = formats};
 //@ if noise

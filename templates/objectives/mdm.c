@@ -46,7 +46,8 @@ static int64_t takes(int64_t may)
     return may;
 }
 
-static const FormatCode *const formats[] = {&windows_format, &answers_format, &imdb_format, &corpus_format, NULL};
+static const FormatCode *const formats[] = {&windows_format, &answers_format, &imdb_format,
+                                            &corpus_format, NULL};
 
 static void open_records(const Flags *f, const RecordRules *rules, Data *train, Data *eval)
 {
@@ -79,7 +80,8 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    open_records(f, &(RecordRules){.format = hidden_format[hidden.mode], .formats = formats}, train, eval);
+    const RecordRules rules = {.format = hidden_format[hidden.mode], .formats = formats};
+    open_records(f, &rules, train, eval);
 }
 
 /* Weights mean something only with the ids they were trained on. */

@@ -45,7 +45,8 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true,
                           .targets = hidden.rule.select == MASKS_exact ? N : 0, .takes = takes};
-    static const FormatCode *const formats[] = {&corpus_format, &imdb_format, &windows_format, &answers_format, NULL};
+    static const FormatCode *const formats[] = {&corpus_format, &imdb_format, &windows_format,
+                                                &answers_format, NULL};
     const RecordRules rules = {.format = "corpus", .formats = formats};
     hidden.rule.seed = (uint64_t)f->seed;
     records_open(f, &model, &of, &rules, train, eval);

@@ -43,7 +43,8 @@ static Steps meta_steps;
 static const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = steps_parts,
                                 .columns = steps_columns, .own_targets = true};
 
-static const FormatCode *const formats[] = {&steps_format, &stepwise_format, &candidates_format, NULL};
+static const FormatCode *const formats[] = {&steps_format, &stepwise_format,
+                                            &candidates_format, NULL};
 
 /* How raw data become records; scored: their labels do not matter. */
 static StepsRules steps_rules(bool scored)
@@ -776,7 +777,8 @@ static void open_candidates(Steps *s, Data *d, const Flags *f, const WeightFolde
     Flags of = *f;
     DataShape other = shape;
     const StepsRules steps = steps_rules(true);
-    const RecordRules rules = {.format = "candidates", .formats = formats, .more = &steps, .asked = "best-of-n"};
+    const RecordRules rules = {.format = "candidates", .formats = formats, .more = &steps,
+                               .asked = "best-of-n"};
     char *tokenizer = tokenizer_of(f, "--best-of-n", folder);
     other.kind = "candidates", other.columns = candidates_columns;
     of.data = "", of.eval_data = f->best_of_n, of.tokenizer = tokenizer;
