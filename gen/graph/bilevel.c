@@ -4,7 +4,7 @@
  * Out:   $along, $slope; the programs direction, and of differences forth, back and restore.
  * Keeps: parameters end as they began, bit for bit.
  * Method: differences: (l(theta + eps v) - l(theta - eps v)) / 2 eps. Products: gradient.c. */
-#include "gen/graph/graph.h"
+#include "gen/graph/bilevel.h"
 
 #include <inttypes.h>
 

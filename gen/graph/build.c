@@ -8,9 +8,9 @@
 
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
-Dim dim_batch(const Build *b) { return dim(b->B, b->batch ? b->batch : "B"); }
-Dim dim_hidden(const Build *b) { return dim(b->C, "C"); }
-Dim dim_places(const Build *b) { return dim(b->T, b->length ? b->length : "T"); }
+Dim dim_batch(const Build *b) { return dim(b->in.B, b->in.batch ? b->in.batch : "B"); }
+Dim dim_hidden(const Build *b) { return dim(b->model.C, "C"); }
+Dim dim_places(const Build *b) { return dim(b->in.T, b->in.length ? b->in.length : "T"); }
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {
@@ -31,7 +31,7 @@ Ref build_like(Build *b, const char *name, Ref x, Dim width)
     Dim d[5];
     memcpy(d, x.v->dim, sizeof d);
     d[x.v->rank - 1] = width;
-    return build_temp(b, name, b->act, x.v->rank, d);
+    return build_temp(b, name, b->model.act, x.v->rank, d);
 }
 
 Op *build_op(Build *b, int kind)
@@ -86,10 +86,10 @@ void build_unused(Build *b, int field, bool used, const char *why)
 
 Value *build_sum(Build *b, const char *name, int64_t n)
 {
-    if (b->nsums == (int)(sizeof b->sum / sizeof b->sum[0]))
+    if (b->added.nsums == (int)(sizeof b->added.sum / sizeof b->added.sum[0]))
         bug("too many sums");
     Dim d = dim(n, text_print("%" PRId64, n));
-    return b->sum[b->nsums++] = build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
+    return b->added.sum[b->added.nsums++] = build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
 }
 
 Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound)

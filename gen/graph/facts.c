@@ -83,8 +83,8 @@ void sizes_make(Build *b)
     Graph *g = b->g;
     Config *c = b->c;
     const Value *rows = ir_value(g, "target_rows");
-    ir_size_add(g, "B", b->B, "sequences of a micro-batch");
-    if (b->B != config_int(c, F_batch_micro))
+    ir_size_add(g, "B", b->in.B, "sequences of a micro-batch");
+    if (b->in.B != config_int(c, F_batch_micro))
         ir_size_add(g, "S", config_int(c, F_batch_micro), "samples of a micro-batch");
     ir_size_add(g, "T", config_int(c, F_seq_max), "positions of a sequence");
     if (rows)
@@ -108,9 +108,9 @@ void sizes_make(Build *b)
             if (!ir_size(g, layers.sym))
                 ir_size_add(g, layers.sym, layers.n, "layers of another stack");
         }
-    for (int i = 0; i < b->nsizes; i++)
-        if (!ir_size(g, b->size[i].sym) && is_used(g, b->size[i].sym))
-            ir_size_add(g, b->size[i].sym, b->size[i].n, "of the objective");
+    for (int i = 0; i < b->added.nsizes; i++)
+        if (!ir_size(g, b->added.size[i].sym) && is_used(g, b->added.size[i].sym))
+            ir_size_add(g, b->added.size[i].sym, b->added.size[i].n, "of the objective");
 }
 
 /* A symbol being computed: "3*C", "(H+2*K)*D". */

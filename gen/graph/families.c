@@ -24,21 +24,22 @@ void family_shapes(Build *b)
 {
     Config *c = b->c;
     b->family = family_find(config_text(c, F_model_family));
-    b->B = config_int(c, F_batch_micro) * objective_sequences(c);
-    b->T = config_int(c, F_seq_max);
-    size_add(b, "B", b->B);
-    size_add(b, "T", b->T);
+    b->in.B = config_int(c, F_batch_micro) * objective_sequences(c);
+    b->in.T = config_int(c, F_seq_max);
+    size_add(b, "B", b->in.B);
+    size_add(b, "T", b->in.T);
     b->stack = (Stack){"", dim(config_int(c, F_model_layers), "L"), 0};
-    b->C = config_int(c, F_model_hidden);
-    b->H = config_int(c, F_model_heads);
-    b->K = config_int(c, F_model_kv_heads);
-    b->D = config_int(c, F_model_head_dim);
-    b->F = config_int(c, F_model_ffn);
-    b->V = config_int(c, F_model_vocab);
+    b->model.C = config_int(c, F_model_hidden);
+    b->model.H = config_int(c, F_model_heads);
+    b->model.K = config_int(c, F_model_kv_heads);
+    b->model.D = config_int(c, F_model_head_dim);
+    b->model.F = config_int(c, F_model_ffn);
+    b->model.V = config_int(c, F_model_vocab);
     const char *precision = config_text(c, F_precision);
-    b->act = !strcmp(precision, "bf16") ? DT_BF16 : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
-    b->head_bias = b->family->biases & BIAS_HEAD;
-    b->pad = config_int(c, F_model_pad);
+    b->model.act = !strcmp(precision, "bf16")   ? DT_BF16
+                   : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
+    b->model.head_bias = b->family->biases & BIAS_HEAD;
+    b->model.pad = config_int(c, F_model_pad);
 }
 
 /* Whether linear layers of this kind have a bias. */
@@ -61,19 +62,20 @@ static int block_drops(const Build *b)
 static void drop_attrs(Build *b, Op *op, double p, int place)
 {
     int64_t drops = block_drops(b), behind = b->region ? place : drops * b->stack.layers.n;
-    op_in(op, build_input(b, b->noise));
+    op_in(op, build_input(b, b->model.noise));
     op_float(op, "dropout", p), op_int(op, "site", b->stack.site + behind);
     op_int(op, "sites", b->region ? drops : 0);
 }
 
 static Dim dim_qkv(const Build *b)
 {
-    return b->family->k ? dim((b->H + 2 * b->K) * b->D, "(H+2*K)*D") : dim(3 * b->C, "3*C");
+    const ModelShape *m = &b->model;
+    return b->family->k ? dim((m->H + 2 * m->K) * m->D, "(H+2*K)*D") : dim(3 * m->C, "3*C");
 }
 
 static Dim dim_heads(const Build *b)
 {
-    return b->family->k ? dim(b->H * b->D, "H*D") : dim_hidden(b);
+    return b->family->k ? dim(b->model.H * b->model.D, "H*D") : dim_hidden(b);
 }
 
 /* ---- pieces of a block ----------------------------------------------------------------------- */
@@ -87,16 +89,17 @@ static void residual_init(Build *b, const char *name)
 
 static void head_attrs(const Build *b, Op *op)
 {
-    op_int(op, "heads", b->H), op_int(op, "kv", b->K), op_int(op, "dim", b->D);
+    op_int(op, "heads", b->model.H), op_int(op, "kv", b->model.K), op_int(op, "dim", b->model.D);
 }
 
 /* Each head of q and of k normed: their weights are one parameter, that of q first. */
 static Ref norm_heads(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_norm_eps);
-    const Module m[2] = {{b->family->q_norm, b->D}, {b->family->k_norm, b->D}};
-    const Dim d[3] = {qkv.v->dim[0], qkv.v->dim[1], dim(b->H + b->K, "H+K")};
-    Value *w = layer_parameter(b, layer_name(b, "qk_norm", "w"), dim(2 * b->D, "2*D"), dim(0, ""), m, 2,
+    const Module m[2] = {{b->family->q_norm, b->model.D}, {b->family->k_norm, b->model.D}};
+    const Dim d[3] = {qkv.v->dim[0], qkv.v->dim[1], dim(b->model.H + b->model.K, "H+K")};
+    Value *w = layer_parameter(b, layer_name(b, "qk_norm", "w"), dim(2 * b->model.D, "2*D"),
+                               dim(0, ""), m, 2,
                                "weight", first_as(b, b->family->norm_plus ? "zeros" : "ones", false));
     Ref y = build_like(b, "qk_norm", qkv, ref_columns(qkv)),
         rstd = build_temp(b, "qk_norm.rstd", DT_F32, 3, d);
@@ -114,13 +117,13 @@ static Ref rotate(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_rope_theta);
     Ref y = build_like(b, "rot", qkv, ref_columns(qkv));
-    bool at = b->mode == MODE_DECODE, documents = b->places && !at;
+    bool at = b->mode == MODE_DECODE, documents = b->in.places && !at;
     Op *op = build_op(b, at ? OP_rope_at : documents ? OP_rope_docs : OP_rope);
-    op_in(op, qkv), op_in(op, ref(b->cos)), op_in(op, ref(b->sin));
+    op_in(op, qkv), op_in(op, ref(b->model.cos)), op_in(op, ref(b->model.sin));
     if (at)
-        op_in(op, ref(b->place));
+        op_in(op, ref(b->in.place));
     if (documents)
-        op_in(op, build_input(b, b->places));
+        op_in(op, build_input(b, b->in.places));
     op_out(op, y);
     head_attrs(b, op);
     if (b->family->layered)
@@ -132,44 +135,54 @@ static Ref rotate(Build *b, Ref qkv)
 static Value *cache(Build *b, const char *what)
 {
     const char *name = text_print("%s%s", b->stack.name, what);
-    Dim d[4] = {b->place->dim[0], dim(b->K, "K"), dim_places(b), dim(b->D, "D")};
+    Dim d[4] = {b->in.place->dim[0], dim(b->model.K, "K"), dim_places(b), dim(b->model.D, "D")};
     Value *v = ir_value(b->g, name);
     if (!v) {
-        v = ir_new(b->g, VK_STATE, PU_activations, b->act, name, 4, d, b->loc);
+        v = ir_new(b->g, VK_STATE, PU_activations, b->model.act, name, 4, d, b->loc);
         v->count = v->slots = b->stack.layers.n;
     }
     return v;
+}
+
+/* The op of a mask, and its attribute `mask`; NULL: it has none. */
+static Op *attention_op(Build *b, const char **mask)
+{
+    static const struct { const char *word; int op; const char *mask; } row[] = {
+        {"causal", OP_attention, "causal"}, {"full", OP_attention, "full"},
+        {"docs", OP_attention_docs, "causal"}, {"docs_full", OP_attention_docs, "full"},
+        {"length", OP_attention_length, NULL}, {"limit", OP_attention_limit, NULL},
+        {"shared", OP_attention_shared, NULL}};
+    size_t k = 0;
+    while (strcmp(row[k].word, b->in.mask.word))
+        if (++k == sizeof row / sizeof *row)
+            bug("no mask %s", b->in.mask.word);
+    *mask = row[k].mask;
+    return build_op(b, row[k].op);
 }
 
 static Ref attention(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_heads);
     Ref o = build_like(b, "att", qkv, dim_heads(b));
+    const char *mask = NULL;
     Op *op;
     if (b->mode == MODE_DECODE) {
         Value *keys = cache(b, "keys"), *values = cache(b, "values");
         op = build_op(b, OP_attention_decode);
-        op_in(op, qkv), op_in(op, ref(b->place));
+        op_in(op, qkv), op_in(op, ref(b->in.place));
         op_out(op, o), op_out(op, ref_loop(keys, 0)), op_out(op, ref_loop(values, 0));
     } else {
-        Dim d[3] = {dim_batch(b), dim(b->H, "H"), dim_places(b)};
+        Dim d[3] = {dim_batch(b), dim(b->model.H, "H"), dim_places(b)};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
-        op = build_op(b, b->ends      ? OP_attention_docs
-                         : b->holes   ? OP_attention_shared
-                         : b->lengths ? OP_attention_length
-                         : b->limits  ? OP_attention_limit
-                                      : OP_attention);
+        op = attention_op(b, &mask);
         op_in(op, qkv);
-        Value *const inputs[] = {b->ends ? b->places : NULL, b->ends, b->holes, b->lengths,
-                                 b->limits};
-        for (int i = 0; i < 5; i++)
-            if (inputs[i])
-                op_in(op, build_input(b, inputs[i]));
+        for (int i = 0; i < 2 && b->in.mask.input[i]; i++)
+            op_in(op, build_input(b, b->in.mask.input[i]));
         op_out(op, o), op_out(op, lse);
     }
     head_attrs(b, op);
-    if (op_takes(op->kind, "mask"))
-        op_word(op, "mask", b->both_ways ? "full" : "causal");
+    if (mask)
+        op_word(op, "mask", mask);
     op_float(op, "scale", 1 / sqrt(config_float(b->c, F_model_query_scalar)));
     double p = drop_share(b, F_model_attention_dropout);
     int place = b->drops++;
@@ -224,26 +237,26 @@ static int add_modules(Module *m, int n, const char *path, int64_t heads, int64_
 static int qkv_modules(const Build *b, Module **m)
 {
     const Family *f = b->family;
-    int64_t q = b->H * b->D, kv = b->K * b->D;
-    *m = arena_new(sizeof **m * (size_t)(b->H + 2 * b->K));
-    int n = add_modules(*m, 0, f->q, b->H, f->k ? q : q + 2 * kv);
+    int64_t q = b->model.H * b->model.D, kv = b->model.K * b->model.D;
+    *m = arena_new(sizeof **m * (size_t)(b->model.H + 2 * b->model.K));
+    int n = add_modules(*m, 0, f->q, b->model.H, f->k ? q : q + 2 * kv);
     if (f->k)
-        n = add_modules(*m, add_modules(*m, n, f->k, b->K, kv), f->v, b->K, kv);
+        n = add_modules(*m, add_modules(*m, n, f->k, b->model.K, kv), f->v, b->model.K, kv);
     return n;
 }
 
 static int up_modules(const Build *b, Module m[2])
 {
     const Family *f = b->family;
-    m[f->gate ? 1 : 0] = (Module){f->up, b->F};
+    m[f->gate ? 1 : 0] = (Module){f->up, b->model.F};
     if (f->gate)
-        m[0] = (Module){f->gate, b->F};
+        m[0] = (Module){f->gate, b->model.F};
     return f->gate ? 2 : 1;
 }
 
 static Dim dim_up(const Build *b)
 {
-    return b->family->gate ? dim(2 * b->F, "2*F") : dim(b->F, "F");
+    return b->family->gate ? dim(2 * b->model.F, "2*F") : dim(b->model.F, "F");
 }
 
 /* What follows a step: `next` is the rest of the list. A norm that only a linear layer reads leaves
@@ -283,16 +296,16 @@ static Value *places_table(Build *b)
     return !m.path ? NULL : layer_parameter(b, "wpe", dim(P, "P"), dim_hidden(b), &m, 1, "weight", first);
 }
 
-/* A linear layer of b->features, and the rows of places; of whole sequences. */
+/* A linear layer of b->in.features, and the rows of places; of whole sequences. */
 static void step_features(Build *b, const char *next)
 {
-    if (b->mode == MODE_DECODE || b->places)
+    if (b->mode == MODE_DECODE || b->in.places)
         bug("rows of floats: want whole sequences, each of them one");
     b->loc = config_loc(b->c, F_model_hidden);
-    Ref x = build_input(b, b->features);
+    Ref x = build_input(b, b->in.features);
     Dim C = dim_hidden(b), none = dim(0, "");
-    Module m = {b->features_path, b->C};
-    if (x.v->dtype != b->act) {
+    Module m = {b->added.features_path, b->model.C};
+    if (x.v->dtype != b->model.act) {
         Ref rounded = build_like(b, "features.act", x, ref_columns(x));
         Op *cast = build_op(b, OP_cast);
         op_in(cast, x), op_out(cast, rounded);
@@ -326,35 +339,36 @@ static Value *new_row(Build *b)
 
 static Ref tokens_table(Build *b)
 {
-    Module m = {b->family->tokens, b->V};
-    Value *wte = layer_parameter(b, "wte", dim(b->V, "V"), dim_hidden(b), &m, 1, "weight", first_table(b));
-    wte->grown = b->new_row;
+    Module m = {b->family->tokens, b->model.V};
+    Value *wte = layer_parameter(b, "wte", dim(b->model.V, "V"), dim_hidden(b), &m, 1, "weight",
+                                 first_table(b));
+    wte->grown = b->model.new_row;
     return ref(wte);
 }
 
 static void step_tokens(Build *b, const char *next)
 {
-    if (b->features) {
+    if (b->in.features) {
         step_features(b, next);
         return;
     }
-    b->loc = config_loc(b->c, b->table ? F_objective : F_model_vocab);
-    Ref table = b->table ? b->table(b) : tokens_table(b);
+    b->loc = config_loc(b->c, b->added.table ? F_objective : F_model_vocab);
+    Ref table = b->added.table ? b->added.table(b) : tokens_table(b);
     Value *wpe = places_table(b);
-    bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at,
-         row = b->new_row && !table.v->trained;
+    bool at = b->mode == MODE_DECODE, documents = wpe && b->in.places && !at,
+         row = b->model.new_row && !table.v->trained;
     Ref y = row ? build_like(b, "embed", b->x, dim_hidden(b)) : result(b, "embed", dim_hidden(b), next);
     Op *op = build_op(b, documents ? OP_embed_docs
                          : wpe     ? at ? OP_embed_pos_at : OP_embed_pos
                          : at      ? OP_embed_at
                                    : OP_embed);
-    op_in(op, build_input(b, b->tokens)), op_in(op, table);
+    op_in(op, build_input(b, b->in.tokens)), op_in(op, table);
     if (wpe)
         op_in(op, ref(wpe));
     if (at)
-        op_in(op, ref(b->place));
+        op_in(op, ref(b->in.place));
     if (documents)
-        op_in(op, build_input(b, b->places));
+        op_in(op, build_input(b, b->in.places));
     op_out(op, y);
     b->x = y;
     if (!row)
@@ -362,9 +376,9 @@ static void step_tokens(Build *b, const char *next)
     Value *last = new_row(b);
     b->x = result(b, "embed.last", dim_hidden(b), next);
     op = build_op(b, OP_embed_row);
-    op_in(op, y), op_in(op, build_input(b, b->tokens)), op_in(op, ref(last));
+    op_in(op, y), op_in(op, build_input(b, b->in.tokens)), op_in(op, ref(last));
     op_out(op, b->x);
-    op_int(op, "token", b->V - 1);
+    op_int(op, "token", b->model.V - 1);
 }
 
 /* The rows of the tokens' types added. */
@@ -372,7 +386,7 @@ static void step_types(Build *b, const char *next)
 {
     const Family *f = b->family;
     b->loc = config_loc(b->c, F_model_family);
-    if (!b->types)
+    if (!b->in.types)
         err(b->loc, "model.family: tokens of %s have types, which the objective %s does not give",
             f->name, b->g->objective);
     Module m = {f->types, f->type_rows};
@@ -381,9 +395,9 @@ static void step_types(Build *b, const char *next)
     Ref row = build_like(b, "type", b->x, dim_hidden(b)), y = result(b, "embed.type", dim_hidden(b), next);
     bool at = b->mode == MODE_DECODE;
     Op *op = build_op(b, at ? OP_embed_at : OP_embed);
-    op_in(op, build_input(b, b->types)), op_in(op, ref(table));
+    op_in(op, build_input(b, b->in.types)), op_in(op, ref(table));
     if (at)
-        op_in(op, ref(b->place));
+        op_in(op, ref(b->in.place));
     op_out(op, row);
     op = build_op(b, OP_add);
     op_in(op, b->x), op_in(op, row);
@@ -472,14 +486,14 @@ static void step_add(Build *b, const char *next)
 static void step_attention(Build *b, const char *next)
 {
     (void)next;
-    Module *qkv, o = {b->family->o, b->C};
+    Module *qkv, o = {b->family->o, b->model.C};
     int n = qkv_modules(b, &qkv);
     b->loc = config_loc(b->c, F_model_hidden);
     Ref y = layer_linear_from(b, "qkv", b->x, dim_hidden(b), dim_qkv(b), qkv, n, biased(b, BIAS_QKV),
                               first_qkv(b, dim_hidden(b), dim_qkv(b)), first_bias_attention(b, dim_hidden(b)));
     if (b->family->q_norm)
         y = norm_heads(b, y);
-    if (b->cos)
+    if (b->model.cos)
         y = rotate(b, y);
     y = attention(b, y);
     b->loc = config_loc(b->c, F_model_hidden);
@@ -492,8 +506,8 @@ static void step_attention(Build *b, const char *next)
 static void step_ffn(Build *b, const char *next)
 {
     (void)next;
-    Module up[2], down = {b->family->down, b->C};
-    Dim F = dim(b->F, "F");
+    Module up[2], down = {b->family->down, b->model.C};
+    Dim F = dim(b->model.F, "F");
     bool bias = biased(b, BIAS_FFN);
     b->loc = config_loc(b->c, F_model_ffn);
     Ref y = layer_linear(b, b->family->gate ? "gate_up" : "up", b->x, dim_hidden(b), dim_up(b), up,
@@ -509,7 +523,7 @@ static void step_ffn(Build *b, const char *next)
 static void step_dense(Build *b, const char *next)
 {
     (void)next;
-    Module m = {b->family->dense, b->C};
+    Module m = {b->family->dense, b->model.C};
     b->loc = config_loc(b->c, F_model_hidden);
     Ref y = layer_linear(b, "dense", b->x, dim_hidden(b), dim_hidden(b), &m, 1, biased(b, BIAS_DENSE));
     b->x = pointwise(b, op_find(b->family->activation), "dense.act", y, dim_hidden(b));
@@ -531,7 +545,7 @@ static void step_scale(Build *b, const char *next)
     Op *op = build_op(b, OP_scale);
     op_in(op, b->x);
     op_out(op, y);
-    op_float(op, "factor", rounded(b->act, sqrt((double)b->C)));
+    op_float(op, "factor", rounded(b->model.act, sqrt((double)b->model.C)));
     b->x = y;
 }
 
@@ -615,24 +629,24 @@ Ref family_last(Build *b)
 
 Value *family_head_bias(Build *b)
 {
-    if (!b->head_bias)
+    if (!b->model.head_bias)
         return NULL;
     b->loc = config_loc(b->c, F_model_tied);
     const char *path = b->family->head_bias;
-    Module m = {path ? path : b->family->head, b->V};
-    return layer_parameter(b, "head.b", dim(b->V, "V"), dim(0, ""), &m, 1, "bias",
+    Module m = {path ? path : b->family->head, b->model.V};
+    return layer_parameter(b, "head.b", dim(b->model.V, "V"), dim(0, ""), &m, 1, "bias",
                            first_bias(b, dim_hidden(b)));
 }
 
 Value *family_head(Build *b)
 {
-    if (config_bool(b->c, F_model_tied) && b->features)
+    if (config_bool(b->c, F_model_tied) && b->in.features)
         err(config_loc(b->c, F_model_tied),
             "model.tied: want false: there is no table of tokens that a head could share");
     if (config_bool(b->c, F_model_tied))
         return layer_read(b, ir_value(b->g, "wte"));
     b->loc = config_loc(b->c, F_model_tied);
-    Module m = {b->family->head, b->V};
-    return layer_parameter(b, "head", dim(b->V, "V"), dim_hidden(b), &m, 1, "weight",
+    Module m = {b->family->head, b->model.V};
+    return layer_parameter(b, "head", dim(b->model.V, "V"), dim_hidden(b), &m, 1, "weight",
                            first_weight(b, dim_hidden(b)));
 }

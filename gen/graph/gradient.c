@@ -4,7 +4,7 @@
  * Out:   backward ops behind them; a trained parameter's gradient is written into $grad.NAME.
  * Method: ops in reverse; a value used n times collects n contributions, added as they come; those
  *         to an input are dead. x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
-#include "gen/graph/graph.h"
+#include "gen/graph/bilevel.h"
 
 #include <string.h>
 
@@ -172,7 +172,7 @@ static void grad_embed(Build *b, const Op *fwd, int i)
         made = build_temp(b, text_print("d%s", base_name(b, table)), DT_F32, 2, table.v->dim);
     else if (!learns(b, table))
         return;
-    bool pads = b->pad >= 0 && fwd->in[0].v == b->tokens;
+    bool pads = b->model.pad >= 0 && fwd->in[0].v == b->in.tokens;
     Op *op = build_op(b, pads ? OP_embed_pad_bwd : OP_embed_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]);
     if (made.v)
@@ -180,7 +180,7 @@ static void grad_embed(Build *b, const Op *fwd, int i)
     else
         out_gradient(b, op, table);
     if (pads)
-        op_int(op, "pad", b->pad);
+        op_int(op, "pad", b->model.pad);
     beta(op);
     if (made.v)
         contribute(b, table, made);
@@ -605,7 +605,7 @@ static void add_slopes(Build *b, const Op *fwd)
         err(fwd->loc, "%s: of its parameters some are trained and some are not: there is no derivative "
             "along a gradient of all", op_row[fwd->kind].name);
     Ref dy = gradient_get(fwd->out[0]), z = moved_by(b, fwd, dy);
-    Op *op = build_op(b, dy.v->dtype == b->act ? OP_slope_dot : OP_slope_dot_f32);
+    Op *op = build_op(b, dy.v->dtype == b->model.act ? OP_slope_dot : OP_slope_dot_f32);
     op_in(op, dy), op_in(op, z), op_in(op, ref(b->slopes->along));
     op_out(op, build_input(b, b->slopes->slope));
 }

@@ -21,14 +21,14 @@ static void make_rope(Build *b)
         k++;
     b->loc = config_loc(c, F_model_rope_theta);
     bool layered = b->family->layered;
-    Dim T = layered ? dim(2 * b->T, "2*T") : dim(b->T, "T"), half = dim(b->D / 2, "D/2");
-    b->cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
-    b->sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
+    Dim T = layered ? dim(2 * b->in.T, "2*T") : dim(b->in.T, "T"), half = dim(b->model.D / 2, "D/2");
+    b->model.cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
+    b->model.sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
     b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
     Op *op = build_op(b, layered ? OP_rope_table_layers : table[k].op);
-    op_out(op, ref(b->cos)), op_out(op, ref(b->sin));
+    op_out(op, ref(b->model.cos)), op_out(op, ref(b->model.sin));
     if (layered)
-        op_int(op, "rows", b->T), op_float(op, "local", config_float(c, F_model_rope_local_theta));
+        op_int(op, "rows", b->in.T), op_float(op, "local", config_float(c, F_model_rope_local_theta));
     op_float(op, "theta", config_float(c, F_model_rope_theta));
     if (op_takes(op->kind, "factor"))
         op_float(op, "factor", config_float(c, F_model_rope_factor));
@@ -135,8 +135,9 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     g->family = config_text(c, F_model_family);
     g->target = target_find(config_text(c, F_target));
     g->ranks = config_int(c, F_gpus);
-    Build b = {.g = g, .c = c, .mode = MODE_TRAIN, .targets = config_int(c, F_batch_targets)};
-    b.set = &b.sets[b.nsets++];
+    Build b = {.g = g, .c = c, .mode = MODE_TRAIN, .in.mask = MASK_CAUSAL,
+               .added.targets = config_int(c, F_batch_targets)};
+    b.set = &b.added.sets[b.added.nsets++];
     family_shapes(&b);
     if (b.family->rotary)
         make_rope(&b);

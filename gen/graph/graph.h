@@ -32,18 +32,74 @@ typedef struct {
     Value *scale, *scaler;
 } Set;
 
-/* Derivatives of the losses of single samples along v, the gradient of another loss: bilevel.c. */
-typedef struct {
-    Set *set;                /* whose parameters v has a number for, in the place of their gradients */
-    Value *along;            /* numbers about v: runtime/along.h */
-    Value *slope;            /* (B) doubles a micro-batch: the derivative of each sample's loss */
-} Slopes;
+/* Derivatives of losses along a gradient, of a pass that computes them: bilevel.h. */
+typedef struct Slopes Slopes;
 
+/* The model: its sizes, the rules of its table and head, and what every pass reads. */
+typedef struct {
+    int64_t C, H, K, D, F, V;
+    Dtype act;               /* activations and compute weights */
+    int64_t pad;             /* the token whose row learns nothing where it is read; -1: none */
+    /* The table of tokens has one row more than models that are taken in, its last; where the table is
+     * frozen that row is a parameter of its own, trained beside adapters. */
+    bool new_row;
+    bool head_bias;          /* a parameter beside the head's weight; at first as the family has it */
+    Value *cos, *sin;        /* tables of rotary embeddings; else NULL */
+    Value *noise;            /* input: seed and step of what is dropped */
+} ModelShape;
+
+/* The attention mask: a word of ops.def, and the inputs that it takes. */
+typedef struct {
+    const char *word;
+    Value *input[2];
+} Mask;
+#define MASK_CAUSAL ((Mask){"causal", {NULL}})
+
+/* Inputs of the pass being written. A pass on other inputs saves the struct and puts it back. */
+typedef struct {
+    int64_t B, T;
+    const char *batch, *length;   /* the symbols of B and T; NULL: "B", "T" */
+    Value *tokens;
+    Value *types;            /* of tokens, where the family has a table of them; decode: of the one */
+    Value *features;         /* what rows are made of in place of tokens: floats (B, T, X); or NULL */
+    Value *places;           /* (B, T): of tokens, where these are not their places in T; else NULL */
+    Value *place;            /* decode: of each text's token */
+    Mask mask;
+    Value *labels;
+    /* where their number is bounded: the rows of the head in (B, T), and the inverse; else NULL */
+    Value *target_rows, *target_of;
+    Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
+} PassInputs;
+
+/* What the objective adds to the model. */
+typedef struct {
+    /* Most targets of a micro-batch, 0: all rows have one: batch.targets, or where that is 0 what
+     * the objective knows of its own. */
+    int64_t targets;
+    int64_t N;               /* rows of a micro-batch that go through the head */
+    int nsizes;              /* B, T, N and others: for inputs.def */
+    Dim size[8];
+    int nsums;               /* that programs add to, the loss first: cleared before a schedule, its results */
+    Value *sum[4];
+    int nsets;
+    Set sets[4];             /* parameter sets; [0]: "model" */
+    const char *features_path;    /* of the linear layer of `features` in weights' files */
+    /* Where tokens are of no vocabulary: the table of their rows, a value that it makes in the program
+     * being written; NULL: a parameter. */
+    Ref (*table)(Build *b);
+} Added;
+
+/* A graph being built: its parts, and the place where the next op goes. */
 struct Build {
     Graph *g;
     Config *c;
+    ModelShape model;
+    PassInputs in;
+    Added added;
+    const Family *family;    /* blocks are written for */
+    Stack stack;
+    Set *set;                /* parameters are made for, and losses and what begins with `set_` are of */
     Program *p;
-    const Family *family;
     Mode mode;
     /* A pass beside the trained one, without gradients: what its values are called, "ref."; nothing is
      * dropped in it. NULL: it is the trained one. */
@@ -57,48 +113,8 @@ struct Build {
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
     const char *stage;       /* of the model, that ops belong to; see Op */
-    int64_t B, T, C, H, K, D, F, V;
-    const char *batch, *length;   /* the symbols of B and T in the pass being written; NULL: "B", "T" */
-    Stack stack;             /* blocks are written for */
-    /* parameters are made for, and losses and what begins with `set_` are of */
-    Set *set;
-    int nsets;
-    Set sets[4];             /* [0]: "model" */
-    /* Most targets of a micro-batch, 0: all rows have one: batch.targets, or where that is 0 what
-     * the objective knows of its own. */
-    int64_t targets;
-    int64_t pad;             /* the token whose row learns nothing where it stands; -1: none */
-    int64_t N;               /* rows of a micro-batch that go through the head */
-    int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
-    Dim size[8];
-    Dtype act;               /* activations and compute weights */
     int sites;               /* dropout sites handed out in a block, and behind the blocks */
     int drops;               /* places of a block that may drop, so far */
-    Value *types;            /* of tokens, where the family has a table of them; decode: of the one */
-    /* what rows are made of in the place of tokens: floats (B, T, X); the name of their linear layer
-     * in weights' files */
-    Value *features;
-    const char *features_path;
-    /* Where tokens are of no vocabulary: the table of their rows, a value that it makes in the program
-     * being written; NULL: a parameter. */
-    Ref (*table)(Build *b);
-    Value *places;           /* (B, T): of tokens, where these are not their places in T; else NULL */
-    Value *ends;             /* data.kind bfd: of the documents, which places are of; else NULL */
-    Value *holes;            /* (B, 2): places that those behind them do not meet; or NULL */
-    /* Whom a query of attention meets, without these: the keys up to itself. */
-    bool both_ways;          /* all, of its document */
-    Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */
-    Value *limits;           /* (B, T): those before a limit of its own, and itself; or NULL */
-    Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
-    int nsums;               /* that programs add to, the loss first: cleared before a schedule, its results */
-    Value *sum[4];
-    /* The table of tokens has one row more than models that are taken in, its last; where the table is
-     * frozen that row is a parameter of its own, trained beside adapters. */
-    bool new_row;
-    bool head_bias;          /* a parameter beside the head's weight; at first as the family has it */
-    Value *noise, *cos, *sin, *tokens, *labels, *place;
-    /* where their number is bounded: the rows of the head in (B, T), and the inverse; else NULL */
-    Value *target_rows, *target_of;
     Ref x;                   /* what the next step works on; outside: the residual stream */
     Ref kept, to;            /* of a list of steps: what `add` adds to; where the last result goes */
     int adds;                /* so far in the list */
@@ -147,7 +163,7 @@ void family_first(Build *b, Ref to);
 /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
 void family_block(Build *b);
 Ref family_last(Build *b);                 /* from the last block to what the head reads */
-Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
+Value *family_head_bias(Build *b);         /* (V), or NULL without b->model.head_bias */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
 /* layers.c: layers beside the family's own. */
@@ -228,7 +244,7 @@ void schedule_end(Build *b, Schedule *s);          /* whole: a GPU may capture i
 void schedule_alone(Build *b, const char *about, const char *result);
 void schedule_loss(Build *b, const char *about);   /* the same for its sums: the loss, those of build_sum() */
 
-void loss_inputs(Build *b);                        /* b->noise, the scale; the sum of the losses */
+void loss_inputs(Build *b);                        /* b->model.noise, the scale; the sum of the losses */
 Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */
 void rows_sum(Build *b, Ref rows, Value *sum);    /* adds numbers of rows to one of build_sum() */
 void loss_sum(Build *b, Ref losses);               /* adds them to the program's loss */
@@ -240,28 +256,9 @@ Ref loss_scale(Build *b);
 /* As loss_scale(), of another number than the set's input `scale`. */
 Ref loss_scale_of(Build *b, Value *scale);
 
-/* ---- bilevel.c: what an upper level needs: of each sample of a step the derivative of its loss
- * along v, the gradient of another loss. v stands in the place of the gradients of a set, summed over
- * all ranks, from slopes_direction() to the end of the schedule. ------------------------------- */
-Slopes *slopes_new(Build *b, Set *set);
-/* Behind schedule_turns() of the program that writes v; clears the derivatives. */
-void slopes_direction(Build *b, Schedule *s, const Slopes *slopes);
-/* One way: differences of losses. In a further program without a backward pass, losses f32 (B): */
-void slopes_losses(Build *b, const Slopes *slopes, Ref losses);
-/* and in the place of schedule_turns(): the program just written with the parameters moved by eps v,
- * then by -eps v, eps = 0.01 / (|v| + 1e-15); then they are what they were, bit for bit. Wants
- * parameters in fp32. */
-void slopes_differences(Build *b, Schedule *s, const Slopes *slopes);
-/* The other: in a further program with b->slopes = slopes, a pass whose losses are those of the
- * samples, unweighted, times loss_scale(); pass_backward() adds up the derivatives. No gradient of
- * a single sample is ever there: of each layer's parameters, what they add to its result with v in
- * their place is multiplied with the result's gradient, a sample at a time. */
-/* Behind either: the derivatives of the micro-batch's samples, f64 (B). */
-Ref slopes_of(const Build *b, const Slopes *slopes);
-
 /* head.c: losses over the vocabulary. */
-/* b->labels, the target of each row that goes through the head, b->N; b->target_rows and
- * b->target_of, which rows those are, unless all do. */
+/* b->in.labels, the target of each row that goes through the head, b->added.N; b->in.target_rows and
+ * b->in.target_of, which rows those are, unless all do. */
 void head_labels(Build *b);
 /* The rows of y (B, T, C) that have a target, where their number is bounded: (N, C); else y.
  * y: what a pass returned, or its half. */
@@ -272,8 +269,8 @@ void head_micro(Build *b);
 void head_eval(Build *b);
 /* The rows of y at places of (B, T), an input (n), called `what`: (n, C); no gradient. */
 Ref head_at(Build *b, const char *what, Ref y, Value *places);
-/* Cross-entropy of rows y with b->labels, in the program's loss; with b->weights, if set, a factor
- * each, and with the head's bias, if b->head_bias. */
+/* Cross-entropy of rows y with b->in.labels, in the program's loss; with b->in.weights, if set, a factor
+ * each, and with the head's bias, if b->model.head_bias. */
 void head_loss(Build *b, Ref y);
 /* The same, dy, and the gradients of the head. */
 void head_loss_gradient(Build *b, Ref y, Ref dy);
@@ -294,7 +291,7 @@ typedef struct {
 Divergence head_divergence(Build *b, Ref y, Reference from, Ref weights, bool gradients);
 /* dy and the gradient of the head, of coef (N) times the losses and of kl. */
 void head_divergence_gradient(Build *b, Ref y, Ref dy, Reference from, Ref coef, Ref weights);
-/* Rows y, (n, C) or those of decode, (n, 1, C), to $logits, (n, V); with the head's bias, if b->head_bias. */
+/* Rows y, (n, C) or those of decode, (n, 1, C), to $logits, (n, V); with the head's bias, if b->model.head_bias. */
 void head_logits(Build *b, Ref y);
 /* A program and its schedule: a token of each of several texts at its place, the logits of the next. */
 void head_decode(Build *b);

@@ -17,24 +17,24 @@ static int64_t logits_room(const Build *b)
 
 static int64_t most_rows(const Build *b)
 {
-    int64_t most = logits_room(b) / (4 * b->V);
+    int64_t most = logits_room(b) / (4 * b->model.V);
     return most < 16 ? 16 : most;
 }
 
 int64_t head_chunk(Build *b)
 {
-    int64_t rows = b->N, most = most_rows(b), half = rows > 1 && !b->target_rows ? rows / 2 : rows;
+    int64_t rows = b->added.N, most = most_rows(b), half = rows > 1 && !b->in.target_rows ? rows / 2 : rows;
     int64_t chunk = config_int(b->c, F_memory_loss_rows);
     if (!chunk) {
         for (chunk = half < most ? half : most; rows % chunk; chunk--)
             ;
-        if (chunk < 16 && rows * b->V * 4 <= logits_room(b))
+        if (chunk < 16 && rows * b->model.V * 4 <= logits_room(b))
             chunk = rows;
     }
     if (rows % chunk)
         err(config_loc(b->c, F_memory_loss_rows),
             "memory.loss_rows: want a divisor of %s = %" PRId64 ", got %" PRId64,
-            b->target_rows ? "batch.targets" : "batch.micro * seq.max", rows, chunk);
+            b->in.target_rows ? "batch.targets" : "batch.micro * seq.max", rows, chunk);
     return chunk;
 }
 
@@ -42,20 +42,20 @@ int64_t head_chunk(Build *b)
  * where the generator chooses those. */
 static int64_t head_rows(Build *b)
 {
-    int64_t rows = b->targets, most = most_rows(b);
+    int64_t rows = b->added.targets, most = most_rows(b);
     int64_t chunks = config_int(b->c, F_memory_loss_rows) ? 1 : (rows + most - 1) / most;
-    return rows ? (rows + chunks - 1) / chunks * chunks : b->B * b->T;
+    return rows ? (rows + chunks - 1) / chunks * chunks : b->in.B * b->in.T;
 }
 
 void head_labels(Build *b)
 {
-    b->N = head_rows(b);
-    size_add(b, "N", b->N);
-    b->labels = input_new(b, "labels");
-    if (!b->targets)
+    b->added.N = head_rows(b);
+    size_add(b, "N", b->added.N);
+    b->in.labels = input_new(b, "labels");
+    if (!b->added.targets)
         return;
-    b->target_rows = input_new(b, "target_rows");
-    b->target_of = input_new(b, "target_of");
+    b->in.target_rows = input_new(b, "target_rows");
+    b->in.target_of = input_new(b, "target_of");
 }
 
 /* Rows of y, by their places in (B, T); inverse, or NULL, undoes it. */
@@ -63,7 +63,7 @@ static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places, Value
 {
     Dim d[2] = {n, dim_hidden(b)};
     b->stage = "head";
-    Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->act, 2, d);
+    Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->model.act, 2, d);
     Op *op = build_op(b, OP_gather);
     op_in(op, y), op_in(op, build_input(b, places));
     if (inverse)
@@ -74,10 +74,10 @@ static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places, Value
 
 Ref head_gather(Build *b, Ref y)
 {
-    if (!b->target_rows)
+    if (!b->in.target_rows)
         return y;
     b->loc = config_loc(b->c, F_batch_targets);
-    return gather(b, "rows", y, b->target_rows->dim[0], b->target_rows, b->target_of);
+    return gather(b, "rows", y, b->in.target_rows->dim[0], b->in.target_rows, b->in.target_of);
 }
 
 Ref head_at(Build *b, const char *what, Ref y, Value *places)
@@ -90,7 +90,7 @@ Ref head_at(Build *b, const char *what, Ref y, Value *places)
 /* What each row's loss counts, as the host says. */
 static Ref given_weights(const Build *b)
 {
-    return b->weights ? build_input(b, b->weights) : (Ref){0};
+    return b->in.weights ? build_input(b, b->in.weights) : (Ref){0};
 }
 
 /* The op that makes losses of rows y, and what each of its forms takes; its outputs are the
@@ -103,7 +103,7 @@ static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale, 
     op_in(op, y), op_in(op, ref(head));
     if (bias)
         op_in(op, ref(bias));
-    op_in(op, build_input(b, b->labels));
+    op_in(op, build_input(b, b->in.labels));
     if (scale)
         op_in(op, *scale);
     if (weights.v)
@@ -149,7 +149,7 @@ static Op *divergence_op(Build *b, int kind, Ref y, Reference from)
     Op *op = build_op(b, kind);
     op_in(op, y), op_in(op, ref(family_head(b)));
     op_in(op, from.rows), op_in(op, from.head);
-    op_in(op, build_input(b, b->labels));
+    op_in(op, build_input(b, b->in.labels));
     op_int(op, "chunk", head_chunk(b));
     return op;
 }
@@ -167,8 +167,8 @@ Divergence head_divergence(Build *b, Ref y, Reference from, Ref weights, bool gr
     op_in(op, weights);
     op_out(op, d.losses), op_out(op, d.from), op_out(op, d.kl);
     if (gradients) {
-        d.dy = build_temp(b, "dy_each", b->act, 2, y.v->dim);
-        d.dkl = build_temp(b, "dy_kl", b->act, 2, y.v->dim);
+        d.dy = build_temp(b, "dy_each", b->model.act, 2, y.v->dim);
+        d.dkl = build_temp(b, "dy_kl", b->model.act, 2, y.v->dim);
         op_out(op, d.dy), op_out(op, d.dkl);
     }
     return d;
@@ -224,7 +224,7 @@ void head_eval(Build *b)
 void head_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->V, "V"));
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->model.V, "V"));
     Op *op = build_op(b, bias                ? OP_logits_bias
                          : y.v->rank == 2 ? OP_logits_rows
                                           : OP_logits);
@@ -236,16 +236,16 @@ void head_logits(Build *b, Ref y)
 
 void head_decode_of(Build *b, Ref (*last)(Build *b))
 {
-    Value *tokens = b->tokens;
+    const PassInputs in = b->in;
     b->mode = MODE_DECODE;
     b->loc = config_loc(b->c, F_batch_texts);
     size_add(b, "TEXTS", config_int(b->c, F_batch_texts));
-    b->tokens = input_new(b, "token");
-    b->place = input_new(b, "place");
+    b->in.tokens = input_new(b, "token");
+    b->in.place = input_new(b, "place");
     b->p = ir_program(b->g, "decode", ROLE_forward,
                       "a token of each text at its place: the logits of the next");
     head_logits(b, last(b));
-    b->tokens = tokens;
+    b->in = in;
     schedule_alone(b, "the logits behind a token of each text at its place", "logits");
 }
 
@@ -269,8 +269,8 @@ void head_program_at(Build *b, const char *name, const char *input, const char *
 
 void head_score(Build *b)
 {
-    Value *weights = b->weights;
-    b->weights = NULL;
+    Value *weights = b->in.weights;
+    b->in.weights = NULL;
     b->mode = MODE_SCORE;
     b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of every target");
     Pass pass = pass_only(b, "s.x");
@@ -283,5 +283,5 @@ void head_score(Build *b)
     loss_sum(b, losses);
     schedule_loss(b, "the log-probabilities of micro-batch 0, and minus their sum");
     schedule_result(b->g->schedules[b->g->nschedules - 1], p);
-    b->weights = weights;
+    b->in.weights = weights;
 }

@@ -39,16 +39,16 @@ const InputRow *input_row(const char *name)
 
 void size_add(Build *b, const char *sym, int64_t n)
 {
-    if (b->nsizes == (int)(sizeof b->size / sizeof b->size[0]))
+    if (b->added.nsizes == (int)(sizeof b->added.size / sizeof b->added.size[0]))
         bug("too many sizes");
-    b->size[b->nsizes++] = dim(n, sym);
+    b->added.size[b->added.nsizes++] = dim(n, sym);
 }
 
 static Dim size_of(const Build *b, const char *word)
 {
-    for (int i = 0; i < b->nsizes; i++)
-        if (!strcmp(b->size[i].sym, word))
-            return b->size[i];
+    for (int i = 0; i < b->added.nsizes; i++)
+        if (!strcmp(b->added.size[i].sym, word))
+            return b->added.size[i];
     if (isdigit((unsigned char)word[0]))
         return dim(atoll(word), word);
     bug("no size %s", word);
@@ -57,14 +57,14 @@ static Dim size_of(const Build *b, const char *word)
 /* The last is for fp16 alone. */
 static Dim hyper_entries(const Build *b)
 {
-    int n = b->act == DT_F16 ? HYPER_UNSCALE + 1 : HYPER_UNSCALE;
+    int n = b->model.act == DT_F16 ? HYPER_UNSCALE + 1 : HYPER_UNSCALE;
     return dim(n, text_print("%d", n));
 }
 
 /* Appends the dimensions that a word stands for. */
 static int add_dims(const Build *b, const char *word, Dim *d)
 {
-    if (!strcmp(word, "rows") && !b->targets) {
+    if (!strcmp(word, "rows") && !b->added.targets) {
         d[0] = size_of(b, "B"), d[1] = size_of(b, "T");
         return 2;
     }

@@ -104,7 +104,7 @@ Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Mod
     if (b->beside)
         bug("%s is made for a pass beside that of the model", name);
     Dim d[2] = {rows, cols};
-    v = ir_new(b->g, VK_PARAM, PU_weights, b->act, name, cols.n ? 2 : 1, d, b->loc);
+    v = ir_new(b->g, VK_PARAM, PU_weights, b->model.act, name, cols.n ? 2 : 1, d, b->loc);
     bool layered = strstr(m[0].path, "%d");
     v->set = b->set->name;
     v->count = layered ? b->stack.layers.n : 0;
@@ -192,11 +192,11 @@ static Dim dim_ranks(const Build *b, const Adapters *l)
  * memory moves a byte: A100 312 TFLOP/s and 2.0 TB/s, H200 989 and 4.8, RTX 4090 165 and 1.0. */
 static bool fold_pays(const Build *b, const Adapters *l, int64_t ranks, int64_t out)
 {
-    double rows = (double)(b->B * b->T), element = dtype_bytes[b->act];
+    double rows = (double)(b->in.B * b->in.T), element = dtype_bytes[b->model.act];
     double bytes = 2 * element * (rows * (double)l->width - (double)(ranks * out));
     double flops =
         2 * rows * (double)(ranks * out - config_int(b->c, F_lora_rank) * l->width);
-    return b->act != DT_F32 && flops < 150 * bytes;
+    return b->model.act != DT_F32 && flops < 150 * bytes;
 }
 
 Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
@@ -205,7 +205,7 @@ Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
     const char *fold = config_text(b->c, F_lora_fold);
     const Dim ranks = dim_ranks(b, &l);
     bool gpu = !strcmp(b->g->target->backend, "cuda"), all = !strcmp(fold, "all"),
-         aligned = ranks.n * dtype_bytes[b->act] % 16 == 0;
+         aligned = ranks.n * dtype_bytes[b->model.act] % 16 == 0;
     if (!l.parts || !gpu || !strcmp(fold, "none") || b->slopes ||
         (!all && (!aligned || !fold_pays(b, &l, ranks.n, out.n))))
         return in;
@@ -213,7 +213,7 @@ Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
         err(config_loc(b->c, F_lora_fold),
             "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
             " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = \"auto\"",
-            l.parts, ranks.n, dtype_bytes[b->act], family_leaf(m[0].path));
+            l.parts, ranks.n, dtype_bytes[b->model.act], family_leaf(m[0].path));
     return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));
 }
 
@@ -258,7 +258,7 @@ static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref secon
     Op *op = build_op(b, p > 0 ? with_dropout : kind);
     op_in(op, first), op_in(op, second), op_in(op, layer_use(l->A)), op_in(op, layer_use(l->B));
     if (p > 0)
-        op_in(op, build_input(b, b->noise));
+        op_in(op, build_input(b, b->model.noise));
     op_int(op, "rank", config_int(c, F_lora_rank)), op_int(op, "parts", l->parts);
     for (int i = 0; i < l->parts; i++) {
         op_int(op, text_print("c%d", i), l->column[i]);
@@ -387,7 +387,7 @@ Layer layer_modules(Build *b, const char *name, int n, const char *const *path,
         m[i] = (Module){path[i], width[i]};
     Dim out = dim(all, text_print("%" PRId64, all));
     double bound = 1 / sqrt((double)in.n);
-    if (all == b->C)
+    if (all == b->model.C)
         out = dim_hidden(b);
     return (Layer){layer_parameter(b, text_print("%s.w", name), out, in, m, n, "weight",
                                    (First){"uniform", bound, false}),

@@ -12,25 +12,25 @@ static Value *stream(Build *b, const char *name)
 {
     Dim d[3] = {dim_batch(b), dim_places(b), dim_hidden(b)};
     if (b->mode == MODE_DECODE)
-        d[0] = b->place->dim[0], d[1] = dim(1, "1");
-    Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->act, name, 3, d, b->loc);
+        d[0] = b->in.place->dim[0], d[1] = dim(1, "1");
+    Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->model.act, name, 3, d, b->loc);
     v->count = b->stack.layers.n + 1;
     return v;
 }
 
 /* ---- sets of parameters ----------------------------------------------------------------------- */
 
-enum { SETS = sizeof((Build *)0)->sets / sizeof(Set) };
+enum { SETS = sizeof((Build *)0)->added.sets / sizeof(Set) };
 
 Set *set_add(Build *b, const char *name)
 {
-    if (b->nsets == SETS)
+    if (b->added.nsets == SETS)
         bug("more than %d sets of parameters", SETS);
-    for (int i = 0; i < b->nsets; i++)
-        if (!strcmp(b->sets[i].name ? b->sets[i].name : "model", name))
+    for (int i = 0; i < b->added.nsets; i++)
+        if (!strcmp(b->added.sets[i].name ? b->added.sets[i].name : "model", name))
             bug("set %s is added twice", name);
-    b->sets[b->nsets].name = text_copy(name);
-    return &b->sets[b->nsets++];
+    b->added.sets[b->added.nsets].name = text_copy(name);
+    return &b->added.sets[b->added.nsets++];
 }
 
 static const char *set_program_name(const Build *b, const char *name)
@@ -65,7 +65,7 @@ static Value *set_scale(Build *b)
 /* fp16; else NULL */
 static Value *set_scaler(Build *b)
 {
-    if (b->act == DT_F16 && !b->set->scaler)
+    if (b->model.act == DT_F16 && !b->set->scaler)
         b->set->scaler = set_kept(b, "scaler", 2);
     return b->set->scaler;
 }
@@ -75,7 +75,7 @@ static Value *set_scaler(Build *b)
 void loss_inputs(Build *b)
 {
     set_scale(b);
-    b->noise = input_new(b, "noise");
+    b->model.noise = input_new(b, "noise");
     set_scaler(b);
     build_sum(b, "loss", 1);
 }
@@ -224,7 +224,7 @@ static void order_gradients(Build *b)
     for (int i = 0; i < g->nvalues; i++)
         if (value_is_gradient(g->values[i]))
             g->values[i]->early = sums_early(b, g->values[i]);
-    for (Set *set = b->sets; set < b->sets + b->nsets; set++)
+    for (Set *set = b->added.sets; set < b->added.sets + b->added.nsets; set++)
         for (int rule = 0; rule < 8; rule++)
             for (int i = 0; i < g->nvalues; i++) {
                 Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
@@ -311,14 +311,14 @@ static void program_update(Build *b)
 
 static void clear_sums(const Build *b, Schedule *s)
 {
-    for (int i = 0; i < b->nsums; i++)
-        schedule_clear(s, b->sum[i]);
+    for (int i = 0; i < b->added.nsums; i++)
+        schedule_clear(s, b->added.sum[i]);
 }
 
 static void give_sums(const Build *b, Schedule *s)
 {
-    for (int i = 0; i < b->nsums; i++)
-        schedule_result(s, b->sum[i]);
+    for (int i = 0; i < b->added.nsums; i++)
+        schedule_result(s, b->added.sum[i]);
 }
 
 /* Whether the program writes gradients of b->set. */
@@ -338,7 +338,7 @@ static int sets_written(Build *b, const Program *p, Set **set)
 {
     Set *was = b->set;
     int n = 0;
-    for (b->set = b->sets; b->set < b->sets + b->nsets; b->set++)
+    for (b->set = b->added.sets; b->set < b->added.sets + b->added.nsets; b->set++)
         if (writes_set(b, p))
             set[n++] = b->set;
     b->set = was;

@@ -35,20 +35,23 @@ static void make_rows(Build *b)
 /* lm's loss and gradient in another form. */
 static void build(Build *b)
 {
-    b->tokens = input_new(b, "tokens");
-    b->targets = form.row ? 5 : b->targets;      /* the recipe says nothing of them */
+    b->in.tokens = input_new(b, "tokens");
+    b->added.targets = form.row ? 5 : b->added.targets;      /* the recipe says nothing of them */
     head_labels(b);
-    b->both_ways = form.both_ways;
-    b->head_bias = form.bias;
-    b->lengths = form.lengths ? input_of_row(b, &rows[0]) : NULL;
-    b->limits = form.limits ? input_of_row(b, &rows[1]) : NULL;
-    b->weights = form.weights ? input_of_row(b, &rows[2]) : NULL;
+    if (form.both_ways)
+        b->in.mask.word = "full";
+    b->model.head_bias = form.bias;
+    if (form.lengths)
+        b->in.mask = (Mask){"length", {input_of_row(b, &rows[0])}};
+    if (form.limits)
+        b->in.mask = (Mask){"limit", {input_of_row(b, &rows[1])}};
+    b->in.weights = form.weights ? input_of_row(b, &rows[2]) : NULL;
     loss_inputs(b);
     program_micro(b);
     Pass pass = pass_trained(b);
     Ref y = form.early ? pass_last(b, head_gather(b, pass_blocks(b, &pass)))
                        : head_gather(b, pass_forward(b, &pass));
-    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
+    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->model.act, y.v->rank, y.v->dim);
     int end = b->p->nops;
     head_loss_gradient(b, y, dy);
     gradient_set(y, dy);

@@ -22,19 +22,19 @@ static const InputRow rows[] = {
 static void floats(Build *b)
 {
     size_add(b, "X", 5);
-    b->features = input_of_row(b, &rows[0]);
-    b->features_path = "sensor.proj";
+    b->in.features = input_of_row(b, &rows[0]);
+    b->added.features_path = "sensor.proj";
     head_labels(b);
     loss_inputs(b);
     program_micro(b);
     Pass pass = pass_trained(b);
     Ref y = pass_forward(b, &pass);
-    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
+    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->model.act, y.v->rank, y.v->dim);
     int end = b->p->nops;
     Value *head = family_head(b);
     Ref losses = loss_rows(b, y), scale = loss_scale(b);
     Op *op = build_op(b, OP_ce_bwd);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->in.labels)), op_in(op, scale);
     op_out(op, losses), op_out(op, dy), op_out(op, ref(gradient_of(b, head)));
     op_int(op, "chunk", head_chunk(b)), op_int(op, "beta", 0);
     loss_sum(b, losses);
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     has("gradient of rounded rows", text, "  $grad.embed.w = linear_dw %dx[0], %features.act  beta 0");
     lacks("no gradient of rounded rows", text, "dfeatures");
 
-    Build b = {.g = arena_new(sizeof *b.g), .c = accumulated, .act = DT_F32};
+    Build b = {.g = arena_new(sizeof *b.g), .c = accumulated, .model.act = DT_F32};
     b.g->ranks = 4;
     size_add(&b, "B", 2), size_add(&b, "T", 6), size_add(&b, "X", 5);
     const Value *once = input_of_row(&b, &rows[1]), *many = input_of_row(&b, &rows[2]);

@@ -20,9 +20,9 @@ static Ref losses(Build *b, Ref y, bool whole)
 {
     Value *head = family_head(b);
     Ref rows = loss_rows(b, y), scale = loss_scale(b);
-    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
+    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->model.act, y.v->rank, y.v->dim);
     Op *op = build_op(b, whole ? OP_ce_bwd : OP_ce_dx);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->in.labels)), op_in(op, scale);
     op_out(op, rows), op_out(op, dy);
     if (whole)
         op_out(op, ref(gradient_of(b, head)));
@@ -36,13 +36,13 @@ static Ref losses(Build *b, Ref y, bool whole)
 /* Forward and backward; the head is of a set of its own. */
 static Set *micro(Build *b, bool whole)
 {
-    b->tokens = input_new(b, "tokens");
+    b->in.tokens = input_new(b, "tokens");
     head_labels(b);
     loss_inputs(b);
     Set *own = set_add(b, "head");
     b->set = own;
     family_head(b);
-    b->set = b->sets;
+    b->set = b->added.sets;
     program_micro(b);
     Pass pass = pass_trained(b);
     Ref y = pass_forward(b, &pass);
@@ -103,7 +103,7 @@ static Program *copy_of(Build *b, const Program *p, const char *name)
  * same program, else alone. */
 static void measured(Build *b, bool behind)
 {
-    b->tokens = input_new(b, "tokens");
+    b->in.tokens = input_new(b, "tokens");
     head_labels(b);
     loss_inputs(b);
     program_micro(b);

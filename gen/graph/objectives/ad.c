@@ -77,14 +77,15 @@ static Value *kinds, *type_scale;        /* inputs; compressed alone, else NULL 
 static void make_inputs(Build *b)
 {
     b->loc = config_loc(b->c, F_ad_queries);
-    b->N = b->targets = b->B * queries(b);
-    size_add(b, "N", b->N);
-    b->tokens = input_new(b, "tokens");
-    b->places = input_new(b, "places");
-    b->limits = asks_all(b) ? b->places : NULL;      /* as many tokens stand before it */
-    b->target_rows = input_new(b, "target_rows");
-    b->target_of = input_new(b, "target_of");
-    b->labels = input_new(b, "labels");
+    b->added.N = b->added.targets = b->in.B * queries(b);
+    size_add(b, "N", b->added.N);
+    b->in.tokens = input_new(b, "tokens");
+    b->in.places = input_new(b, "places");
+    if (asks_all(b))
+        b->in.mask = (Mask){"limit", {b->in.places}};      /* as many tokens are before it */
+    b->in.target_rows = input_new(b, "target_rows");
+    b->in.target_of = input_new(b, "target_of");
+    b->in.labels = input_new(b, "labels");
     kinds = type_scale = NULL;
     if (!compressed(b))
         return;
@@ -103,7 +104,7 @@ static Ref table(Build *b)
     static const char *const path[] = {"embed.transition"};
     Dim d[2] = {number(DARKROOM_CODES), dim_hidden(b)};
     Layer transition =
-        layer_modules(b, "transition", 1, path, &b->C, number(DARKROOM_FEATURES));
+        layer_modules(b, "transition", 1, path, &b->model.C, number(DARKROOM_FEATURES));
     Value *states = layer_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
     bool permuted = config_is(b->c, F_ad_env, "permuted");
     Value *more[2] = {0};
@@ -112,7 +113,7 @@ static Ref table(Build *b)
         more[0] = layer_rows(b, "marks", "embed", "marks", number(MARKS), 0.02);
         more[1] = layer_rows(b, "types", "embed.type", "weight", number(TYPES), 1);
     }
-    Ref y = build_temp(b, "table", b->act, 2, d);
+    Ref y = build_temp(b, "table", b->model.act, 2, d);
     Op *op = build_op(b, OP_transition_table);
     op_in(op, ref(transition.w)), op_in(op, ref(transition.b)), op_in(op, ref(states));
     for (int i = 0; i < 2 && more[i]; i++)
@@ -148,7 +149,7 @@ static Ref losses(Build *b, Ref logits, bool gradient)
         dlogits = gradient_room(b, logits);
     }
     Op *op = build_op(b, gradient ? OP_choice_loss_bwd : OP_choice_loss);
-    op_in(op, logits), op_in(op, build_input(b, b->labels));
+    op_in(op, logits), op_in(op, build_input(b, b->in.labels));
     if (gradient)
         op_in(op, scale), op_in(op, of_types);
     if (kinds)
@@ -186,13 +187,13 @@ static void make_act(Build *b)
 {
     b->mode = MODE_SCORE;
     b->loc = config_loc(b->c, F_eval_micro);
-    b->B = config_int(b->c, F_eval_micro), b->batch = "EVAL";
-    b->T = config_int(b->c, F_ad_n_transit), b->length = "TA";
-    size_add(b, "EVAL", b->B);
-    size_add(b, "TA", b->T);
-    b->tokens = input_new(b, "act_tokens");
-    b->places = input_new(b, "act_places");
-    b->limits = NULL;
+    b->in.B = config_int(b->c, F_eval_micro), b->in.batch = "EVAL";
+    b->in.T = config_int(b->c, F_ad_n_transit), b->in.length = "TA";
+    size_add(b, "EVAL", b->in.B);
+    size_add(b, "TA", b->in.T);
+    b->in.tokens = input_new(b, "act_tokens");
+    b->in.places = input_new(b, "act_places");
+    b->in.mask = MASK_CAUSAL;
     Value *rows = input_new(b, "act_rows");
     b->p = ir_program(b->g, "act", ROLE_forward, "the logits of each environment's query");
     Pass pass = pass_only(b, "a.x");
@@ -207,9 +208,9 @@ static void make_act(Build *b)
 
 static void build(Build *b)
 {
-    int64_t B = b->B, T = b->T;
+    const PassInputs in = b->in;
     check_fields(b);
-    b->table = table;
+    b->added.table = table;
     make_inputs(b);
     loss_inputs(b);
     build_sum(b, "stats", STATS);
@@ -217,7 +218,7 @@ static void build(Build *b)
     schedule_train(b);
     make_eval(b);
     make_act(b);
-    b->B = B, b->T = T, b->batch = b->length = NULL;
+    b->in = in;
 }
 
 const ObjectiveParts ad_parts = {.rules = {.defaults = defaults}, .build = build};

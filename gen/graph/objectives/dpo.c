@@ -65,14 +65,14 @@ static bool by_token(Build *b) { return is(b, F_dpo_kl, "token"); }
 /* Returns the reference's log-probabilities where the host knows them, else NULL. */
 static Value *make_inputs(Build *b)
 {
-    b->targets = b->targets ? b->targets : b->B * b->T;
+    b->added.targets = b->added.targets ? b->added.targets : b->in.B * b->in.T;
     size_add(b, "BOTH", 2 * config_int(b->c, F_batch_micro));
-    b->tokens = input_new(b, "tokens");
+    b->in.tokens = input_new(b, "tokens");
     head_labels(b);
     if (config_bool(b->c, F_dpo_shared_prompt)) {
         b->loc = config_loc(b->c, F_dpo_shared_prompt);
-        b->places = input_new(b, "places");
-        b->holes = input_new(b, "holes");
+        b->in.places = input_new(b, "places");
+        b->in.mask = (Mask){"shared", {input_new(b, "holes")}};
         input_new(b, "answers");
     }
     b->loc = config_loc(b->c, F_dpo_reference);
@@ -99,7 +99,7 @@ static Ref an_answer(Build *b, const char *name, Dtype dtype)
 /* (N) f32 */
 static Ref a_row(Build *b, const char *name)
 {
-    Dim d = dim(b->N, "N");
+    Dim d = dim(b->added.N, "N");
     return build_temp(b, name, DT_F32, 1, &d);
 }
 
@@ -107,8 +107,8 @@ static Ref a_row(Build *b, const char *name)
 static void row_answers(Build *b, Op *op)
 {
     Value *answers = ir_value(b->g, "answers");
-    op_in(op, build_input(b, answers ? answers : b->target_rows));
-    op_int(op, "length", b->T);
+    op_in(op, build_input(b, answers ? answers : b->in.target_rows));
+    op_int(op, "length", b->in.T);
 }
 
 /* Log-probabilities of the answers, and how many targets they have. */
@@ -264,7 +264,7 @@ static void micro_by_token(Build *b, Ref y, Ref dy)
         head_divergence_gradient(b, y, dy, t.from, t.weights, t.kl_weights);
         return;
     }
-    Ref of_losses = build_temp(b, "dy_losses", b->act, 2, y.v->dim);
+    Ref of_losses = build_temp(b, "dy_losses", b->model.act, 2, y.v->dim);
     scale_rows(b, of_losses, t.d.dy, t.weights);
     Op *op = build_op(b, OP_add);
     op_in(op, of_losses), op_in(op, t.d.dkl);
@@ -280,7 +280,7 @@ static void micro_by_answer(Build *b, Ref y, Ref dy, Value *known)
         head_losses_gradient(b, y, dy, weights, "weighted");
         return;
     }
-    Ref each = build_temp(b, "dy_each", b->act, y.v->rank, y.v->dim);
+    Ref each = build_temp(b, "dy_each", b->model.act, y.v->rank, y.v->dim);
     Told t = told(b, head_losses_gradient(b, y, each, none, "losses"));
     scale_rows(b, dy, each, row_weights(b, pairs(b, t, reference_of(b, known)), t.counts));
 }

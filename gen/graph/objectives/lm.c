@@ -7,14 +7,14 @@
 
 static void make_inputs(Build *b)
 {
-    b->tokens = input_new(b, "tokens");
+    b->in.tokens = input_new(b, "tokens");
     head_labels(b);
     if (!config_is(b->c, F_data_kind, "bfd"))
         return;
     Loc loc = b->loc;
     b->loc = config_loc(b->c, F_data_kind);
-    b->places = input_new(b, "places");
-    b->ends = input_new(b, "ends");
+    b->in.places = input_new(b, "places");
+    b->in.mask = (Mask){"docs", {b->in.places, input_new(b, "ends")}};
     b->loc = loc;
 }
 

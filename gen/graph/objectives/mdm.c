@@ -40,13 +40,13 @@ static void check_fields(const Build *b)
 /* All tokens may be hidden at once. */
 static void make_inputs(Build *b)
 {
-    b->targets = b->targets ? b->targets : b->B * b->T;
-    b->tokens = input_new(b, "tokens");
+    b->added.targets = b->added.targets ? b->added.targets : b->in.B * b->in.T;
+    b->in.tokens = input_new(b, "tokens");
     head_labels(b);
-    b->weights = input_new(b, "weights");
-    b->lengths = input_new(b, "lengths");
+    b->in.weights = input_new(b, "weights");
+    b->in.mask = (Mask){"length", {input_new(b, "lengths")}};
     if (b->family->types)
-        b->types = input_new(b, "types");
+        b->in.types = input_new(b, "types");
 }
 
 static void build(Build *b)
@@ -59,7 +59,7 @@ static void build(Build *b)
     head_eval(b);
     /* of every sequence a block: never (B, T, V) logits */
     b->loc = config_loc(b->c, F_mdm_block);
-    size_add(b, "ASKED", b->B * config_int(b->c, F_mdm_block));
+    size_add(b, "ASKED", b->in.B * config_int(b->c, F_mdm_block));
     head_program_at(b, "generate", "asked", "the logits of a block of each sequence of micro-batch 0");
 }
 

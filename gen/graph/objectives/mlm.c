@@ -15,26 +15,26 @@
 static int64_t most_targets(Build *b)
 {
     double share = config_float(b->c, F_mlm_share);
-    int64_t words = b->T - 2, one = (int64_t)(share * (double)words);
+    int64_t words = b->in.T - 2, one = (int64_t)(share * (double)words);
     if (words < 1)
         err(config_loc(b->c, F_seq_max),
-            "seq.max: want 3 or more: a word and the tokens around it, got %" PRId64, b->T);
+            "seq.max: want 3 or more: a word and the tokens around it, got %" PRId64, b->in.T);
     if (config_is(b->c, F_mlm_select, "exact"))
-        return b->B * (one > 1 ? one : 1);
-    double all = (double)(b->B * words);
+        return b->in.B * (one > 1 ? one : 1);
+    double all = (double)(b->in.B * words);
     double most = ceil(all * share + 8 * sqrt(all * share * (1 - share)));
-    return most < all ? (int64_t)most : b->B * words;
+    return most < all ? (int64_t)most : b->in.B * words;
 }
 
 static void make_inputs(Build *b)
 {
     int64_t most = most_targets(b);
-    b->targets = b->targets ? b->targets : most;
-    b->tokens = input_new(b, "tokens");
+    b->added.targets = b->added.targets ? b->added.targets : most;
+    b->in.tokens = input_new(b, "tokens");
     head_labels(b);
-    b->lengths = input_new(b, "lengths");
+    b->in.mask = (Mask){"length", {input_new(b, "lengths")}};
     if (b->family->types)
-        b->types = input_new(b, "types");
+        b->in.types = input_new(b, "types");
 }
 
 static void build(Build *b)

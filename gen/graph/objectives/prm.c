@@ -5,7 +5,7 @@
  * Out:   the schedules train and score with their programs; unless all records count 1, meta, which
  *        updates what they count.
  * Keeps: what the host writes is listed in templates/objectives/prm.c. */
-#include "gen/graph/graph.h"
+#include "gen/graph/bilevel.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -77,7 +77,7 @@ static void check_fields(Prm *prm)
     build_unused(b, F_prm_hyper, !none, unlearned);
     build_unused(b, F_prm_unroll, !none, unlearned);
     build_unused(b, F_meta_micro, !none, unlearned);
-    if (is(prm, F_prm_hyper, "fd") && b->act != DT_F32)
+    if (is(prm, F_prm_hyper, "fd") && b->model.act != DT_F32)
         err(config_loc(b->c, F_prm_hyper),
             "prm.hyper: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products "
             "read do not show; try prm.hyper = \"dot\", or precision = \"fp32\"");
@@ -98,9 +98,9 @@ static void check_fields(Prm *prm)
         err(config_loc(b->c, F_prm_rewards),
             "prm.rewards: the %" PRId64 " marks of prm.steps = %" PRId64 " want a label each, got %"
             PRId64, steps - 1, steps, labels);
-    if (prm->marks > b->T)
+    if (prm->marks > b->in.T)
         err(config_loc(b->c, F_seq_max), "seq.max: %" PRId64 " tokens have no room for %" PRId64
-            " marks", b->T, prm->marks);
+            " marks", b->in.T, prm->marks);
 }
 
 /* ---- inputs and parameters ------------------------------------------------------------------ */
@@ -108,12 +108,12 @@ static void check_fields(Prm *prm)
 static void make_inputs(Prm *prm)
 {
     Build *b = prm->b;
-    b->new_row = config_bool(b->c, F_prm_new_mark);
-    b->N = b->targets = b->B * prm->marks;
-    size_add(b, "N", b->N);
-    b->tokens = input_new(b, "tokens");
-    b->target_rows = input_new(b, "target_rows");
-    b->target_of = input_new(b, "target_of");
+    b->model.new_row = config_bool(b->c, F_prm_new_mark);
+    b->added.N = b->added.targets = b->in.B * prm->marks;
+    size_add(b, "N", b->added.N);
+    b->in.tokens = input_new(b, "tokens");
+    b->in.target_rows = input_new(b, "target_rows");
+    b->in.target_of = input_new(b, "target_of");
     prm->rewards = input_new(b, "rewards");
     prm->record = prm->meta ? input_new(b, "record") : NULL;
     prm->domains = is(prm, F_prm_weights, "domain") ? input_new(b, "domains") : NULL;
@@ -148,7 +148,7 @@ static void make_learned(Prm *prm)
         learn(prm, "weights.table", config_int(b->c, F_prm_domains), 0, "zeros", 0);
     else
         learn(prm, "weights.table", config_int(b->c, F_prm_records), 0, "ones", 0);
-    b->set = b->sets;
+    b->set = b->added.sets;
     b->loc = config_loc(b->c, F_objective);
 }
 
@@ -164,7 +164,7 @@ static Ref margins(Prm *prm, Ref x, Value *to)
     Dim C = dim_hidden(b), N = x.v->dim[0];
     Layer in = layer_beside(b, "score.in", "score.0", C, C, false, trained);
     Layer out = layer_beside(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
-    Ref z = layer_apply(b, in, "score.z", x), h = build_temp(b, "score.h", b->act, 2, z.v->dim);
+    Ref z = layer_apply(b, in, "score.z", x), h = build_temp(b, "score.h", b->model.act, 2, z.v->dim);
     Op *op = build_op(b, OP_relu);
     op_in(op, z);
     op_out(op, h);
@@ -196,7 +196,7 @@ static Op *on_marks(Prm *prm, int kind, Ref first, Ref d)
     if (first.v)
         op_in(op, first);
     op_in(op, d), op_in(op, build_input(b, prm->rewards));
-    op_in(op, build_input(b, b->target_rows));
+    op_in(op, build_input(b, b->in.target_rows));
     op_int(op, "marks", prm->marks);
     return op;
 }
@@ -211,7 +211,7 @@ static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref slope, R
     if (slope.v)
         op_in(op, slope), op_in(op, scale);
     if (is_net)
-        op_in(op, d), op_in(op, build_input(b, b->target_rows)),
+        op_in(op, d), op_in(op, build_input(b, b->in.target_rows)),
             op_in(op, build_input(b, prm->record));
     for (int i = 0; i < prm->nlearned; i++)
         op_in(op, ref(prm->learned[i]));
@@ -299,22 +299,21 @@ static void weigh(Prm *prm, const Slopes *slopes)
     for (int i = 0; i < prm->nlearned; i++)
         op_out(op, ref(gradient_of(b, prm->learned[i])));
     op_int(op, "beta", 0);
-    b->set = b->sets;
+    b->set = b->added.sets;
 }
 
 /* Forward and backward of the meta records, in the place of the others. */
 static void judge(Prm *prm, Value *scale, Value *stats)
 {
     Build *b = prm->b;
-    Value *tokens = b->tokens, *rows = b->target_rows, *of = b->target_of;
-    int64_t B = b->B;
+    const PassInputs in = b->in;
     b->loc = config_loc(b->c, F_meta_micro);
-    b->B = config_int(b->c, F_meta_micro), b->batch = "META";
-    size_add(b, "META", b->B);
-    size_add(b, "METAN", b->B * prm->marks);
-    b->tokens = input_new(b, "meta_tokens");
-    b->target_rows = input_new(b, "meta_rows");
-    b->target_of = input_new(b, "meta_of");
+    b->in.B = config_int(b->c, F_meta_micro), b->in.batch = "META";
+    size_add(b, "META", b->in.B);
+    size_add(b, "METAN", b->in.B * prm->marks);
+    b->in.tokens = input_new(b, "meta_tokens");
+    b->in.target_rows = input_new(b, "meta_rows");
+    b->in.target_of = input_new(b, "meta_of");
     Value *outcomes = input_new(b, "outcomes");
     program_further(b, "meta_micro", ROLE_gradients,
                     "forward and backward of meta records; adds to v, in the gradients' place");
@@ -324,15 +323,14 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     b->loc = config_loc(b->c, F_prm_aggregate);
     Ref scaled = loss_scale_of(b, scale);
     Op *op = build_op(b, OP_prm_outcome);
-    op_in(op, d), op_in(op, build_input(b, b->target_rows)), op_in(op, build_input(b, outcomes));
+    op_in(op, d), op_in(op, build_input(b, b->in.target_rows)), op_in(op, build_input(b, outcomes));
     op_in(op, scaled);
     op_out(op, dd), op_out(op, ref(stats));
     op_int(op, "marks", prm->marks);
     op_word(op, "aggregate", config_text(b->c, F_prm_aggregate));
     gradient_set(d, dd);
     pass_backward(b, &pass, end);
-    b->B = B, b->batch = NULL;
-    b->tokens = tokens, b->target_rows = rows, b->target_of = of;
+    b->in = in;
 }
 
 /* The records' losses, unweighted, with parameters moved. */
@@ -352,7 +350,7 @@ static void probe_products(Prm *prm, Slopes *slopes)
     b->slopes = slopes;
     Pass pass = pass_trained(b);
     if (is(prm, F_prm_weights, "net")) {
-        prm->judged = build_kept(b, "judged", PU_activations, DT_F32, 1, dim(b->N, "N"),
+        prm->judged = build_kept(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
                                  dim(0, ""));
         prm->judged->count = slopes->slope->count;
         prm->judged->slots = slopes->slope->slots;
@@ -377,8 +375,8 @@ static void schedule_meta(Prm *prm)
                               dim(PRM_META_STATS, text_print("%d", PRM_META_STATS)), dim(0, ""));
     Schedule *s = ir_schedule(b->g, "meta",
                               "an update of what records count, by the step's records");
-    Slopes *slopes = slopes_new(b, b->sets);
-    prm->meta->scale = b->sets[0].scale;
+    Slopes *slopes = slopes_new(b, b->added.sets);
+    prm->meta->scale = b->added.sets[0].scale;
     schedule_clear(s, stats);
     judge(prm, scale, stats);
     schedule_turns(b, s);
@@ -404,7 +402,7 @@ static void make_score(Prm *prm)
     b->p = ir_program(b->g, "score", ROLE_forward, "the margin of each mark's two logits");
     Pass pass = pass_only(b, "s.x");
     b->loc = config_loc(b->c, F_objective);
-    Value *kept = build_kept(b, "margins", PU_activations, DT_F32, 1, dim(b->N, "N"), dim(0, ""));
+    Value *kept = build_kept(b, "margins", PU_activations, DT_F32, 1, dim(b->added.N, "N"), dim(0, ""));
     scored(prm, &pass, kept);
     schedule_alone(b, "the margins of micro-batch 0's marks", "margins");
 }

@@ -4,13 +4,13 @@
 
 static Pass typed_trained(Build *b)
 {
-    b->types = b->places;
+    b->in.types = b->in.places;
     return pass_trained(b);
 }
 
 static Pass typed_only(Build *b, const char *name)
 {
-    b->types = b->mode == MODE_DECODE ? b->place : b->places;
+    b->in.types = b->mode == MODE_DECODE ? b->in.place : b->in.places;
     return pass_only(b, name);
 }
 

@@ -4,7 +4,7 @@
  * Out:   the schedules train and eval with their programs; with model.sets the head is a set of
  *        parameters of its own, updated by the schedule late, and with 2 the features' layer another,
  *        which train updates beside the rest; with model.upper the schedule upper: $slope. */
-#include "gen/graph/graph.h"
+#include "gen/graph/bilevel.h"
 
 #include <string.h>
 
@@ -16,9 +16,9 @@ static void make_inputs(Build *b)
     b->loc = config_loc(b->c, F_model_features);
     size_add(b, "X", config_int(b->c, F_model_features));
     size_add(b, "Y", 1);         /* what the head makes of a place */
-    b->features = input_new(b, "features");
-    b->features_path = "transformer.proj";
-    b->both_ways = true;
+    b->in.features = input_new(b, "features");
+    b->added.features_path = "transformer.proj";
+    b->in.mask.word = "full";
     b->loc = config_loc(b->c, F_objective);
     targets = input_new(b, "targets");
     int64_t sets = config_int(b->c, F_model_sets);
@@ -30,9 +30,9 @@ static Ref predicted(Build *b, Pass *pass)
 {
     Ref x = pass_forward(b, pass);
     b->loc = config_loc(b->c, F_objective);
-    b->set = head ? head : b->sets;
+    b->set = head ? head : b->added.sets;
     Ref y = layer_output(b, x, "head", targets->dim[2]);
-    b->set = b->sets;
+    b->set = b->added.sets;
     return y;
 }
 
@@ -72,10 +72,10 @@ enum { OTHERS = 3 };             /* of a micro-batch */
 
 static void write_others(Build *b, Value *scale)
 {
-    Value *features = b->features, *own = targets;
-    int64_t B = b->B;
-    b->B = OTHERS, b->batch = "META";
-    b->features = input_new(b, "upper_features");
+    const PassInputs in = b->in;
+    Value *own = targets;
+    b->in.B = OTHERS, b->in.batch = "META";
+    b->in.features = input_new(b, "upper_features");
     targets = input_new(b, "upper_targets");
     program_further(b, "others", ROLE_gradients, "forward and backward of the others");
     Pass pass = pass_trained(b);
@@ -87,7 +87,7 @@ static void write_others(Build *b, Value *scale)
     op_out(op, losses), op_out(op, dy);
     gradient_set(y, dy);
     pass_backward(b, &pass, end);
-    b->B = B, b->batch = NULL, b->features = features, targets = own;
+    b->in = in, targets = own;
 }
 
 /* Losses of a sample each, at moved parameters. */
@@ -145,7 +145,7 @@ static void make_late(Build *b)
     b->set = head;
     b->p = ir_program(b->g, "late_micro", ROLE_gradients, "forward; the gradients of the head");
     Pass pass = pass_only(b, "s.x");
-    Ref y = predicted(b, &pass), dy = build_temp(b, "dy", b->act, y.v->rank, y.v->dim);
+    Ref y = predicted(b, &pass), dy = build_temp(b, "dy", b->model.act, y.v->rank, y.v->dim);
     Ref x = b->p->ops[b->p->nops - 1].in[0];
     b->set = head;
     loss_sum(b, errors(b, y, dy));
@@ -158,7 +158,7 @@ static void make_late(Build *b)
     op_out(op, ref(gradient_of(b, ir_value(b->g, "head.w"))));
     op_int(op, "beta", 0);
     schedule_update(b, "late", "an update of the head; micro-batch 0");
-    b->set = b->sets;
+    b->set = b->added.sets;
 }
 
 static void make_eval(Build *b)
