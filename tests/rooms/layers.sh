@@ -1,6 +1,7 @@
 #!/bin/bash
 # layers.sh PROGRAM: every folder of gen and runtime needs only folders below it, in what it calls (symbols of gen's
-# objects and of PROGRAM/.obj) and in what it includes; no files need each other in a circle.
+# objects and of PROGRAM/.obj) and in what it includes; no files need each other in a circle; no file
+# knows an objective that is not its own.
 # Tables (.def) are facts, to be read from anywhere; kernels/ is beside the two.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -55,6 +56,10 @@ verdict "layers: includes of runtime" "$(includes runtime | upward "$runtime")"
 verdict "layers: no circle of files in gen" "$(grep '^gen/' "$scratch/gen" | circles)"
 verdict "layers: no other circle of files in runtime than tests/rooms/circles has" \
     "$(grep -h '^runtime/' "$scratch/gen" | circles tests/rooms/circles; circles tests/rooms/circles <"$scratch/program")"
+# an objective is known by its own file: no other C file of gen has its fields (F_NAME_...) or its name as a text
+names=$(basename -s .c gen/graph/objectives/*.c | paste -sd '|')
+verdict "layers: no objective's name in gen but in its own file" "$([ -n "$names" ] || echo no rows
+    grep -rnE "F_($names)_|\"($names)[.\"]" gen --include='*.[ch]' | grep -v '^gen/graph/objectives/')"
 [ "$(wc -l <"$scratch/gen")" -gt 500 ] && [ "$(wc -l <"$scratch/program")" -gt 100 ] ||
     verdict "layers: symbols" "too few were found"
 exit $failed
