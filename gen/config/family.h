@@ -1,4 +1,4 @@
-/* family.h -- model families: the rows of families.def, which describe how a model is put together. */
+/* family.h -- model families: the rows of families.def. */
 #ifndef FAMILY_H
 #define FAMILY_H
 

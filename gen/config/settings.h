@@ -1,4 +1,4 @@
-/* settings.h -- settings files of other trainers: YAML, JSON, TOML and Python as a table, and as a recipe. */
+/* settings.h -- settings files of other trainers, in YAML, JSON, TOML or Python. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 

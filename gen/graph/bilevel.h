@@ -1,7 +1,8 @@
-/* bilevel.h -- hypergradients: the derivative of each sample's loss along v, the gradient of another loss.
+/* bilevel.h -- hypergradients: the derivative of each sample's loss along v, the gradient of
+ * another loss.
  *
- * v is in the place of the gradients of a set, summed over all ranks, from slopes_direction() to the end of the
- * schedule. */
+ * From slopes_direction() to the end of the schedule, v takes the place of the gradients of a
+ * parameter set, summed over all ranks. */
 #ifndef BILEVEL_H
 #define BILEVEL_H
 
