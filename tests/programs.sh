@@ -81,10 +81,10 @@ needs() {
         END { for (i = 1; i <= n; i++)
                   if (name[i] in owner && owner[name[i]] != user[i]) print user[i], owner[name[i]], name[i] }'
 }
-# circles [ALLOWED]: of lines as needs() prints them, each set of files that need each other in a circle: their names on
-# a line, in order; but for sets within a line of the file ALLOWED.
+# circles: of lines as needs() prints them, each set of files that need each other in a circle: their names on a line,
+# in order.
 circles() {
-    LC_ALL=C awk -v allowed="${1:-/dev/null}" '
+    LC_ALL=C awk '
         function visit(v,   n, i, w, list, set) {          # Tarjan 1972
             order[v] = low[v] = ++visited
             stack[++top] = v
@@ -103,17 +103,9 @@ circles() {
                 set[i] = w
                 if (w == v) break
             }
-            if (n < 2 || is_allowed(set, n)) return
+            if (n < 2) return
             for (i = 1; i <= n; i++) printf "%s%s", set[i], i < n ? " " : "\n"
         }
-        function is_allowed(set, n,   line, i) {
-            for (line in may) {
-                for (i = 1; i <= n && index(may[line], " " set[i] " "); i++);
-                if (i > n) return 1
-            }
-            return 0
-        }
-        BEGIN { while ((getline line <allowed) > 0) may[line] = " " line " " }
         !(($1, $2) in seen) { seen[$1, $2]; next_of[$1] = next_of[$1] " " $2; files[$1] }
         END { for (v in files) if (!(v in order)) visit(v) }' | LC_ALL=C sort
 }

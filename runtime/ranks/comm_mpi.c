@@ -93,6 +93,20 @@ static void shared_place(void)
     setenv("OMPI_MCA_btl_sm_backing_directory", shared, 0);      /* its name since Open MPI 5 */
 }
 
+/* ---- progress --------------------------------------------------------------------------------- */
+
+void comm_advance(void)
+{
+    if (world.size > 1)
+        comm_progress();
+}
+
+void comm_expect(double seconds)
+{
+    comm_set_expected(seconds);
+    comm_advance();
+}
+
 /* ---- the start -------------------------------------------------------------------------------- */
 
 /* What die() does until the star stands. After that star_abort does it without MPI, from any
@@ -375,12 +389,6 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
     for (int64_t done = 0; done < n; done += round)
         reduce_round(buf + done, n - done < round ? n - done : round);
     comm_advance();
-}
-
-void comm_advance(void)
-{
-    if (world.size > 1)
-        comm_progress();
 }
 
 void comm_allreduce_double(double *buf, int n)

@@ -73,6 +73,12 @@ void comm_advance(void)
     comm_progress();
 }
 
+void comm_expect(double seconds)
+{
+    comm_set_expected(seconds);
+    comm_advance();
+}
+
 /* ---- NCCL ------------------------------------------------------------------------------------ */
 
 static void check_cuda(cudaError_t error, const char *what)

@@ -66,10 +66,9 @@ void comm_progress(void)
     star_progress(world.step, allowed());
 }
 
-void comm_expect(double seconds)
+void comm_set_expected(double seconds)
 {
     expected = seconds;
-    comm_advance();
 }
 
 void comm_read_scale(void)

@@ -14,6 +14,8 @@ void comm_read_scale(void);
 void comm_settings(StarConfig *c);
 /* The port that a variable of the environment names; -1: it is not set. EXIT_CONFIG: no port. */
 int comm_port(const char *name);
+/* comm_expect() without comm_advance(). */
+void comm_set_expected(double seconds);
 /* comm_advance() as far as it concerns the host: times steps, tells the star. */
 void comm_progress(void);
 

@@ -100,6 +100,8 @@ programs <<<"$programs$others$levels"
 [ -z "${BUILD:-}" ] || exit 0
 [ $BACKEND = gpu ] || verdict "objects of one rank, and of four, have a use" \
     "$(unreached $work/gpt2_tiny; unreached $work/gpt2_tiny.4x1x2)"
+[ $BACKEND = gpu ] || verdict "no files of four ranks need each other in a circle" \
+    "$(needs $work/gpt2_tiny.4x1x2/.obj | circles)"
 
 # a loss of few words, each of which counts much: roundings of three times as much
 bound_of() { case $1 in mdm_llada.bf16*) echo 6e-3 ;; *.bf16* | *.fp16*) echo 2e-3 ;; esac; }
