@@ -1,165 +1,13 @@
-/* data.c -- maps token files and lays their samples out over steps, ranks and micro-batches.
+/* data.c -- opens token files, checks that they suit the model, and divides their samples.
  *
- * In:    TokenFile.  Out: (B, T) tokens and labels, target counts, names for messages.
- * Keeps: no state but the permutation of the epoch last asked for; a resumed run reads nothing
- *        again.  Method: sample i of a packed file is tokens [i T, i T + T], of rows document i,
- *        of bfd the documents of bin i; where samples have parts, they have them apart. */
+ * In:    TokenFile.  Out: Data; names and fingerprints for messages. */
 #define _GNU_SOURCE
-#include "runtime/data/data.h"
+#include "runtime/data/data_parts.h"
+
 #include "runtime/base.h"
-#include "runtime/data/tokenfile.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-enum { COLUMNS = 8 };            /* most that are asked for */
-
-struct DataFile {
-    TokenFile t;
-    const Column *column[COLUMNS];
-    int64_t n;                   /* pieces */
-    int64_t skip;                /* pieces that do not count, before them */
-};
-
-/* Consecutive pieces of a file. */
-struct DataSpan {
-    int file;
-    int64_t first, n;            /* pieces of the spans before; of this one */
-    int64_t skip;                /* pieces of the file before it */
-};
-
-/* Tokens that stand together in a sample, a window or a document: `have` of them are inputs; one
- * more follows them when `next`. */
-typedef struct {
-    const TokenFile *file;
-    const TokenPart *part;
-    int64_t index, begin;        /* of the piece and of its first token in the file */
-    const int32_t *token;
-    const uint8_t *mask;         /* or NULL: every token is a target */
-    int64_t have;
-    bool next;
-    int32_t pad;
-} Piece;
-
-int data_place(const Data *d, int64_t sample, int64_t *record)
-{
-    const int64_t i = sample + d->base;
-    int lo = 0, hi = d->nspans - 1;      /* the last span whose first <= i */
-    while (lo < hi) {
-        int mid = (lo + hi + 1) / 2;
-        if (d->span[mid].first <= i)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    *record = i + d->span[lo].skip - d->span[lo].first;
-    return d->span[lo].file;
-}
-
-static Piece piece_at(const Data *d, int64_t i, int part)
-{
-    const DataFile *f = &d->file[data_place(d, i, &i)];
-    const TokenPart *p = &f->t.part[part];
-    int64_t begin = i * d->T, end = begin + d->T;
-    if (d->rows) {
-        begin = p->doc[i];
-        end = p->doc[i + 1];
-        if (begin < 0 || end <= begin || end > p->n || end - begin > d->T)
-            recordfile_changed(&f->t.records, p->offsets, i + 1);
-    }
-    return (Piece){
-        .file = &f->t,
-        .part = p,
-        .index = i,
-        .begin = begin,
-        .token = p->tokens + begin,
-        .mask = p->mask ? p->mask + begin : NULL,
-        .have = end - begin,
-        .next = !d->rows,
-        .pad = f->t.eos >= 0 ? (int32_t)f->t.eos : 0,
-    };
-}
-
-/* The pieces of sample i are piece_of(d, i, 0) .. piece_of(d, i, pieces(d, i) - 1): the documents of a
- * bin, or the parts. */
-static int64_t pieces(const Data *d, int64_t i)
-{
-    return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : d->nparts;
-}
-
-static Piece piece_of(const Data *d, int64_t i, int64_t k)
-{
-    return d->bins.n ? piece_at(d, d->bins.doc[d->bins.first[i] + k], 0) : piece_at(d, i, (int)k);
-}
-
-static int64_t piece_targets(const Piece *s)
-{
-    int64_t last = s->have + s->next - 1, n = 0;     /* labels 0 .. last-1 exist */
-    if (!s->mask)
-        return last;
-    for (int64_t t = 0; t < last; t++)
-        n += s->mask[t + 1] != 0;
-    return n;
-}
-
-/* Tokens that an objective may choose as its targets. */
-static int64_t chosen(const Piece *s)
-{
-    int64_t n = 0;
-    for (int64_t t = 0; s->mask && t < s->have; t++)
-        n += s->mask[t] != 0;
-    return s->mask ? n : s->have;
-}
-
-static int64_t sample_targets(const Data *d, int64_t i)
-{
-    int64_t n = 0;
-    for (int64_t k = 0; k < pieces(d, i); k++) {
-        Piece s = piece_of(d, i, k);
-        n += d->own_targets ? chosen(&s) : piece_targets(&s);
-    }
-    return n;
-}
-
-static int64_t sample_tokens(const Data *d, int64_t i)
-{
-    int64_t n = 0;
-    for (int64_t k = 0; k < pieces(d, i); k++)
-        n += piece_of(d, i, k).have;
-    return n;
-}
-
-int64_t data_epoch(const Data *d, int64_t step)
-{
-    return d->eval ? 0 : step / data_steps_per_epoch(d);
-}
-
-void data_order(Data *d, int64_t step)
-{
-    int64_t epoch = data_epoch(d, step);
-    if (step != d->step) {
-        for (int k = 0; k < d->nfiles; k++)
-            recordfile_check_size(&d->file[k].t.records);
-        d->step = step;
-    }
-    if (d->eval || epoch == d->epoch)
-        return;
-    if (d->nsources)
-        mixture_order(d->source, d->nsources, d->n, d->seed, epoch, d->order, d->list);
-    else
-        data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
-    d->epoch = epoch;
-}
-
-/* The sample at place g of step's G, or -1: a padding row of an evaluation. */
-static int64_t place(Data *d, int64_t step, int64_t g)
-{
-    data_order(d, step);
-    if (d->eval) {
-        int64_t i = step * d->G + g;
-        return i < d->n ? i : -1;
-    }
-    return d->order[(step % data_steps_per_epoch(d) * d->G + g) % d->n];
-}
 
 /* "chosen, rejected": names that begin each at `step` bytes behind the one before. malloc'ed */
 static char *part_names(const TokenFile *f, const char *const *part)
@@ -257,8 +105,8 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 static void check_targets(const Data *d)
 {
     for (int64_t k = 0; k < d->n * d->nparts; k++) {
-        Piece s = piece_at(d, k / d->nparts, (int)(k % d->nparts));
-        if ((d->rows || s.mask) && (d->own_targets ? chosen(&s) : piece_targets(&s)) == 0)
+        DataPiece s = data_piece_at(d, k / d->nparts, (int)(k % d->nparts));
+        if ((d->rows || s.mask) && (d->own_targets ? data_piece_choices(&s) : data_piece_targets(&s)) == 0)
             die(EXIT_DATA, "%s: %s %lld has no target%s%s: nothing to learn from it", s.file->path,
                 d->rows ? "document" : "sample", (long long)s.index, d->parts ? " in " : "",
                 d->parts ? s.part->name : "");
@@ -272,7 +120,7 @@ static int64_t add_bins(Data *d, int64_t first, int64_t n)
     if (!length)
         die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)n);
     for (int64_t i = 0; i < n; i++)
-        length[i] = (int32_t)piece_at(d, first + i, 0).have;
+        length[i] = (int32_t)data_piece_at(d, first + i, 0).have;
     Bins more = bins_pack(length, n, d->T);
     const int64_t bins = more.n;
     bins_append(&d->bins, &more, first);
@@ -314,7 +162,7 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
     if (!samples)
         die(EXIT_INTERNAL, "out of memory for the count of targets");
     for (int64_t i = 0; i < d->n; i++) {
-        int64_t n = sample_targets(d, i);
+        int64_t n = data_sample_targets(d, i);
         if (of->takes)
             n = of->takes(n);
         samples[n] += d->eval ? 1 : copies(d, i);
@@ -571,12 +419,6 @@ void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model 
     }
 }
 
-int64_t data_eval_batches(const Data *d, const Model *m, int64_t steps)
-{
-    const int64_t all = data_steps_per_epoch(d);
-    return steps > 0 && steps < (all + m->accum - 1) / m->accum ? steps * m->accum : all;
-}
-
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
 {
     const TokenFile *t = &d->file[0].t;
@@ -596,120 +438,6 @@ void data_check_same(const Data *d, const char *id, const char *files)
             "--tokenizer", d->file[0].t.path, d->tokenizer, files, id);
 }
 
-/* Writes piece s from place t of a row on, where its document begins; returns where it ends. Its
- * file may be changed meanwhile: ids are looked at after they were copied. */
-static int64_t write_piece(const Data *d, const Batch *to, const Piece *s, int64_t row, int64_t t)
-{
-    const int64_t end = t + s->have;
-    int32_t *token = to->tokens + row + t, *label = to->labels + row + t;
-    int32_t after = s->next ? s->token[s->have] : 0;
-    memcpy(token, s->token, sizeof *token * (size_t)s->have);
-    tokenfile_check_copy(s->file, s->part, d->vocab, s->begin, token, s->have);
-    tokenfile_check_copy(s->file, s->part, d->vocab, s->begin + s->have, &after, s->next);
-    memcpy(label, token + 1, sizeof *label * (size_t)(s->have - 1));
-    label[s->have - 1] = s->next ? after : -1;
-    for (int64_t k = 0; s->mask && k < s->have - 1 + s->next; k++)
-        if (!s->mask[k + 1])
-            label[k] = -1;
-    for (int64_t k = 0; to->places && k < s->have; k++) {
-        to->places[row + t + k] = (int32_t)k;
-        to->ends[row + t + k] = (int32_t)end;
-    }
-    return end;
-}
-
-/* The places of a row from t on hold no token: a document of its own without targets. */
-static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, int64_t T)
-{
-    for (int64_t k = t; k < T; k++) {
-        to->tokens[row + k] = pad;
-        to->labels[row + k] = -1;
-    }
-    for (int64_t k = t; to->places && k < T; k++) {
-        to->places[row + k] = (int32_t)(k - t);
-        to->ends[row + k] = (int32_t)T;
-    }
-}
-
-void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
-{
-    int64_t first = data_sample0(d, step, micro);
-    if (d->parts)
-        die(EXIT_INTERNAL, "data_batch: a sample of parts is no row");
-    Batch all = to;                      /* a label for each place */
-    if (to.target_of)
-        all.labels = to.target_of;
-    for (int64_t b = 0; b < d->micro; b++) {
-        int64_t i = place(d, step, first + b), t = 0;
-        for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
-            Piece s = piece_of(d, i, k);
-            if (t + s.have > d->T)       /* a bin of what was shorter */
-                recordfile_changed(&s.file->records, s.part->offsets, s.index + 1);
-            t = write_piece(d, &all, &s, b * d->T, t);
-        }
-        write_padding(&all, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
-    }
-    if (to.target_of)
-        data_gather(to.target_of, d->micro * d->T, to.target_rows, to.labels, d->targets);
-}
-
-/* A part of sample i; -1: none. */
-static bool row_of(const Data *d, int64_t i, int part, DataRow *to)
-{
-    static _Thread_local struct {        /* of a file that may be changed meanwhile */
-        int32_t *token;
-        int64_t room;
-    } copies[TOKENFILE_PARTS], *copy;
-    if (i < 0)
-        return false;
-    if (d->bins.n || part < 0 || part >= d->nparts)
-        die(EXIT_INTERNAL, "data_part: part %d of %d, %s", part, d->nparts, d->kind);
-    Piece s = piece_at(d, i, part);
-    copy = &copies[part];
-    if (copy->room < d->T) {
-        free(copy->token);
-        copy->token = malloc(sizeof *copy->token * (size_t)(copy->room = d->T));
-        if (!copy->token)
-            die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)d->T);
-    }
-    memcpy(copy->token, s.token, sizeof *s.token * (size_t)s.have);
-    tokenfile_check_copy(s.file, s.part, d->vocab, s.begin, copy->token, s.have);
-    *to = (DataRow){ .sample = i, .token = copy->token, .mask = s.mask, .n = s.have };
-    return true;
-}
-
-void data_sample(const Data *d, int64_t sample, int part, DataRow *to)
-{
-    row_of(d, sample, part, to);
-}
-
-bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to)
-{
-    return row_of(d, place(d, step, data_sample0(d, step, micro) + row), part, to);
-}
-
-bool data_part_of_step(Data *d, int64_t step, int64_t at, int part, DataRow *to)
-{
-    return row_of(d, place(d, step, at), part, to);
-}
-
-bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to)
-{
-    return data_part(d, step, micro, row, 0, to);
-}
-
-bool data_row_of_step(Data *d, int64_t step, int64_t at, DataRow *to)
-{
-    return data_part_of_step(d, step, at, 0, to);
-}
-
-const void *data_column(const Data *d, int column, int64_t sample, int64_t *n)
-{
-    int64_t record;
-    const DataFile *f = &d->file[data_place(d, sample, &record)];
-    return f->column[column] ? recordfile_at(&f->t.records, f->column[column], record, n) : NULL;
-}
-
 const char *data_path(const Data *d, int file)
 {
     return d->file[file].t.path;
@@ -718,92 +446,6 @@ const char *data_path(const Data *d, int file)
 const char *data_meta(const Data *d, int file, const char *key)
 {
     return st_meta(&d->file[file].t.records.st, key);
-}
-
-void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)
-{
-    int64_t targets = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (of[i] < 0)
-            continue;
-        if (targets == most)
-            die(EXIT_DATA, "more than %lld targets in a micro-batch: a token file was changed "
-                "while it was in use", (long long)most);
-        rows[targets] = (int32_t)i;
-        labels[targets] = of[i];
-        of[i] = (int32_t)targets++;
-    }
-    for (; targets < most; targets++)
-        rows[targets] = labels[targets] = -1;
-}
-
-int64_t data_targets(Data *d, int64_t step)
-{
-    int64_t n = 0;
-    for (int64_t g = 0; g < d->G; g++) {
-        int64_t i = place(d, step, g);
-        n += i >= 0 ? sample_targets(d, i) : 0;
-    }
-    return n;
-}
-
-int64_t data_tokens(Data *d, int64_t step)
-{
-    int64_t n = 0;
-    for (int64_t g = 0; g < d->G; g++) {
-        int64_t i = place(d, step, g);
-        n += i >= 0 ? sample_tokens(d, i) : 0;
-    }
-    return n;
-}
-
-void data_count(Data *d, int64_t step)
-{
-    for (int64_t g = 0; d->nsources && g < d->G; g++) {
-        const int64_t i = place(d, step, g);
-        for (int k = 0; k < d->nsources; k++)
-            d->source[k].taken += i >= d->source[k].first && i < d->source[k].first + d->source[k].n;
-    }
-}
-
-int64_t data_rows(const Data *d, int64_t step, int64_t micro)
-{
-    int64_t left = d->eval ? d->n - step * d->G - data_sample0(d, step, micro) : d->micro;
-    return left < 0 ? 0 : left < d->micro ? left : d->micro;
-}
-
-static int32_t any_token(int64_t n, int64_t vocab)
-{
-    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)vocab);
-}
-
-void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t targets, int64_t vocab,
-                   int64_t first)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        const bool target = (i + 1) * targets / rows > i * targets / rows;
-        tokens[i] = any_token(first + i, vocab);
-        target_of[i] = target ? any_token(first + i + 1, vocab) : -1;
-    }
-}
-
-int64_t data_sample0(const Data *d, int64_t step, int64_t micro)
-{
-    (void)step;
-    return (micro * d->ranks + world.rank) * d->micro;
-}
-
-void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0)
-{
-    key[0] = (uint32_t)seed;
-    key[1] = (uint32_t)(seed >> 32);
-    key[2] = (uint32_t)step;
-    key[3] = (uint32_t)sample0;
-}
-
-int64_t data_steps_per_epoch(const Data *d)
-{
-    return d->whole && !d->eval ? d->n / d->G : (d->n + d->G - 1) / d->G;
 }
 
 char *data_fingerprint(const Data *d)
@@ -836,13 +478,6 @@ char *data_fingerprint_tokenizer(const char *fingerprint)
     const char *at = strstr(fingerprint, key);
     at = at ? at + sizeof key - 1 : "";
     return format("%.*s", (int)strcspn(at, " "), at);
-}
-
-int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)
-{
-    for (int64_t g = 0; g < d->G && g < max; g++)
-        out[g] = place(d, step, g);
-    return d->G;
 }
 
 void data_close(Data *d)

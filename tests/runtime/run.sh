@@ -13,8 +13,8 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_events unit_profile
     unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names
     unit_kept unit_darkroom unit_incontext unit_histories unit_plot"
-parts="base names built schedule flags launch bins mixture permutation data steps masks contexts hidden unmask denoise
-    workers log progress profile sample tokenfile recordfile json safetensors
+parts="base names built schedule flags launch bins mixture permutation data data_samples data_batch steps
+    masks contexts hidden unmask denoise workers log progress profile sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
     best folder sets kept incontext returns regions npy histories events tfevents"
 mpi="base launch comm comm_star comm_mpi star star_join sha256"

@@ -42,6 +42,7 @@ llama_rows.few.bf16 llama_rows batch.targets=96 precision=bf16
 qwen2_dropout.apart qwen2_dropout kernels.fuse=false
 "
 programs <<<"$programs"
+verdict "no files of four ranks need each other in a circle" "$(needs $work/gpt2_tiny.4x1x2/.obj | circles)"
 
 # ---- straight, twice, resumed --------------------------------------------------
 
