@@ -84,56 +84,65 @@ typedef struct PackOptions PackOptions;
  * several threads. */
 typedef char *FormatEncode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                            RowOut *row);
-/* The same for the next characters of a text. */
+/* The same for a stretch of a text. */
 typedef char *FormatStretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
 
-/* What is done with the records of a format beyond their tokens. Each function may be NULL. */
+/* Hooks of a format whose records have more than one column of tokens. Any may be NULL. Each family of
+ * formats keeps its own state in Rules.more, RowOut.more and Pack.more. */
 typedef struct {
-    const char *part[PACK_PARTS];      /* columns of tokens, each with one NAME.mask; NULL: "tokens" and "mask" */
-    bool drops;                        /* leaves samples out for the reasons of drops.def from STEPS on */
-    /* Before any row: rules->more from o->more. NULL or why not, malloc'ed. free_rules() frees rules->more. */
+    const char *part[PACK_PARTS];      /* token columns, each with a column NAME.mask; NULL: tokens, mask */
+    bool drops;                        /* counts the reasons of drops.def from STEPS on, too */
+
+    /* Rules. begin() makes rules->more from o->more before any row is read. */
     char *(*begin)(Rules *rules, const PackOptions *o, Tokenizer *tok);
     void (*free_rules)(void *more);
-    /* What else decides what the records are, for their fingerprint; of what targets are, for people. malloc'ed */
-    char *(*fingerprint)(const Rules *rules);
-    char *(*targets)(const Rules *rules);
-    void (*free_row)(void *more);      /* frees RowOut.more */
-    char *(*name)(Pack *p, const RowOut *row, const char *file);       /* of the record, malloc'ed; each row in order */
-    void (*show)(const RowOut *row);   /* for --show, after its tokens */
-    void (*count)(Pack *p, const RowOut *row);                         /* each row, also one to be left out */
+    char *(*fingerprint)(const Rules *rules);  /* all of rules->more that changes records; malloc'ed */
+    char *(*targets)(const Rules *rules);      /* for the summary: which tokens are targets; malloc'ed */
+
+    /* Rows, in the order of the files. */
+    void (*free_row)(void *more);
+    char *(*name)(Pack *p, const RowOut *row, const char *file);   /* the record's name, malloc'ed */
+    void (*show)(const RowOut *row);           /* for --show: prints what its tokens do not */
+    void (*count)(Pack *p, const RowOut *row); /* every row, also one that is left out */
+    /* A row that is kept; p->ndocs is its index. */
     void (*put)(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target,
-                const char *file);     /* a row that is kept, before p->ndocs counts it */
-    /* The next ids of a text instead of rows: pack_put() for each record that they complete, after each(). */
+                const char *file);
+    /* Instead of rows: the next ids of a text. For each record that they complete each(), then pack_put(). */
     void (*put_text)(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from, const int32_t *id,
                      const RowOut *row, bool first, bool last,
                      void (*each)(void *user, const int32_t *id, const uint8_t *target, size_t n), void *user);
-    void (*hold)(Pack *p, double share);       /* chooses what is to validate on: HELD_RANDOM */
-    void (*check)(Pack *p);            /* after the last row: pack_fail() */
-    int (*plan)(Pack *p, StWriter *w, ColumnPlan *column);     /* its further columns, up to PACK_COLUMNS; how many */
-    char *(*meta)(const Pack *p, StWriter *w, const Rules *rules);     /* adds metadata; NULL or why not, malloc'ed */
-    const void *(*tensor)(const Pack *p, const char *name, size_t *bytes);     /* NULL: it is none of them */
-    /* The summary: its own instead of the common one, malloc'ed; or lines after the common ones. */
+    void (*hold)(Pack *p, double share);       /* HELD_RANDOM: chooses the records to validate on */
+    void (*check)(Pack *p);                    /* after the last row; reports by pack_fail() */
+
+    /* The file. plan() adds at most PACK_COLUMNS columns and returns their number; tensor() returns NULL for a
+     * name that is not one of them. */
+    int (*plan)(Pack *p, StWriter *w, ColumnPlan *column);
+    char *(*meta)(const Pack *p, StWriter *w, const Rules *rules);
+    const void *(*tensor)(const Pack *p, const char *name, size_t *bytes);
+
+    /* The summary: summary() replaces the common one (malloc'ed), report() adds lines to it. */
     char *(*summary)(const Pack *p, const Rules *rules);
     void (*report)(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE *to);
-    void (*free)(Pack *p);             /* frees p->more */
+    void (*free)(Pack *p);
 } RecordCode;
 enum { PACK_COLUMNS = 8 };
 
-/* The code of a format. A program has that of the formats that its objective reads. */
+/* The code of a format: a program has that of the formats its objective reads. */
 typedef struct {
     Form form;
-    FormatEncode *encode;              /* of an object or a line; NULL: it has none */
-    FormatStretch *stretch;            /* of a text; NULL: it has none */
-    const RecordCode *records;         /* NULL: records of tokens alone */
+    FormatEncode *encode;              /* an object or a line; NULL: the format has none */
+    FormatStretch *stretch;            /* a stretch of a text; NULL: the format has none */
+    const RecordCode *records;         /* NULL: records are one column of tokens */
 } FormatCode;
 
-/* format_*.c */
-extern const FormatCode pairs_format, messages_format, sharegpt_format, steps_format, stepwise_format,
-                        candidates_format, prompt_format, alpaca_format, text_format, file_format, windows_format,
-                        answers_format, imdb_format, corpus_format;
-FormatEncode format_messages, format_prompt;   /* of answers, too */
+/* pairs_format, messages_format ..., in format_*.c */
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+    extern const FormatCode code##_format;
+#include "runtime/pack/formats.def"
+#undef FORMAT
+FormatEncode format_messages, format_prompt;   /* answers are rows of these formats, too */
 
-/* Of every row of formats.def, the last is NULL; for gen pack. */
+/* Every row's, for gen pack; the last is NULL. */
 extern const FormatCode *const pack_all_formats[];
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
