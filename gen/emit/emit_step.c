@@ -183,8 +183,12 @@ static char *layer_table(const Call *c, const char *word)
                       period->i - 1, dim_factor(r.v->dim[1]));
 }
 
+static char *fields_text(const Call *c, const char *word);
+
 static char *expand(const Call *c, const char *word)
 {
+    if (!strncmp(word, "fields ", 7))
+        return fields_text(c, word);
     if (!strncmp(word, "variant ", 8))
         return variant_text(c, word);
     if (!strcmp(word, "ws") && c->tuned)
@@ -218,12 +222,29 @@ static char *expand(const Call *c, const char *word)
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
         const Op *op = call_op(c, 0);
-        if (strchr(w, '?') && atoi(w + 1) >= (w[0] == 'o' ? op->nout : op->nin))
+        if (strchr(w, '?') && op_operand(op, w[0] == 'o', atoi(w + 1)) < 0)
             return text_copy("NULL");
         Ref r = kernel_operand(c->p, c->group, word);
         return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(c->p, r);
     }
     return attribute(c, word);
+}
+
+/* {.name = value, ..} of "fields name=word|name=word..": what the op leaves out is left out. */
+static char *fields_text(const Call *c, const char *word)
+{
+    Str s = {0};
+    char *copy = text_copy(word + strlen("fields ")), *save = NULL;
+    const Op *op = call_op(c, 0);
+    for (char *at = strtok_r(copy, "|", &save); at; at = strtok_r(NULL, "|", &save)) {
+        char *value = strchr(at, '=') + 1;
+        value[-1] = 0;
+        bool there = isdigit((unsigned char)value[1]) ? op_operand(op, false, atoi(value + 1)) >= 0
+                                                      : !!op_attr(op, value);
+        if (there)
+            str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
+    }
+    return text_print("{%s}", s.n ? s.text : "");
 }
 
 static char *arguments(const Call *c)
@@ -268,7 +289,7 @@ int call_print(Str *s, const Call *c, int indent)
     while (*args) {
         size_t n = strcspn(args, ",");
         int depth = 0;
-        /* a comma inside AT(x, l) does not end the argument */
+        /* a comma inside AT(x, l) does not end the argument; lines break inside {.a = x, .b = y} */
         for (size_t i = 0; args[i]; i++) {
             depth += (args[i] == '(') - (args[i] == ')');
             if (args[i] == ',' && !depth) {

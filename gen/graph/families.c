@@ -144,27 +144,10 @@ static Value *cache(Build *b, const char *what)
     return v;
 }
 
-/* The op of a mask, and its attribute `mask`; NULL: it has none. */
-static Op *attention_op(Build *b, const char **mask)
-{
-    static const struct { const char *word; int op; const char *mask; } row[] = {
-        {"causal", OP_attention, "causal"}, {"full", OP_attention, "full"},
-        {"docs", OP_attention_docs, "causal"}, {"docs_full", OP_attention_docs, "full"},
-        {"length", OP_attention_length, NULL}, {"limit", OP_attention_limit, NULL},
-        {"shared", OP_attention_shared, NULL}};
-    size_t k = 0;
-    while (strcmp(row[k].word, b->in.mask.word))
-        if (++k == sizeof row / sizeof *row)
-            bug("no mask %s", b->in.mask.word);
-    *mask = row[k].mask;
-    return build_op(b, row[k].op);
-}
-
 static Ref attention(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_heads);
     Ref o = build_like(b, "att", qkv, dim_heads(b));
-    const char *mask = NULL;
     Op *op;
     if (b->mode == MODE_DECODE) {
         Value *keys = cache(b, "keys"), *values = cache(b, "values");
@@ -174,15 +157,15 @@ static Ref attention(Build *b, Ref qkv)
     } else {
         Dim d[3] = {dim_batch(b), dim(b->model.H, "H"), dim_places(b)};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
-        op = attention_op(b, &mask);
+        op = build_op(b, OP_attention);
         op_in(op, qkv);
         for (int i = 0; i < 2 && b->in.mask.input[i]; i++)
             op_in(op, build_input(b, b->in.mask.input[i]));
         op_out(op, o), op_out(op, lse);
     }
     head_attrs(b, op);
-    if (mask)
-        op_word(op, "mask", mask);
+    if (op->kind == OP_attention)
+        op_word(op, "mask", b->in.mask.word);
     op_float(op, "scale", 1 / sqrt(config_float(b->c, F_model_query_scalar)));
     double p = drop_share(b, F_model_attention_dropout);
     int place = b->drops++;

@@ -451,11 +451,7 @@ static void grad_attention(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
-    Op *op = build_op(b, fwd->kind == OP_attention          ? OP_attention_bwd
-                         : fwd->kind == OP_attention_docs   ? OP_attention_docs_bwd
-                         : fwd->kind == OP_attention_length ? OP_attention_length_bwd
-                         : fwd->kind == OP_attention_shared ? OP_attention_shared_bwd
-                                                            : OP_attention_limit_bwd);
+    Op *op = build_op(b, OP_attention_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]), op_in(op, fwd->out[0]), op_in(op, fwd->out[1]);
     for (int k = 1; k < fwd->nin; k++)
         op_in(op, fwd->in[k]);

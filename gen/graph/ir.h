@@ -310,6 +310,9 @@ const InputRow *input_row(const char *name);
 /* ---- rules.c: an op against its row of ops.def --------------------------------------------- */
 
 bool op_takes(int kind, const char *key);                    /* an attribute of that name */
+/* Index among the op's operands of operand k of its row in ops.def, -1: the op leaves it out; and back. */
+int op_operand(const Op *op, bool out, int k);
+int op_row_operand(const Op *op, bool out, int k);
 /* NULL, or what is wrong with an op of the program: number, types and dimensions of its operands,
  * its attributes, its region, what its indices reach. */
 char *op_fault(const Program *p, const Op *op);

@@ -50,29 +50,17 @@ static const char *fits_head_size(const Graph *g, const Op *op)
     return d > 256 || d % 2 ? "head_dim: want an even number from 2 to 256" : NULL;
 }
 
-/* Attention with dropout. */
-static const char *fits_drops(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_attr(op, "dropout") ? NULL : "nothing is dropped";
-}
-
-static const char *fits_undropped(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_attr(op, "dropout") ? "probabilities are dropped" : NULL;
-}
-
 static const char *fits_drops_head_size(const Graph *g, const Op *op)
 {
-    const char *why = fits_drops(g, op);
-    return why ? why : fits_head_size(g, op);
+    return !op_attr(op, "dropout")                        ? "nothing is dropped"
+           : !strcmp(op_attr(op, "mask")->word, "shared") ? "a shared prompt has no kernel that drops"
+                                                          : fits_head_size(g, op);
 }
 
 static const char *fits_undropped_head_size(const Graph *g, const Op *op)
 {
     const char *why = fits_head_size(g, op);
-    return why ? why : fits_undropped(g, op);
+    return why ? why : op_attr(op, "dropout") ? "probabilities are dropped" : NULL;
 }
 
 /* The norm at op or behind a sum writes rows with room behind their columns. */
@@ -153,11 +141,13 @@ int64_t kernel_workspace(int kernel, const Op *op)
 /* Every part has rows. */
 static bool fits_norm_parts(const Op *op, int parts) { return parts <= rows(op->in[1]); }
 
-/* Tensor cores take heads of whole 16 elements. */
+/* Tensor cores take heads of whole 16 elements; of the masks these two are measured. */
 static bool fits_attention_rows(const Op *op, int owned)
 {
     (void)owned;
-    return op->in[0].v->dtype != DT_F32 && attr(dim) % 16 == 0;
+    const char *mask = op_attr(op, "mask")->word;
+    return op->in[0].v->dtype != DT_F32 && attr(dim) % 16 == 0 &&
+           (!strcmp(mask, "causal") || !strcmp(mask, "full"));
 }
 
 /* The head is (V, C). */
@@ -214,8 +204,8 @@ Ref kernel_operand(const Program *p, const Group *group, const char *word)
     int op = isdigit((unsigned char)word[0]) && word[1] == '.' ? word[0] - '0' : 0;
     const char *at = word[1] == '.' ? word + 2 : word;
     const Op *o = &p->ops[group->first_op + op];
-    int k = atoi(at + 1);
-    if (op >= group->nops || (at[0] != 'i' && at[0] != 'o') || k >= (at[0] == 'o' ? o->nout : o->nin))
+    int k = op < group->nops ? op_operand(o, at[0] == 'o', atoi(at + 1)) : -1;
+    if (k < 0 || (at[0] != 'i' && at[0] != 'o'))
         bug("kernels.def: %s has no operand %.8s", row->name, word);
     return at[0] == 'o' ? o->out[k] : o->in[k];
 }

@@ -47,12 +47,10 @@ static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
 static double flops_attention(const Op *op)
 {
     const Value *x = op->in[op->nout == 1].v;        /* the backward pass has dqkv alone */
-    const Attr *mask = op_attr(op, "mask");
-    bool limit = op->kind == OP_attention_limit || op->kind == OP_attention_limit_bwd,
-         shared = op->kind == OP_attention_shared || op->kind == OP_attention_shared_bwd,
-         half = limit || shared || (mask && !strcmp(mask->word, "causal"));
+    const char *mask = op_attr(op, "mask")->word;
+    bool whole = !strcmp(mask, "full") || !strcmp(mask, "docs_full") || !strcmp(mask, "length");
     double B = (double)x->dim[0].n, T = (double)x->dim[1].n;
-    return (half ? 2 : 4) * B * T * T * attribute(op, "heads") * attribute(op, "dim");
+    return (whole ? 4 : 2) * B * T * T * attribute(op, "heads") * attribute(op, "dim");
 }
 
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }

@@ -24,6 +24,7 @@ typedef struct {
 
 typedef struct {
     Word name, shape;            /* "y", "act[N..,>=C]" */
+    Word when;                   /* "a|b": there where an attribute says so; n 0: see often */
     char often;                  /* '*': any number of them, '?': one or none, 0: one */
     int type;                    /* a Dtype or TYPE_ACT */
     bool any;                    /* [*] */
@@ -74,6 +75,9 @@ static void read_operand(const char *row, const char **p, Operand *o)
     o->name = take(p, "_");
     if (**p == '*' || **p == '?')
         o->often = *(*p)++;
+    o->when = take(p, "_|");
+    if (o->when.n)
+        o->often = 0;
     want(row, p, ':');
     o->shape.at = *p;
     Word type = take(p, "");
@@ -108,9 +112,13 @@ static void read_operands(const OpRow *row, Rule *rule)
             most = out ? (int)(sizeof rule->out / sizeof *rule->out)
                        : (int)(sizeof rule->in / sizeof *rule->in);
         for (p += strspn(p, " "); *p && strncmp(p, "->", 2); p += strspn(p, " ")) {
-            if (*n == most || (*n && (out ? rule->out : rule->in)[*n - 1].often))
+            Operand *list = out ? rule->out : rule->in;
+            if (*n == most)
+                bug("ops.def: %s: more than %d operands", row->name, most);
+            read_operand(row->name, &p, &list[*n]);
+            if (*n && list[*n - 1].often && (list[*n - 1].often == '*' || list[*n].often != '?'))
                 bug("ops.def: %s: an operand behind the last one", row->name);
-            read_operand(row->name, &p, &(out ? rule->out : rule->in)[(*n)++]);
+            (*n)++;
         }
         if (!out)
             want(row->name, &p, '-'), want(row->name, &p, '>');
@@ -227,18 +235,59 @@ static char *attributes_fault(const Rule *rule, const Op *op)
     return NULL;
 }
 
-/* What drops has its probability, site and noise; what does not, none of these. */
-static char *drops_fault(const Rule *rule, const Op *op)
+/* An op that drops names its probability and its site; one that does not, neither. */
+static char *drops_fault(const Op *op)
 {
-    const Operand *last = rule->nin ? &rule->in[rule->nin - 1] : NULL;
-    if (!last || last->often != '?' || !word_is(last->name, "noise"))
-        return NULL;
-    static const char *const key[] = {"dropout", "site", "sites"};
-    for (int i = 0; i < 3; i++)
-        if (!op_attr(op, key[i]) != (op->nin < rule->nin))
-            return text_print("dropout, site, sites and an operand noise: want all or none, found "
-                              "%s %s", op_attr(op, key[i]) ? "a" : "no", key[i]);
+    static const char *const key[] = {"site", "sites"};
+    for (int i = 0; i < 2 && op_takes(op->kind, "dropout"); i++)
+        if (!op_attr(op, key[i]) != !op_attr(op, "dropout"))
+            return text_print("dropout, site, sites: want all or none, found %s dropout and %s %s",
+                              op_attr(op, "dropout") ? "a" : "no", op_attr(op, key[i]) ? "a" : "no",
+                              key[i]);
     return NULL;
+}
+
+/* ---- which operands of its row an op has ------------------------------------------------------- */
+
+/* An attribute of the op is among the words, or has one of them as its value; 0 counts as none. */
+static bool is_asked_for(Word when, const Op *op)
+{
+    for (int i = 0; i < op->nattr; i++) {
+        const Attr *a = &op->attr[i];
+        if (a->type == ATTR_WORD ? is_choice(when, a->word)
+                                 : (a->type == ATTR_FLOAT || a->i) && is_choice(when, a->key))
+            return true;
+    }
+    return false;
+}
+
+/* The index in the row's list of the op's k-th operand; all behind the last are more of it. */
+static int position_of(const Operand *list, int n, const Op *op, int k)
+{
+    for (int i = 0; i < n; i++)
+        if (!list[i].when.n || is_asked_for(list[i].when, op))
+            if (!k-- || list[i].often == '*')
+                return i;
+    return n - 1;
+}
+
+int op_row_operand(const Op *op, bool out, int k)
+{
+    const Rule *rule = rule_of(op->kind);
+    return position_of(out ? rule->out : rule->in, out ? rule->nout : rule->nin, op, k);
+}
+
+int op_operand(const Op *op, bool out, int k)
+{
+    const Rule *rule = rule_of(op->kind);
+    const Operand *list = out ? rule->out : rule->in;
+    int n = out ? rule->nout : rule->nin, at = 0;
+    if (k >= n)                              /* one of any number */
+        return k < (out ? op->nout : op->nin) ? k : -1;
+    for (int i = 0; i < k; i++)
+        at += !list[i].when.n || is_asked_for(list[i].when, op);
+    bool there = !list[k].when.n || is_asked_for(list[k].when, op);
+    return there && at < (out ? op->nout : op->nin) ? at : -1;
 }
 
 /* ---- dimensions ------------------------------------------------------------------------------ */
@@ -371,29 +420,29 @@ static char *found_text(const Value *v)
     return s.text;
 }
 
-/* The row's operand that the k-th of an op's n is; the last may stand for many. */
-static const Operand *operand_of(const Operand *list, int n, int k)
+/* found: how many the op has. */
+static bool counts(const Operand *list, int n, const Op *op, int found)
 {
-    return &list[k < n ? k : n - 1];
-}
-
-static bool counts(const Operand *list, int n, int found)
-{
-    char often = n ? list[n - 1].often : 0;
-    return often == '*' ? found >= n - 1 : often == '?' ? found == n || found == n - 1 : found == n;
+    int least = 0, most = 0;
+    for (int i = 0; i < n; i++)
+        if (!list[i].when.n || is_asked_for(list[i].when, op)) {
+            least += !list[i].often;
+            most += list[i].often == '*' ? found : 1;
+        }
+    return found >= least && found <= most;
 }
 
 static char *operands_fault(const Rule *rule, const Op *op)
 {
-    if (!counts(rule->in, rule->nin, op->nin) || !counts(rule->out, rule->nout, op->nout))
+    if (!counts(rule->in, rule->nin, op, op->nin) || !counts(rule->out, rule->nout, op, op->nout))
         return text_print("%d operands in and %d out; ops.def: \"%s\"", op->nin, op->nout,
                           op_row[op->kind].operands);
     Bound b = {.op = op, .act = -1};
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < op->nin + op->nout; i++) {
             bool in = i < op->nin;
-            const Operand *o = in ? operand_of(rule->in, rule->nin, i)
-                                  : operand_of(rule->out, rule->nout, i - op->nin);
+            const Operand *o = in ? &rule->in[op_row_operand(op, false, i)]
+                                  : &rule->out[op_row_operand(op, true, i - op->nin)];
             const Value *v = in ? op->in[i].v : op->out[i - op->nin].v;
             if (!pass)
                 bind(&b, o, v);
@@ -427,9 +476,9 @@ char *op_fault(const Program *p, const Op *op)
     const Rule *rule = rule_of(op->kind);
     char *fault = attributes_fault(rule, op);
     if (!fault)
-        fault = operands_fault(rule, op);
+        fault = drops_fault(op);
     if (!fault)
-        fault = drops_fault(rule, op);
+        fault = operands_fault(rule, op);
     if (!fault)
         fault = places_fault(p, op);
     return fault ? text_print("%s: %s", op_row[op->kind].name, fault) : NULL;

@@ -47,21 +47,19 @@ static Placement at_rest(const Value *v)
 
 /* ---- the column place of ops.def ------------------------------------------------------------- */
 
-static const char *inputs_of(const Op *op) { return op_row[op->kind].place; }
-static const char *outputs_of(const Op *op) { return strchr(op_row[op->kind].place, '>') + 1; }
-
-/* Of operand k: the last letter stands for all behind it. */
-static char letter(const char *side, int k)
+/* Of the op's operand k: the last letter stands for all behind it. */
+static char letter(const Op *op, bool out, int k)
 {
-    int n = (int)strcspn(side, "-");
-    return side[k < n ? k : n - 1];
+    const char *side = out ? strchr(op_row[op->kind].place, '>') + 1 : op_row[op->kind].place;
+    int n = (int)strcspn(side, "-"), at = op_row_operand(op, out, k);
+    return side[at < n ? at : n - 1];
 }
 
 /* How the op's rows are placed, or the sums that it is linear in. */
 static Placement rows_of(const Op *op)
 {
     for (int k = 0; k < op->nin; k++)
-        if (strchr("rl", letter(inputs_of(op), k)))
+        if (strchr("rl", letter(op, false, k)))
             return op->in[k].v->place;
     return PL_REP;
 }
@@ -94,7 +92,7 @@ static void place_values(Graph *g)
             for (int k = 0; k < op->nout; k++) {
                 Value *v = op->out[k].v;
                 if (!v->place)
-                    v->place = meaning(letter(outputs_of(op), k), op, v);
+                    v->place = meaning(letter(op, true, k), op, v);
             }
         }
 }
@@ -151,14 +149,14 @@ static void run_op(Run *r, Program *p, const Op *op, int64_t l)
     const Attr *beta = op_attr(op, "beta");
     Placement rows = rows_of(op);
     for (int k = 0; k < op->nin; k++) {
-        char c = letter(inputs_of(op), k);
+        char c = letter(op, false, k);
         Placement wanted = c == 'r' && rows == PL_PARTIAL ? PL_REP : meaning(c, op, op->in[k].v);
         if (!is_at(r, p, op, op->in[k], l, "reads", wanted))
             return;
     }
     for (int k = 0; k < op->nout; k++) {
         Ref x = op->out[k];
-        char c = letter(outputs_of(op), k);
+        char c = letter(op, true, k);
         Placement made = meaning(c, op, x.v);
         bool moved = moves_values(op), adds = !moved && c != '0' && !(beta && !beta->i);
         if (!moved && made != x.v->place) {
@@ -261,7 +259,7 @@ static int last_writer(const Program *p, const Value *v)
 {
     for (int i = p->nops - 1; i >= 0; i--)
         for (int k = 0; k < p->ops[i].nout; k++)
-            if (p->ops[i].out[k].v == v && letter(outputs_of(&p->ops[i]), k) == 's')
+            if (p->ops[i].out[k].v == v && letter(&p->ops[i], true, k) == 's')
                 return p->ops[i].group;
     return -1;
 }
@@ -340,7 +338,7 @@ static bool insert_moves(Graph *g, const Run *r)
         for (int k = 0; k < reader.nin; k++) {
             Ref x = reader.in[k];
             if (x.v->purpose == move->purpose && elements_of(r, x.v)[0] == move->from &&
-                meaning(letter(inputs_of(&reader), k), &reader, x.v) == move->to)
+                meaning(letter(&reader, false, k), &reader, x.v) == move->to)
                 op_in(&op, ref(x.v)), op_out(&op, ref(x.v));
         }
         if (!op.nin)

@@ -125,23 +125,25 @@ static inline int64_t attention_chunk_(int64_t B, int64_t tasks)
 typedef enum {
     ATTENTION_CAUSAL,            /* those up to itself */
     ATTENTION_FULL,              /* all */
-    ATTENTION_SHARED,            /* those up to itself but, behind a hole, those in it */
-    ATTENTION_LENGTH,            /* before the sequence's length those before it; behind: itself */
+    ATTENTION_DOCS,              /* those up to itself in its document */
+    ATTENTION_DOCS_FULL,         /* all of its document */
+    ATTENTION_SHARED,            /* those up to itself; after the sequence's hole, without those in it */
+    ATTENTION_LENGTH,            /* before the sequence's length those before it; after it: itself */
     ATTENTION_LIMIT              /* those before a limit of its own, and itself */
 } AttentionMask;
 
-/* Documents, which stand side by side in a sequence, do not meet; causal and full only: places (B,
- * T): position of a token in its document, ends (B, T): in the sequence, behind the last token of
- * its document. Both NULL: a sequence is one document. */
+/* The mask with its arrays, NULL where it has none, and dropout of the probabilities; lse is that of
+ * all scores, dropped or not. */
 typedef struct {
     AttentionMask mask;
-    const int32_t *places, *ends;
+    const int32_t *places;       /* docs (B, T): position of a token in its document */
+    const int32_t *ends;         /* docs (B, T): position in the sequence after its document's last token */
     const int32_t *limits;       /* length (B); limit (B, T); from 0 to T */
-    const int32_t *hole;         /* shared: (B, 2), where a sequence's begins and ends */
-    const uint32_t *noise;       /* of dropout of the probabilities, see philox.h; NULL: none */
-    uint32_t site;               /* the place, as its op has it */
-    float p;
-    int64_t sample, head;        /* of the block at work */
+    const int32_t *holes;        /* shared (B, 2): first position and the one after the last, at most T */
+    const uint32_t *noise;       /* of dropout, see philox.h; NULL: none */
+    uint32_t site;               /* of dropout, as its op has it */
+    float p;                     /* share of the probabilities that is dropped */
+    int64_t sample, head;        /* of the block at work; callers leave them 0 */
 } AttentionRule;
 
 /* The keys that the queries of one block meet: query i those from begin[i] to end[i] - 1. Neither
@@ -192,9 +194,10 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
         attention_limits_(k, rule, i0, nq, T);
         return;
     }
+    const bool causal = rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->holes;
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
-        const bool here = i < nq, causal = rule->mask == ATTENTION_CAUSAL || rule->hole;
+        const bool here = i < nq;
         k->begin[i] = here && rule->places ? (int32_t)t - rule->places[t] : 0;
         k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->ends ? rule->ends[t] : T);
     }
@@ -205,9 +208,9 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
     k->limits = false;
     k->own_first = k->own_last = 0;
     k->hole_first = k->hole_last = k->behind = 0;
-    if (rule->hole && i0 + nq > rule->hole[1]) {
-        k->hole_first = rule->hole[0], k->hole_last = rule->hole[1];
-        k->behind = rule->hole[1] > i0 ? rule->hole[1] - i0 : 0;
+    if (rule->holes && i0 + nq > rule->holes[1]) {
+        k->hole_first = rule->holes[0], k->hole_last = rule->holes[1];
+        k->behind = rule->holes[1] > i0 ? rule->holes[1] - i0 : 0;
     }
 }
 
@@ -511,17 +514,16 @@ static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b
         of_b.places += b * T, of_b.ends += b * T;
     if (of_b.limits)
         of_b.limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
-    if (of_b.hole)
-        of_b.hole += 2 * b;
+    if (of_b.holes)
+        of_b.holes += 2 * b;
     return of_b;
 }
 
 /* bf16: the values transposed (B, KV, D, T). */
 /* ws: attention_fwd_workspace(B, T, KV, D) bytes. */
-static inline void attention_forward(act_t *restrict o, float *restrict lse,
-                                     const act_t *restrict qkv, const AttentionRule *rule,
-                                     int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                     float scale, void *ws)
+static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
+                                 const AttentionRule *rule, int64_t B, int64_t T, int64_t NH,
+                                 int64_t KV, int64_t D, float scale, void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
 #ifdef ATTENTION_AMX
@@ -551,101 +553,6 @@ static inline void attention_forward(act_t *restrict o, float *restrict lse,
         attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, &of_b, i0, T, D, row, NH * D,
                              scale);
     }
-}
-
-/* mask: causal or full, here and below. */
-static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
-                                 int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                 AttentionMask mask, float scale, void *ws)
-{
-    attention_forward(o, lse, qkv, &(AttentionRule){ .mask = mask }, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_docs_fwd(act_t *restrict o, float *restrict lse,
-                                      const act_t *restrict qkv, const int32_t *restrict places,
-                                      const int32_t *restrict ends, int64_t B, int64_t T,
-                                      int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
-                                      float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-/* The masks of these names: lengths (B), limits (B, T), from 0 to T. */
-static inline void attention_length_fwd(act_t *restrict o, float *restrict lse,
-                                        const act_t *restrict qkv, const int32_t *restrict lengths,
-                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                        float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_limit_fwd(act_t *restrict o, float *restrict lse,
-                                       const act_t *restrict qkv, const int32_t *restrict limits,
-                                       int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                       float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-/* holes (B, 2): of each sequence the places from the first and before the second, 0 <= first <=
- * second <= T, are not met by those behind them; causal. */
-static inline void attention_shared_fwd(act_t *restrict o, float *restrict lse,
-                                        const act_t *restrict qkv, const int32_t *restrict holes,
-                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                        float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_SHARED, .hole = holes };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-/* The same with dropout of the probabilities at a site, see philox.h; lse is that of all scores. */
-static inline void attention_drop_fwd(act_t *restrict o, float *restrict lse,
-                                      const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
-                                      int64_t KV, int64_t D, AttentionMask mask, float scale,
-                                      const uint32_t *noise, uint32_t site, float p, void *ws)
-{
-    const AttentionRule rule = { .mask = mask, .noise = noise, .site = site, .p = p };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_docs_drop_fwd(act_t *restrict o, float *restrict lse,
-                                           const act_t *restrict qkv,
-                                           const int32_t *restrict places,
-                                           const int32_t *restrict ends, int64_t B, int64_t T,
-                                           int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
-                                           float scale, const uint32_t *noise, uint32_t site,
-                                           float p, void *ws)
-{
-    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends, .noise = noise,
-                                 .site = site, .p = p };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_length_drop_fwd(act_t *restrict o, float *restrict lse,
-                                             const act_t *restrict qkv,
-                                             const int32_t *restrict lengths, int64_t B, int64_t T,
-                                             int64_t NH, int64_t KV, int64_t D, float scale,
-                                             const uint32_t *noise, uint32_t site, float p,
-                                             void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths, .noise = noise,
-                                 .site = site, .p = p };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_limit_drop_fwd(act_t *restrict o, float *restrict lse,
-                                            const act_t *restrict qkv,
-                                            const int32_t *restrict limits, int64_t B, int64_t T,
-                                            int64_t NH, int64_t KV, int64_t D, float scale,
-                                            const uint32_t *noise, uint32_t site, float p,
-                                            void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits, .noise = noise,
-                                 .site = site, .p = p };
-    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
 /* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
@@ -795,11 +702,10 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
 #endif
 
 /* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
-static inline void attention_backward(act_t *restrict dqkv, const act_t *restrict dout,
-                                      const act_t *restrict o, const float *restrict lse,
-                                      const act_t *restrict qkv, const AttentionRule *rule,
-                                      int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                      float scale, void *ws)
+static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                 const act_t *restrict o, const float *restrict lse,
+                                 const act_t *restrict qkv, const AttentionRule *rule, int64_t B,
+                                 int64_t T, int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
     const int in_place = sizeof(act_t) == sizeof(float);
@@ -845,106 +751,6 @@ static inline void attention_backward(act_t *restrict dqkv, const act_t *restric
             act_from_float(dqkv + k + KV * D + t * row, g.dv + t * D, D);
         }
     }
-}
-
-static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                 const act_t *restrict o, const float *restrict lse,
-                                 const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
-                                 int64_t KV, int64_t D, AttentionMask mask, float scale, void *ws)
-{
-    attention_backward(dqkv, dout, o, lse, qkv, &(AttentionRule){ .mask = mask }, B, T, NH, KV, D,
-                       scale, ws);
-}
-
-static inline void attention_docs_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                      const act_t *restrict o, const float *restrict lse,
-                                      const act_t *restrict qkv, const int32_t *restrict places,
-                                      const int32_t *restrict ends, int64_t B, int64_t T,
-                                      int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
-                                      float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_length_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                        const act_t *restrict o, const float *restrict lse,
-                                        const act_t *restrict qkv, const int32_t *restrict lengths,
-                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                        float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_limit_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                       const act_t *restrict o, const float *restrict lse,
-                                       const act_t *restrict qkv, const int32_t *restrict limits,
-                                       int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                       float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_shared_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                        const act_t *restrict o, const float *restrict lse,
-                                        const act_t *restrict qkv, const int32_t *restrict holes,
-                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                        float scale, void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_SHARED, .hole = holes };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                      const act_t *restrict o, const float *restrict lse,
-                                      const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
-                                      int64_t KV, int64_t D, AttentionMask mask, float scale,
-                                      const uint32_t *noise, uint32_t site, float p, void *ws)
-{
-    const AttentionRule rule = { .mask = mask, .noise = noise, .site = site, .p = p };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_docs_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                           const act_t *restrict o, const float *restrict lse,
-                                           const act_t *restrict qkv,
-                                           const int32_t *restrict places,
-                                           const int32_t *restrict ends, int64_t B, int64_t T,
-                                           int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
-                                           float scale, const uint32_t *noise, uint32_t site,
-                                           float p, void *ws)
-{
-    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends, .noise = noise,
-                                 .site = site, .p = p };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_length_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                             const act_t *restrict o, const float *restrict lse,
-                                             const act_t *restrict qkv,
-                                             const int32_t *restrict lengths, int64_t B, int64_t T,
-                                             int64_t NH, int64_t KV, int64_t D, float scale,
-                                             const uint32_t *noise, uint32_t site, float p,
-                                             void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths, .noise = noise,
-                                 .site = site, .p = p };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
-}
-
-static inline void attention_limit_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                            const act_t *restrict o, const float *restrict lse,
-                                            const act_t *restrict qkv,
-                                            const int32_t *restrict limits, int64_t B, int64_t T,
-                                            int64_t NH, int64_t KV, int64_t D, float scale,
-                                            const uint32_t *noise, uint32_t site, float p,
-                                            void *ws)
-{
-    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits, .noise = noise,
-                                 .site = site, .p = p };
-    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
 /* A token of each of `rows` texts: qkv (rows, NH + 2 KV, D) at positions pos (rows) < T; their k and v go

@@ -15,9 +15,8 @@
 #include "attention_mma.cuh"
 #endif
 
-/* MASK: which keys a query meets. DOCS, causal and full: a sequence is documents side by side that
- * do not meet; places (B, T): position of a token in its document, ends (B, T): in the sequence,
- * behind the last token of its document. Blocks skip what none of their rows meets. */
+/* MASK: which keys a query meets; places and ends of a kernel: arrays of the mask, see
+ * AttentionDocs. Blocks skip what none of their rows meets. */
 
 enum { ATTENTION_DECODE_THREADS = 256 };
 
@@ -31,20 +30,20 @@ struct AttentionForm {
     static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;
     static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 3, DQ_SHARED = 0;
     static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
-    template <AttentionMask MASK, bool DOCS, typename... A>
+    template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_f32<D, MASK, DOCS>(a...);
+        attention_fwd_f32<D, MASK>(a...);
     }
-    template <AttentionMask MASK, bool DOCS, typename... A>
+    template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_f32<D, MASK, DOCS>(a...);
+        attention_dq_f32<D, MASK>(a...);
     }
-    template <AttentionMask MASK, bool DOCS, typename... A>
+    template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void dkv(A... a)
     {
-        attention_dkv_f32<D, MASK, DOCS>(a...);
+        attention_dkv_f32<D, MASK>(a...);
     }
 };
 
@@ -57,26 +56,26 @@ template <int D, int OWNED> struct AttentionForm<D, OWNED, true> {
     static constexpr int DKV_THREADS = M::DKV_WARPS * WARP, DKV_BLOCKS = M::DKV_BLOCKS;
     static constexpr int FWD_SHARED = M::FWD_SHARED, DQ_SHARED = M::DQ_SHARED;
     static constexpr int DKV_SHARED = M::DKV_SHARED;
-    template <AttentionMask MASK, bool DOCS, typename... A>
+    template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_mma<D, OWNED, MASK, DOCS>(a...);
+        attention_fwd_mma<D, OWNED, MASK>(a...);
     }
-    template <AttentionMask MASK, bool DOCS, typename... A>
+    template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_mma<D, OWNED, MASK, DOCS>(a...);
+        attention_dq_mma<D, OWNED, MASK>(a...);
     }
-    template <AttentionMask MASK, bool DOCS, typename... A>
+    template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void dkv(A... a)
     {
-        attention_dkv_mma<D, MASK, DOCS>(a...);
+        attention_dkv_mma<D, MASK>(a...);
     }
 };
 #endif
 
 /* grid (blocks of ROWS queries, H, B) */
-template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
+template <int D, AttentionMask MASK, int OWNED, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                                   AttentionForm<D, OWNED>::FWD_BLOCKS)
     attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
@@ -84,12 +83,12 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                          const int32_t *__restrict__ places, const int32_t *__restrict__ ends,
                          AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D, OWNED>::template fwd<MASK, DOCS>(o, lse, qkv, T, H, K, scale, places, ends,
+    AttentionForm<D, OWNED>::template fwd<MASK>(o, lse, qkv, T, H, K, scale, places, ends,
                                                       drop);
 }
 
 /* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
-template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
+template <int D, AttentionMask MASK, int OWNED, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                                   AttentionForm<D, OWNED>::DQ_BLOCKS)
     attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
@@ -98,12 +97,12 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                         int K, float scale, const int32_t *__restrict__ places,
                         const int32_t *__restrict__ ends, AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D, OWNED>::template dq<MASK, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
+    AttentionForm<D, OWNED>::template dq<MASK>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
                                                      scale, places, ends, drop);
 }
 
 /* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
-template <int D, AttentionMask MASK, bool DOCS, bool DROPS = false>
+template <int D, AttentionMask MASK, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                          const act_t *__restrict__ d_o, const float *__restrict__ lse,
@@ -111,7 +110,7 @@ __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D
                          const int32_t *__restrict__ places, const int32_t *__restrict__ ends,
                          AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D>::template dkv<MASK, DOCS>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
+    AttentionForm<D>::template dkv<MASK>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
                                                ends, drop);
 }
 
@@ -180,241 +179,89 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 #ifndef __CUDACC_RTC__
 
-template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
-static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
-                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
-                                      int64_t K, float scale, cudaStream_t s,
-                                      AttentionDrop<DROPS> drop = {})
+static inline AttentionDrop<true> attention_drop_(const AttentionRule &rule)
 {
-    typedef AttentionForm<D, OWNED> F;
-    launch(attention_fwd_kernel<D, MASK, DOCS, OWNED, DROPS>,
-           dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
-           F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, places, ends, drop);
+    return {rule.noise, dropout_place(rule.site), dropout_threshold(rule.p), 1.0f / (1.0f - rule.p)};
 }
 
-template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
+/* The array of the mask that its kernels take as places. */
+static inline const int32_t *attention_array_(const AttentionRule &rule)
+{
+    return rule.limits ? rule.limits : rule.holes ? rule.holes : rule.places;
+}
+
+template <int D, AttentionMask MASK, int OWNED, bool DROPS>
+static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv,
+                                      const AttentionRule &rule, AttentionDrop<DROPS> drop,
+                                      int64_t B, int64_t T, int64_t H, int64_t K, float scale,
+                                      cudaStream_t s)
+{
+    typedef AttentionForm<D, OWNED> F;
+    launch(attention_fwd_kernel<D, MASK, OWNED, DROPS>,
+           dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
+           F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, attention_array_(rule),
+           rule.ends, drop);
+}
+
+template <int D, AttentionMask MASK, int OWNED, bool DROPS>
 static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                      const float *lse, const act_t *qkv, const int32_t *places,
-                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
-                                      int64_t K, float scale, void *ws, cudaStream_t s,
-                                      AttentionDrop<DROPS> drop = {})
+                                      const float *lse, const act_t *qkv, const AttentionRule &rule,
+                                      AttentionDrop<DROPS> drop, int64_t B, int64_t T, int64_t H,
+                                      int64_t K, float scale, void *ws, cudaStream_t s)
 {
     typedef AttentionForm<D, OWNED> F;
     typedef AttentionForm<D> G;
     float *delta = (float *)ws;
-    launch(attention_dq_kernel<D, MASK, DOCS, OWNED, DROPS>,
+    launch(attention_dq_kernel<D, MASK, OWNED, DROPS>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
-           F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
-           ends, drop);
-    launch(attention_dkv_kernel<D, MASK, DOCS, DROPS>,
+           F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale,
+           attention_array_(rule), rule.ends, drop);
+    launch(attention_dkv_kernel<D, MASK, DROPS>,
            dim3(blocks_over(T, G::ROWS), (unsigned)K, (unsigned)B), dim3(G::DKV_THREADS),
-           G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
-           ends, drop);
+           G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale,
+           attention_array_(rule), rule.ends, drop);
 }
 
-static inline AttentionDrop<true> attention_drop_(const uint32_t *noise, uint32_t site, float p)
-{
-    return {noise, dropout_place(site), dropout_threshold(p), 1.0f / (1.0f - p)};
-}
-
-/* OWNED: queries of a block, on tensor cores. */
+/* OWNED: queries of a block, on tensor cores. ws is not used. */
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL, int OWNED = ATTENTION_ROWS>
-static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
-                                 int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
+static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, const AttentionRule &rule,
+                                 int64_t B, int64_t T, int64_t H, int64_t K, float scale, void *ws,
+                                 cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, MASK, false, OWNED>(o, lse, qkv, NULL, NULL, B, T, H, K, scale, s);
+    attention_run_fwd_<D, MASK, OWNED>(o, lse, qkv, rule, AttentionDrop<false>{}, B, T, H, K, scale,
+                                       s);
 }
 
 /* dqkv is overwritten; ws: attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL, int OWNED = ATTENTION_ROWS>
 static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, const float *lse,
-                                 const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K,
-                                 float scale, void *ws, cudaStream_t s)
+                                 const act_t *qkv, const AttentionRule &rule, int64_t B, int64_t T,
+                                 int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, MASK, false, OWNED>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H, K,
-                                                scale, ws, s);
+    attention_run_bwd_<D, MASK, OWNED>(dqkv, d_o, o, lse, qkv, rule, AttentionDrop<false>{}, B, T, H,
+                                       K, scale, ws, s);
 }
 
-/* The same, within documents. */
+/* The same with dropout of the probabilities; lse: of all scores. */
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
-static inline void attention_docs_fwd(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
-                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
+static inline void attention_drop_fwd(act_t *o, float *lse, const act_t *qkv,
+                                      const AttentionRule &rule, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, MASK, true, ATTENTION_ROWS>(o, lse, qkv, places, ends, B, T, H, K,
-                                                        scale, s);
-}
-
-template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
-static inline void attention_docs_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                      const float *lse, const act_t *qkv, const int32_t *places,
-                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
-                                      int64_t K, float scale, void *ws, cudaStream_t s)
-{
-    attention_run_bwd_<D, MASK, true, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, places, ends, B, T,
-                                                        H, K, scale, ws, s);
-}
-
-/* The masks of these names: lengths (B), limits (B, T), from 0 to T. */
-template <int D>
-static inline void attention_length_fwd(act_t *o, float *lse, const act_t *qkv,
-                                        const int32_t *lengths, int64_t B, int64_t T, int64_t H,
-                                        int64_t K, float scale, void *ws, cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(o, lse, qkv, lengths, NULL, B, T,
-                                                                   H, K, scale, s);
-}
-
-template <int D>
-static inline void attention_length_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                        const float *lse, const act_t *qkv, const int32_t *lengths,
-                                        int64_t B, int64_t T, int64_t H, int64_t K, float scale,
-                                        void *ws, cudaStream_t s)
-{
-    attention_run_bwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, lengths,
-                                                                   NULL, B, T, H, K, scale, ws, s);
-}
-
-template <int D>
-static inline void attention_limit_fwd(act_t *o, float *lse, const act_t *qkv,
-                                       const int32_t *limits, int64_t B, int64_t T, int64_t H,
-                                       int64_t K, float scale, void *ws, cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(o, lse, qkv, limits, NULL, B, T,
-                                                                  H, K, scale, s);
-}
-
-template <int D>
-static inline void attention_limit_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                       const float *lse, const act_t *qkv, const int32_t *limits,
-                                       int64_t B, int64_t T, int64_t H, int64_t K, float scale,
-                                       void *ws, cudaStream_t s)
-{
-    attention_run_bwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, limits,
-                                                                  NULL, B, T, H, K, scale, ws, s);
-}
-
-/* holes (B, 2): of each sequence the places from the first and before the second, 0 <= first <=
- * second <= T, are not met by those behind them; causal. */
-template <int D>
-static inline void attention_shared_fwd(act_t *o, float *lse, const act_t *qkv,
-                                        const int32_t *holes, int64_t B, int64_t T, int64_t H,
-                                        int64_t K, float scale, void *ws, cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, ATTENTION_SHARED, false, ATTENTION_ROWS>(o, lse, qkv, holes, NULL, B, T,
-                                                                   H, K, scale, s);
-}
-
-template <int D>
-static inline void attention_shared_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                        const float *lse, const act_t *qkv, const int32_t *holes,
-                                        int64_t B, int64_t T, int64_t H, int64_t K, float scale,
-                                        void *ws, cudaStream_t s)
-{
-    attention_run_bwd_<D, ATTENTION_SHARED, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, holes,
-                                                                   NULL, B, T, H, K, scale, ws, s);
-}
-
-/* The others with dropout of the probabilities at a site, see philox.cuh; lse: of all scores. */
-template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
-static inline void attention_drop_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
-                                      int64_t H, int64_t K, float scale, const uint32_t *noise,
-                                      uint32_t site, float p, void *ws, cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, MASK, false, ATTENTION_ROWS>(o, lse, qkv, NULL, NULL, B, T, H, K, scale,
-                                                       s, attention_drop_(noise, site, p));
+    attention_run_fwd_<D, MASK, ATTENTION_ROWS>(o, lse, qkv, rule, attention_drop_(rule), B, T, H, K,
+                                                scale, s);
 }
 
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
 static inline void attention_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                      const float *lse, const act_t *qkv, int64_t B, int64_t T,
-                                      int64_t H, int64_t K, float scale, const uint32_t *noise,
-                                      uint32_t site, float p, void *ws, cudaStream_t s)
+                                      const float *lse, const act_t *qkv, const AttentionRule &rule,
+                                      int64_t B, int64_t T, int64_t H, int64_t K, float scale,
+                                      void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, MASK, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H,
-                                                       K, scale, ws, s,
-                                                       attention_drop_(noise, site, p));
-}
-
-template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
-static inline void attention_docs_drop_fwd(act_t *o, float *lse, const act_t *qkv,
-                                           const int32_t *places, const int32_t *ends, int64_t B,
-                                           int64_t T, int64_t H, int64_t K, float scale,
-                                           const uint32_t *noise, uint32_t site, float p, void *ws,
-                                           cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, MASK, true, ATTENTION_ROWS>(o, lse, qkv, places, ends, B, T, H, K, scale,
-                                                      s, attention_drop_(noise, site, p));
-}
-
-template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
-static inline void attention_docs_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                           const float *lse, const act_t *qkv,
-                                           const int32_t *places, const int32_t *ends, int64_t B,
-                                           int64_t T, int64_t H, int64_t K, float scale,
-                                           const uint32_t *noise, uint32_t site, float p, void *ws,
-                                           cudaStream_t s)
-{
-    attention_run_bwd_<D, MASK, true, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, places, ends, B, T, H,
-                                                      K, scale, ws, s,
-                                                      attention_drop_(noise, site, p));
-}
-
-template <int D>
-static inline void attention_length_drop_fwd(act_t *o, float *lse, const act_t *qkv,
-                                             const int32_t *lengths, int64_t B, int64_t T,
-                                             int64_t H, int64_t K, float scale,
-                                             const uint32_t *noise, uint32_t site, float p,
-                                             void *ws, cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(o, lse, qkv, lengths, NULL, B, T,
-                                                                   H, K, scale, s,
-                                                                   attention_drop_(noise, site, p));
-}
-
-template <int D>
-static inline void attention_length_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                             const float *lse, const act_t *qkv,
-                                             const int32_t *lengths, int64_t B, int64_t T,
-                                             int64_t H, int64_t K, float scale,
-                                             const uint32_t *noise, uint32_t site, float p,
-                                             void *ws, cudaStream_t s)
-{
-    attention_run_bwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, lengths,
-                                                                   NULL, B, T, H, K, scale, ws, s,
-                                                                   attention_drop_(noise, site, p));
-}
-
-template <int D>
-static inline void attention_limit_drop_fwd(act_t *o, float *lse, const act_t *qkv,
-                                            const int32_t *limits, int64_t B, int64_t T, int64_t H,
-                                            int64_t K, float scale, const uint32_t *noise,
-                                            uint32_t site, float p, void *ws, cudaStream_t s)
-{
-    (void)ws;
-    attention_run_fwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(o, lse, qkv, limits, NULL, B, T,
-                                                                  H, K, scale, s,
-                                                                  attention_drop_(noise, site, p));
-}
-
-template <int D>
-static inline void attention_limit_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
-                                            const float *lse, const act_t *qkv,
-                                            const int32_t *limits, int64_t B, int64_t T, int64_t H,
-                                            int64_t K, float scale, const uint32_t *noise,
-                                            uint32_t site, float p, void *ws, cudaStream_t s)
-{
-    attention_run_bwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, limits,
-                                                                  NULL, B, T, H, K, scale, ws, s,
-                                                                  attention_drop_(noise, site, p));
+    attention_run_bwd_<D, MASK, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, rule, attention_drop_(rule),
+                                                B, T, H, K, scale, ws, s);
 }
 
 /* A token of each of `rows` texts: qkv (rows, H + 2 K, D) at positions place (rows) < T; their k and v go
@@ -430,62 +277,62 @@ static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const 
 }
 
 #else
-#define ATTENTION_QUERIES(mask, docs, owned, drop)                                               \
-    template __global__ void attention_fwd_kernel<D, mask, docs, owned, drop>(                   \
+/* NVRTC: the forms that the program uses, a word of the op's mask each. */
+#define ATTENTION_QUERIES(mask, owned, drop)                                                     \
+    template __global__ void attention_fwd_kernel<D, mask, owned, drop>(                         \
         act_t *, float *, const act_t *, int, int, int, float, const int32_t *, const int32_t *, \
         AttentionDrop<drop>);                                                                    \
-    template __global__ void attention_dq_kernel<D, mask, docs, owned, drop>(                    \
+    template __global__ void attention_dq_kernel<D, mask, owned, drop>(                          \
         act_t *, float *, const act_t *, const act_t *, const float *, const act_t *, int, int,  \
         int, float, const int32_t *, const int32_t *, AttentionDrop<drop>);
-#define ATTENTION_KEYS(mask, docs, drop)                                                         \
-    template __global__ void attention_dkv_kernel<D, mask, docs, drop>(                          \
+#define ATTENTION_KEYS(mask, drop)                                                               \
+    template __global__ void attention_dkv_kernel<D, mask, drop>(                                \
         act_t *, const float *, const act_t *, const float *, const act_t *, int, int, int,      \
         float, const int32_t *, const int32_t *, AttentionDrop<drop>);
-#define ATTENTION_BOTH(mask, docs, drop)                                                         \
-    ATTENTION_QUERIES(mask, docs, ATTENTION_ROWS, drop) ATTENTION_KEYS(mask, docs, drop)
+#define ATTENTION_BOTH(mask, drop)                                                               \
+    ATTENTION_QUERIES(mask, ATTENTION_ROWS, drop) ATTENTION_KEYS(mask, drop)
 #ifdef KERNEL_attention_fwd_causal
-#define ATTENTION_CAUSAL_ROWS(owned)                                                             \
-    ATTENTION_QUERIES(ATTENTION_CAUSAL, false, owned, false)
+#define ATTENTION_CAUSAL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_CAUSAL, owned, false)
 VARIANTS_attention_rows(ATTENTION_CAUSAL_ROWS)
-ATTENTION_KEYS(ATTENTION_CAUSAL, false, false)
+ATTENTION_KEYS(ATTENTION_CAUSAL, false)
 #endif
 #ifdef KERNEL_attention_fwd_full
-#define ATTENTION_FULL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_FULL, false, owned, false)
+#define ATTENTION_FULL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_FULL, owned, false)
 VARIANTS_attention_rows(ATTENTION_FULL_ROWS)
-ATTENTION_KEYS(ATTENTION_FULL, false, false)
+ATTENTION_KEYS(ATTENTION_FULL, false)
 #endif
-#ifdef KERNEL_attention_docs_fwd_causal
-ATTENTION_BOTH(ATTENTION_CAUSAL, true, false)
+#ifdef KERNEL_attention_fwd_docs
+ATTENTION_BOTH(ATTENTION_DOCS, false)
 #endif
-#ifdef KERNEL_attention_docs_fwd_full
-ATTENTION_BOTH(ATTENTION_FULL, true, false)
+#ifdef KERNEL_attention_fwd_docs_full
+ATTENTION_BOTH(ATTENTION_DOCS_FULL, false)
 #endif
-#ifdef KERNEL_attention_length_fwd
-ATTENTION_BOTH(ATTENTION_LENGTH, false, false)
+#ifdef KERNEL_attention_fwd_shared
+ATTENTION_BOTH(ATTENTION_SHARED, false)
 #endif
-#ifdef KERNEL_attention_limit_fwd
-ATTENTION_BOTH(ATTENTION_LIMIT, false, false)
+#ifdef KERNEL_attention_fwd_length
+ATTENTION_BOTH(ATTENTION_LENGTH, false)
 #endif
-#ifdef KERNEL_attention_shared_fwd
-ATTENTION_BOTH(ATTENTION_SHARED, false, false)
+#ifdef KERNEL_attention_fwd_limit
+ATTENTION_BOTH(ATTENTION_LIMIT, false)
 #endif
 #ifdef KERNEL_attention_drop_fwd_causal
-ATTENTION_BOTH(ATTENTION_CAUSAL, false, true)
+ATTENTION_BOTH(ATTENTION_CAUSAL, true)
 #endif
 #ifdef KERNEL_attention_drop_fwd_full
-ATTENTION_BOTH(ATTENTION_FULL, false, true)
+ATTENTION_BOTH(ATTENTION_FULL, true)
 #endif
-#ifdef KERNEL_attention_docs_drop_fwd_causal
-ATTENTION_BOTH(ATTENTION_CAUSAL, true, true)
+#ifdef KERNEL_attention_drop_fwd_docs
+ATTENTION_BOTH(ATTENTION_DOCS, true)
 #endif
-#ifdef KERNEL_attention_docs_drop_fwd_full
-ATTENTION_BOTH(ATTENTION_FULL, true, true)
+#ifdef KERNEL_attention_drop_fwd_docs_full
+ATTENTION_BOTH(ATTENTION_DOCS_FULL, true)
 #endif
-#ifdef KERNEL_attention_length_drop_fwd
-ATTENTION_BOTH(ATTENTION_LENGTH, false, true)
+#ifdef KERNEL_attention_drop_fwd_length
+ATTENTION_BOTH(ATTENTION_LENGTH, true)
 #endif
-#ifdef KERNEL_attention_limit_drop_fwd
-ATTENTION_BOTH(ATTENTION_LIMIT, false, true)
+#ifdef KERNEL_attention_drop_fwd_limit
+ATTENTION_BOTH(ATTENTION_LIMIT, true)
 #endif
 template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
                                                     const int32_t *, int, int, int, float, float *);

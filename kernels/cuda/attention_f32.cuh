@@ -32,21 +32,35 @@ struct __align__(8) AttentionSpan {
 enum AttentionMask {
     ATTENTION_CAUSAL,           /* those up to itself */
     ATTENTION_FULL,             /* all */
-    ATTENTION_SHARED,           /* those up to itself but, behind a hole, those in it */
-    ATTENTION_LENGTH,           /* before the sequence's length those before it; behind: itself */
+    ATTENTION_DOCS,             /* those up to itself in its document */
+    ATTENTION_DOCS_FULL,        /* all of its document */
+    ATTENTION_SHARED,           /* those up to itself; after the sequence's hole, without those in it */
+    ATTENTION_LENGTH,           /* before the sequence's length those before it; after it: itself */
     ATTENTION_LIMIT             /* those before a limit of its own, and itself */
 };
 
-/* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS, causal and full:
- * only what is of one document, by places and ends (B, T), see attention.cuh; a t behind the
- * sequence is answered as its last one. Neither bound falls as t grows: what rows of a block meet
- * begins with the span of the first and ends with that of the last.
+/* The arrays of a mask, NULL where it has none, and dropout of the probabilities. */
+struct AttentionRule {
+    const int32_t *places = nullptr; /* docs (B, T): position of a token in its document */
+    const int32_t *ends = nullptr;   /* docs (B, T): position in the sequence after its document's last token */
+    const int32_t *limits = nullptr; /* length (B); limit (B, T); from 0 to T */
+    const int32_t *holes = nullptr;  /* shared (B, 2): first position and the one after the last, at most T */
+    const uint32_t *noise = nullptr; /* of dropout, see philox.cuh */
+    uint32_t site = 0;               /* of dropout, as its op has it */
+    float p = 0;                     /* share of the probabilities that is dropped */
+};
+
+/* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS: only what is of one
+ * document, by places and ends (B, T), see AttentionRule; a t behind the sequence is answered as its
+ * last one. Neither bound falls as t grows: what rows of a block meet begins with the span of the
+ * first and ends with that of the last.
  * LENGTH, LIMIT: places are the limits, (B) or (B, T); rows of a block walk past all tiles, or past
  * those before the largest limit and their own.
  * SHARED: places are the holes (B, 2): where a sequence's begins and ends. */
-template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
+template <AttentionMask MASK> struct AttentionDocs {
+    static constexpr bool DOCS = MASK == ATTENTION_DOCS || MASK == ATTENTION_DOCS_FULL;
     static constexpr bool SHARED = MASK == ATTENTION_SHARED, LIMITS = MASK >= ATTENTION_LENGTH;
-    static constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL || SHARED;
+    static constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL || MASK == ATTENTION_DOCS || SHARED;
     const int32_t *places, *ends;
     int64_t first;
     int T, b;
@@ -300,12 +314,13 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
 }
 
 /* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
-template <int D, AttentionMask MASK, bool DOCS, typename DROP>
+template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
                   const int32_t *__restrict__ ends, DROP drop)
 {
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
@@ -313,10 +328,10 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
-    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
     const AttentionSpan hole = docs.hole();
     const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], y[L::HELD] = {}, sum = 0.0f;
@@ -377,13 +392,14 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
 }
 
 /* dq, and delta (B, H, T) = row sums of d_o * o; grid as attention_fwd_f32's */
-template <int D, AttentionMask MASK, bool DOCS, typename DROP>
+template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
@@ -393,10 +409,10 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
     const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
-    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
     const AttentionSpan hole = docs.hole();
     const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
@@ -445,13 +461,14 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
 
 /* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K,
  * B) */
-template <int D, AttentionMask MASK, bool DOCS, typename DROP>
+template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                   const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float queries[L::TILE * L::PADDED];
     __shared__ __align__(16) float dys[L::TILE * L::PADDED];
@@ -461,10 +478,10 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int j = j0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
     const int64_t at = (b * T + j) * row + (H + kv) * D;
-    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     const AttentionSpan mine = docs.queries(j);
-    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
     const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, L::ROWS);
     float k[L::HELD], v[L::HELD], dk[L::HELD] = {}, dv[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(k, qkv + at, j < T, scale * ATTENTION_LOG2E);

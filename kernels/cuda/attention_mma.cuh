@@ -510,12 +510,13 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
             }
 }
 
-template <int D, int ROWS, AttentionMask MASK, bool DOCS, typename DROP>
+template <int D, int ROWS, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
                   const int32_t *__restrict__ ends, DROP drop)
 {
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::FWD_WARPS, THREADS = WARPS * WARP, MET = M::FWD_MET;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
@@ -526,15 +527,14 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
     const int first = i0 + own;
-    const int own_end =
-        attention_end_<BANDS * 16, AttentionDocs<MASK, DOCS>::CAUSAL>(first, T);
+    const int own_end = attention_end_<BANDS * 16, AttentionDocs<MASK>::CAUSAL>(first, T);
     const int row = (H + 2 * K) * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool CAUSAL = AttentionDocs<MASK, DOCS>::CAUSAL;
-    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
-    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
     [[maybe_unused]] const AttentionSpan hole = docs.hole();
     __shared__ int limits[LIMITS ? M::OWNED : 1];
     AttentionWalk<MET> walk = {};
@@ -640,13 +640,14 @@ attention_delta_(float sum[BANDS][2], const unsigned held[BANDS][D / 16][4], con
         }
 }
 
-template <int D, int ROWS, AttentionMask MASK, bool DOCS, typename DROP>
+template <int D, int ROWS, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::DQ_WARPS, THREADS = WARPS * WARP, MET = M::DQ_MET, SUB = M::DQ_SUB;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
@@ -655,16 +656,15 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
     const int first = i0 + own;
-    const int own_end =
-        attention_end_<BANDS * 16, AttentionDocs<MASK, DOCS>::CAUSAL>(first, T);
+    const int own_end = attention_end_<BANDS * 16, AttentionDocs<MASK>::CAUSAL>(first, T);
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool CAUSAL = AttentionDocs<MASK, DOCS>::CAUSAL;
-    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
-    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
     [[maybe_unused]] const AttentionSpan hole = docs.hole();
     __shared__ int limits[LIMITS ? M::OWNED : 1];
     AttentionWalk<MET> walk = {};
@@ -790,13 +790,14 @@ static __device__ __forceinline__ float attention_number_(const float *lse, cons
 
 /* The scores are those of keys by queries here: a column is a query, whose lse and delta come from
  * shared memory (numbers: lse log2 e, then delta, of MET queries a stage). */
-template <int D, AttentionMask MASK, bool DOCS, typename DROP>
+template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                   const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::DKV_WARPS, THREADS = WARPS * WARP, MET = M::DKV_MET;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
@@ -811,10 +812,10 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool CAUSAL = AttentionDocs<MASK, DOCS>::CAUSAL;
-    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
-    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
     [[maybe_unused]] const AttentionSpan hole = docs.hole();
     __shared__ int limits[LIMITS ? 2 * MET : 1];         /* of the queries of either stage */
     const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, M::OWNED);

@@ -83,13 +83,13 @@ typedef struct {
 static void run_forward(void *argument, cudaStream_t s)
 {
     const Attention *p = (const Attention *)argument;
-    attention_fwd<SIZE>(p->o, p->lse, p->qkv, p->B, p->T, HEADS, HEADS, 0.0883883f, p->ws, s);
+    attention_fwd<SIZE>(p->o, p->lse, p->qkv, {}, p->B, p->T, HEADS, HEADS, 0.0883883f, p->ws, s);
 }
 
 static void run_backward(void *argument, cudaStream_t s)
 {
     const Attention *p = (const Attention *)argument;
-    attention_bwd<SIZE>(p->dqkv, p->d_o, p->o, p->lse, p->qkv, p->B, p->T, HEADS, HEADS, 0.0883883f, p->ws, s);
+    attention_bwd<SIZE>(p->dqkv, p->d_o, p->o, p->lse, p->qkv, {}, p->B, p->T, HEADS, HEADS, 0.0883883f, p->ws, s);
 }
 
 int main(void)

@@ -45,12 +45,13 @@ static double *kept_by(const Shape &s)
     return kept;
 }
 
-/* Forward and backward of one shape against the reference; DROPS: with dropout; DOCS: of documents drawn for it; limits
- * are drawn too, PLACES: those of a context and as many queries. */
-template <int D, AttentionMask MASK, bool DOCS = false, int OWNED = DEFAULT_attention_rows,
-          bool PLACES = false, bool DROPS = false>
+/* Forward and backward of one shape against the reference; DROPS: with dropout; documents and limits
+ * are drawn, PLACES: those of a context and as many queries. */
+template <int D, AttentionMask MASK, int OWNED = DEFAULT_attention_rows, bool PLACES = false,
+          bool DROPS = false>
 static void sequence(const Shape &s)
 {
+    constexpr bool DOCS = MASK == ATTENTION_DOCS || MASK == ATTENTION_DOCS_FULL;
     const int64_t n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
     const float scale = 1 / sqrtf((float)D);
     act_t *qkv = act_normal(n, 0, 1), *d_o = act_normal(m, 0, 1), *o = NEW(act_t, m);
@@ -62,7 +63,7 @@ static void sequence(const Shape &s)
     double *lse_terms = HOST(double, L), *d_terms = HOST(double, n);
     int32_t *one_ = HOST(int32_t, s.B * s.T), *ends_ = HOST(int32_t, s.B * s.T);
     AttentionPairs pairs = {};
-    pairs.causal = MASK == ATTENTION_CAUSAL;
+    pairs.causal = MASK == ATTENTION_CAUSAL || MASK == ATTENTION_DOCS;
     if (DOCS) {
         documents_draw(one_, ends_, s.B, s.T);
         pairs.places = one_, pairs.ends = ends_;
@@ -87,46 +88,18 @@ static void sequence(const Shape &s)
     attention_bwd_terms(d_terms, o_terms, lse_terms, dy, want, want_lse, x, &pairs, s.B, s.T, s.H,
                         s.K, D, scale);
     run([&] {
-        if constexpr (DROPS && DOCS) {
-            attention_docs_drop_fwd<D, MASK>(o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale,
-                                             noise, SITE, P, nullptr, stream);
-            attention_docs_drop_bwd<D, MASK>(d, d_o, o, lse, qkv, one, ends, s.B, s.T, s.H, s.K,
-                                             scale, noise, SITE, P, ws, stream);
-        } else if constexpr (DROPS && MASK == ATTENTION_LENGTH) {
-            attention_length_drop_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise, SITE,
-                                         P, nullptr, stream);
-            attention_length_drop_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise,
-                                         SITE, P, ws, stream);
-        } else if constexpr (DROPS && MASK == ATTENTION_LIMIT) {
-            attention_limit_drop_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise, SITE, P,
-                                        nullptr, stream);
-            attention_limit_drop_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise,
-                                        SITE, P, ws, stream);
-        } else if constexpr (DROPS) {
-            attention_drop_fwd<D, MASK>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, noise, SITE, P,
-                                        nullptr, stream);
-            attention_drop_bwd<D, MASK>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, noise, SITE,
-                                        P, ws, stream);
-        } else if constexpr (DOCS) {
-            attention_docs_fwd<D, MASK>(o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale, nullptr,
+        AttentionRule rule = {};
+        rule.places = DOCS ? one : nullptr, rule.ends = DOCS ? ends : nullptr;
+        rule.limits = MASK == ATTENTION_LENGTH || MASK == ATTENTION_LIMIT ? one : nullptr;
+        rule.holes = MASK == ATTENTION_SHARED ? one : nullptr;
+        if constexpr (DROPS) {
+            rule.noise = noise, rule.site = SITE, rule.p = P;
+            attention_drop_fwd<D, MASK>(o, lse, qkv, rule, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_drop_bwd<D, MASK>(d, d_o, o, lse, qkv, rule, s.B, s.T, s.H, s.K, scale, ws,
                                         stream);
-            attention_docs_bwd<D, MASK>(d, d_o, o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale,
-                                        ws, stream);
-        } else if constexpr (MASK == ATTENTION_LENGTH) {
-            attention_length_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
-            attention_length_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
-                                    stream);
-        } else if constexpr (MASK == ATTENTION_LIMIT) {
-            attention_limit_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
-            attention_limit_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
-                                   stream);
-        } else if constexpr (MASK == ATTENTION_SHARED) {
-            attention_shared_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
-            attention_shared_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
-                                    stream);
         } else {
-            attention_fwd<D, MASK, OWNED>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr, stream);
-            attention_bwd<D, MASK, OWNED>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws,
+            attention_fwd<D, MASK, OWNED>(o, lse, qkv, rule, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_bwd<D, MASK, OWNED>(d, d_o, o, lse, qkv, rule, s.B, s.T, s.H, s.K, scale, ws,
                                           stream);
         }
     });
@@ -152,17 +125,17 @@ template <int D> static void head_size(void)
     if constexpr (every_form(D)) {
         sequence<D, ATTENTION_FULL>(shapes[1]);
         sequence<D, ATTENTION_FULL>(shapes[4]);
-        sequence<D, ATTENTION_CAUSAL, true>(shapes[4]);
-        sequence<D, ATTENTION_FULL, true>(shapes[3]);
+        sequence<D, ATTENTION_DOCS>(shapes[4]);
+        sequence<D, ATTENTION_DOCS_FULL>(shapes[3]);
         sequence<D, ATTENTION_LENGTH>(shapes[3]);
         sequence<D, ATTENTION_LIMIT>(shapes[4]);
     }
 }
 
 /* With dropout; T is no multiple of 4, rows and keys are of several blocks, documents begin anywhere. */
-template <int D, AttentionMask MASK, bool DOCS = false> static void dropped(const Shape &s)
+template <int D, AttentionMask MASK> static void dropped(const Shape &s)
 {
-    sequence<D, MASK, DOCS, ATTENTION_ROWS, false, true>(s);
+    sequence<D, MASK, ATTENTION_ROWS, false, true>(s);
 }
 
 /* Forms of the fp32 form and of the tensor cores', which differ in who draws what. */
@@ -174,7 +147,7 @@ TEST(attention_drop_2)
 TEST(attention_drop_64)
 {
     dropped<64, ATTENTION_CAUSAL>({1, 150, 2, 1});
-    dropped<64, ATTENTION_CAUSAL, true>({2, 130, 1, 1});
+    dropped<64, ATTENTION_DOCS>({2, 130, 1, 1});
 }
 #endif
 TEST(attention_drop_128)
@@ -184,7 +157,7 @@ TEST(attention_drop_128)
 #if FULL
 TEST(attention_drop_forms)
 {
-    dropped<16, ATTENTION_FULL, true>({2, 65, 4, 2});
+    dropped<16, ATTENTION_DOCS_FULL>({2, 65, 4, 2});
     dropped<16, ATTENTION_LIMIT>({1, 130, 2, 1});
     dropped<32, ATTENTION_LENGTH>({3, 129, 2, 2});
     dropped<20, ATTENTION_CAUSAL>({1, 66, 4, 2});
@@ -206,7 +179,7 @@ TEST(attention_256)
     sequence<256, ATTENTION_CAUSAL>({2, 37, 4, 2});
 #if FULL
     sequence<256, ATTENTION_FULL>(shapes[4]);
-    sequence<256, ATTENTION_CAUSAL, true>(shapes[4]);
+    sequence<256, ATTENTION_DOCS>(shapes[4]);
     sequence<200, ATTENTION_LIMIT>(shapes[4]);
     sequence<130, ATTENTION_LENGTH>(shapes[3]);
 #endif
@@ -233,9 +206,9 @@ template <int D> static void owned_rows(void)
 {
     every_attention_rows([](auto rows) {
         if constexpr (decltype(rows)::value != DEFAULT_attention_rows) {
-            sequence<D, ATTENTION_CAUSAL, false, decltype(rows)::value>(shapes[1]);
-            sequence<D, ATTENTION_CAUSAL, false, decltype(rows)::value>(shapes[4]);
-            sequence<D, ATTENTION_FULL, false, decltype(rows)::value>(shapes[3]);
+            sequence<D, ATTENTION_CAUSAL, decltype(rows)::value>(shapes[1]);
+            sequence<D, ATTENTION_CAUSAL, decltype(rows)::value>(shapes[4]);
+            sequence<D, ATTENTION_FULL, decltype(rows)::value>(shapes[3]);
         }
     });
 }
@@ -262,16 +235,16 @@ TEST(attention_long)
     constexpr int T = FULL ? 300 : 150, B = FULL ? 2 : 1;
     [[maybe_unused]] constexpr int OTHER = FULL ? 8 : 16;
     sequence<16, ATTENTION_CAUSAL>({2, T, 3, 1});
-    sequence<16, ATTENTION_CAUSAL, true>({2, T, 3, 1});
+    sequence<16, ATTENTION_DOCS>({2, T, 3, 1});
     sequence<16, ATTENTION_SHARED>({2, 2 * T, 2, 1});
 #if FULL || !defined ACT_F16
     sequence<OTHER, ATTENTION_FULL>({B, T, 2, 2});
-    sequence<OTHER, ATTENTION_FULL, true>({B, T, 2, 2});
+    sequence<OTHER, ATTENTION_DOCS_FULL>({B, T, 2, 2});
     sequence<OTHER, ATTENTION_LENGTH>({B + 1, T, 2, 2});
-    sequence<16, ATTENTION_LIMIT, false, ATTENTION_ROWS, true>({B, T + 28, 3, 1});
+    sequence<16, ATTENTION_LIMIT, ATTENTION_ROWS, true>({B, T + 28, 3, 1});
 #endif
 #if FULL
-    sequence<8, ATTENTION_LIMIT, false, ATTENTION_ROWS, true>({2, 328, 2, 2});
+    sequence<8, ATTENTION_LIMIT, ATTENTION_ROWS, true>({2, 328, 2, 2});
 #endif
 }
 
@@ -292,15 +265,16 @@ template <int D, AttentionMask MASK> static void documents_alone(void)
     float *lse = NEW(float, H * T), *one_lse = NEW(float, H * T);
     void *ws = new_bytes(attention_bwd_cuda_workspace(1, T, H, K, D, size));
     run([&] {
-        attention_docs_fwd<D, MASK>(o, lse, qkv, places, ends, 1, T, H, K, 0.2f, nullptr, stream);
-        attention_docs_bwd<D, MASK>(d, d_o, o, lse, qkv, places, ends, 1, T, H, K, 0.2f, ws,
-                                      stream);
+        constexpr AttentionMask DOCS = MASK == ATTENTION_FULL ? ATTENTION_DOCS_FULL : ATTENTION_DOCS;
+        const AttentionRule rule = {.places = places, .ends = ends};
+        attention_fwd<D, DOCS>(o, lse, qkv, rule, 1, T, H, K, 0.2f, nullptr, stream);
+        attention_bwd<D, DOCS>(d, d_o, o, lse, qkv, rule, 1, T, H, K, 0.2f, ws, stream);
         for (int i = 0; i < 6; i++) {
             const int64_t t = borders[i], n = borders[i + 1] - t;
-            attention_fwd<D, MASK>(one_o + t * orow, one_lse, qkv + t * row, 1, n, H, K, 0.2f,
-                                     nullptr, stream);
+            attention_fwd<D, MASK>(one_o + t * orow, one_lse, qkv + t * row, {}, 1, n, H, K, 0.2f,
+                                   nullptr, stream);
             attention_bwd<D, MASK>(one_d + t * row, d_o + t * orow, one_o + t * orow, one_lse,
-                                     qkv + t * row, 1, n, H, K, 0.2f, ws, stream);
+                                   qkv + t * row, {}, 1, n, H, K, 0.2f, ws, stream);
         }
     });
     check_act("o", o, act_double(one_o, T * orow), T * orow, 2 * (T + 2 * D));
@@ -336,7 +310,7 @@ template <int D> static void uniform(void)
             x[t * row + d] = 0;
     act_t *qkv = act_from(x, qkv_size(s, D));
     run([&] {
-        attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
+        attention_fwd<D>(o, lse, qkv, {}, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
     });
     y = act_double(o, out_size(s, D));
     for (int64_t n = 1; n <= s.T; n *= 2)
@@ -373,8 +347,8 @@ template <int D> static void large_scores(void)
     attention_fwd_ref(want, want_lse, x, &causal, s.B, s.T, s.H, s.K, D, 1);
     attention_fwd_terms(o_terms, lse_terms, want_lse, x, &causal, s.B, s.T, s.H, s.K, D, 1);
     run([&] {
-        attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
-        attention_bwd<D>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, ws, stream);
+        attention_fwd<D>(o, lse, qkv, {}, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
+        attention_bwd<D>(d, d_o, o, lse, qkv, {}, s.B, s.T, s.H, s.K, 1.0f, ws, stream);
     });
     check_f32_terms("lse", lse, want_lse, lse_terms, s.T, s.T + D);
     y = act_double(o, m), dx = act_double(d, n);
@@ -496,23 +470,24 @@ template <int D> static void speed(int64_t B, int64_t T, int64_t H, int64_t K)
     snprintf(what, sizeof what, "attention B %d T %d H %d K %d D %d", (int)B, (int)T, (int)H,
              (int)K, D);
     bench_report(what, bench_time([&] {
-                     attention_fwd<D>(o, lse, qkv, B, T, H, K, scale, nullptr, stream);
+                     attention_fwd<D>(o, lse, qkv, {}, B, T, H, K, scale, nullptr, stream);
                  }), 0, flops);
     bench_report("  backward", bench_time([&] {
-                     attention_bwd<D>(d, d_o, o, lse, qkv, B, T, H, K, scale, ws, stream);
+                     attention_bwd<D>(d, d_o, o, lse, qkv, {}, B, T, H, K, scale, ws, stream);
                  }), 0, 2.5 * flops);
     for (int64_t n = 1; n <= 8; n *= 8) {
         int32_t *places_ = HOST(int32_t, B * T), *ends_ = HOST(int32_t, B * T);
         documents_equal(places_, ends_, B, T, n);
         const int32_t *places = upload(places_, B * T), *ends = upload(ends_, B * T);
+        const AttentionRule rule = {.places = places, .ends = ends};
         snprintf(what, sizeof what, "  %d documents a row", (int)n);
         bench_report(what, bench_time([&] {
-                         attention_docs_fwd<D>(o, lse, qkv, places, ends, B, T, H, K, scale,
-                                               nullptr, stream);
+                         attention_fwd<D, ATTENTION_DOCS>(o, lse, qkv, rule, B, T, H, K, scale,
+                                                          nullptr, stream);
                      }), 0, flops / (double)n);
         bench_report("  backward", bench_time([&] {
-                         attention_docs_bwd<D>(d, d_o, o, lse, qkv, places, ends, B, T, H, K, scale,
-                                               ws, stream);
+                         attention_bwd<D, ATTENTION_DOCS>(d, d_o, o, lse, qkv, rule, B, T, H, K,
+                                                          scale, ws, stream);
                      }), 0, 2.5 * flops / (double)n);
     }
 }

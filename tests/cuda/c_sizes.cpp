@@ -276,10 +276,10 @@ TEST(sizes_attention)
     void *ws = new_bytes(attention_bwd_cuda_workspace(1, T, H, K, 64, size));
     void *WS = new_bytes(attention_bwd_cuda_workspace(often, T, H, K, 64, size));
     run([&] {
-        attention_fwd<64>(o, lse, qkv, 1, T, H, K, 0.125f, NULL, stream);
-        attention_fwd<64>(Y, LSE, QKV, often, T, H, K, 0.125f, NULL, stream);
-        attention_bwd<64>(dqkv, dy, o, lse, qkv, 1, T, H, K, 0.125f, ws, stream);
-        attention_bwd<64>(DQKV, DY, Y, LSE, QKV, often, T, H, K, 0.125f, WS, stream);
+        attention_fwd<64>(o, lse, qkv, {}, 1, T, H, K, 0.125f, NULL, stream);
+        attention_fwd<64>(Y, LSE, QKV, {}, often, T, H, K, 0.125f, NULL, stream);
+        attention_bwd<64>(dqkv, dy, o, lse, qkv, {}, 1, T, H, K, 0.125f, ws, stream);
+        attention_bwd<64>(DQKV, DY, Y, LSE, QKV, {}, often, T, H, K, 0.125f, WS, stream);
     });
     check_repeats("o", Y, o, m, often);
     check_repeats("lse", LSE, lse, H * T, often);

@@ -23,6 +23,7 @@ static const Shape shapes[] = {
 };
 
 static const AttentionPairs causal = { .causal = 1 };
+static const AttentionRule causal_rule = { .mask = ATTENTION_CAUSAL };
 
 static int64_t qkv_size(const Shape *s)
 {
@@ -46,7 +47,7 @@ TEST(attention_fwd)
         double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.B * s.NH * s.T);
         attention_fwd_ref(ro, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, scale);
         attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, scale);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, scale,
+        attention_fwd(o, lse, qkv, &causal_rule, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         check_act_terms("o", o, ro, o_terms, out_size(&s), s.T + 2 * s.D);
         check_f32_terms("lse", lse, rl, lse_terms, s.B * s.NH * s.T, s.T + s.D);
@@ -64,8 +65,8 @@ TEST(attention_uniform)
     for (int64_t t = 0; t < s.T; t++)
         for (int64_t d = 0; d < s.NH * s.D; d++)
             act_store(qkv + t * row + d, 0);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 1, new_bytes(attention_fwd_workspace(s.B,
-            s.T, s.KV, s.D, sizeof(act_t))));
+    attention_fwd(o, lse, qkv, &causal_rule, s.B, s.T, s.NH, s.KV, s.D, 1,
+                  new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
     for (int64_t n = 1; n <= s.T; n *= 2) {
         double mean[8] = { 0 };
         for (int64_t j = 0; j < n; j++)
@@ -87,8 +88,8 @@ TEST(attention_large_scores)
     double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.T);
     attention_fwd_ref(ro, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, 1);
     attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, 1);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 1, new_bytes(attention_fwd_workspace(s.B,
-            s.T, s.KV, s.D, sizeof(act_t))));
+    attention_fwd(o, lse, qkv, &causal_rule, s.B, s.T, s.NH, s.KV, s.D, 1,
+                  new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
     check_f32_terms("lse", lse, rl, lse_terms, s.T, s.T + s.D);
     for (int64_t i = 0; i < out_size(&s); i++)
         check_true("finite", isfinite(act_load(o + i)));
@@ -134,10 +135,11 @@ static void check_dropped(const Shape s, AttentionPairs pairs, float p)
         .mask = pairs.lengths  ? ATTENTION_LENGTH
                 : pairs.limits ? ATTENTION_LIMIT
                 : pairs.holes  ? ATTENTION_SHARED
+                : pairs.places ? pairs.causal ? ATTENTION_DOCS : ATTENTION_DOCS_FULL
                 : pairs.causal ? ATTENTION_CAUSAL
                                : ATTENTION_FULL,
         .places = pairs.places, .ends = pairs.ends,
-        .limits = pairs.lengths ? pairs.lengths : pairs.limits, .hole = pairs.holes,
+        .limits = pairs.lengths ? pairs.lengths : pairs.limits, .holes = pairs.holes,
         .noise = p > 0 ? noise : NULL, .site = SITE, .p = p };
     if (p > 0)
         pairs.kept = kept_by(&s, p);
@@ -154,10 +156,10 @@ static void check_dropped(const Shape s, AttentionPairs pairs, float p)
                         scale);
     attention_bwd_terms(d_terms, o_terms, lse_terms, g.dout, g.o, g.lse, g.qkv, &pairs, s.B, s.T,
                         s.NH, s.KV, s.D, scale);
-    attention_forward(o, lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, scale,
-                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
-    attention_backward(d, dout, o, lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, scale,
-                       new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
+    attention_fwd(o, lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, scale,
+                  new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
+    attention_bwd(d, dout, o, lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, scale,
+                  new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
     check_act_terms("o", o, g.o, o_terms, m, s.T + 2 * s.D);
     check_f32_terms("lse", lse, g.lse, lse_terms, L, s.T + s.D);
     /* scores, dp and delta are sums over D; dk and dv, over the query heads too */
@@ -246,11 +248,12 @@ TEST(attention_shared_alone)
     void *ws = new_bytes(attention_fwd_workspace(1, s.T, s.KV, s.D, size));
     memcpy(one, qkv, (size_t)(FROM * row * size));
     memcpy(one + FROM * row, qkv + FIRST * row, (size_t)(second * row * size));
-    attention_shared_fwd(o, lse, qkv, hole, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
-    attention_fwd(one_o, lse, one, 1, n, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_SHARED, .holes = hole }, 1, s.T,
+                  s.NH, s.KV, s.D, 0.2f, ws);
+    attention_fwd(one_o, lse, one, &causal_rule, 1, n, s.NH, s.KV, s.D, 0.2f, ws);
     check_act("second alone", o + FIRST * orow, act_double(one_o + FROM * orow, second * orow),
               second * orow, 2 * (s.T + 2 * s.D));
-    attention_fwd(one_o, lse, qkv, 1, FIRST, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+    attention_fwd(one_o, lse, qkv, &causal_rule, 1, FIRST, s.NH, s.KV, s.D, 0.2f, ws);
     check_act("first alone", o, act_double(one_o, FIRST * orow), FIRST * orow,
               2 * (s.T + 2 * s.D));
 }
@@ -268,16 +271,19 @@ TEST(attention_limit_alone)
     float *lse = NEW(float, s.NH * s.T);
     void *ws = new_bytes(attention_fwd_workspace(1, s.T, s.KV, s.D, size));
     limits_draw(limits, 1, s.T, 1);
-    attention_limit_fwd(o, lse, qkv, limits, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_LIMIT, .limits = limits }, 1,
+                  s.T, s.NH, s.KV, s.D, 0.2f, ws);
     for (int64_t t = 0; t < PLACES; t += 23) {
         memcpy(one, qkv, (size_t)(t * row * size));
         memcpy(one + t * row, qkv + (PLACES + t) * row, (size_t)(row * size));
-        attention_fwd(one_o, lse, one, 1, t + 1, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+        attention_fwd(one_o, lse, one, &causal_rule, 1, t + 1, s.NH, s.KV, s.D, 0.2f, ws);
         check_act("query alone", o + (PLACES + t) * orow, act_double(one_o + t * orow, orow), orow,
                   2 * (s.T + 2 * s.D));
     }
-    attention_length_fwd(o, lse, qkv, &length, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
-    attention_fwd(one_o, lse, qkv, 1, PLACES, s.NH, s.KV, s.D, ATTENTION_FULL, 0.2f, ws);
+    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_LENGTH, .limits = &length }, 1,
+                  s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_fwd(one_o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_FULL }, 1, PLACES, s.NH,
+                  s.KV, s.D, 0.2f, ws);
     check_act("without padding", o, act_double(one_o, PLACES * orow), PLACES * orow,
               2 * (s.T + 2 * s.D));
 }
@@ -296,11 +302,13 @@ TEST(attention_drop_cut)
     for (int cut = 0; cut < 2; cut++)
         for (int64_t b = 0; b <= cut; b++) {
             const uint32_t *key = b ? second : noise;
-            attention_drop_fwd(o[cut] + b * m / 2, lse[cut] + b * L, qkv + b * n / 2, s.B - cut, s.T, s.NH,
-                               s.KV, s.D, ATTENTION_CAUSAL, scale, key, SITE, p, ws);
-            attention_drop_bwd(d[cut] + b * n / 2, dout + b * m / 2, o[cut] + b * m / 2, lse[cut] + b * L,
-                               qkv + b * n / 2, s.B - cut, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, scale,
-                               key, SITE, p, ws);
+            attention_fwd(o[cut] + b * m / 2, lse[cut] + b * L, qkv + b * n / 2,
+                          &(AttentionRule){ .mask = ATTENTION_CAUSAL, .noise = key, .site = SITE, .p = p },
+                          s.B - cut, s.T, s.NH, s.KV, s.D, scale, ws);
+            attention_bwd(d[cut] + b * n / 2, dout + b * m / 2, o[cut] + b * m / 2,
+                          lse[cut] + b * L, qkv + b * n / 2,
+                          &(AttentionRule){ .mask = ATTENTION_CAUSAL, .noise = key, .site = SITE, .p = p },
+                          s.B - cut, s.T, s.NH, s.KV, s.D, scale, ws);
         }
     check_same("o", o[0], o[1], m * size);
     check_same("dqkv", d[0], d[1], n * size);
@@ -322,14 +330,18 @@ TEST(attention_docs_alone)
     void *ws = new_bytes(attention_bwd_workspace(1, s.T, s.KV, s.D, size));
     for (int i = 0; i < DOCUMENTS; i++)
         documents_add(places, ends, borders[i], borders[i + 1]);
-    attention_docs_fwd(o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
-    attention_docs_bwd(d, dout, o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+    attention_fwd(o, lse, qkv,
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = places, .ends = ends }, 1,
+                  s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_bwd(d, dout, o, lse, qkv,
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = places, .ends = ends }, 1,
+                  s.T, s.NH, s.KV, s.D, 0.2f, ws);
     for (int i = 0; i < DOCUMENTS; i++) {
         const int64_t t = borders[i], T = borders[i + 1] - t;
         const act_t *o_t = o + t * orow, *d_t = d + t * row;
-        attention_fwd(one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
-        attention_bwd(one_d, dout + t * orow, one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D, ATTENTION_CAUSAL,
-                      0.2f, ws);
+        attention_fwd(one_o, one_lse, qkv + t * row, &causal_rule, 1, T, s.NH, s.KV, s.D, 0.2f, ws);
+        attention_bwd(one_d, dout + t * orow, one_o, one_lse, qkv + t * row, &causal_rule, 1, T,
+                      s.NH, s.KV, s.D, 0.2f, ws);
         if (size == 4 && t % ATTENTION_BLOCK == 0) {
             check_same("o alone", o_t, one_o, T * orow * size);
             check_same("dqkv alone", d_t, one_d, T * row * size);
@@ -360,7 +372,7 @@ TEST(attention_between_products)
     for (int i = 0; i < 2; i++) {
         c[i] = NEW(act_t, n * n), d[i] = NEW(act_t, n * 24), o[i] = NEW(act_t, out_size(&s));
         gemm_run(&g, c[i], a, b, NULL, ws);
-        attention_fwd(o[i], lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.125f, ws2);
+        attention_fwd(o[i], lse, qkv, &causal_rule, s.B, s.T, s.NH, s.KV, s.D, 0.125f, ws2);
         gemm_run(&narrow, d[i], a, b, NULL, ws);
     }
     double *ref = NEW(double, n * n);
@@ -430,28 +442,31 @@ typedef struct {
 static void run_fwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_fwd(t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, ATTENTION_CAUSAL, 0.125f, t->ws);
+    attention_fwd(t->o, t->lse, t->qkv, &causal_rule, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D,
+                  0.125f, t->ws);
 }
 
 static void run_bwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, ATTENTION_CAUSAL,
-                  0.125f, t->ws);
+    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, &causal_rule, t->s.B, t->s.T, t->s.NH,
+                  t->s.KV, t->s.D, 0.125f, t->ws);
 }
 
 static void run_docs_fwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_docs_fwd(t->o, t->lse, t->qkv, t->places, t->ends, t->s.B, t->s.T, t->s.NH, t->s.KV,
-                       t->s.D, ATTENTION_CAUSAL, 0.125f, t->ws);
+    attention_fwd(t->o, t->lse, t->qkv,
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = t->places, .ends = t->ends },
+                  t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
 }
 
 static void run_docs_bwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_docs_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->places, t->ends, t->s.B, t->s.T,
-                       t->s.NH, t->s.KV, t->s.D, ATTENTION_CAUSAL, 0.125f, t->ws);
+    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv,
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = t->places, .ends = t->ends },
+                  t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
 }
 
 /* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward; the same a document. */

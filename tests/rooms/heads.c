@@ -134,12 +134,12 @@ int main(int argc, char **argv)
     Texts t = planned(argv[1], "full", CPU);
     has("full", t.plan, "attention %b.qkv[l]  heads 2  kv 2  dim 32  mask full  scale");
     has("full, its gradient", t.plan, "%b.att.lse[l]  heads 2  kv 2  dim 32  mask full  scale");
-    has("full, call", t.calls, "D, ATTENTION_FULL,");
+    has("full, call", t.calls, "{.mask = ATTENTION_FULL},");
 
     form.lengths = form.weights = form.score = true;
     t = planned(argv[1], "length", CPU);
-    has("length", t.plan, "attention_length %b.qkv[l], %lengths[m]  heads 2  kv 2  dim 32  scale");
-    has("length of a score", t.plan, "attention_length %s.qkv[l], %lengths[0]  heads 2");
+    has("length", t.plan, "attention %b.qkv[l], %lengths[m]  heads 2  kv 2  dim 32  mask length  scale");
+    has("length of a score", t.plan, "attention %s.qkv[l], %lengths[0]  heads 2");
     has("weights", t.plan, "= ce_bwd %norm_f, $wte, %labels[m], %scale, %weights[m]  chunk");
     has("weights, call", t.calls,
         "ce_head_fwd_bwd(losses, dnorm_f, grad_wte, NULL, norm_f, wte, NULL,");
@@ -150,8 +150,8 @@ int main(int argc, char **argv)
 
     form.limits = form.bias = true;
     t = planned(argv[1], "limit", CPU ", tied = false");
-    has("limit", t.plan, "attention_limit %b.qkv[l], %limits[m]  heads 2  kv 2  dim 32  scale");
-    has("limit, its gradient", t.plan, "attention_limit_bwd %b.datt");
+    has("limit", t.plan, "attention %b.qkv[l], %limits[m]  heads 2  kv 2  dim 32  mask limit  scale");
+    has("limit, its gradient", t.plan, "attention_bwd %b.datt");
     has("bias", t.plan,
         "$grad.head, $grad.head.b = ce_bias_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");
     has("bias in files", t.plan, "hf \"lm_head.bias\" rows 0 31");
@@ -198,6 +198,6 @@ int main(int argc, char **argv)
     has("gpu, head", t.calls, "ce_head_fwd_bwd<512>(");
     has("gpu, score", t.calls, "score_rows(log_probs, s_losses, B * T, s);");
     form.limits = true;
-    has("gpu, limit", planned(argv[1], "gpu_limit", GPU).calls, "attention_limit_bwd<D>(b_drot,");
+    has("gpu, limit", planned(argv[1], "gpu_limit", GPU).calls, "attention_bwd<D, ATTENTION_LIMIT, 128>(b_drot,");
     return failed;
 }

@@ -255,9 +255,9 @@ static void run_micro(cudaStream_t s)
         OP(4) linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                               &mm_b_qkv, ws_micro_1, s);                      // recipe.lua:5
         OP(5) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);  // recipe.lua:4
-        // recipe.lua:5
         OP(6) attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l),
-                                                      AT(b_rot, l), B, T, H, K, 0.25f, NULL, s);
+                                                      AT(b_rot, l), AttentionRule{}, B, T, H,
+                                                      K, 0.25f, NULL, s);     // recipe.lua:5
         OP(7) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1, s);
         /* feed-forward */
         OP(8) add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
@@ -304,8 +304,9 @@ static void run_micro(cudaStream_t s)
         /* attention, backward */
         OP(25) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);  // recipe.lua:5
         OP(26) attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l),
-                                                       AT(b_att_lse, l), AT(b_rot, l), B, T, H,
-                                                       K, 0.25f, ws_micro_3, s);
+                                                       AT(b_att_lse, l), AT(b_rot, l),
+                                                       AttentionRule{}, B, T, H, K, 0.25f,
+                                                       ws_micro_3, s);
         OP(27) rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);    // recipe.lua:4
         // recipe.lua:9
         OP(28) linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3, s);
@@ -346,8 +347,9 @@ static void run_eval(cudaStream_t s)
         OP(36) linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
                                ws_eval_1, s);                                 // recipe.lua:5
         OP(37) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);     // recipe.lua:4
-        OP(38) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, B, T, H, K,
-                                                       0.25f, NULL, s);       // recipe.lua:5
+        OP(38) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot,
+                                                       AttentionRule{}, B, T, H, K, 0.25f,
+                                                       NULL, s);              // recipe.lua:5
         OP(39) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1, s);
         /* feed-forward */
         OP(40) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,

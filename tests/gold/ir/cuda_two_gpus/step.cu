@@ -134,7 +134,8 @@ static void run_micro(int micro, cudaStream_t s)
         OP(2) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                               &mm_b_qkv, ws_micro_1, s);                      // recipe.lua:5
         OP(3) attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l),
-                                                      AT(b_qkv, l), B, T, H, K, 0.25f, NULL, s);
+                                                      AT(b_qkv, l), AttentionRule{}, B, T, H,
+                                                      K, 0.25f, NULL, s);
         OP(4) linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
                               ws_micro_1, s);
         /* feed-forward */
@@ -197,8 +198,9 @@ static void run_micro(int micro, cudaStream_t s)
             OP(30) comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);         // recipe.lua:9
         OP(31) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);  // recipe.lua:5
         OP(32) attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l),
-                                                       AT(b_att_lse, l), AT(b_qkv, l), B, T, H,
-                                                       K, 0.25f, ws_micro_3, s);
+                                                       AT(b_att_lse, l), AT(b_qkv, l),
+                                                       AttentionRule{}, B, T, H, K, 0.25f,
+                                                       ws_micro_3, s);
         OP(33) bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
         if (micro == 1)
             OP(34) comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);         // recipe.lua:9
@@ -263,8 +265,9 @@ static void run_eval(cudaStream_t s)
                              AT(b_norm1_b, l), B * T, C, 1e-05f, s);          // recipe.lua:4
         OP(54) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
                                ws_eval_1, s);                                 // recipe.lua:5
-        OP(55) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, B, T, H, K,
-                                                       0.25f, NULL, s);
+        OP(55) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv,
+                                                       AttentionRule{}, B, T, H, K, 0.25f,
+                                                       NULL, s);
         OP(56) linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1, s);
         /* feed-forward */
         OP(57) add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,

@@ -119,8 +119,9 @@ static void run_micro(int micro)
         // recipe.lua:5
         OP(3) linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws_micro_1);
         OP(4) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
-        OP(5) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                            ATTENTION_CAUSAL, 0.353553391f, ws_micro_1);      // recipe.lua:5
+        OP(5) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                            &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
+                            0.353553391f, ws_micro_1);                        // recipe.lua:5
         OP(6) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
         /* feed-forward */
         OP(7) add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
@@ -160,8 +161,9 @@ static void run_micro(int micro)
         // recipe.lua:5
         OP(24) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
         OP(25) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
-        OP(26) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B,
-                             T, H, K, D, ATTENTION_CAUSAL, 0.353553391f, ws_micro_3);
+        OP(26) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
+                             0.353553391f, ws_micro_3);
         OP(27) rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);       // recipe.lua:4
         OP(28) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
                          ws_micro_3);                                         // recipe.lua:5
@@ -207,7 +209,8 @@ static void run_eval(void)
         OP(38) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
         OP(39) linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws_eval_1);  // recipe.lua:5
         OP(40) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);        // recipe.lua:4
-        OP(41) attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL,
+        OP(41) attention_fwd(e_att, e_att_lse, e_rot,
+                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
                              0.353553391f, ws_eval_1);                        // recipe.lua:5
         OP(42) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
         /* feed-forward */

@@ -107,8 +107,9 @@ static void run_micro(void)
                             AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);
         OP(2) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                               &mm_b_qkv, ws_micro_1);
-        OP(3) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K, D,
-                            ATTENTION_CAUSAL, 0.353553391f, NULL);
+        OP(3) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
+                            &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
+                            0.353553391f, NULL);
         OP(4) linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
                               ws_micro_1);
         /* feed-forward */
@@ -148,8 +149,9 @@ static void run_micro(void)
         OP(22) bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws_micro_3);
         OP(23) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
         OP(24) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
-        OP(25) attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B,
-                             T, H, K, D, ATTENTION_CAUSAL, 0.353553391f, NULL);
+        OP(25) attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
+                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
+                             0.353553391f, NULL);
         OP(26) bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws_micro_3);
         OP(27) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
                          ws_micro_3);
@@ -190,7 +192,8 @@ static void run_eval(void)
                              AT(b_norm1_b, l), B * T, C, 1e-05f);
         OP(37) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
                                ws_eval_1);
-        OP(38) attention_fwd(e_att, e_att_lse, e_qkv, B, T, H, K, D, ATTENTION_CAUSAL,
+        OP(38) attention_fwd(e_att, e_att_lse, e_qkv,
+                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
                              0.353553391f, NULL);
         OP(39) linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1);
         /* feed-forward */

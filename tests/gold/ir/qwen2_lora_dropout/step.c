@@ -153,8 +153,9 @@ static void run_micro(void)
         OP(4) lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1);
         OP(5) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
-        OP(6) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                            ATTENTION_CAUSAL, 0.353553391f, NULL);            // recipe.lua:5
+        OP(6) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                            &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
+                            0.353553391f, NULL);                              // recipe.lua:5
         OP(7) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
         /* feed-forward */
         OP(8) add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
@@ -190,8 +191,9 @@ static void run_micro(void)
                               AT(b_norm2_rstd, l), dx, B * T, C, 0);          // recipe.lua:4
         /* attention, backward */
         OP(23) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);  // recipe.lua:5
-        OP(24) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B,
-                             T, H, K, D, ATTENTION_CAUSAL, 0.353553391f, NULL);
+        OP(24) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
+                             0.353553391f, NULL);
         OP(25) rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
         // recipe.lua:10
         OP(26) linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3);
@@ -231,7 +233,8 @@ static void run_eval(void)
         OP(34) lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
                         NULL, 0, &lora_b_qkv_eval, ws_eval_1);                // recipe.lua:10
         OP(35) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);        // recipe.lua:4
-        OP(36) attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL,
+        OP(36) attention_fwd(e_att, e_att_lse, e_rot,
+                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
                              0.353553391f, NULL);                             // recipe.lua:5
         OP(37) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
         /* feed-forward */
