@@ -140,7 +140,7 @@ test:
 	@tests/run.sh $(GROUP)
 
 soak:
-	@gen/deps.sh test
+	@gen/deps.sh soak
 	@$(MAKE) --no-print-directory gen
 	@tests/soak.sh $(MINUTES)
 

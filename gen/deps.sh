@@ -2,6 +2,7 @@
 # deps.sh -- the one list of system packages; installs those that are missing, and nothing else.
 #   gen/deps.sh build    what gen and the training binaries need
 #   gen/deps.sh test     that, and what the tests need besides
+#   gen/deps.sh soak     what `make soak` needs besides those
 #   gen/deps.sh roots    what tests/roots needs besides those
 #   gen/deps.sh nodes    what tests/nodes needs besides those
 #   gen/deps.sh slurm    what tests/slurm needs besides those
@@ -12,6 +13,7 @@ set -u
 build=(gcc libc6-dev make liblua5.4-dev libyaml-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache jq)
+soak=(strace libfaketime iproute2 util-linux)
 roots=(mmdebstrap mount)
 nodes=(iproute2 iptables util-linux)
 slurm=(slurmctld slurmd slurm-client munge iproute2 util-linux)
@@ -26,12 +28,13 @@ list)
     exit
     ;;
 test) want=("${build[@]}" "${tests[@]}") ;;
+soak) want=("${build[@]}" "${tests[@]}" "${soak[@]}") ;;
 nodes) want=("${build[@]}" "${tests[@]}" "${nodes[@]}") ;;
 slurm) want=("${build[@]}" "${tests[@]}" "${slurm[@]}") ;;
 roots) want=("${build[@]}" "${tests[@]}" "${roots[@]}") ;;
 demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
-    echo "usage: gen/deps.sh build|test|nodes|slurm|demo|check|list" >&2
+    echo "usage: gen/deps.sh build|test|soak|nodes|slurm|demo|check|list" >&2
     exit 2
     ;;
 esac

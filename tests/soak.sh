@@ -3,8 +3,8 @@
 # random packing instances, a million texts of random tokenizers (PYTHON with the package tokenizers), kernels on other
 # inputs, kills at other moments, every recipe built; FULL=1: every form, type and program, where `make test` takes each
 # part once.
-# SEED=N: begins with that seed; each round takes the next. What fails is kept in out/soak/, with the command that
-# repeats it, and belongs into a fixed case of `make test`.
+# JOBS=N: so many commands at a time (one a core). SEED=N: begins with that seed; each round takes the next. What fails
+# is kept in out/soak/, with the command that repeats it, and belongs into a fixed case of `make test`.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 minutes=${1:-20}
@@ -30,6 +30,7 @@ round() {               # NUMBER SEED
     echo "SEED=$2 FULL=1 tests/packing/run.sh"
     echo "SEED=$2 KILLS=200 FULL=1 tests/checkpoint/run.sh"
     echo "SEED=$2 KILLS=200 INJECT=1 tests/train/faults.sh"
+    echo "SEED=$2 KILLS=200 tests/train/kills.sh"
     echo "SEED=$2 FULL=1 tests/kernels/run.sh"
     echo "SEED=$2 COUNT=1000000 tests/tokenizer/random.sh"
     for target in tests/fuzz/*_fuzz.c; do
@@ -41,6 +42,7 @@ round() {               # NUMBER SEED
     echo "SEED=$2 FULL=1 FILES='$files' tests/cuda/run.sh"
     # whose inputs are always the same
     if [ "$1" = 0 ]; then
+        echo "tests/train/injections.sh"
         echo "tests/builds/matrix.sh"
         echo "FULL=1 tests/ci/run.sh"
         for target in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m; do
@@ -74,7 +76,7 @@ export -f job
 clock=$!
 trap 'kill $clock 2>/dev/null' EXIT
 for ((n = 0; SECONDS < end; n++)); do
-    round $n $((seed + n)) | xargs -d '\n' -P "$(nproc)" -n 1 bash -c 'job "$1"' _
+    round $n $((seed + n)) | xargs -d '\n' -P "${JOBS:-$(nproc)}" -n 1 bash -c 'job "$1"' _
 done
 rm -f $kept/over
 awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed || !passed }' \

@@ -37,6 +37,7 @@ int main(int argc, char **argv)
         if (!had[fd])
             look(fd);
     puts("rank looked");
+    fflush(stdout);
     MPI_Finalize();
     return 0;
 }
