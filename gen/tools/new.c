@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 
 #include "runtime/model/hf_config.h"
-#include "runtime/pack/format_steps.h"
 
 enum {
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */

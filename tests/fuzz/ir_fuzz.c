@@ -1,5 +1,6 @@
 // link: ir_parts facts model_files order ops rules kernels quote json base target family objective cluster config fields foreign names config_text config_rules source environment
-// link: override recipe told cards -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
+// link: override recipe told cards objectives standalone lm mlm mdm dpo prm ad ppo graph programs head families layers
+// link: gradient build bilevel inputs -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
 /* ir_fuzz.c -- any text as the text of a graph.
  *
  * Verdict: an error, or a graph whose text reads back as it was printed.
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "returns.h"
+#include "gen/graph/objectives.h"
 #include "../../gen/graph/ir.c"
 #include "../../gen/graph/ir_read.c"
 
@@ -44,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!quiet) {
         quiet = fopen("/dev/null", "w");
         target_find("cpu");
+        objectives_install();
         nblocks = 0;
         chunk_left = 0;
     }

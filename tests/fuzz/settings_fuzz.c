@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "returns.h"
+#include "gen/config/config.h"
+#include "gen/config/settings.h"
 
 static size_t told;
 

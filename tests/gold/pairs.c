@@ -16,6 +16,9 @@ static jmp_buf refused;
 #include "../../gen/util.c"
 #undef exit
 
+#include "gen/config/config.h"
+#include "gen/config/settings.h"
+
 enum { NAMES = 200, TEXT = 1 << 16 };
 
 typedef struct {
