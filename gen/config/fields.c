@@ -5,13 +5,18 @@
 #include "gen/config/family.h"
 #include "gen/config/objective.h"
 #include "runtime/pack/format_names.h"
-#include "runtime/run/schedule.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SCHEDULE(name, ...) "|" #name
+static const char SCHEDULE_NAMES[] =       /* as runtime/run/schedule.h has them for programs */
+#include "runtime/run/schedule.def"
+    ;
+#undef SCHEDULE
 
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) \
     {path, FT_##type, def, lo, hi, choices, unit, doc},

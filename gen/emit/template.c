@@ -2,7 +2,9 @@
  *
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
  *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text; with
- *         name=word when its text is, or is not, that word; such lines stand within others, too. */
+ *         name=word when its text is, or is not, that word; such lines stand within others, too. A line
+ *         `//@ from FILE PART` is the lines after `//@ part PART` of a file beside the template, up to the
+ *         next such line. */
 #include "gen/emit/emit.h"
 
 #include <ctype.h>
@@ -48,11 +50,26 @@ static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n
     str_print(s, "\n");
 }
 
-char *template_fill_some(const char *path, Hole *holes, int n)
+static void fill_lines(Str *s, const char *text, const char *path, Hole *holes, int n);
+
+/* of: "FILE PART", of a file beside path. */
+static void fill_part(Str *s, const char *of, const char *path, Hole *holes, int n)
 {
-    Str s = {0};
+    const int file = (int)strcspn(of, " "), folder = (int)(strrchr(path, '/') + 1 - path);
+    const char *from = text_print("%.*s%.*s", folder, path, file, of), *mark = "//@ part ";
+    const char *text = template_source(from), *part = text_print("%s%s\n", mark, of + file + 1);
+    const char *begin = strstr(text, part), *end = begin ? strstr(begin + 1, mark) : NULL;
+    if (!begin)
+        bug("%s: %s has no part %s", path, from, of + file + 1);
+    begin += strlen(part);
+    fill_lines(s, text_print("%.*s", (int)(end ? (size_t)(end - begin) : strlen(begin)), begin), from, holes, n);
+}
+
+/* Appends the lines of a text that is in the file at path. */
+static void fill_lines(Str *s, const char *text, const char *path, Hole *holes, int n)
+{
     int depth = 0, left_out = 0;     /* of conditions; the outermost that does not hold, 0: none */
-    for (const char *line = template_source(path); *line;) {
+    for (const char *line = text; *line;) {
         size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
         const char *mark = line + indent;
         bool when = !strncmp(mark, "//@ if ", 7), unless = !strncmp(mark, "//@ unless ", 11);
@@ -74,6 +91,8 @@ char *template_fill_some(const char *path, Hole *holes, int n)
                 bug("%s: an end of no condition", path);
         } else if (left_out)
             ;
+        else if (!strncmp(mark, "//@ from ", 9))
+            fill_part(s, text_print("%.*s", (int)(line + len - mark - 9), mark + 9), path, holes, n);
         else if (len > indent &&
                  (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
             const char *name = strchr(mark, ' ') + 1;
@@ -81,14 +100,20 @@ char *template_fill_some(const char *path, Hole *holes, int n)
             if (!h || h->used)
                 bug("%s: hole %.*s has no text, or two places", path, (int)(line + len - name),
                     name);
-            str_print(&s, "%s", h->text);
+            str_print(s, "%s", h->text);
             h->used = true;
         } else
-            fill_inline(&s, line, len, holes, n, path);
+            fill_inline(s, line, len, holes, n, path);
         line += len + (line[len] == '\n');
     }
     if (depth)
         bug("%s: %d conditions without an end", path, depth);
+}
+
+char *template_fill_some(const char *path, Hole *holes, int n)
+{
+    Str s = {0};
+    fill_lines(&s, template_source(path), path, holes, n);
     return s.text;
 }
 

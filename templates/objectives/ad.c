@@ -211,13 +211,7 @@ typedef struct {
 
 static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
 
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+//@ from common.c batch_at
 
 /* The samples of a step, all ranks; -1: none, at the end of a validation. Until the next call. */
 static const int64_t *samples_of(Data *d, int64_t step)

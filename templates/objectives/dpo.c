@@ -165,11 +165,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     pad = any->pad_id < 0 ? 0 : (int32_t)any->pad_id;
 }
 
-/* Weights mean something only with the ids they were trained on. */
-void objective_suit(const WeightFolders folder, const Data *records)
-{
-    vocabulary_check(folder, WEIGHT_FOLDERS, records);
-}
+//@ from common.c suit
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
@@ -180,13 +176,7 @@ typedef struct {
 
 static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
 
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+//@ from common.c batch_at
 
 static void set_counts(int64_t step, Counts c)
 {
@@ -338,10 +328,7 @@ void objective_fill_any(void)
     }
 }
 
-int64_t objective_work(void)
-{
-    return B * T * model.accum * model.ranks;
-}
+//@ from common.c work
 
 /* What metrics have of pairs: the entry `of` of io.stats, less the entry `less`. */
 static const struct {
@@ -478,18 +465,7 @@ static void say_groups(const char *when, double value[GROUPS][EVAL_METRICS])
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The logits behind a token of each text at its place; the places before it were asked for. */
-static const float *logits_behind(const int32_t *token, const int32_t *place)
-{
-    memcpy(io.token, token, TEXTS * sizeof *io.token);
-    memcpy(io.place, place, TEXTS * sizeof *io.place);
-    step_decode();
-    step_wait();
-    comm_advance();
-    return io.logits;
-}
-
-static const Decoder decoder = {.places = T, .vocab = V, .texts = TEXTS, .logits = logits_behind};
+//@ from common.c decoder
 
 /* The first records of a group that are shown with answers. */
 static const int examples[GROUPS] = {[TEST] = 5, [VALIDATION] = 3};
@@ -892,17 +868,7 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
 
 /* ---- uses of finished weights ---------------------------------------------------------------- */
 
-/* --sample TEXT, --prompts FILE */
-static int sample(const Flags *f, const WeightFolders folder)
-{
-    return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
-}
-
-/* --chat */
-static int chat(const Flags *f, const WeightFolders folder)
-{
-    return chat_run(&decoder, f, folder, WEIGHT_FOLDERS);
-}
+//@ from common.c talk
 
 /* Records that were not trained on, those to test on if there are any. */
 static Data *open_others(const Flags *f, const WeightFolders folder, const char *flag)

@@ -10,6 +10,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/ranks/comm.h"       // signs of life
 #include "runtime/run/chat.h"         // --chat
 #include "runtime/run/continuation.h" // --sample, --prompts
 #include "runtime/run/records.h"      // opens what --data names
@@ -42,11 +43,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     records_open(f, &model, &of, &rules, train, eval);
 }
 
-/* Weights mean something only with the ids they were trained on. */
-void objective_suit(const WeightFolders folder, const Data *records)
-{
-    vocabulary_check(folder, WEIGHT_FOLDERS, records);
-}
+//@ from common.c suit
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
@@ -57,13 +54,7 @@ typedef struct {
 
 static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
 
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+//@ from common.c batch_at
 
 /* The loss of a step is the mean over the targets of all its micro-batches and ranks. */
 static void set_counts(int64_t step, Counts c)
@@ -128,10 +119,7 @@ void objective_fill_any(void)
     }
 }
 
-int64_t objective_work(void)
-{
-    return B * T * model.accum * model.ranks;
-}
+//@ from common.c work
 
 void objective_step(int64_t step, double *sum)
 {
@@ -191,29 +179,9 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-/* The logits behind a token of each text at its place; the places before it were asked for. */
-static const float *logits_behind(const int32_t *token, const int32_t *place)
-{
-    memcpy(io.token, token, TEXTS * sizeof *io.token);
-    memcpy(io.place, place, TEXTS * sizeof *io.place);
-    step_decode();
-    step_wait();
-    return io.logits;
-}
+//@ from common.c decoder
 
-static const Decoder decoder = {.places = T, .vocab = V, .texts = TEXTS, .logits = logits_behind};
-
-/* --sample TEXT, --prompts FILE: what the model goes on with, on standard output. */
-static int sample(const Flags *f, const WeightFolders folder)
-{
-    return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
-}
-
-/* --chat */
-static int chat(const Flags *f, const WeightFolders folder)
-{
-    return chat_run(&decoder, f, folder, WEIGHT_FOLDERS);
-}
+//@ from common.c talk
 
 static const ObjectiveUse uses[] = {
     {FLAG_sample, sample}, {FLAG_prompts, sample}, {FLAG_chat, chat}, {0, NULL}};

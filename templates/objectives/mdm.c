@@ -20,13 +20,7 @@
 
 //@ metrics
 
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+//@ from common.c batch_at
 
 static HiddenRow row[B];
 static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
@@ -93,31 +87,9 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static HiddenCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
+//@ from common.c masked_fill
 
-static void set_counts(int64_t step, HiddenCounts c)
-{
-    int64_t divisor = hidden_divisor(&hidden, &c);
-    counted[step % 2] = c;
-    *io.scale = divisor ? (float)(1.0 / (double)divisor) : 0;
-}
-
-void objective_fill(Data *d, int64_t step)
-{
-    set_counts(step, hidden_count(&hidden, d, step));
-    for (int64_t micro = 0; micro < model.accum; micro++)
-        hidden_fill(&hidden, d, step, micro);
-}
-
-void objective_fill_any(void)
-{
-    set_counts(0, hidden_fill_any(&hidden));
-}
-
-int64_t objective_work(void)
-{
-    return B * T * model.accum * model.ranks;
-}
+//@ from common.c work
 
 void objective_step(int64_t step, double *sum)
 {
@@ -454,17 +426,7 @@ static char *write_stats(const Flags *f, const char *path, const Course *course)
 
 /* ---- rows for people ------------------------------------------------------------------------- */
 
-static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
-{
-    const Batch at = batch_at(micro);
-    DataRow its;
-    if (b == B)
-        return false;
-    data_row(d, step, micro, b, &its);
-    snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
-    show_labels(to, &at, b, at.lengths[b], T, false);
-    return true;
-}
+//@ from common.c masked_show
 
 static const ObjectiveUse uses[] = {
     {FLAG_loglik, loglik}, {FLAG_generate, generate}, {FLAG_generate_file, generate}, {0, NULL}};

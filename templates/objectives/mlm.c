@@ -19,13 +19,7 @@
 
 //@ metrics
 
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+//@ from common.c batch_at
 
 static HiddenRow row[B];
 static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
@@ -58,40 +52,13 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     tokenizer_in = d->folder;
 }
 
-/* Weights mean something only with the ids they were trained on. */
-void objective_suit(const WeightFolders folder, const Data *records)
-{
-    vocabulary_check(folder, WEIGHT_FOLDERS, records);
-}
+//@ from common.c suit
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static HiddenCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
+//@ from common.c masked_fill
 
-/* The loss of a step is the mean over the hidden words of all its micro-batches and ranks. */
-static void set_counts(int64_t step, HiddenCounts c)
-{
-    counted[step % 2] = c;
-    int64_t divisor = hidden_divisor(&hidden, &c);
-    *io.scale = divisor ? (float)(1.0 / (double)divisor) : 0;
-}
-
-void objective_fill(Data *d, int64_t step)
-{
-    set_counts(step, hidden_count(&hidden, d, step));
-    for (int64_t micro = 0; micro < model.accum; micro++)
-        hidden_fill(&hidden, d, step, micro);
-}
-
-void objective_fill_any(void)
-{
-    set_counts(0, hidden_fill_any(&hidden));
-}
-
-int64_t objective_work(void)
-{
-    return B * T * model.accum * model.ranks;
-}
+//@ from common.c work
 
 void objective_step(int64_t step, double *sum)
 {
@@ -104,17 +71,7 @@ void objective_step(int64_t step, double *sum)
 
 /* ---- rows for people ------------------------------------------------------------------------- */
 
-static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
-{
-    const Batch at = batch_at(micro);
-    DataRow its;
-    if (b == B)
-        return false;
-    data_row(d, step, micro, b, &its);
-    snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
-    show_labels(to, &at, b, at.lengths[b], T, false);
-    return true;
-}
+//@ from common.c masked_show
 
 /* ---- validation ------------------------------------------------------------------------------ */
 

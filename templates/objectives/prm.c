@@ -153,24 +153,14 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     pad = any->pad_id < 0 ? 0 : (int32_t)any->pad_id;
 }
 
-/* Weights mean something only with the ids they were trained on. */
-void objective_suit(const WeightFolders folder, const Data *records)
-{
-    vocabulary_check(folder, WEIGHT_FOLDERS, records);
-}
+//@ from common.c suit
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Of all ranks, of even and odd steps: one runs while the next is filled. */
 static int64_t tokens[2];
 
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+//@ from common.c batch_at
 
 /* A batch of records: row b * MARKS + j is mark j of record b. */
 typedef struct {
@@ -301,10 +291,7 @@ void objective_fill_any(void)
 //@ end
 }
 
-int64_t objective_work(void)
-{
-    return B * T * model.accum * model.ranks;
-}
+//@ from common.c work
 
 void objective_step(int64_t step, double *sum)
 {

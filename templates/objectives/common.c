@@ -1,0 +1,80 @@
+/* common.c -- host code that several objectives have alike. A template takes a part by a line
+ * `//@ from common.c PART`; it is filled as if it were written there. */
+//@ part batch_at
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    return (Batch){
+//@ batch
+    };
+}
+//@ part suit
+/* Weights mean something only with the ids they were trained on. */
+void objective_suit(const WeightFolders folder, const Data *records)
+{
+    vocabulary_check(folder, WEIGHT_FOLDERS, records);
+}
+//@ part work
+int64_t objective_work(void)
+{
+    return B * T * model.accum * model.ranks;
+}
+//@ part decoder
+/* The logits behind a token of each text at its place; the places before it were asked for. */
+static const float *logits_behind(const int32_t *token, const int32_t *place)
+{
+    memcpy(io.token, token, TEXTS * sizeof *io.token);
+    memcpy(io.place, place, TEXTS * sizeof *io.place);
+    step_decode();
+    step_wait();
+    comm_advance();
+    return io.logits;
+}
+
+static const Decoder decoder = {.places = T, .vocab = V, .texts = TEXTS, .logits = logits_behind};
+//@ part talk
+/* --sample TEXT, --prompts FILE: what the model goes on with, on standard output. */
+static int sample(const Flags *f, const WeightFolders folder)
+{
+    return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
+}
+
+/* --chat */
+static int chat(const Flags *f, const WeightFolders folder)
+{
+    return chat_run(&decoder, f, folder, WEIGHT_FOLDERS);
+}
+//@ part masked_fill
+static HiddenCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
+
+/* The loss of a step is the mean over the hidden tokens of all its micro-batches and ranks. */
+static void set_counts(int64_t step, HiddenCounts c)
+{
+    const int64_t divisor = hidden_divisor(&hidden, &c);
+    counted[step % 2] = c;
+    *io.scale = divisor ? (float)(1.0 / (double)divisor) : 0;
+}
+
+void objective_fill(Data *d, int64_t step)
+{
+    set_counts(step, hidden_count(&hidden, d, step));
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        hidden_fill(&hidden, d, step, micro);
+}
+
+void objective_fill_any(void)
+{
+    set_counts(0, hidden_fill_any(&hidden));
+}
+//@ part masked_show
+static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
+{
+    const Batch at = batch_at(micro);
+    DataRow its;
+    if (b == B)
+        return false;
+    data_row(d, step, micro, b, &its);
+    snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
+    show_labels(to, &at, b, at.lengths[b], T, false);
+    return true;
+}
