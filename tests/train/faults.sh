@@ -92,6 +92,10 @@ raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed
     - <<<'{"prompt":"a","completion":"b"}'
 verdict "rows of another kind: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny' \
     "$scratch/said" || tail -n 1 "$scratch/said")"
+# of formats whose code the program does not have: never a row that is read as another
+raw "rows of pairs" 88 "pairs make pairs; what is packed here is packed" - <<<'{"prompt":"a","chosen":"b","rejected":"c"}'
+raw "rows of solutions in steps" 88 "cot_response: solutions in steps are for the objective prm$" \
+    - <<<'{"cot_response":"### Step 1: a","text":"b"}'
 printf '{"text":"%s","tools":[{}]}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/keys.jsonl"
 raw "a key of raw data that is not read" 88 \
     "--data: $scratch/keys.jsonl:1: .*: tools (1 row: .*gpt2_tiny/run.sh .* --data .* --ignore-keys tools" \
