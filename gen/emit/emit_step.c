@@ -400,37 +400,6 @@ char *emit_programs(const Graph *g)
 
 /* ---- ops.h ----------------------------------------------------------------------------------- */
 
-static bool is_collective(int kind)
-{
-    return kind == OP_allreduce || kind == OP_allreduce_layer || kind == OP_allreduce_join;
-}
-
-static double slot_bytes(const Value *v)
-{
-    return (double)value_elements(v) * dtype_bytes[v->dtype];
-}
-
-/* Bytes that a call reads and writes, each value once; of a table as many rows as are looked up. */
-static double call_bytes(const Program *p, const Group *group)
-{
-    double bytes = 0;
-    for (int i = 0; i < group->nops; i++) {
-        const Op *op = &p->ops[group->first_op + i];
-        const char *name = op_row[op->kind].name;
-        if (op->kind == OP_allreduce_join)       /* those that it waits for have moved them */
-            continue;
-        if (!strncmp(name, "embed", 5)) {
-            bytes += 2 * slot_bytes(strstr(name, "_bwd") ? op->in[0].v : op->out[0].v);
-            continue;
-        }
-        for (int k = 0; k < op->nin + op->nout; k++) {
-            const Value *v = (k < op->nin ? op->in[k] : op->out[k - op->nin]).v;
-            bytes += v->internal ? 0 : slot_bytes(v);
-        }
-    }
-    return bytes;
-}
-
 char *emit_ops(const Graph *g)
 {
     Str s = {0};
@@ -441,16 +410,18 @@ char *emit_ops(const Graph *g)
             const Group *group = &p->groups[k];
             const Op *op = &p->ops[group->first_op];
             const Region *loop = group->region ? &p->region[group->region] : NULL;
-            double flops = 0;
-            for (int j = 0; j < group->nops; j++)
+            double flops = 0, bytes = 0;
+            for (int j = 0; j < group->nops; j++) {
                 flops += op_row[op[j].kind].flops(&op[j]);
+                bytes += op_row[op[j].kind].bytes(&op[j]);
+            }
             if (group->pos != n++)
                 bug("group @g%d of %s is number %d", group->pos, p->name, n - 1);
             const Op *makes = &op[group->nops - 1];
             str_print(&s, "{\"%s\", \"%s\", %.0f, %.0f, %" PRId64 ", %s},\n",
                       kernel_row[group->kernel].name, makes->nout ? makes->out[0].v->name : "", flops,
-                      call_bytes(p, group), !loop ? 0 : loop->reverse ? -loop->count.n : loop->count.n,
-                      is_collective(op->kind) ? "true" : "false");
+                      bytes, !loop ? 0 : loop->reverse ? -loop->count.n : loop->count.n,
+                      op_is_collective(op->kind) ? "true" : "false");
         }
     return s.text;
 }
@@ -499,7 +470,7 @@ static bool has_collective(const Schedule *c)
 {
     for (int i = 0; i < c->nitems; i++)
         for (int k = 0; c->item[i].program && k < c->item[i].program->nops; k++)
-            if (is_collective(c->item[i].program->ops[k].kind))
+            if (op_is_collective(c->item[i].program->ops[k].kind))
                 return true;
     return false;
 }

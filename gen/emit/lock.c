@@ -243,7 +243,7 @@ static void open_lock(const Graph *g)
     lock.cublaslt = json_get(card, "cublaslt")->valuestring;
     read_rows(card, GEMM);
     if (!same(card, "sources", sources))
-        lock.stale = text_print("its kernels were measured from other sources (%s, now %s)",
+        lock.stale = text_print("its kernels were measured from other sources (%s, now %s): run gen tune again",
                                 json_get(card, "sources")->valuestring, sources);
     else
         read_rows(card, KERNEL);
@@ -316,8 +316,8 @@ static char *counts(void)
 void lock_note(void)
 {
     if (lock.there && lock.why)
-        printf("%s %s: products by cuBLASLt's first choice, kernels by default\n", lock.path,
-               lock.why);
+        printf("%s %s: products by cuBLASLt's first choice, kernels by default; gen tune measures them\n",
+               lock.path, lock.why);
     else if (!lock.why && lock.nasked)
         printf("%s: %s as measured on %s%s%s\n", lock.path, counts(), lock.gpu,
                lock.stale ? "; " : "", lock.stale ? lock.stale : "");

@@ -607,7 +607,7 @@ static void add_slopes(Build *b, const Op *fwd)
 }
 
 static void (*const rule[NOPS])(Build *, const Op *, int) = {
-#define OP(name, operands, place, attrs, flops, grad, doc) grad_##grad,
+#define OP(name, operands, place, attrs, flops, bytes, grad, doc) grad_##grad,
 #include "gen/graph/ops.def"
 #undef OP
 };

@@ -94,7 +94,7 @@ typedef struct {
 } Ref;
 
 enum {
-#define OP(name, operands, place, attrs, flops, grad, doc) OP_##name,
+#define OP(name, operands, place, attrs, flops, bytes, grad, doc) OP_##name,
 #include "gen/graph/ops.def"
 #undef OP
     NOPS
@@ -287,7 +287,7 @@ int group_number(const Graph *g, const Program *p, int index);
 typedef struct {
     const char *name;
     const char *operands, *place, *attrs;    /* as ops.def describes them */
-    double (*flops)(const Op *op);
+    double (*flops)(const Op *op), (*bytes)(const Op *op);
     const char *doc;
 } OpRow;
 extern const OpRow op_row[NOPS];
@@ -309,6 +309,7 @@ const InputRow *input_row(const char *name);
 
 /* ---- rules.c: an op against its row of ops.def --------------------------------------------- */
 
+bool op_is_collective(int kind);                             /* it moves values between ranks */
 bool op_takes(int kind, const char *key);                    /* an attribute of that name */
 /* Index among the op's operands of operand k of its row in ops.def, -1: the op leaves it out; and back. */
 int op_operand(const Op *op, bool out, int k);

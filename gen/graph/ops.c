@@ -1,4 +1,4 @@
-/* ops.c -- the rows of ops.def and what an op costs.
+/* ops.c -- the rows of ops.def, and the FLOPs and bytes of an op.
  *
  * FLOPs count a multiply-add as two, softmax and other pointwise work as a few a element; they
  * serve the plan's report and MFU, never a decision about results. */
@@ -55,12 +55,32 @@ static double flops_attention(const Op *op)
 
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
 
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static double element_bytes(Ref r) { return elements(r) * dtype_bytes[r.v->dtype]; }
+
+static double bytes_all(const Op *op)
+{
+    double bytes = 0;
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
+        bytes += r.v->internal ? 0 : element_bytes(r);
+    }
+    return bytes;
+}
+
+static double bytes_gather(const Op *op) { return 2 * element_bytes(op->out[0]); }
+static double bytes_scatter(const Op *op) { return 2 * element_bytes(op->in[0]); }
+static double bytes_none(const Op *op) { (void)op; return 0; }
+
 const OpRow op_row[NOPS] = {
-#define OP(name, operands, place, attrs, flops, grad, doc) \
-    {#name, operands, place, attrs, flops_##flops, doc},
+#define OP(name, operands, place, attrs, flops, bytes, grad, doc) \
+    {#name, operands, place, attrs, flops_##flops, bytes_##bytes, doc},
 #include "gen/graph/ops.def"
 #undef OP
 };
+
+bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pb"); }
 
 int op_find(const char *name)
 {

@@ -78,8 +78,6 @@ static Placement meaning(char letter, const Op *op, const Value *v)
     bug("ops.def: %s has the place %s", op_row[op->kind].name, op_row[op->kind].place);
 }
 
-static bool moves_values(const Op *op) { return strpbrk(op_row[op->kind].place, "pb"); }
-
 /* Values that part.def does not place are where the first op that writes them leaves them. */
 static void place_values(Graph *g)
 {
@@ -158,7 +156,7 @@ static void run_op(Run *r, Program *p, const Op *op, int64_t l)
         Ref x = op->out[k];
         char c = letter(op, true, k);
         Placement made = meaning(c, op, x.v);
-        bool moved = moves_values(op), adds = !moved && c != '0' && !(beta && !beta->i);
+        bool moved = op_is_collective(op->kind), adds = !moved && c != '0' && !(beta && !beta->i);
         if (!moved && made != x.v->place) {
             r->p = p, r->op = op, r->v = x.v, r->does = "writes";
             r->found = x.v->place, r->wanted = made;

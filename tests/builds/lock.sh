@@ -65,7 +65,8 @@ check lock/kernel_manifest 0 "$(grep -c "\"$kernel\"" "$T/out_r/manifest.json")"
 file "$(with_kernels "$c" 12345678 "$kernel" 64)"
 gen "$R" >"$T/out" 2>&1
 has lock/kernel_stale \
-    "0 of $kernels kernels .*; its kernels were measured from other sources (12345678, now $sources)" "$T/out"
+    "0 of $kernels kernels .*; its kernels were measured from other sources (12345678, now $sources): run gen tune again" \
+    "$T/out"
 check lock/kernel_stale_emitted 1 "$(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
 file "$(with_kernels "$c" "$sources" "$kernel" 65)"
 gen "$R" >"$T/out" 2>&1
@@ -74,7 +75,7 @@ check lock/kernel_unknown "1 $T/recipes/r.lock.json: $kernel: has no variant 65;
 file "$(card "NVIDIA H200" sm_90a 12345678 "$key" "$algo")"
 gen "$R" >"$T/out" 2>&1
 has lock/stale \
-    "was made with other kernels (12345678, now $generator): products by cuBLASLt's first choice, kernels by default" \
+    "was made with other kernels (12345678, now $generator): products by cuBLASLt's first choice, kernels by default; gen tune measures them" \
     "$T/out"
 check lock/stale_emitted 0 "$(grep -c '\.algo' "$T/out_r/step.cu")"
 gen "$R" --locked >"$T/out" 2>&1
