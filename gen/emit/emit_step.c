@@ -152,9 +152,10 @@ static char *gemm_text(const Call *c, const char *word)
         *vocabulary = wide(*vocabulary);
     if (strstr(flags, "ldb"))
         p.ldb = call_measure(c, "cols:i1");
-    p.bias = strstr(flags, "bias"), p.f32 = strstr(flags, "f32"), p.adds = call_adds(c, flags);
+    const char *bias = strstr(flags, "bias?") && !op_attr(call_op(c, 0), "bias") ? NULL : strstr(flags, "bias");
+    p.bias = bias, p.f32 = strstr(flags, "f32"), p.adds = call_adds(c, flags);
     int i = 0;
-    while (!strstr(flags, epilogues[i]))
+    while (!strstr(flags, epilogues[i]) || (!bias && !strcmp(epilogues[i], "bias")))
         i++;
     p.epilogue = *epilogues[i] ? epilogues[i] : "none";
     return product_text(c->g, &p);
@@ -185,8 +186,17 @@ static char *layer_table(const Call *c, const char *word)
 
 static char *fields_text(const Call *c, const char *word);
 
+/* Of a word i2 or o0. */
+static bool has_operand(const Op *op, const char *word)
+{
+    return op_operand(op, word[0] == 'o', atoi(word + 1)) >= 0;
+}
+
 static char *expand(const Call *c, const char *word)
 {
+    const char *mark = strchr(word, '?');
+    if (mark && mark[1] && mark <= word + 3)
+        return has_operand(call_op(c, 0), word) ? expand(c, mark + 1) : text_copy("NULL");
     if (!strncmp(word, "fields ", 7))
         return fields_text(c, word);
     if (!strncmp(word, "variant ", 8))
@@ -222,7 +232,7 @@ static char *expand(const Call *c, const char *word)
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
         const Op *op = call_op(c, 0);
-        if (strchr(w, '?') && op_operand(op, w[0] == 'o', atoi(w + 1)) < 0)
+        if (strchr(w, '?') && !has_operand(op, w))
             return text_copy("NULL");
         Ref r = kernel_operand(c->p, c->group, word);
         return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(c->p, r);
@@ -239,8 +249,7 @@ static char *fields_text(const Call *c, const char *word)
     for (char *at = strtok_r(copy, "|", &save); at; at = strtok_r(NULL, "|", &save)) {
         char *value = strchr(at, '=') + 1;
         value[-1] = 0;
-        bool there = isdigit((unsigned char)value[1]) ? op_operand(op, false, atoi(value + 1)) >= 0
-                                                      : !!op_attr(op, value);
+        bool there = isdigit((unsigned char)value[1]) ? has_operand(op, value) : !!op_attr(op, value);
         if (there)
             str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
     }

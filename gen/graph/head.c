@@ -93,13 +93,13 @@ static Ref given_weights(const Build *b)
     return b->in.weights ? build_input(b, b->in.weights) : (Ref){0};
 }
 
-/* The op that makes losses of rows y, and what each of its forms takes; its outputs are the
+/* The op that makes losses of rows y, and what it takes; its outputs are the
  * caller's. scale: of the gradients, NULL without; weights.v NULL: none. */
-static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale, Ref weights)
+static Op *head_op(Build *b, Ref y, int kind, const Ref *scale, Ref weights)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
     b->loc = config_loc(b->c, F_objective);
-    Op *op = build_op(b, bias ? with_bias : plain);
+    Op *op = build_op(b, kind);
     op_in(op, y), op_in(op, ref(head));
     if (bias)
         op_in(op, ref(bias));
@@ -109,6 +109,8 @@ static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale, 
     if (weights.v)
         op_in(op, weights);
     op_int(op, "chunk", head_chunk(b));
+    if (bias)
+        op_int(op, "bias", 1);
     return op;
 }
 
@@ -117,7 +119,7 @@ Ref head_losses(Build *b, Ref y, const char *name)
     family_head(b);
     b->loc = config_loc(b->c, F_objective);
     Ref losses = build_temp(b, name, DT_F32, y.v->rank - 1, y.v->dim);
-    op_out(head_op(b, y, OP_ce, OP_ce_bias, NULL, given_weights(b)), losses);
+    op_out(head_op(b, y, OP_ce, NULL, given_weights(b)), losses);
     return losses;
 }
 
@@ -128,14 +130,13 @@ Ref head_losses_gradient(Build *b, Ref y, Ref dy, Ref weights, const char *name)
     Value *head = family_head(b), *bias = family_head_bias(b);
     b->loc = config_loc(b->c, F_objective);
     Ref losses = build_temp(b, name, DT_F32, y.v->rank - 1, y.v->dim), scale = loss_scale(b);
-    Op *op = head->trained ? head_op(b, y, OP_ce_bwd, OP_ce_bias_bwd, &scale, weights)
-                           : head_op(b, y, OP_ce_dx, OP_ce_bias_dx, &scale, weights);
+    Op *op = head_op(b, y, OP_ce_bwd, &scale, weights);
     op_out(op, losses), op_out(op, dy);
     if (head->trained) {
         op_out(op, ref(gradient_of(b, head)));
         if (bias)
             op_out(op, ref(gradient_of(b, bias)));
-        op_int(op, "beta", 0);
+        op_int(op, "trained", 1), op_int(op, "beta", 0);
     }
     return losses;
 }
@@ -214,7 +215,7 @@ void head_eval(Build *b)
     Value *right = build_sum(b, "right", 1);
     Ref losses = build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim),
         hits = build_temp(b, "hits", DT_F32, y.v->rank - 1, y.v->dim);
-    Op *op = head_op(b, y, OP_ce_hits, OP_ce_bias_hits, NULL, given_weights(b));
+    Op *op = head_op(b, y, OP_ce, NULL, given_weights(b));
     op_out(op, losses), op_out(op, hits);
     loss_sum(b, losses);
     rows_sum(b, hits, right);

@@ -71,12 +71,6 @@ static const char *fits_wide_rows(const Graph *g, const Op *op)
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
-static const char *fits_unweighted(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op->nin == (op->kind == OP_ce ? 3 : 4) ? NULL : "rows have weights";
-}
-
 /* A backward pass of adapters whose u stands in the rows of x. */
 static const char *fits_folded(const Graph *g, const Op *op)
 {

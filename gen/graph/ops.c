@@ -27,8 +27,7 @@ static double flops_table_bwd(const Op *op) { return 2 * columns(op->out[0]) * e
 static double flops_margin(const Op *op) { return 4 * elements(op->in[0]); }
 static double flops_margin_dw(const Op *op) { return 2 * elements(op->in[1]); }
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
-static double flops_ce_dx(const Op *op) { return 2 * flops_ce(op); }
-static double flops_ce_bwd(const Op *op) { return 3 * flops_ce(op); }
+static double flops_ce_bwd(const Op *op) { return (op_attr(op, "trained") ? 3 : 2) * flops_ce(op); }
 static double flops_kl(const Op *op) { return 2 * flops_ce(op); }
 static double flops_kl_grad(const Op *op) { return 4 * flops_ce(op); }
 static double flops_lora(const Op *op)

@@ -1,9 +1,7 @@
 /* ce.h -- cross-entropy with the head product, a chunk of rows at a time: no (rows, V) is stored.
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
- *        ce_head_: bias (V) of the logits and weights (rows) fp32 of the losses, NULL: none.
- * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss;
- *        hits (rows) fp32: 1 where no logit is above the target's, else 0.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C) and those of CeHead, of scale[0] loss.
  * Keeps: sums fp32 over CE_LANES fixed partial sums; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_H
@@ -122,105 +120,60 @@ static inline void ce_bias_grad_(float *restrict db, const act_t *restrict d, in
     }
 }
 
+/* Operands that not every head has; NULL: none. */
+typedef struct {
+    const wt_t *bias;        /* (V), of the logits */
+    const float *weights;    /* (rows), of the losses */
+    float *hits;             /* forward, out: (rows), 1 where no logit is above the target's, else 0 */
+    float *dw, *db;          /* backward, out: (V, C), (V); NULL: the head, or its bias, is frozen */
+} CeHead;
+
 /* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }, .bias = 1 with a bias;
  * ws: ce_workspace(chunk, V) bytes. */
-static inline void ce_hits(float *loss, float *hits, const act_t *x, const wt_t *w,
-                           const wt_t *bias, const int32_t *labels, const float *weights,
-                           int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
-                           void *ws)
+static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
+                          const CeHead *head, int64_t rows, int64_t V, int64_t C, int64_t chunk,
+                          Gemm *mm_logits, void *ws)
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
     for (int64_t i = 0; i < rows; i += chunk) {
         if (ce_targets_(labels + i, chunk))
-            gemm_run(mm_logits, logits, x + i * C, w, bias, ws);
-        ce_chunk_fwd_(loss + i, hits ? hits + i : NULL, logits, labels + i,
-                      weights ? weights + i : NULL, chunk, V);
+            gemm_run(mm_logits, logits, x + i * C, w, head->bias, ws);
+        ce_chunk_fwd_(loss + i, head->hits ? head->hits + i : NULL, logits, labels + i,
+                      head->weights ? head->weights + i : NULL, chunk, V);
     }
 }
 
-static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const wt_t *bias,
-                               const int32_t *labels, const float *weights, int64_t rows, int64_t V,
-                               int64_t C, int64_t chunk, Gemm *mm_logits, void *ws)
+/* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }; mm_dw: { .m = V, .n = C, .k = chunk,
+ * .form = GEMM_TN, .out_f32 = 1, .beta = 1 }, for chunks add up, NULL with a frozen head.
+ * beta: the call adds to dw and db. */
+static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
+                          const int32_t *labels, const float *scale, const CeHead *head,
+                          int64_t rows, int64_t V, int64_t C, int64_t chunk, int beta,
+                          Gemm *mm_logits, Gemm *mm_dx, Gemm *mm_dw, void *ws)
 {
-    ce_hits(loss, NULL, x, w, bias, labels, weights, rows, V, C, chunk, mm_logits, ws);
-}
-
-static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
-                          int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
-                          void *ws)
-{
-    ce_head_fwd(loss, x, w, NULL, labels, NULL, rows, V, C, chunk, mm_logits, ws);
-}
-
-/* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }. dw, db: NULL when the head, or its bias,
- * is frozen; they are added to. */
-static inline void ce_bwd_(float *loss, act_t *dx, float *dw, float *db, const act_t *x,
-                           const wt_t *w, const wt_t *bias, const int32_t *labels,
-                           const float *weights, float scale, int64_t rows, int64_t V, int64_t C,
-                           int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, Gemm *mm_dw, void *ws)
-{
-    float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
+    float *logits = (float *)((char *)ws + GEMM_WORKSPACE), *dw = head->dw, *db = head->db;
     act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * V);
+    if (dw && !beta)
+#pragma omp parallel for schedule(static)
+        for (int64_t v = 0; v < V; v++)
+            memset(dw + v * C, 0, sizeof(float) * (size_t)C);
+    if (db && !beta)
+        memset(db, 0, sizeof(float) * (size_t)V);
     for (int64_t i = 0; i < rows; i += chunk) {
         if (!ce_targets_(labels + i, chunk)) {
             memset(loss + i, 0, sizeof(float) * (size_t)chunk);
             memset(dx + i * C, 0, sizeof(act_t) * (size_t)(chunk * C));
             continue;
         }
-        gemm_run(mm_logits, logits, x + i * C, w, bias, ws);
-        ce_chunk_bwd_(loss + i, d, logits, labels + i, weights ? weights + i : NULL, scale, chunk,
-                      V);
+        gemm_run(mm_logits, logits, x + i * C, w, head->bias, ws);
+        ce_chunk_bwd_(loss + i, d, logits, labels + i, head->weights ? head->weights + i : NULL,
+                      scale[0], chunk, V);
         gemm_run(mm_dx, dx + i * C, d, w, NULL, ws);
         if (dw)
             gemm_run(mm_dw, dw, d, x + i * C, NULL, ws);
         if (db)
             ce_bias_grad_(db, d, chunk, V);
     }
-}
-
-/* mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }: chunks add up;
- * beta is the call's. db: NULL without a bias. */
-static inline void ce_head_fwd_bwd(float *loss, act_t *dx, float *dw, float *db, const act_t *x,
-                                   const wt_t *w, const wt_t *bias, const int32_t *labels,
-                                   const float *scale, const float *weights, int64_t rows,
-                                   int64_t V, int64_t C, int64_t chunk, int beta, Gemm *mm_logits,
-                                   Gemm *mm_dx, Gemm *mm_dw, void *ws)
-{
-    if (!beta) {
-#pragma omp parallel for schedule(static)
-        for (int64_t v = 0; v < V; v++)
-            memset(dw + v * C, 0, sizeof(float) * (size_t)C);
-        if (db)
-            memset(db, 0, sizeof(float) * (size_t)V);
-    }
-    ce_bwd_(loss, dx, dw, db, x, w, bias, labels, weights, scale[0], rows, V, C, chunk, mm_logits,
-            mm_dx, mm_dw, ws);
-}
-
-static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
-                              const int32_t *labels, const float *scale, int64_t rows, int64_t V,
-                              int64_t C, int64_t chunk, int beta, Gemm *mm_logits, Gemm *mm_dx,
-                              Gemm *mm_dw, void *ws)
-{
-    ce_head_fwd_bwd(loss, dx, dw, NULL, x, w, NULL, labels, scale, NULL, rows, V, C, chunk, beta,
-                    mm_logits, mm_dx, mm_dw, ws);
-}
-
-static inline void ce_head_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
-                                  const wt_t *bias, const int32_t *labels, const float *scale,
-                                  const float *weights, int64_t rows, int64_t V, int64_t C,
-                                  int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, void *ws)
-{
-    ce_bwd_(loss, dx, NULL, NULL, x, w, bias, labels, weights, scale[0], rows, V, C, chunk,
-            mm_logits, mm_dx, NULL, ws);
-}
-
-static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
-                             const int32_t *labels, const float *scale, int64_t rows, int64_t V,
-                             int64_t C, int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, void *ws)
-{
-    ce_head_fwd_dx(loss, dx, x, w, NULL, labels, scale, NULL, rows, V, C, chunk, mm_logits, mm_dx,
-                   ws);
 }
 
 /* The log-probability of each row's target, 0 without one: its loss negated. */

@@ -1,9 +1,7 @@
 /* ce.cuh -- cross-entropy with the head product, a chunk of rows at a time: no (rows, V) is stored.
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
- *        ce_head_: bias (V) of the logits and weights (rows) fp32 of the losses, NULL: none.
- * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss;
- *        hits (rows) fp32: 1 where no logit is above the target's, else 0.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C) and those of CeHead, of scale[0] loss.
  * Keeps: sums fp32, in an order that V decides; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_CUH
@@ -220,13 +218,13 @@ static inline void ce_rows(float *loss, act_t *d, const float *logits, const int
            weights, chunk, (int)V, ce_width(V));
 }
 
-/* What is not always there; dw and db: NULL when the head, or its bias, is frozen; hits: with losses
- * alone. */
-typedef struct {
-    const wt_t *bias;
-    const float *weights;
-    float *dw, *db, *hits;
-} CeHead;
+/* Operands that not every head has; nullptr: none. */
+struct CeHead {
+    const wt_t *bias = nullptr;      /* (V), of the logits */
+    const float *weights = nullptr;  /* (rows), of the losses */
+    float *hits = nullptr;           /* forward, out: (rows), 1 where no logit is above the target's, else 0 */
+    float *dw = nullptr, *db = nullptr;      /* backward, out: (V, C), (V); nullptr: frozen */
+};
 
 /* A chunk's logits, then losses and, unless d is NULL, the gradient of its logits. */
 template <int THREADS, bool WEIGHTED>
@@ -285,84 +283,26 @@ static inline void ce_bwd_(float *loss, act_t *dx, const act_t *x, const wt_t *w
  * ws: ce_cuda_workspace(chunk, V) bytes. */
 template <int THREADS>
 static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
-                          int64_t rows, int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits,
-                          void *ws, cudaStream_t s)
+                          const CeHead &head, int64_t rows, int64_t V, int64_t C, int64_t chunk,
+                          const Gemm *mm_logits, void *ws, cudaStream_t s)
 {
-    const CeHead head = {};
-    ce_fwd_<THREADS, false>(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
-}
-
-template <int THREADS>
-static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const wt_t *bias,
-                               const int32_t *labels, const float *weights, int64_t rows, int64_t V,
-                               int64_t C, int64_t chunk, const Gemm *mm_logits, void *ws,
-                               cudaStream_t s)
-{
-    const CeHead head = {bias, weights, NULL, NULL, NULL};
-    auto run = weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
-    run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
-}
-
-template <int THREADS>
-static inline void ce_hits(float *loss, float *hits, const act_t *x, const wt_t *w,
-                           const wt_t *bias, const int32_t *labels, const float *weights,
-                           int64_t rows, int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits,
-                           void *ws, cudaStream_t s)
-{
-    const CeHead head = {bias, weights, NULL, NULL, hits};
-    auto run = weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
+    auto run = head.weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
     run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
 }
 
 /* mm_dx: { .m = chunk, .n = C, .k = ce_width(V), .form = GEMM_NN }
- * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1,
- *          .beta = 1 }: chunks add up; beta is the call's. */
+ * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }, for chunks
+ * add up; nullptr with a frozen head. beta: the call adds to dw and db. */
 template <int THREADS>
-static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
-                              const int32_t *labels, const float *scale, int64_t rows, int64_t V,
-                              int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
-                              const Gemm *mm_dx, const Gemm *mm_dw, void *ws, cudaStream_t s)
+static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
+                          const int32_t *labels, const float *scale, const CeHead &head,
+                          int64_t rows, int64_t V, int64_t C, int64_t chunk, int beta,
+                          const Gemm *mm_logits, const Gemm *mm_dx, const Gemm *mm_dw, void *ws,
+                          cudaStream_t s)
 {
-    const CeHead head = {NULL, NULL, dw, NULL, NULL};
-    ce_bwd_<THREADS, false>(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta,
-                            mm_logits, mm_dx, mm_dw, ws, s);
-}
-
-template <int THREADS>
-static inline void ce_head_fwd_bwd(float *loss, act_t *dx, float *dw, float *db, const act_t *x,
-                                   const wt_t *w, const wt_t *bias, const int32_t *labels,
-                                   const float *scale, const float *weights, int64_t rows,
-                                   int64_t V, int64_t C, int64_t chunk, int beta,
-                                   const Gemm *mm_logits, const Gemm *mm_dx, const Gemm *mm_dw,
-                                   void *ws, cudaStream_t s)
-{
-    const CeHead head = {bias, weights, dw, db, NULL};
-    auto run = weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
+    auto run = head.weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
     run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta, mm_logits, mm_dx, mm_dw, ws,
         s);
-}
-
-template <int THREADS>
-static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
-                             const int32_t *labels, const float *scale, int64_t rows, int64_t V,
-                             int64_t C, int64_t chunk, const Gemm *mm_logits, const Gemm *mm_dx,
-                             void *ws, cudaStream_t s)
-{
-    const CeHead head = {};
-    ce_bwd_<THREADS, false>(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, 0, mm_logits,
-                            mm_dx, NULL, ws, s);
-}
-
-template <int THREADS>
-static inline void ce_head_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
-                                  const wt_t *bias, const int32_t *labels, const float *scale,
-                                  const float *weights, int64_t rows, int64_t V, int64_t C,
-                                  int64_t chunk, const Gemm *mm_logits, const Gemm *mm_dx, void *ws,
-                                  cudaStream_t s)
-{
-    const CeHead head = {bias, weights, NULL, NULL, NULL};
-    auto run = weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
-    run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, 0, mm_logits, mm_dx, NULL, ws, s);
 }
 
 /* The log-probability of each row's target, 0 without one: its loss negated. */
@@ -387,13 +327,8 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
     ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), false, weighted>(                     \
         float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t, \
         int, int64_t);
-#define CE_VARIANT(threads) CE_VARIANT_OF(threads, false)
-#define CE_WEIGHTED(threads) CE_VARIANT_OF(threads, true)
+#define CE_VARIANT(threads) CE_VARIANT_OF(threads, false) CE_VARIANT_OF(threads, true)
 VARIANTS_ce_threads(CE_VARIANT)
-#if defined KERNEL_ce_head_fwd || defined KERNEL_ce_hits || defined KERNEL_ce_head_fwd_bwd || \
-    defined KERNEL_ce_head_fwd_dx
-VARIANTS_ce_threads(CE_WEIGHTED)
-#endif
 #endif
 
 #endif

@@ -79,11 +79,11 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
              integers || sizeof(act_t) == 2);
 
     run([&] {
-        ce_fwd<THREADS>(alone, x, w, labels, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
-        ce_fwd_bwd<THREADS>(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, beta,
-                            &g.logits, &g.dx, &g.dw, ws, stream);
-        ce_fwd_dx<THREADS>(last, frozen, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, &g.logits,
-                           &g.dx, ws, stream);
+        ce_fwd<THREADS>(alone, x, w, labels, {}, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
+        ce_bwd<THREADS>(loss, dx, x, w, labels, scale, {.dw = dw}, s.rows, s.V, s.C, s.chunk, beta,
+                        &g.logits, &g.dx, &g.dw, ws, stream);
+        ce_bwd<THREADS>(last, frozen, x, w, labels, scale, {}, s.rows, s.V, s.C, s.chunk, 0,
+                        &g.logits, &g.dx, nullptr, ws, stream);
     });
     check_f32("loss", loss, loss_, s.rows, s.C + s.V);
     check_same("loss alone", alone, loss, s.rows * 4);
@@ -148,14 +148,16 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
     ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels_, weights_, scale_, s.rows, s.V,
              s.C, sizeof(act_t) == 2);
     run([&] {
-        ce_head_fwd<WIDE>(alone, x, w, bias, labels, weights, s.rows, s.V, s.C, s.chunk, &g.logits,
-                          ws, stream);
-        ce_hits<WIDE>(same, hits, x, w, bias, labels, weights, s.rows, s.V, s.C, s.chunk, &g.logits,
-                      ws, stream);
-        ce_head_fwd_bwd<WIDE>(loss, dx, dw, db, x, w, bias, labels, scale, weights, s.rows, s.V,
-                              s.C, s.chunk, beta, &g.logits, &g.dx, &g.dw, ws, stream);
-        ce_head_fwd_dx<WIDE>(loss, frozen, x, w, bias, labels, scale, weights, s.rows, s.V, s.C,
-                             s.chunk, &g.logits, &g.dx, ws, stream);
+        CeHead head = {.bias = bias, .weights = weights};
+        ce_fwd<WIDE>(alone, x, w, labels, head, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
+        head.hits = hits;
+        ce_fwd<WIDE>(same, x, w, labels, head, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
+        head.dw = dw, head.db = db;
+        ce_bwd<WIDE>(loss, dx, x, w, labels, scale, head, s.rows, s.V, s.C, s.chunk, beta, &g.logits,
+                     &g.dx, &g.dw, ws, stream);
+        head.dw = head.db = nullptr;
+        ce_bwd<WIDE>(loss, frozen, x, w, labels, scale, head, s.rows, s.V, s.C, s.chunk, 0, &g.logits,
+                     &g.dx, nullptr, ws, stream);
         score_rows(p, loss, s.rows, stream);
     });
     check_f32("loss of a head", loss, loss_, s.rows, s.C + s.V);
@@ -265,8 +267,8 @@ BENCH(ce)
         snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V,
                  (int)s.C, (int)s.chunk);
         bench_report(what, bench_time([&] {
-                         ce_fwd_bwd<WIDE>(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C,
-                                          s.chunk, 1, &g.logits, &g.dx, &g.dw, ws, stream);
+                         ce_bwd<WIDE>(loss, dx, x, w, labels, scale, {.dw = dw}, s.rows, s.V, s.C,
+                                      s.chunk, 1, &g.logits, &g.dx, &g.dw, ws, stream);
                      }),
                      0, 6.0 * (double)(s.rows * s.V * s.C));
         float *logits = (float *)(ws + CUDA_GEMM_WORKSPACE);

@@ -70,16 +70,16 @@ static void run_case(const Shape *s, bool skip, int beta, bool integers)
     ce_terms(dx_terms, dw_terms, NULL, p.x, p.w, NULL, labels, NULL, scale, s->rows, s->V, s->C,
              integers || sizeof(act_t) == 2);
 
-    ce_fwd(loss, x, w, labels, s->rows, s->V, s->C, s->chunk, &mm_logits, ws);
+    ce_fwd(loss, x, w, labels, &(CeHead){ 0 }, s->rows, s->V, s->C, s->chunk, &mm_logits, ws);
     check_f32("loss", loss, p.loss, s->rows, s->C + s->V);
-    ce_fwd_bwd(loss, dx, dw, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, beta, &mm_logits,
-               &mm_dx, &mm_dw, ws);
+    ce_bwd(loss, dx, x, w, labels, &scale, &(CeHead){ .dw = dw }, s->rows, s->V, s->C, s->chunk, beta,
+           &mm_logits, &mm_dx, &mm_dw, ws);
     check_f32("loss with gradient", loss, p.loss, s->rows, s->C + s->V);
     check_act_terms("dx", dx, p.dx, dx_terms, nx, s->C + s->V);
     check_via_act_terms("dw", dw, p.dw, dw_terms, nw, s->rows + s->C);
     act_t *frozen = NEW(act_t, nx);
-    ce_fwd_dx(loss, frozen, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, &mm_logits, &mm_dx,
-              ws);
+    ce_bwd(loss, frozen, x, w, labels, &scale, &(CeHead){ 0 }, s->rows, s->V, s->C, s->chunk, 0,
+           &mm_logits, &mm_dx, NULL, ws);
     check_same("dx with a frozen head", frozen, dx, nx * (int64_t)sizeof(act_t));
     for (int64_t i = 0; i < s->rows; i++)
         if (labels[i] < 0) {
@@ -123,22 +123,26 @@ static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta
     ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels, weights_, scale, s->rows, s->V,
              s->C, sizeof(act_t) == 2);
 
-    ce_head_fwd(loss, x, w, bias, labels, weights, s->rows, s->V, s->C, s->chunk, &logits, ws);
+    CeHead head = { .bias = bias, .weights = weights };
+    ce_fwd(loss, x, w, labels, &head, s->rows, s->V, s->C, s->chunk, &logits, ws);
     check_f32("loss of a head", loss, loss_, s->rows, s->C + s->V);
-    ce_hits(again, hits, x, w, bias, labels, weights, s->rows, s->V, s->C, s->chunk, &logits, ws);
+    head.hits = hits;
+    ce_fwd(again, x, w, labels, &head, s->rows, s->V, s->C, s->chunk, &logits, ws);
     check_same("loss with hits", again, loss, s->rows * (int64_t)sizeof(float));
     for (int64_t i = 0; i < s->rows; i++)
         check_true("hits", hits[i] == (labels[i] == best[i]) || (above_[i] < 1e-4 && labels[i] >= 0));
-    ce_head_fwd_bwd(again, dx, dw, db, x, w, bias, labels, &scale, weights, s->rows, s->V, s->C,
-                    s->chunk, beta, &logits, &mm_dx, &mm_dw, ws);
+    head.dw = dw, head.db = db;
+    ce_bwd(again, dx, x, w, labels, &scale, &head, s->rows, s->V, s->C, s->chunk, beta, &logits, &mm_dx,
+           &mm_dw, ws);
     check_same("loss with gradient", again, loss, s->rows * (int64_t)sizeof(float));
     check_act_terms("dx", dx, dx_, dx_terms, nx, s->C + s->V);
     check_via_act_terms("dw", dw, dw_, dw_terms, nw, s->rows + s->C);
     if (db)
         check_via_act_terms("db", db, db_, db_terms, s->V, s->rows + s->C);
     act_t *frozen = NEW(act_t, nx);
-    ce_head_fwd_dx(again, frozen, x, w, bias, labels, &scale, weights, s->rows, s->V, s->C, s->chunk,
-                   &logits, &mm_dx, ws);
+    head.dw = head.db = NULL;
+    ce_bwd(again, frozen, x, w, labels, &scale, &head, s->rows, s->V, s->C, s->chunk, 0, &logits, &mm_dx,
+           NULL, ws);
     check_same("dx with a frozen head", frozen, dx, nx * (int64_t)sizeof(act_t));
     score_rows(p, loss, s->rows);
     for (int64_t i = 0; i < s->rows; i++)
@@ -279,9 +283,8 @@ static void run_all(void *ctx)
 {
     Bench *t = ctx;
     const float scale = 1;
-    ce_fwd_bwd(t->loss, t->dx, t->dw, t->x, t->w, t->labels, &scale, t->s.rows, t->s.V, t->s.C,
-               t->s.chunk, 1, &t->logits,
-               &t->mm_dx, &t->mm_dw, t->ws);
+    ce_bwd(t->loss, t->dx, t->x, t->w, t->labels, &scale, &(CeHead){ .dw = t->dw }, t->s.rows, t->s.V,
+           t->s.C, t->s.chunk, 1, &t->logits, &t->mm_dx, &t->mm_dw, t->ws);
 }
 
 BENCH(ce_speed)

@@ -142,7 +142,7 @@ int main(int argc, char **argv)
     has("length of a score", t.plan, "attention %s.qkv[l], %lengths[0]  heads 2");
     has("weights", t.plan, "= ce_bwd %norm_f, $wte, %labels[m], %scale, %weights[m]  chunk");
     has("weights, call", t.calls,
-        "ce_head_fwd_bwd(losses, dnorm_f, grad_wte, NULL, norm_f, wte, NULL,");
+        "ce_bwd(losses, dnorm_f, norm_f, wte, AT(labels, micro), scale,");
     has("score, its schedule", t.plan, "schedule score ");
     has("score", t.plan, "  $log_probs = score %s.losses");
     has("score, without weights", t.plan, "  %s.losses = ce %s.norm_f, $wte, %labels[0]  chunk");
@@ -153,9 +153,9 @@ int main(int argc, char **argv)
     has("limit", t.plan, "attention %b.qkv[l], %limits[m]  heads 2  kv 2  dim 32  mask limit  scale");
     has("limit, its gradient", t.plan, "attention_bwd %b.datt");
     has("bias", t.plan,
-        "$grad.head, $grad.head.b = ce_bias_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");
+        "$grad.head, $grad.head.b = ce_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");
     has("bias in files", t.plan, "hf \"lm_head.bias\" rows 0 31");
-    has("bias, call", t.calls, "ce_head_fwd_bwd(losses, dnorm_f, grad_head, grad_head_b, norm_f, head, head_b,");
+    has("bias, call", t.calls, "&(CeHead){.bias = head_b, .dw = grad_head,");
 
     form.early = form.bias = true;
     t = planned(argv[1], "early", CPU ", tied = false");
@@ -188,14 +188,14 @@ int main(int argc, char **argv)
 
     form.weights = form.bias = form.score = true;
     t = planned(argv[1], "frozen", LORA);
-    has("frozen", t.plan, "= ce_bias_dx %norm_f, $head, $head.b, %labels[m], %scale, %weights[m]  chunk");
-    has("frozen, call", t.calls, "ce_head_fwd_dx(losses, dnorm_f, norm_f, head, head_b, AT(labels, micro), scale,");
+    has("frozen", t.plan, "= ce_bwd %norm_f, $head, $head.b, %labels[m], %scale, %weights[m]  chunk");
+    has("frozen, call", t.calls, "&(CeHead){.bias = head_b, .weights = AT(weights, micro)},");
     has("adapters of a score", t.calls, "&lora_b_qkv_score");
 
     form.both_ways = form.bias = form.weights = form.score = true;
     t = planned(argv[1], "gpu", GPU);
     has("gpu, mask", t.calls, "attention_bwd<D, ATTENTION_FULL, 128>");
-    has("gpu, head", t.calls, "ce_head_fwd_bwd<512>(");
+    has("gpu, head", t.calls, "ce_bwd<512>(");
     has("gpu, score", t.calls, "score_rows(log_probs, s_losses, B * T, s);");
     form.limits = true;
     has("gpu, limit", planned(argv[1], "gpu_limit", GPU).calls, "attention_bwd<D, ATTENTION_LIMIT, 128>(b_drot,");

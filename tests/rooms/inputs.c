@@ -36,7 +36,7 @@ static void floats(Build *b)
     Op *op = build_op(b, OP_ce_bwd);
     op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->in.labels)), op_in(op, scale);
     op_out(op, losses), op_out(op, dy), op_out(op, ref(gradient_of(b, head)));
-    op_int(op, "chunk", head_chunk(b)), op_int(op, "beta", 0);
+    op_int(op, "chunk", head_chunk(b)), op_int(op, "trained", 1), op_int(op, "beta", 0);
     loss_sum(b, losses);
     gradient_set(y, dy);
     pass_backward(b, &pass, end);

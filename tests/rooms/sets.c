@@ -21,14 +21,14 @@ static Ref losses(Build *b, Ref y, bool whole)
     Value *head = family_head(b);
     Ref rows = loss_rows(b, y), scale = loss_scale(b);
     Ref dy = build_temp(b, text_print("d%s", y.v->name), b->model.act, y.v->rank, y.v->dim);
-    Op *op = build_op(b, whole ? OP_ce_bwd : OP_ce_dx);
+    Op *op = build_op(b, OP_ce_bwd);
     op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->in.labels)), op_in(op, scale);
     op_out(op, rows), op_out(op, dy);
     if (whole)
         op_out(op, ref(gradient_of(b, head)));
     op_int(op, "chunk", head_chunk(b));
     if (whole)
-        op_int(op, "beta", 0);
+        op_int(op, "trained", 1), op_int(op, "beta", 0);
     loss_sum(b, rows);
     return dy;
 }

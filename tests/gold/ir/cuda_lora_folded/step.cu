@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 94c8badd59903e1d, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 64f4747b2e214afc, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
@@ -277,8 +277,8 @@ static void run_micro(cudaStream_t s)
     /* head */
     // recipe.lua:4
     OP(15) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
-    OP(16) ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
-                          &mm_head_logits, &mm_head_dx, ws_micro_2, s);       // recipe.lua:2
+    OP(16) ce_bwd<512>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C,
+                       ROWS, 0, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);  // recipe.lua:2
     OP(17) loss_sum(loss, losses, B * T, s);
     /* head, backward */
     // recipe.lua:4
@@ -369,8 +369,8 @@ static void run_eval(cudaStream_t s)
     /* head */
     // recipe.lua:4
     OP(47) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
-    OP(48) ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits,
-                       ws_eval_2, s);                                         // recipe.lua:2
+    OP(48) ce_fwd<512>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS,
+                       &mm_head_logits, ws_eval_2, s);                        // recipe.lua:2
     OP(49) loss_sum(loss, e_losses, B * T, s);
 }
 

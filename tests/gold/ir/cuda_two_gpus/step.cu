@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 edd2e1aa5bc5fbe3, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 602b524d7ab04ff3, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
@@ -152,9 +152,9 @@ static void run_micro(int micro, cudaStream_t s)
     OP(9) layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T,
                         C, 1e-05f, s);
     OP(10) scale_loss(scaled, scale, scaler, s);                              // recipe.lua:2
-    OP(11) ce_fwd_bwd<512>(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled,
-                           B * T, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-                           ws_micro_2, s);
+    OP(11) ce_bwd<512>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scaled,
+                       CeHead{.dw = grad_wte}, B * T, V, C, ROWS, 1, &mm_head_logits,
+                       &mm_head_dx, &mm_head_dw, ws_micro_2, s);
     OP(12) loss_sum(loss, losses, B * T, s);
     /* head, backward */
     // recipe.lua:4
@@ -281,7 +281,7 @@ static void run_eval(cudaStream_t s)
     /* head */
     OP(61) layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b,
                          B * T, C, 1e-05f, s);
-    OP(62) ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, ROWS,
+    OP(62) ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
                        &mm_head_logits, ws_eval_2, s);                        // recipe.lua:2
     OP(63) loss_sum(loss, e_losses, B * T, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 e0203b0955cfd920, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 ba61da532740cbbd, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
@@ -172,8 +172,8 @@ static void run_micro(void)
     /* head */
     // recipe.lua:4
     OP(14) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
-    OP(15) ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
-                     &mm_head_logits, &mm_head_dx, ws_micro_2);               // recipe.lua:2
+    OP(15) ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){}, B * T, V, C, ROWS,
+                  0, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2);         // recipe.lua:2
     OP(16) loss_sum(loss, losses, B * T);
     /* head, backward */
     OP(17) rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);  // recipe.lua:4
@@ -251,8 +251,8 @@ static void run_eval(void)
     /* head */
     // recipe.lua:4
     OP(44) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
-    OP(45) ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits,
-                  ws_eval_2);                                                 // recipe.lua:2
+    OP(45) ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS,
+                  &mm_head_logits, ws_eval_2);                                // recipe.lua:2
     OP(46) loss_sum(loss, e_losses, B * T);
 }
 
