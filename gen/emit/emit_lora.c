@@ -22,8 +22,8 @@ static Adapters adapters_of(const Call *c)
 {
     const Op *op = call_op(c, 0);
     Adapters l = {.op = op, .parts = op_attr(op, "parts")->i};
-    bool fold = op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
-    l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
+    bool fold = op->kind == OP_lora_fold;
+    l.backward = op->kind == OP_lora_bwd;
     l.folded = fold || (l.backward && op->in[2].v == op->in[3].v);
     const Value *x = op->in[fold ? 0 : l.backward ? 2 : 1].v, *a = op->in[l.backward ? 4 : 2].v;
     const Dim *dim = x->dim;         /* (B, T, C), or (N, C) of rows that were gathered */

@@ -216,7 +216,10 @@ static char *expand(const Call *c, const char *word)
                          kernel_operand(c->p, &end, word + 4).v);
     }
     if (!strcmp(word, "site")) {
-        int64_t site = op_attr(call_op(c, 0), "site")->i, each = op_attr(call_op(c, 0), "sites")->i;
+        const Op *op = call_op(c, 0);
+        if (!op_attr(op, "site"))            /* nothing is dropped */
+            return text_copy("0");
+        int64_t site = op_attr(op, "site")->i, each = op_attr(op, "sites")->i;
         if (!each)
             return integer(site);
         return text_print(site ? "%" PRId64 " * l + %" PRId64 : "%" PRId64 " * l", each, site);

@@ -375,7 +375,7 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
     Ref dx0 = like(b, text_print("d%s.base", base_name(b, base->out[0])), x, columns(A));
     linear_dx(b, dy, base->in[1], dx0);
     Ref dx = contribution_of(b, x, columns(A));
-    Op *op = build_op(b, drops ? OP_lora_dropout_bwd : OP_lora_bwd);
+    Op *op = build_op(b, OP_lora_bwd);
     op_in(op, dx0), op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
     if (drops)
         op_in(op, fwd->in[4]);
@@ -400,11 +400,6 @@ static void grad_lora(Build *b, const Op *fwd, int i)
     tape.skip = i - 1;
     entry_of(x)->uses--;     /* one contribution for both ops */
     with_adapters(b, fwd, &base, x, gradient_get(fwd->out[0]), x, fwd->out[1]);
-}
-
-static bool folds(const Op *op)
-{
-    return op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
 }
 
 /* The layer's own op stands just behind. */
@@ -570,20 +565,18 @@ static Ref with_direction(Build *b, const Op *fwd, const char *name, Ref first, 
     return b->p->ops[at].out[0];
 }
 
-static bool is_lora(const Op *op) { return op->kind == OP_lora || op->kind == OP_lora_dropout; }
-
 /* What the op's parameters add to its result to first order, when they are moved by v. */
 static Ref moved_by(Build *b, const Op *fwd, Ref dy)
 {
     const char *name = text_print("z%s", base_name(b, fwd->out[0]));
     Ref none = {0};
-    if (!is_lora(fwd) && fwd->kind != OP_add_pos && fwd->kind != OP_embed_row)
+    if (fwd->kind != OP_lora && fwd->kind != OP_add_pos && fwd->kind != OP_embed_row)
         return with_direction(b, fwd, name, none, 0, fwd->nin);
     Ref zeros = like(b, text_print("%s.zeros", name), fwd->out[0], columns(fwd->out[0]));
     Op *op = build_op(b, OP_zeros);
     op_in(op, dy);
     op_out(op, zeros);
-    if (!is_lora(fwd))
+    if (fwd->kind != OP_lora)
         return with_direction(b, fwd, name, zeros, 0, fwd->nin);
     Ref of_A = with_direction(b, fwd, text_print("%s.a", name), zeros, 2, 3);
     return with_direction(b, fwd, name, of_A, 3, 4);
@@ -626,7 +619,7 @@ void gradient_walk(Build *b, int first, int last)
                 entry_of(b->p->ops[i].in[j])->uses++;
     for (int i = last - 1; i >= first; i--) {
         Op fwd = b->p->ops[i];
-        if (i == tape.skip || (i > first && folds(&b->p->ops[i - 1])))
+        if (i == tape.skip || (i > first && b->p->ops[i - 1].kind == OP_lora_fold))
             continue;        /* taken together with its adapters */
         b->loc = fwd.loc;
         b->stage = fwd.stage ? text_print("%s, backward", stage_name(fwd.stage)) : NULL;

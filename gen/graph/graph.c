@@ -117,10 +117,8 @@ static void check_fold(const Build *b)
 {
     bool folded = !config_is(b->c, F_lora_fold, "all");
     for (int i = 0; i < b->g->nprograms; i++)
-        for (int k = 0; k < b->g->programs[i]->nops; k++) {
-            int kind = b->g->programs[i]->ops[k].kind;
-            folded |= kind == OP_lora_fold || kind == OP_lora_fold_dropout;
-        }
+        for (int k = 0; k < b->g->programs[i]->nops; k++)
+            folded |= b->g->programs[i]->ops[k].kind == OP_lora_fold;
     if (!folded)
         err(config_loc(b->c, F_lora_fold),
             "lora.fold: \"all\" wants adapters of a layer behind a norm, lora.targets names none; "

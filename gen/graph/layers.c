@@ -245,7 +245,7 @@ static int64_t site(const Build *b)
 
 /* An op of the layer's adapters: the caller's two operands, their weights, in training the noise of
  * dropout. */
-static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref second, const Adapters *l)
+static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters *l)
 {
     Config *c = b->c;
     double r = (double)config_int(c, F_lora_rank), alpha = config_float(c, F_lora_alpha),
@@ -255,7 +255,7 @@ static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref secon
         err(config_loc(c, F_lora_dropout), "lora.dropout: %s reads the rows that have a target alone, "
             "whose places no draw knows; leave lora.dropout out, or %s out of lora.targets",
             family_leaf(l->b[0].path), family_leaf(l->b[0].path));
-    Op *op = build_op(b, p > 0 ? with_dropout : kind);
+    Op *op = build_op(b, kind);
     op_in(op, first), op_in(op, second), op_in(op, layer_use(l->A)), op_in(op, layer_use(l->B));
     if (p > 0)
         op_in(op, build_input(b, b->model.noise));
@@ -277,7 +277,7 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, D
     adapter_weights(b, name, l, in, out);
     Ref out_y = build_like(b, text_print("%s.lora", name), x, out);
     Ref u = build_like(b, text_print("%s.u", name), x, dim_ranks(b, l));
-    Op *op = adapter_op(b, OP_lora, OP_lora_dropout, y, x, l);
+    Op *op = adapter_op(b, OP_lora, y, x, l);
     op_out(op, out_y), op_out(op, u);
     return out_y;
 }
@@ -288,7 +288,7 @@ static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, D
     b->loc = config_loc(b->c, F_lora_rank);
     adapter_weights(b, name, l, in, out);
     Ref xu = build_like(b, text_print("%s.xu", name), x, ref_columns(x));
-    Op *op = adapter_op(b, OP_lora_fold, OP_lora_fold_dropout, x, w, l);
+    Op *op = adapter_op(b, OP_lora_fold, x, w, l);
     op_out(op, xu), op_out(op, w);
     return xu;
 }

@@ -166,7 +166,7 @@ static void workspace_on_operand(void)
 }
 static void adapter_workspace(void)
 {
-    const Op *op = op_of("micro", OP_lora_dropout);
+    const Op *op = op_of("micro", OP_lora);
     program("micro")->groups[op->group].ws->offset = op->out[1].v->offset;
 }
 static void workspace_lost(void) { program("micro")->groups[op_of("micro", OP_linear)->group].ws = NULL; }
