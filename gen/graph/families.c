@@ -118,7 +118,7 @@ static Ref rotate(Build *b, Ref qkv)
     b->loc = config_loc(b->c, F_model_rope_theta);
     Ref y = build_like(b, "rot", qkv, ref_columns(qkv));
     bool at = b->mode == MODE_DECODE, documents = b->in.places && !at;
-    Op *op = build_op(b, at ? OP_rope_at : documents ? OP_rope_docs : OP_rope);
+    Op *op = build_op(b, OP_rope);
     op_in(op, qkv), op_in(op, ref(b->model.cos)), op_in(op, ref(b->model.sin));
     if (at)
         op_in(op, ref(b->in.place));
@@ -341,14 +341,11 @@ static void step_tokens(Build *b, const char *next)
     bool at = b->mode == MODE_DECODE, documents = wpe && b->in.places && !at,
          row = b->model.new_row && !table.v->trained;
     Ref y = row ? build_like(b, "embed", b->x, dim_hidden(b)) : result(b, "embed", dim_hidden(b), next);
-    Op *op = build_op(b, documents ? OP_embed_docs
-                         : wpe     ? at ? OP_embed_pos_at : OP_embed_pos
-                         : at      ? OP_embed_at
-                                   : OP_embed);
+    Op *op = build_op(b, OP_embed);
     op_in(op, build_input(b, b->in.tokens)), op_in(op, table);
     if (wpe)
         op_in(op, ref(wpe));
-    if (at)
+    if (wpe && at)
         op_in(op, ref(b->in.place));
     if (documents)
         op_in(op, build_input(b, b->in.places));
@@ -376,11 +373,8 @@ static void step_types(Build *b, const char *next)
     Dim rows = dim(f->type_rows, text_print("%d", f->type_rows));
     Value *table = layer_parameter(b, "wtt", rows, dim_hidden(b), &m, 1, "weight", first_table(b));
     Ref row = build_like(b, "type", b->x, dim_hidden(b)), y = result(b, "embed.type", dim_hidden(b), next);
-    bool at = b->mode == MODE_DECODE;
-    Op *op = build_op(b, at ? OP_embed_at : OP_embed);
+    Op *op = build_op(b, OP_embed);
     op_in(op, build_input(b, b->in.types)), op_in(op, ref(table));
-    if (at)
-        op_in(op, ref(b->in.place));
     op_out(op, row);
     op = build_op(b, OP_add);
     op_in(op, b->x), op_in(op, row);

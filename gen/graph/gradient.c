@@ -164,16 +164,16 @@ static void grad_none(Build *b, const Op *op, int i)
     bug("%s has no gradient", op_row[op->kind].name);
 }
 
-static void grad_embed(Build *b, const Op *fwd, int i)
+/* Of the table of tokens. */
+static void tokens_bwd(Build *b, const Op *fwd)
 {
-    (void)i;
     Ref table = fwd->in[1], dy = gradient_get(fwd->out[0]), made = {0};
     if (table.v->kind == VK_TEMP)        /* by an op of its own, whose gradient goes on from fp32 sums */
         made = build_temp(b, text_print("d%s", base_name(b, table)), DT_F32, 2, table.v->dim);
     else if (!learns(b, table))
         return;
     bool pads = b->model.pad >= 0 && fwd->in[0].v == b->in.tokens;
-    Op *op = build_op(b, pads ? OP_embed_pad_bwd : OP_embed_bwd);
+    Op *op = build_op(b, OP_embed_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]);
     if (made.v)
         op_out(op, made);
@@ -212,10 +212,26 @@ static void pos_bwd(Build *b, const Op *fwd, Ref wpe)
     beta(op);
 }
 
-static void grad_embed_pos(Build *b, const Op *fwd, int i)
+/* Of the table of positions, by places. */
+static void places_bwd(Build *b, const Op *fwd, Ref wpe, Ref places)
 {
-    grad_embed(b, fwd, i);
-    pos_bwd(b, fwd, fwd->in[2]);
+    if (!learns(b, wpe))
+        return;
+    Ref dy = gradient_get(fwd->out[0]);
+    Op *op = build_op(b, OP_embed_bwd);
+    op_in(op, dy), op_in(op, places);
+    out_gradient(b, op, wpe);
+    beta(op);
+}
+
+static void grad_embed(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    tokens_bwd(b, fwd);
+    if (fwd->nin > 3)
+        places_bwd(b, fwd, fwd->in[2], fwd->in[3]);
+    else if (fwd->nin > 2)
+        pos_bwd(b, fwd, fwd->in[2]);
 }
 
 static void grad_add_pos(Build *b, const Op *fwd, int i)
@@ -231,18 +247,6 @@ static void grad_cast(Build *b, const Op *fwd, int i)
     (void)b, (void)i;
     if (fwd->in[0].v->kind != VK_INPUT)
         bug("cast of %s, which has a gradient", fwd->in[0].v->name);
-}
-
-static void grad_embed_docs(Build *b, const Op *fwd, int i)
-{
-    grad_embed(b, fwd, i);
-    if (!learns(b, fwd->in[2]))
-        return;
-    Ref dy = gradient_get(fwd->out[0]);
-    Op *op = build_op(b, OP_embed_bwd);
-    op_in(op, dy), op_in(op, fwd->in[3]);
-    out_gradient(b, op, fwd->in[2]);
-    beta(op);
 }
 
 static void grad_transition_table(Build *b, const Op *fwd, int i)
@@ -416,7 +420,7 @@ static void grad_rope(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
-    Op *op = build_op(b, fwd->kind == OP_rope ? OP_rope_bwd : OP_rope_docs_bwd);
+    Op *op = build_op(b, OP_rope_bwd);
     op_in(op, dy);
     for (int k = 1; k < fwd->nin; k++)
         op_in(op, fwd->in[k]);

@@ -14,25 +14,20 @@
 static void make_rope(Build *b)
 {
     Config *c = b->c;
-    static const struct { const char *scaling; int op; } table[] = {
-        {"none", OP_rope_table}, {"linear", OP_rope_table_linear}, {"llama3", OP_rope_table_llama3}};
-    size_t k = 0;
-    while (!config_is(c, F_model_rope_scaling, table[k].scaling))
-        k++;
     b->loc = config_loc(c, F_model_rope_theta);
     bool layered = b->family->layered;
     Dim T = layered ? dim(2 * b->in.T, "2*T") : dim(b->in.T, "T"), half = dim(b->model.D / 2, "D/2");
     b->model.cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
     b->model.sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
     b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
-    Op *op = build_op(b, layered ? OP_rope_table_layers : table[k].op);
+    Op *op = build_op(b, OP_rope_table);
     op_out(op, ref(b->model.cos)), op_out(op, ref(b->model.sin));
     if (layered)
         op_int(op, "rows", b->in.T), op_float(op, "local", config_float(c, F_model_rope_local_theta));
     op_float(op, "theta", config_float(c, F_model_rope_theta));
-    if (op_takes(op->kind, "factor"))
+    if (!layered && !config_is(c, F_model_rope_scaling, "none"))
         op_float(op, "factor", config_float(c, F_model_rope_factor));
-    if (op_takes(op->kind, "low")) {
+    if (!layered && config_is(c, F_model_rope_scaling, "llama3")) {
         op_float(op, "low", config_float(c, F_model_rope_low_freq_factor));
         op_float(op, "high", config_float(c, F_model_rope_high_freq_factor));
         op_int(op, "original", config_int(c, F_model_rope_original_positions));

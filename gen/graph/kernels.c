@@ -71,6 +71,44 @@ static const char *fits_wide_rows(const Graph *g, const Op *op)
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
+/* The documents of a sequence, or the texts, have places of their own. */
+static const char *fits_placed(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_operand(op, false, 3) >= 0 ? NULL : "tokens are at their places in the sequence";
+}
+
+/* A table of positions is added to that of tokens. */
+static const char *fits_positions(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_operand(op, false, 2) >= 0 ? NULL : "no table of positions";
+}
+
+static const char *fits_padded(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_attr(op, "pad") ? NULL : "no token is padding";
+}
+
+static const char *fits_two_tables(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_attr(op, "rows") ? NULL : "one table for all layers";
+}
+
+static const char *fits_llama3(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_attr(op, "low") ? NULL : "no bounds of wavelengths";
+}
+
+static const char *fits_linear(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_attr(op, "factor") ? NULL : "frequencies are not scaled";
+}
+
 /* A backward pass of adapters whose u stands in the rows of x. */
 static const char *fits_folded(const Graph *g, const Op *op)
 {
