@@ -37,7 +37,7 @@ garbage() {
         sed -E 's/\.(tmp|del)(\/|$)/\2/g; s/checkpoint-[0-9]+/checkpoint-N/' | sort -u |
         grep -vxE '\./(fault\.[0-9]+\.[0-9]+\.json|run\.lock(\.[A-Za-z0-9]+)?|probe\.[0-9]+|history\.jsonl)' |
         grep -vxFf <(cd "$scratch/$name.straight" && find . | sed -E 's/checkpoint-[0-9]+/checkpoint-N/')
-    [ ! -e "$1/history.jsonl" ] || head -n -1 "$1/history.jsonl" | jq -e . >/dev/null 2>"$scratch/jq" || cat "$scratch/jq"
+    [ ! -e "$1/history.jsonl" ] || head -n -1 "$1/history.jsonl" | jq . 2>&1 >/dev/null
 }
 # differs: from the undisturbed run, in bits or in names
 differs() {
