@@ -15,6 +15,9 @@ gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
 wide gpt2_tiny model.hidden=48
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
 llama_rows llama_rows
+prm_instance prm_instance
+dpo_mean.2x1 dpo_mean gpus=2 batch.accum=1
+mdm_masked mdm_masked
 END
 mounts=()
 trap 'for m in "${mounts[@]}"; do umount "$m"; done; rm -rf "$scratch"' EXIT
@@ -286,5 +289,42 @@ waits [ -d "$out/checkpoint-5.tmp" ]
 truncate -s 4096 "$scratch/tokens.safetensors"
 wait $pid; ends "a data file that is cut in the middle" 88 "tokens.safetensors"
 done
+
+# ---- names: no file is created under its final name but those that are appended to, whose readers leave out a cut line
+
+created() {             # NAME COMMAND...: with strace; the files of $scratch/made
+    rm -rf "$scratch/made"
+    mkdir "$scratch/made"
+    strace -f -qq -e trace=open,openat,creat -o "$scratch/strace" "${@:2}" >"$scratch/made.log" 2>&1 ||
+        verdict "names: $1" "exit $?: $(tail -n 2 "$scratch/made.log")"
+    sed -n '/O_CREAT/s/.*"\([^"]*\)".*/\1/p' "$scratch/strace" | grep "^$scratch/made/" >"$scratch/created"
+    verdict "names: $1" "$([ -s "$scratch/created" ] || echo "no file is created: no test"
+        grep -vE '\.tmp(/|$)|/packing-[^/]*/|/history\.jsonl$|/logs/training\.log$|/probe\.[0-9]+$|/run\.lock\.|/new$' \
+            "$scratch/created")"
+}
+if strace -qq -o /dev/null true 2>/dev/null; then
+    text=$scratch/text.txt made=$scratch/made
+    yes "what is this? it is a cat, that is a hat. " | head -n 20 | tr -d '\n' >"$text"
+    for program in prm_instance:meta dpo_mean.2x1:eval; do
+        held=${program#*:} program=${program%:*}
+        of=$ref/${program%%.*}
+        created "$program" "$work/$program/run.sh" --data $of/tokens.safetensors --$held-data $of/$held.safetensors \
+            --init-from $of/model --out "$made"
+    done
+    masked=$work/mdm_masked/run.sh
+    created "raw text, samples" "$masked" --data "$text" --tokenizer char --eval-share 0.2 --steps 4 --eval-every 2 \
+        --init-from none --out "$made/run"
+    verdict "names: samples" "$(grep -q '/samples.jsonl.tmp$' "$scratch/created" || cat "$scratch/created")"
+    cp -r "$made/run" "$scratch/masked"
+    created "an export" "$masked" --out "$scratch/masked" --export "$made/model"
+    created "arrays of ids" "$masked" --prepare "$text" --out "$made/arrays" --tokenizer char --eval-share 0.2
+    cp "$made/arrays/tokenizer.json" "$scratch"
+    created "arrays of ids, a tokenizer that is named" "$masked" --prepare "$text" --out "$made/arrays" \
+        --tokenizer "$scratch/tokenizer.json" --eval-share 0.2
+    created "gen pack" "$gen" pack --tokenizer char -o "$made/text.safetensors" "$text"
+    created "gen" "$gen" $here/recipes/gpt2_tiny.lua -o "$made/program"
+else
+    skips names "strace is not here, or may not trace"
+fi
 [ $skipped = 0 ] || echo "# $skipped skipped"
 exit $failed
