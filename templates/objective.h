@@ -61,7 +61,7 @@ typedef struct {
     void (*banner)(const Flags *f, const Data *train, const Data *eval);
 //@ end
     /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
-     * Objectives that have it are in the row OF(show, ...) of flags.def. */
+     * Objectives that have it say USES(NAME, batches). */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
 //@ if hook_beside
     /* What data_fingerprint() says of records that steps take beside those of --data: a run goes on

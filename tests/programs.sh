@@ -3,10 +3,12 @@
 # recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it
 # would compile alike: few ask for the number of ranks or the target.
 
-# make_program DIR [WORD ...]: make in an emitted folder, with these words
+# make_program DIR [WORD ...]: make in an emitted folder, with these words. What ./cc compiles has the rows of all
+# objectives (of the tree $TREE, here), not of its own alone, so that its objects are the same for all.
 make_program() (
-    dir=$1 kept=out/.test/objects
+    dir=$1 kept=out/.test/objects rows=$1/.obj/rows/runtime/objectives
     shift
+    [[ $* != *tests/cc* ]] || { mkdir -p "$rows" && cp -p "${TREE:-.}"/runtime/objectives/*.def "$rows"; }
     [ ! -d "$dir/.obj/runtime" ] || exec make -s -C "$dir" "$@"
     mkdir -p $kept "$dir/.obj"
     words=()
@@ -23,7 +25,9 @@ make_program() (
         toolkit=$(printf '%s\n' "$@" | sed -n 's/^CUDA=//p')
         [ -z "$toolkit" ] || toolkit=$(cat tests/sim/errors.def "$toolkit"/include/* | sha256sum | cut -c1-64)
         cd "$dir" || exit
-        find runtime -type f -print0 2>/dev/null | xargs -0 sha256sum
+        rows=$([ ! -d .obj/rows ] || echo 'runtime/objectives/*.def')
+        find runtime .obj/rows -type f ! -path "$rows" -print0 2>/dev/null |
+            xargs -0 sha256sum
         grep -rl '^#.*DIECAST_RANKS' runtime | sed "s/^/$(sed -n 's/^RANKS *:= *//p' Makefile) ranks  /"
         grep -rlE '^#.*<(cuda|nccl)' runtime | sed "s/^/toolkit $toolkit  /"
         [[ $* != *' --watched'* ]] ||

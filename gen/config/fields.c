@@ -6,6 +6,8 @@
 #include "gen/config/objective.h"
 #include "runtime/pack/format_names.h"
 
+#include "runtime/objectives/owners.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -37,6 +39,32 @@ static const char *objective_name(int i) { return objective_row(i)->name; }
 static int cards_and_none(void) { return card_count() + 1; }
 static const char *card_name(int i) { return i ? card_row(i - 1)->name : "none"; }
 
+/* The i-th value of data.kind that an objective learns from; NULL: there are fewer. */
+static const char *kind_name(int i)
+{
+    Str seen = {0};
+    str_print(&seen, "%s", "");
+    for (int k = 0; k < objective_count(); k++)
+        for (const char *p = objective_row(k)->kinds; *p; p += *p == '|') {
+            const char *kind = text_print("%.*s", (int)strcspn(p, "|"), p);
+            p += strlen(kind);
+            if (names_listed(seen.text, kind))
+                continue;
+            if (!i--)
+                return kind;
+            str_print(&seen, "%s%s", *seen.text ? "|" : "", kind);
+        }
+    return NULL;
+}
+
+static int kind_count(void)
+{
+    int n = 0;
+    while (kind_name(n))
+        n++;
+    return n;
+}
+
 const char *field_choices(int field)
 {
     static const struct {
@@ -46,7 +74,8 @@ const char *field_choices(int field)
     } tables[] = {{"@targets", target_count, target_name},
                   {"@families", family_count, family_name},
                   {"@objectives", objective_count, objective_name},
-                  {"@cards", cards_and_none, card_name}};
+                  {"@cards", cards_and_none, card_name},
+                  {"@kinds", kind_count, kind_name}};
     const char *choices = field_row[field].choices;
     Str s = {0};
     for (size_t k = 0; k < sizeof tables / sizeof *tables; k++)
@@ -57,46 +86,51 @@ const char *field_choices(int field)
 
 const char *field_objectives(int field)
 {
-    static const char *const of[NFIELDS] = {
-#define OF(id, objectives) [F_##id] = objectives,
+    static const int owners[NFIELDS] = {
+#define NEEDS(id, capability) [F_##id] = OWNERS(capability),
 #include "gen/config/fields.def"
+#define FIELD(id, ...) [F_##id] = OWNERS(ME),
+#include "runtime/objectives/rows.def"
     };
-    return of[field];
+    return owners_text(owners[field]);
 }
 
 const char *run_flag_objectives(int flag)
 {
     static const struct {
-        const char *flag, *objectives;
+        const char *flag;
+        int owners;
     } row[] = {
-#define OF(flag, objectives) {#flag, objectives},
+#define NEEDS(flag, capability) {#flag, OWNERS(capability)},
 #include "runtime/run/flags.def"
+#define FLAG(name, ...) {#name, OWNERS(ME)},
+#include "runtime/objectives/rows.def"
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (!strcmp(row[i].flag, run_flag[flag].name))
-            return row[i].objectives;
+            return owners_text(row[i].owners);
     return NULL;
 }
 
 const char *run_flag_doc(int flag)
 {
     static const struct {
-        const char *flag, *objectives, *doc;
+        const char *flag, *objective, *doc;
     } row[] = {
-#define DOC(flag, objectives, doc) {#flag, objectives, doc},
+#define DOC(flag, objective, doc) {#flag, #objective, doc},
 #include "runtime/run/flags.def"
     };
     const char *text = run_flag[flag].doc;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (!strcmp(row[i].flag, run_flag[flag].name))
-            text = text_print("%s; of programs of %s: %s", text, row[i].objectives, row[i].doc);
+            text = text_print("%s; of programs of %s: %s", text, row[i].objective, row[i].doc);
     return text;
 }
 
 bool run_flag_applies(int flag, const char *objective)
 {
     static const char *const only[][2] = {
-#define ONLY(objective, flags) {objective, flags},
+#define ONLY(objective, flags) {#objective, flags},
 #include "runtime/run/flags.def"
         {NULL, NULL}};
     const char *of = run_flag_objectives(flag);
@@ -137,14 +171,14 @@ const char *field_fixed(const Config *c, int field)
 {
     static const struct {
         int field;
-        const char *objectives, *why;
+        const char *objective, *why;
     } row[] = {
-#define FIXED(id, objectives, why) {F_##id, objectives, why},
+#define FIXED(id, objective, why) {F_##id, #objective, why},
 #include "gen/config/fields.def"
         {NFIELDS, "", ""}
     };
     for (size_t i = 0; row[i].field < NFIELDS && c->v[F_objective].s; i++)
-        if (row[i].field == field && names_listed(row[i].objectives, c->v[F_objective].s))
+        if (row[i].field == field && !strcmp(row[i].objective, c->v[F_objective].s))
             return row[i].why;
     return NULL;
 }

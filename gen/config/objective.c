@@ -1,4 +1,4 @@
-/* objective.c -- the rows of objectives.def as tables. */
+/* objective.c -- the rows of objectives as tables. */
 #include "gen/config/objective.h"
 
 #include <string.h>
@@ -7,19 +7,19 @@
     {#name, about, kinds, #head, #work, #decides, false},
 #define WHOLE(name, about) {#name, about, "", "", "", "", true},
 static const Objective row[] = {
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
 };
 
 #define METRIC(objective, of, name, kind, per, better, tag, text) \
     {#objective, #of, #name, #kind, #per, #better, tag, text},
 const MetricRow metric_row[] = {
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
 };
 const int nmetrics = (int)(sizeof metric_row / sizeof *metric_row);
 
 #define TAG(objective, key, tag) {#objective, #key, tag},
 const TagRow tag_row[] = {
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
 };
 const int ntags = (int)(sizeof tag_row / sizeof *tag_row);
 
@@ -29,7 +29,7 @@ const char *objective_default(const char *name, const char *flag)
         const char *objective, *flag, *value;
     } list[] = {
 #define DEFAULT(objective, flag, value) {#objective, #flag, value},
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
         {"", "", ""}
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -46,7 +46,7 @@ int64_t objective_sequences(const Config *c)
         int one;
     } list[] = {
 #define SAMPLE(objective, sequences, one) {#objective, sequences, F_##one},
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!strcmp(list[i].objective, c->v[F_objective].s))
@@ -61,7 +61,7 @@ int64_t objective_steps_a_turn(const Config *c, const char *schedule)
         int steps;
     } list[] = {
 #define RARER(objective, schedule, field) {#objective, #schedule, F_##field},
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!strcmp(list[i].objective, c->v[F_objective].s) && !strcmp(list[i].schedule, schedule))

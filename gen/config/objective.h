@@ -1,4 +1,4 @@
-/* objective.h -- objectives and their metrics: the rows of objectives.def. */
+/* objective.h -- objectives and their metrics: the rows of runtime/objectives. */
 #ifndef OBJECTIVE_H
 #define OBJECTIVE_H
 

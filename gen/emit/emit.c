@@ -439,7 +439,7 @@ static void write_build(const Graph *g)
                  {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
     }
-    char *objects = sources_put(backend, g->ranks > 1);
+    char *objects = sources_put(g->objective, backend, g->ranks > 1);
     folder_put("recipe.h", FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
     emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);

@@ -52,9 +52,10 @@ char *template_fill(const char *path, Hole *holes, int n);
 char *template_fill_some(const char *path, Hole *holes, int n);
 
 /* emit_sources.c */
-/* Puts the files of runtime/ and kernels/ that the files so far use, on this backend; ranks: for more than one.
+/* Puts the files of runtime/ and kernels/ that the files so far use, of this objective and backend; ranks: for more
+ * than one.
  * Returns the objects of their sources for a Makefile, one a line. */
-char *sources_put(const char *backend, bool ranks);
+char *sources_put(const char *objective, const char *backend, bool ranks);
 
 /* emit_words.c: names and numbers */
 bool on_gpu(const Graph *g);

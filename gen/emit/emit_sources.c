@@ -7,7 +7,9 @@
  *         macros and inline functions are read for names: what it declares is needed only where it is used. Definitions
  *         are the lines that begin at the left margin. Nothing is preprocessed: a name under an #if counts as used. */
 #define _GNU_SOURCE
+#include "gen/config/objective.h"
 #include "gen/emit/emit.h"
+#include "runtime/objectives/owners.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -34,6 +36,7 @@ static struct {
     int n;
     Name name[NAMES];            /* a hash table with open addressing */
     int nnames;
+    const char *objective;
 } all;
 
 static bool starts_name(char c) { return isalpha((unsigned char)c) || c == '_'; }
@@ -189,6 +192,40 @@ static void add_sources(const char *folder, const char *backend, bool ranks)
     free(list);
 }
 
+/* all.def of a program: the rows of its objective; of the others what messages say of them. */
+static char *rows_of(const char *objective)
+{
+    static const struct { const char *name; int owners; } capability[] = {
+#define CAPABILITY(name, doc) {#name, OWNERS_##name},
+#include "runtime/objectives/capabilities.def"
+    };
+    Str s = {0};
+    str_print(&s, "/* all.def -- the rows of the objective %s; of others capabilities and flags, for messages. */\n"
+                  "#include \"runtime/objectives/%s.def\"\n", objective, objective);
+    for (int k = 0; k < objective_count(); k++) {
+        const char *other = objective_row(k)->name;
+        Str flags = {0};
+        if (!strcmp(other, objective))
+            continue;
+        str_print(&s, "\n");
+        for (size_t i = 0; i < sizeof capability / sizeof *capability; i++)
+            if (owners_include(capability[i].owners, other))
+                str_print(&s, "USES(%s, %s)\n", other, capability[i].name);
+        for (int i = 0; i < nrun_flags; i++)
+            if (run_flag_objectives(i) && !strcmp(run_flag_objectives(i), other))
+                str_print(&flags, "%s%s", flags.n ? "|" : "", run_flag[i].name);
+        if (flags.n)
+            str_print(&s, "FLAGS_OF(%s, \"%s\")\n", other, flags.text);
+    }
+    return s.text;
+}
+
+/* The text of a file of runtime/ or kernels/, as this program has it: it has the rows of its objective alone. */
+static const char *text_of(const char *path)
+{
+    return strcmp(path, "runtime/objectives/all.def") ? template_source(path) : rows_of(all.objective);
+}
+
 static void need_named(const char *text, int file, bool header);
 
 /* Of the n first characters of a path: those up to the last slash, with it. */
@@ -213,8 +250,11 @@ static void need_included(const char *text, const char *path, int file, bool wit
                 continue;
         }
         all.needed[add_path(name)] = true;
-        if (with_rows && ends_in(name, ".def"))
-            need_named(template_source(name), file, false);
+        if (!ends_in(name, ".def"))
+            continue;
+        need_included(text_of(name), name, file, with_rows);
+        if (with_rows)
+            need_named(text_of(name), file, false);
     }
 }
 
@@ -259,9 +299,10 @@ static void need(const char *text, const char *path, int file)
     }
 }
 
-char *sources_put(const char *backend, bool ranks)
+char *sources_put(const char *objective, const char *backend, bool ranks)
 {
     memset(&all, 0, sizeof all);
+    all.objective = objective;
     add_sources("runtime", backend, ranks);
     EmitFile *own;
     for (int i = 0, m = folder_files(&own); i < m; i++) {
@@ -273,7 +314,7 @@ char *sources_put(const char *backend, bool ranks)
     for (int i = 0; i < all.n; i++)
         if (all.needed[i] && !read[i]) {
             read[i] = true;
-            need(template_source(all.path[i]), all.path[i], i);
+            need(text_of(all.path[i]), all.path[i], i);
             i = -1;
         }
     const char *path[FILES];
@@ -284,7 +325,7 @@ char *sources_put(const char *backend, bool ranks)
     qsort(path, (size_t)n, sizeof *path, text_order);
     Str objects = {0};
     for (int i = 0; i < n; i++) {
-        folder_put(path[i], template_source(path[i]), false);
+        folder_put(path[i], text_of(path[i]), false);
         if (ends_in(path[i], ".c"))
             str_print(&objects, " \\\n    %.*s.o", (int)strlen(path[i]) - 2, path[i]);
     }

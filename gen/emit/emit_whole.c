@@ -4,6 +4,7 @@
  * Keeps: of the runtime and the kernels what those files use. */
 #define _GNU_SOURCE
 #include "gen/config/toolchain.h"
+#include "gen/config/objective.h"
 #include "gen/emit/emit.h"
 #include "gen/graph/graph.h"
 
@@ -17,12 +18,14 @@
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* The fields that the program depends on, field=value; each is read. */
+/* The fields that the program depends on, field=value: its own, then those of its capabilities; each is read. */
 static char *own_fields(Config *c)
 {
     Str s = {0};
-    for (int i = 0; i < NFIELDS; i++) {
-        if (!field_applies(c, i) || !field_objectives(i))
+    for (int k = 0; k < 2 * NFIELDS; k++) {
+        const int i = k % NFIELDS;
+        const bool own = objective_owns(c->v[F_objective].s, field_row[i].path);
+        if (!field_applies(c, i) || !field_objectives(i) || own != (k < NFIELDS))
             continue;
         const FieldType type = field_row[i].type;
         const FieldValue v = type == FT_INT     ? (FieldValue){.i = config_int(c, i)}
@@ -123,7 +126,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
         if (list[i]->d_name[0] != '.' && strcmp(list[i]->d_name, "Makefile"))
             folder_put(list[i]->d_name,
                        template_fill_some(text_print("%s/%s", folder, list[i]->d_name), hole, holes), false);
-    hole[holes] = (Hole){"OBJECTS", sources_put(target->backend, false), false};
+    hole[holes] = (Hole){"OBJECTS", sources_put(c->v[F_objective].s, target->backend, false), false};
     folder_put("Makefile", template_fill_some(text_print("%s/Makefile", folder), hole, holes + 1), false);
     folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_told(c->recipe), 1, NULL), true);
     emit_toolchain(cluster);

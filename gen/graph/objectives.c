@@ -1,11 +1,11 @@
-/* objectives.c -- the table of objectives, from the rows of objectives.def. */
+/* objectives.c -- the table of objectives, from the rows of runtime/objectives. */
 #include "gen/graph/objectives.h"
 
 #include <string.h>
 
 #define OBJECTIVE(name, ...) extern const ObjectiveParts name##_parts;
 #define WHOLE(name, ...) extern const ObjectiveParts name##_parts;
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
 
 const ObjectiveParts *objective_parts(const char *name)
 {
@@ -15,7 +15,7 @@ const ObjectiveParts *objective_parts(const char *name)
     } row[] = {
 #define OBJECTIVE(name, ...) {#name, &name##_parts},
 #define WHOLE(name, ...) {#name, &name##_parts},
-#include "gen/config/objectives.def"
+#include "runtime/objectives/rows.def"
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (!strcmp(row[i].name, name))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/files/names.h"
+#include "runtime/objectives/owners.h"
 
 /* All that is told and counted. */
 typedef struct {
@@ -24,15 +25,15 @@ typedef struct {
     const char *recipe, *other, *out;        /* words behind gen, without gpus=; the folder */
 } Info;
 
-static const struct { const char *name, *objectives, *about; } leaf[] = {
-#define LEAF(name, kind, objectives, about) {name, objectives, about},
+static const struct { const char *name; int owners; const char *about; } leaf[] = {
+#define LEAF(name, kind, owners, about) {name, OWNERS(owners), about},
 #include "runtime/run/leaves.def"
 };
 enum { LEAVES = sizeof leaf / sizeof *leaf };
 
 static bool leaf_applies(int i, const Objective *o)
 {
-    return *leaf[i].objectives ? names_listed(leaf[i].objectives, o->name) : !o->whole;
+    return leaf[i].owners == OWNERS_all ? !o->whole : owners_include(leaf[i].owners, o->name);
 }
 
 static Info info_of(const Graph *g, Config *c)

@@ -6,6 +6,8 @@
 #include "gen/config/family.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
+#include "runtime/objectives/help_lines.h"
+#include "runtime/objectives/owners.h"
 #include "runtime/pack/pack.h"
 
 #include <stdlib.h>
@@ -139,7 +141,8 @@ static const char *field_range(int i)
 static void fields_page(Str *s)
 {
     begin(s, "Fields of recipes",
-          "Of `gen/config/fields.def`. A field `a.b` stands in the table `a` of a recipe; behind the recipe on the "
+          "Of `gen/config/fields.def` and `runtime/objectives`. A field `a.b` stands in the table `a` of a recipe; "
+          "behind the recipe on the "
           "command line of gen it is the word `a.b=VALUE`. `gen explain FIELD` shows one. Recipes also set defaults "
           "of flags, `run = { ... }`: [flags](flags.md).");
     const char *group = "?";
@@ -190,21 +193,30 @@ static void flag_row(Str *s, int i, const char *value)
 static void flags_page(Str *s)
 {
     begin(s, "Flags of the programs",
-          "Of `runtime/run/flags.def`. `out/NAME/run.sh --help` shows those of one program, with the defaults of its "
+          "Of `runtime/run/flags.def` and `runtime/objectives`. `out/NAME/run.sh --help` shows those of one program, "
+          "with the defaults of its "
           "recipe. Where the fourth column says yes, a recipe may set the default: `run = { lr = 1e-4 }`, or "
           "`run.lr=1e-4` behind it. A flag with objectives is of their programs alone. `run.sh` has flags of its own "
           "for several machines: [README](../../README.md#several-ranks-and-machines).");
-    int i = 0;
-#define SECTION(title) \
-    str_print(s, "\n## %s\n", title), table(s, "flag | value | default | recipe | objectives | what it does");
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) flag_row(s, i++, #value);
+    static const char *const value[] = {
+#define FLAG(name, type, value, ...) #value,
 #include "runtime/run/flags.def"
+    };
+    int n;
+    const HelpLine *line = help_lines(&n);
+    for (int i = 0; i < n; i++)
+        if (!line[i].title)
+            flag_row(s, line[i].flag, value[line[i].flag]);
+        else
+            str_print(s, "\n## %s\n", line[i].title),
+                table(s, "flag | value | default | recipe | objectives | what it does");
 }
 
 static void runs_page(Str *s)
 {
     begin(s, "Exit codes, run folders, variables",
-          "Of `runtime/exit_codes.def`, `runtime/run/leaves.def` and `runtime/environment.def`.");
+          "Of `runtime/exit_codes.def`, `runtime/run/leaves.def`, `runtime/objectives` and "
+          "`runtime/environment.def`.");
     str_print(s, "\n## How a program ends\n");
     table(s, "code | meaning | start again?");
 #define EXIT_CODE(name, code, again, meaning) ROW(s, "ttt", #code, meaning, again);
@@ -213,7 +225,7 @@ static void runs_page(Str *s)
     str_print(s, "\ngen itself ends with 0, or 1 behind a line with the place of the mistake.\n"
                  "\n## What a run leaves in its folder, `--out`\n");
     table(s, "name | objectives | what it is");
-#define LEAF(name, kind, objectives, about) ROW(s, "cwt", name, objectives, about);
+#define LEAF(name, kind, owners, about) ROW(s, "cwt", name, or_empty(owners_text(OWNERS(owners))), about);
 #include "runtime/run/leaves.def"
     str_print(s, "\n## Environment variables\n");
     table(s, "variable | read by | meaning | without it");
@@ -235,7 +247,7 @@ static const char *shown_as(const Objective *o)
 static void metrics_page(Str *s)
 {
     begin(s, "Metrics",
-          "Of the rows METRIC and TAG of `gen/config/objectives.def`. A line of `OUT/history.jsonl` has the name, of "
+          "Of the rows METRIC and TAG of `runtime/objectives`. A line of `OUT/history.jsonl` has the name, of "
           "a validation with `eval_` before it, of a count of a step the total with `num_`; OUT/runs has the tag. "
           "Ranks report their parts: a COUNT is their sum, a MEAN that sum divided by a count, EXP e to the power of "
           "such a mean.");

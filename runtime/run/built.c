@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base.h"
+#include "runtime/objectives/owners.h"
 #include "runtime/ranks/launch.h"
 
 typedef enum {
@@ -150,7 +151,7 @@ static bool is_flag(const char *ours)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (names_same(flags[i], ours))
             return true;
-    return false;
+    return owners_of_left_out(ours);
 }
 
 /* The field that has to have the value of this name; NULL: none. */

@@ -102,6 +102,9 @@ static void add_base(cJSON *to, const char *base)
     free(name);
 }
 
+/* Flags that name records; programs have some of them. */
+static const char *const record_flags[] = {"data", "eval_data", "meta_data"};
+
 cJSON *card_sources(const Checkpoints *c)
 {
     cJSON *made = cJSON_CreateObject();
@@ -112,9 +115,11 @@ cJSON *card_sources(const Checkpoints *c)
         for (const cJSON *i = before ? before->child : NULL; i; i = i->next)
             if (cJSON_IsString(i))
                 cJSON_AddStringToObject(made, i->string, i->valuestring);
-    add_files(made, "data", c->flags->data);
-    add_files(made, "eval_data", c->flags->eval_data);
-    add_files(made, "meta_data", c->flags->meta_data);
+    for (size_t i = 0; i < sizeof record_flags / sizeof *record_flags; i++) {
+        const int flag = flags_find(record_flags[i]);
+        if (flag >= 0)
+            add_files(made, record_flags[i], flags_word(c->flags, flag));
+    }
     return made;
 }
 

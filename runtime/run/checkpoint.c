@@ -31,7 +31,7 @@
 static bool half_written(const char *name)
 {
     static const char *const leaf[] = {
-#define LEAF(name, kind, objectives, about) name ".tmp",
+#define LEAF(name, kind, owners, about) name ".tmp",
 #include "runtime/run/leaves.def"
         "probe.[0-9]*"};
     for (size_t i = 0; i < sizeof leaf / sizeof *leaf; i++)

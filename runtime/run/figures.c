@@ -16,6 +16,7 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/names.h"
+#include "runtime/objectives/owners.h"
 #include "runtime/plot/draw.h"
 
 /* ---- the rows -------------------------------------------------------------------------------- */
@@ -41,20 +42,20 @@ typedef struct {
     RowKind kind;
     const char *a, *b, *c, *label;
     int n;                       /* flags, style */
-    int source;
+    int source, owners;
 } Row;
 
 static const Row rows[] = {
-#define FIGURE(objectives, file, title) {ROW_FIGURE, objectives, file, NULL, title, 0, 0},
-#define PANEL(source, x, xlabel, ylabel, flags) {ROW_PANEL, x, xlabel, NULL, ylabel, flags, SOURCE_##source},
-#define SECOND(column, label) {ROW_SECOND, column, NULL, NULL, label, 0, 0},
-#define NAMES() {ROW_NAMES, NULL, NULL, NULL, NULL, 0, 0},
-#define CURVE(y, label, style) {ROW_CURVE, y, NULL, NULL, label, PLOT_##style, 0},
-#define SPAN(y, low, high, label, style) {ROW_CURVE, y, low, high, label, PLOT_##style, 0},
-#define AROUND(y, error, label, style) {ROW_AROUND, y, error, NULL, label, PLOT_##style, 0},
-#define GAP(y, other, label) {ROW_GAP, y, other, NULL, label, PLOT_SOLID, 0},
+#define FIGURE(owners, file, title) {ROW_FIGURE, NULL, file, NULL, title, 0, 0, OWNERS(owners)},
+#define PANEL(source, x, xlabel, ylabel, flags) {ROW_PANEL, x, xlabel, NULL, ylabel, flags, SOURCE_##source, 0},
+#define SECOND(column, label) {ROW_SECOND, column, NULL, NULL, label, 0, 0, 0},
+#define NAMES() {ROW_NAMES, NULL, NULL, NULL, NULL, 0, 0, 0},
+#define CURVE(y, label, style) {ROW_CURVE, y, NULL, NULL, label, PLOT_##style, 0, 0},
+#define SPAN(y, low, high, label, style) {ROW_CURVE, y, low, high, label, PLOT_##style, 0, 0},
+#define AROUND(y, error, label, style) {ROW_AROUND, y, error, NULL, label, PLOT_##style, 0, 0},
+#define GAP(y, other, label) {ROW_GAP, y, other, NULL, label, PLOT_SOLID, 0, 0},
 #include "runtime/run/figures.def"
-    {ROW_END, NULL, NULL, NULL, NULL, 0, 0}};
+    {ROW_END, NULL, NULL, NULL, NULL, 0, 0, 0}};
 
 static bool is_figure(const Row *r)
 {
@@ -300,7 +301,7 @@ static void draw_all(Drawing *d, int only)
     const char *objective = d->of->model->objective;
     for (const Row *r = rows; r->kind != ROW_END; r++)
         if (r->kind == ROW_FIGURE && (only == SOURCES || r[1].source == only) &&
-            (!*r->a || names_listed(r->a, objective)))
+            owners_include(r->owners, objective))
             draw_each(d, r);
     end(d);
 }

@@ -5,6 +5,8 @@
 #include "runtime/run/flags.h"
 #include "runtime/base.h"
 #include "runtime/files/names.h"
+#include "runtime/objectives/help_lines.h"
+#include "runtime/objectives/owners.h"
 #include "runtime/pack/format_names.h"
 #include "runtime/run/schedule.h"
 #include <ctype.h>
@@ -16,7 +18,7 @@
 #include <unistd.h>
 
 typedef enum { TYPE_BOOL, TYPE_INT, TYPE_EVERY, TYPE_FLOAT, TYPE_STRING } FlagType;
-#define WHOLE(type) (TYPE_##type == TYPE_INT || TYPE_##type == TYPE_EVERY)
+#define IS_COUNT(type) (TYPE_##type == TYPE_INT || TYPE_##type == TYPE_EVERY)
 
 typedef struct {
     const char *name;
@@ -33,18 +35,20 @@ typedef struct {
 static const Row rows[FLAG_COUNT] = {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc)                                  \
     { #name, TYPE_##type, offsetof(Flags, name), (double)(lo), (double)(hi),                   \
-      WHOLE(type) ? (int64_t)(lo) : 0, WHOLE(type) ? (int64_t)(hi) : 0,                        \
+      IS_COUNT(type) ? (int64_t)(lo) : 0, IS_COUNT(type) ? (int64_t)(hi) : 0,                  \
       metavar, (recipe) & 3, ((recipe) & 4) != 0, doc, #value },
 #include "runtime/run/flags.def"
 };
 
-static const char *const owners[FLAG_COUNT] = {
-#define OF(flag, objectives) [FLAG_##flag] = objectives,
+static const int owners[FLAG_COUNT] = {
+#define NEEDS(flag, capability) [FLAG_##flag] = OWNERS(capability),
 #include "runtime/run/flags.def"
+#define FLAG(name, ...) [FLAG_##name] = OWNERS(ME),
+#include "runtime/objectives/rows.def"
 };
 
-static const struct { int flag; const char *objectives, *others; } together[] = {
-#define WITH(flag, objectives, others) { FLAG_##flag, objectives, others },
+static const struct { int flag, owners; const char *others; } together[] = {
+#define WITH(flag, owners, others) { FLAG_##flag, OWNERS(owners), others },
 #include "runtime/run/flags.def"
 };
 
@@ -60,13 +64,13 @@ static const bool repeats[FLAG_COUNT] = {
 
 /* Objectives whose programs have these flags alone. */
 static const struct { const char *objective, *flags; } only[] = {
-#define ONLY(objective, flags) { objective, flags },
+#define ONLY(objective, flags) { #objective, flags },
 #include "runtime/run/flags.def"
 };
 
 /* Texts of objectives in the place of a flag's own. */
-static const struct { int flag; const char *objectives, *doc; } docs[] = {
-#define DOC(flag, objectives, doc) { FLAG_##flag, objectives, doc },
+static const struct { int flag; const char *objective, *doc; } docs[] = {
+#define DOC(flag, objective, doc) { FLAG_##flag, #objective, doc },
 #include "runtime/run/flags.def"
 };
 
@@ -75,7 +79,7 @@ static const char *of;           /* the objective; NULL: any */
 static const char *doc_of(int i)
 {
     for (size_t k = 0; of && k < sizeof docs / sizeof *docs; k++)
-        if (docs[k].flag == i && names_listed(docs[k].objectives, of))
+        if (docs[k].flag == i && !strcmp(docs[k].objective, of))
             return docs[k].doc;
     return rows[i].doc;
 }
@@ -90,7 +94,7 @@ bool flags_has(int i)
     for (size_t k = 0; of && k < sizeof only / sizeof *only; k++)
         if (!strcmp(only[k].objective, of))
             return names_listed(only[k].flags, rows[i].name);
-    return !of || !owners[i] || names_listed(owners[i], of);
+    return !of || owners_include(owners[i], of);
 }
 
 static char *strict_int(const Row *r, const char *text, int64_t *out)
@@ -170,6 +174,12 @@ static void spell(char to[64], const char *name)
             *c = '-';
 }
 
+/* Whether it is a flag of this program or of those of other objectives. */
+static bool is_flag(const char *name)
+{
+    return flags_find(name) >= 0 || owners_of_left_out(name);
+}
+
 /* The name among ours and those of foreign.def that was probably meant; NULL: none is near. */
 static const char *nearest(const char *name)
 {
@@ -195,7 +205,7 @@ static void die_unknown(const char *what, const char *name)
     if (!row || !*row->ours)
         die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
             close);
-    bool field = row->kind == FOREIGN_RECIPE || (row->kind == FOREIGN_MEANS && flags_find(row->ours) < 0);
+    bool field = row->kind == FOREIGN_RECIPE || (row->kind == FOREIGN_MEANS && !is_flag(row->ours));
     spell(ours, row->ours);
     die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)", what,
         name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
@@ -210,7 +220,7 @@ static void die_foreign(const Foreign *row, const char *name, const char *given,
     case FOREIGN_LINE:
     case FOREIGN_MEANS:
     case FOREIGN_RECIPE:
-        if (flags_find(row->ours) >= 0)
+        if (is_flag(row->ours))
             die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, foreign_value(row, given), row->note);
         die(EXIT_CONFIG, "--%s%s%.60s: fixed when the program is generated: gen %s %s=%s%s%s%s", name, given ? " " : "",
             given ? given : "", words, row->ours, foreign_value(row, given), *row->note ? " (" : "", row->note,
@@ -314,14 +324,21 @@ static const char *bare(const Row *r)
     return *r->metavar == '[' ? format("%.*s", (int)strcspn(equal + 1, "]"), equal + 1) : NULL;
 }
 
-static void check_has(int k, const char *name)
+/* Ends the program unless it has flag k, -1 where it lacks even its row; ours: the flag's name, name: as typed. */
+static void check_has(int k, const char *ours, const char *name)
 {
+    const char *other = k < 0 ? owners_of_left_out(ours) : NULL;
+    if (other)
+        die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
+            "all it has)", name, other, of);
+    if (k < 0)
+        return;
     if (!flags_has(k) && !owners[k])
         die(EXIT_CONFIG, "--%s: programs whose objective is %s have no such flag (--help lists all they have)", name,
             of);
     if (!flags_has(k))
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
-            "all it has)", name, owners[k], of);
+            "all it has)", name, owners_text(owners[k]), of);
 }
 
 /* The value of a flag that is switched off by another name; NULL: none is known. */
@@ -344,7 +361,7 @@ static void take_meaning(Line *l, const Foreign *row, const char *name, const ch
     given = known || !alone || value ? given : "true";
     const char *means = given ? foreign_meaning_of(row, given) : NULL;
     const int k = flags_find(row->ours);
-    check_has(k, name);
+    check_has(k, row->ours, name);
     if (!means && foreign_off(given))
         means = switched_off(k, row);
     if (!means)
@@ -411,6 +428,7 @@ static void take(Line *l)
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
     int k = flags_find(name);
     if (k < 0) {
+        check_has(k, name, name);
         const Foreign *row = foreign_find(name);
         const char *given = equal ? own : next && strncmp(next, "--", 2) ? next : NULL;
         if (!row && !strchr(name, '.'))
@@ -434,8 +452,9 @@ static void take(Line *l)
         if (row->kind != FOREIGN_ALIAS && !is_share(row, given))
             die_foreign(row, name, given, l->made->words);
         k = flags_find(row->ours);
+        check_has(k, row->ours, name);
     }
-    check_has(k, name);
+    check_has(k, name, name);
     /* true, false, what stands for them elsewhere; behind a name from elsewhere any word is meant as its value */
     const bool answers = next && (truth(foreign_word(rows[k].name, next)) ||
                                   (!names_same(name, rows[k].name) && *next != '-'));
@@ -454,8 +473,8 @@ static void take(Line *l)
 static char **positions(int argc, char **argv)
 {
     static const struct { const char *objective, *names; } row[] = {
-#define POSITIONS(objective, names) { objective, names },
-#include "runtime/files/foreign.def"
+#define POSITIONS(objective, names) { #objective, names },
+#include "runtime/objectives/rows.def"
     };
     const char *name = "";
     for (size_t i = 0; of && i < sizeof row / sizeof *row; i++)
@@ -673,19 +692,9 @@ static void check_effects(const Flags *f)
 {
     for (size_t r = 0; r < sizeof together / sizeof *together; r++)
         if (f->given[together[r].flag] &&
-            (!*together[r].objectives || (of && names_listed(together[r].objectives, of))))
+            (together[r].owners == OWNERS_all || (of && owners_include(together[r].owners, of))))
             check_together(f, together[r].flag, together[r].others);
 }
-
-/* Headings and flags in the order of the help. */
-static const struct {
-    const char *title;           /* NULL: a flag */
-    int flag;
-} help_line[] = {
-#define SECTION(title) { title, -1 },
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) { NULL, FLAG_##name },
-#include "runtime/run/flags.def"
-};
 
 enum { HELP_ALIASES = 2, HELP_COLUMNS = 100 };     /* names of other trainers beside a flag */
 
@@ -731,14 +740,16 @@ void flags_help(FILE *to, const char *program, const Flags *f)
 {
     fprintf(to, "usage: %s [--flag value]...    [...]: this program's default\n", program);
     const char *title = NULL;    /* still to be written: no section without a flag */
-    for (size_t i = 0; i < sizeof help_line / sizeof *help_line; i++) {
-        title = help_line[i].title ? help_line[i].title : title;
-        if (help_line[i].title || !flags_has(help_line[i].flag))
+    int n;
+    const HelpLine *line = help_lines(&n);
+    for (int i = 0; i < n; i++) {
+        title = line[i].title ? line[i].title : title;
+        if (line[i].title || !flags_has(line[i].flag))
             continue;
         if (title)
             fprintf(to, "\n%s\n", title);
         title = NULL;
-        help_flag(to, f, help_line[i].flag);
+        help_flag(to, f, line[i].flag);
     }
 }
 
@@ -776,8 +787,8 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
         f->out = beside_program("run");
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps])
         f->steps = 0, f->given[FLAG_steps] = true;   /* whatever the default or a run before says */
-#define AS(flag, other, objectives)                                                            \
-    if (!f->given[FLAG_##flag] && of && names_listed(objectives, of) &&                        \
+#define AS(flag, other, objective)                                                             \
+    if (!f->given[FLAG_##flag] && of && !strcmp(#objective, of) &&                             \
         !flags_on(f, FLAG_##flag))                                                             \
         f->flag = f->other;
 #include "runtime/run/flags.def"

@@ -14,6 +14,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
+#include "runtime/objectives/owners.h"
 #include "runtime/run/failure.h"
 #include "runtime/run/records.h"
 
@@ -92,8 +93,8 @@ static bool suits(const Model *m, const Checkpoints *c, const char *last, const 
 
 void next_say(const Model *m, const Checkpoints *c, const Best *b, int64_t step)
 {
-    static const struct { const char *objectives, *wants, *what, *command, *about; } rows[] = {
-#define NEXT(...) {__VA_ARGS__},
+    static const struct { int owners; const char *wants, *what, *command, *about; } rows[] = {
+#define NEXT(owners, ...) {OWNERS(owners), __VA_ARGS__},
 #include "runtime/run/next.def"
     };
     char *last = checkpoint_path(c->out, step);
@@ -110,8 +111,7 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, int64_t step)
         free(best), free(path), free(text);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if ((*rows[i].objectives && !names_listed(rows[i].objectives, m->objective)) ||
-            !suits(m, c, last, rows[i].wants))
+        if (!owners_include(rows[i].owners, m->objective) || !suits(m, c, last, rows[i].wants))
             continue;
         char *line = failure_filled(rows[i].command, hole, sizeof hole / sizeof *hole);
         note("  %-7s %s%s%s", rows[i].what, line, *rows[i].about ? "     " : "", rows[i].about);

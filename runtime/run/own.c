@@ -13,21 +13,22 @@
 
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
+#include "runtime/objectives/owners.h"
 
 /* As leaves.def has them. */
 typedef enum { FOREIGN, CHECKPOINT, FAULT, CACHE, OTHER } Kind;
 
 static Kind kind_of(const char *name, const char *const *files)
 {
-    static const struct { const char *name, *objectives; Kind kind; } leaf[] = {
-#define LEAF(name, kind, objectives, about) {name, objectives, kind},
+    static const struct { const char *name; int owners; Kind kind; } leaf[] = {
+#define LEAF(name, kind, owners, about) {name, OWNERS(owners), kind},
 #include "runtime/run/leaves.def"
     };
     const char *rest;
     if (folder_step_of(name, &rest) >= 0)
         return CHECKPOINT;
     for (size_t i = 0; i < sizeof leaf / sizeof *leaf; i++) {
-        const bool others = leaf[i].kind == CHECKPOINT || (leaf[i].kind == OTHER && *leaf[i].objectives);
+        const bool others = leaf[i].kind == CHECKPOINT || (leaf[i].kind == OTHER && leaf[i].owners != OWNERS_all);
         if (!others && fnmatch(leaf[i].name, name, 0) == 0)
             return leaf[i].kind;
     }

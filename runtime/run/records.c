@@ -40,10 +40,9 @@ bool records_validate(const Flags *f)
 }
 
 /* The flag that names what to validate on. */
-static const char *validation_flag(const Flags *f, const RecordRules *rules)
+static const char *validation_flag(const RecordRules *rules)
 {
-    return rules->asked ? rules->asked
-         : *f->meta_data && !strcmp(f->eval_data, f->meta_data) ? "meta-data" : "eval-data";
+    return rules->asked ? rules->asked : "eval-data";
 }
 
 /* ---- raw data -------------------------------------------------------------------------------- */
@@ -84,6 +83,13 @@ const char *records_tokenizer(const Flags *f)
     return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;
 }
 
+/* Whether a flag that other programs lack is given. */
+static bool asks(const Flags *f, const char *name)
+{
+    const int flag = flags_find(name);
+    return flag >= 0 && flags_on(f, flag);
+}
+
 /* The tokenizer of raw data, malloc'ed. beside: the file of other records whose tokenizer it has to
  * be; NULL: none. */
 static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, const char *raw,
@@ -108,7 +114,7 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
         return own;
     die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
         "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words or char" : "bytes",
-        f->eval_only || f->answers || f->perplexity ? "there is none beside the weights"
+        f->eval_only || asks(f, "answers") || asks(f, "perplexity") ? "there is none beside the weights"
         : *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
                                                         : "or --init-from of a folder that has one");
 }
@@ -216,7 +222,7 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
     char *const *ignore = *f->ignore_keys ? split_names(f->ignore_keys, &nignore) : NULL;
     return (PackOptions){ .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
                           .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
-                          .min_words = format_of_words(known) ? f->min_words : 0,
+                          .min_words = format_of_words(known) ? rules->min_words : 0,
                           .system = rules->system, .vocab = of->vocab, .most = most_of(f, of, known, flag),
                           .held = held, .share = held ? share_of(f) : 0, .kind = kind_of(of),
                           .formats = rules->formats, .more = rules->more, .trains = !strcmp(flag, "data"),
@@ -344,12 +350,12 @@ static void check_prepare(const Flags *f)
         die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
 }
 
-void records_prepare(const Flags *f, const Model *m, const FormatCode *const *formats, int64_t T, int64_t vocab,
-                     int64_t mask)
+void records_prepare(const Flags *f, const char *texts, const Model *m, const FormatCode *const *formats, int64_t T,
+                     int64_t vocab, int64_t mask)
 {
     int n;
     check_prepare(f);
-    char **file = split_names(f->prepare, &n), *text = NULL;
+    char **file = split_names(texts, &n), *text = NULL;
     size_t bytes;
     comm_expect(PACK_SECONDS);
     if (world.rank == 0) {
@@ -477,7 +483,8 @@ static void check_made(const Flags *f)
     if (f->skip_bad && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--skip-bad: %s is packed, without the rows that gen pack --skip-bad left out: leave it out, "
             "or name the raw file", file[0]);
-    if (f->given[FLAG_system] && n && !pack_is_raw(file[0]))
+    const int system = flags_find("system");
+    if (system >= 0 && f->given[system] && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--system: %s is packed, its questions behind what gen pack --system said: leave it out, or "
             "name the raw file", file[0]);
     free(file);
@@ -498,7 +505,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (trains)
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)
-        eval_files = record_files(f, m, &of, rules, validation_flag(f, rules), f->eval_data,
+        eval_files = record_files(f, m, &of, rules, validation_flag(rules), f->eval_data,
                                   files);
     divide(f, &of);
     if (trains)
@@ -513,7 +520,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         data_open(eval, eval_files ? eval_files : files, m, &of, (uint64_t)f->seed, true);
     if (eval_files && eval->divided)
         note("data: %s says itself which of its rows are to validate on: --%s takes these %lld alone, the others are "
-             "left out", f->eval_data, validation_flag(f, rules), (long long)eval->n);
+             "left out", f->eval_data, validation_flag(rules), (long long)eval->n);
     agree_data(trains ? train : NULL, evaluates ? eval : NULL);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);

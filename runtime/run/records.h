@@ -14,6 +14,7 @@
 typedef struct {
     const char *format;          /* a name of runtime/pack/formats.def; NULL: rows by their keys */
     const char *system;          /* pairs with a question: what stands before it; NULL: as gen pack has it */
+    int64_t min_words;           /* of rows of words: fewer, and one is left out */
     Held held;                   /* windows: HELD_NONE: the tail of each text */
     const char *asked;           /* the flag that named eval_data; NULL: "eval-data" */
     const FormatCode *const *formats;    /* that the objective reads; the last is NULL; NULL: no raw data */
@@ -50,10 +51,10 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
                   const char *flag, const char *paths, const char *tokenizer,
                   void (*each)(void *user, const PackedRow *row), void *user);
 
-/* --prepare: texts as windows of T tokens, arrays of ids in the new folder --out, for a model of so
- * many ids and that mask (-1: the tokenizer's); formats: as of RecordRules, with windows. Rank 0 writes;
- * or the program ends. */
-void records_prepare(const Flags *f, const Model *m, const FormatCode *const *formats, int64_t T, int64_t vocab,
-                     int64_t mask);
+/* --prepare: texts, files between commas, as windows of T tokens, arrays of ids in the new folder --out, for a model of
+ * so many ids and that mask (-1: the tokenizer's); formats: as of RecordRules, with windows. Rank 0 writes; or the
+ * program ends. */
+void records_prepare(const Flags *f, const char *texts, const Model *m, const FormatCode *const *formats, int64_t T,
+                     int64_t vocab, int64_t mask);
 
 #endif

@@ -381,7 +381,7 @@ static int prepare(const Flags *f, const WeightFolders folder)
     if (hidden.mode == HIDDEN_sft)
         die(EXIT_CONFIG, "--prepare makes windows of texts, and this binary learns answers "
             "(mdm.mode=sft): --data takes their rows as they are");
-    records_prepare(f, &model, formats, T, V, @MDM_MASK@);
+    records_prepare(f, f->prepare, &model, formats, T, V, @MDM_MASK@);
     return EXIT_OK;
 }
 

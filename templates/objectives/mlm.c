@@ -41,7 +41,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
                           .targets = hidden.rule.select == MASKS_exact ? N : 0, .takes = takes};
     static const FormatCode *const formats[] = {&corpus_format, &imdb_format, &windows_format,
                                                 &answers_format, NULL};
-    const RecordRules rules = {.format = "corpus", .formats = formats};
+    const RecordRules rules = {.format = "corpus", .formats = formats, .min_words = f->min_words};
     hidden.rule.seed = (uint64_t)f->seed;
     records_open(f, &model, &of, &rules, train, eval);
     if (!records_train(f) && !records_validate(f))

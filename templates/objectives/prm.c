@@ -126,8 +126,10 @@ static void open_meta(const Flags *f, const RecordRules *rules, const Data *trai
 //@ end
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
+    const bool meta_alone = *f->meta_data && !strcmp(f->meta_data, f->eval_data);
     const StepsRules steps = steps_rules(false);
-    const RecordRules rules = {.formats = formats, .more = &steps};
+    const RecordRules rules = {.formats = formats, .more = &steps,
+                               .asked = meta_alone ? "meta-data" : NULL};
     flags = f;
     trained = train;
     records_open(f, &model, &shape, &rules, train, eval);

@@ -43,14 +43,15 @@ stands() {                                    # PAGE: words on standard input th
     while read -r word; do grep -qF -- "$word" "gen/reference/$1.md" || echo "$word"; done | head -3
 }
 check reference/fields "" "$(
-    sed -n 's/^FIELD([a-z_0-9]*, "\([^"]*\)".*/| `\1` |/p' gen/config/fields.def | stands fields)"
+    sed -n 's/^FIELD([a-z_0-9]*, "\([^"]*\)".*/| `\1` |/p' gen/config/fields.def runtime/objectives/*.def | stands fields)"
 check reference/flags "" "$(
-    sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def | tr _ - | stands flags)"
-check reference/names "" "$(grep -vE '^(WHEN|IMPLIED|UNSET|SAME|POSITIONS)' runtime/files/foreign.def |
+    sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def runtime/objectives/*.def |
+        tr _ - | stands flags)"
+check reference/names "" "$(grep -vE '^(WHEN|IMPLIED|UNSET|SAME)' runtime/files/foreign.def |
     sed -n 's/^[A-Z_]*("\([a-z_0-9.]*\)".*/`\1`/p' | stands names)"
 check reference/formats "" "$(
     sed -n 's/^FORMAT([A-Z]*, "\([a-z]*\)".*/| `\1` |/p' runtime/pack/formats.def | stands data)"
-check reference/metrics "" "$(sed -n 's/^METRIC([a-z]*, [a-z]*, \([a-z_]*\),.*/| `\1` |/p' gen/config/objectives.def |
+check reference/metrics "" "$(sed -n 's/^METRIC([a-z]*, [a-z]*, \([a-z_]*\),.*/| `\1` |/p' runtime/objectives/*.def |
     stands metrics)"
 # variables that the sources ask for by a name of ours have a row
 check reference/variables "" "$(

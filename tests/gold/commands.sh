@@ -90,7 +90,7 @@ check json/new-is-written "$(ask new device_bytes)" "$(said plan "$T/made.lua" >
 check json/list "$(for s in recipes models families chats objectives targets cards; do "$GEN" list $s | wc -l; done | paste -sd' ')" \
     "$(ask list 'recipes#' 'models#' 'families#' 'chats#' 'objectives#' 'targets#' 'cards#')"
 said fields >"$T/fields"
-check json/fields "$("$GEN" fields | grep -c '^[a-z].*: [ao1tn].*') $(grep -c '^FIELD(' gen/config/fields.def)" \
+check json/fields "$("$GEN" fields | grep -c '^[a-z].*: [ao1tn].*') $(cat gen/config/fields.def runtime/objectives/*.def | grep -c '^FIELD(')" \
     "$(ask fields 'fields#' 'flags#' | awk '{ print $1 + $2, $1 }')"
 said explain hidden-size >"$T/explain"
 check json/explain "here it is model.hidden model.hidden int 1 65536 true null" "$(ask explain said 'fields[0].name' \

@@ -23,7 +23,7 @@ CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
     # shellcheck disable=SC2086      # one path and a blank
-    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/model/families.def runtime/files/foreign.def runtime/files/names.h -newer "$B/cov/$f.o" \
+    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/objectives runtime/model/families.def runtime/files/foreign.def runtime/files/names.h -newer "$B/cov/$f.o" \
          \( -name '*.def' -o -name '*.h' \))" ]; then
         gcc $CFLAGS --coverage -c $source -o "$B/cov/$f.o" || exit 1
     fi
@@ -69,16 +69,20 @@ for lua in $HERE/bad/*.lua; do
 done
 
 # ---- another objective: what is lm's alone is refused and not asked for
-mkdir -p "$T/other/gen/config"
-sed '/^#undef METRIC/i OBJECTIVE(other, "of these tests", "rows", causal_lm, rows, score)\
-DEFAULT(other, lr, "0.001")\
-DEFAULT(other, keep_best, "true")' gen/config/objectives.def \
-    >"$T/other/gen/config/objectives.def"
+mkdir -p "$T/other/runtime/objectives"
+cat >"$T/other/runtime/objectives/other.def" <<'END'
+OBJECTIVE(other, "of these tests", "rows", causal_lm, rows, score)
+DEFAULT(other, lr, "0.001")
+DEFAULT(other, keep_best, "true")
+END
+(cat runtime/objectives/all.def; echo '#include "runtime/objectives/other.def"') >"$T/other/runtime/objectives/all.def"
 objects=$(printf "$B/cov/%s.o " $ROOMS)
 printf '%s\n' '#include "gen/graph/objectives.h"' 'const ObjectiveParts other_parts;' >"$T/other/other.c"
 # shellcheck disable=SC2086
+others=$(printf '%s\n' $others | grep -vx -e out/.obj/gen/graph/objectives.o -e out/.obj/runtime/objectives/owners.o)
+# shellcheck disable=SC2086
 gcc -I"$T/other" $CFLAGS --coverage -o "$T/other/driver" $HERE/driver.c gen/config/objective.c gen/graph/objectives.c \
-    "$T/other/other.c" ${objects/"$B/cov/objective.o"/} ${others/out\/.obj\/gen\/graph\/objectives.o/} $LIBS || exit 1
+    runtime/objectives/owners.c "$T/other/other.c" ${objects/"$B/cov/objective.o"/} $others $LIBS || exit 1
 cat >"$T/other.lua" <<'END'
 return { objective = "other", target = "cpu", seq = { max = 8 }, batch = { micro = 1 }, data = { kind = "rows" },
          model = { family = "gpt2", layers = 1, hidden = 8, heads = 2 } }
@@ -334,7 +338,7 @@ check hash/length 64 ${#h}
 check hash/name "$h" "$(hash_of $R name=x about=y)"
 sed 's/^return/local twice = 2\n\n\nreturn/; s/micro = 8/micro = 4 * twice/' $R > "$T/moved.lua"
 check hash/lines "$h" "$(hash_of "$T/moved.lua")"
-sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/config/fields.def | while read -r field; do
+sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/config/fields.def runtime/objectives/*.def | while read -r field; do
     case $field in model.heads|model.kv_heads|model.head_dim) continue;; esac
     a=$(conf $R "$field=64" | values /dev/stdin | grep "^$field") b=$(conf $R | values /dev/stdin | grep "^$field")
     x=$(hash_of $R "$field=64")
@@ -372,12 +376,13 @@ damage escape 's/"gpt2"/"gp\\q"/' 'bad.txt:LINE: model.family: want one of \" \\
 
 # ---- the reference has every field and every flag of a recipe
 "$GEN" fields > "$T/fields"
-sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)".*/\1/p' gen/config/fields.def > "$T/names"
-sed -n 's/^FLAG(\([a-z_0-9]*\),.*/\1/p' runtime/run/flags.def > "$T/flags"
-check fields/count "$(grep -c '^FIELD(' gen/config/fields.def)" "$(wc -l < "$T/names")"
+field_rows() { cat gen/config/fields.def runtime/objectives/*.def; }
+field_rows | sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)".*/\1/p' > "$T/names"
+sed -n 's/^FLAG(\([a-z_0-9]*\),.*/\1/p' runtime/run/flags.def runtime/objectives/*.def > "$T/flags"
+check fields/count "$(field_rows | grep -c '^FIELD(')" "$(wc -l < "$T/names")"
 check fields/all "" "$(while read -r f; do grep -q "^$f: " "$T/fields" || echo "$f"; done < "$T/names")"
 check fields/explain "" "$(while read -r f; do "$GEN" explain "$f" | grep -q "^$f: " || echo "$f"; done < "$T/names")"
-check fields/id "" "$(sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".*/\1 \2/p' gen/config/fields.def | tr . _ | awk '$1 != $2')"
+check fields/id "" "$(field_rows | sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".*/\1 \2/p' | tr . _ | awk '$1 != $2')"
 check explain/group "$(grep -c '^lora[.]' "$T/names")" "$("$GEN" explain lora | grep -c '^lora[.]')"
 check explain/run "$(grep -c '^run[.]' "$T/fields")" "$("$GEN" explain run | grep -c '^run[.]')"
 check explain/flag "--resume" "$("$GEN" explain --resume | cut -d' ' -f1)"

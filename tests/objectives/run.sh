@@ -1,6 +1,7 @@
 #!/bin/bash
-# An objective that only the tests have, added to a copy of the tree as gen/README.md says: its files, and rows in
-# tables (regression/, rows in regression/rows/). It trains to PyTorch's values on rows of floats.
+# Objectives that only the tests have, added to a copy of the tree as gen/README.md says: new files (regression/, apo/)
+# and rows at the ends of tables (regression/rows/, apo/rows/), no existing row changed. regression trains to PyTorch's
+# values on rows of floats, apo to TRL's on prompts with a completion and a label each.
 # Bounds, and why: tests/train/compare.c. BACKEND=sim: the CUDA target, on the simulator.
 source "$(dirname "$0")/../train/lib.sh"
 here=tests/objectives ref=$here/ref
@@ -9,10 +10,10 @@ mkdir -p "$tree"
 exec 9>"$tree.lock"
 flock 9
 
-# ---- the tree with the objective: new files and rows, nothing else
+# ---- the tree with the objectives: new files and rows, nothing else
 
-rows() (cd $here/regression/rows && find . -type f | sed 's,^\./,,')
-files() (cd $here/regression && find . -type f ! -path './rows/*' | sed 's,^\./,,')
+rows() (cd $here/$1/rows && find . -type f | sed 's,^\./,,')
+files() (cd $here/$1 && find . -type f ! -path './rows/*' | sed 's,^\./,,')
 
 # Rows stand at the end of a table: before its first #undef, else behind its last line.
 with_rows() {           # TABLE ROWS
@@ -23,22 +24,30 @@ with_rows() {           # TABLE ROWS
         END { if (!done) all() }' "$1"
 }
 
-verdict "added: files of its own" "$(files | while read -r file; do [ ! -e "$file" ] || echo "$file"; done)"
-verdict "added: rows of tables" "$(rows | while read -r file; do
-    [ "${file%.def}" != "$file" ] && [ -e "$file" ] || echo "$file"; done)"
+for objective in regression apo; do
+    verdict "$objective: files of its own" "$(files $objective | while read -r file; do [ ! -e "$file" ] ||
+        echo "$file"; done)"
+    verdict "$objective: rows of tables" "$(rows $objective | while read -r file; do
+        [ "${file%.def}" != "$file" ] && [ -e "$file" ] || echo "$file"; done)"
+done
 
 # With the times of what they are made from, so that only what changed is compiled.
 rm -rf "$tree"/{gen,templates,kernels,runtime,recipes}
 cp -a gen templates kernels runtime Makefile "$tree"
 mkdir "$tree/recipes"
-cp -a $here/recipe.lua "$tree/recipes/regression.lua"
-files | while read -r file; do cp -a "$here/regression/$file" "$tree/$file"; done
-rows | while read -r file; do
-    with_rows "$file" "$here/regression/rows/$file" >"$tree/$file"
-    last=$file
-    [ "$file" -nt "$here/regression/rows/$file" ] || last=$here/regression/rows/$file
-    touch -r "$last" "$tree/$file"
+cp -a $here/{regression,apo}.lua "$tree/recipes"
+for objective in regression apo; do
+    files $objective | while read -r file; do cp -a "$here/$objective/$file" "$tree/$file"; done
+    rows $objective | while read -r file; do
+        own=$here/$objective/rows/$file last=$file
+        with_rows "$tree/$file" "$own" >"$scratch/table"
+        cp "$scratch/table" "$tree/$file"
+        for from in $here/*/rows/"$file"; do [ "$last" -nt "$from" ] || last=$from; done
+        touch -r "$last" "$tree/$file"
+    done
 done
+verdict "no line of an existing file is changed" "$(for folder in gen templates kernels runtime; do
+    diff -r $folder "$tree/$folder" | grep '^<'; done)"
 make -s -C "$tree" -j"$cores" gen CFLAGS="-std=c11 -O0 -Wall -Wextra -Wshadow -Wvla -Werror" \
     >"$scratch/gen.log" 2>&1 || { verdict gen "$(grep -m 3 -E 'error|warning' "$scratch/gen.log")"; exit 1; }
 gen=$tree/out/.gen/gen
@@ -50,7 +59,7 @@ regression_program() {        # NAME [FIELD=VALUE ...]
     shift
     rm -rf "$dir"
     "$gen" "$tree/recipes/regression.lua" "${target[@]}" "$@" -o "$dir" >"$dir.log" 2>&1 &&
-        make_in_haste "$dir" "${tools[@]}" >"$dir.log" 2>&1 ||
+        TREE=$tree make_in_haste "$dir" "${tools[@]}" >"$dir.log" 2>&1 ||
         { verdict "build $name" "$(grep -v '^  CC' "$dir.log" | tail -n 3)"; exit 1; }
 }
 regression_program one
@@ -65,7 +74,49 @@ else
     regression_program sets2 model.sets=2 gpus=2 batch.accum=1
 fi
 
-# ---- it trains
+# ---- apo: tokens, a loss of TRL's, the weights of the start as reference
+
+apo=$work/apo
+rm -rf "$apo"
+"$gen" "$tree/recipes/apo.lua" "${target[@]}" -o "$apo" >"$apo.log" 2>&1 &&
+    TREE=$tree make_in_haste "$apo" "${tools[@]}" >"$apo.log" 2>&1 ||
+    { verdict "build apo" "$(grep -v '^  CC' "$apo.log" | tail -n 3)"; exit 1; }
+fit_apo() {             # RUN ARGS...: the exit code; what it said is in $scratch/RUN.log
+    local run=$scratch/$1
+    shift
+    "$apo/run.sh" --data $ref/apo/train.safetensors --eval-data $ref/apo/eval.safetensors --tokenizer bytes \
+        --init-from tests/train/ref/dpo_mean/model --out "$run" "$@" >"$run.log" 2>&1
+}
+fit_apo apo --eval-every 5 --save-every 1 --save-total-limit 0 ||
+    verdict "apo trains" "exit $?: $(tail -n 2 "$scratch/apo.log")"
+compare apo reference $ref/apo "$scratch/apo"
+as_recorded() {         # KEY: the steps' numbers are those of expect.json, within 1e-4
+    paste <(sed -n "s/.*\"$1\": \([0-9.e+-]*\).*\"step\".*/\1/p" "$scratch/apo/history.jsonl") \
+        <(sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*$/\1/p" $ref/apo/expect.json) | awk '
+        NF == 2 { off = $1 - $2; n += off > -1e-4 && off < 1e-4 }
+        END { if (n != 10) print n + 0 " of 10 within 1e-4" }'
+}
+for key in reward_chosen reward_rejected; do verdict "apo $key" "$(as_recorded $key)"; done
+{ DIECAST_FAULT=kill9:rank=0:step=8 fit_apo apo.killed --eval-every 5 --save-every 3; } 2>/dev/null &&
+    verdict killed "it was not"
+fit_apo apo.killed --eval-every 5 --save-every 3
+verdict "apo resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/apo.killed.log" ||
+    tail -n 3 "$scratch/apo.killed.log")"
+same "apo resumed" apo apo.killed 10
+verdict "apo exports" "$("$apo/run.sh" --out "$scratch/apo" --export "$scratch/apo.model" >"$scratch/log" 2>&1 ||
+        tail -n 1 "$scratch/log"
+    cmp "$scratch/apo.model/model.safetensors" "$scratch/apo/checkpoint-10/model.safetensors" 2>&1
+    grep -q '"LlamaForCausalLM"' "$scratch/apo.model/config.json" || cat "$scratch/apo.model/config.json")"
+verdict "apo shows rows" "$(fit_apo apo.rows --show 2
+    [ "$(grep -c '^step 1 .*: sample [0-9]*, \(un\)\?desired, ' "$scratch/apo.rows.log")" = 2 ] || head -n 3 "$scratch/apo.rows.log")"
+for flag in --sample --probe --data-format; do
+    fit_apo apo.flag $flag x
+    verdict "apo refuses $flag" "$([ $? = 80 ] || echo "exit $?"
+        grep -q -e "$flag: of programs whose objective is .*; this one's is apo" "$scratch/apo.flag.log" ||
+            tail -n 1 "$scratch/apo.flag.log")"
+done
+
+# ---- regression trains
 
 fit() {                 # PROGRAM RUN ARGS...: the exit code; what it said is in $scratch/RUN.log
     local name=$1 run=$scratch/$2

@@ -39,6 +39,9 @@ say dtypes "$("$PYTHON" $here/dtypes.py 2>"$tmp/log" | cmp - tests/checkpoint/as
 say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
     "$PYTHON" $here/same.py "$tmp/objective" tests/objectives/ref 2>&1 | tail -n 1)"
 
+say apo "$("$PYTHON" $here/unpaired.py --out "$tmp/apo" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
+    "$PYTHON" $here/same.py "$tmp/apo" tests/objectives/ref/apo 2>&1 | tail -n 1)"
+
 say ppo "$("$PYTHON" $here/ppo.py | paste - $ref/ppo.txt | awk '
     { off = ($1 - $2) / $2; n += off > -1e-6 && off < 1e-6 } END { if (n != 22) print n + 0 " of 22" }')"
 

@@ -13,8 +13,8 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_events unit_profile
     unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names
     unit_kept unit_darkroom unit_incontext unit_histories unit_plot"
-parts="base names built schedule flags launch bins mixture permutation data data_samples data_batch steps
-    masks contexts hidden unmask denoise workers log progress profile sample tokenfile recordfile json safetensors
+parts="base names owners help_lines built schedule flags launch bins mixture permutation data data_samples data_batch
+    steps masks contexts hidden unmask denoise workers log progress profile sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
     best folder sets kept incontext returns regions npy histories events tfevents"
 mpi="base launch comm comm_star comm_mpi star star_join sha256"
@@ -42,7 +42,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 {
     watched $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts)
     watched_link "$build/unit" $objects -lcjson -lm || exit 1
-    watched tests/runtime/flags_main.c $(sources runtime base names flags built launch)
+    watched tests/runtime/flags_main.c $(sources runtime base names owners flags help_lines built launch)
     watched_link "$build/flags" $objects -lcjson -lm || exit 1
     compile mpicc "$build/comm" "" tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     watched tests/runtime/star_main.c $(sources runtime base sha256 star star_join)
@@ -207,10 +207,11 @@ DEFAULTS=bad refuses "recipe, run: resume"
 OBJECTIVE=other refuses "--top-p: of programs whose objective is lm" --top-p 0.5
 OBJECTIVE=other refuses "--prompt: of programs whose objective is lm" --prompt x
 "$build/flags" --help >"$scratch/f"
-rows=$(grep -c '^FLAG(' runtime/run/flags.def)
+flag_rows() { cat runtime/run/flags.def runtime/objectives/[a-z]*.def; }
+rows=$(flag_rows | grep -c '^FLAG(')
 [ "$(grep -c '^  --' "$scratch/f")" = "$rows" ]
 verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
-[ "$(sed -n 's/^SECTION("\(.*\)")$/\1/p' runtime/run/flags.def)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]')" ]
+[ "$(flag_rows | sed -n 's/^SECTION("\(.*\)")$/\1/p' | sort)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]' | sort)" ]
 verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
 OBJECTIVE=lm "$build/flags" --help >"$scratch/h"
 grep -q -e --temperature "$scratch/h" && ! grep -q -e --probe "$scratch/h"
@@ -225,7 +226,7 @@ verdict "help has the flags of the program's objective" $? "$(grep -A1 '^samplin
 ! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
 verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
 OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
-[ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY("ppo", "\(.*\)")$/\1/p' runtime/run/flags.def | tr '|' '\n' |
+[ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY(ppo, "\(.*\)")$/\1/p' runtime/objectives/ppo.def | tr '|' '\n' |
     wc -l)" ]
 verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
 OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs whose objective is ppo have no such flag" --lr 1

@@ -203,7 +203,8 @@ verdict "next: of a run that was stopped" "$([ $? = 91 ] || tail -n 1 "$scratch/
 verdict "next: a row a code" "$(diff <(sed -n 's/^EXIT_CODE(\([A-Z_]*\),.*/\1/p' runtime/exit_codes.def |
     grep -vx -e OK -e STOPPED) \
     <(sed -n 's/^FAILED(\([A-Z_]*\),.*/\1/p' runtime/run/next.def))"
-verdict "next: known words" "$(grep -E '^(NEXT|HINT|FAILED)\(' runtime/run/next.def | grep -oE '\{[^}]*\}' | sort -u |
+verdict "next: known words" "$(grep -E -h '^(NEXT|HINT|FAILED)\(' runtime/run/next.def runtime/objectives/*.def |
+    grep -oE '\{[^}]*\}' | sort -u |
     tr -d '{}\n' |
     diff - <(printf 'againonoutprogramremedytokenizer'))"
 exit $failed
