@@ -349,6 +349,8 @@ static void step_tokens(Build *b, const char *next)
         op_in(op, ref(b->in.place));
     if (documents)
         op_in(op, build_input(b, b->in.places));
+    if (wpe)
+        op_word(op, "by", at || documents ? "places" : "position");
     op_out(op, y);
     b->x = y;
     if (!row)

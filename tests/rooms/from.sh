@@ -98,7 +98,7 @@ refused() {
 line() { grep -n -m1 -- "$2" "$t/$1.ir" | cut -d: -f1; }
 refused "a size that dimensions do not follow" graph 's/^size B 6/size B 5/' \
     "edit.ir:$(line graph '^input %tokens'): tokens: B is 5, here 6"
-refused "a dimension" graph '/^input %tokens/s/\[6,10\]/[6,11]/' "edit.ir:$(line graph ' = embed_pos '): embed_pos: "
+refused "a dimension" graph '/^input %tokens/s/\[6,10\]/[6,11]/' "edit.ir:$(line graph ' = embed '): embed: "
 refused "a width that config.json does not have" graph 's/\b210\b/150/g; s/"n_inner": 150/"n_inner": 210/' \
     "edit.ir:$(line graph '^set config_json'): want \"n_inner\": 150"
 refused "a width that checkpoints do not have" graph 's/^| model.ffn=210/| model.ffn=211/' \

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 36abd88dd5312fbd, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 1f34795694974a1d, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 1c712d09820ca32f, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 65f0fe30e7cff63b, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
