@@ -16,7 +16,7 @@ failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
 units="base names comm launch device_cpu fault flags built schedule json crc32c safetensors safetensors_write model
-       weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint checkpoint_resume lock stop"
+       weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint checkpoint_resume fingerprint lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
     gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o $build/shim.so $here/shim.c -ldl || exit 1
