@@ -70,6 +70,21 @@ from=$x ends "a job from another folder" "$a" COMPLETED 0:0 '4 ranks x 1 thread 
 same "from its own folder: the same bits as without Slurm" "$work/a"
 same "from another folder: the same bits as without Slurm" "$work/b"
 
+# ---- on one node nobody else reaches the ranks: a socket that all four have is Slurm's own, which they inherit
+held one 100 10 --nodes=1 --ntasks-per-node=4
+one=$id
+until_true 120 holds one
+verdict "a job on one node holds at step 100" $? "$(logs "$one" | tail -n 3)"
+open=$(for rank in $(ranks); do
+    echo rank
+    awk '$4 == "0A" && $2 !~ /^0100007F:/ { print $10 }' "/proc/$rank/net"/tcp* |
+        grep -xFf <(find "/proc/$rank/fd" -printf '%l\n' | sed -n 's/socket:.\([0-9]*\).$/\1/p')
+done | sort | uniq -c)
+grep -q ' 4 rank$' <<<"$open" && ! grep -qv '^ *4 ' <<<"$open"
+verdict "on one node: ranks listen to this machine alone" $? "$open"
+ends "a job on one node" "$one" COMPLETED 0:0
+same "on one node: the same bits as without Slurm" "$work/one"
+
 # ---- a job goes back into the queue: by hand, and when it is asked to stop before its time is over
 held hand 100 10 "${two[@]}"
 hand=$id
