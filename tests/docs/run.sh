@@ -59,9 +59,9 @@ check reference/variables "" "$(
         --include='*.cu' --include='*.sh' --include='*.slurm' |
         tr -d '"${' | sort -u | sed 's/.*/| `&` |/' | stands runs)"
 
-# what gen/README.md says that the rooms print of cpu_tiny, blanks aside
+# the excerpts of the rooms' output for cpu_tiny in gen/README.md, ignoring blanks
 for room in recipe config graph fuse plan; do "$GEN" -d $room recipes/cpu_tiny.lua; done >"$T/rooms" 2>/dev/null
-check rooms "" "$(sed -n '/^What the rooms print/,/^`/s/^    //p' gen/README.md |
+check rooms "" "$(sed -n '/^Excerpts of the rooms/,/^`/s/^    //p' gen/README.md |
     sed -E 's/ +(recipe|config|graph|fuse|plan)$//; s/^ *//' | grep . |
     while read -r text; do grep -qF -- "$text" "$T/rooms" || echo "$text"; done | head -3)"
 
