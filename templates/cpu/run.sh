@@ -249,7 +249,7 @@ case $version in
 ?*)
     if [ -n "$hosts" ]; then
         flags+=(-hosts "$hosts" -ppn "$local")
-    else
+    elif [ -z "${MPIRUN_FLAGS:-}" ]; then
         # As above, for the ranks of either kind of MPICH (UCX, libfabric).
         export UCX_NET_DEVICES=${UCX_NET_DEVICES:-lo} FI_TCP_IFACE=${FI_TCP_IFACE:-lo}
     fi
