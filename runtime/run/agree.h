@@ -1,17 +1,18 @@
-/* agree.h -- what all ranks must have the same before they work together: flags and data. The
- * program is compared when they join, the weights when they are loaded.
+/* agree.h -- checks before the first step that all ranks have the same flags and data. The program is
+ * compared when the ranks join, the weights when they are loaded.
  *
- * Keeps: ranks that differ end with EXIT_MISMATCH, in a line that names the first difference, the
- *        lowest rank that has it, and both values. All ranks call; one rank alone does nothing. */
+ * Keeps: a mismatch ends every rank with EXIT_MISMATCH and one line: the first setting that differs, the
+ *        lowest rank that has another value, both values. Collective; a single rank does nothing. */
 #ifndef DIECAST_AGREE_H
 #define DIECAST_AGREE_H
 
 #include "runtime/data/data.h"
 #include "runtime/run/flags.h"
 
-/* Flags as flags_common has them: paths may differ where all are given. */
+/* Compares the flags by flags_common(): ranks may use different paths, but a path given on one must be
+ * given on all. */
 void agree_flags(const Flags *f);
-/* Training and validation data by their fingerprints; NULL: none of that kind. */
+/* Compares the fingerprints of the training and validation data; NULL: no data of that kind. */
 void agree_data(const Data *train, const Data *eval);
 
 #endif

@@ -1,10 +1,10 @@
-/* answers.h -- what a model answers to the prompts of records, for people.
+/* answers.h -- answers generated for the prompts of preference records, to compare with the recorded ones.
  *
- * In:    records of two answers, parts 0 and 1, behind a prompt of as many tokens as column 0 says, where it is
- *        there; else of those that both begin with, up to the first whose mask is 1. A view of them (data_view());
- *        the answer of part 0 is the one beside ours.
- * Keeps: all ranks call and have the same; a record's answer depends on the weights, its prompt,
- *        its place and Sampling alone. */
+ * In:    a view (data_view()) of records with two answers, parts 0 (the chosen one) and 1. Column 0 holds
+ *        the prompt's length in tokens; without that column the prompt is the common prefix of both parts,
+ *        up to the first token with mask 1.
+ * Keeps: collective, with the same result on every rank. A record's answer depends only on the weights,
+ *        its prompt, its index and Sampling. */
 #ifndef DIECAST_ANSWERS_H
 #define DIECAST_ANSWERS_H
 
@@ -19,18 +19,20 @@ typedef struct {
 } Answers;
 
 typedef struct {
-    int32_t *token;              /* (by->places) the prompt, behind it the answer; malloc'ed */
-    int64_t prompt, n;           /* tokens of both */
+    int32_t *token;              /* (by->places) prompt, then answer; malloc'ed */
+    int64_t prompt, n;           /* lengths of prompt and answer in tokens */
 } Answer;
 
-/* To n records from `first` on, side by side; a prompt that leaves no room has none. */
+/* Answers records first .. first + n-1, batched. A prompt that leaves no room gets an empty answer. Free
+ * with answers_free(). */
 Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n);
 void answers_free(Answer *all, int64_t n);
-/* To the first n records: an array of strings. */
+/* Returns the answers to the first n records as an array of strings; the caller deletes it. */
 cJSON *answers_list(const Answers *a, Data *d, int64_t n);
-/* Of the first n records: prompt, theirs[i], the answer of now, that of the record; malloc'ed. */
+/* Returns text with, for each of the first n records, the prompt, theirs[i], the model's current answer
+ * and the recorded one; malloc'ed. */
 char *answers_text(const Answers *a, Data *d, int64_t n, const cJSON *theirs);
-/* From rank 0, a line of JSON each: prompt, answer, chosen (that of the record). */
+/* Prints one JSON line per record on rank 0: prompt, answer, chosen (the recorded answer). */
 void answers_print(const Answers *a, Data *d, int64_t n);
 
 #endif

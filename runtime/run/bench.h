@@ -1,4 +1,4 @@
-/* bench.h -- --bench-steps N: how long a step takes. */
+/* bench.h -- step benchmark (--bench-steps N). */
 #ifndef DIECAST_BENCH_H
 #define DIECAST_BENCH_H
 
@@ -6,17 +6,17 @@
 #include <stdint.h>
 
 typedef struct {
-    int64_t steps;               /* timed, BENCH_WARM others before them */
-    void (*step)(void *with, int64_t step);      /* a whole one, on all ranks */
+    int64_t steps;               /* timed steps, after BENCH_WARM warm-up steps */
+    void (*step)(void *with, int64_t step);      /* one full training step on all ranks */
     void *with;
-    double work;                 /* of a step of all ranks, */
-    const char *unit;            /* in these */
-    double started;              /* clock at the start of the program */
+    double work;                 /* work of one step, summed over ranks, */
+    const char *unit;            /* in this unit */
+    double started;              /* clock at program start, s */
 } Bench;
 
 enum { BENCH_WARM = 3 };
 
-/* Takes the steps; a line of JSON from rank 0 on standard output. */
+/* Runs the steps and prints one JSON line on rank 0's standard output. */
 void bench_run(const Bench *b, const Model *m);
 
 #endif

@@ -1,7 +1,7 @@
-/* best.h -- what validations decide: which was the best so far, whether its checkpoint is there,
- * and when the run is over before its last step.
+/* best.h -- best checkpoint and early stopping: the best validation so far, whether its checkpoint still
+ * exists, and when to stop the run early.
  *
- * Keeps: every rank has the same values; what is there, rank 0 knows. */
+ * Keeps: all fields are equal on every rank; only rank 0 knows which checkpoints exist. */
 #ifndef DIECAST_BEST_H
 #define DIECAST_BEST_H
 
@@ -10,8 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The metric of a validation that decides, NAN before any, and the step after which it was
- * taken. */
+/* Value of the deciding metric at a validation (NAN: none yet) and the step after which it ran. */
 typedef struct {
     double value;
     int64_t step;
@@ -19,31 +18,31 @@ typedef struct {
 
 typedef struct {
     const Metrics *of;
-    char *(*enough)(const double *eval);  /* the objective's, or NULL: see best_over() */
-    Validation seen, best;       /* the last, the best */
-    Validation kept;             /* the best that was saved; best_is_kept(): it still is */
-    int64_t worse;               /* validations since the best */
-    bool told;                   /* that its checkpoint is gone */
-    double last[METRICS_MAX];    /* values of the last one, NAN before any */
+    char *(*enough)(const double *eval);  /* the objective's own stop rule, or NULL: see best_over() */
+    Validation seen, best;       /* last and best validation */
+    Validation kept;             /* best validation that was saved; see best_is_kept() */
+    int64_t worse;               /* validations since the best one */
+    bool told;                   /* reported that its checkpoint is gone */
+    double last[METRICS_MAX];    /* metrics of the last validation, NAN before the first */
 } Best;
 
 void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval));
-/* After a validation, with its values; that of step 0, before any training, does not count. Whether
- * it is the best. */
+/* Records a validation's metrics. Step 0, before any training, does not count. Returns true if it is the
+ * best so far. */
 bool best_see(Best *b, int64_t step, const double *value);
-/* Why the run is over, for people, malloc'ed: the last `patience` (0: any number) validations were
- * not better than the best, or the objective says so of the last one. NULL: it is not. */
+/* Returns why the run should stop early, as malloc'ed text for the user: none of the last `patience`
+ * validations (0: no limit) beat the best, or the objective's rule stops at the last one. NULL: go on. */
 char *best_over(const Best *b, int64_t patience);
-/* "eval loss 1.9875 at step 40": the value as the log shows it; malloc'ed. */
+/* Formats as the log does, "eval loss 1.9875 at step 40"; malloc'ed. */
 char *best_text(const Best *b, const Validation *v);
-/* Whether the checkpoint of b->kept is in out. */
+/* True if the checkpoint of b->kept exists in out. */
 bool best_is_kept(const Best *b, const char *out);
-/* Into what a checkpoint of `step` in out keeps, before it is written: b is then as it will be
- * once that checkpoint is there. trainer: best_metric and best_model_checkpoint of
- * trainer_state.json, null where that checkpoint is gone, which is reported. */
+/* Adds *b to the state of the checkpoint of `step` before it is written, as *b will be once that
+ * checkpoint exists. trainer: gets best_metric and best_model_checkpoint of trainer_state.json; the latter
+ * is null, with a warning, if that checkpoint is gone. */
 void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer);
-/* From a checkpoint of a run in out. Values of another metric than the one that decides now are
- * set aside, with a line that says so. */
+/* Restores *b from the state of a checkpoint in out. Values of a metric that no longer decides are
+ * dropped, with a note. */
 void best_load(Best *b, const char *out, const cJSON *state);
 
 #endif

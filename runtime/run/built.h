@@ -1,7 +1,7 @@
-/* built.h -- flags whose settings were fixed when the program was generated.
+/* built.h -- flags for settings that were fixed when the program was generated.
  *
- * Keeps: a flag that says what was built is accepted, in the meaning of its name; the others are refused together, with
- *        the command that builds what they ask for. */
+ * Keeps: a flag whose value matches the build is accepted; all others are refused together, with the
+ *        command that builds the requested program. */
 #ifndef DIECAST_BUILT_H
 #define DIECAST_BUILT_H
 
@@ -9,13 +9,14 @@
 
 #include "runtime/files/names.h"
 
-/* What the program was generated from. */
+/* How the program was generated. */
 typedef struct {
-    const char *words;           /* after `gen`: the recipe and the fields that the command line set */
-    const char *fields[3];       /* lines FIELD=VALUE in Lua's spelling; a field with several lines has any of them */
+    const char *words;           /* arguments of `gen`: the recipe and the fields set on its command line */
+    const char *fields[3];       /* lines FIELD=VALUE in Lua's spelling; a field with several lines may
+                                    have any of those values */
 } Made;
 
-/* What a flag says of a field. */
+/* The value that a flag requests for a field. */
 typedef struct Claim Claim;
 
 typedef struct {
@@ -23,14 +24,14 @@ typedef struct {
     int n;
 } Claims;
 
-/* Whether flags of this name are of fields: one of the recipe's own names, row NULL, or one of a row. */
+/* True if --name refers to a recipe field: by its own name (row NULL), or through a row of foreign.def. */
 bool built_is(const Foreign *row, const char *name);
-/* Adds what --name says. value: the word in the flag itself, behind =, or NULL; argv: the n words
- * behind it. Returns how many of these it took, or -1: the row says nothing of this value. Ends the program where the
- * value is none of that field. */
+/* Adds the value requested by --name to *c. value: the word after =, or NULL; argv: the n words after the
+ * flag. Returns how many of these it used, or -1 if the row has no meaning for this value. Ends the
+ * program if the value is invalid for the field. */
 int built_take(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
                int n, char *const *argv);
-/* Ends the program unless the program is what all claims say. */
+/* Ends the program unless the build has every requested value. */
 void built_check(const Claims *c, const Made *made);
 
 #endif

@@ -1,13 +1,13 @@
-/* chat.h -- a conversation with a model: questions from standard input, answers as their tokens come.
+/* chat.h -- interactive chat (--chat): reads questions from standard input and streams the answers.
  *
- * In:    a line a question; from a terminal, or from a script. */
+ * In:    one question per line, from a terminal or a script. */
 #ifndef DIECAST_CHAT_H
 #define DIECAST_CHAT_H
 
 #include "runtime/run/continuation.h"
 
-/* --chat, until standard input ends; the exit status. Rank 0 reads and writes, all ranks call. What cannot be
- * answered is said on a terminal; from elsewhere it ends the program with EXIT_DATA. */
+/* Runs until standard input ends; returns the exit status. Collective; rank 0 reads and writes. A question
+ * that cannot be answered gets a message on a terminal, and ends the program with EXIT_DATA otherwise. */
 int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int nfolders);
 
 #endif

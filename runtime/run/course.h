@@ -1,7 +1,7 @@
-/* course.h -- the course of a run: what its steps and validations had, epoch by epoch.
+/* course.h -- training and validation metrics by epoch.
  *
- * In:    sums over all ranks of each step, values of validations.
- * Keeps: a killed and resumed run has the same rows as a straight one; every rank has them. */
+ * In:    per-step sums over all ranks, and validation metrics.
+ * Keeps: a killed and resumed run has the same rows as an uninterrupted one; every rank has all rows. */
 #ifndef DIECAST_COURSE_H
 #define DIECAST_COURSE_H
 
@@ -10,47 +10,48 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* After a validation, at the end of an epoch, after the last step; one row where these are one. */
+/* A row is added after each validation, at the end of each epoch and after the last step; one row if these
+ * coincide. */
 typedef struct {
-    int64_t step;                /* steps done; 0: a validation before the first */
-    int64_t epoch;               /* of that step, from 1; 0 before the first */
+    int64_t step;                /* steps done; 0: validation before the first step */
+    int64_t epoch;               /* epoch of that step, from 1; 0 before the first step */
     bool whole;                  /* the epoch ends here */
     bool validated;
-    /* Values of the metrics: of the steps of that epoch so far, each weighted as its row says (a
-     * loss by its targets); of the validation. NAN where there are none. */
+    /* Metrics of the epoch's steps so far, each weighted as its row says (a loss by its targets), and of
+     * the validation. NAN: none. */
     double step_value[METRICS_MAX], eval_value[METRICS_MAX];
 } CourseRow;
 
 typedef struct {
     const Metrics *metrics;
-    int64_t per_epoch;           /* steps */
-    bool keeps;                  /* rows; else only the sums */
+    int64_t per_epoch;           /* steps per epoch */
+    bool keeps;                  /* store rows; else only the sums */
     int64_t n;
     CourseRow *row;
-    double sum[METRICS_MAX];     /* of the steps since the epoch began */
+    double sum[METRICS_MAX];     /* over the steps of the current epoch */
 } Course;
 
-/* keeps: somebody will read the rows. */
+/* keeps: store rows, because some output reads them. */
 void course_open(Course *c, const Metrics *m, int64_t per_epoch, bool keeps);
-/* Step `step` (1-based): the sums of its metrics over all ranks, before they become values. One
- * whose loss is not finite does not count. */
+/* Adds step `step` (1-based): its metric sums over all ranks, before metrics_values(). A step with a
+ * non-finite loss is not counted. */
 void course_step(Course *c, int64_t step, const double *sum);
-/* Behind step `step`; eval: the values of a validation, NULL: there was none. */
+/* Adds a row after step `step` if one is due. eval: validation metrics, or NULL. */
 void course_mark(Course *c, int64_t step, const double *eval);
-/* The last row, if it is of that step; NULL: it is not. */
+/* Returns the last row if it belongs to that step, else NULL. */
 const CourseRow *course_at(const Course *c, int64_t step);
-/* What the steps of the epoch so far minimised, their mean. */
+/* Returns the mean training loss of the current epoch. */
 double course_loss(const Course *c);
-/* The means of the epoch so far, for people: "loss 1.2345"; malloc'ed. */
+/* Returns the means of the current epoch as "loss 1.2345"; malloc'ed. */
 char *course_text(const Course *c);
 
-/* The rows as a table, numbers between commas, malloc'ed: epoch (a fraction), step, and by name the
- * means and powers that records keep, of steps as "loss", of validations as "eval_loss". Nothing
- * stands where there is no number. */
+/* Returns the rows as CSV, malloc'ed: epoch (fractional), step, then by name the mean and exponential
+ * metrics that records keep, as "loss" for steps and "eval_loss" for validations. Missing values are
+ * empty. */
 char *course_csv(const Course *c);
 
-/* As a member "course" of what a checkpoint keeps, and back: NULL, or a malloc'ed message. Older
- * checkpoints have none: the rows begin behind them. After course_open. */
+/* Saves to and restores from the member "course" of a checkpoint's state. Load after course_open();
+ * returns NULL, or a malloc'ed message. Old checkpoints lack the member: rows then start after them. */
 void course_save(const Course *c, cJSON *state);
 char *course_load(Course *c, const cJSON *state);
 

@@ -1,7 +1,6 @@
-/* evaluation.h -- how well a model learns in context, in the tasks that it was not trained on: agents of all
- * ranks, one report.
+/* evaluation.h -- in-context evaluation on held-out tasks: agents on all ranks, one report.
  *
- * In:    flags, a program that tells the next action (runtime/run/incontext.h). */
+ * In:    flags, and a program that predicts the next action (runtime/run/incontext.h). */
 #ifndef DIECAST_EVALUATION_H
 #define DIECAST_EVALUATION_H
 
@@ -15,16 +14,16 @@ typedef struct {
     bool reset;                  /* InContext.reset */
 } Evaluation;
 
-/* --evaluate: a line of JSON for each task on standard output and one over all, by rank 0; in OUT
- * eval_result.npy and .json, of one task (--goal-idx K) eval_result_goalK. weights: the folder that
- * they are of, NULL: random ones. The exit status, EXIT_STOPPED when a signal ended it: then nothing
- * is written; all ranks call. */
+/* Runs --evaluate: rank 0 prints one JSON line per task and one over all tasks, and writes eval_result.npy
+ * and .json to OUT (eval_result_goalK for the single task of --goal-idx K). weights: folder they came
+ * from, NULL: random. Collective. Returns the exit status; EXIT_STOPPED after a signal, with nothing
+ * written. */
 int evaluation_report(const Evaluation *e, const Flags *f, const char *weights);
-/* Beside training: over all test tasks and --eval-episodes of each; a line in the log. All ranks have
- * the same; false: a rank was asked to stop before it was done, *to is as it was. */
+/* During training: evaluates --eval-episodes episodes of every test task and logs one line. Every rank
+ * gets the same *to. Returns false, with *to unchanged, if a rank was asked to stop. */
 bool evaluation_measure(const Evaluation *e, const Flags *f, Earned *to);
 
-/* Files of OUT that evaluation_report() writes, behind the last NULL. */
+/* Files in OUT written by evaluation_report(); ends with NULL. */
 extern const char *const evaluation_files[];
 
 #endif

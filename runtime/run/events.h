@@ -1,8 +1,9 @@
-/* events.h -- OUT/runs/NAME/: what TensorBoard shows of a run, made of its history.
+/* events.h -- TensorBoard event file of a run (OUT/runs/NAME/), derived from its history.
  *
- * In:    the records of history.jsonl, OUT/samples.jsonl, the recipe and the flags.
- * Keeps: history.jsonl is the fact: each start writes the file anew from the records that it has kept, each
- *        record follows as soon as it is made. A disk that takes no more costs the file, never the run. Rank 0. */
+ * In:    records of history.jsonl, OUT/samples.jsonl, the recipe and the flags.
+ * Keeps: history.jsonl is the source of truth: each start rewrites the event file from the records it
+ *        kept, then appends each new record at once. A full disk costs the event file, never the run. Rank
+ *        0 only. */
 #ifndef DIECAST_EVENTS_H
 #define DIECAST_EVENTS_H
 
@@ -15,24 +16,25 @@ typedef struct {
     const Model *model;
     const Flags *flags;
     const Metrics *metrics;
-    const cJSON *records;        /* array: the last of the history */
-    char *command;               /* the words of this start */
-    char *folder, *path;         /* path: of the file; NULL: none is written */
-    int fd;                      /* -1: the file has to be written anew */
-    double began;                /* seconds since 1970, of this start */
-    double step;                 /* that it goes on from */
-    double best;                 /* of the validations in the file; NAN: none */
-    double sampled;              /* the step of the last text in it; -1: none */
-    double tried;                /* clock when it could not be written */
+    const cJSON *records;        /* array: most recent records of the history */
+    char *command;               /* command line of this start */
+    char *folder, *path;         /* path: of the event file; NULL: none is written */
+    int fd;                      /* -1: the file must be rewritten */
+    double began;                /* start time, seconds since 1970 */
+    double step;                 /* step this start resumes from */
+    double best;                 /* best validation in the file; NAN: none */
+    double sampled;              /* step of the last text sample in the file; -1: none */
+    double tried;                /* clock at the last failed write */
 } Events;                        /* all zero before the first call */
 
-/* The records of OUT/history.jsonl, into a file in OUT/runs/NAME; those of earlier starts go. EXIT_IO when the folder
- * cannot be made or holds none of ours. The pointers stay the caller's. */
+/* Writes the records of OUT/history.jsonl to a new file in OUT/runs/NAME and removes the files of earlier
+ * starts. EXIT_IO if the folder cannot be created or contains no file of ours. The pointers stay the
+ * caller's. */
 void events_open(Events *e, const char *name, const Model *m, const Flags *f, const Metrics *of,
                  const cJSON *records, int argc, char **argv);
-/* One more record, which is the last of the history. whole: OUT/history.jsonl has it, and all before. */
+/* Appends the newest record of the history. whole: OUT/history.jsonl contains it and all before it. */
 void events_add(Events *e, const cJSON *record, bool whole);
-/* Texts of OUT/samples.jsonl that are not in the file yet. */
+/* Appends the texts of OUT/samples.jsonl that are not in the file yet. */
 void events_samples(Events *e);
 void events_close(Events *e);
 

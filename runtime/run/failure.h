@@ -1,27 +1,29 @@
-/* failure.h -- what a program says to do next where it failed, and its command once more. */
+/* failure.h -- hints after a failure: what to do next, and the command line to repeat. */
 #ifndef DIECAST_FAILURE_H
 #define DIECAST_FAILURE_H
 
-/* How the program was started, argv as main() got it; its run folder; and what the command does once more, NULL: goes
- * on from the newest checkpoint of the folder. All stay; NULL: not known yet. From here on a failure is followed by
- * its line of next.def. Called again where something else has taken die_hook. */
+/* Enables hints: after a failure the matching line of next.def is printed. argv as main() got it; out: the
+ * run folder; again_does: the effect of repeating the command, NULL: it resumes from the newest checkpoint
+ * in out. The pointers must stay valid; NULL: not known yet. Call again after other code has set die_hook. */
 void failure_of(int argc, char **argv, const char *out, const char *again_does);
-/* "next: COMMAND about": the command once more without the word `but`, "": all of it. From rank 0. */
+/* Prints "next: COMMAND about" on rank 0: the command line without the argument `but` ("": unchanged). */
 void failure_again(const char *but, const char *about);
 
-/* The command once more without a flag and its value, as "--ignore-keys"; malloc'ed. Behind failure_of(). */
+/* Returns the command line without one flag and its value, e.g. "--ignore-keys"; malloc'ed. After
+ * failure_of(). */
 char *failure_command(const char *but);
 
-/* ---- words of such lines, behind failure_of(); malloc'ed -------------------------------------------- */
+/* ---- parts of hint lines, after failure_of(); malloc'ed ----------------------------------------- */
 
 typedef struct {
-    const char *name;            /* of {name} */
+    const char *name;            /* fills {name} */
     char *text;                  /* malloc'ed */
 } FailureHole;
 
-/* run.sh beside the program, or the program; from the folder of now when it is below that. */
+/* Returns the path of run.sh in the program's folder, or of the program; relative to the current folder if
+ * below it. */
 char *failure_program(void);
-/* A line of next.def with its holes filled. */
+/* Returns a line of next.def with its placeholders filled. */
 char *failure_filled(const char *line, const FailureHole *hole, int n);
 
 #endif

@@ -1,26 +1,26 @@
-/* fault.h -- faults on purpose, so that a cluster can rehearse them:
- * DIECAST_FAULT=KIND:rank=R:step=S[:seconds=X][:restart=N] strikes rank R once, at step S (as lines
- * count them, from 1), only in the start that the launcher has restarted N times (0).
+/* fault.h -- fault injection, to rehearse cluster failures:
+ * DIECAST_FAULT=KIND:rank=R:step=S[:seconds=X][:restart=N] strikes rank R once, at step S (1-based, as in
+ * the log), only in the start that the launcher has restarted N times (default 0).
  *
- *   kill9, segv, abort   the process dies by SIGKILL, SIGSEGV, SIGABRT in front of the step
- *   exit0                it leaves as if all were well
- *   stop                 it freezes by SIGSTOP; SIGCONT lets it go on
- *   hang                 it lives, but gets no further
- *   nan                  its gradient of that step is NaN
- *   flip                 one bit of a trained weight changes, on this rank only
- *   save                 the save after that step takes X seconds longer, before it is committed
+ *   kill9, segv, abort   the process dies by SIGKILL, SIGSEGV, SIGABRT before the step
+ *   exit0                the process exits with status 0
+ *   stop                 the process freezes by SIGSTOP; SIGCONT resumes it
+ *   hang                 the process lives but makes no progress
+ *   nan                  the rank's gradient of that step is NaN
+ *   flip                 one bit of a trained weight flips, on this rank only
+ *   save                 the save after that step takes X seconds longer, before its commit
  *
- * Keeps: without the variable nothing; with it a warning; one that is misspelt is EXIT_CONFIG. */
+ * Keeps: no effect without the variable; with it a warning; a malformed value ends with EXIT_CONFIG. */
 #ifndef DIECAST_FAULT_H
 #define DIECAST_FAULT_H
 
 #include "runtime/model/model.h"
 
-/* Once, after comm_init. */
+/* Reads DIECAST_FAULT. Call once, after comm_init(). */
 void fault_arm(void);
-/* In front of the work of world.step. scale: what this rank's gradient is multiplied by. */
+/* Call before the work of world.step. *scale: factor for this rank's gradient. */
 void fault_step(const Model *m, float *scale);
-/* In front of the commit of a checkpoint, in world.step. */
+/* Call before a checkpoint's commit, in world.step. */
 void fault_save(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* figures.h -- the figures of a run, from what its folder holds: the rows of figures.def.
+/* figures.h -- plots of a run, drawn from the files in its folder; rows in figures.def.
  *
- * Keeps: at the end of training and long after it the same files become the same figures. Rank 0 alone. */
+ * Keeps: the same files give the same figures, at the end of training or later. Rank 0 only. */
 #ifndef DIECAST_FIGURES_H
 #define DIECAST_FIGURES_H
 
@@ -9,19 +9,20 @@
 #include "runtime/run/metrics.h"
 
 typedef struct {
-    const char *out;             /* the run folder */
-    const Model *model;          /* its objective, and its name, with which titles begin */
+    const char *out;             /* run folder */
+    const Model *model;          /* its objective; its name starts the titles */
     const Metrics *metrics;
 } FiguresOf;
 
-/* At the end of a run: those that can be drawn are, and named in one line. Nothing of it ends the program. */
+/* At the end of a run: draws every figure that has data and names them in one line. Errors never end the
+ * program. */
 void figures_end(const FiguresOf *of);
-/* --plot: the same, or the program ends: no figure can be drawn, or one could not be. */
+/* --plot: the same, but ends the program if no figure has data or one cannot be drawn. */
 void figures_asked(const FiguresOf *of);
-/* The same as figures_end() of those whose first panel is of a source. */
+/* Like figures_end(), for the figures whose first panel reads `source`. */
 void figures_source(const FiguresOf *of, const char *source);
-/* Likewise a figure of objective "-", "plots/regions*.png" say, of a table, which becomes empty; `star`: in the place
- * of its *. */
+/* Likewise draws a figure of objective "-", e.g. "plots/regions*.png", from a table, which it empties. star:
+ * replaces the * in the file name. */
 void figures_table(const FiguresOf *of, const char *file, const char *star, Table *t);
 
 #endif

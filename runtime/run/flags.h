@@ -1,6 +1,6 @@
-/* flags.h -- run-time flags by the rows of flags.def: recipe's defaults, then command line.
+/* flags.h -- command-line flags, by the rows of flags.def: table defaults, recipe defaults, command line.
  *
- * Keeps: numbers read strictly and range-checked; anything unknown ends the program with
+ * Keeps: numbers are parsed strictly and range-checked; anything unknown ends the program with
  *        EXIT_CONFIG. */
 #ifndef DIECAST_FLAGS_H
 #define DIECAST_FLAGS_H
@@ -14,7 +14,7 @@
 
 typedef bool FlagBOOL;
 typedef int64_t FlagINT;
-typedef int64_t FlagEVERY;       /* steps; 0: never; below it: so many epochs */
+typedef int64_t FlagEVERY;       /* steps; 0: never; negative: epochs */
 typedef double FlagFLOAT;
 typedef const char *FlagSTRING;
 
@@ -27,51 +27,51 @@ enum {
 typedef struct {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) Flag##type name;
 #include "runtime/run/flags.def"
-    bool given[FLAG_COUNT];      /* on the command line; index FLAG_<name> */
-    const char **many[FLAG_COUNT];   /* of a MANY flag that was given: each of its texts, behind the last NULL */
+    bool given[FLAG_COUNT];      /* set on the command line; index FLAG_<name> */
+    const char **many[FLAG_COUNT];   /* values of a repeatable (MANY) flag, ends with NULL */
 } Flags;
 
-/* A default set by the recipe, as text; a list ends with name NULL. */
+/* A default set by the recipe, as text; the list ends with name NULL. */
 typedef struct {
     const char *name, *value;
 } FlagDefault;
 
-/* Table's defaults, then the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
- * bare; - and _ in names are the same, and so are the ALIAS rows of foreign.def: two names of a
- * flag with different values are refused. Strings stay pointers into argv or defaults. An empty
- * `out` becomes run/ beside the program. made: what flags of fields are compared with. */
+/* Sets *f from the table's defaults, the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
+ * bare. - and _ in names are equivalent, as are the ALIAS rows of foreign.def: two names of one flag with
+ * different values are refused. Strings point into argv or defaults. An empty `out` becomes run/ next to
+ * the program. made: the build that flags for recipe fields are compared with. */
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv);
-/* Before flags_parse: programs of this objective have the flags that OF rows give to it, and no
- * others of them. Until then all flags are there. */
+/* Selects the flags of this objective: those that OF rows give to others do not exist. Call before
+ * flags_parse(); until then all flags exist. */
 void flags_of(const char *objective);
 bool flags_has(int i);
-/* Every flag in its section, with its present value: after flags_parse that is the recipe's default,
- * unless given. */
+/* Prints every flag by section with its current value: after flags_parse() the recipe's default unless
+ * given. */
 void flags_help(FILE *to, const char *program, const Flags *f);
-/* Of flag i: its name; whether a resumed run keeps the checkpoint's value; its value as text
- * that flags_set reads back to the same bits (malloc'ed). */
+/* Of flag i: its name; whether a resumed run keeps the checkpoint's value (sticky); its value as malloc'ed
+ * text that flags_set() reads back to the same bits. */
 const char *flags_name(int i);
-/* The name as on the command line, "--merge-lora"; malloc'ed. Whether it says more than nothing, 0 or
- * false; of one that is below the least by default, whether it is not. */
+/* flags_spelt(): the name as typed, "--merge-lora"; malloc'ed. flags_on(): false for an empty, 0 or false
+ * value; for a flag whose default lies below its minimum, true from the minimum on. */
 char *flags_spelt(int i);
 bool flags_on(const Flags *f, int i);
-/* The value of a FLOAT, of a STRING. */
+/* Value of a FLOAT flag; of a STRING flag. */
 double flags_number(const Flags *f, int i);
 const char *flags_word(const Flags *f, int i);
 bool flags_sticky(int i);
 char *flags_text(const Flags *f, int i);
-/* How often a MANY flag was given. */
+/* Number of times a MANY flag was given. */
 int64_t flags_many(const Flags *f, int i);
-/* What all ranks must have the same of flag i, malloc'ed: its value and whether it was given, of a
- * path whether there is one; NULL: each rank may have its own. */
+/* Returns what must be equal on all ranks, malloc'ed: the flag's value and whether it was given; for a
+ * path, only whether there is one. NULL: ranks may differ. */
 char *flags_common(const Flags *f, int i);
-/* Sets flag i from text as on the command line, without marking it given; text must outlive f
- * for a STRING. NULL, or a malloc'ed "want ..., got ...". */
+/* Sets flag i from text as typed, without marking it given; for a STRING, text must outlive f. Returns
+ * NULL, or a malloc'ed "want ..., got ...". */
 char *flags_set(Flags *f, int i, const char *text);
-/* Index of a name in any spelling, or -1. */
+/* Returns the index of a flag name in any spelling, or -1. */
 int flags_find(const char *name);
-/* An EVERY in steps. Whether what is done every `every`, first after step `from` (0: after `every`), is due
- * behind step `step` (1-based). */
+/* flags_steps(): an EVERY value in steps. flags_due(): whether an action with that interval is due after
+ * step `step` (1-based), the first time after step `from` (0: after `every`). */
 int64_t flags_steps(int64_t every, int64_t steps_per_epoch);
 bool flags_due(int64_t every, int64_t from, int64_t step, int64_t steps_per_epoch);
 

@@ -1,6 +1,6 @@
-/* generation.h -- what a model that finds hidden tokens says behind a prompt, or in its gaps.
+/* generation.h -- --generate of masked-diffusion models: continues a prompt or fills its gaps.
  *
- * In:    a program that tells the logits at places of several sequences (runtime/run/denoise.h). */
+ * In:    a program that computes logits at masked positions of a batch (runtime/run/denoise.h). */
 #ifndef DIECAST_GENERATION_H
 #define DIECAST_GENERATION_H
 
@@ -11,24 +11,24 @@
 
 typedef struct {
     Denoising how;
-    int64_t length;              /* tokens behind a prompt; 0: those that it hides itself */
+    int64_t length;              /* tokens after a prompt; 0: the tokens that the prompt masks */
 } Generation;
 
-/* EXIT_CONFIG where flags of generation do not go together; places, most: places and block of the Denoiser. */
+/* EXIT_CONFIG if generation flags contradict each other. places, most: places and block of the Denoiser. */
 void generation_check(const Flags *f, int64_t places, int64_t most);
-/* What the flags ask for; mask: the model's token, -1: the tokenizer's. EXIT_CONFIG: flags that do
- * not go together, or no mask. flag: that asks, for messages. */
+/* Returns the settings from the flags. mask: the model's mask token, -1: the tokenizer's. flag: the
+ * requesting flag, for messages. EXIT_CONFIG for contradicting flags or a missing mask token. */
 Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
                             const char *flag);
-/* --generate TEXT: the text with its answer on standard output, or with --generate-chat the answer; --generate-file
- * FILE: of each line an object {"prompt", "answer"} or {"messages", "answer"}. By rank 0; the exit status. windows:
- * the model learned windows of texts, as whose first a prompt begins; else answers. folder: of the weights. */
+/* Runs --generate TEXT (prints the text and its answer; only the answer with --generate-chat) or
+ * --generate-file FILE (one object per line, {"prompt", "answer"} or {"messages", "answer"}), on rank 0's
+ * standard output. windows: the model was trained on text windows and prompts start like the first one;
+ * else on answers. folder: of the weights. Returns the exit status. */
 int generation_print(const Denoiser *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],
                      int nfolders);
-/* A text behind a validation: what the model says behind the first eighth of a row, or where it
- * begins with tokens that are never hidden, behind these, at most half a row. Into the log and, in
- * the place of one of the same step or later, OUT/samples.jsonl. tokenizer: its file. All ranks call.
- * NULL, or a malloc'ed message. */
+/* After a validation: samples a text from the first eighth of a row, or from its leading tokens that are
+ * never masked, at most half a row. Goes to the log and to OUT/samples.jsonl, where it replaces entries of
+ * this or a later step. tokenizer: its file. Collective. Returns NULL, or a malloc'ed message. */
 char *generation_sample(const Denoiser *d, const Flags *f, int64_t mask, const char *tokenizer,
                         const DataRow *row, int64_t step);
 

@@ -1,8 +1,8 @@
-/* log.h -- what a run tells: banner, progress, history.jsonl and the log of trainer_state.json.
+/* log.h -- the run log: banner, progress lines, history.jsonl and the log of trainer_state.json.
  *
- * Keeps: a killed and resumed run writes the same history as a straight one, times aside; memory and
- *        trainer_state.json hold the last LOG_RECORDS records, only the file all of them.
- *        All ranks call; only rank 0 prints and writes. */
+ * Keeps: a killed and resumed run writes the same history as an uninterrupted one, except for times. Memory
+ *        and trainer_state.json hold the last LOG_RECORDS records, the file all of them. All functions are
+ *        collective; only rank 0 prints and writes. */
 #ifndef DIECAST_LOG_H
 #define DIECAST_LOG_H
 
@@ -17,99 +17,101 @@
 
 enum { LOG_RECORDS = 1000, LOG_LOSSES = 1 << 16 };
 
-/* The loss (row 0) of a record. */
+/* Loss (row 0) of a record. */
 typedef struct {
     double loss, step;
 } LogLoss;
 
-/* One optimiser step, over all ranks and micro-batches. */
+/* One optimizer step, over all ranks and micro-batches. */
 typedef struct {
-    const double *sum, *value;   /* of each metric of a step: what it was made from; the value */
+    const double *sum, *value;   /* step metrics: raw sums; values */
     double grad_norm;            /* before clipping */
     double lr;
-    const Data *train;           /* of which sources it was */
+    const Data *train;           /* data sources that the step drew from */
 } LogStep;
 
 typedef struct {
-    const double *value;         /* of each metric of a validation */
+    const double *value;         /* validation metrics */
     double seconds;
-    int64_t batches;             /* of all ranks */
+    int64_t batches;             /* over all ranks */
 } LogEval;
 
 typedef struct {
     const Model *model;
     const Flags *flags;
     const Metrics *metrics;
-    int64_t total, per_epoch;    /* steps */
-    int history;                 /* rank 0 only: descriptor; -1 while it cannot be written */
+    int64_t total, per_epoch;    /* in steps */
+    int history;                 /* rank 0: file descriptor; -1 while it cannot be written */
     char *path;
-    int64_t whole;               /* bytes of its whole records */
-    char *late;                  /* lines that it has not taken yet; malloc'ed */
+    int64_t whole;               /* length of its complete records in bytes */
+    char *late;                  /* lines not written yet; malloc'ed */
     size_t nlate;
-    cJSON *records;              /* array: the last of them, numbers in full */
+    cJSON *records;              /* array of the most recent records, full precision */
     int nrecords;
-    LogLoss *losses;             /* of the last records, the one after losses[i] in (i + 1) % LOG_LOSSES */
-    int64_t nlosses;             /* of the run */
-    Events events;               /* the same for TensorBoard */
-    /* Saved with checkpoints: sums of the metrics of steps, since the last record and over all steps
-     * of the run, also before a resume; how many steps. */
+    LogLoss *losses;             /* ring buffer: the entry after losses[i] is at (i + 1) % LOG_LOSSES */
+    int64_t nlosses;             /* of the whole run */
+    Events events;               /* TensorBoard copy of the records */
+    /* Saved with checkpoints: metric sums since the last record, and over all steps of the run including
+     * those before a resume; number of steps in each. */
     double sum[METRICS_MAX], all[METRICS_MAX];
     int64_t steps, steps_all;
-    int64_t known[METRICS_MAX];  /* of the former those that had something to take the mean of */
-    /* For this process only. */
-    double start, mark, drawn;   /* clock at log_open, at the last line, when the terminal had the last */
-    double epoch;                /* clock at the end of the last epoch, or at log_open */
-    double tried;                /* clock when the history could not be written */
-    int64_t first;               /* step at log_open */
+    int64_t known[METRICS_MAX];  /* number of steps since the last record with a defined mean */
+    /* This process only. */
+    double start, mark, drawn;   /* clock at log_open(), at the last line, at the last terminal update */
+    double epoch;                /* clock at the end of the last epoch, or at log_open() */
+    double tried;                /* clock at the last failed write of the history */
+    int64_t first;               /* step at log_open() */
     double work_mark;            /* work since the last line */
-    double work_first;           /* all of it at log_open */
+    double work_first;           /* work up to log_open() */
 } Log;                           /* all zero before the first call */
 
-/* Everything people should know about a run before it starts, on standard error. */
+/* Summary of the run, printed on standard error before the first step. */
 typedef struct {
     const Model *model;
     const Flags *flags;
     int threads;
     const Data *train, *eval;    /* NULL: none */
-    const char *weights;         /* where they come from */
-    int64_t lr_ranks;            /* that --lr-scale counts */
+    const char *weights;         /* origin of the weights */
+    int64_t lr_ranks;            /* ranks for --lr-scale */
     int64_t total;               /* steps */
 } Banner;
 void log_banner(const Banner *b);
-/* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),
- * the rest is read back; resumed 0 starts an empty one. A run with nothing left to do keeps all.
- * EXIT_IO when it cannot be written. */
+/* Opens OUT/history.jsonl: removes records after step `resumed` and a closing record (temporary file,
+ * rename), and reads the rest back; resumed 0 starts an empty file. A run with no steps left keeps
+ * everything. EXIT_IO if it cannot be written. */
 void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Metrics *of,
               int64_t total, int64_t per_epoch, int64_t resumed);
-/* Behind it: the records in OUT/runs/NAME as well, from now on each that is made. argv: what this start was
- * called with. */
+/* After log_open(): also writes all records, present and future, to OUT/runs/NAME. argv: command line of
+ * this start. */
 void log_events(Log *l, const char *name, int argc, char **argv);
-/* After step `step` (1-based): sums, progress, and a record when the step is a multiple of
- * --log-every. */
+/* After step `step` (1-based): adds to the sums, prints progress, and writes a record every --log-every
+ * steps. */
 void log_step(Log *l, int64_t step, const LogStep *s);
 void log_eval(Log *l, int64_t step, const LogEval *e);
-/* A record of an epoch that ends with step `step`: its mean loss, the rate of that step, seconds. */
+/* Records the epoch that ends with step `step`: mean loss, learning rate of that step, seconds. */
 void log_epoch(Log *l, int64_t step, double loss, double lr);
-/* Seconds of something else than training (a save; log_eval knows its own), for tokens a second. */
+/* Excludes seconds spent outside training, such as a save, from the throughput; log_eval() accounts for its
+ * own. */
 void log_pause(Log *l, double seconds);
-/* One line of JSON with what is kept of a validation, and its samples; NaN and Inf are null. */
+/* Writes one JSON line with the recorded metrics of a validation and its sample count; NaN and Inf become
+ * null. */
 void log_eval_line(FILE *to, const Metrics *of, const LogEval *e);
-/* A record of the objective's own behind step `step`; takes it. */
+/* Adds a record of the objective after step `step`; takes ownership of it. */
 void log_own(Log *l, int64_t step, cJSON *record);
-/* The closing record (train_runtime, train_loss, ...). why: why the run ends early, or NULL. */
+/* Writes the closing record (train_runtime, train_loss, ...). why: reason for stopping early, or NULL. */
 void log_end(Log *l, int64_t step, const char *why);
-/* The last step whose record does not stand above the least loss (row 0) of the last LOG_LOSSES records
- * by more than losses usually differ from one record to the next, and its loss: from there on it rose.
- * -1: no records. */
+/* Detects a diverging loss: among the last LOG_LOSSES records, returns the last step whose loss (row 0)
+ * exceeds the minimum by no more than the usual record-to-record change, and that loss. From there on the
+ * loss rose. -1: no records. */
 int64_t log_before_rise(const Log *l, double *loss);
 void log_close(Log *l);
 
-/* trainer_state.json with exactly the keys transformers knows and the last LOG_RECORDS records; the caller deletes
- * it. */
+/* Returns trainer_state.json with exactly the keys that transformers knows and the last LOG_RECORDS records;
+ * the caller deletes it. */
 cJSON *log_state(const Log *l, int64_t step);
-/* The sums since the last record and over the run, as a member "log" of train_state.json. */
+/* Saves the sums since the last record and over the run as member "log" of train_state.json. */
 void log_save(const Log *l, cJSON *train_state);
-/* NULL, or a malloc'ed message that names the member. Before log_open. */
+/* Restores them. Returns NULL, or a malloc'ed message naming the member. Call before log_open(). */
 char *log_load(Log *l, const Metrics *of, const cJSON *train_state);
 
 #endif

@@ -1,4 +1,4 @@
-/* logfile.h -- OUT/logs/: what a run says, kept.
+/* logfile.h -- log files in OUT/logs/.
  *
  * Keeps: rank 0 writes; a full disk costs lines, never the run. */
 #ifndef DIECAST_LOGFILE_H
@@ -6,12 +6,12 @@
 
 #include "runtime/model/model.h"
 
-/* From here on what note(), warn() and die() of rank 0 say goes there too, each line with its time:
- * a header with the command line first. OUT/logs/training.log, to which later starts add, or with a
- * pattern a file a start: "logs/@_training_%Y.log", @ is the recipe's name, %Y and the like the time's.
- * EXIT_IO when it cannot be opened. Its path below OUT; NULL on other ranks. */
+/* Copies rank 0's note(), warn() and die() lines to a file from now on, each with its time, after a header
+ * with the command line. Default: appends to OUT/logs/training.log. With a pattern, one file per start: in
+ * "logs/@_training_%Y.log", @ is the recipe's name and %Y etc. are strftime conversions. Returns the path
+ * relative to OUT; NULL on other ranks. EXIT_IO if it cannot be opened. */
 char *logfile_open(const char *out, const Model *m, const char *pattern, int argc, char **argv);
-/* A closing table of the GPUs of all ranks, a line each; without GPUs none. All ranks call. */
+/* Writes a closing table of GPUs, one line per GPU of all ranks; nothing without GPUs. Collective. */
 void logfile_devices(void);
 
 #endif

@@ -1,7 +1,7 @@
-/* metrics.h -- what an objective reports of a step and of a validation: the rows of its metrics.
+/* metrics.h -- metrics of a training step and of a validation, by the objective's rows.
  *
- * Keeps: every rank reports its part of each row, and the parts are summed; a row that all ranks know
- *        whole is reported by rank 0. */
+ * Keeps: every rank reports its part of each row and the parts are summed; a row that every rank knows in
+ *        full is reported by rank 0 only. */
 #ifndef DIECAST_METRICS_H
 #define DIECAST_METRICS_H
 
@@ -9,25 +9,25 @@
 #include <stdbool.h>
 
 typedef enum {
-    METRIC_COUNT,                /* the sum; a whole number */
+    METRIC_COUNT,                /* the sum, an integer */
     METRIC_MEAN,                 /* the sum divided by a count */
-    METRIC_EXP                   /* e to the power of that */
+    METRIC_EXP                   /* exp of that mean */
 } MetricKind;
 
 typedef struct {
     const char *name;
     MetricKind kind;
-    int per;                     /* the row of the count that a mean is divided by */
-    bool more;                   /* more of it is better, else less */
-    /* Its name in TensorBoard's event files; NULL: it is not in the records. They have it as <name>, of a step's
-     * counts the total as num_<name>, of a validation as eval_<name>. */
+    int per;                     /* row of the count that a mean is divided by */
+    bool more;                   /* higher is better, else lower */
+    /* TensorBoard tag; NULL: not recorded. Records name it <name> for a step (for a count, its total as
+     * num_<name>) and eval_<name> for a validation. */
     const char *tag;
-    const char *text;            /* on the terminal, with its printf conversion; NULL: it is not */
+    const char *text;            /* printf format for the terminal; NULL: not shown */
 } Metric;
 
 enum { METRICS_MAX = 16 };       /* rows of a step, and of a validation */
 
-/* Of another number of the records, by its key. */
+/* TensorBoard tag of any other number in the records, by its key. */
 typedef struct {
     const char *key, *tag;
 } MetricTag;
@@ -35,26 +35,26 @@ typedef struct {
 typedef struct {
     const Metric *step, *eval;
     int nstep, neval;
-    /* Rows. What a step minimises is row 0 of it. */
-    int step_work, eval_work;    /* the count whose rate is told */
-    int samples;                 /* eval: the count of them */
-    int decides;                 /* eval: which validation is the best; it has a text */
-    const MetricTag *tags;       /* behind the last one {NULL, NULL}; NULL: none */
+    /* Row indices. Row 0 of a step is the training loss. */
+    int step_work, eval_work;    /* count whose rate is reported */
+    int samples;                 /* eval: count of samples */
+    int decides;                 /* eval: metric that selects the best checkpoint; has a text */
+    const MetricTag *tags;       /* ends with {NULL, NULL}; NULL: none */
 } Metrics;
 
-/* Sums over all ranks become values, in place; a mean of nothing is NAN, of row 0 it is 0. */
+/* Turns sums over all ranks into values, in place. A mean over nothing is NAN, for row 0 it is 0. */
 void metrics_values(const Metric *row, int n, double *x);
-/* What the terminal has of them, each behind `before`, of row 0 and those that are not NAN;
+/* Returns the terminal's text of row 0 and of all rows that are not NAN, each preceded by `before`;
  * malloc'ed. */
 char *metrics_text(const Metric *row, int n, const double *value, const char *before);
-/* One of them as the terminal has it: "eval loss 1.9875"; malloc'ed. */
+/* Returns one metric as shown on the terminal, "eval loss 1.9875"; malloc'ed. */
 char *metrics_one(const Metric *m, double value);
-/* The name in event files of a number of the records, malloc'ed. That of no row and no tag is called as transformers
- * would, train/<key>; that of eval_<key> and best_<key> begins as the tag of the row that decides: eval/<key>,
- * test/best_<key>. */
+/* Returns the TensorBoard tag of a key of the records, malloc'ed. A key without row and tag gets
+ * transformers' name, train/<key>; eval_<key> and best_<key> take the prefix of the deciding row's tag:
+ * eval/<key>, test/best_<key>. */
 char *metrics_tag(const Metrics *m, const char *key);
-/* As members of an object, NaN and Inf as null, and back, null as NAN: NULL, or a malloc'ed message that
- * names the first member which is neither. */
+/* Saves to and restores from members of an object; NaN and Inf are saved as null, null is restored as NAN.
+ * Returns NULL, or a malloc'ed message naming the first member that is neither number nor null. */
 void metrics_save(const Metric *row, int n, const double *value, cJSON *to);
 char *metrics_load(const Metric *row, int n, double *value, const cJSON *from);
 

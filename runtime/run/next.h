@@ -1,4 +1,4 @@
-/* next.h -- what a run says at its end: where the weights are, and the commands that use them. */
+/* next.h -- hints at the end of a run: where the weights are, and the commands that use them. */
 #ifndef DIECAST_NEXT_H
 #define DIECAST_NEXT_H
 
@@ -6,9 +6,9 @@
 #include "runtime/run/checkpoint.h"
 #include "runtime/run/log.h"
 
-/* What to try when numbers are NaN or Inf, by the losses so far; malloc'ed. Rank 0's. */
+/* Returns advice after NaN or Inf, based on the losses so far; malloc'ed. Rank 0 only. */
 char *next_after_rise(const Log *l, const char *out);
-/* After the checkpoint of `step`. Lines for people, from rank 0. */
+/* Prints the hints after saving the checkpoint of `step`, on rank 0. */
 void next_say(const Model *m, const Checkpoints *c, const Best *b, int64_t step);
 
 #endif

@@ -1,16 +1,16 @@
-/* own.h -- what a run has in OUT: told at its end, moved out of the way by --force.
+/* own.h -- the files of a run folder: listed at the end, moved aside by --force.
  *
- * files: names in OUT that the objective writes, or patterns of them ("ckpt-*"), behind the last NULL;
- * NULL: none. Rank 0, others: nothing. */
+ * files: names in OUT written by the objective, or patterns ("ckpt-*"); ends with NULL; NULL: none. Rank 0
+ * only; other ranks do nothing. */
 #ifndef DIECAST_OWN_H
 #define DIECAST_OWN_H
 
-/* A line with all that is there; log: the file of this start, below OUT. */
+/* Prints one line with the files present. log: this start's log file, relative to OUT. */
 void own_say(const char *out, const char *const *files, const char *log);
-/* What runs have left moves to OUT/aside-N, N the first that is free, and that is said. EXIT_IO. */
+/* Moves the files of earlier runs to OUT/aside-N, the first free N, and reports it. EXIT_IO. */
 void own_aside(const char *out, const char *const *files);
-/* Other names of checkpoints, OUT/PREFIX<step> (prefix "ckpt-", or "checkpoints/step_"), go where
- * OUT/checkpoint-<step> is gone. NULL, or a malloc'ed message. */
+/* Removes the aliases OUT/PREFIX<step> (prefix "ckpt-" or "checkpoints/step_") of checkpoints that no
+ * longer exist as OUT/checkpoint-<step>. Returns NULL, or a malloc'ed message. */
 char *own_forget(const char *out, const char *prefix);
 
 #endif

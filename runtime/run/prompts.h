@@ -1,4 +1,4 @@
-/* prompts.h -- texts and conversations that a model is to go on with, from a file or standard input. */
+/* prompts.h -- prompts from a file or standard input: plain texts or chat messages. */
 #ifndef DIECAST_PROMPTS_H
 #define DIECAST_PROMPTS_H
 
@@ -7,22 +7,21 @@
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
-/* One of them: a text, or messages with roles. */
+/* A text, or messages with roles. */
 typedef struct {
-    char *text;                  /* NULL: messages */
-    cJSON *messages;             /* an array */
-    int64_t line;                /* of the file */
+    char *text;                  /* NULL: messages are set */
+    cJSON *messages;             /* array of messages */
+    int64_t line;                /* line number in the file */
 } Prompt;
 
-/* A text a line; of a file NAME.jsonl, and of standard input ("-") that begins with {, an object a line with
- * "prompt" or "messages". Empty lines are none. All ranks call and have the same; standard input is rank 0's. *n of
- * them, at least 1. EXIT_CONFIG: no such file; EXIT_DATA: a line that is none of that, by its number. flag: that
- * named the file. */
+/* Reads one prompt per line: plain text; or, in NAME.jsonl and on standard input ("-") that starts with {,
+ * an object with "prompt" or "messages". Skips empty lines. Collective; every rank gets the same, rank 0
+ * reads standard input. Returns *n >= 1 prompts; free with prompts_free(). flag: the flag that named the
+ * file. EXIT_CONFIG: no such file; EXIT_DATA: an invalid line, by its number. */
 Prompt *prompts_read(const char *flag, const char *path, int64_t *n);
 void prompts_free(Prompt *all, int64_t n);
-/* The format of conversations that --chat-format names, that the run was trained on, or that stands beside the
- * tokenizer; EXIT_CONFIG. folder: of
- * the weights; flag: that wants it. */
+/* Returns the chat format: that of --chat-format, of the training data, or of the template next to the
+ * tokenizer; EXIT_CONFIG if there is none. folder: of the weights; flag: the requesting flag. */
 const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
                          int nfolders);
 

@@ -1,4 +1,4 @@
-/* regions.h -- histories as text and as a figure: their rewards, and where regions begin and end. */
+/* regions.h -- learning histories as text and as a plot: rewards, and region boundaries. */
 #ifndef DIECAST_REGIONS_H
 #define DIECAST_REGIONS_H
 
@@ -6,18 +6,19 @@
 #include "runtime/run/figures.h"
 #include <stdio.h>
 
-/* What of the histories: the first so many streams of a task and steps of each, at most as many as there are. */
+/* The part to show: the first `streams` streams of a task and `steps` steps of each, at most as many as
+ * exist. */
 typedef struct {
     const Histories *h;
     int task, streams;
-    int64_t steps, region;       /* steps of a region */
+    int64_t steps, region;       /* region length in steps */
 } RegionsOf;
 
-/* Of a task: its first stream, a line a region: `<` where it begins, a sign a step, 1 of a reward and . of none,
- * | between episodes, `>` where it ends, and behind it the returns of episodes that end there; then the mean return
- * of an episode of all these streams, region by region. */
+/* Prints the first stream of a task, one region per line: `<` where the region begins, 1 or . per step
+ * (reward or none), | between episodes, `>` where it ends, then the returns of the episodes that end
+ * there. Then the mean episode return over all these streams, per region. */
 void regions_print(FILE *to, const RegionsOf *r);
-/* The same as a figure, OUT/plots/regions_TASK.png. Said, or why not. */
+/* Plots the same to OUT/plots/regions_TASK.png, and reports the path or why it failed. */
 void regions_draw(const FiguresOf *of, const RegionsOf *r);
 
 #endif

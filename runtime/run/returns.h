@@ -1,40 +1,42 @@
-/* returns.h -- what agents have earned in their episodes: told, and written into files. */
+/* returns.h -- episode returns of agents: summary statistics, JSON and .npy output. */
 #ifndef DIECAST_RETURNS_H
 #define DIECAST_RETURNS_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
-enum { RETURNS_LAST = 100 };     /* episodes of which the last mean is, or all where there are fewer */
+enum { RETURNS_LAST = 100 };     /* window of the `last` mean in episodes; all if there are fewer */
 
 typedef struct {
     int env;                     /* of darkroom.h */
     int64_t tasks, streams, episodes;
-    const int *task;             /* (tasks) */
-    const double *of;            /* (tasks, streams, episodes) */
+    const int *task;             /* (tasks) task numbers */
+    const double *of;            /* (tasks, streams, episodes) returns */
 } Returns;
 
-/* Of all episodes of a task; over tasks the mean of each, `deviation` that of the tasks' means. */
+/* Statistics over all episodes of a task; over tasks: the means of the tasks' values, `deviation` being
+ * that of the task means. */
 typedef struct {
-    double mean, deviation;      /* of an episode: sqrt(mean (x - mean)^2) */
-    double first, last;          /* means of the first episode, of the last ones */
-    double success;              /* share of episodes in which the goal was reached */
-    double random;               /* what actions by chance have, exactly */
+    double mean, deviation;      /* return per episode: mean, and sqrt(mean (x - mean)^2) */
+    double first, last;          /* mean return of the first episode, of the last ones */
+    double success;              /* share of episodes that reached the goal */
+    double random;               /* exact expected return of uniformly random actions */
     double best;                 /* largest possible return */
 } Earned;
 
-/* The expected return of an episode in which all actions are equally likely. */
+/* Returns the expected return of an episode with uniformly random actions. */
 double returns_random(int env, int task);
 
 Earned returns_of(const Returns *r, int64_t i);
 Earned returns_over(const Returns *r);
-/* {"return": ..., "by_episode": [the mean over tasks of each], "tasks": [{"goal": [row, column],
- * "return": ...}, ...]}; of permuted moves "order", its number, in the place of the goal. */
+/* Returns {"return": ..., "by_episode": [mean over tasks of each], "tasks": [{"goal": [row, column],
+ * "return": ...}, ...]}; with permuted moves, "order", the permutation's number, replaces the goal. The
+ * caller deletes it. */
 cJSON *returns_json(const Returns *r);
-/* A line of JSON for each task on standard output, and one over all. */
+/* Prints one JSON line per task and one over all tasks on standard output. */
 void returns_print(const Returns *r);
-/* NAME.npy (tasks, episodes), means over streams, and NAME.json, `about` with the above; takes
- * about. NULL, or a malloc'ed message. */
+/* Writes NAME.npy (tasks, episodes), means over streams, and NAME.json, `about` plus returns_json(). Takes
+ * ownership of about. Returns NULL, or a malloc'ed message. */
 char *returns_write(const Returns *r, const char *folder, const char *name, cJSON *about);
 
 #endif

@@ -1,7 +1,7 @@
-/* sets.h -- sets of parameters, each updated by itself: its hyper values, how often it was updated.
+/* sets.h -- parameter groups, each updated by itself: its AdamW arguments, its number of updates.
  *
- * In:    a row a set, flags.
- * Keeps: every rank has the same. "model", which every program has, is row 0. */
+ * In:    one row per group, flags.
+ * Keeps: identical on every rank. Row 0 is "model", which every program has. */
 #ifndef DIECAST_SETS_H
 #define DIECAST_SETS_H
 
@@ -19,34 +19,33 @@ enum {
 
 typedef struct {
     const char *name;
-    bool with_step;              /* updated by step_train(), else by another schedule */
-    float **hyper, **norm;       /* of StepIO: what it is told, the norm of its gradient */
-    float **scaler;              /* fp16: its loss scale, steps since that changed; else NULL */
-    int own[SET_FLAGS];          /* flags of its own, FLAG_...; 0: those of all */
+    bool with_step;              /* updated by step_train(), else on its own schedule */
+    float **hyper, **norm;       /* inputs and outputs of StepIO: AdamW arguments, gradient norm */
+    float **scaler;              /* fp16: loss scale, steps since its last change; else NULL */
+    int own[SET_FLAGS];          /* the group's own flags, FLAG_...; 0: the shared ones */
 } SetRow;
 
-/* The ranks that --lr-scale counts: those that the run began on, as what a checkpoint keeps has it (NULL:
- * none was found); those of now, where --lr or --lr-scale is another than it was. */
+/* Returns the number of ranks for --lr-scale: that of the run's first start, read from a checkpoint's state
+ * (NULL: no checkpoint); the current number `now` if --lr or --lr-scale has changed (anew). */
 int64_t sets_ranks(bool anew, const cJSON *state, int64_t now);
-/* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given of a set that is not there. */
+/* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given for a group that does not exist. */
 void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks);
-/* Before an update: the hyper values of update `turn` (0-based, those that were skipped too) of
- * `total`. Any set; all of them that step_train() updates. */
+/* Before an update: sets the AdamW arguments of update `turn` (0-based, skipped updates count) of `total`.
+ * set_begin(): any one group; sets_begin(): all groups that step_train() updates. */
 void set_begin(int set, int64_t turn, int64_t total);
 void sets_begin(int64_t step, int64_t total);
-/* Once the program has run: true where no update was begun, or it was made, or is made up for: in
- * fp16 a smaller loss scale is searched. false: the gradient's norm is NaN or Inf, or not `finite` is
- * the loss. */
+/* After the update: returns true if none was started, it succeeded, or fp16 reduces the loss scale and tries
+ * again. false: the gradient norm is NaN or Inf, or the loss is (finite is false). */
 bool set_end(int set, bool finite);
-/* Whether --nonfinite lets the run go on after that. */
+/* Whether --nonfinite lets the run continue after that. */
 bool set_skip(int set);
-/* Of the last update: its rate, the norm of its gradient (NAN before any). */
+/* Learning rate and gradient norm of the last update (NAN before the first). */
 double set_lr(int set);
 double set_norm(int set);
 
-/* Of sets but "model", for a record: grad_norm_NAME, learning_rate_NAME. */
+/* Adds grad_norm_NAME and learning_rate_NAME of every group except "model" to a record. */
 void sets_record(cJSON *record);
-/* Into what a checkpoint keeps, and back: NULL, or a malloc'ed message. */
+/* Save to and restore from a checkpoint's state; return NULL, or a malloc'ed message. */
 void sets_save(cJSON *state);
 char *sets_load(const cJSON *state);
 

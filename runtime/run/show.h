@@ -1,4 +1,4 @@
-/* show.h -- --show N: rows of the first steps, as the batches have them. */
+/* show.h -- sample rows of the first batches (--show N). */
 #ifndef DIECAST_RUN_SHOW_H
 #define DIECAST_RUN_SHOW_H
 
@@ -6,19 +6,19 @@
 #include "runtime/pack/show.h"
 
 typedef struct {
-    void (*fill)(Data *d, int64_t step);         /* the inputs of a step */
-    /* Row `row` of micro-batch `micro` of the step that was filled last; false: it has no such row.
-     * What the row points to stays until the next call. */
+    void (*fill)(Data *d, int64_t step);         /* fills the inputs of a step */
+    /* Fills *to with row `row` of micro-batch `micro` of the last filled step; false: no such row.
+     * Pointers in *to stay valid until the next call. */
     bool (*row)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
 } ShowOf;
 
-/* `rows` of them, those of rank 0. tok NULL: ids alone. */
+/* Prints `rows` rows of rank 0. tok NULL: ids only. */
 void show_steps(const ShowOf *of, Data *d, int64_t rows, const Tokenizer *tok);
 
-/* Row `row` of a micro-batch of T places whose targets have labels: at->labels of every place, or
- * with at->target_of those of the targets. n: how many of the places hold a token; -1: all but the
- * last document of at->ends where that has no target. next: a label stands at the place before that
- * of its token, and the last may be of one that is not in the row. */
+/* Sets the labels of row `row` of a micro-batch of T positions: at->labels for every position, or with
+ * at->target_of only for the targets. n: number of positions with a token; -1: all except the last
+ * document of at->ends if that has no target. next: labels are shifted, each at the position before its
+ * token; the last label may belong to a token outside the row. */
 void show_labels(ShownRow *to, const Batch *at, int64_t row, int64_t n, int64_t T, bool next);
 
 #endif

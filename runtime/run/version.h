@@ -1,6 +1,6 @@
-/* version.h -- --version: what a program was built from and with, and what it runs with.
+/* version.h -- --version: build and library versions.
  *
- * Keeps: the same facts as lines and as JSON; no rank, device or file is asked. */
+ * Keeps: the same facts as lines and as JSON; queries no rank, device or file. */
 #ifndef DIECAST_VERSION_H
 #define DIECAST_VERSION_H
 
@@ -8,24 +8,26 @@
 
 #include "runtime/library.h"
 
-/* What is built into the program; a text is NULL where there is none of it. */
+/* Build facts; a text is NULL if not applicable. */
 typedef struct {
     const char *name, *generator, *recipe, *hash, *overrides, *objective, *family, *precision, *target, *cluster;
     long long ranks;
-    const char *ir, *kernels;    /* hex sha256 of the plan and of the kernels' files */
+    const char *ir, *kernels;    /* hex SHA-256 of the plan and of the kernel files */
     const char *compiler, *kernel_compiler;
-    const char *flags;           /* of the compiler, for the arithmetic */
-    const char *lock;            /* "CLUSTER SHA256" of the lock that the build was held to; "": none */
-    int (*libraries)(LibraryVersion *list);      /* beside those of every program; how many; NULL: none */
+    const char *flags;           /* compiler flags that affect the arithmetic */
+    const char *lock;            /* "CLUSTER SHA256" of the lock file the build was checked against; "":
+                                    none */
+    int (*libraries)(LibraryVersion *list);      /* fills in libraries beyond the common ones and returns
+                                                    their number; NULL: none */
 } Built;
 
-/* Of the Makefile; compiled by hand they are not known. */
+/* Set by the Makefile; unknown when compiled by hand. */
 #ifndef BUILD_FLAGS
 #define BUILD_FLAGS "unknown"
 #define BUILD_LOCK ""
 #endif
 
-/* Lines of libraries and of the toolchain on stdout; json: all of it as one object instead. */
+/* Prints the versions of libraries and toolchain on stdout; json: everything as one object instead. */
 void version_more(const Built *b, bool json);
 
 #endif
