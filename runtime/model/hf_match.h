@@ -1,6 +1,7 @@
-/* hf_match.h -- which tensor of a folder is which of the model; of programs and of gen.
+/* hf_match.h -- matches the tensors of a folder to those of the model; used by programs and by gen.
  *
- * Keeps: a name of the file belongs to one tensor of the model at most; NULL means fine, else a malloc'ed message. */
+ * Keeps: a name in the file matches at most one tensor of the model. NULL means success, else a malloc'ed
+ *        message. */
 #ifndef DIECAST_HF_MATCH_H
 #define DIECAST_HF_MATCH_H
 
@@ -9,32 +10,33 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 
-/* A tensor of the model that a file should hold. */
+/* A tensor of the model expected in a file. */
 typedef struct {
-    char *name;                  /* in the file */
+    char *name;                  /* name in the file */
     Tensor *t;
-    bool optional;               /* keeps its first values when the file has none */
-    const StTensor *from;        /* found; NULL: not yet */
+    bool optional;               /* keeps its initial values if the file lacks it */
+    const StTensor *from;        /* the match; NULL: not found yet */
     const StFile *file;
 } HfWant;
 
 void hf_want_sort(HfWant *want, int n);
-HfWant *hf_want_find(HfWant *want, int n, const char *name);        /* after hf_want_sort */
-/* All found, of the right shape; else a message, malloc'ed. */
+HfWant *hf_want_find(HfWant *want, int n, const char *name);        /* after hf_want_sort() */
+/* Returns NULL if every required tensor was found with the right shape, else a malloc'ed message. */
 char *hf_want_check(const HfWant *want, int n, const char *folder);
-/* Up to four names for a message. */
+/* Collects up to four names for a message. */
 typedef struct {
     int n;
     char *text;
 } HfNames;
 void hf_names_add(HfNames *names, const char *name);
 
-/* The shape of t in files. */
+/* Sets the shape of t in files. */
 void hf_file_shape(const Tensor *t, int64_t shape[ST_RANK]);
-/* NULL when the file's tensor has t's shape (transposed when t is) and a floating dtype. */
+/* Returns NULL if the file's tensor has t's shape (transposed if t is) and a floating-point dtype. */
 char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t);
-/* Finds what is wanted (sorted) among all tensors of a folder with this config.json. *fewer: the tensor, a copy with
- * one row less, of which the folder has all rows but the last; NULL: none. *code: the exit code behind a message. */
+/* Matches `want` (sorted) against all tensors of a folder with this config.json. *fewer: a copy, with one
+ * row less, of the tensor of which the folder lacks the last row; NULL: none. *code: the exit code that goes
+ * with a message. */
 char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder, Tensor **fewer,
                int *code);
 

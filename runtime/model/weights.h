@@ -1,7 +1,7 @@
-/* weights.h -- moves tensors between memory and safetensors files, in pieces of a few MiB.
+/* weights.h -- tensor I/O between memory and safetensors files, in pieces of a few MiB.
  *
  * In:    arrays of a Tensor, open files.
- * Keeps: NULL means done, else a malloc'ed message; memory use does not grow with the tensors. */
+ * Keeps: NULL means success, else a malloc'ed message; memory use is independent of tensor size. */
 #ifndef DIECAST_WEIGHTS_H
 #define DIECAST_WEIGHTS_H
 
@@ -10,7 +10,7 @@
 #include "runtime/model/model.h"
 #include "runtime/files/safetensors.h"
 
-/* One tensor to be written. With a != NULL, scale * b a is added in fp32 before the one rounding. */
+/* A tensor to write. If a is not NULL, adds scale * b a in fp32 before the single rounding. */
 typedef struct {
     const char *name;            /* in the file */
     StDtype dtype;               /* in the file */
@@ -26,13 +26,13 @@ StDtype weights_dtype(ElementType type);
 char *weights_write(const WeightsItem *item, int n, const char *folder, const char *file,
                     cJSON *manifest);
 uint64_t weights_bytes(const WeightsItem *item);
-/* NULL, or which finite value of these is too large for the fp16 it is to be written as. */
+/* Returns NULL, or a message naming the finite value that overflows the fp16 it is to be written as. */
 char *weights_beyond(const WeightsItem *item, int n);
-/* Seconds that writing or reading all of a checkpoint may take: at 50 MB/s, and 120 more. */
+/* Returns the time limit in seconds for writing or reading a whole checkpoint: at 50 MB/s, plus 120. */
 double weights_seconds(const Model *m);
 
-/* After hf_shape_check: reads into fp32 (an array of t, may be NULL) and, rounded once, into
- * rounded of that type (may be NULL). Adds the number of NaN and Inf to *nonfinite. */
+/* Call after hf_shape_check(). Reads into fp32 (an array of t, or NULL) and, rounded once, into rounded of
+ * that type (or NULL). Adds the number of NaN and Inf to *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, float *fp32,
                    void *rounded, ElementType type, int64_t *nonfinite);
 
