@@ -1,9 +1,9 @@
-/* comm.h -- the ranks together: a TCP star, and MPI in CPU programs, NCCL in CUDA programs, or a
- * world of one without any under -DDIECAST_RANKS=1.
+/* comm.h -- collective operations between ranks: a TCP rendezvous in every program of several ranks, plus
+ * MPI in CPU programs and NCCL in CUDA programs; -DDIECAST_RANKS=1 builds a single rank without any of
+ * them.
  *
- * Keeps: the host's sums are a fixed binary tree over ranks, element by element: the same bits on
- *        every rank, whatever the timing, the bucket size or the library.
- *        Only the main thread calls. */
+ * Keeps: host reductions are a fixed binary tree over ranks, element by element: the same bits on every
+ *        rank, whatever the timing, bucket size or library. Main thread only. */
 #ifndef DIECAST_COMM_H
 #define DIECAST_COMM_H
 
@@ -11,50 +11,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { COMM_BUCKET = 1 << 28 };      /* elements: the largest bucket, 1 GiB */
+enum { COMM_BUCKET = 1 << 28 };      /* largest bucket in elements (1 GiB) */
 
-/* First call of main. Fills world; a world other than built_for ranks, or other than the
- * launcher's, ends with EXIT_MISMATCH and the command that would be right, which is why it wants
- * the words behind gen, gpus=N left out. Sets die_hook so that every rank leaves with the code; code that sets
- * die_hook later must call the one before. */
+/* First call of main. Fills world. EXIT_MISMATCH if the number of ranks is not built_for, or not the
+ * launcher's, with the correct command; words: gen's arguments for it, without gpus=N. Sets die_hook so
+ * that every rank exits with the same code; code that sets die_hook later must call the previous hook. */
 void comm_init(int64_t built_for, const char *words, int argc, char **argv);
-/* "torchrun", "Open MPI", ... and which MPI, or which version of NCCL, for the banner. */
+/* For the banner: "torchrun", "Open MPI", ...; the MPI library or the NCCL version. */
 const char *comm_launcher(void);
 const char *comm_library(void);
-/* The i-th setting "NAME=VALUE" on which the last bits of the GPUs' sums may depend, or NULL beyond
- * the last: variables of NCCL. CPU programs and those of one rank have none. *chosen: the user set
- * it, to another value than the program's own. */
+/* Returns the i-th setting "NAME=VALUE" (an NCCL variable) that may change the last bits of GPU
+ * reductions, or NULL past the last; none in CPU programs or with one rank. *chosen: the user set it to
+ * another value than the program's default. */
 const char *comm_setting(int i, bool *chosen);
-/* EXIT_CONFIG unless --local-rank (-1: not given) is the launcher's. */
+/* EXIT_CONFIG unless --local-rank (-1: not given) equals the launcher's. */
 void comm_check_local_rank(int64_t given);
-int comm_restart(void);              /* how often the launcher has restarted this job */
+int comm_restart(void);              /* number of restarts of this job by the launcher */
 #if defined __cplusplus || defined COMM_DEVICE
 /* ---- CUDA programs ---- */
 struct CUstream_st;
-/* After device_open: brings the GPUs together. */
+/* Connects the GPUs. Call after device_open(). */
 void comm_connect(void);
-/* Enqueues on stream s, in place, device[i] = the sum over ranks, bucket elements a call of the
- * library; its order is fixed by ranks, bucket and NCCL's version and settings. The calls run on a
- * stream of their own: with start, s goes on at once and comes together with all of them in join.
- * All may be captured into a graph once sums of the same sizes have run; start without join is an
- * error there. */
+/* Enqueues an in-place all-reduce on stream s: device[i] = sum over ranks, `bucket` elements per library
+ * call. The summation order is fixed by the number of ranks, the bucket and NCCL's version and settings.
+ * The calls run on their own stream: with start, s continues at once and waits for all of them in join.
+ * All may be captured into a graph once sums of the same sizes have run; start without join is an error
+ * there. */
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, struct CUstream_st *s);
 void comm_allreduce_start(float *device, int64_t n, struct CUstream_st *s);
 void comm_allreduce_join(struct CUstream_st *s);
-/* Call while waiting for the device: ends the process when the library reports an error. A dead or
- * silent peer and a step without progress end it in any case, from the thread that watches them. */
+/* Call while waiting for the device: ends the process if the library reports an error. A dead or silent
+ * peer and a step without progress end it in any case, from the monitor thread. */
 void comm_poll(void);
 #else
-/* In place, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements a round,
- * and fewer when messages would outgrow the cache: the bits are the same for every bucket.
- * Tree: ((0 + 1) + (2 + 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size
- * reserves memory for it: call with n = 0 at start. */
+/* In-place all-reduce, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements per round,
+ * fewer if messages would outgrow the cache: the bits are the same for every bucket. Tree: ((0 + 1) + (2 +
+ * 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size allocates memory for it:
+ * call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
 #endif
-/* The process got further. The functions that speak with other ranks say so themselves. */
+/* Reports progress to the hang detector. Functions that communicate with other ranks report it themselves. */
 void comm_advance(void);
-/* What comes may take so long without getting further, all ranks together; 0: what a step may
- * take, 20 times the median, at least a minute. Beyond it: EXIT_HANG. */
+/* Sets how long the next phase may take without progress, over all ranks together, in seconds; 0: a step's
+ * limit, 20 times the median and at least a minute. Beyond it: EXIT_HANG. */
 void comm_expect(double seconds);
 /* Tree: ((0 + 1) + (2 + 3)) + ...; n at most COMM_DOUBLES. */
 void comm_allreduce_double(double *buf, int n);
@@ -62,6 +61,6 @@ enum { COMM_DOUBLES = 256 };
 int64_t comm_max_int(int64_t value);
 void comm_broadcast(void *buf, size_t bytes, int root);
 void comm_barrier(void);
-void comm_finish(void);              /* last call of a run that succeeded */
+void comm_finish(void);              /* last call of a successful run */
 
 #endif

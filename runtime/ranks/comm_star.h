@@ -1,22 +1,22 @@
-/* comm_star.h -- what comm_mpi.c and comm_nccl.c share in programs of several ranks. */
+/* comm_star.h -- rendezvous settings shared by comm_mpi.c and comm_nccl.c in programs of several ranks. */
 #ifndef DIECAST_COMM_STAR_H
 #define DIECAST_COMM_STAR_H
 
 #include "runtime/ranks/star.h"
 
-enum { INIT_SECONDS = 300 };             /* until all ranks are together */
+enum { INIT_SECONDS = 300 };             /* for all ranks to join */
 
-extern double comm_scale;                /* DIECAST_TIMEOUT_SCALE, of all times */
+extern double comm_scale;                /* DIECAST_TIMEOUT_SCALE, factor of all timeouts */
 
-/* Sets comm_scale; EXIT_CONFIG when it is none. */
+/* Sets comm_scale; EXIT_CONFIG if the value is invalid. */
 void comm_read_scale(void);
-/* What a StarConfig has in every program: ranks, restart, the program's hash, times by the scale. */
+/* Sets the fields common to all programs: ranks, restart, the program's hash, scaled timeouts. */
 void comm_settings(StarConfig *c);
-/* The port that a variable of the environment names; -1: it is not set. EXIT_CONFIG: no port. */
+/* Returns the port in an environment variable; -1: not set. EXIT_CONFIG if it is not a port. */
 int comm_port(const char *name);
 /* comm_expect() without comm_advance(). */
 void comm_set_expected(double seconds);
-/* comm_advance() as far as it concerns the host: times steps, tells the star. */
+/* The host part of comm_advance(): times steps and reports progress to the monitor. */
 void comm_progress(void);
 
 #endif
