@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of what came before (0 at the start), continued over n bytes. */
+/* Returns the checksum `crc` of the preceding bytes (0 at the start), continued over n bytes. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t n);
-/* The same by tables alone: the witness of the instruction, and the path of CPUs without it. */
+/* The same with lookup tables only: for CPUs without the instruction, and to test it. */
 uint32_t crc32c_table(uint32_t crc, const void *data, size_t n);
-/* Of bytes and n more behind them, from the checksums of both. */
+/* Returns the checksum of a concatenation from those of its two parts; n: length of the second in bytes. */
 uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n);
 
 #endif

@@ -1,13 +1,13 @@
-/* names.h -- what a setting is called elsewhere, by the rows of foreign.def; which names are near.
+/* names.h -- names of settings in other trainers, by the rows of foreign.def, and spelling suggestions.
  *
- * Of gen and of every program. Keeps: - and _, large and small letters are the same. */
+ * Used by gen and by every program. Keeps: - and _ are equivalent, as are upper and lower case. */
 #ifndef DIECAST_NAMES_H
 #define DIECAST_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* As the rows of foreign.def say. */
+/* Kinds of rows in foreign.def. */
 typedef enum {
     FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_MEANS, FOREIGN_SAY, FOREIGN_NONE, FOREIGN_ALWAYS
 } ForeignKind;
@@ -17,53 +17,57 @@ typedef struct {
     ForeignKind kind;
     const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; MEANS: either; else "" */
     const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: the value */
-    const char *note;            /* "" or a half sentence */
+    const char *note;            /* "" or a clause to append to a message */
 } Foreign;
 
 extern const Foreign foreign_row[];
 extern const int foreign_rows;
 
-/* What one value of a name means: a WHEN or IMPLIED row. */
+/* Meaning of one value of a name: a WHEN or IMPLIED row. */
 typedef struct {
-    const char *name, *given;    /* given: "*" is any value */
-    const char *ours;            /* a field or flag; "": it holds here without a setting */
-    const char *value;           /* "?": one has to be set, by another name; "+a,b": added to a list */
-    bool implied;                /* an explicit value of ours goes before it */
+    const char *name, *given;    /* given: "*" matches any value */
+    const char *ours;            /* a field or flag; "": already the behaviour here, nothing to set */
+    const char *value;           /* "?": a value must be set under another name; "+a,b": added to a list */
+    bool implied;                /* an explicit value of ours takes precedence */
 } ForeignMeaning;
 
 extern const ForeignMeaning foreign_meaning[];
 extern const int foreign_meanings;
 
 const Foreign *foreign_find(const char *name);         /* NULL: no row has this name */
-/* Our word for a value of a field or flag; the word itself when there is no row. */
+/* Returns our word for a value of a field or flag; the word itself if no row translates it. */
 const char *foreign_word(const char *ours, const char *word);
-/* Whether the row is of this name and value. yes, on and 1 are true; false is all of foreign_off(). */
+/* True if the row matches this name and value. yes, on and 1 match true; every value of foreign_off() matches
+ * false. */
 bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given);
-/* What a value of the row's name means for its flag or field, or "": nothing has to be set; "?": another name says it,
- * or by default the flag behind the ?; NULL: no row says. */
+/* Returns the meaning of a value of the row's name for its flag or field: "": nothing to set; "?": set under
+ * another name, by default the flag after the ?; NULL: no row for this value. */
 const char *foreign_meaning_of(const Foreign *row, const char *given);
-/* Whether a row of LINE has this value: where its example is below 1, only such values mean the same here. */
+/* True if a LINE row accepts this value: if its example is below 1, only values below 1 mean the same here. */
 bool foreign_share(const Foreign *row, const char *given);
-/* What to type for a row of LINE, RECIPE or MEANS: the given value (NULL: none; of MEANS true) in our words, else
- * the example or placeholder of the row. */
+/* Returns what to type for a LINE, RECIPE or MEANS row: the given value (NULL: none; for MEANS true) in our
+ * words, else the row's example or placeholder. */
 const char *foreign_value(const Foreign *row, const char *given);
-/* A row of MEANS with a value that needs no setting here: leave it out. */
+/* True for a MEANS row with a value that needs no setting here and can be left out. */
 bool foreign_needless(const Foreign *row, const char *given);
-/* "false", "no", "0", "0.0" ...: the setting is not wanted. NULL is none of them. "true", "yes", "on", "1". */
+/* foreign_off(): true for "false", "no", "0", "0.0" ..., a disabled setting; false for NULL. foreign_on():
+ * true for "true", "yes", "on", "1". */
 bool foreign_off(const char *given);
 bool foreign_on(const char *given);
-/* Whether the name counts what one node has. The value of a field that leaves its feature out; NULL: no row. */
+/* foreign_per_node(): true if the name counts something per node. foreign_unset(): the value of a field that
+ * disables its feature; NULL: no row. */
 bool foreign_per_node(const char *name);
 const char *foreign_unset(const char *ours);
 
 bool names_same(const char *a, const char *b);
-/* What text begins with: 1 of "epoch", 5 of "5epochs", and how many letters that is; 0: neither. */
+/* Parses an epoch count at the start of text: 1 for "epoch", 5 for "5epochs"; *n: length of that prefix; 0: no
+ * epoch count. */
 long long names_epochs(const char *text, size_t *n);
-/* Whether word is one of "a|b|c". */
+/* True if word is one of "a|b|c". */
 bool names_listed(const char *list, const char *word);
-/* words between blanks, but those FIELD=VALUE whose field is in list, "a|b|c"; malloc'ed. */
+/* Returns the space-separated words except FIELD=VALUE of the fields in list, "a|b|c"; malloc'ed. */
 char *names_without(const char *words, const char *list);
-/* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */
+/* Edit distance: letters inserted, deleted, substituted or transposed; 65 for names longer than 64 letters. */
 int names_distance(const char *a, const char *b);
 
 #endif

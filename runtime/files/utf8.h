@@ -1,4 +1,4 @@
-/* utf8.h -- what is well-formed UTF-8 (Unicode standard, table 3-7), for every reader of text. */
+/* utf8.h -- well-formed UTF-8 (Unicode standard, table 3-7). */
 #ifndef DIECAST_UTF8_H
 #define DIECAST_UTF8_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Length of the well-formed sequence at s, n >= 1 bytes; 0: there is none, and *bad bytes (1 to 3)
- * are the longest prefix of one, at least 1: what a lossy decoder replaces by one U+FFFD. */
+/* Returns the length of the well-formed sequence at s, n >= 1 bytes; 0: there is none, and *bad (1 to 3)
+ * is the length of its longest valid prefix, at least 1: what a lossy decoder replaces by one U+FFFD. */
 static inline int utf8_length(const char *s, size_t n, int *bad)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -29,19 +29,19 @@ static inline int utf8_length(const char *s, size_t n, int *bad)
     return len;
 }
 
-/* Bytes of the byte order mark that a text begins with: 3 or 0. Every reader of text skips it. */
+/* Returns the length of a leading byte order mark: 3 or 0. Every text reader skips it. */
 static inline size_t utf8_mark(const char *text, size_t n)
 {
     return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-/* Whether a text begins with the byte order mark of UTF-16. */
+/* True if the text starts with a UTF-16 byte order mark. */
 static inline bool utf16_mark(const char *text, size_t n)
 {
     return n >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
 }
 
-/* Offset of the first byte that is not part of well-formed UTF-8; n: none. */
+/* Returns the offset of the first byte that is not well-formed UTF-8; n: none. */
 static inline size_t utf8_check(const char *s, size_t n)
 {
     int bad;
@@ -59,7 +59,7 @@ static inline size_t utf8_check(const char *s, size_t n)
     return n;
 }
 
-/* Writes a code point below 0x110000; returns its 1 to 4 bytes. */
+/* Encodes a code point below 0x110000; returns its length, 1 to 4 bytes. */
 static inline size_t utf8_put(char *out, uint32_t c)
 {
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -69,7 +69,7 @@ static inline size_t utf8_put(char *out, uint32_t c)
     return n;
 }
 
-/* The code point of a well-formed sequence of len bytes. */
+/* Decodes a well-formed sequence of len bytes. */
 static inline uint32_t utf8_value(const char *s, int len)
 {
     uint32_t c = (unsigned char)*s;
@@ -80,7 +80,8 @@ static inline uint32_t utf8_value(const char *s, int len)
     return c;
 }
 
-/* Length of the character at text[at]; start of the one that ends there. The text is good. */
+/* utf8_length_at(): length of the character at text[at]; utf8_before(): start of the character that ends
+ * before text[at]. The text must be well-formed. */
 static inline int utf8_length_at(const char *text, size_t n, size_t at)
 {
     int bad;
@@ -95,7 +96,7 @@ static inline size_t utf8_before(const char *text, size_t at)
     return at;
 }
 
-/* The property White_Space. */
+/* The Unicode property White_Space. */
 static inline bool utf8_is_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
