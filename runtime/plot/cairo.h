@@ -1,6 +1,6 @@
-/* cairo.h -- the few functions of libcairo that figures are drawn with, found when they are wanted.
+/* cairo.h -- libcairo, loaded on demand: the functions needed to draw figures.
  *
- * Keeps: a program starts and trains where the library is missing. */
+ * Keeps: a program starts and trains without the library. */
 #ifndef DIECAST_CAIRO_H
 #define DIECAST_CAIRO_H
 
@@ -12,13 +12,13 @@ typedef struct {
     double x_bearing, y_bearing, width, height, x_advance, y_advance;
 } CairoExtents;
 
-/* Numbers of cairo's own headers. */
+/* Values from cairo's headers. */
 enum {
     CAIRO_FORMAT_RGB24 = 1, CAIRO_SLANT_NORMAL = 0, CAIRO_WEIGHT_NORMAL = 0, CAIRO_WEIGHT_BOLD = 1,
     CAIRO_CAP_ROUND = 1, CAIRO_JOIN_ROUND = 1
 };
 
-/* A row a function: name behind cairo_, what it returns, what it takes. */
+/* One row per function: name without cairo_, return type, parameters. */
 #define CAIRO_FUNCTIONS(X)                                                                         \
     X(image_surface_create, CairoSurface *, (int format, int width, int height))                   \
     X(surface_destroy, void, (CairoSurface *))                                                     \
@@ -53,7 +53,8 @@ typedef struct {
 #undef CAIRO_FUNCTION
 } Cairo;
 
-/* The library, opened once. NULL and *error, malloc'ed: it is not there, with what to install. */
+/* Returns the library, opened once. NULL if it is missing, with a malloc'ed *error that says what to
+ * install. */
 const Cairo *cairo_open(char **error);
 
 #endif

@@ -1,6 +1,6 @@
-/* layout.h -- a figure of curves, and where everything of it stands: texts, axes, ticks, legends.
+/* layout.h -- layout of a line chart: positions of texts, axes, ticks and legends.
  *
- * Keeps: a pure function of the figure and of how wide texts are; texts overlap no other and no axes. */
+ * Keeps: a pure function of the figure and the text widths; no text overlaps another or an axis. */
 #ifndef DIECAST_LAYOUT_H
 #define DIECAST_LAYOUT_H
 
@@ -12,34 +12,34 @@
 enum { PLOT_CURVES = 6, PLOT_PANELS = 4, PLOT_TEXT = 96 };
 
 typedef enum {
-    PLOT_SOLID, PLOT_DASHED, PLOT_DASHDOT,   /* lines; a dot where there are few points */
-    PLOT_THIN,                               /* a pale line, behind what others say */
-    PLOT_STEPS,                              /* y from this x to the next */
-    PLOT_RANGE,                              /* a dot at y in a bar from low to high */
-    PLOT_STEMS,                              /* a stroke from 0 to y, where y is not 0 */
-    PLOT_RULES                               /* a stroke up to the share y of the height of the axes */
+    PLOT_SOLID, PLOT_DASHED, PLOT_DASHDOT,   /* lines; dots if there are few points */
+    PLOT_THIN,                               /* a pale line, drawn behind the others */
+    PLOT_STEPS,                              /* y holds until the next x */
+    PLOT_RANGE,                              /* a dot at y with a bar from low to high */
+    PLOT_STEMS,                              /* a vertical line from 0 to y, if y is not 0 */
+    PLOT_RULES                               /* a vertical line up to the fraction y of the axis height */
 } PlotStyle;
 
 typedef struct {
-    const char *label;           /* "": it is not in the legend */
+    const char *label;           /* "": not in the legend */
     PlotStyle style;
     int64_t n;
-    const double *x, *y;         /* (n); y NAN: no point of this curve, else not finite: a gap in it */
-    const double *low, *high;    /* (n) around y, or NULL */
+    const double *x, *y;         /* (n); y NAN: no point of this curve, otherwise non-finite: a gap */
+    const double *low, *high;    /* (n) range around y, or NULL */
 } PlotCurve;
 
 typedef struct {
     char ylabel[PLOT_TEXT], xlabel[PLOT_TEXT];
-    bool log;                    /* y on a log axis, where all is above 0 and spans much */
-    bool zero;                   /* the axis has 0 on it */
-    bool whole;                  /* x are whole numbers */
+    bool log;                    /* log y axis, if all values are positive and span a wide range */
+    bool zero;                   /* the axis includes 0 */
+    bool whole;                  /* x values are integers */
     int ncurves;
     PlotCurve curve[PLOT_CURVES];
-    /* A second axis, above: what grows with x of the same n rows; NULL: none. */
+    /* A second x axis on top: a quantity that grows with x, n rows; NULL: none. */
     int64_t n;
     const double *x, *second;    /* (n) */
-    char label[PLOT_TEXT];       /* of it */
-    const char *const *name;     /* (names) of x = 1, 2 ... in the place of numbers; NULL: none */
+    char label[PLOT_TEXT];       /* label of the second axis */
+    const char *const *name;     /* (names) tick labels for x = 1, 2 ... instead of numbers; NULL: none */
     int64_t names;
 } PlotPanel;
 
@@ -49,11 +49,11 @@ typedef struct {
     PlotPanel panel[PLOT_PANELS];
 } Plot;
 
-typedef struct { double x, y, w, h; } Box;       /* x, y: of the upper left corner */
+typedef struct { double x, y, w, h; } Box;       /* x, y: upper left corner */
 
 typedef struct {
-    Box box;                     /* what it takes */
-    double base;                 /* y that the letters stand on */
+    Box box;                     /* extent */
+    double base;                 /* baseline y */
     double size;
     bool bold;
     char text[PLOT_TEXT];
@@ -63,8 +63,8 @@ typedef struct {
     Box axes;
     Ticks x, y;
     int nsecond;
-    double second[TICKS_MOST];   /* x of the ticks above, in the figure */
-    Box sample[PLOT_CURVES];     /* of the legend; w is 0: none */
+    double second[TICKS_MOST];   /* x of the top ticks, in figure coordinates */
+    Box sample[PLOT_CURVES];     /* legend samples; w is 0: none */
 } LayoutPanel;
 
 enum { LAYOUT_LABELS = 320 };
@@ -76,17 +76,17 @@ typedef struct {
     LayoutPanel panel[PLOT_PANELS];
 } Layout;
 
-/* How wide a text is. */
+/* Measures text width. */
 typedef struct {
     double (*width)(void *with, const char *text, double size, bool bold);
     void *with;
 } LayoutMeasure;
 
-/* Of figures with at least one panel, and panels with at least one point. */
+/* Requires at least one panel, and at least one point per panel. */
 void layout_figure(Layout *l, const Plot *p, const LayoutMeasure *m);
-/* Where a point stands in the figure; NAN: nowhere. */
+/* Figure coordinates of a point; NAN: outside. */
 double layout_x(const LayoutPanel *p, double x);
 double layout_y(const LayoutPanel *p, double y);
-bool layout_drawn(double y);                     /* finite, and not beyond TICKS_LARGEST */
+bool layout_drawn(double y);                     /* finite, and at most TICKS_LARGEST in magnitude */
 
 #endif

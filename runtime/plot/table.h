@@ -1,8 +1,8 @@
-/* table.h -- files of a run folder as columns of numbers with names.
+/* table.h -- named numeric columns from the files of a run folder.
  *
- * In:    files that runs write; hostile all the same.
- * Out:   NULL, or a malloc'ed message "FILE: what"; a file that is not there is an empty table.
- * Keeps: NAN where a row has nothing, INFINITY where it has no finite number; no symbolic link is followed. */
+ * In:    files written by runs, but untrusted.
+ * Out:   NULL, or a malloc'ed message "FILE: what"; a missing file is an empty table.
+ * Keeps: NAN for a missing value, INFINITY for a non-finite one; symbolic links are not followed. */
 #ifndef DIECAST_TABLE_H
 #define DIECAST_TABLE_H
 
@@ -22,31 +22,33 @@ typedef struct {
     TableColumn column[TABLE_COLUMNS];
     int64_t names;
     char **name;                 /* (names) of groups 1, 2 ..., or NULL */
-    int64_t bad;                 /* lines left out, for they are no rows */
-    int64_t bad_line;            /* the first of them, from 1 */
+    int64_t bad;                 /* malformed lines skipped */
+    int64_t bad_line;            /* the first of them, 1-based */
 } Table;                         /* all zero: empty */
 
 typedef char *TableReader(Table *t, const char *path);
 
-/* Lines of JSON: a row a record, its numbers by their keys. The end of a line that is being written is no row. */
+/* JSON lines: one row per record, its numbers by key. Ignores an incomplete last line. */
 TableReader table_lines;
-/* Numbers between commas below a line of names. */
+/* CSV with a header line. */
 TableReader table_csv;
-/* A JSON object of lists of numbers: a column each, beside them "epoch", 1, 2 ... */
+/* A JSON object of lists of numbers: one column each, plus "epoch", 1, 2 ... */
 TableReader table_lists;
-/* A .npy of doubles (tasks, episodes): a row an episode, with "mean", "low" and "high" over tasks, and "smooth",
- * the mean of the means around it. */
+/* A .npy file of doubles (tasks, episodes): one row per episode, with "mean", "low" and "high" over tasks,
+ * and "smooth", a moving average of the mean. */
 TableReader table_returns;
-/* A JSON list of records with weights ("weight", "noisy"): of each piece of the span of weights where it begins,
- * "weight", and in "all", "right" and "noisy" how many of these records are in it, of 100. */
+/* A JSON list of weighted records ("weight", "noisy"), as a histogram: "weight" is the lower bound of each
+ * bin; "all", "right" and "noisy" are the percentages of those records in it. */
 TableReader table_weights;
-/* The same file by "domain", in the order of their names: a row each, "domain" 1, 2 ... with "mean", "low", "high". */
+/* The same file grouped by "domain", sorted by name: one row each, "domain" 1, 2 ... with "mean", "low",
+ * "high". */
 TableReader table_domains;
 
-const double *table_column(const Table *t, const char *name);        /* NULL: there is none */
-/* That column, of NAN where it is new; NULL: there are too many. */
+const double *table_column(const Table *t, const char *name);        /* NULL: no such column */
+/* Returns that column, created with NAN if new; NULL: too many columns. */
 double *table_make(Table *t, const char *name);
-/* A row more, of NAN; a value in the last row, whose column may be new. */
+/* table_row(): appends a row of NAN; table_put(): sets a value in the last row, creating its column if
+ * needed. */
 void table_row(Table *t);
 void table_put(Table *t, const char *name, double value);
 void table_free(Table *t);
