@@ -1,8 +1,8 @@
-/* hf.c -- Hugging Face model folders, in and out.
+/* hf.c -- import and export of Hugging Face model folders.
  *
  * In:    config.json and safetensors of transformers 4.x or 5.x.
- * Method: match every tensor of the folder with one of the model by name, check shapes, then read;
- *         on the way out list the tensors, deal them to shards, write. */
+ * Method: import matches every tensor of the folder with one of the model by name, checks shapes, then
+ *         reads; export lists the tensors, assigns them to shards and writes. */
 #define _GNU_SOURCE
 #include "runtime/model/hf.h"
 
@@ -19,7 +19,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- import --------------------------------------------------------------------------------- */
 
 static cJSON *own_config(const Model *m)
 {
@@ -30,7 +30,7 @@ static cJSON *own_config(const Model *m)
     return config;
 }
 
-/* The model's own row that is trained beside adapters has another place in the folder of a model. */
+/* True for a row trained alongside adapters, which a model folder stores inside another tensor. */
 static bool elsewhere(const Model *m, const Tensor *t)
 {
     return t->aside || (t->adapter && (hf_is_pair(t->name) || model_row_of(m, t)));
@@ -70,7 +70,7 @@ void hf_tell_padding(const Model *m, const char *folder)
     cJSON_Delete(ours), cJSON_Delete(theirs);
 }
 
-/* Ends the program where the folder lacks nothing but the layers that the objective reads from it. */
+/* Ends the program if the folder lacks only the layers that the objective reads from it. */
 static void check_layers(const Model *m, const HfWant *want, int n, const char *folder)
 {
     const Additions *a = m->additions;
@@ -87,7 +87,7 @@ static void check_layers(const Model *m, const HfWant *want, int n, const char *
             "one that adds and trains it", folder, missing, model_words(m, a->field), a->field);
 }
 
-/* read: the weights too, else all but that. */
+/* read: also read the weights, else only check. */
 static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinite)
 {
     comm_expect(weights_seconds(m));
@@ -149,9 +149,9 @@ void hf_check(Model *m, const char *folder, bool adapter)
         take_in(m, folder, false, true);
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- export --------------------------------------------------------------------------------- */
 
-/* Type of a weight outside the adapter: that of a merged head, and of config.json. */
+/* Dtype of the weights outside the adapter: for a merged head, and for config.json. */
 static ElementType model_type(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++)
@@ -213,7 +213,7 @@ static void add_pairs(const Model *m, WeightsItem *item, int n)
     }
 }
 
-/* Whether the folder that the model came from may be of another class. */
+/* True if the source folder may be of another model class. */
 static bool is_added_to(const Model *m)
 {
     bool added = false;
@@ -254,7 +254,7 @@ static char *write_config(const Model *m, const char *folder, const HfHow *how, 
     return error;
 }
 
-/* Consecutive items of at most shard_bytes a shard (one item at least). */
+/* Returns the end of a shard: consecutive items of at most shard_bytes, at least one item. */
 static int shard_end(const WeightsItem *item, int n, int begin, uint64_t shard_bytes)
 {
     uint64_t bytes = weights_bytes(&item[begin]);
@@ -291,8 +291,8 @@ static char *write_shards(const WeightsItem *item, int n, int nshards, const cha
     return error;
 }
 
-/* A row that is trained beside adapters in its place in the model's table, where no program reads it;
- * back, what this returned before, puts back what was there. */
+/* Writes a row trained alongside adapters over the row it replaces in the model's tensor, which no program
+ * reads; called with the returned `back`, restores that row. */
 static float *put_row(const Model *m, float *back)
 {
     float *was = NULL;

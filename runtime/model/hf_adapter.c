@@ -1,8 +1,8 @@
-/* hf_adapter.c -- PEFT adapter folders, in and out.
+/* hf_adapter.c -- import and export of PEFT adapter folders.
  *
- * In:    adapter_config.json and adapter_model.safetensors of any PEFT.
- * Keeps: tensor names decide which modules are adapted; the config must give them the same scale.
- *        Pairs are fp32 in the file, whatever the base is. */
+ * In:    adapter_config.json and adapter_model.safetensors of any PEFT version.
+ * Keeps: tensor names decide which modules are adapted; the config must give them the same scale. LoRA
+ *        pairs are fp32 in the file, whatever the base's dtype. */
 #define _GNU_SOURCE
 #include "runtime/model/hf.h"
 
@@ -22,8 +22,8 @@ static const struct { const char *key, *value, *field; } scale_keys[] = {
     { "use_rslora", "false", "lora.rslora" },
 };
 
-/* Keys that make another computation of an adapter: what it is called, and the values, absent and
- * null beside them, that leave it a plain one. */
+/* Keys that select another kind of adapter: its name, and the values (besides absent and null) that mean
+ * plain LoRA. */
 static const struct { const char *key, *name, *plain; } kind_keys[] = {
 #define PEFT_KIND(key, name, plain) { key, name, plain },
 #include "runtime/model/hf_peft.def"
@@ -51,7 +51,7 @@ static char *printed(const cJSON *value)
     return text;
 }
 
-/* Among the values of a JSON list, or absent. */
+/* True if absent or one of the values of a JSON list. */
 static bool among(const cJSON *value, const char *list)
 {
     cJSON *all = cJSON_Parse(list), *one;
@@ -99,8 +99,7 @@ static void check_scale(const cJSON *ours, const cJSON *theirs, const char *fold
         die(EXIT_MISMATCH, "%s/adapter_config.json: %s: generate it with%s", folder, list, words);
 }
 
-/* Layers that are trained as a whole: the tensors tell them apart, their absence here is said by
- * name. */
+/* Fully trained layers: their tensors identify them; a layer missing here is reported by name. */
 static void check_whole(const cJSON *ours, const cJSON *theirs, const char *folder)
 {
     const cJSON *want = json_get(ours, "modules_to_save");
@@ -112,7 +111,7 @@ static void check_whole(const cJSON *ours, const cJSON *theirs, const char *fold
             has ? printed(found) : "absent", wants ? printed(want) : "none");
 }
 
-/* Module of a tensor: "base_model.model.lm_head.weight" -> "lm_head", with its length. */
+/* Returns the module of a tensor and its length: "base_model.model.lm_head.weight" -> "lm_head". */
 static const char *module_of(const char *tensor, size_t *n)
 {
     const char *name = model_base_name(tensor), *end = strstr(name, ".lora_");
@@ -122,15 +121,15 @@ static const char *module_of(const char *tensor, size_t *n)
     return name;
 }
 
-/* PEFT's rule for a list: the whole path, or its end after a dot. */
+/* PEFT's rule for list entries: the whole path, or a suffix after a dot. */
 static bool names_module(const char *entry, const char *module, size_t n)
 {
     size_t k = strlen(entry);
     return k <= n && memcmp(module + n - k, entry, k) == 0 && (k == n || module[n - k - 1] == '.');
 }
 
-/* Every entry of target_modules names an adapted module and every adapted module is named. A
- * pattern in place of a list is left to the names of the tensors. */
+/* Checks that every entry of target_modules names an adapted module and every adapted module is named. A
+ * pattern instead of a list is not checked; the tensor names decide. */
 static void check_targets(const Model *m, const cJSON *theirs, const char *folder)
 {
     const cJSON *list = json_get(theirs, "target_modules"), *entry;
@@ -163,8 +162,8 @@ static void check_targets(const Model *m, const cJSON *theirs, const char *folde
     }
 }
 
-/* PEFT's FEATURE_EXTRACTION adapts what AutoModel makes of a model's folder: the decoder alone, whose modules are not
- * called "model.layers..." there, but "layers...". */
+/* PEFT's FEATURE_EXTRACTION adapts AutoModel's class for the folder, the decoder alone, whose modules are
+ * named "layers..." instead of "model.layers...". */
 static bool of_decoder(const cJSON *config)
 {
     const char *task = cJSON_GetStringValue(json_get(config, "task_type"));
@@ -173,7 +172,7 @@ static bool of_decoder(const cJSON *config)
 
 static const char wrapped[] = "base_model.model.", decoder[] = "model.";
 
-/* A tensor of ours as the file of such an adapter names it, and back; malloc'ed. */
+/* Returns our tensor's name in the file of such an adapter; and the reverse. malloc'ed. */
 static char *decoder_name(const char *name)
 {
     const char *base = model_base_name(name);

@@ -18,7 +18,7 @@
 typedef struct {
     const char *family, *key, *written;
     const char *value;                   /* JSON; NULL: factor * a / b; "": not compared */
-    double factor;                       /* of PERIOD: every so many layers are full */
+    double factor;                       /* PERIOD: every how many layers one has full attention */
     const char *a, *b;
 } ConfigKey;
 
@@ -81,7 +81,7 @@ static const struct { const char *family, *key, *value, *on, *from; int first; }
 #include "runtime/model/families.def"
 };
 
-/* Fields of the scaling, of any rope_type. */
+/* Scaling fields of any rope_type. */
 static const char *const scaling_fields[] = {
     "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
 };
@@ -103,8 +103,8 @@ static const char *family_of(const cJSON *config)
     return family ? family : "";
 }
 
-/* Short text of a value; numbers are told apart as far as fp32 tells them apart, and a list of
- * equal items counts as one of them. */
+/* Short text of a value: numbers are equal if they are equal in fp32, and a list of equal items equals
+ * that item. */
 static char *value_text(const cJSON *value)
 {
     if (cJSON_IsNumber(value)) {
@@ -142,7 +142,7 @@ static char *json_text(const char *text)
     return value;
 }
 
-/* What stands for another value becomes that; frees `text` then. */
+/* Replaces a value by its canonical synonym; frees `text` if so. */
 static char *meant_text(const ConfigKey *row, char *text)
 {
     for (size_t i = 0; i < COUNT(same_values); i++) {
@@ -159,7 +159,7 @@ static char *meant_text(const ConfigKey *row, char *text)
     return text;
 }
 
-/* The key's value; NULL: it is nowhere. */
+/* Returns the key's value; NULL: not present. */
 static const cJSON *key_value(const cJSON *config, const ConfigKey *row)
 {
     const cJSON *value = json_get(config, row->key);
@@ -177,8 +177,8 @@ static const cJSON *key_value(const cJSON *config, const ConfigKey *row)
     return value && !cJSON_IsNull(value) ? value : NULL;
 }
 
-/* Every how many layers one is of full attention; a number above that of layers is the next one: none is. Of lists
- * that no number says the list. */
+/* Full-attention period in layers; a period above the number of layers means none. For lists that are not
+ * periodic: the list itself. */
 static char *period_text(const cJSON *config, const ConfigKey *row)
 {
     const cJSON *kinds = json_get(config, "layer_types"), *kind;
@@ -225,7 +225,7 @@ static char *key_text(const cJSON *config, const ConfigKey *row)
     return format("%.9g", row->factor * a / b);
 }
 
-/* Recursion ends: a derived row is derived from plain rows only. */
+/* Recursion terminates: a derived row depends only on plain rows. */
 static double number(const cJSON *config, const char *family, const char *key)
 {
     for (size_t i = 0; i < COUNT(config_keys); i++) {
@@ -247,7 +247,7 @@ static void add(char **list, const char *what)
     *list = longer;
 }
 
-/* Adds the key to the list when its values are two. */
+/* Adds the key to the list if its two values differ. */
 static void compare(char **list, const char *key, const char *found, const char *wanted)
 {
     char *what = format("%s is %s, this binary was built for %s", key, found, wanted);
@@ -266,7 +266,7 @@ static void compare_key(char **list, const cJSON *ours, const cJSON *theirs, con
 
 #define LOCAL_THETA "rope_local_base_freq"
 
-/* Whether layers whose attention slides have a base of their own. */
+/* True if sliding-window layers have their own RoPE base. */
 static bool rope_by_layer(const cJSON *config)
 {
     for (size_t i = 0; i < COUNT(places); i++)
@@ -275,8 +275,8 @@ static bool rope_by_layer(const cJSON *config)
     return false;
 }
 
-/* The one object that both generations of keys mean: rope_theta, rope_type and, where it has some, the
- * scaling fields. NULL and *error when the generations contradict each other or say what no recipe makes. */
+/* Returns one object from the keys of transformers 4 and 5: rope_theta, rope_type and any scaling fields.
+ * NULL and *error if the two sets of keys contradict each other or no recipe can express them. */
 static cJSON *rope(const cJSON *config, double default_theta, char **error)
 {
     const cJSON *new = json_get(config, "rope_parameters"), *old = json_get(config, "rope_scaling");
@@ -335,7 +335,7 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     return one;
 }
 
-/* As the new generation has it. */
+/* In the format of transformers 5. */
 static cJSON *rope_parameters(const cJSON *config, const cJSON *one)
 {
     cJSON *copy = cJSON_Duplicate(one, true);
@@ -362,7 +362,7 @@ static char *compare_ropes(const cJSON *want, const cJSON *found)
     return list;
 }
 
-/* old and new generation side by side in one file must not contradict each other either. */
+/* Keys of transformers 4 and 5 in one file must not contradict each other either. */
 static char *compare_generations(const cJSON *config, double theta)
 {
     if (!cJSON_IsObject(json_get(config, "rope_parameters")) ||
@@ -372,7 +372,7 @@ static char *compare_generations(const cJSON *config, double theta)
     cJSON_DeleteItemFromObjectCaseSensitive(copy, "rope_parameters");
     char *error = NULL, *inner = NULL;
     cJSON *new = rope(config, theta, &error), *old = new ? rope(copy, theta, &error) : NULL;
-    /* The old object has no place for the base. */
+    /* The old object cannot hold the base. */
     if (old && !json_get(config, "rope_theta"))
         cJSON_SetNumberValue(json_get(old, "rope_theta"), json_get(new, "rope_theta")->valuedouble);
     inner = old ? compare_ropes(new, old) : NULL;
@@ -423,7 +423,7 @@ int hf_config_keys(const cJSON *config, HfKey **keys)
         key[n++] = (HfKey){
             .key = row->key, .written = row->written, .compared = !row->value || *row->value,
             .there = value, .wanted = written ? meant_text(row, value_text(written)) : NULL,
-            /* of one that is not compared and not there nobody knows */
+            /* unknown for an absent key that is not compared */
             .value = row->value && !*row->value && !value ? NULL : key_text(config, row),
         };
         cJSON_Delete(written);
@@ -457,7 +457,7 @@ static char *quantised(const cJSON *how)
     return error;
 }
 
-/* Whether some of its layers have the window. *error: a layer is of another kind. */
+/* True if some layers have the window. *error: a layer is of an unsupported kind. */
 static bool windowed(const cJSON *config, const char *family, const char *from, int first, char **error)
 {
     const cJSON *begin = json_get(config, from), *types = json_get(config, "layer_types"), *type;
@@ -511,7 +511,7 @@ int64_t hf_config_padding(const cJSON *config)
     return -1;
 }
 
-/* Sequences that are no longer than the window never notice it. */
+/* A window at least as long as the sequences has no effect. */
 static char *outgrown(const cJSON *config, int64_t longest)
 {
     char *error;

@@ -1,6 +1,6 @@
-/* hf_files.c -- what model folders and adapter folders share: wanted tensors, replaced folders.
+/* hf_files.c -- code shared by model and adapter folders: reading matched tensors, replacing folders.
  *
- * Keeps: everything about names and shapes is checked before the first value is read. */
+ * Keeps: all names and shapes are checked before the first value is read. */
 #define _GNU_SOURCE
 #include "runtime/model/hf_files.h"
 
@@ -42,7 +42,7 @@ static void check_exists(const char *folder)
     die(EXIT_CONFIG, "%s: no such folder%s", folder, path_hint(folder));
 }
 
-/* An adapter in place of a model: the flags that load both. */
+/* The folder is an adapter, not a model: ends with the flags that load both. */
 static void end_adapter(const Model *m, const char *folder)
 {
     char *error = NULL;
@@ -109,7 +109,7 @@ void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
     }
 }
 
-/* A name that the writers of model and adapter folders produce. */
+/* True for names written by model or adapter exports. */
 static bool is_ours(const char *name)
 {
     static const char *const pattern[] = {
@@ -122,14 +122,14 @@ static bool is_ours(const char *name)
     return folder_is_extra(name);
 }
 
-/* ---- README.md: a card, and behind it a line that tells whether it is as it was written ---- */
+/* ---- README.md: the card, then a line with its checksum that detects edits ----------------- */
 
 static char *card_line(const char *card, size_t n)
 {
     return format("\n<!-- written by diecast, crc32c %08x -->\n", crc32c(0, card, n));
 }
 
-/* Nobody has changed it since. */
+/* True if it is unchanged since it was written. */
 static bool card_is_ours(const char *folder)
 {
     size_t n, end;

@@ -1,7 +1,7 @@
-/* hf_match.c -- which tensor of a folder is which of the model, by names and shapes.
+/* hf_match.c -- matches the tensors of a folder to those of the model by name and shape.
  *
- * In:    headers of safetensors files; of the bytes only those of a tied head that is there all the same.
- * Method: every tensor of the folder is matched by its name, then what is wanted is checked. */
+ * In:    headers of safetensors files; reads tensor data only of a tied head that is stored anyway.
+ * Method: matches every tensor of the folder by its name, then checks that all expected ones were found. */
 #include "runtime/model/hf_match.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t)
     return error;
 }
 
-/* ---- wanted tensors -------------------------------------------------------------------------- */
+/* ---- expected tensors ----------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -103,9 +103,9 @@ char *hf_want_check(const HfWant *want, int n, const char *folder)
     return NULL;
 }
 
-/* ---- a folder of the model ------------------------------------------------------------------- */
+/* ---- model folders -------------------------------------------------------------------------- */
 
-/* A tied head that the folder holds all the same must be the embedding, bit for bit. */
+/* A tied head that the folder stores anyway must equal the embedding bit for bit. */
 static char *check_tied(const StFile *file, const StTensor *head, const HfWant *of, int *code)
 {
     enum { BLOCK = 1 << 16 };
@@ -128,8 +128,8 @@ static char *check_tied(const StFile *file, const StTensor *head, const HfWant *
                                 of ? of->name : "the embedding");
 }
 
-/* The tensor of the model that a file's name means; NULL: none. *known: it is no weight of ours, but may be
- * there. */
+/* Returns the model's tensor for a name in the file; NULL: none. *known: not a weight of ours, but
+ * allowed. */
 static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_file, bool *known)
 {
     char *name = hf_tensor_name(config, in_file), *longer = hf_tensor_prefixed(config, name);
@@ -143,7 +143,8 @@ static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_fi
     return w;
 }
 
-/* A tensor that the folder has without its last row: what is wanted is the rest; NULL: there is none. */
+/* Returns a copy, with one row less, of a tensor whose last row the folder lacks, and expects that
+ * instead; NULL: none. */
 static Tensor *without_last(HfWant *want, int n)
 {
     for (int i = 0; i < n; i++)
@@ -160,7 +161,7 @@ static Tensor *without_last(HfWant *want, int n)
     return NULL;
 }
 
-/* What was added to a model is all there, or nothing of it. */
+/* Optional tensors must be present all together or not at all. */
 static char *check_added(const HfWant *want, int n, const char *folder)
 {
     const HfWant *there = NULL, *missing = NULL;
@@ -194,7 +195,7 @@ char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const
     if (unexpected.n > 0)
         return format("%s: %d unexpected tensors: %s%s", folder, unexpected.n, unexpected.text,
                       unexpected.n > 4 ? ", ..." : "");
-    /* A head of its own that begins as the embedding it was tied to. */
+    /* An untied head starts as the embedding it was tied to. */
     for (int i = 0; i < n; i++) {
         const char *of = want[i].from ? NULL : hf_tensor_tied(config, want[i].name);
         const HfWant *w = of ? hf_want_find(want, n, of) : NULL;

@@ -1,7 +1,7 @@
-/* model.c -- the model's tensors as the runtime sees them: list, first values, checks, sums.
+/* model.c -- the model's tensors: expansion, initialisation, checks, checksums.
  *
  * In:    the rows of tensors.h.
- * Keeps: values depend on seed, tensor name and element only; sums on names and values only. */
+ * Keeps: initial values depend only on seed, tensor name and element; checksums only on names and values. */
 #define _GNU_SOURCE
 #include "runtime/model/model.h"
 
@@ -16,7 +16,7 @@
 #include "runtime/files/names.h"
 #include "runtime/files/safetensors.h"
 
-enum { PIECE = 1 << 18 };            /* elements worked on at a time */
+enum { PIECE = 1 << 18 };            /* elements per piece */
 
 static const StDtype st_type[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
 static const size_t type_bytes[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 };
@@ -94,13 +94,13 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
     return list;
 }
 
-/* The file of a transposed tensor holds (in, out), memory (out, in): a run of the file's elements
- * is rectangles of memory: a part of a column, whole columns, a part of a column. */
+/* The file of a transposed tensor holds (in, out), memory (out, in): a range of the file's elements is up
+ * to three rectangles in memory: part of a column, whole columns, part of a column. */
 typedef struct {
     int64_t row, rows, col, cols;
 } Part;
 
-/* Elements of memory that lie side by side: a row, or all. */
+/* Length of a contiguous run in memory: a row, or the whole tensor. */
 static int64_t run_of(const Tensor *t)
 {
     return t->pitch ? t->shape[1] : model_elements(t);
@@ -111,8 +111,8 @@ static int64_t pitch_of(const Tensor *t)
     return t->pitch ? t->pitch : t->shape[1];
 }
 
-/* The rectangle that begins at element e of the file and ends before e + n: the largest one of at
- * most a piece. */
+/* Returns the largest rectangle of at most one piece that starts at element e of the file and ends before
+ * e + n. */
 static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
 {
     int64_t out = t->shape[0], most = ARRAY_PIECE / (int64_t)size;
@@ -160,8 +160,8 @@ static void put_part(const Tensor *t, char *to, ElementType type, Part p, const 
     array_write_rows(to, stride, room, packed, p.rows, p.cols * size);
 }
 
-/* Elements begin .. of a tensor in memory's order, as many of the *n as one view holds: a part of a
- * run, or whole runs where a view packs them. */
+/* Returns elements from `begin` in memory order, and in *n how many one view holds: part of a run, or
+ * whole runs if the view packs them. */
 static const char *view(const Tensor *t, const char *array, int64_t size, int64_t begin, int64_t *n)
 {
     int64_t run = run_of(t), col = begin % run, most = ARRAY_PIECE / size, rows = 1;
@@ -175,7 +175,7 @@ static const char *view(const Tensor *t, const char *array, int64_t size, int64_
     return p;
 }
 
-/* n elements in memory's order. */
+/* Reads n elements in memory order. */
 static void get_runs(const Tensor *t, const char *array, ElementType type, int64_t begin, int64_t n,
                      float *to)
 {
@@ -253,7 +253,7 @@ static float *floats(int64_t n)
     return to;
 }
 
-/* Into both of its arrays. */
+/* Writes to both of its arrays. */
 static void put_values(const Tensor *t, int64_t begin, int64_t n, const float *from)
 {
     model_put(t, t->weight, t->type, begin, n, from);
@@ -327,7 +327,7 @@ static void draw(const Tensor *t, const uint32_t word[4], float to[4])
     }
 }
 
-/* Elements begin .. begin+n-1 in memory order; begin is a multiple of 4. */
+/* Initialises elements begin .. begin+n-1 in memory order; begin is a multiple of 4. */
 static void init_piece(const Tensor *t, uint64_t seed, int64_t begin, int64_t n, float *to)
 {
     uint64_t name = hash_name(t->name);
@@ -431,7 +431,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*s)->name, (*t)->name);
 }
 
-/* Continues crc over a tensor's elements, of `size` bytes, in one of its arrays. */
+/* Continues crc over a tensor's elements, of `size` bytes each, in one of its arrays. */
 static uint32_t array_crc(uint32_t crc, const Tensor *t, const void *array, int64_t size)
 {
     int64_t elements = model_elements(t);

@@ -1,7 +1,7 @@
-/* weights.c -- moves tensors between memory and safetensors files, in pieces.
+/* weights.c -- tensor I/O between memory and safetensors files, in pieces.
  *
  * In:    arrays of a Tensor, open files.
- * Keeps: the order of elements is the file's; one rounding on the way. */
+ * Keeps: elements are in file order; one rounding on the way. */
 #include "runtime/model/weights.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ StDtype weights_dtype(ElementType type)
     return dtype[type];
 }
 
-/* Elements of the file to move at a time: whole rows of it where they are columns in memory. */
+/* Returns the number of elements per piece: whole rows of the file if these are columns in memory. */
 static int64_t piece_of(const Tensor *t)
 {
     int64_t row = t->transposed ? t->shape[0] : 1, n = model_elements(t);
@@ -40,7 +40,7 @@ double weights_seconds(const Model *m)
     return (4.0 * (double)m->parameters + 12.0 * (double)m->trained) / 50e6 + 120;
 }
 
-/* The values of an adapter's matrix, in memory's order; free. */
+/* Returns the values of an adapter matrix in memory order; the caller frees. */
 static float *adapter_values(const Tensor *t)
 {
     int64_t n = model_elements(t);
@@ -54,7 +54,7 @@ static float *adapter_values(const Tensor *t)
     return values;
 }
 
-/* values[] += scale * (b a)[] for the file's elements begin .. begin+n-1, sum over r ascending. */
+/* values[] += scale * (b a)[] for the file's elements begin .. begin+n-1; sums over r in ascending order. */
 static void add_product(const WeightsItem *item, const float *a, const float *b, int64_t begin,
                         int64_t n, float *values)
 {
@@ -79,7 +79,7 @@ static void add_product(const WeightsItem *item, const float *a, const float *b,
     free(sum);
 }
 
-/* Bytes as they lie in memory. */
+/* Writes bytes as they are in memory. */
 static char *write_bytes(StWriter *w, const char *name, const char *from, int64_t bytes)
 {
     char *error = NULL;
@@ -90,8 +90,8 @@ static char *write_bytes(StWriter *w, const char *name, const char *from, int64_
     return error;
 }
 
-/* Calls each() for the values of an item in the order of its file, a piece at a time, until it returns a message,
- * which this returns. */
+/* Calls each() for an item's values in file order, piece by piece, until it returns a message, which is
+ * returned. */
 static char *each_piece(const WeightsItem *item,
                         char *(*each)(void *with, const WeightsItem *item, int64_t first, const float *values,
                             int64_t n),
@@ -139,7 +139,7 @@ static char *write_tensor(StWriter *w, const WeightsItem *item)
                        model_elements(item->t) * size);
 }
 
-/* 65520, half a step above fp16's largest number, is the first that rounds to Inf. */
+/* 65520, half a step above fp16's largest number, is the smallest value that rounds to Inf. */
 static char *beyond_piece(void *with, const WeightsItem *item, int64_t first, const float *values, int64_t n)
 {
     (void)with;
