@@ -1,4 +1,4 @@
-/* comm.c -- which rank of how many this process is; the functions of comm.h for a world of one.
+/* comm.c -- rank and world size of this process; the functions of comm.h for a single rank.
  *
  * In:    the launcher's environment.  Out: world. */
 #define _GNU_SOURCE

@@ -32,24 +32,24 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 
 #include "runtime/ranks/comm_star.h"
 
-/* Elements of the largest message: 256 KiB stay in the second-level cache. On two ranks of one
- * machine rounds of 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
+/* Largest message in elements: 256 KiB stay in the L2 cache. On two ranks of one machine, rounds of 2 x 64
+ * Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
 enum { CHUNK = 1 << 16 };
 
 static const unsigned peer_seconds = 3;
-static float *chunks;            /* the own chunk of a round from every rank */
-static int64_t reserved;         /* elements of a round that chunks can take */
+static float *chunks;            /* own chunk of a round, from every rank */
+static int64_t reserved;         /* elements per round that chunks can hold */
 static double *doubles;          /* (size, COMM_DOUBLES) */
 static int *counts, *places;     /* of the chunks of a round, by rank */
-static int *mine, *mine_places;  /* the own chunk as every rank sends it */
+static int *mine, *mine_places;  /* own chunk, as sent to every rank */
 
-/* ---- Open MPI's files in shared memory -------------------------------------------------------- */
+/* ---- Open MPI's shared-memory files ---------------------------------------------------------- */
 
-/* Under srun Open MPI calls them by host, job, step and rank. A job that is back in the queue meets
- * those of its start before, and crashes: each start has a folder of its own. */
-static char shared[64];          /* its path; "" none */
+/* Under srun, Open MPI names them by host, job, step and rank. A requeued job finds the files of its
+ * previous start and crashes, so each start has its own folder. */
+static char shared[64];          /* its path; "": none */
 
-/* Everybody may write to /dev/shm: a folder of that name that is not ours, or a link, is left alone. */
+/* /dev/shm is world-writable: a folder of that name that is not ours, or a link, is left alone. */
 static DIR *shared_open(const char *path)
 {
     struct stat s;
@@ -81,7 +81,7 @@ static void shared_place(void)
         if (restart < comm_launch.restart)
             shared_remove(shared);
     }
-    if (mkdir(shared, 0700) != 0) {              /* another rank of this host has made it */
+    if (mkdir(shared, 0700) != 0) {              /* another rank of this host created it */
         DIR *folder = errno == EEXIST ? shared_open(shared) : NULL;
         if (!folder) {
             *shared = '\0';
@@ -107,10 +107,10 @@ void comm_expect(double seconds)
     comm_advance();
 }
 
-/* ---- the start -------------------------------------------------------------------------------- */
+/* ---- startup ---------------------------------------------------------------------------------- */
 
-/* What die() does until the star stands. After that star_abort does it without MPI, from any
- * thread, and MPI's launcher ends what is left. */
+/* die_hook until the rendezvous is up. After that star_abort() ends the job without MPI, from any thread,
+ * and MPI's launcher ends what is left. */
 static void abort_all(int code)
 {
     if (*shared)
@@ -125,7 +125,7 @@ static void leave_all(int code)
     star_abort(code);
 }
 
-/* MPI often notices a death first, but cannot say whose: the star gets a moment to. */
+/* MPI often notices a death first but cannot name the rank: gives the monitor a moment to do so. */
 static void on_error(MPI_Comm *ranks, int *error, ...)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -136,7 +136,7 @@ static void on_error(MPI_Comm *ranks, int *error, ...)
     die(EXIT_PEER, "%s: %.300s", comm_library(), text);
 }
 
-/* For launchers that do not say how the ranks of a host are numbered. */
+/* For launchers that do not number the ranks of a host. */
 static void number_host(void)
 {
     char (*host)[sizeof world.host] = calloc((size_t)world.size, sizeof *host);
@@ -178,8 +178,8 @@ static void set_alarm(double seconds)
     setitimer(ITIMER_REAL, &end, NULL);
 }
 
-/* MPI waits for ever for a rank that never comes, or that a firewall keeps away. An alarm ends that until
- * the star, which has its own deadline, is about to. */
+/* MPI waits forever for a rank that never comes or is blocked by a firewall. An alarm ends the process
+ * just before the rendezvous, which has its own deadline, would. */
 static void open_mpi(int *argc, char ***argv, int *level)
 {
     struct sigaction action = { .sa_handler = on_alarm };
@@ -201,8 +201,8 @@ static void *table(size_t n, size_t size)
     return p;
 }
 
-/* Where rank 0 of several hosts listens. Its own name is known to the others where MPI has hosts by
- * name. */
+/* Returns the address on which rank 0 of several hosts listens. Its host name is known to the others if
+ * MPI names hosts. */
 static const char *choose_host(bool one_host)
 {
     const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
@@ -215,7 +215,7 @@ static const char *choose_host(bool one_host)
     return *comm_launch.first_host ? comm_launch.first_host : world.host;
 }
 
-/* Rank 0 says by MPI how to call it; from there on the star is that of CUDA programs. */
+/* Rank 0 sends its address by MPI; from there on the rendezvous works as in CUDA programs. */
 static void join_star(void)
 {
     struct {
@@ -246,8 +246,8 @@ static void join_star(void)
     comm_expect(0);
 }
 
-/* run.sh beside the program, which starts all ranks of this machine by MPI; NULL: it is not there, the ranks are on
- * several machines, or MPI has started them already. malloc'ed. */
+/* Returns run.sh next to the program, which starts all ranks of this machine by MPI, malloc'ed; NULL: it
+ * is missing, the ranks are on several machines, or MPI has already started them. */
 static char *own_launcher(void)
 {
     static const char *const mpi[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE" };
@@ -266,7 +266,8 @@ static char *own_launcher(void)
     return NULL;
 }
 
-/* Under torchrun, whose processes MPI does not know: the first of them becomes run.sh, the others end well. */
+/* Under torchrun, whose processes MPI does not know: the first process becomes run.sh, the others exit
+ * with 0. */
 static void leave_to_run_sh(char **argv)
 {
     static const char *const torchrun[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
@@ -296,7 +297,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
         leave_to_run_sh(argv);
     comm_read_scale();
 #ifdef OPEN_MPI
-    /* It may know Slurm's older PMI; where it does not, MPI_Init_thread ends the process itself. */
+    /* MPI may support Slurm's older PMI; if not, MPI_Init_thread ends the process itself. */
     if (world.rank == 0 && getenv("SLURM_STEP_ID") && !getenv("PMIX_NAMESPACE"))
         warn("srun offers no PMIx; if %s does not start: %s", comm_library(), cure());
 #endif

@@ -40,17 +40,17 @@ void comm_poll(void)
 static const double abort_seconds = 10, peer_seconds = 3;
 
 static ncclComm_t nccl;
-static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;      /* NCCL, with nccl */
-static bool aborting;                /* nccl is about to be freed, under calling */
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;      /* protects nccl and calls of NCCL */
+static bool aborting;                /* nccl is about to be freed; protected by calling */
 static ncclUniqueId id;
-static cudaStream_t reducing;        /* every call of NCCL */
+static cudaStream_t reducing;        /* stream of all NCCL calls */
 static cudaEvent_t forked, joined;
 static double (*doubles)[COMM_DOUBLES];
 
-/* ---- the end of the communicator ------------------------------------------------------------- */
+/* ---- aborting the communicator --------------------------------------------------------------- */
 
-/* Between the two nccl exists and its sums are those of all ranks. Once the process is to end, from
- * whatever thread, nobody gets further. */
+/* Between enter() and leave(), nccl exists and its sums are those of all ranks. Once the process is
+ * ending, from any thread, enter() does not return. */
 static void enter(void)
 {
     pthread_mutex_lock(&calling);
@@ -87,7 +87,7 @@ static void check_cuda(cudaError_t error, const char *what)
         die(EXIT_DEVICE, "%s: %s", what, cudaGetErrorString(error));
 }
 
-/* NCCL often notices a death first, but cannot say whose: the star gets a moment to. */
+/* NCCL often notices a death first but cannot name the rank: gives the monitor a moment to do so. */
 static void failed(ncclResult_t result, const char *what)
 {
     if (result == ncclRemoteError || result == ncclSystemError || result == ncclUnhandledCudaError)
@@ -106,7 +106,7 @@ static ncclResult_t state_of(void)
     return asked != ncclSuccess ? asked : state;
 }
 
-/* Of a call whose result is ncclInProgress until the communicator is done with it. */
+/* Waits for a call that returned ncclInProgress until the communicator has finished it. */
 static void settle(ncclResult_t result, const char *what, double seconds)
 {
     double end = clock_seconds() + seconds * comm_scale;
@@ -123,7 +123,7 @@ static void settle(ncclResult_t result, const char *what, double seconds)
         failed(result, what);
 }
 
-/* Frees the communicator, and ends its kernels: what waits for them must not take their results. */
+/* Frees the communicator and ends its kernels: code waiting for them must not use their results. */
 static void *abort_nccl(void *arg)
 {
     (void)arg;
@@ -135,7 +135,7 @@ static void *abort_nccl(void *arg)
     return NULL;
 }
 
-/* For die(): the others hear of it, then NCCL's kernels end, if they do. */
+/* For die(): tells the other ranks, then ends NCCL's kernels if possible. */
 static void leave_all(int code)
 {
     pthread_t thread;
@@ -149,7 +149,7 @@ static void leave_all(int code)
         warn("NCCL did not end within %.0f s", abort_seconds);
 }
 
-/* Each rank reads these for itself; ranks that do not have the same would wait for each other. */
+/* Each rank reads these variables for itself; ranks with different values would wait for each other. */
 static void agree_settings(void)
 {
     static const char *const name[] = { "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO" };
@@ -165,8 +165,8 @@ static void agree_settings(void)
     }
 }
 
-/* Of this rank's GPU, as a whole number that a double holds: FNV-1a of host and bus, 52 bits of it; 0: the launcher has
- * no other rank on this host. */
+/* Identifies this rank's GPU as an integer that a double holds: FNV-1a of host and bus, 52 bits; 0: the
+ * launcher has no other rank on this host. */
 static double gpu_mark(char bus[32])
 {
     int device = 0;
@@ -180,7 +180,7 @@ static double gpu_mark(char bus[32])
     return world.local_size > 1 ? (double)(h >> 12) : 0;
 }
 
-/* NCCL refuses ranks that share a GPU, but does not say why. */
+/* NCCL refuses ranks that share a GPU but does not say why. */
 static void check_own_gpu(void)
 {
     char bus[32];
@@ -268,14 +268,13 @@ const char *comm_library(void)
     return name;
 }
 
-/* ---- the start ------------------------------------------------------------------------------- */
+/* ---- startup ---------------------------------------------------------------------------------- */
 
-/* With NCCL_COMM_ID NCCL would meet by an address that strangers know, and not by the id that we
- * send. */
+/* With NCCL_COMM_ID, NCCL would connect by an address that strangers know instead of the id we send. */
 static const char no_comm_id[] = "the ranks meet by DIECAST_ADDR, DIECAST_PORT and a secret";
 
-/* Lines NAME=VALUE of one of NCCL's own files go into the environment, as NCCL itself puts them
- * there, unless the name is set. */
+/* Puts the lines NAME=VALUE of an NCCL configuration file into the environment, as NCCL does, unless the
+ * name is set. */
 static void read_settings(const char *path)
 {
     char line[4096];
@@ -295,15 +294,15 @@ static void read_settings(const char *path)
         fclose(from);
 }
 
-/* The order in which NCCL adds, unless the user chooses another: around the ring, on every machine.
- * Trees and NVLS (sums inside NVSwitch) add in other orders and are not everywhere. */
+/* NCCL's summation order, unless the user chooses another: around the ring, on every machine. Trees and
+ * NVLS (sums inside NVSwitch) add in other orders and are not available everywhere. */
 static const struct {
     const char *name, *value;
 } pinned[] = { { "NCCL_ALGO", "Ring" }, { "NCCL_NVLS_ENABLE", "0" } };
 
 enum { PINNED = sizeof pinned / sizeof *pinned };
 
-/* Before the first call of NCCL, which reads the environment once. */
+/* Before the first NCCL call, which reads the environment once. */
 static void settle_environment(void)
 {
     const char *home = getenv("HOME"), *own = getenv("NCCL_CONF_FILE");
@@ -322,7 +321,7 @@ static void settle_environment(void)
 
 const char *comm_setting(int i, bool *chosen)
 {
-    /* the only variables of NCCL that certainly leave channels, rings and chunks alone */
+    /* the only NCCL variables that certainly do not change channels, rings or chunks */
     static const char *const apart[] = { "NCCL_CONF_FILE", "NCCL_DEBUG", "NCCL_RAS_" };
     for (char **entry = environ; *entry; entry++) {
         bool counts = strncmp(*entry, "NCCL_", 5) == 0;
@@ -353,7 +352,7 @@ static int choose_port(void)
     return port;
 }
 
-/* NULL: nobody says where rank 0 is. */
+/* NULL: rank 0's address is unknown. */
 static const char *choose_host(void)
 {
     const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
@@ -366,8 +365,8 @@ static const char *choose_host(void)
     return world.local_size == world.size ? "127.0.0.1" : NULL;
 }
 
-/* What the launcher calls this run: the same on all ranks, another in every other run. DIECAST_RUN
- * alone counts where it is set. */
+/* Hashes the launcher's name for this run: the same on all ranks, different in every other run.
+ * DIECAST_RUN, if set, is the only source. */
 static void hash_run(uint8_t digest[SHA256_BYTES])
 {
     static const char *const names[] = { "DIECAST_RUN", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
@@ -382,7 +381,7 @@ static void hash_run(uint8_t digest[SHA256_BYTES])
     sha256_end(&h, digest);
 }
 
-/* Beside the program, a folder that all hosts see, or have the same of. NULL: no such folder. */
+/* Next to the program, in a folder that all hosts share or have a copy of. NULL: no such folder. */
 static char *secret_path(int port)
 {
     char path[PATH_MAX];
@@ -391,7 +390,7 @@ static char *secret_path(int port)
     return slash ? format("%.*s/.secret.%d", (int)(slash - path), path, port) : NULL;
 }
 
-/* For launchers that do not say how the ranks of a host are numbered. */
+/* For launchers that do not number the ranks of a host. */
 static void number_host(void)
 {
     world.local_rank = world.local_size = 0;
@@ -440,9 +439,9 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     comm_expect(INIT_SECONDS);
 }
 
-/* ---- small messages of the host -------------------------------------------------------------- */
+/* ---- small host messages ---------------------------------------------------------------------- */
 
-/* Every rank's bytes into rows of rank 0, (size, bytes). */
+/* Gathers every rank's bytes into rows of rank 0, (size, bytes). */
 static void gather(const void *own, void *rows, size_t bytes)
 {
     if (world.rank != 0) {
@@ -505,8 +504,8 @@ void comm_barrier(void)
     comm_max_int(0);
 }
 
-/* NCCL's communicator goes with the process: destroying it would wait for every graph that holds
- * calls of it, and the host has waited for their results. */
+/* NCCL's communicator is not destroyed: that would wait for every graph holding its calls, and the host
+ * has already waited for their results. */
 void comm_finish(void)
 {
     comm_barrier();

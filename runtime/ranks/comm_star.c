@@ -1,8 +1,7 @@
-/* comm_star.c -- what the ranks of MPI and of CUDA programs have in common: they join the star, and
- * publish how far they are and what the present work may take.
+/* comm_star.c -- rendezvous code shared by MPI and CUDA programs: joining, progress reports, time limits.
  *
  * In:    DIECAST_TIMEOUT_SCALE, the program's own file.
- * Keeps: every time is multiplied by the scale. */
+ * Keeps: every timeout is multiplied by the scale. */
 #define _GNU_SOURCE
 #include "runtime/ranks/comm_star.h"
 
@@ -19,14 +18,14 @@
 #include "runtime/files/sha256.h"
 
 static const double silence_seconds = 20, step_least = 60, first_step = 600;
-enum { STEPS = 31 };                 /* durations that the deadline of a step is made from */
+enum { STEPS = 31 };                 /* step durations from which the deadline is computed */
 
 double comm_scale = 1;
-static double expected;              /* what comm_expect said, 0: a step's */
+static double expected;              /* set by comm_expect(); 0: a step's limit */
 static struct {
     double seconds[STEPS];
     int n, next;
-    int64_t step;                    /* the one that is being timed */
+    int64_t step;                    /* the step being timed */
     double began;
 } steps = { .step = -1 };
 
@@ -38,7 +37,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the present work may take without getting further. */
+/* Time allowed for the current work without progress. */
 static double allowed(void)
 {
     double sorted[STEPS];
@@ -78,7 +77,7 @@ void comm_read_scale(void)
         die(EXIT_CONFIG, "%s", error);
 }
 
-/* ---- the start ------------------------------------------------------------------------------- */
+/* ---- startup ---------------------------------------------------------------------------------- */
 
 int comm_port(const char *name)
 {

@@ -13,7 +13,7 @@ enum { SHOWN = 60, NAME = 256, NESTING = 4, DIGITS = 9 };
 /* Variables of one launcher; other_rank is a second name for the rank. */
 typedef struct {
     const char *source, *rank, *other_rank, *size, *local_rank, *local_size;
-    const char *command;         /* that starts %d ranks of %s */
+    const char *command;         /* starts %d ranks of %s */
 } Row;
 
 static const Row rows[] = {
@@ -110,7 +110,7 @@ typedef struct {
     void *arg;
 } Expansion;
 
-/* name = what is settled so far; rest = up to end, may hold brackets. */
+/* name: the part expanded so far; rest: up to end, may contain brackets. */
 static char *expand_item(Expansion *x, const char *name, const char *rest, const char *end,
                          int depth)
 {
@@ -174,7 +174,7 @@ char *launch_expand_hosts(const char *list, int max, void (*host)(void *arg, con
     }
 }
 
-/* What row r says; *found = whether it says anything. */
+/* Reads the variables of row r; *found: some are set. */
 static char *read_source(char *const *env, const Row *r, Launch *l, bool *found)
 {
     const char *rank = value_of(env, r->rank) ? r->rank : r->other_rank;
@@ -202,7 +202,8 @@ static void keep_first(void *arg, const char *name)
         snprintf(l->first_host, sizeof l->first_host, "%s", name);
 }
 
-/* The step's lists: tasks of this node, first host; they must suit each other and the size. */
+/* Reads the step's lists, tasks of this node and first host; they must be consistent with each other and
+ * with the size. */
 static char *read_slurm_lists(char *const *env, Launch *l)
 {
     const char *tasks = value_of(env, "SLURM_STEP_TASKS_PER_NODE");
@@ -245,7 +246,7 @@ static char *lone_variable(char *const *env)
     return size ? refuse("WORLD_SIZE", size, "set without RANK") : NULL;
 }
 
-/* Of torchrun's variables each that is set must be as l has it, where l knows. */
+/* Returns the first of torchrun's variables that contradicts l, where l knows the value; or NULL. */
 static char *odd_variable(char *const *env, const Launch *l)
 {
     const Row *r = &rows[TORCHRUN];
@@ -264,7 +265,7 @@ static char *odd_variable(char *const *env, const Launch *l)
     return NULL;
 }
 
-/* Without a launcher: the variables with which each node would start a world of its own. */
+/* Without a launcher: variables with which each node would start a world of its own. */
 static char *node_variable(char *const *env)
 {
     static const char *const names[] = { "NNODES", "NODE_RANK" };
@@ -280,7 +281,7 @@ static char *node_variable(char *const *env)
     return NULL;
 }
 
-/* more says the same as l of rank and size; what it knows of the node goes into l. */
+/* more has the same rank and size as l; copies what it knows of the node into l. */
 static char *merge_local(Launch *l, const Launch *more)
 {
     if (l->local_rank >= 0 && more->local_rank >= 0 && l->local_rank != more->local_rank)

@@ -1,7 +1,7 @@
-/* star.c -- frames between the ranks, and the monitor: heartbeats, silence, progress, ends.
+/* star.c -- frames between the ranks, and the monitor: heartbeats, silence, progress, process ends.
  *
- * Keeps: the monitor never waits for a peer, calls neither CUDA nor MPI, and decides by
- *        CLOCK_MONOTONIC alone; die() is called without the lock. */
+ * Keeps: the monitor never blocks on a peer, calls neither CUDA nor MPI, and uses CLOCK_MONOTONIC only;
+ *        die() is called without the lock. */
 #define _GNU_SOURCE
 #include "runtime/ranks/star.h"
 
@@ -24,7 +24,7 @@ static const double beat_seconds = 1;
 
 Star star = { .lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER };
 
-static int wake[2];                  /* a pipe: main has more to send */
+static int wake[2];                  /* pipe that wakes the monitor: main has more to send */
 static _Atomic int64_t own_step = -1, own_count, own_allowed;
 static atomic_bool leaving;
 
@@ -80,7 +80,7 @@ static void take(Queue *q, size_t bytes)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* A connection that fails here is found dead where it is read. */
+/* A failed connection is detected when it is read. */
 void star_flush(Peer *p)
 {
     while (p->fd >= 0 && p->out.end > p->out.begin) {
@@ -136,7 +136,7 @@ static void lost(int rank, Verdict *v, const char *how)
     snprintf(v->text, sizeof v->text, "rank %d (%s) died: %s", rank, star_host(rank), how);
 }
 
-/* One whole frame of a peer; false: nonsense. */
+/* Handles one complete frame of a peer; false: invalid frame. */
 static bool take_frame(int rank, uint32_t type, const uint8_t *payload, size_t bytes, Verdict *v)
 {
     Peer *p = &star.peer[rank];
@@ -225,7 +225,7 @@ void star_receive(int rank, void *data, size_t bytes)
             bool said = p->left;
             pthread_mutex_unlock(&star.lock);
             while (!said)
-                pause();             /* the monitor says how it died */
+                pause();             /* the monitor reports how it died */
             die(EXIT_PEER, "rank %d (%s) left before the others were done", rank, star_host(rank));
         } else {
             pthread_cond_wait(&star.came, &star.lock);
@@ -241,7 +241,7 @@ const char *star_host(int rank)
 
 /* ---- the monitor ----------------------------------------------------------------------------- */
 
-/* To all but one rank. Under lock. */
+/* Sends an ABORT frame to all but one rank. Under lock. */
 static void tell(int except, int code, int rank, const char *text)
 {
     uint8_t payload[ABORT_HEAD + ABORT_TEXT];
@@ -261,7 +261,8 @@ static void beat(void)
     put64(payload + 8, own_count);
     put64(payload + 16, own_allowed);
     for (int r = star.first; r < star.end; r++)
-        if (star.peer[r].out.begin == star.peer[r].out.end)      /* else it hears from us anyway */
+        if (star.peer[r].out.begin == star.peer[r].out.end)      /* otherwise the queued bytes serve as a
+                                                                    heartbeat */
             star_queue(&star.peer[r], FRAME_BEAT, payload, sizeof payload);
 }
 
@@ -285,7 +286,7 @@ static void check_silence(double now, Verdict *v)
     }
 }
 
-/* Rank 0: has any rank got further lately? Names the ranks behind the others. */
+/* Rank 0: checks whether any rank made progress lately, and names the ranks behind the others. */
 static void check_progress(double now, Verdict *v)
 {
     static int64_t seen = -1;
@@ -322,7 +323,7 @@ static void check_progress(double now, Verdict *v)
     }
 }
 
-/* Waits for the sockets; true when it was itself held up for long, as by SIGSTOP. */
+/* Waits for the sockets; returns true if this process was itself suspended for long, as by SIGSTOP. */
 static bool wait_a_moment(struct pollfd *poller)
 {
     int n = 0;
@@ -391,7 +392,7 @@ void star_start(void)
     double now = clock_seconds();
     for (int r = star.first; r < star.end; r++)
         star.peer[r].heard = star.peer[r].moved = now;
-    sigfillset(&all);                /* signals are main's */
+    sigfillset(&all);                /* signals go to the main thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&thread, NULL, monitor, poller);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -400,7 +401,7 @@ void star_start(void)
     pthread_detach(thread);
 }
 
-/* ---- the others' part ------------------------------------------------------------------------ */
+/* ---- for other threads ------------------------------------------------------------------------ */
 
 void star_progress(int64_t step, double seconds)
 {
@@ -409,7 +410,7 @@ void star_progress(int64_t step, double seconds)
     own_count++;
 }
 
-/* Not everything may be sound any more: the lock is tried, not waited for. */
+/* State may be inconsistent: tries the lock without waiting. */
 void star_abort(int code)
 {
     char text[ABORT_TEXT];

@@ -29,15 +29,16 @@
 
 enum {
     CHALLENGE = 32, HELLO = 120, REPLY = 280, MAC = SHA256_BYTES, TEXT = 116, VERSION = 1,
-    CALLERS = 256,           /* half-open connections served side by side */
-    REFUSED = 3,             /* answers under another secret that end a rank with a given secret */
+    CALLERS = 256,           /* pending connections served concurrently */
+    REFUSED = 3,             /* refusals under another secret after which a rank with an explicit secret
+                                ends */
     WHY = 240,
-    TCP_RETRY_MOST_MS = 44   /* TCP_RTO_MAX_MS of later headers */
+    TCP_RETRY_MOST_MS = 44   /* TCP_RTO_MAX_MS of newer kernel headers */
 };
 static const char magic[] = "DCRDV001";
 static const double caller_seconds = 2, answer_seconds = 10, reminder_seconds = 10;
-/* How long the ranks of a job that cannot be right may take to come and hear it; how long a rank
- * with another run's id may insist; how long a twin may be late. */
+/* Seconds during which ranks of an invalid job may still connect and be told; during which a rank with
+ * another run id may insist; by which a twin may be late. */
 static const double telling_seconds = 3, insisting_seconds = 2, twin_seconds = 0.2;
 
 typedef struct {
@@ -54,14 +55,14 @@ typedef struct {
     Caller caller[CALLERS];
     int joined, strangers;
     struct pollfd *poller;
-    bool made;               /* the file with the secret */
-    char why[WHY];           /* the job cannot be right; "" as far as is known it is */
-    bool *told;              /* (size) of it */
+    bool made;               /* this rank created the secret file */
+    char why[WHY];           /* why the job is invalid; "": none known */
+    bool *told;              /* (size) which ranks were told */
     int ntold;
-    double stray_since;      /* a rank of another run asked for a place that is free; 0: none */
+    double stray_since;      /* since when a rank of another run asks for a free rank; 0: none */
 } Host;
 
-static int listener = -1;    /* rank 0's */
+static int listener = -1;    /* of rank 0 */
 
 /* ---- both sides ------------------------------------------------------------------------------ */
 
@@ -79,9 +80,9 @@ void star_random(char secret[STAR_RANDOM + 1])
         snprintf(secret + 2 * i, 3, "%02x", random[i]);
 }
 
-/* Of a peer that cannot be reached the silence tells first, with its own code; TCP's time is longer.
- * Until then TCP tries again every second, where the kernel can (Linux 6.15), for a link that is
- * down for a moment: by itself it pauses twice as long after each try. */
+/* The heartbeat timeout detects an unreachable peer first, with its own exit code; TCP's timeout is
+ * longer. Until then TCP retries every second if the kernel can (Linux 6.15), to survive a short link
+ * failure: by default each pause is twice as long as the one before. */
 static void tune(int fd, double silence)
 {
     int on = 1, give_up_ms = (int)(1500 * silence), retry_ms = 1000;
@@ -98,7 +99,7 @@ static bool is_loopback(const struct sockaddr *a)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* 0.0.0.0 and ::, also as one in the form of the other. */
+/* 0.0.0.0 and ::, also IPv4-mapped. */
 static bool is_any(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET)
@@ -122,7 +123,7 @@ static int look_up(const StarConfig *c, struct addrinfo **found)
     return error;
 }
 
-/* The first line of a small file; "" when there is none. */
+/* Reads the first line of a small file; "" if there is none. */
 static void read_secret(const char *path, char secret[STAR_SECRET + 1])
 {
     *secret = '\0';
@@ -136,7 +137,7 @@ static void read_secret(const char *path, char secret[STAR_SECRET + 1])
     secret[strcspn(secret, "\n")] = '\0';
 }
 
-/* For the others to read; one left by a run that was killed is replaced. */
+/* Writes a new secret for the other ranks; replaces the file of a killed run. */
 static bool make_secret(const char *path, char secret[STAR_SECRET + 1])
 {
     star_random(secret);
@@ -212,7 +213,7 @@ void star_listen(StarConfig *c)
     c->port = (int)strtol(port, NULL, 10);
 }
 
-/* "0 3 5-9": who has not come. */
+/* "0 3 5-9": ranks that have not joined. */
 static void list_missing(const Host *h, char *text, size_t size)
 {
     size_t n = 0;
@@ -228,7 +229,7 @@ static void list_missing(const Host *h, char *text, size_t size)
     text[n] = '\0';
 }
 
-/* Small enough for an empty socket's buffer: one send. */
+/* Fits an empty socket buffer: a single send. */
 static void reply(const Host *h, int fd, const uint8_t hello_mac[MAC], int code, const char *text)
 {
     uint8_t r[REPLY] = { 0 };
@@ -259,7 +260,7 @@ static void forget_secret(Host *h)
     h->made = false;
 }
 
-/* The job cannot go on: everybody who is there hears why. */
+/* The job cannot go on: tells all connected ranks why and ends. */
 static void give_up(Host *h, int code, const char *text)
 {
     forget_secret(h);
@@ -277,8 +278,8 @@ static void mark_told(Host *h, uint32_t rank)
     }
 }
 
-/* The job cannot be right: whoever is there hears why, and who comes within a moment. With a size
- * of 1 nobody knows how many those are. */
+/* The job is invalid: tells all connected ranks, and those that connect within a moment, why. With a size
+ * of 1 their number is unknown. */
 static void refuse_all(Host *h, const char *text)
 {
     const StarConfig *c = h->config;
@@ -301,15 +302,15 @@ static void drop(Host *h, Caller *c, bool stranger)
     h->strangers += stranger;
 }
 
-/* The first bytes of a hash, to tell it from another. */
+/* The first bytes of a hash, for messages. */
 static void hash_text(char text[17], const uint8_t hash[32])
 {
     for (int i = 0; i < 8; i++)
         snprintf(text + 2 * i, 3, "%02x", hash[i]);
 }
 
-/* A rank with the secret and another run's name: of a job beside ours, whose own rank 0 may come
- * yet; or of ours, and named wrongly, when it insists on a place that nobody else takes. */
+/* A rank with the secret but another run's name: either of a parallel job whose own rank 0 may still come,
+ * or of this job with a wrong name, if it insists on a rank that nobody else takes. */
 static bool insists(Host *h, uint32_t rank)
 {
     double now = clock_seconds();
@@ -320,7 +321,7 @@ static bool insists(Host *h, uint32_t rank)
     return now - h->stray_since > insisting_seconds;
 }
 
-/* NULL: it may join. *code: what it is told; *ends: the job cannot be right. */
+/* Returns NULL if the rank may join, else why not. *code: sent to it; *ends: the job is invalid. */
 static const char *judge(Host *h, const uint8_t *hello, int *code, bool *ends, char *text)
 {
     const StarConfig *c = h->config;
@@ -328,7 +329,7 @@ static const char *judge(Host *h, const uint8_t *hello, int *code, bool *ends, c
     uint32_t size = star_get32(hello + 16), restart = star_get32(hello + 20);
     bool same_run = memcmp(hello + 24, c->run_id, 32) == 0;
     *ends = false;
-    *code = EXIT_RENDEZVOUS;             /* it may ask again */
+    *code = EXIT_RENDEZVOUS;             /* it may retry */
     if (restart != (uint32_t)c->restart || (!same_run && !insists(h, rank)))
         return "this is another run";
     *code = EXIT_MISMATCH;
@@ -355,7 +356,7 @@ static const char *judge(Host *h, const uint8_t *hello, int *code, bool *ends, c
     return text;
 }
 
-/* Once the hello is complete. */
+/* Called when the hello is complete. */
 static void answer(Host *h, Caller *c)
 {
     uint8_t mac[MAC];
@@ -408,7 +409,7 @@ static void hear(Host *h, Caller *c)
         drop(h, c, true);
 }
 
-/* Everyone who waits; when all places are taken the one longest there goes. */
+/* Accepts all pending connections; if every slot is taken, the oldest is closed. */
 static void accept_all(Host *h)
 {
     for (int i = 0; i < CALLERS; i++) {
@@ -428,7 +429,7 @@ static void accept_all(Host *h)
     }
 }
 
-/* One round of the loop, at most a quarter of a second. */
+/* One iteration of the loop, at most a quarter of a second. */
 static void serve(Host *h)
 {
     int n = 0, size = h->config->size;
@@ -466,7 +467,7 @@ static void gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
     raise_file_limit(c->size);
     for (int i = 0; i < CALLERS; i++)
         h->caller[i].fd = -1;
-    bool told_where = listener >= 0;     /* by star_listen: a twin would have its own rank 0 */
+    bool told_where = listener >= 0;     /* by star_listen(): a twin would have its own rank 0 */
     if (!told_where)
         listener = listen_at(c);
     h->poller = calloc((size_t)c->size + CALLERS + 1, sizeof *h->poller);
@@ -513,7 +514,7 @@ static void gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
 
 /* ---- the other ranks ------------------------------------------------------------------------- */
 
-/* bytes into data; false after seconds, or when the connection ends. */
+/* Receives exactly `bytes` bytes; false after `seconds`, or if the connection ends. */
 static bool receive_all(int fd, void *data, size_t bytes, double seconds)
 {
     double end = clock_seconds() + seconds;
@@ -530,7 +531,7 @@ static bool receive_all(int fd, void *data, size_t bytes, double seconds)
     return true;
 }
 
-/* -1 and errno, after at most some seconds. */
+/* Connects; returns -1 and errno, after at most `seconds`. */
 static int call(const struct addrinfo *a, double seconds)
 {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
@@ -554,7 +555,7 @@ static int call(const struct addrinfo *a, double seconds)
     return -1;
 }
 
-/* What one attempt came to. */
+/* Outcome of one attempt to join. */
 typedef enum { JOINED, NOT_THERE, OTHER_SECRET } Outcome;
 
 static Outcome greet(const StarConfig *c, int fd, const char *secret, double seconds,
@@ -594,7 +595,7 @@ static Outcome greet(const StarConfig *c, int fd, const char *secret, double sec
     return JOINED;
 }
 
-/* Waits so many seconds for a connection, and for each answer. */
+/* Waits up to `seconds` for the connection, and for each reply. */
 static Outcome attempt(const StarConfig *c, const char *secret, double seconds,
                        uint8_t id[STAR_ID], const char **why)
 {
@@ -630,8 +631,8 @@ static void get_secret(const StarConfig *c, char secret[STAR_SECRET + 1])
         read_secret(c->secret_file, secret);
 }
 
-/* Another listens where this rank 0 wants to. When that is a rank 0 of the same run both end here;
- * else errno is as before. */
+/* Another process listens on rank 0's address. If it is a rank 0 of the same run, both end here; else
+ * returns with errno unchanged. */
 static void meet_rank0(const StarConfig *c)
 {
     char secret[STAR_SECRET + 1];
@@ -642,7 +643,7 @@ static void meet_rank0(const StarConfig *c)
     errno = EADDRINUSE;
 }
 
-/* Rank 0 gives up at its own deadline and says so; a little later we stop to believe in it. */
+/* Rank 0 gives up at its own deadline and says so; a little later this rank gives up, too. */
 static void wait_for_go(const StarConfig *c, double end)
 {
     Verdict v = { 0 };
