@@ -1,7 +1,7 @@
-/* crc32c.c -- CRC-32C by the SSE4.2 instruction where the CPU has it, else by eight tables.
+/* crc32c.c -- CRC-32C by the SSE4.2 instruction if the CPU has it, else by eight tables.
  *
- * In: bytes.  Out: the reflected CRC of polynomial 0x1EDC6F41, that of iSCSI, ext4, TFRecord.
- * Method: slicing by 8 (Kounavis and Berry 2005); the tables are made at the first call. */
+ * Out:   the reflected CRC of polynomial 0x1EDC6F41, as in iSCSI, ext4, TFRecord.
+ * Method: slicing by 8 (Kounavis and Berry 2005); the tables are built on the first call. */
 #include "runtime/files/crc32c.h"
 
 #include <pthread.h>
@@ -67,7 +67,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n)
 }
 #endif
 
-/* a times b modulo the polynomial; the highest bit is the constant. */
+/* a times b modulo the polynomial; the highest bit is the constant term. */
 static uint32_t times(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
@@ -80,7 +80,7 @@ static uint32_t times(uint32_t a, uint32_t b)
 
 uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n)
 {
-    uint32_t shift = 1u << 23;   /* a byte: x to the 8 */
+    uint32_t shift = 1u << 23;   /* one byte: x^8 */
     for (; n; n >>= 1) {
         if (n & 1)
             before = times(shift, before);

@@ -1,6 +1,5 @@
-/* folder.c -- folders of files that appear whole or not at all.
+/* folder.c -- atomic creation and replacement of folders and files.
  *
- * In:    paths.
  * Keeps: a file that failed to sync is removed, never synced again. */
 #define _GNU_SOURCE
 #include "runtime/files/folder.h"
@@ -118,7 +117,7 @@ char *folder_sync(const char *path)
     int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return failed(path, "open");
-    /* Some network file systems cannot sync folders and say EINVAL. */
+    /* Some network file systems cannot sync folders and return EINVAL. */
     char *error = fsync(fd) && errno != EINVAL ? failed(path, "fsync") : NULL;
     close(fd);
     return error;
@@ -175,7 +174,7 @@ char *folder_commit(const char *temp, const char *final)
         error = sync_parent(final);
     }
     if (!error)
-        free(folder_remove(del));           /* what stays is removed at the next start */
+        free(folder_remove(del));           /* leftovers are removed at the next start */
     free(del);
     return error;
 }
@@ -188,7 +187,7 @@ int64_t folder_free_bytes(const char *path)
     return (int64_t)s.f_bavail * (int64_t)s.f_frsize;
 }
 
-/* Closes fd after fsync. The file of a failure is removed. */
+/* Syncs and closes fd; removes the file on a failure. */
 static char *finish(int fd, const char *path, char *error)
 {
     if (!error && fsync(fd))
@@ -258,7 +257,7 @@ char *folder_replace(const char *path, char *(*write)(const char *temp, void *wi
     return error;
 }
 
-/* One file of `from` in `to`. */
+/* Links or copies one file of `from` into `to`. */
 static char *link_file(const char *from, const char *to, const char *name)
 {
     char *source = folder_join(from, name), *path = folder_join(to, name), *error = NULL;
@@ -290,7 +289,7 @@ char *folder_link(const char *from, const char *to)
     return folder_replace(to, link_files, (void *)(uintptr_t)from);
 }
 
-/* The complete file `temp` becomes `name`; it is removed if it cannot. */
+/* Renames the complete file `temp` to `name`; removes it on an error. */
 static char *commit_file(const char *folder, const char *temp, const char *name)
 {
     char *path = folder_join(folder, name), *error = NULL;
@@ -375,7 +374,7 @@ static char *copy_block(int in, const char *from, int out, const char *to, char 
     return k < 0 ? failed(from, "read") : put(out, to, block, *n);
 }
 
-/* The file `from`, whose name in the folder is another. */
+/* Copies the file `from` under another name. */
 static char *copy_as(const char *from, const char *folder, const char *name, cJSON *manifest)
 {
     char *to = folder_join(folder, name), *error = NULL;

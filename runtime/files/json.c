@@ -23,8 +23,8 @@ enum { NUMBER_MAX = 63 };       /* characters; cJSON reads no more */
 typedef struct {
     const char *text;           /* the key without quotes and escapes */
     size_t n;
-    size_t at;                  /* offset in the text, for the message */
-    char *owned;                /* the unescaped copy when there were escapes, else NULL */
+    size_t at;                  /* offset in the text, for messages */
+    char *owned;                /* the unescaped copy if the key has escapes, else NULL */
 } Key;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     size_t n, at;
     Key *key;                   /* keys of all open objects, outermost first */
     size_t nkeys, capkeys;
-    const char *why;            /* first violated rule, NULL while fine */
+    const char *why;            /* first violated rule; NULL: none */
 } Scan;
 
 static bool fail(Scan *s, const char *why)
@@ -59,7 +59,7 @@ static int hex_value(int c)
          : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The code unit of the \uXXXX whose u is at s->at, moving behind it; -1: not four hex digits. */
+/* Returns the code unit of the \uXXXX whose u is at s->at and advances past it; -1: not four hex digits. */
 static int scan_unit(Scan *s)
 {
     int unit = 0;
@@ -75,7 +75,7 @@ static int scan_unit(Scan *s)
     return unit;
 }
 
-/* The escape whose backslash is just behind us. */
+/* Scans the escape after a backslash. */
 static bool scan_escape(Scan *s)
 {
     int c = peek(s);
@@ -99,7 +99,7 @@ static bool scan_escape(Scan *s)
     return (low >= 0xdc00 && low <= 0xdfff) || fail(s, "lone surrogate");
 }
 
-/* A string; *escaped tells whether it holds a backslash. */
+/* Scans a string; *escaped: it contains a backslash. */
 static bool scan_string(Scan *s, bool *escaped)
 {
     *escaped = false;
@@ -191,7 +191,7 @@ size_t json_unescape(const char *raw, size_t n, char *out)
     return len;
 }
 
-/* "key" : and what surrounds them; the key goes onto the stack. */
+/* Scans "key" and the colon; pushes the key. */
 static bool scan_key(Scan *s)
 {
     bool escaped;
@@ -228,7 +228,7 @@ static int key_order(const void *pa, const void *pb)
     return c ? c : a->at < b->at ? -1 : 1;
 }
 
-/* Drops the keys from first on; false if two of them are equal. */
+/* Pops the keys from `first` on; false if two of them are equal. */
 static bool close_object(Scan *s, size_t first)
 {
     size_t n = s->nkeys - first, twice = 0;
@@ -250,7 +250,7 @@ static bool close_object(Scan *s, size_t first)
     return true;
 }
 
-/* Names the values that Python's json.dumps writes and JSON does not have. */
+/* Reports NaN and Infinity, which Python's json.dumps writes and JSON lacks. */
 static void name_python(Scan *s)
 {
     static const struct { const char *word, *why; } rows[] = {
@@ -344,7 +344,7 @@ char *json_check(const char *text, size_t n)
     return format("line %zu, byte %zu: %s", line, s.at, s.why);
 }
 
-/* Walks tree and text side by side: marks floats and keeps the digits of integers beyond 2^53. */
+/* Walks tree and text in parallel: marks floats and keeps the digits of integers beyond 2^53. */
 static void mark_numbers(cJSON *root, const char *text, size_t n)
 {
     cJSON *stack[JSON_DEPTH + 1], *item = root;
@@ -449,7 +449,7 @@ void json_float_text(double value, char text[64])
     }
 }
 
-/* As json.dumps with ensure_ascii: everything beyond printable ASCII becomes \uXXXX. */
+/* Like json.dumps with ensure_ascii: characters outside printable ASCII become \uXXXX. */
 static void write_string(FILE *to, const char *s)
 {
     static const char name[] = "\"\\bfnrt", value[] = "\"\\\b\f\n\r\t";
@@ -507,7 +507,7 @@ static int item_order(const void *a, const void *b)
     return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
 }
 
-/* The members of an array or object in the order of writing, NULL at the end. */
+/* Returns the members of an array or object in output order; ends with NULL. */
 static const cJSON **members(const cJSON *of)
 {
     size_t n = 0;
@@ -571,7 +571,7 @@ bool json_write_object(FILE *to, const cJSON *value)
     return !ferror(to);
 }
 
-/* What fd holds; closes it. */
+/* Reads and closes fd. */
 static char *read_whole(int fd, const char *path, size_t max, size_t *n, char **error)
 {
     struct stat st;

@@ -24,20 +24,20 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 
-enum { TRIES = 100 };                    /* looks at a lock that changes hands, 50 ms apart */
+enum { TRIES = 100 };                    /* polls of a lock that is changing hands, 50 ms apart */
 
-/* What flock says of an existing lock: a living process has it; none that this host's kernel or the
- * file server knows of; the file system has no flock. */
+/* State of an existing lock under flock(): held by a living process; held by none that this host's kernel
+ * or the file server knows of; the file system has no flock(). */
 typedef enum { HELD, FREE, UNKNOWN } Flock;
-/* What run.lock is: missing; a lock that may be replaced; about to change. */
+/* run.lock is missing, replaceable, or about to change. */
 typedef enum { MISSING, STALE, CHANGING } State;
 
 static int lock_fd = -1;
 static char *lock_path;
-static const char *prepared;             /* the file that is to become the lock */
+static const char *prepared;             /* file prepared to become the lock */
 static void (*hook_before)(int code);
 
-/* The text of /proc/PID/what; "" when the process is gone. */
+/* Reads /proc/PID/what; "" if the process is gone. */
 static void proc_text(long pid, const char *what, char text[4096])
 {
     char path[64];
@@ -49,7 +49,7 @@ static void proc_text(long pid, const char *what, char text[4096])
     text[n > 0 ? n : 0] = 0;
 }
 
-/* Field of /proc/PID/stat, counted as in proc(5), from 3 on; NULL when the process is gone. */
+/* Returns a field of /proc/PID/stat, numbered as in proc(5), from 3 on; NULL if the process is gone. */
 static const char *stat_field(const char *stat, int field)
 {
     const char *p = strrchr(stat, ')');
@@ -58,7 +58,7 @@ static const char *stat_field(const char *stat, int field)
     return p ? p + 1 : NULL;
 }
 
-/* Start of a process in clock ticks since boot, as text: tells a reused pid. "" when gone. */
+/* Start time of a process in clock ticks since boot, as text: detects a reused pid. "" if it is gone. */
 static void start_of(long pid, char start[32])
 {
     char stat[4096];
@@ -74,7 +74,7 @@ static void host_name(char host[64])
     host[63] = 0;
 }
 
-/* The kernel that runs, until it is booted again; "": unknown. */
+/* Boot id of the running kernel; "": unknown. */
 static void boot_id(char id[64])
 {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -92,7 +92,7 @@ static void pid_namespace(char name[64])
     name[n > 0 ? n : 0] = 0;
 }
 
-/* "" outside a job. torchrun calls a job without a name "none". */
+/* "" outside a job; torchrun names a job without a name "none". */
 static const char *job_id(void)
 {
     const char *job = getenv("SLURM_JOB_ID");
@@ -137,8 +137,8 @@ static bool same_file(int fd, const char *path)
            s.st_dev == t.st_dev;
 }
 
-/* A new file under a name of its own, which is malloc'ed, and locked: one of a start that is over
- * is removed by others, who look for its flock. */
+/* Creates and locks a file with a unique name, malloc'ed: other starts remove the files of dead ones,
+ * which they recognise by the missing flock(). */
 static int create_locked(const char *out, char **name)
 {
     for (;;) {
@@ -155,14 +155,14 @@ static int create_locked(const char *out, char **name)
     }
 }
 
-/* What is to become run.lock; *name is malloc'ed. */
+/* Writes the file that is to become run.lock; *name is malloc'ed. */
 static int prepare(const char *out, int restart, char **name)
 {
     int fd = create_locked(out, name);
     cJSON *holder = describe(restart);
     char *text = folder_json_text(holder);
     size_t n = strlen(text);
-    fchmod(fd, 0644);                    /* for others to see who holds it */
+    fchmod(fd, 0644);                    /* others may read who holds it */
     if (!file_write(fd, text, n) || fsync(fd)) {
         int why = errno;
         unlink(*name);
@@ -198,8 +198,8 @@ static bool alive(const cJSON *holder)
     return strcmp(start, json_get(holder, "start")->valuestring) == 0;
 }
 
-/* Gone, or killed and the kernel is still taking the process apart (it holds its flock a little
- * longer), or dead and not yet waited for by its parent. */
+/* True if gone; killed, while the kernel still takes the process apart (which holds its flock() a little
+ * longer); or dead and not yet reaped by its parent. */
 static bool dying(const cJSON *holder)
 {
     enum { EXITING = 4 };                /* PF_EXITING of the kernel, field 9 */
@@ -217,14 +217,14 @@ static bool dying(const cJSON *holder)
     return pending >> (SIGKILL - 1) & 1;
 }
 
-/* Whether run.lock names this value; locks of earlier versions have no "boot" and no "pid_namespace". */
+/* True if run.lock has this value; locks of earlier versions lack "boot" and "pid_namespace". */
 static bool names(const cJSON *holder, const char *key, const char *value)
 {
     const char *text = cJSON_GetStringValue(json_get(holder, key));
     return text && *text && strcmp(text, value) == 0;
 }
 
-/* Containers of one kernel may have different names; a host has its name also after it was booted again. */
+/* Containers on one kernel may have different host names; a host keeps its name across boots. */
 static bool on_this_host(const cJSON *holder)
 {
     char host[64], boot[64];
@@ -233,7 +233,7 @@ static bool on_this_host(const cJSON *holder)
     return names(holder, "host", host) || names(holder, "boot", boot);
 }
 
-/* Whether the holder's pid means that process here. Earlier versions went by the host's name alone. */
+/* True if the holder's pid refers to that process here. Earlier versions recorded only the host's name. */
 static bool sees_pid(const cJSON *holder)
 {
     char host[64], boot[64], pids[64];
@@ -244,7 +244,7 @@ static bool sees_pid(const cJSON *holder)
                                     : names(holder, "host", host);
 }
 
-/* May a lock with this content be replaced, without --break-lock? */
+/* True if a lock with this content may be replaced without --break-lock. */
 static bool stale(const cJSON *holder, Flock held, int restart)
 {
     if (held == HELD)
@@ -274,8 +274,8 @@ static void refuse(const char *out, const cJSON *holder, Flock held)
         since ? since : "?", *job ? ", job " : "", job, hint);
 }
 
-/* Opens a lock for writing, as flock over NFS wants it, or for reading if that is all that may be had. -1: errno and
- * a malloc'ed *error. */
+/* Opens a lock for writing, as flock() over NFS requires, or read-only if that is all that is permitted.
+ * -1: errno and a malloc'ed *error. */
 static int open_lock(char **error)
 {
     int fd = file_open(lock_path, O_RDWR, error);
@@ -286,7 +286,7 @@ static int open_lock(char **error)
     return fd;
 }
 
-/* The existing lock. -1: there is none, or it is no file and --break-lock removes it. */
+/* Opens the existing lock. -1: there is none, or it is not a file and --break-lock removes it. */
 static int open_existing(bool break_lock)
 {
     char *error = NULL;
@@ -300,8 +300,9 @@ static int open_existing(bool break_lock)
     return fd;
 }
 
-/* One look at an existing lock; dies where it may not be replaced. STALE: its descriptor, under flock, in *fd. wait: a
- * holder that is being killed may let go this moment, and a lock that does not say whose it is may be filled by now. */
+/* Inspects an existing lock once; ends the program if it may not be replaced. STALE: its descriptor, under
+ * flock(), in *fd. wait: a dying holder may release it any moment, and an empty lock may have been filled
+ * by now. */
 static State look(const char *out, int restart, bool break_lock, bool wait, int *fd)
 {
     *fd = open_existing(break_lock);
@@ -327,11 +328,11 @@ static State look(const char *out, int restart, bool break_lock, bool wait, int 
     return CHANGING;
 }
 
-/* Where there is no lock, ours becomes it. false: there is one. */
+/* If there is no lock, installs ours. false: there is one. */
 static bool take_new(const char *ours, int fd)
 {
     int why = link(ours, lock_path) ? errno : 0;
-    if (!why || same_file(fd, lock_path)) {      /* NFS may lose the answer */
+    if (!why || same_file(fd, lock_path)) {      /* NFS may lose the reply */
         unlink(ours);
         return true;
     }
@@ -345,7 +346,7 @@ static bool take_new(const char *ours, int fd)
     return false;
 }
 
-/* Of starts that were killed before they had the lock. */
+/* Removes the files of starts that were killed before they got the lock. */
 static void remove_leftovers(const char *out)
 {
     DIR *dir = opendir(out);
@@ -383,7 +384,7 @@ static void release_and_die(int code)
         hook_before(code);
 }
 
-/* Rank 0's lock, as a descriptor. */
+/* Takes rank 0's lock; returns its descriptor. */
 static int take(const char *out, int restart, bool break_lock)
 {
     char *ours = NULL;
@@ -423,7 +424,7 @@ void lock_take(const char *out, int restart, bool break_lock)
     lock_path = folder_join(out, "run.lock");
     wrap_die();
     lock_fd = take(out, restart, break_lock);
-    /* From now on for all ranks; who took it between the one and the other has renamed its own over it. */
+    /* Shared from now on by all ranks; a process that took it in between has renamed its own file over it. */
     if (world.size > 1 && TEMP_FAILURE_RETRY(flock(lock_fd, LOCK_SH)) == 0 && !same_file(lock_fd, lock_path))
         die(EXIT_LOCKED, "%s: another run took this folder at the same moment", out);
     remove_leftovers(out);

@@ -1,6 +1,5 @@
-/* names.c -- the rows of foreign.def, and the distance of two names.
+/* names.c -- lookup in foreign.def, and the edit distance of two names.
  *
- * In:    a name as somebody typed it.      Out: its row, or how far it is from another.
  * Method: Damerau-Levenshtein distance (optimal string alignment). */
 #include "runtime/files/names.h"
 #include <ctype.h>
@@ -177,7 +176,7 @@ const char *foreign_unset(const char *ours)
     return NULL;
 }
 
-/* Bytes of the first word of a shell line, whose quotes are those of shell_word(): '...' and \'. */
+/* Length in bytes of the first word of a shell line quoted by shell_word(): '...' and \'. */
 static size_t first_word(const char *line)
 {
     bool quoted = false;

@@ -1,4 +1,5 @@
-/* npy.c -- a header of text, padded so that the numbers begin at a multiple of 64, then these, in C's order.
+/* npy.c -- a text header, padded so that the data start at a multiple of 64 bytes, then the data in C
+ * order.
  *
  * Source: NumPy Enhancement Proposal 1. */
 #include "runtime/files/npy.h"

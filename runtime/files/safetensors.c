@@ -24,13 +24,13 @@
 const char *const st_dtype_name[ST_NDTYPES] = {ST_DTYPES(ST_NAME)};
 const int st_dtype_bits[ST_NDTYPES] = {ST_DTYPES(ST_BITS)};
 
-/* ---- a walk over text that json_check has accepted ------------------------------------------- */
+/* ---- walk over text accepted by json_check() -------------------------------------------------- */
 
 typedef struct {
     const char *p, *end;
 } Walk;
 
-/* the next character that is not space; 0 at the end */
+/* Returns the next character that is not space; 0 at the end. */
 static char look(Walk *w)
 {
     while (w->p < w->end && strchr(" \t\r\n", *w->p))
@@ -38,8 +38,7 @@ static char look(Walk *w)
     return w->p < w->end ? *w->p : 0;
 }
 
-/* Steps over the opening bracket, comma or colon; false when the bracket closes here (and is
- * stepped over). */
+/* Skips the opening bracket, comma or colon; false if the bracket closes here (and is skipped). */
 static bool enter(Walk *w)
 {
     look(w);
@@ -52,7 +51,7 @@ static bool enter(Walk *w)
     return true;
 }
 
-/* Behind a member: true at a comma (stepped over), false at the closing bracket (stepped over). */
+/* After a member: true at a comma (skipped), false at the closing bracket (skipped). */
 static bool more(Walk *w)
 {
     bool comma = look(w) == ',';
@@ -80,7 +79,7 @@ static char *take_key(Walk *w)
     return key;
 }
 
-/* An integer without sign, fraction or exponent that fits 63 bits. */
+/* Reads an integer without sign, fraction or exponent that fits 63 bits. */
 static bool take_size(Walk *w, uint64_t *value)
 {
     char c = look(w);
@@ -374,7 +373,7 @@ const char *st_looks_like(const void *head, size_t n)
     return n ? "text" : NULL;
 }
 
-/* The message for a file without a header: what the file is, or else `error`. */
+/* Message for a file without a header: what the file is, or else `error`. */
 static char *no_header(const unsigned char *head, size_t n, char *error)
 {
     const char *what = st_looks_like(head, n);
@@ -423,7 +422,8 @@ static char *open_file(StFile *f, int fd)
 char *st_open(StFile *f, const char *path)
 {
     *f = (StFile){.fd = -1};
-    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));      /* a FIFO is refused below */
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));      /* a FIFO is refused
+                                                                                        below */
     char *error = fd < 0 ? format("%s", strerror(errno)) : open_file(f, fd);
     if (error) {
         char *full = format("%s: %s", path, error);
@@ -493,7 +493,7 @@ static bool exists(const char *path)
     return !stat(path, &st);
 }
 
-/* The open shard called name, opened now if it is new. Names from the index are never paths. */
+/* Returns the shard of that name, opened if new. Names from the index are never paths. */
 static char *shard_open(StSet *s, const char *folder, const char *name, int *file)
 {
     if (!*name || strchr(name, '/') || strchr(name, '\\') || !strcmp(name, ".") ||
@@ -541,7 +541,7 @@ static char *index_open(StSet *s, const char *folder, const cJSON *map)
                   (long long)mapped);
 }
 
-/* What a folder without safetensors holds in their place. */
+/* Describes what a folder without safetensors contains instead. */
 static char *other_weights(const char *folder)
 {
     struct dirent **list;
@@ -565,7 +565,7 @@ static char *other_weights(const char *folder)
                   : gguf ? "; GGUF is not read: use the folder that it was made from" : "");
 }
 
-/* Beside model.safetensors: the index names no other file. What is of today, and what was left? */
+/* With model.safetensors present, the index must name no other file: it would be unclear which is current. */
 static char *index_of_one(StSet *s, const char *folder, const cJSON *map)
 {
     (void)s, (void)folder;
@@ -577,7 +577,7 @@ static char *index_of_one(StSet *s, const char *folder, const cJSON *map)
     return NULL;
 }
 
-/* NULL, or what `read` has to say of the weight_map, or what is wrong with the file. */
+/* Reads the index. Returns NULL, or the message of `read` about the weight_map or of the file. */
 static char *index_read(StSet *s, const char *folder, const char *index,
                         char *(*read)(StSet *s, const char *folder, const cJSON *map))
 {

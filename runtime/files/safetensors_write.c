@@ -1,8 +1,8 @@
-/* safetensors_write.c -- elements to and from float; writer of safetensors files.
+/* safetensors_write.c -- conversion of elements to and from float; writer of safetensors files.
  *
- * In:    tensors' names, dtypes, shapes, then their bytes.
+ * In:    names, dtypes and shapes of tensors, then their bytes.
  * Out:   the file the reference library would write.
- * Keeps: PATH is replaced whole or not at all; the header passes the reader's own rules first. */
+ * Keeps: PATH is replaced atomically; the header is first checked by the reader's own rules. */
 #define _GNU_SOURCE
 #include "runtime/base.h"
 #include "runtime/files/crc32c.h"
@@ -56,7 +56,7 @@ uint16_t st_float_to_half(float f)
 
 bool st_to_float(float *dst, const void *src, StDtype dtype, size_t n)
 {
-    const unsigned char *p = src;               /* memcpy: files need not align their tensors */
+    const unsigned char *p = src;               /* memcpy: tensors in files may be unaligned */
     uint16_t h;
     double d;
     switch (dtype) {
@@ -109,12 +109,12 @@ bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n)
 /* ---- the writer ------------------------------------------------------------------------------ */
 
 struct StWriter {
-    int fd;                      /* -1 before st_begin and after st_end */
+    int fd;                      /* -1 before st_begin() and after st_end() */
     char *path, *temp;
-    int n, now;                  /* tensors; the one being written */
+    int n, now;                  /* number of tensors; the one being written */
     StTensor *t;
     uint32_t *tensor_crc;
-    uint64_t at, bytes;          /* bytes written so far, of the whole file */
+    uint64_t at, bytes;          /* bytes written so far; of the whole file */
     uint32_t crc;
     FILE *meta;                  /* members of __metadata__ */
     char *meta_text;
@@ -179,7 +179,7 @@ static int layout_order(const void *pa, const void *pb)
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Appends to the file, keeping the checksum. */
+/* Appends to the file and updates the checksum. */
 static char *put_bytes(StWriter *w, const void *data, uint64_t bytes)
 {
     if (!file_write(w->fd, data, bytes))
@@ -189,7 +189,7 @@ static char *put_bytes(StWriter *w, const void *data, uint64_t bytes)
     return NULL;
 }
 
-/* The header's text, padded to a multiple of 8; offsets in w->t become those of the file. */
+/* Builds the header text, padded to a multiple of 8; offsets in w->t become file offsets. */
 static char *make_header(StWriter *w, size_t *n)
 {
     char *text = NULL;
@@ -232,7 +232,7 @@ char *st_begin(StWriter *w, const char *path)
         if (__builtin_add_overflow(sum, w->t[i].end, &sum) || sum > INT64_MAX / 2)
             return format("%s: sizes overflow", path);
     char *header = make_header(w, &n);
-    StFile probe;                /* the reader's own rules, among them: no name twice, UTF-8 */
+    StFile probe;                /* checks by the reader's rules, among them: unique names, UTF-8 */
     char *error = st_header_parse(&probe, header, n, w->bytes);
     if (!error)
         st_close(&probe);
@@ -292,7 +292,7 @@ uint32_t st_tensor_crc(const StWriter *w, int i)
     return w->tensor_crc[i];
 }
 
-/* Makes the rename itself durable: 0 or an errno. */
+/* Syncs the folder so that the rename is durable; returns 0 or an errno. */
 static int sync_folder(const char *path)
 {
     char *folder = strdup(path), *slash = strrchr(folder, '/');

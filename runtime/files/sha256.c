@@ -1,4 +1,4 @@
-/* sha256.c -- SHA-256 as FIPS 180-4 section 6.2 writes it down, HMAC as RFC 2104. */
+/* sha256.c -- SHA-256 following FIPS 180-4 section 6.2, HMAC following RFC 2104. */
 #include "runtime/files/sha256.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static uint32_t rotate(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
-/* Round i; in the next one every word of the state has the name behind its own. */
+/* Round i; in the next round every state word takes the name after its own. */
 #define ROUND(i, a, b, c, d, e, f, g, h)                                                          \
     do {                                                                                          \
         h += (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + k[i] + w[i]; \

@@ -1,7 +1,7 @@
-/* tfevents.c -- writes the messages Event, Summary and HParamsPluginData of tensorboard/compat/proto and
- * tensorboard/plugins/hparams, fields in the order of their numbers, and the frame of a record.
+/* tfevents.c -- encodes the messages Event, Summary and HParamsPluginData of tensorboard/compat/proto and
+ * tensorboard/plugins/hparams, fields in order of their numbers, and the record framing.
  *
- * Method: a message within another is made by itself, then copied behind its length. */
+ * Method: a nested message is encoded separately, then copied after its length. */
 #include "runtime/files/tfevents.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static void put_varint(TfBytes *to, uint64_t x)
     put(to, byte, n);
 }
 
-/* The n low bytes of x, the lowest first. */
+/* Writes the n low bytes of x, lowest first. */
 static void put_fixed(TfBytes *to, uint64_t x, size_t n)
 {
     uint8_t byte[8];
@@ -75,7 +75,7 @@ static void put_bytes(TfBytes *to, int field, const void *from, size_t n)
     put(to, from, n);
 }
 
-/* A message, which is freed. */
+/* Writes a nested message and frees it. */
 static void put_message(TfBytes *to, int field, TfBytes *message)
 {
     put_bytes(to, field, message->data, message->n);
@@ -83,7 +83,7 @@ static void put_message(TfBytes *to, int field, TfBytes *message)
     *message = (TfBytes){0};
 }
 
-/* Readers refuse a message whose strings are no UTF-8. */
+/* Readers refuse a message whose strings are not UTF-8. */
 static void put_text(TfBytes *to, int field, const char *text)
 {
     size_t n = strlen(text), good;
@@ -112,7 +112,7 @@ static TfBytes event(double time, int64_t step)
     return e;
 }
 
-/* Its length, the checksum of that, its bytes, their checksum; the event is freed. */
+/* Writes the length, its checksum, the bytes and their checksum; frees the event. */
 static void put_record(TfBytes *file, TfBytes *e)
 {
     put_fixed(file, e->n, 8);
@@ -160,7 +160,7 @@ void tf_scalar(TfBytes *summary, const char *tag, double value)
     put_message(summary, 1, &v);
 }
 
-/* SummaryMetadata: plugin_data 1, of it plugin_name 1 and content 2; the content is freed. */
+/* SummaryMetadata: plugin_data 1, with plugin_name 1 and content 2; frees the content. */
 static void put_metadata(TfBytes *value, const char *plugin, TfBytes *content)
 {
     TfBytes data = {0}, metadata = {0};
@@ -204,7 +204,7 @@ void tf_setting(TfBytes *settings, const char *name, const char *value)
     put_message(settings, 1, &entry);
 }
 
-/* A value that only the page HParams reads; data is freed. */
+/* A value that only the HParams page reads; frees data. */
 static void put_session(TfBytes *summary, const char *tag, int field, TfBytes *session)
 {
     TfBytes v = {0}, data = {0};
@@ -216,7 +216,7 @@ static void put_session(TfBytes *summary, const char *tag, int field, TfBytes *s
 
 void tf_session_start(TfBytes *summary, TfBytes *settings, double time)
 {
-    put_double(settings, 5, time);           /* behind hparams 1 */
+    put_double(settings, 5, time);           /* after hparams 1 */
     put_session(summary, "_hparams_/session_start_info", 3, settings);
 }
 
