@@ -1,4 +1,4 @@
-/* cairo.c -- opens libcairo. */
+/* cairo.c -- loads libcairo. */
 #define _GNU_SOURCE
 #include "runtime/plot/cairo.h"
 

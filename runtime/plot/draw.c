@@ -1,7 +1,7 @@
-/* draw.c -- cairo draws what layout.c has placed.
+/* draw.c -- draws with cairo what layout.c has placed.
  *
- * Method: of the points in a column of pixels the first, the lowest, the highest and the last are drawn, so that
- *         a curve of any length shows its extremes and takes a moment. */
+ * Method: of the points in one pixel column it draws the first, lowest, highest and last, so that a curve
+ *         of any length shows its extremes and is drawn quickly. */
 #define _GNU_SOURCE
 #include "runtime/plot/draw.h"
 
@@ -13,12 +13,12 @@
 #include "runtime/files/folder.h"
 #include "runtime/plot/png.h"
 
-/* Told apart by eyes of all kinds: M. Okabe and K. Ito, Color Universal Design (2008). */
+/* Colour-blind safe palette: M. Okabe and K. Ito, Color Universal Design (2008). */
 static const double colour[PLOT_CURVES][3] = {
     {0.00, 0.45, 0.70}, {0.84, 0.37, 0.00}, {0.00, 0.62, 0.45},
     {0.80, 0.47, 0.65}, {0.90, 0.62, 0.00}, {0.34, 0.71, 0.91}};
 static const double black[3] = {0.10, 0.10, 0.10}, grey[3] = {0.88, 0.88, 0.88}, edge[3] = {0.45, 0.45, 0.45};
-enum { FEW = 60 };               /* points that are seen each */
+enum { FEW = 60 };               /* up to this many points are drawn as dots */
 
 typedef struct {
     const Cairo *c;
@@ -51,7 +51,7 @@ static void dot(const Draw *d, double x, double y, double r)
 
 typedef struct { double x, y; } Point;
 
-/* A line under way: what a column of pixels has had. */
+/* A line being drawn: what the current pixel column contains. */
 typedef struct {
     const Draw *d;
     bool open;                   /* the line has begun */
@@ -99,7 +99,7 @@ static void add(Line *l, Point p)
     l->n++;
 }
 
-/* The line ends: at the last point, or before a gap. One of a single point is a dot. */
+/* Ends the line, at the last point or before a gap. A line of one point is a dot. */
 static void end_line(Line *l)
 {
     end_column(l);
@@ -170,7 +170,7 @@ static void steps(const Draw *d, const PlotCurve *c)
     d->c->stroke(d->pen);
 }
 
-/* Strokes up and down at the points. */
+/* Vertical lines at the points. */
 static void strokes(const Draw *d, const PlotCurve *c)
 {
     const Box a = d->in->axes;
@@ -187,7 +187,7 @@ static void strokes(const Draw *d, const PlotCurve *c)
     }
 }
 
-/* From low to high. */
+/* Bars from low to high. */
 static void bars(const Draw *d, const PlotCurve *c)
 {
     for (int64_t i = 0; c->low && i < c->n; i++) {
@@ -238,7 +238,7 @@ static void grid(const Draw *d)
     stroke(d, a.x, a.y + a.h, a.x + a.w, a.y + a.h);
 }
 
-/* A curve of the legend, in its box. */
+/* Draws a curve's legend sample in its box. */
 static void sample(const Draw *d, const PlotCurve *c, int k)
 {
     const Box b = d->in->sample[k];
@@ -288,7 +288,7 @@ static void paint(const Draw *d, const Plot *p, const Layout *l)
     }
 }
 
-/* A context of cairo, to measure texts in. */
+/* A cairo context for measuring text. */
 typedef struct {
     const Cairo *c;
     CairoPen *pen;

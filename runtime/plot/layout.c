@@ -1,6 +1,6 @@
-/* layout.c -- places from the outside to the inside: figure, panels, texts around the axes, axes.
+/* layout.c -- places elements from the outside in: figure, panels, texts around the axes, axes.
  *
- * Method: as many ticks as there is room for; the legend stands above the axes, where no curve is. */
+ * Method: as many ticks as fit; the legend is above the axes, where no curve is. */
 #define _GNU_SOURCE
 #include "runtime/plot/layout.h"
 
@@ -10,12 +10,12 @@
 
 enum {
     MARGIN = 24, TITLE = 18, HEAD = 14, TEXT = 12, GAP = 8,
-    ONE_W = 800, ONE_H = 480,    /* of a figure of one panel; of each of more */
+    ONE_W = 800, ONE_H = 480,    /* size of a figure with one panel; of each of several panels */
     MORE_W = 560, MORE_H = 360,
-    SAMPLE = 28                  /* of a line in the legend */
+    SAMPLE = 28                  /* width of a legend sample */
 };
 
-/* Rows in which |y| is at least so many times the least are told by powers. */
+/* Log axis if the largest |y| is at least this many times the smallest. */
 static const double DECADES = 50;
 
 bool layout_drawn(double y)
@@ -23,7 +23,7 @@ bool layout_drawn(double y)
     return isfinite(y) && fabs(y) <= TICKS_LARGEST;
 }
 
-/* ---- what is to be seen ---------------------------------------------------------------------- */
+/* ---- data ranges ------------------------------------------------------------------------------ */
 
 typedef struct { double lo, hi; } Span;
 
@@ -58,7 +58,7 @@ static void spans(const PlotPanel *p, Span *x, Span *y)
     }
     if (p->zero)
         reach(y, 0);
-    if (y->lo > y->hi)           /* nothing but rules */
+    if (y->lo > y->hi)           /* only rules */
         *y = (Span){0, 1};
     if (x->lo > 0 && x->lo < 0.1 * x->hi)
         x->lo = 0;
@@ -66,17 +66,17 @@ static void spans(const PlotPanel *p, Span *x, Span *y)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Text of the letters of the program's font, the end of a long one left out. */
+/* Keeps the characters of the program's font and truncates long text. */
 static void plain(char to[PLOT_TEXT], const char *text)
 {
     size_t n = 0;
     for (; *text && n + 1 < PLOT_TEXT; text++)
-        if (((unsigned char)*text & 0xc0) != 0x80)       /* a letter of several bytes is one */
+        if (((unsigned char)*text & 0xc0) != 0x80)       /* a multi-byte character counts once */
             to[n++] = *text >= ' ' && *text <= '~' ? *text : '?';
     to[n] = '\0';
 }
 
-/* At most w wide: what is longer ends in "..". */
+/* Truncates text wider than w, ending it in "..". */
 static double fit(const LayoutMeasure *m, char text[PLOT_TEXT], double size, bool bold, double most)
 {
     double w = m->width(m->with, text, size, bold);
@@ -87,7 +87,7 @@ static double fit(const LayoutMeasure *m, char text[PLOT_TEXT], double size, boo
     return w;
 }
 
-/* A text whose letters begin at x and stand on base. */
+/* Adds a text starting at x on the baseline. */
 static void put(Layout *l, const LayoutMeasure *m, double x, double base, double size, bool bold,
                 const char *text, double most)
 {
@@ -116,7 +116,7 @@ static double widest(const LayoutMeasure *m, const Ticks *t)
 
 /* ---- ticks ----------------------------------------------------------------------------------- */
 
-/* Whether texts around these places leave room between each other. */
+/* True if texts centred at these positions do not touch. */
 static bool apart(const LayoutMeasure *m, const Ticks *t, const double *at)
 {
     for (int i = 1; i < t->n; i++)
@@ -166,7 +166,7 @@ static Ticks y_ticks(const PlotPanel *p, Span y, double h)
     return ticks_of(y.lo, y.hi, &(TicksWanted){.most = most, .log = log, .ends = true});
 }
 
-/* Where the second axis has a value, between its rows; NAN: nowhere. */
+/* Position of a value of the second axis, interpolated between rows; NAN: none. */
 static double first_of(const PlotPanel *p, double second)
 {
     for (int64_t i = 1; i < p->n; i++) {
@@ -204,7 +204,8 @@ static void second_ticks(Layout *l, const LayoutMeasure *m, const PlotPanel *p, 
 
 /* ---- a panel --------------------------------------------------------------------------------- */
 
-/* The legend, right of the label of y if there is room, else below it. Returns where the next row is. */
+/* Places the legend, to the right of the y label if there is room, else below it. Returns the position of
+ * the next row. */
 static double legend(Layout *l, const LayoutMeasure *m, const PlotPanel *p, LayoutPanel *to, Box in)
 {
     double all = 0, w[PLOT_CURVES] = {0}, x, base = in.y + HEAD;

@@ -1,7 +1,7 @@
-/* png.c -- rows as differences from the row above, runs of equal bytes by the fixed code of deflate.
+/* png.c -- rows as differences from the row above; runs of equal bytes with deflate's fixed code.
  *
- * Source: W3C, PNG specification; RFC 1950 and 1951. libpng, which cairo would write with, tries five filters a row
- *         and takes four times as long as all the drawing. */
+ * Source: W3C, PNG specification; RFC 1950 and 1951. libpng, which cairo would use, tries five filters per
+ * row and takes four times as long as all the drawing. */
 #include "runtime/plot/png.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 typedef struct {
     unsigned char *data;
     size_t n, room;
-    uint64_t bits;               /* not yet written, the first in the lowest */
+    uint64_t bits;               /* pending bits, the first one lowest */
     int nbits;
 } Out;
 
@@ -43,7 +43,7 @@ static void put_bits(Out *o, uint32_t bits, int n)
         put_byte(o, o->bits & 255);
 }
 
-/* A word of the code, whose highest bit comes first. */
+/* Writes a Huffman code, highest bit first. */
 static void put_code(Out *o, uint32_t code, int n)
 {
     uint32_t turned = 0;
@@ -52,7 +52,7 @@ static void put_code(Out *o, uint32_t code, int n)
     put_bits(o, turned, n);
 }
 
-/* 0..255: a byte; 256: the end; above: a length. */
+/* 0..255: a literal byte; 256: the end; above: a length. */
 static void put_symbol(Out *o, unsigned s)
 {
     if (s < 144)
@@ -65,7 +65,7 @@ static void put_symbol(Out *o, unsigned s)
         put_code(o, 0xc0 + s - 280, 8);
 }
 
-/* The byte before so many times more: 3 to 258. */
+/* Repeats the previous byte 3 to 258 times. */
 static void put_run(Out *o, unsigned length)
 {
     const unsigned more = length - 3;
@@ -80,7 +80,7 @@ static void put_run(Out *o, unsigned length)
         put_symbol(o, 261 + 4 * (unsigned)extra + (more >> extra) - 4);
     if (length < 258)
         put_bits(o, more & ((1u << extra) - 1), extra);
-    put_code(o, 0, 5);           /* one byte back */
+    put_code(o, 0, 5);           /* distance of one byte */
 }
 
 static void put_data(Out *o, const unsigned char *from, size_t n)
@@ -104,7 +104,7 @@ static void put_data(Out *o, const unsigned char *from, size_t n)
 
 static uint32_t adler(const unsigned char *from, size_t n)
 {
-    enum { PIECE = 5000 };       /* sums of so many fit */
+    enum { PIECE = 5000 };       /* sums of this many bytes fit */
     uint32_t a = 1, b = 0;
     while (n) {
         size_t some = n < PIECE ? n : PIECE;
@@ -118,7 +118,7 @@ static uint32_t adler(const unsigned char *from, size_t n)
 
 /* ---- PNG ------------------------------------------------------------------------------------- */
 
-/* A byte 2 and the differences from the row above, row by row. */
+/* Per row: a byte 2 (filter Up) and the differences from the row above. */
 static unsigned char *rows_of(const uint32_t *pixel, int width, int height, int stride)
 {
     const size_t each = 1 + 3 * (size_t)width;
@@ -151,7 +151,7 @@ static uint32_t crc(const unsigned char *from, size_t n)
     return ~c;
 }
 
-/* A chunk whose contents follow; its length is written when it ends. Returns where it begins. */
+/* Begins a chunk; its length is filled in when it ends. Returns where it begins. */
 static size_t begin(Out *o, const char *type)
 {
     put_word(o, 0);
@@ -172,7 +172,8 @@ static void end(Out *o, size_t at)
 unsigned char *png_encode(const uint32_t *pixel, int width, int height, int stride, size_t *n)
 {
     static const unsigned char mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    static const unsigned char rgb[] = {8, 2, 0, 0, 0};      /* bits, colours, deflate, filters, no interlace */
+    static const unsigned char rgb[] = {8, 2, 0, 0, 0};      /* bit depth, RGB, deflate, filters, no
+                                                                interlace */
     const size_t bytes = (1 + 3 * (size_t)width) * (size_t)height;
     unsigned char *rows = rows_of(pixel, width, height, stride);
     Out o = {0};
@@ -185,10 +186,10 @@ unsigned char *png_encode(const uint32_t *pixel, int width, int height, int stri
     end(&o, at);
     at = begin(&o, "IDAT");
     put_byte(&o, 0x78), put_byte(&o, 0x01);
-    put_bits(&o, 1, 1), put_bits(&o, 1, 2);      /* the last block, of the fixed code */
+    put_bits(&o, 1, 1), put_bits(&o, 1, 2);      /* the last block, fixed code */
     put_data(&o, rows, bytes);
     put_symbol(&o, 256);
-    put_bits(&o, 0, 7);                          /* what is left of the last byte */
+    put_bits(&o, 0, 7);                          /* pads the last byte */
     put_word(&o, adler(rows, bytes));
     end(&o, at);
     end(&o, begin(&o, "IEND"));

@@ -1,4 +1,4 @@
-/* table.c -- readers of what runs write. */
+/* table.c -- readers for the files that runs write. */
 #define _GNU_SOURCE
 #include "runtime/plot/table.h"
 
@@ -49,7 +49,8 @@ void table_row(Table *t)
     t->n++;
 }
 
-/* A column, new if need be; -1: there are too many, or its name is too long to be one of ours. */
+/* Returns a column's index, creating it if needed; -1: too many columns, or a name too long to be one of
+ * ours. */
 static int column_of(Table *t, const char *name)
 {
     const int i = find(t, name);
@@ -91,7 +92,7 @@ static void left_out(Table *t, int64_t line)
     t->bad_line = t->bad++ ? t->bad_line : line;
 }
 
-/* The whole file; NULL and no *error: it is not there. */
+/* Reads the whole file; NULL and no *error: it is missing. */
 static char *read_text(const char *path, size_t *n, char **error)
 {
     *error = NULL;
@@ -139,7 +140,7 @@ char *table_lines(Table *t, const char *path)
     return error;
 }
 
-/* One cell, of the n letters at `from`; false: it is none. Nothing is NAN. */
+/* Parses one cell of n characters; false: invalid. An empty cell is NAN. */
 static bool cell(const char *from, size_t n, double *value)
 {
     char text[64], *end;
@@ -153,7 +154,7 @@ static bool cell(const char *from, size_t n, double *value)
     return !n || !*end;
 }
 
-/* A row of csv, of as many cells as there are columns. */
+/* Parses a CSV row with as many cells as there are columns. */
 static bool csv_row(Table *t, const char *from, size_t n)
 {
     double value[TABLE_COLUMNS];
@@ -227,7 +228,7 @@ char *table_lists(Table *t, const char *path)
     return error;
 }
 
-/* Each record that has a weight; NULL and no *error: the file is not there. */
+/* Returns the records that have a weight; NULL and no *error: the file is missing. */
 static cJSON *read_records(const char *path, char **error)
 {
     cJSON *json = read_json(path, error);
@@ -317,7 +318,7 @@ char *table_domains(Table *t, const char *path)
 
 /* ---- arrays of NumPy ------------------------------------------------------------------------- */
 
-/* The numbers of a file of doubles, (rows, columns) in C's order; NULL: it is another. */
+/* Returns the data of a file of doubles, (rows, columns) in C order; NULL: another kind of file. */
 static const char *npy_numbers(const char *text, size_t n, int64_t *rows, int64_t *columns)
 {
     char head[512];
@@ -335,7 +336,7 @@ static const char *npy_numbers(const char *text, size_t n, int64_t *rows, int64_
     return (uint64_t)*rows * (uint64_t)*columns == (n - 10 - told) / sizeof(double) ? text + 10 + told : NULL;
 }
 
-/* The mean of the rows around each, about a twentieth of all, at the ends half of these. */
+/* Moving average over about a twentieth of all rows, half of that at the ends. */
 static void smooth(Table *t)
 {
     const double *mean = table_column(t, "mean");

@@ -1,4 +1,4 @@
-/* ticks.c -- steps of 1, 2, 5 and decades; texts with k, M, G, T or a power of ten. */
+/* ticks.c -- steps of 1, 2, 5 and decades; labels with k, M, G, T or a power of ten. */
 #define _GNU_SOURCE
 #include "runtime/plot/ticks.h"
 
@@ -9,20 +9,20 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* The power of ten in x, x > 0: that of 0.001 is -3. */
+/* Decimal exponent of x, x > 0: that of 0.001 is -3. */
 static int power(double x)
 {
     return (int)floor(log10(x) + 1e-9);
 }
 
-/* Behind the point, for numbers that differ by `step`. */
+/* Decimals needed for numbers that differ by `step`. */
 static int decimals(double step)
 {
     const int p = power(step);
     return p < 0 ? -p : 0;
 }
 
-/* A number among others of which `most` is the largest and `step` the least difference. */
+/* Formats a number on an axis with largest value `most` and smallest difference `step`. */
 static void tell(char to[TICKS_TEXT], double value, double most, double step)
 {
     static const char *const unit[] = {"", "k", "M", "G", "T"};
@@ -43,7 +43,7 @@ static void tell(char to[TICKS_TEXT], double value, double most, double step)
 
 /* ---- a linear axis --------------------------------------------------------------------------- */
 
-/* The least of 1, 2, 5, 10 ... with which at most `most` ticks stand from lo to hi. */
+/* Returns the smallest of 1, 2, 5, 10 ... that gives at most `most` ticks from lo to hi. */
 static double step_of(double lo, double hi, const TicksWanted *w)
 {
     static const int factor[] = {1, 2, 5};
@@ -61,17 +61,18 @@ static Ticks linear(double lo, double hi, const TicksWanted *w)
 {
     Ticks t = {.lo = lo, .hi = hi};
     const double size = fmax(fabs(lo), fabs(hi));
-    if (hi - lo <= 1e-6 * size || hi - lo < 1e-300) {     /* all but equal */
+    if (hi - lo <= 1e-6 * size || hi - lo < 1e-300) {     /* nearly equal */
         const double room = w->whole ? 1 : size > 1e-200 ? 0.05 * size : 1;
         t.lo = lo - room, t.hi = hi + room;
     }
     const double step = step_of(t.lo, t.hi, w);
-    const bool zero = w->ends && t.lo < 0 && -t.lo < step / 4 && t.hi > step;    /* little below 0: no tick there */
+    const bool zero = w->ends && t.lo < 0 && -t.lo < step / 4 && t.hi > step;    /* slightly below 0: no
+                                                                                    tick there */
     const int64_t first = (int64_t)(w->ends && !zero ? floor(t.lo / step + 1e-9) : ceil(t.lo / step - 1e-9)),
                   last = (int64_t)(w->ends ? ceil(t.hi / step - 1e-9) : floor(t.hi / step + 1e-9));
     for (int64_t i = first; i <= last && t.n < TICKS_MOST; i++)
         t.at[t.n++] = (double)i * step;
-    if (!t.n)                    /* whole numbers, none of which is inside */
+    if (!t.n)                    /* integers, none of which is inside */
         t.at[t.n++] = t.lo = floor(lo);
     t.lo = fmin(t.lo, t.at[0]), t.hi = fmax(t.hi, t.at[t.n - 1]);
     for (int i = 0; i < t.n; i++)
@@ -81,7 +82,7 @@ static Ticks linear(double lo, double hi, const TicksWanted *w)
 
 /* ---- a log axis ------------------------------------------------------------------------------ */
 
-/* 1, 2, 5, 10, 20 ... by their number; 0 is 1. */
+/* 1, 2, 5, 10, 20 ... by index; index 0 is 1. */
 static double mark(int i)
 {
     static const int factor[] = {1, 2, 5};
@@ -98,7 +99,7 @@ static Ticks logarithmic(double lo, double hi, const TicksWanted *w)
         first++;
     while (last > first + 1 && mark(last - 1) >= hi * (1 - 1e-9))
         last--;
-    if (last - first >= w->most) {           /* decades, or every so many */
+    if (last - first >= w->most) {           /* decades, or every few of them */
         first = below, last = mark(above - 3) >= hi * (1 - 1e-9) ? above - 3 : above;
         for (by = 3; (last - first) / by >= w->most; by += 3)
             ;
