@@ -14,8 +14,8 @@
 #include "../reference/activation.h"
 #endif
 
-/* Phi(x) of the normal distribution and its density. Beyond |x| = 12.6 the tail is below 1e-35 and
- * counts as there, so that nothing is denormal. */
+/* Phi(x), the normal distribution function, and its density. Beyond |x| = 12.6 the tail is
+ * below 1e-35 and clamped, so that nothing is denormal. */
 typedef struct {
     float below, density;
 } Normal;

@@ -1,10 +1,12 @@
-/* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips it.
+/* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the gradient norm
+ * for clipping.
  *
- * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay 0: no weight decay.
+ * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay
+ *        0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
- * Keeps: a norm that is not finite leaves everything as it is. */
+ * Keeps: a non-finite norm changes nothing. */
 #ifndef DIECAST_KERNELS_ADAMW_H
 #define DIECAST_KERNELS_ADAMW_H
 
@@ -17,7 +19,7 @@
 #include "../reference/adamw.h"
 #endif
 
-/* What is the same for every element. */
+/* Factors shared by all elements. */
 typedef struct {
     float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;
 } AdamwStep;
@@ -38,7 +40,7 @@ static inline AdamwStep adamw_step(const float *hyper, const float *norm, int de
     };
 }
 
-/* The new weight; m and v are updated. */
+/* Returns the new weight; updates m and v. */
 static inline float adamw_element(float w, float *m, float *v, float g, AdamwStep s)
 {
     g *= s.clip;

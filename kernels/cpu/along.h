@@ -1,9 +1,10 @@
-/* along.h -- derivatives of the losses of single samples along a gradient v: by differences of the
- * losses at moved parameters, or by products with what a layer gives of v.
+/* along.h -- per-sample Jacobian-vector products: derivatives of the samples' losses along a
+ * gradient v, by finite differences of the losses at shifted parameters, or by dot products
+ * with a layer's response to v.
  *
- * In:    norm[0] = |v|; scale[0]: what the losses of a backward pass are times.
- * Out:   along, the entries of runtime/along.h; slope (S) doubles, added to.
- * Keeps: a v that is not finite makes the slopes NaN. Sums in double, in an order that n and S decide. */
+ * In:    norm[0] = |v|; scale[0]: the loss scale of a backward pass.
+ * Out:   along, the entries of runtime/along.h; slope (S) doubles, accumulated.
+ * Keeps: a non-finite v gives NaN slopes. Sums in double, in an order fixed by n and S. */
 #ifndef DIECAST_KERNELS_ALONG_H
 #define DIECAST_KERNELS_ALONG_H
 
@@ -17,7 +18,7 @@
 #include "../reference/along.h"
 #endif
 
-/* scale[0] is 0 where there are no samples. */
+/* scale[0] is 0 if there are no samples. */
 static inline void direction(float *along, const float *norm, const float *scale)
 {
     const int finite = isfinite(norm[0]);
@@ -40,7 +41,7 @@ static inline void keep(float *restrict y, const float *restrict x, int64_t n)
         y[i] = x[i];
 }
 
-/* w = kept, moved along v to the side that is next */
+/* w = kept, shifted along v to the next side */
 static inline void shift(float *restrict w, const float *restrict v, const float *restrict kept,
                          const float *along, int64_t n)
 {
@@ -50,7 +51,7 @@ static inline void shift(float *restrict w, const float *restrict v, const float
         w[i] = kept[i] + step * v[i];
 }
 
-/* v as products of 16-bit activations read it */
+/* v as read by products of 16-bit activations */
 static inline void direction_cast(act_t *restrict y, const float *restrict v, const float *along,
                                   int64_t n)
 {
@@ -59,15 +60,16 @@ static inline void direction_cast(act_t *restrict y, const float *restrict v, co
         act_store(y + i, along[ALONG_TAKEN] * v[i]);
 }
 
-/* The losses of samples at parameters moved to one side; behind both sides slope is the derivative. */
+/* Adds the samples' losses at parameters shifted to one side; after both sides slope is the
+ * derivative. */
 static inline void slope_loss(double *slope, const float *loss, const float *along, int64_t S)
 {
     for (int64_t b = 0; b < S; b++)
         slope[b] += along[ALONG_SIDE] * (double)loss[b] / (2 * (double)along[ALONG_EPS]);
 }
 
-/* dy, z (n), a sample's elements side by side: the sum of dy z of each sample.
- * ws: slope_dot_workspace(S) */
+/* dy, z (n), a sample's elements contiguous: adds the sum of dy z of each sample. ws:
+ * slope_dot_workspace(S) */
 static inline void slope_dot(double *slope, const act_t *dy, const act_t *z, const float *along,
                              int64_t n, int64_t S, void *ws)
 {
@@ -91,7 +93,7 @@ static inline void slope_dot(double *slope, const act_t *dy, const act_t *z, con
     }
 }
 
-/* The same of the few numbers that are fp32 beside 16-bit activations. */
+/* The same for the few values that are fp32 in programs with 16-bit activations. */
 static inline void slope_dot_f32(double *slope, const float *dy, const float *z, const float *along,
                                  int64_t n, int64_t S)
 {

@@ -1,8 +1,9 @@
-/* amx.h -- a bf16 product on the matrix tiles of CPUs that have them (AMX), for cached blocks.
+/* amx.h -- bf16 matrix product with AMX tiles, for blocks in cache.
  *
  * In:    A bf16 by rows; B bf16, dword (l, j) = elements (2 l, j) low and (2 l + 1, j) high.
  * Out:   C (m, n) fp32 = A (m, k) B (k, n), or C += it; m, n, k multiples of 32.
- * Keeps: tiles belong to a thread from amx_begin to amx_end; amx_allowed must have said yes. */
+ * Keeps: a thread owns the tiles from amx_begin to amx_end; amx_allowed must have returned
+ *        true. */
 #ifndef DIECAST_KERNELS_AMX_H
 #define DIECAST_KERNELS_AMX_H
 
@@ -14,7 +15,8 @@
 
 extern long syscall(long number, ...);
 
-/* Asks Linux for the tile registers, once for all threads; call it outside parallel regions. */
+/* Requests the tile registers from Linux, once for all threads; call it outside parallel
+ * regions. */
 static inline bool amx_allowed(void)
 {
     enum { ARCH_REQ_XCOMP_PERM_ = 0x1023, XTILEDATA = 18 };
@@ -24,7 +26,7 @@ static inline bool amx_allowed(void)
     return known == 1;
 }
 
-/* All eight tiles 16 rows of 64 bytes. */
+/* Configures all eight tiles as 16 rows of 64 bytes. */
 static inline void amx_begin(void)
 {
     struct {
@@ -43,7 +45,7 @@ static inline void amx_end(void)
     _tile_release();
 }
 
-/* ldc: floats, lda: elements, ldb: dwords between rows. */
+/* Strides between rows: ldc in floats, lda in elements, ldb in dwords. */
 static inline void amx_product(float *c, int64_t ldc, const uint16_t *a, int64_t lda,
                                const uint32_t *b, int64_t ldb, int64_t m, int64_t n, int64_t k,
                                bool add)

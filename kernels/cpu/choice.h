@@ -1,10 +1,12 @@
-/* choice.h -- losses of two choices a row: an action and a type of token.
+/* choice.h -- cross-entropy of an action and, optionally, of a token type from one row of
+ * logits.
  *
- * In:    logits (n, O) act: DARKROOM_ACTIONS of actions, then perhaps CHOICE_TYPES of types; labels (n) and
- *        kinds (n) int32, -1: none; kinds NULL: there are no types; weight: of the latter in `loss`.
- * Out:   added to loss and stats, the entries of runtime/choice.h; dlogits (n, O) act, of scale[0] times the
- *        losses of actions and type_scale[0] times those of types.
- * Keeps: in fp32, sums in double, rows in order. dlogits may be logits. */
+ * In:    logits (n, O) act: DARKROOM_ACTIONS actions, then optionally CHOICE_TYPES token
+ *        types; labels (n) and kinds (n) int32, -1: none; kinds NULL: no types; weight: of the
+ *        type loss in `loss`.
+ * Out:   adds to loss and stats, the entries of runtime/choice.h; dlogits (n, O) act, of
+ *        scale[0] times the action losses and type_scale[0] times the type losses.
+ * Keeps: in fp32, sums in double, rows in order. dlogits may alias logits. */
 #ifndef DIECAST_KERNELS_CHOICE_H
 #define DIECAST_KERNELS_CHOICE_H
 
@@ -15,7 +17,7 @@
 #include "../reference/choice.h"
 #endif
 
-/* A row's losses: its entries of stats. dz (O): the gradient, of each loss times its factor. */
+/* One row's losses, added to stats. dz (O): the gradient, each loss times its factor. */
 static inline void choice_row_(double *stats, float *dz, const float *z, int label, int kind,
                                float scale, float type_scale, int64_t O)
 {
@@ -31,7 +33,7 @@ static inline void choice_row_(double *stats, float *dz, const float *z, int lab
     }
 }
 
-/* dlogits NULL: losses alone */
+/* dlogits NULL: losses only */
 static inline void choice_rows_(double *loss, double *stats, act_t *dlogits, const act_t *logits,
                                 const int32_t *labels, float scale, float type_scale,
                                 const int32_t *kinds, float weight, int64_t n, int64_t O)

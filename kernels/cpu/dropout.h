@@ -1,4 +1,4 @@
-/* dropout.h -- dropout of rows (Srivastava et al. 2014), and of their gradient: the same mask again.
+/* dropout.h -- dropout of rows (Srivastava et al. 2014) and its gradient, with the same mask.
  *
  * In:    x (rows, C) act_t; noise, site: see philox.h.
  * Out:   y = 0 where dropped, else x / (1 - p). y may be x.
@@ -12,7 +12,7 @@
 #include "../reference/dropout.h"
 #endif
 
-enum { DROPOUT_COLS = 512 };     /* of a row at a time */
+enum { DROPOUT_COLS = 512 };     /* columns of a row per pass */
 
 /* site: as philox.h counts. */
 static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,

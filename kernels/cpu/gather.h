@@ -1,6 +1,6 @@
-/* gather.h -- rows of a matrix in another order, for a head that sees only rows with a target.
+/* gather.h -- row gather, for a head that only processes rows with a target.
  *
- * In:    x (.., C); rows (n) int32: the row of x that becomes this row of y, or -1.
+ * In:    x (.., C); rows (n) int32: source row of each row of y, or -1.
  * Out:   y (n, C): copies of rows, zeros where rows is -1. */
 #ifndef DIECAST_KERNELS_GATHER_H
 #define DIECAST_KERNELS_GATHER_H

@@ -25,18 +25,18 @@ typedef struct Gemm Gemm;
 struct Gemm {
     const char *name;            /* for errors */
     int64_t m, n, k;
-    int64_t lda, ldb, ldc;       /* elements between stored rows; 0: dense */
+    int64_t lda, ldb, ldc;       /* strides between stored rows in elements; 0: dense */
     GemmForm form;
     int bias, beta, out_f32;     /* 0 or 1; out_f32: C is float although act_t is not */
     float scale;                 /* 0: 1 */
-    /* made by gemm_init */
+    /* set by gemm_init */
     dnnl_primitive_t product;    /* NULL: gemm_blocks */
     dnnl_memory_t a, b, c, bias_memory, scratch;
 };
 
 static dnnl_engine_t gemm_engine;
 static dnnl_stream_t gemm_stream;
-/* What this CPU has and ONEDNN_MAX_CPU_ISA allows. */
+/* The widest instructions of this CPU that ONEDNN_MAX_CPU_ISA allows. */
 static const GemmTiles *gemm_tiles = &gemm_8_tiles;
 static bool gemm_has_bf16;
 
@@ -55,7 +55,7 @@ static inline bool gemm_cpu_has(dnnl_cpu_isa_t isa)
     return (dnnl_get_effective_cpu_isa() & isa) == isa;
 }
 
-/* Before the first gemm_init. */
+/* Call before the first gemm_init. */
 static inline void gemm_setup(void)
 {
     gemm_tiles = gemm_cpu_has(dnnl_cpu_isa_avx512_core) ? &gemm_16_tiles : &gemm_8_tiles;
@@ -84,7 +84,7 @@ static inline dnnl_memory_t gemm_memory_(const Gemm *g, const dnnl_memory_desc_t
     return memory;
 }
 
-/* Scale and beta; the scratchpad is ours. */
+/* Scale and beta; we provide the scratchpad. */
 static inline dnnl_primitive_attr_t gemm_attr_(const Gemm *g)
 {
     dnnl_primitive_attr_t attr;
@@ -104,7 +104,8 @@ static inline dnnl_primitive_attr_t gemm_attr_(const Gemm *g)
     return attr;
 }
 
-/* Makes oneDNN's product for the present number of threads; returns its scratchpad bytes. */
+/* Creates oneDNN's product for the current number of threads; returns its scratchpad size in
+ * bytes. */
 static inline int64_t gemm_make_(Gemm *g, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b,
                                  const dnnl_memory_desc_t *c, const dnnl_memory_desc_t *bias)
 {
@@ -124,8 +125,9 @@ static inline int64_t gemm_make_(Gemm *g, const dnnl_memory_desc_t *a, const dnn
     return bytes;
 }
 
-/* Before the first gemm_run, with as many threads. oneDNN does not compute fp32: there a row's bits depend on its
- * position (AVX2: the last rows of a block) and on m (AVX-512: one of two algorithms, chosen by size). */
+/* Call before the first gemm_run, with the same number of threads. fp32 does not use oneDNN:
+ * there a row's bits depend on its position (AVX2: the last rows of a block) and on m
+ * (AVX-512: one of two algorithms, chosen by size). */
 static inline void gemm_init(Gemm *g)
 {
     if (!gemm_has_bf16)
@@ -157,7 +159,7 @@ static inline void gemm_init(Gemm *g)
 
 enum { GEMM_ALGO_BYTES = 160 };
 
-/* Who computes the product; "brg:avx512_core_bf16" and the like are oneDNN's own names. */
+/* Names the implementation; "brg:avx512_core_bf16" etc. are oneDNN's own names. */
 static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
 {
     const char *name = "";
@@ -182,7 +184,7 @@ static inline GemmShape gemm_shape_(const Gemm *g)
     };
 }
 
-/* bias: NULL without. ws: GEMM_WORKSPACE bytes. */
+/* bias NULL: none. ws: GEMM_WORKSPACE bytes. */
 static inline void gemm_run(Gemm *g, void *c, const void *a, const void *b, const void *bias,
                             void *ws)
 {

@@ -1,9 +1,12 @@
-/* kl.h -- a policy and its reference over the vocabulary, heads included, a chunk of rows at a time.
+/* kl.h -- cross-entropy and KL divergence of a policy and its reference model over the
+ * vocabulary, including the heads, one chunk of rows at a time.
  *
- * In:    x (rows, C), w (V, C) of the policy Q, from and v likewise of the reference P; labels (rows),
- *        < 0: no target; weights (rows) fp32 of the divergences; chunk | rows; Gemms of one chunk.
- * Out:   loss, loss_from (rows) fp32, cross-entropies by Q and P; kl (rows) fp32, the weight times
- *        sum P ln(P / Q); 0 without target. Gradients of scale[0] times these, of Q alone. */
+ * In:    x (rows, C), w (V, C) of the policy Q; from, v likewise of the reference P; labels
+ *        (rows), < 0: no target; weights (rows) fp32 of the divergences; chunk | rows; Gemms
+ *        of one chunk.
+ * Out:   loss, loss_from (rows) fp32, cross-entropies under Q and P; kl (rows) fp32, the
+ *        weight times sum P ln(P / Q); 0 without target. Gradients of scale[0] times these, by
+ *        Q only. */
 #ifndef DIECAST_KERNELS_KL_H
 #define DIECAST_KERNELS_KL_H
 
@@ -13,7 +16,7 @@
 #include "../reference/kl.h"
 #endif
 
-/* Of a row of logits: Q[v] = exp(l[v] - max) / sum. */
+/* Softmax of a row of logits: Q[v] = exp(l[v] - max) / sum. */
 typedef struct {
     const float *l;
     float max, factor, log;      /* 1 / sum, ln sum */
@@ -47,8 +50,8 @@ static inline float kl_divergence_(const KlRow *p, const KlRow *q, int64_t V)
     return sum[0] * p->factor;
 }
 
-/* What a logit changes of coef times the loss: d (V), and of k times the divergence: dkl (V); NULL:
- * d has both. They may be the logits' own places. */
+/* Gradients by the logits of coef times the loss, d (V), and of k times the divergence, dkl
+ * (V); dkl NULL: d holds the sum. Both may alias the logits. */
 static inline void kl_gradient_(act_t *d, act_t *dkl, const KlRow *q, const KlRow *p, float coef,
                                 float k, int32_t label, int64_t V)
 {
@@ -71,12 +74,12 @@ static inline void kl_gradient_(act_t *d, act_t *dkl, const KlRow *q, const KlRo
     act_store(d + label, at_q * of_q - at_p * kp - coef);
 }
 
-/* The results of a chunk's rows; NULL: not wanted. */
+/* Outputs of a chunk's rows; NULL: not wanted. */
 typedef struct {
     float *loss, *from, *kl;     /* (rows) */
 } KlRows;
 
-/* d and dkl (chunk, V) as of kl_gradient_(), NULL: not wanted; coef (rows), NULL: 1. */
+/* d and dkl (chunk, V) as in kl_gradient_(), NULL: not wanted; coef (rows), NULL: 1. */
 static inline void kl_chunk_(const KlRows *to, act_t *d, act_t *dkl, const float *logits,
                              const float *of_from, const int32_t *labels, const float *weights,
                              const float *coef, float scale, int64_t chunk, int64_t V)
@@ -106,8 +109,8 @@ static inline void kl_chunk_(const KlRows *to, act_t *d, act_t *dkl, const float
     }
 }
 
-/* In ws, behind GEMM_WORKSPACE: logits of both (chunk, V) fp32, and their gradients (chunk, V) act_t,
- * in fp32 programs in the same places. */
+/* In ws, after GEMM_WORKSPACE: logits of both models (chunk, V) fp32, and their gradients
+ * (chunk, V) act_t, which overwrite the logits in fp32 programs. */
 typedef struct {
     float *logits, *of_from;
     act_t *d, *dkl;
@@ -167,9 +170,9 @@ static inline void kl_fwd_dx(float *loss, float *loss_from, float *kl, act_t *dx
     }
 }
 
-/* Of coef (rows) times the losses and the weighted divergences together: dx, and dw (V, C) fp32,
- * which is added to when beta.
- * mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }. */
+/* Gradients of coef (rows) times the losses plus the weighted divergences: dx, and dw (V, C)
+ * fp32, accumulated if beta. mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 =
+ * 1, .beta = 1 }. */
 static inline void kl_bwd(act_t *dx, float *dw, const act_t *x, const wt_t *w, const act_t *from,
                           const wt_t *v, const int32_t *labels, const float *scale,
                           const float *coef, const float *weights, int64_t rows, int64_t V,

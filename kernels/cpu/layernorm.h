@@ -1,9 +1,12 @@
-/* layernorm.h -- LayerNorm (Ba, Kiros, Hinton 2016), also after a residual addition; its gradients.
+/* layernorm.h -- LayerNorm (Ba, Kiros, Hinton 2016), optionally fused with a residual
+ * addition, and its gradients.
  *
- * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased variance.
- * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32 or NULL (no backward follows); dw, db (C) fp32.
- * Keeps: fp32 inside, one rounding at the store; sums in fixed order (types.h). sum may be a or r,
- *        dx may be dy or res; nothing else overlaps. */
+ * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased
+ *        variance.
+ * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32 or NULL (no backward follows); dw, db
+ *        (C) fp32.
+ * Keeps: fp32 inside, one rounding at the store; sums in fixed order (types.h). sum may be a
+ *        or r, dx may be dy or res; no other aliasing. */
 #ifndef DIECAST_KERNELS_LAYERNORM_H
 #define DIECAST_KERNELS_LAYERNORM_H
 

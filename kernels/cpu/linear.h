@@ -1,6 +1,7 @@
-/* linear.h -- a linear layer and its gradients; w is stored (out, in) as in torch.
+/* linear.h -- linear layer and its gradients; w is stored (out, in) as in torch.
  *
- * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and went through gemm_init.
+ * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and were passed to
+ *        gemm_init.
  * Out:   y = x w^T + b; dx = dy w; dw = dy^T x and db = column sums of dy in fp32.
  * Keeps: fp32 sums, one rounding; the order in db does not depend on the number of threads. */
 #ifndef DIECAST_KERNELS_LINEAR_H
@@ -25,7 +26,7 @@ static inline void linear_bias_fwd(act_t *y, const act_t *x, const wt_t *w, cons
     gemm_run(mm, y, x, w, b, ws);
 }
 
-/* fp32 scores of every token; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
+/* fp32 logits; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
 static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, Gemm *mm, void *ws)
 {
     gemm_run(mm, logits, x, w, NULL, ws);

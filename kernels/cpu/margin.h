@@ -1,8 +1,8 @@
-/* margin.h -- a head of two logits, of which only the difference counts.
+/* margin.h -- two-class head reduced to its logit margin.
  *
- * In:    x (n, C) act, w (2, C) and b (2) of its layer; dd (n) fp32, gradients of d.
+ * In:    x (n, C) act, w (2, C) and b (2) of the layer; dd (n) fp32, gradients of d.
  * Out:   d (n) fp32 = x (w1 - w0) + b1 - b0; dx (n, C) act; dw (2, C), db (2) fp32.
- * Keeps: sums in fp32, over rows in order; nothing is rounded to act but dx. */
+ * Keeps: sums in fp32, over rows in order; only dx is rounded to act. */
 #ifndef DIECAST_KERNELS_MARGIN_H
 #define DIECAST_KERNELS_MARGIN_H
 
@@ -36,7 +36,7 @@ static inline void margin_dx(act_t *restrict dx, const float *restrict dd, const
             act_store(dx + i * C + c, dd[i] * (act_load(w + C + c) - act_load(w + c)));
 }
 
-/* beta 1: added to what is there. */
+/* beta 1: accumulates. */
 static inline void margin_dw(float *restrict dw, float *restrict db, const float *restrict dd,
                              const act_t *restrict x, int64_t n, int64_t C, int beta)
 {

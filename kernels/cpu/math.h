@@ -1,15 +1,15 @@
-/* math.h -- exp, log and the logistic function in plain arithmetic, so that loops vectorise.
+/* math.h -- branch-free exp, log and sigmoid in plain arithmetic, so that loops vectorise.
  *
- * Keeps: math_exp and math_log within 2 ulp over all of fp32, gradual underflow, overflow to inf;
- *        math_sigmoid within 4 ulp plus 2^-86. NaN in, NaN out. No branches, no state.
- * Method: range reduction by powers of two, then a minimax polynomial (reweighted least squares at
- *        Chebyshev nodes). */
+ * Keeps: math_exp and math_log within 2 ulp over all of fp32, gradual underflow, overflow to
+ *        inf; math_sigmoid within 4 ulp plus 2^-86. NaN in, NaN out. No branches, no state.
+ * Method: range reduction by powers of two, then a minimax polynomial (reweighted least
+ *         squares at Chebyshev nodes). */
 #ifndef DIECAST_KERNELS_MATH_H
 #define DIECAST_KERNELS_MATH_H
 
 #include "types.h"
 
-/* x + MATH_SHIFT is rounded to an integer, which stands in its low bits. */
+/* x + MATH_SHIFT rounds x to an integer and holds it in the low bits. */
 #define MATH_SHIFT 0x1.8p23f
 #define MATH_LOG2E 0x1.715476p0f
 
@@ -27,7 +27,7 @@ static inline float math_exp_rest(float x, float t)
     return 1.0f + (r + r * r * q);
 }
 
-/* e^x for any x. The scale 2^n goes in as two factors: n from -150 to 129 is exact. */
+/* e^x for any x. The scale 2^n is applied as two factors: n from -150 to 129 is exact. */
 static inline float math_exp(float x)
 {
     x = x < -104.0f ? -104.0f : x;
@@ -38,7 +38,7 @@ static inline float math_exp(float x)
     return m * bits_float((half + 127) << 23) * bits_float((n - half + 127) << 23);
 }
 
-/* e^x for -87 <= x <= 88, where the result is a normal number: the cheaper one. */
+/* e^x for -87 <= x <= 88, where the result is a normal number: cheaper. */
 static inline float math_exp_normal(float x)
 {
     float t = x * MATH_LOG2E + MATH_SHIFT;
@@ -68,9 +68,9 @@ static inline float math_log(float x)
     return x < 0.0f || x != x ? __builtin_nanf("") : y;
 }
 
-/* value = 1 / (1 + e^-x), rest = 1 - value without cancellation. x beyond 60 counts as 60: gcc
- * works out the clamped case ahead for every lane, and with a larger bound its products would be
- * denormal, which costs a factor of ten. */
+/* value = 1 / (1 + e^-x), rest = 1 - value without cancellation. x is clamped to 60: gcc
+ * precomputes the clamped case for every lane, and with a larger bound its products would be
+ * denormal, which is ten times slower. */
 typedef struct {
     float value, rest;
 } Logistic;

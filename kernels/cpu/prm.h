@@ -1,10 +1,10 @@
-/* prm.h -- losses of records whose steps have marks, and what each record counts.
+/* prm.h -- process reward losses of step-labelled records, and per-record weights.
  *
- * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i * marks:
- *        margin and label of each mark, its place, -1: it is none; table (K) fp32 and record (S)
- *        int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: a record's weight has the
- *        gradient -slope * scale[0].
- * Keeps: in double, records in order; what is stored is rounded to fp32. */
+ * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i *
+ *        marks: margin, label and position of each step, position -1: none; table (K) fp32 and
+ *        record (S) int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: the
+ *        gradient of a record's weight is -slope * scale[0].
+ * Keeps: in double, records in order; stored values are rounded to fp32. */
 #ifndef DIECAST_KERNELS_PRM_H
 #define DIECAST_KERNELS_PRM_H
 
@@ -23,7 +23,7 @@ static inline void prm_weights(float *restrict weights, const float *restrict ta
         weights[i] = record[i] < 0 ? 1 : (float)prm_activation(kind, table[record[i]]);
 }
 
-/* The same of domains[0] domains. */
+/* The same for domains[0] domains. */
 static inline void prm_domains(float *restrict weights, const float *restrict table,
                                const int32_t *restrict domains, const int32_t *restrict record,
                                int64_t S)
@@ -34,7 +34,7 @@ static inline void prm_domains(float *restrict weights, const float *restrict ta
         weights[i] = record[i] < 0 ? 1 : (float)prm_domain_weight(table[record[i]], total, n);
 }
 
-/* The same of a net, w1 .. b2 as PrmNet has them. */
+/* The same for a net with parameters w1 .. b2 as in PrmNet. */
 static inline void prm_net(float *restrict weights, const float *restrict d,
                            const int32_t *restrict rows, const int32_t *restrict record,
                            const float *w1, const float *b1, const float *w2, const float *b2,
@@ -47,7 +47,7 @@ static inline void prm_net(float *restrict weights, const float *restrict d,
                          : (float)prm_net_weight(&net, d + i * marks, rows + i * marks, marks);
 }
 
-/* dtable (K); beta 1: added to what is there, like the others. */
+/* dtable (K); beta 1: accumulates, like the others. */
 static inline void prm_weights_bwd(float *restrict dtable, const double *restrict slope,
                                    const float *restrict scale, const float *restrict table,
                                    const int32_t *restrict record, int64_t S, int64_t K, int kind,
@@ -106,8 +106,8 @@ static inline void prm_net_bwd(float *restrict dw1, float *restrict db1, float *
     }
 }
 
-/* Of meta records, outcomes (S): dd (S * marks) of scale[0] * (score - outcome)^2; adds to stats, the
- * entries PRM_META_... of runtime/prm.h. */
+/* Meta records with outcomes (S): dd (S * marks) of scale[0] * (score - outcome)^2; adds to
+ * stats, the entries PRM_META_... of runtime/prm.h. */
 static inline void prm_outcome(float *restrict dd, double *stats, const float *restrict d,
                                const int32_t *restrict rows, const float *restrict outcomes,
                                const float *restrict scale, int64_t S, int marks, int kind)
@@ -135,7 +135,7 @@ static inline void prm_loss(float *restrict losses, const float *restrict d,
             (float)prm_record_loss(d + i * marks, rewards + i * marks, rows + i * marks, marks);
 }
 
-/* dd (S * marks): of scale[0] * weight * loss. */
+/* dd (S * marks), the gradient of scale[0] * weight * loss. */
 static inline void prm_loss_bwd(float *restrict dd, const float *restrict d,
                                 const float *restrict rewards, const int32_t *restrict rows,
                                 const float *restrict scale, const float *restrict weights,

@@ -1,9 +1,10 @@
-/* qk_norm.h -- RMSNorm of each head of q and k (as in Qwen3), and its gradients.
+/* qk_norm.h -- QK norm: RMSNorm of each head of q and k (as in Qwen3), and its gradients.
  *
- * In:    x, dy (rows, (NH + 2 KV) D) act_t: q | k | v; w (2 D) wt_t, for heads of q, then of k.
- * Out:   y as x, v as it is; rstd (rows, NH + KV) fp32, NULL when no backward follows; dw (2 D) fp32;
- *        dx in the place of dy.
- * Keeps: a head is a row of rmsnorm.h; rows of qkv, with their v, lie between those of q. */
+ * In:    x, dy (rows, (NH + 2 KV) D) act_t: q | k | v; w (2 D) wt_t, for heads of q, then of
+ *        k.
+ * Out:   y like x, v copied; rstd (rows, NH + KV) fp32, NULL if no backward follows; dw (2 D)
+ *        fp32; dx overwrites dy.
+ * Keeps: a head is a row of rmsnorm.h; in memory, q rows are separated by k and v. */
 #ifndef DIECAST_KERNELS_QK_NORM_H
 #define DIECAST_KERNELS_QK_NORM_H
 
@@ -27,7 +28,7 @@ static inline void qk_norm_fwd(act_t *restrict y, float *restrict rstd, const ac
     }
 }
 
-/* The heads of a row; pw (2 D) collects dw; NULL: frozen weights. */
+/* All heads of a row; pw (2 D) accumulates dw; NULL: frozen weights. */
 static inline void qk_norm_bwd_row(float *restrict pw, act_t *d, const act_t *restrict x,
                                    const wt_t *restrict w, const float *restrict rstd, int64_t NH,
                                    int64_t KV, int64_t D, int plus)
@@ -39,7 +40,7 @@ static inline void qk_norm_bwd_row(float *restrict pw, act_t *d, const act_t *re
     }
 }
 
-/* dw overwritten (beta 0) or added to (1). ws: qk_norm_bwd_workspace(D) bytes. */
+/* Overwrites dw (beta 0) or accumulates (1). ws: qk_norm_bwd_workspace(D) bytes. */
 static inline void qk_norm_bwd(float *restrict dw, act_t *d, const act_t *restrict x,
                                const wt_t *restrict w, const float *restrict rstd, int64_t rows,
                                int64_t NH, int64_t KV, int64_t D, int plus, int beta,

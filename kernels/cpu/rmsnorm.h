@@ -1,10 +1,11 @@
-/* rmsnorm.h -- RMSNorm (Zhang, Sennrich 2019), also after a residual addition, and its gradients.
+/* rmsnorm.h -- RMSNorm (Zhang, Sennrich 2019), optionally fused with a residual addition, and
+ * its gradients.
  *
  * In:    x, a, r, dy, res (rows, C) act_t; w (C) wt_t; eps inside the square root.
- * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL when no backward follows; dw (C) fp32.
- * Keeps: fp32 inside; plus 0 (Llama): the normalised value is rounded before w multiplies it; plus 1
- *        (Gemma): 1 + w, made in fp32, multiplies it unrounded. Fixed order (types.h). sum may be a or r,
- *        dx may be dy or res; nothing else overlaps. */
+ * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL if no backward follows; dw (C) fp32.
+ * Keeps: fp32 inside; plus 0 (Llama): the normalised value is rounded before it is multiplied
+ *        by w; plus 1 (Gemma): it is multiplied, unrounded, by 1 + w in fp32. Fixed order
+ *        (types.h). sum may be a or r, dx may be dy or res; no other aliasing. */
 #ifndef DIECAST_KERNELS_RMSNORM_H
 #define DIECAST_KERNELS_RMSNORM_H
 
@@ -16,7 +17,7 @@
 #include "../reference/rmsnorm.h"
 #endif
 
-/* What multiplies a normalised value, and that value as it is multiplied. */
+/* The factor of a normalised value, and that value as it is multiplied. */
 static inline float rmsnorm_scale(const wt_t *w, int plus)
 {
     return plus ? 1.0f + act_load(w) : act_load(w);
@@ -42,7 +43,7 @@ static inline void rmsnorm_row(act_t *restrict y, float *rstd, const act_t *rest
         *rstd = rs;
 }
 
-/* dx of one row, plus res unless NULL. pw (C) collects dw; NULL: frozen weights. */
+/* dx of one row, plus res unless NULL. pw (C) accumulates dw; NULL: frozen weights. */
 static inline void rmsnorm_bwd_row(float *restrict pw, act_t *dx, const act_t *dy,
                                    const act_t *restrict x, const wt_t *restrict w, float rstd,
                                    const act_t *res, int64_t C, int plus)

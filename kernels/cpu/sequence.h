@@ -1,9 +1,10 @@
-/* sequence.h -- from the losses of rows to one number a sequence, and back.
+/* sequence.h -- sequence log-probabilities from token losses, and their gradient.
  *
- * In:    loss (N) fp32 and rows (N) int32 of a head that sees only rows with a target: their
- *        places in (B, T), ascending, -1 beyond the last; coef (B) fp32.
- * Out:   lp (B) fp32: minus the sum, or mean, of a sequence's losses, 0 without rows; counts (B)
- *        int32: its rows; weights (N) fp32: what a row's loss counts where lp counts coef.
+ * In:    loss (N) fp32 and rows (N) int32 of a head that only processes rows with a target:
+ *        their positions in (B, T), ascending, -1 after the last; coef (B) fp32.
+ * Out:   lp (B) fp32: minus the sum, or mean, of a sequence's losses, 0 without rows; counts
+ *        (B) int32: its rows; weights (N) fp32: gradient by each row's loss where the gradient
+ *        by lp is coef.
  * Keeps: sums in double, rows in order. */
 #ifndef DIECAST_KERNELS_SEQUENCE_H
 #define DIECAST_KERNELS_SEQUENCE_H
@@ -14,7 +15,7 @@
 #include "../reference/sequence.h"
 #endif
 
-/* The first of the rows whose place is not before that one; -1 is behind all. */
+/* Index of the first row at or after that position; -1 sorts last. */
 static inline int64_t seq_first_(const int32_t *rows, int64_t n, int64_t place)
 {
     int64_t low = 0, high = n;
@@ -52,7 +53,7 @@ static inline void seq_spread(float *restrict weights, const float *restrict coe
     }
 }
 
-/* weights (n): weight by the number of the sequence's rows. */
+/* weights (n): weight divided by the number of the sequence's rows. */
 static inline void seq_share(float *restrict weights, const int32_t *restrict rows, int64_t n,
                              int64_t T, float weight)
 {

@@ -1,8 +1,9 @@
-/* tile.h -- a small fp32 product for blocks in the cache: attention's blocks, low-rank updates.
+/* tile.h -- small fp32 matrix product for blocks in cache: attention blocks, low-rank updates.
  *
  * In:    A with any strides, B and C with contiguous rows, floats.
- * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element summed in the order of k, but beside
- *        the last whole vector of a row, where A's rows are contiguous: there a lane sums its own.
+ * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element is summed in the order of k,
+ *        except after the last whole vector of a row if A's rows are contiguous: there each
+ *        lane sums its own part.
  * Method: 24 vectors of C (12 without AVX-512) stay in registers; B is loaded, A broadcast. */
 #ifndef DIECAST_KERNELS_TILE_H
 #define DIECAST_KERNELS_TILE_H
@@ -13,22 +14,22 @@ enum {
 #ifdef __AVX512F__
     TILE_LANES = 16,
     TILE_ROWS = 6,               /* by four vectors: 24 of 32 registers */
-    TILE_REST = 4,               /* of the rows left over */
+    TILE_REST = 4,               /* for leftover rows */
 #else
     TILE_LANES = 8,
     TILE_ROWS = 3,               /* 12 of 16 */
     TILE_REST = 2,
 #endif
     TILE_VECTORS = 4,
-    TILE_MOST = 4 * TILE_ROWS,   /* rows, of one vector */
-    TILE_COLUMN = 256            /* of B at a time */
+    TILE_MOST = 4 * TILE_ROWS,   /* rows of one vector */
+    TILE_COLUMN = 256            /* rows of B per pass */
 };
 
 typedef float TileVec __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
 
 typedef int32_t TileInts __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
 
-/* A square of vectors transposed: pairs of rows exchange halves, then quarters and so on. */
+/* Transposes a square of vectors: pairs of rows exchange halves, then quarters and so on. */
 static inline __attribute__((always_inline)) void tile_transpose_square_(TileVec v[TILE_LANES])
 {
 #pragma GCC unroll 4

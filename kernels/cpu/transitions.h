@@ -1,9 +1,13 @@
-/* transitions.h -- rows of all tokens of darkroom, made of the parts of transitions, and its gradient.
+/* transitions.h -- darkroom token embeddings, computed from the parts of a transition, and
+ * their gradient.
  *
- * In:    w (C, 10), b (C), states (81, C); marks (2, C) and types (3, C), or NULL; start: of the environment.
- * Out:   table (DARKROOM_CODES, C): of a transition's code w f + b, f its numbers of runtime/darkroom.h, of a
- *        query its state's row, both + types[0]; of marks marks[k] + types[1 + k], without marks 0.
- * Keeps: in fp32, rounded once; an element of a gradient adds codes in order, for any number of threads. */
+ * In:    w (C, 10), b (C), states (81, C); marks (2, C) and types (3, C), or NULL; start:
+ *        start state of the environment.
+ * Out:   table (DARKROOM_CODES, C): for a transition's code w f + b, with f its numbers of
+ *        runtime/darkroom.h; for a query its state's row; both + types[0]; for marks marks[k]
+ *        + types[1 + k], without marks 0.
+ * Keeps: in fp32, rounded once; a gradient element adds codes in order, for any number of
+ *        threads. */
 #ifndef DIECAST_KERNELS_TRANSITIONS_H
 #define DIECAST_KERNELS_TRANSITIONS_H
 
@@ -14,7 +18,7 @@
 #include "../reference/transitions.h"
 #endif
 
-enum { TRANSITION_COLUMNS = 16 };        /* that a turn works on */
+enum { TRANSITION_COLUMNS = 16 };        /* columns per pass */
 
 /* Rows of a state's transitions, n columns; weight (10, 16), bias: b + types[0]. */
 static inline void transition_rows_(act_t *row, const float (*w)[TRANSITION_COLUMNS],

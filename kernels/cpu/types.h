@@ -1,7 +1,9 @@
-/* types.h -- storage types of a CPU program: activations (act_t), weights (wt_t); order of sums.
+/* types.h -- storage types of a CPU program, activations (act_t) and weights (wt_t); order of
+ * sums.
  *
- * In:    ACT_BF16 defined by the program that includes this, or not (then both types are float).
- * Keeps: arithmetic is fp32; bf16 only exists in memory. Rounds to nearest even, NaN stays NaN. */
+ * In:    ACT_BF16 defined or not by the including program (if not, both types are float).
+ * Keeps: arithmetic is fp32; bf16 exists only in memory. Rounds to nearest even, NaN stays
+ *        NaN. */
 #ifndef DIECAST_KERNELS_TYPES_H
 #define DIECAST_KERNELS_TYPES_H
 
@@ -19,7 +21,7 @@ typedef float wt_t;
 #endif
 
 enum {
-    /* Fewer elements stay on one thread: waking a second costs more than it saves. */
+    /* Below this many elements, one thread: waking a second costs more than it saves. */
     PARALLEL_MIN = 8192,
 };
 
@@ -67,7 +69,7 @@ static inline void act_store(act_t *p, float v)
 #endif
 }
 
-/* v as it would come back from memory. */
+/* v after a store and a load. */
 static inline float act_round(float v)
 {
     act_t t;

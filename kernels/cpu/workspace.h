@@ -1,6 +1,7 @@
-/* workspace.h -- bytes of scratch memory that kernels ask of their caller, and how they divide it.
+/* workspace.h -- workspace sizes of kernels in bytes, and the layout of each.
  *
- * Keeps: the generator plans with these very functions; kernels never allocate. `act`: sizeof(act_t). */
+ * Keeps: the generator plans with these same functions; kernels never allocate. `act`:
+ *        sizeof(act_t). */
 #ifndef DIECAST_KERNELS_WORKSPACE_H
 #define DIECAST_KERNELS_WORKSPACE_H
 
@@ -10,7 +11,7 @@ enum {
     /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks, then
      * the blocks in order: the order of the sum does not depend on the number of threads. */
     REDUCE_PARTS = 32,
-    /* Ranges of the gradient that are summed apart. */
+    /* Ranges of the gradient that are summed separately. */
     NORM_PARTS = 64,
     /* Of any matrix product. gemm_blocks.h takes 0.2 to 1.5 MiB a thread; oneDNN 2.6 at most 1.3 over
      * the shapes of GPT-2 124M to Qwen2-7B. Where a product would take more, it runs on fewer threads. */

@@ -1,10 +1,12 @@
-/* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips.
+/* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the gradient norm
+ * for clipping.
  *
- * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the norm of all gradients; decay 0: none.
+ * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay
+ *        0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
- * Keeps: a norm that is not finite leaves everything as it is. fp16: g is the scaled gradient. */
+ * Keeps: a non-finite norm changes nothing. fp16: g is the scaled gradient. */
 #ifndef DIECAST_KERNELS_CUDA_ADAMW_CUH
 #define DIECAST_KERNELS_CUDA_ADAMW_CUH
 

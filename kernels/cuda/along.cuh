@@ -1,9 +1,10 @@
-/* along.cuh -- derivatives of the losses of single samples along a gradient v: by differences of the
- * losses at moved parameters, or by products with what a layer gives of v.
+/* along.cuh -- per-sample Jacobian-vector products: derivatives of the samples' losses along a
+ * gradient v, by finite differences of the losses at shifted parameters, or by dot products
+ * with a layer's response to v.
  *
- * In:    norm[0] = |v|; scale[0]: what the losses of a backward pass are times.
- * Out:   along, the entries of runtime/along.h; slope (S) doubles, added to.
- * Keeps: a v that is not finite makes the slopes NaN. Sums in double, in an order that n and S decide. */
+ * In:    norm[0] = |v|; scale[0]: the loss scale of a backward pass.
+ * Out:   along, the entries of runtime/along.h; slope (S) doubles, accumulated.
+ * Keeps: a non-finite v gives NaN slopes. Sums in double, in an order fixed by n and S. */
 #ifndef DIECAST_KERNELS_CUDA_ALONG_CUH
 #define DIECAST_KERNELS_CUDA_ALONG_CUH
 

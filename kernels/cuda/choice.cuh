@@ -1,11 +1,13 @@
-/* choice.cuh -- losses of two choices a row: an action and a type of token.
+/* choice.cuh -- cross-entropy of an action and, optionally, of a token type from one row of
+ * logits.
  *
- * In:    logits (n, O) act: DARKROOM_ACTIONS of actions, then perhaps CHOICE_TYPES of types; labels (n) and
- *        kinds (n) int32, -1: none; kinds NULL: there are no types; weight: of the latter in `loss`.
- * Out:   added to loss and stats, the entries of runtime/choice.h; dlogits (n, O) act, of scale[0] times the
- *        losses of actions and type_scale[0] times those of types.
- * Keeps: in fp32, sums in double, in an order that n decides. dlogits may be logits.
- * Method: one block: there are few. */
+ * In:    logits (n, O) act: DARKROOM_ACTIONS actions, then optionally CHOICE_TYPES token
+ *        types; labels (n) and kinds (n) int32, -1: none; kinds NULL: no types; weight: of the
+ *        type loss in `loss`.
+ * Out:   adds to loss and stats, the entries of runtime/choice.h; dlogits (n, O) act, of
+ *        scale[0] times the action losses and type_scale[0] times the type losses.
+ * Keeps: in fp32, sums in double, in an order fixed by n. dlogits may alias logits.
+ * Method: one block, as there are few rows. */
 #ifndef DIECAST_KERNELS_CUDA_CHOICE_CUH
 #define DIECAST_KERNELS_CUDA_CHOICE_CUH
 

@@ -1,11 +1,11 @@
-/* dpo.cuh -- losses of pairs of answers, whose log-probabilities are known.
+/* dpo.cuh -- preference losses (DPO and variants) from the log-probabilities of answer pairs.
  *
- * In:    lp (B) fp32, of the chosen answer of pair i at 2i, of the other at 2i + 1; counts (B)
- *        int32: 0, and the pair is none; reference (B) fp32, NULL: 0.
- * Out:   coef (B) fp32: what the loss changes by each nat; loss[0] and stats, the entries of
- *        runtime/dpo.h, added to.
- * Keeps: in double, in an order that B decides; the loss of a pair is rounded to fp32.
- * Method: one block: there are few pairs. */
+ * In:    lp (B) fp32, of the chosen answer of pair i at 2i, of the rejected one at 2i + 1;
+ *        counts (B) int32, 0: not a pair; reference (B) fp32, NULL: 0.
+ * Out:   coef (B) fp32: derivative of the loss by each log-probability (nat); adds to loss[0]
+ *        and stats, the entries of runtime/dpo.h.
+ * Keeps: in double, in an order fixed by B; the loss of a pair is rounded to fp32.
+ * Method: one block, as there are few pairs. */
 #ifndef DIECAST_KERNELS_CUDA_DPO_CUH
 #define DIECAST_KERNELS_CUDA_DPO_CUH
 

@@ -1,4 +1,5 @@
-/* dropout.cuh -- dropout of rows (Srivastava et al. 2014) and of their gradient: the same mask.
+/* dropout.cuh -- dropout of rows (Srivastava et al. 2014) and its gradient, with the same
+ * mask.
  *
  * In:    x (rows, C) act_t; noise, site: see philox.cuh.
  * Out:   y = 0 where dropped, else x / (1 - p). y may be x.

@@ -1,8 +1,8 @@
-/* gather.cuh -- rows of a matrix in another order, for a head that sees only rows with a target.
+/* gather.cuh -- row gather, for a head that only processes rows with a target.
  *
- * In:    x (.., C); rows (n) int32: the row of x that becomes this row of y, or -1.
+ * In:    x (.., C); rows (n) int32: source row of each row of y, or -1.
  * Out:   y (n, C): copies of rows, zeros where rows is -1.
- * Method: a row for the x threads of a block, which has several short ones. */
+ * Method: the x threads of a block copy one row; a block has several short rows. */
 #ifndef DIECAST_KERNELS_CUDA_GATHER_CUH
 #define DIECAST_KERNELS_CUDA_GATHER_CUH
 

@@ -1,9 +1,14 @@
-/* gemm.cuh -- matrix products of a CUDA program, by cuBLASLt: C = scale * A B + bias + beta * C.
+/* gemm.cuh -- matrix products of a CUDA program, by cuBLASLt: C = scale * A B + bias + beta *
+ * C.
  *
- * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no element shared.
- * Out:   C, summed in fp32, rounded once; the same bits on the same kind of GPU and library.
- * Keeps: no allocation after gemm_init; ws is free for others between calls; may be captured.
- * Method: the library is column-major: C^T = B^T A^T. No TF32, no sums in an order of chance. */
+ * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no
+ *        aliasing.
+ * Out:   C, summed in fp32, rounded once; the same bits on the same GPU model and library
+ *        version.
+ * Keeps: no allocation after gemm_init; ws is free for others between calls; can be captured
+ *        into a graph.
+ * Method: the library is column-major: C^T = B^T A^T. No TF32, no nondeterministic summation
+ *         order. */
 #ifndef DIECAST_KERNELS_GEMM_CUH
 #define DIECAST_KERNELS_GEMM_CUH
 

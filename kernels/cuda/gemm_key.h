@@ -1,6 +1,7 @@
-/* gemm_key.h -- what the choice of a matrix product's algorithm depends on, as text: a row's key in lock files.
+/* gemm_key.h -- lock-file key of a matrix product: everything the choice of its algorithm
+ * depends on, as text.
  *
- * Keeps: plain C; gen and the tuner of the emitted program print with this very function. */
+ * Keeps: plain C; gen and the emitted program's tuner format the key with this same function. */
 #ifndef DIECAST_KERNELS_GEMM_KEY_H
 #define DIECAST_KERNELS_GEMM_KEY_H
 

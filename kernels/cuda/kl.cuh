@@ -1,9 +1,12 @@
-/* kl.cuh -- a policy and its reference over the vocabulary, heads included, a chunk of rows at a time.
+/* kl.cuh -- cross-entropy and KL divergence of a policy and its reference model over the
+ * vocabulary, including the heads, one chunk of rows at a time.
  *
- * In:    x (rows, C), w (V, C) of the policy Q, from and v likewise of the reference P; labels (rows),
- *        < 0: no target; weights (rows) fp32 of the divergences; chunk | rows; Gemms of one chunk.
- * Out:   loss, loss_from (rows) fp32, cross-entropies by Q and P; kl (rows) fp32, the weight times
- *        sum P ln(P / Q); 0 without target. Gradients of scale[0] times these, of Q alone. */
+ * In:    x (rows, C), w (V, C) of the policy Q; from, v likewise of the reference P; labels
+ *        (rows), < 0: no target; weights (rows) fp32 of the divergences; chunk | rows; Gemms
+ *        of one chunk.
+ * Out:   loss, loss_from (rows) fp32, cross-entropies under Q and P; kl (rows) fp32, the
+ *        weight times sum P ln(P / Q); 0 without target. Gradients of scale[0] times these, by
+ *        Q only. */
 #ifndef DIECAST_KERNELS_KL_CUH
 #define DIECAST_KERNELS_KL_CUH
 

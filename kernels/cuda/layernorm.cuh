@@ -1,9 +1,12 @@
-/* layernorm.cuh -- LayerNorm (Ba, Kiros, Hinton 2016), also after a residual addition; gradients.
+/* layernorm.cuh -- LayerNorm (Ba, Kiros, Hinton 2016), optionally fused with a residual
+ * addition, and its gradients.
  *
- * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased variance.
- * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32, NULL without a backward; dw, db (C) fp32.
- * Keeps: fp32 inside, one rounding at the store. Order of sums: rows.cuh.
- *        sum may be a or r, dx may be dy or res; nothing else overlaps. */
+ * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased
+ *        variance.
+ * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32, NULL if no backward follows; dw, db (C)
+ *        fp32.
+ * Keeps: fp32 inside, one rounding at the store. Order of sums: rows.cuh. sum may be a or r,
+ *        dx may be dy or res; no other aliasing. */
 #ifndef DIECAST_KERNELS_CUDA_LAYERNORM_CUH
 #define DIECAST_KERNELS_CUDA_LAYERNORM_CUH
 

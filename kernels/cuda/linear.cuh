@@ -1,8 +1,10 @@
-/* linear.cuh -- a linear layer and its gradients; w is stored (out, in) as in torch.
+/* linear.cuh -- linear layer and its gradients; w is stored (out, in) as in torch.
  *
- * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and went through gemm_init.
+ * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and were passed to
+ *        gemm_init.
  * Out:   y = x w^T + b; dx = dy w; dw = dy^T x and db = column sums of dy in fp32.
- * Keeps: fp32 sums, one rounding; the order in db: by the shape, beside dw by the lock file. */
+ * Keeps: fp32 sums, one rounding; the order in db is fixed by the shape, or by the lock file
+ *        if computed together with dw. */
 #ifndef DIECAST_KERNELS_LINEAR_CUH
 #define DIECAST_KERNELS_LINEAR_CUH
 

@@ -1,8 +1,8 @@
-/* margin.cuh -- a head of two logits, of which only the difference counts.
+/* margin.cuh -- two-class head reduced to its logit margin.
  *
- * In:    x (n, C) act, w (2, C) and b (2) of its layer; dd (n) fp32, gradients of d.
+ * In:    x (n, C) act, w (2, C) and b (2) of the layer; dd (n) fp32, gradients of d.
  * Out:   d (n) fp32 = x (w1 - w0) + b1 - b0; dx (n, C) act; dw (2, C), db (2) fp32.
- * Keeps: sums in fp32, over rows in order; nothing is rounded to act but dx. */
+ * Keeps: sums in fp32, over rows in order; only dx is rounded to act. */
 #ifndef DIECAST_KERNELS_CUDA_MARGIN_CUH
 #define DIECAST_KERNELS_CUDA_MARGIN_CUH
 

@@ -1,7 +1,8 @@
-/* philox.cuh -- random numbers by counter, Philox4x32-10, and the dropout masks drawn from it.
+/* philox.cuh -- counter-based random numbers, Philox4x32-10, and dropout masks drawn from
+ * them.
  *
- * Keeps: no state. The stream of runtime/philox.h, bit for bit: a draw depends on seed, step,
- *        site, sample, position and element only.
+ * Keeps: stateless. The stream of runtime/philox.h, bit for bit: a draw depends only on seed,
+ *        step, site, sample, position and element.
  * Method: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). */
 #ifndef DIECAST_KERNELS_PHILOX_CUH
 #define DIECAST_KERNELS_PHILOX_CUH

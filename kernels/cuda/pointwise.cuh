@@ -1,11 +1,12 @@
-/* pointwise.cuh -- residual addition, scaling, rounding of inputs, GELU (tanh form), SwiGLU, GeGLU,
- *        and their gradients.
+/* pointwise.cuh -- residual addition, scaling, input rounding; GELU (tanh form), SwiGLU, GeGLU
+ * and their gradients.
  *
- * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
+ * In, out: n elements, or rows of 2F = [gate | up] and F. An output may alias an input of its
+ * shape.
  * Keeps: fp32 inside, one rounding at the store. An element is read before it is written.
- * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), with
- *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up,
- *        GeGLU gelu(gate) up. */
+ * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), with u =
+ *         sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up, GeGLU
+ *         gelu(gate) up. */
 #ifndef DIECAST_KERNELS_CUDA_POINTWISE_CUH
 #define DIECAST_KERNELS_CUDA_POINTWISE_CUH
 

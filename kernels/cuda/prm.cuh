@@ -1,11 +1,11 @@
-/* prm.cuh -- losses of records whose steps have marks, and what each record counts.
+/* prm.cuh -- process reward losses of step-labelled records, and per-record weights.
  *
- * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i * marks:
- *        margin and label of each mark, its place, -1: it is none; table (K) fp32 and record (S)
- *        int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: a record's weight has the
- *        gradient -slope * scale[0].
- * Keeps: in double, in an order that S decides; what is stored is rounded to fp32.
- * Method: a thread a record; sums in one block: there are few. */
+ * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i *
+ *        marks: margin, label and position of each step, position -1: none; table (K) fp32 and
+ *        record (S) int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: the
+ *        gradient of a record's weight is -slope * scale[0].
+ * Keeps: in double, in an order fixed by S; stored values are rounded to fp32.
+ * Method: one thread per record; sums in one block, as there are few. */
 #ifndef DIECAST_KERNELS_CUDA_PRM_CUH
 #define DIECAST_KERNELS_CUDA_PRM_CUH
 

@@ -1,8 +1,9 @@
-/* ptx.cuh -- instructions without a name in CUDA C++: asynchronous copies, tensor cores.
+/* ptx.cuh -- PTX instructions without a CUDA C++ intrinsic: asynchronous copies, tensor cores.
  *
- * Keeps: the only inline PTX. sm_80 and later. tests/sim/ptx.h defines the same functions, behind
- *        the same guard, for the host.
- * Method: PTX ISA, sections cp.async, ldmatrix, mma; beside each stands which lane holds what. */
+ * Keeps: the only inline PTX. sm_80 and later. tests/sim/ptx.h defines the same functions for
+ *        the host, under the same include guard.
+ * Method: PTX ISA, sections cp.async, ldmatrix, mma; each function notes which lane holds
+ *         which element. */
 #ifndef DIECAST_KERNELS_PTX_CUH
 #define DIECAST_KERNELS_PTX_CUH
 

@@ -1,9 +1,11 @@
-/* qk_norm.cuh -- RMSNorm of each head of q and k (as in Qwen3), and its gradients.
+/* qk_norm.cuh -- QK norm: RMSNorm of each head of q and k (as in Qwen3), and its gradients.
  *
- * In:    x, dy (rows, (NH + 2 KV) D) act_t: q | k | v; w (2 D) wt_t, for heads of q, then of k.
- * Out:   y as x, v as it is; rstd (rows, NH + KV) fp32, NULL when no backward follows; dw (2 D) fp32;
- *        dx in the place of dy.
- * Keeps: arithmetic of rmsnorm.cuh, a head a row of rows.cuh; D is at most what a block holds. */
+ * In:    x, dy (rows, (NH + 2 KV) D) act_t: q | k | v; w (2 D) wt_t, for heads of q, then of
+ *        k.
+ * Out:   y like x, v copied; rstd (rows, NH + KV) fp32, NULL if no backward follows; dw (2 D)
+ *        fp32; dx overwrites dy.
+ * Keeps: arithmetic of rmsnorm.cuh, each head one row of rows.cuh; D is at most what a block
+ *        holds. */
 #ifndef DIECAST_KERNELS_CUDA_QK_NORM_CUH
 #define DIECAST_KERNELS_CUDA_QK_NORM_CUH
 

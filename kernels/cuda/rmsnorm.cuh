@@ -1,10 +1,11 @@
-/* rmsnorm.cuh -- RMSNorm (Zhang, Sennrich 2019), also after a residual addition, and its gradients.
+/* rmsnorm.cuh -- RMSNorm (Zhang, Sennrich 2019), optionally fused with a residual addition,
+ * and its gradients.
  *
  * In:    x, a, r, dy, res (rows, C) act_t; w (C) wt_t; eps inside the square root.
- * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL when no backward follows; dw (C) fp32.
- * Keeps: fp32 inside; plus 0 (Llama): the normalised value is rounded before w multiplies it; plus 1
- *        (Gemma): 1 + w, made in fp32, multiplies it unrounded. Order of sums: rows.cuh. sum may be a or r,
- *        dx may be dy or res; nothing else overlaps. */
+ * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL if no backward follows; dw (C) fp32.
+ * Keeps: fp32 inside; plus 0 (Llama): the normalised value is rounded before it is multiplied
+ *        by w; plus 1 (Gemma): it is multiplied, unrounded, by 1 + w in fp32. Order of sums:
+ *        rows.cuh. sum may be a or r, dx may be dy or res; no other aliasing. */
 #ifndef DIECAST_KERNELS_CUDA_RMSNORM_CUH
 #define DIECAST_KERNELS_CUDA_RMSNORM_CUH
 

@@ -1,9 +1,10 @@
-/* scaler.cuh -- fp16: the scale of the loss that keeps small gradients, adapted on the device.
+/* scaler.cuh -- dynamic loss scaling for fp16, adapted on the device.
  *
  * In:    scaler: { scale, steps since it last changed }; norm[0] of the scaled gradients.
- * Out:   norm[0] of the true gradients; hyper[HYPER_UNSCALE] = 1 / scale for this step's update.
- * Method: a norm that is not finite halves the scale, and AdamW then does nothing; after
- *         SCALER_STEPS good steps it doubles (Micikevicius et al. 2018; torch.amp.GradScaler). */
+ * Out:   norm[0] of the true gradients; hyper[HYPER_UNSCALE] = 1 / scale for this step's
+ *        update.
+ * Method: a non-finite norm halves the scale, and AdamW skips the step; after SCALER_STEPS
+ *         good steps it doubles (Micikevicius et al. 2018; torch.amp.GradScaler). */
 #ifndef DIECAST_KERNELS_SCALER_CUH
 #define DIECAST_KERNELS_SCALER_CUH
 

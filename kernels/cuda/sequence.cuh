@@ -1,10 +1,11 @@
-/* sequence.cuh -- from the losses of rows to one number a sequence, and back.
+/* sequence.cuh -- sequence log-probabilities from token losses, and their gradient.
  *
- * In:    loss (N) fp32 and rows (N) int32 of a head that sees only rows with a target: their
- *        places in (B, T), ascending, -1 beyond the last; coef (B) fp32.
- * Out:   lp (B) fp32: minus the sum, or mean, of a sequence's losses, 0 without rows; counts (B)
- *        int32: its rows; weights (N) fp32: what a row's loss counts where lp counts coef.
- * Keeps: sums in double, in an order that the number of rows decides. */
+ * In:    loss (N) fp32 and rows (N) int32 of a head that only processes rows with a target:
+ *        their positions in (B, T), ascending, -1 after the last; coef (B) fp32.
+ * Out:   lp (B) fp32: minus the sum, or mean, of a sequence's losses, 0 without rows; counts
+ *        (B) int32: its rows; weights (N) fp32: gradient by each row's loss where the gradient
+ *        by lp is coef.
+ * Keeps: sums in double, in an order fixed by the number of rows. */
 #ifndef DIECAST_KERNELS_CUDA_SEQUENCE_CUH
 #define DIECAST_KERNELS_CUDA_SEQUENCE_CUH
 

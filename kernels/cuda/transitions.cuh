@@ -1,10 +1,13 @@
-/* transitions.cuh -- rows of all tokens of darkroom, made of the parts of transitions, and its gradient.
+/* transitions.cuh -- darkroom token embeddings, computed from the parts of a transition, and
+ * their gradient.
  *
- * In:    w (C, 10), b (C), states (81, C); marks (2, C) and types (3, C), or NULL; start: of the environment.
- * Out:   table (DARKROOM_CODES, C): of a transition's code w f + b, f its numbers of runtime/darkroom.h, of a
- *        query its state's row, both + types[0]; of marks marks[k] + types[1 + k], without marks 0.
- * Keeps: in fp32, rounded once; an element of a gradient is a sum in an order of its own.
- * Method: backward, a block has 32 columns and a piece of the codes for each of its warps. */
+ * In:    w (C, 10), b (C), states (81, C); marks (2, C) and types (3, C), or NULL; start:
+ *        start state of the environment.
+ * Out:   table (DARKROOM_CODES, C): for a transition's code w f + b, with f its numbers of
+ *        runtime/darkroom.h; for a query its state's row; both + types[0]; for marks marks[k]
+ *        + types[1 + k], without marks 0.
+ * Keeps: in fp32, rounded once; a gradient element is summed in an order of its own.
+ * Method: backward, a block has 32 columns and each of its warps a range of the codes. */
 #ifndef DIECAST_KERNELS_CUDA_TRANSITIONS_CUH
 #define DIECAST_KERNELS_CUDA_TRANSITIONS_CUH
 

@@ -1,9 +1,10 @@
 /* types.cuh -- storage types of a CUDA program; vectors, reductions, shared memory, launches.
  *
- * In:    ACT_BF16 or ACT_F16 defined by the program that includes this, or neither (fp32).
- * Keeps: arithmetic is fp32; 16-bit types only exist in memory. Rounds to nearest even.
+ * In:    ACT_BF16 or ACT_F16 defined by the including program, or neither (fp32).
+ * Keeps: arithmetic is fp32; 16-bit types exist only in memory. Rounds to nearest even.
  *        Reductions have one order, whatever the timing; all their threads get the same bits.
- *        Compiles under nvcc, NVRTC (device part only) and a host compiler with other headers. */
+ *        Compiles under nvcc, NVRTC (device part only) and, with other headers, a host
+ *        compiler. */
 #ifndef DIECAST_KERNELS_TYPES_CUH
 #define DIECAST_KERNELS_TYPES_CUH
 

@@ -1,6 +1,7 @@
-/* workspace.h -- bytes of scratch memory that CUDA kernels ask of their caller, and how they divide it.
+/* workspace.h -- workspace sizes of CUDA kernels in bytes, and the layout of each.
  *
- * Keeps: the generator plans with these very functions; kernels never allocate. `act`: sizeof(act_t). */
+ * Keeps: the generator plans with these same functions; kernels never allocate. `act`:
+ *        sizeof(act_t). */
 #ifndef DIECAST_KERNELS_CUDA_WORKSPACE_H
 #define DIECAST_KERNELS_CUDA_WORKSPACE_H
 

@@ -1,6 +1,6 @@
-/* activation.h -- GELU (exact form), ReLU, their gradients in double, for the tests of every target.
+/* activation.h -- double-precision reference of GELU (exact form), ReLU and their gradients.
  *
- * In:    x, dy (n). Out: y, dx. No two overlap. */
+ * In:    x, dy (n). Out: y, dx. No aliasing. */
 #ifndef DIECAST_KERNELS_REFERENCE_ACTIVATION_H
 #define DIECAST_KERNELS_REFERENCE_ACTIVATION_H
 

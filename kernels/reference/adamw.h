@@ -1,4 +1,4 @@
-/* adamw.h -- AdamW and the norm of the gradient in double, for the tests of every target.
+/* adamw.h -- double-precision reference of AdamW and the gradient norm.
  *
  * In:    as the kernels; hyper by the entries of runtime/hyper.h, g unscaled. */
 #ifndef DIECAST_KERNELS_REFERENCE_ADAMW_H

@@ -1,6 +1,6 @@
-/* along.h -- products of gradients, a sample each, in double, for the tests of every target.
+/* along.h -- double-precision reference of per-sample dot products of gradients.
  *
- * In:    dy, z (S, n / S).   Out: slope (S), added to. */
+ * In:    dy, z (S, n / S).   Out: slope (S), accumulated. */
 #ifndef DIECAST_KERNELS_REFERENCE_ALONG_H
 #define DIECAST_KERNELS_REFERENCE_ALONG_H
 

@@ -1,6 +1,6 @@
-/* choice.h -- cross-entropy of one of some logits, in double, for the tests of every target.
+/* choice.h -- double-precision reference of the cross-entropy of one logit among n.
  *
- * In:    z (n).   Out: its cross-entropy; gradients are differences. */
+ * In:    z (n).   Out: its cross-entropy; tests take gradients by finite differences. */
 #ifndef DIECAST_KERNELS_REFERENCE_CHOICE_H
 #define DIECAST_KERNELS_REFERENCE_CHOICE_H
 

@@ -1,8 +1,7 @@
-/* dpo.h -- losses of pairs of answers in double, as the papers write them, for the tests of
- * every target.
+/* dpo.h -- double-precision reference of preference losses, as the papers state them.
  *
- * In:    log-probabilities: policy and reference of the chosen and of the rejected answer.
- * Out:   the loss of the pair; gradients are its differences. */
+ * In:    log-probabilities of the chosen and the rejected answer under policy and reference.
+ * Out:   the loss of the pair; tests take gradients by finite differences. */
 #ifndef DIECAST_KERNELS_REFERENCE_DPO_H
 #define DIECAST_KERNELS_REFERENCE_DPO_H
 

@@ -1,4 +1,4 @@
-/* dropout.h -- dropout in double, for the tests of every target.
+/* dropout.h -- double-precision reference of dropout.
  *
  * In:    x (n); kept (n): 0 or 1 / (1 - p).   Out: y (n). */
 #ifndef DIECAST_KERNELS_REFERENCE_DROPOUT_H

@@ -1,6 +1,6 @@
-/* gather.h -- rows of a matrix in another order, in double, for the tests of every target.
+/* gather.h -- double-precision reference of a row gather.
  *
- * In:    x (.., C); rows (n): the row of x that becomes this row of y (n, C); -1: zeros. */
+ * In:    x (.., C); rows (n): source row of each row of y (n, C); -1: zeros. */
 #ifndef DIECAST_KERNELS_REFERENCE_GATHER_H
 #define DIECAST_KERNELS_REFERENCE_GATHER_H
 

@@ -1,7 +1,7 @@
-/* gemm.h -- matrix products in double, for the tests of every target.
+/* gemm.h -- double-precision reference of matrix products.
  *
  * In:    A (m, k), B (k, n), C (m, n), stored as GemmForm says; dense.
- * Keeps: included behind the target's GemmForm. */
+ * Keeps: include after the target's GemmForm. */
 #ifndef DIECAST_KERNELS_REFERENCE_GEMM_H
 #define DIECAST_KERNELS_REFERENCE_GEMM_H
 

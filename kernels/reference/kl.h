@@ -1,9 +1,10 @@
-/* kl.h -- a policy and its reference over the vocabulary in double, for the tests of every target.
+/* kl.h -- double-precision reference of cross-entropy and KL divergence of a policy and its
+ * reference model over the vocabulary.
  *
- * In:    x (rows, C), w (V, C) of the policy Q, from and v likewise of the reference P; labels (rows),
- *        < 0: no target; coef and weights (rows).
- * Out:   loss, loss_from (rows): -ln of the label's Q and P; kl (rows): weight * sum P ln(P / Q). dx
- *        (rows, C), dw (V, C) of scale * (coef loss + kl); NULL: not wanted. */
+ * In:    x (rows, C), w (V, C) of the policy Q; from, v likewise of the reference P; labels
+ *        (rows), < 0: no target; coef and weights (rows).
+ * Out:   loss, loss_from (rows): -ln of the label's Q and P; kl (rows): weight * sum P ln(P /
+ *        Q). dx (rows, C), dw (V, C) of scale * (coef loss + kl); NULL: not wanted. */
 #ifndef DIECAST_KERNELS_REFERENCE_KL_H
 #define DIECAST_KERNELS_REFERENCE_KL_H
 
@@ -18,7 +19,7 @@ static inline double kl_logit_ref_(const double *x, const double *w, int64_t C)
     return l;
 }
 
-/* ln of the sum of e to all logits of a row. */
+/* Log-sum-exp of a row's logits. */
 static inline double kl_log_sum_ref_(const double *x, const double *w, int64_t V, int64_t C)
 {
     double max = -__builtin_inf(), sum = 0;
@@ -31,7 +32,7 @@ static inline double kl_log_sum_ref_(const double *x, const double *w, int64_t V
     return max + __builtin_log(sum);
 }
 
-/* dw is added to when beta. */
+/* beta: accumulates into dw. */
 static inline void kl_ref(double *loss, double *loss_from, double *kl, double *dx, double *dw,
                           const double *x, const double *w, const double *from, const double *v,
                           const int32_t *labels, const double *coef, const double *weights,

@@ -1,7 +1,7 @@
-/* layernorm.h -- LayerNorm and its gradients in double, for the tests of every target.
+/* layernorm.h -- double-precision reference of LayerNorm and its gradients.
  *
  * In:    x, dy, res (rows, C); w, b (C); mean, rstd (rows).
- * Method: one loop after the other, as the formulas of Ba, Kiros, Hinton 2016 are written. */
+ * Method: plain loops, following the formulas of Ba, Kiros, Hinton 2016. */
 #ifndef DIECAST_KERNELS_REFERENCE_LAYERNORM_H
 #define DIECAST_KERNELS_REFERENCE_LAYERNORM_H
 

@@ -1,6 +1,6 @@
-/* linear.h -- the gradient of a bias in double, for the tests of every target.
+/* linear.h -- double-precision reference of a bias gradient.
  *
- * In:    dy (rows, N).   Out: db (N), its column sums; beta 1: added to db. */
+ * In:    dy (rows, N).   Out: db (N), its column sums; beta 1: accumulated. */
 #ifndef DIECAST_KERNELS_REFERENCE_LINEAR_H
 #define DIECAST_KERNELS_REFERENCE_LINEAR_H
 

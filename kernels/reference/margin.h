@@ -1,7 +1,7 @@
-/* margin.h -- a head of two logits and their difference, in double, for the tests of every target.
+/* margin.h -- double-precision reference of a two-class head's logit margin.
  *
  * In:    x (n, C), w (2, C), b (2).
- * Out:   d (n); gradients of sum dd d by x, w and b, both logits written out. */
+ * Out:   d (n); gradients of sum dd d by x, w and b, through both logits. */
 #ifndef DIECAST_KERNELS_REFERENCE_MARGIN_H
 #define DIECAST_KERNELS_REFERENCE_MARGIN_H
 

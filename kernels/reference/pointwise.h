@@ -1,6 +1,7 @@
-/* pointwise.h -- GELU (tanh form), SwiGLU, GeGLU, their gradients in double, for the tests of every target.
+/* pointwise.h -- double-precision reference of GELU (tanh form), SwiGLU, GeGLU and their
+ * gradients.
  *
- * In:    x, dy (n); rows of 2F = [gate | up], dh (rows, F). Out: y, dx; h, dgu. No two overlap. */
+ * In:    x, dy (n); rows of 2F = [gate | up], dh (rows, F). Out: y, dx; h, dgu. No aliasing. */
 #ifndef DIECAST_KERNELS_REFERENCE_POINTWISE_H
 #define DIECAST_KERNELS_REFERENCE_POINTWISE_H
 

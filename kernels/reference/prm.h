@@ -1,8 +1,8 @@
-/* prm.h -- process reward models in double, as the papers write them, for the tests of every target.
+/* prm.h -- double-precision reference of process reward models, as the papers state them.
  *
- * In:    margins d of a record's n marks and their labels r, side by side; entries of the table; the
- *        net's parameters, w1 (10, 2), b1 (10), w2 (10), b2, one behind the other.
- * Out:   losses, weights and scores; gradients are their differences. */
+ * In:    margins d of a record's n step labels and the labels r, contiguous; entries of the
+ *        table; the net's parameters w1 (10, 2), b1 (10), w2 (10), b2, concatenated.
+ * Out:   losses, weights and scores; tests take gradients by finite differences. */
 #ifndef DIECAST_KERNELS_REFERENCE_PRM_H
 #define DIECAST_KERNELS_REFERENCE_PRM_H
 
@@ -10,7 +10,7 @@
 
 static inline double prm_p_ref(double d) { return 1 / (1 + exp(-d)); }
 
-/* The mean of binary cross-entropies of p = s(d). */
+/* Mean binary cross-entropy of p = sigmoid(d). */
 static inline double prm_loss_ref(const double *d, const double *r, int n)
 {
     double sum = 0;
@@ -40,7 +40,7 @@ static inline double prm_score_ref(int kind, const double *d, int n)
     return score[kind];
 }
 
-/* Of entry k of n: softplus over the mean of softplus. */
+/* Weight of entry k of n: softplus over the mean softplus. */
 static inline double prm_domain_ref(const double *table, int n, int k)
 {
     double mean = 0;

@@ -1,7 +1,8 @@
-/* qk_norm.h -- RMSNorm of each head of q and k and its gradients in double, for the tests of every target.
+/* qk_norm.h -- double-precision reference of per-head QK RMSNorm and its gradients.
  *
- * In:    x, dy (rows, (NH + 2 KV) D); w (2 D), for heads of q, then of k; rstd (rows, NH + KV).
- * Method: rmsnorm.h, a row a head; v as it is. */
+ * In:    x, dy (rows, (NH + 2 KV) D); w (2 D), for heads of q, then of k; rstd (rows, NH +
+ *        KV).
+ * Method: rmsnorm.h with one row per head; v is copied. */
 #ifndef DIECAST_KERNELS_REFERENCE_QK_NORM_H
 #define DIECAST_KERNELS_REFERENCE_QK_NORM_H
 
@@ -21,7 +22,7 @@ static inline void qk_norm_fwd_ref(double *y, double *rstd, const double *x, con
         }
 }
 
-/* dw overwritten; one (D) for a head's own sums. */
+/* Overwrites dw; one (D): scratch for one head's sums. */
 static inline void qk_norm_bwd_ref(double *dw, double *dx, const double *dy, const double *x,
                                    const double *w, const double *rstd, double *one, int64_t rows,
                                    int64_t NH, int64_t KV, int64_t D)

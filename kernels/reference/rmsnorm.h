@@ -1,7 +1,7 @@
-/* rmsnorm.h -- RMSNorm and its gradients in double, for the tests of every target.
+/* rmsnorm.h -- double-precision reference of RMSNorm and its gradients.
  *
  * In:    x, dy, res (rows, C); w (C); rstd (rows).
- * Method: one loop after the other, as the formulas of Zhang, Sennrich 2019 are written. */
+ * Method: plain loops, following the formulas of Zhang, Sennrich 2019. */
 #ifndef DIECAST_KERNELS_REFERENCE_RMSNORM_H
 #define DIECAST_KERNELS_REFERENCE_RMSNORM_H
 
@@ -21,7 +21,7 @@ static inline void rmsnorm_fwd_ref(double *y, double *rstd, const double *x, con
     }
 }
 
-/* res NULL: none. dw overwritten. */
+/* res NULL: none. Overwrites dw. */
 static inline void rmsnorm_bwd_ref(double *dw, double *dx, const double *dy, const double *x,
                                    const double *w, const double *rstd, const double *res,
                                    int64_t rows, int64_t C)

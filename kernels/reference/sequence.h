@@ -1,8 +1,7 @@
-/* sequence.h -- from the losses of rows to one number a sequence, in double, for the tests of every
- * target.
+/* sequence.h -- double-precision reference of sequence log-probabilities.
  *
- * In:    loss (n), rows (n): places in (B, T) ascending, then -1.
- * Out:   lp (B): minus the sum, or the mean, of a sequence's losses; counts (B). */
+ * In:    loss (n), rows (n): positions in (B, T) ascending, then -1.
+ * Out:   lp (B): minus the sum, or the mean, of a sequence's losses; counts (B): its targets. */
 #ifndef DIECAST_KERNELS_REFERENCE_SEQUENCE_H
 #define DIECAST_KERNELS_REFERENCE_SEQUENCE_H
 

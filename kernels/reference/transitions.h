@@ -1,8 +1,8 @@
-/* transitions.h -- the row of a token of darkroom, in double, for the tests of every target.
+/* transitions.h -- double-precision reference of darkroom token embeddings.
  *
- * In:    parameters one behind the other: w (C, 10), b (C), states (81, C), marks (2, C), types (3, C); a token
- *        as it is spelled out: what is it, state, action, reward, next state.
- * Out:   column c of its row; gradients are what a row adds to each parameter. */
+ * In:    parameters concatenated: w (C, 10), b (C), states (81, C), marks (2, C), types (3,
+ *        C); a decoded token: kind, state, action, reward, next state.
+ * Out:   column c of its embedding; a gradient is the coefficient of each parameter. */
 #ifndef DIECAST_KERNELS_REFERENCE_TRANSITIONS_H
 #define DIECAST_KERNELS_REFERENCE_TRANSITIONS_H
 
@@ -13,7 +13,7 @@ typedef struct {
     int state, action, reward, next;
 } Spelled;
 
-/* What each parameter counts in column c: calls add(user, parameter, how often). */
+/* Calls add(user, parameter, coefficient) for each parameter in column c. */
 static inline void transition_each_ref(const Spelled *s, int typed, int64_t C, int64_t c,
                                        void (*add)(void *user, int64_t parameter, double times),
                                        void *user)
