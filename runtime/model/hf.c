@@ -117,14 +117,14 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
         die(code, "%s", error);
     for (int i = 0; i < n; i++)
         if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->type == EL_F16)
-            die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot hold; use a bf16 recipe",
+            die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot represent; use a bf16 recipe",
                 want[i].file->path, want[i].name);
     if (read)
         hf_want_read(want, n, allow_nonfinite);
     if (read && fewer) {
         fewer->shape[0]++;
         model_grow(fewer);
-        note("%s has one row more than in the folder, the mean of the others", fewer->name);
+        note("%s has one row more than the folder's tensor; it becomes the mean of the others", fewer->name);
     }
     free(fewer);
     for (int i = 0; i < n; i++)

@@ -286,7 +286,7 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     const cJSON *theta = json_get(config, "rope_theta"), *inner = json_get(object, "rope_theta");
     if ((theta && !cJSON_IsNumber(theta) && !cJSON_IsNull(theta)) ||
         (inner && !cJSON_IsNumber(inner) && !cJSON_IsNull(inner))) {
-        *error = format("rope_theta is no number");
+        *error = format("rope_theta must be a number");
         return NULL;
     }
     if (cJSON_IsNumber(theta) && cJSON_IsNumber(inner) &&
@@ -300,12 +300,12 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
         type = json_get(object, "type");
     const char *name = cJSON_GetStringValue(type);
     if (type && !name && !cJSON_IsNull(type)) {
-        *error = format("rope_type is no text");
+        *error = format("rope_type must be a string");
         return NULL;
     }
     for (size_t i = 0; i < COUNT(rope_others) && name; i++)
         if (strcmp(rope_others[i].name, name) == 0) {
-            *error = format("%s.%s is \"%s\": %s: no recipe makes it",
+            *error = format("%s.%s is \"%s\": %s: not supported",
                             object == new ? "rope_parameters" : "rope_scaling", type->string, name,
                             rope_others[i].text);
             return NULL;
@@ -315,7 +315,7 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
         part = json_get(config, "partial_rotary_factor");
     if (part && !cJSON_IsNull(part) && !(cJSON_IsNumber(part) && part->valuedouble == 1)) {
         char *text = value_text(part);
-        *error = format("partial_rotary_factor is %s: embeddings that turn a part of each head: no recipe makes them",
+        *error = format("partial_rotary_factor is %s: rotating only a part of each head is not supported",
                         text);
         free(text);
         return NULL;
@@ -451,7 +451,7 @@ static char *quantised(const cJSON *how)
                : cJSON_IsNumber(number) ? format(", %g bits", number->valuedouble)
                : format("%s", "");
     char *error = format("quantization_config (%.40s%s): quantised weights are not supported; use "
-                         "the model they were made from", method ? method : "of no quant_method",
+                         "the original model", method ? method : "of no quant_method",
                          bits);
     free(bits);
     return error;
@@ -469,8 +469,8 @@ static bool windowed(const cJSON *config, const char *family, const char *from, 
         const char *word = cJSON_GetStringValue(type);
         some = some || (word && strcmp(word, "sliding_attention") == 0);
         if (!*error && (!word || (strcmp(word, "sliding_attention") != 0 && strcmp(word, "full_attention") != 0)))
-            *error = format("layer_types has %.40s: full_attention and sliding_attention are what recipes make",
-                            word ? word : "what is no text");
+            *error = format("layer_types has %.40s: supported are full_attention and sliding_attention",
+                            word ? word : "a value that is not a string");
     }
     return some;
 }
@@ -490,7 +490,7 @@ int64_t hf_config_window(const cJSON *config, char **error)
         double keys = cJSON_IsNumber(size) ? size->valuedouble : size ? 0 : atof(windows[i].value);
         if (keys < 1 || keys > 0x1p53 || keys != floor(keys)) {
             char *text = value_text(size);
-            *error = format("%s is %s: want null or a number of tokens from 1", windows[i].key, text);
+            *error = format("%s is %s: must be null or a number of tokens, at least 1", windows[i].key, text);
             free(text);
             return 0;
         }
@@ -518,7 +518,7 @@ static char *outgrown(const cJSON *config, int64_t longest)
     int64_t window = hf_config_window(config, &error);
     if (error || !window || longest <= window)
         return error;
-    return format("sliding_window is %" PRId64 ": no token meets more than so many, but this binary was built for "
+    return format("sliding_window is %" PRId64 " tokens, but this binary was built for "
                   "sequences of %" PRId64 "; generate it with seq.max=%" PRId64 " or less", window, longest, window);
 }
 
@@ -539,7 +539,7 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
     if (strcmp(family, other) != 0) {
         compare(&list, "model_type", *other ? other : "absent", family);
         if (hf_config_other(other)) {
-            char *longer = format("%s: no recipe makes %s", list, hf_config_other(other));
+            char *longer = format("%s: not supported: %s", list, hf_config_other(other));
             free(list);
             return longer;
         }

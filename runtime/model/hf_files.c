@@ -38,7 +38,7 @@ static void check_exists(const char *folder)
     if (folder_exists(folder))
         return;
     if (access(folder, F_OK) == 0)
-        die(EXIT_CONFIG, "%s: a file; name the folder that holds it", folder);
+        die(EXIT_CONFIG, "%s: is a file; name the folder that contains it", folder);
     die(EXIT_CONFIG, "%s: no such folder%s", folder, path_hint(folder));
 }
 
@@ -49,10 +49,10 @@ static void end_adapter(const Model *m, const char *folder)
     cJSON *config = folder_read_json(folder, "adapter_config.json", 64u << 20, &error);
     const char *base = cJSON_GetStringValue(json_get(config, "base_model_name_or_path"));
     if (!m->adapter_json)
-        die(EXIT_CONFIG, "%s: a PEFT adapter of %s, no model, and this binary has no LoRA: merge "
+        die(EXIT_CONFIG, "%s: is a PEFT adapter of %s, not a model, and this binary has no LoRA: merge "
             "it into its base, or generate with lora.rank > 0", folder,
             base && *base ? base : "a base it does not name");
-    die(EXIT_CONFIG, "%s: a PEFT adapter, no model: --adapter %s --init-from %s", folder, shell_word(folder),
+    die(EXIT_CONFIG, "%s: is a PEFT adapter, not a model: use --adapter %s --init-from %s", folder, shell_word(folder),
         base && *base ? shell_word(base) : "its base, which it does not name");
 }
 
@@ -67,13 +67,13 @@ void hf_check_kind(const Model *m, const char *folder, bool adapter)
         end_adapter(m, folder);
     }
     if (model && adapter)
-        die(EXIT_CONFIG, "%s: a model, no PEFT adapter: --init-from %s", folder, shell_word(folder));
+        die(EXIT_CONFIG, "%s: is a model, not a PEFT adapter: use --init-from %s", folder, shell_word(folder));
     if (model)
         return;
     int n;
     int64_t *steps = folder_steps(folder, &n);
     if (n > 0)
-        die(EXIT_CONFIG, "%s: a run folder; name one of its checkpoints: %s/checkpoint-%lld",
+        die(EXIT_CONFIG, "%s: is a run folder; name one of its checkpoints: %s/checkpoint-%lld",
             folder, folder, (long long)steps[n - 1]);
     free(steps);
     if (hf_has(folder, "snapshots"))
@@ -95,7 +95,7 @@ void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
     for (int i = 0; i < n; i++) {
         const HfWant *w = &want[i];
         if (!w->from) {
-            note("%s is not in the folder: it keeps its first values", w->name);
+            note("%s is not in the folder: it keeps its initial values", w->name);
             continue;
         }
         int64_t bad = 0;
@@ -104,7 +104,7 @@ void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
         if (error)
             die(EXIT_DATA, "%s", error);
         if (bad > 0 && !allow_nonfinite)
-            die(EXIT_DATA, "%s: %s holds %lld NaN or Inf; --allow-nonfinite loads it all the same",
+            die(EXIT_DATA, "%s: %s holds %lld NaN or Inf; --allow-nonfinite loads it anyway",
                 w->file->path, w->name, (long long)bad);
     }
 }
@@ -162,7 +162,7 @@ static void check_replaceable(const char *folder, const char *source)
     if (lstat(folder, &s))
         return;
     if (!S_ISDIR(s.st_mode))
-        die(EXIT_CONFIG, "%s: is there and no folder; name another", folder);
+        die(EXIT_CONFIG, "%s: exists and is not a folder; name another", folder);
     if (source && stat(source, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino)
         die(EXIT_CONFIG, "%s: is the folder that the model came from; name another", folder);
     DIR *dir = opendir(folder);
@@ -173,7 +173,7 @@ static void check_replaceable(const char *folder, const char *source)
             die(EXIT_CONFIG, "%s: holds a README.md that was not written here, or was changed since; move it away, or "
                 "name another folder", folder);
         else if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
-            die(EXIT_CONFIG, "%s: holds %s, which a model folder does not; name another folder",
+            die(EXIT_CONFIG, "%s: holds %s, which does not belong to a model folder; name another folder",
                 folder, d->d_name);
     if (errno)
         die(EXIT_IO, "%s: read: %s", folder, strerror(errno));

@@ -35,7 +35,7 @@ char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t)
 {
     if (from->dtype != ST_F32 && from->dtype != ST_BF16 && from->dtype != ST_F16 &&
         from->dtype != ST_F64)
-        return format("%s: %s is %s, want F32, BF16, F16 or F64", file->path, from->name,
+        return format("%s: %s is %s; supported are F32, BF16, F16 and F64", file->path, from->name,
                       st_dtype_name[from->dtype]);
     int64_t want[ST_RANK];
     hf_file_shape(t, want);
@@ -184,7 +184,7 @@ char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const
             bool known;
             HfWant *w = meant(want, n, config, from->name, &known);
             if (w && w->from)
-                return format("%s: %s is there twice, also as %s", folder, w->name, w->from->name);
+                return format("%s: %s is stored twice, also as %s", folder, w->name, w->from->name);
             if (w) {
                 w->from = from;
                 w->file = &set->file[f];

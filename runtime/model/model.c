@@ -62,7 +62,7 @@ const Tensor *model_need(const Model *m, const char *name)
             if (strcmp(whole ? model_base_name(own) : own, name) == 0)
                 return &m->tensors[i];
         }
-    die(EXIT_INTERNAL, "%s: the model has no tensor %s, which its own program asks for: a fault of diecast, please "
+    die(EXIT_INTERNAL, "%s: the model has no tensor %s, which its own program asks for: this is a bug, please "
         "report it", m->recipe, name);
 }
 

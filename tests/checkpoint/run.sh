@@ -383,7 +383,7 @@ changed bert-decoder-differs 83 'decoder.weight differs from bert.embeddings.wor
     decoder-differs
 changed bert-gamma-elsewhere 83 '1 unexpected tensors: bert.encoder.gamma' bert gamma-elsewhere
 for dtype in f64 f16 bf16; do changed dtype-$dtype 0 '^loaded' gpt2 $dtype; done
-changed bf16-into-fp16 83 'BF16, which fp16 cannot hold' llama-f16 bf16
+changed bf16-into-fp16 83 'BF16, which fp16 cannot represent' llama-f16 bf16
 for kind_what in gpt2-no-prefix llama-no-prefix qwen2-no-prefix bert-no-prefix bert-gamma; do
     kind=${kind_what%%-*}
     OTHER_NAMES=1 changed $kind_what 0 '^loaded' $kind ${kind_what#*-}
@@ -391,7 +391,7 @@ for kind_what in gpt2-no-prefix llama-no-prefix qwen2-no-prefix bert-no-prefix b
     d $kind load "$ref/$(folder_of $kind)/model"
     [ "$with" = "$(cat "$scratch/out")" ] && ok $kind_what-same-weights || not_ok $kind_what-same-weights "$with"
 done
-changed gpt2-twice 83 'is there twice' gpt2 twice
+changed gpt2-twice 83 'is stored twice' gpt2 twice
 
 edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited config.json
     rm -rf "$scratch/h"; cp -r "$ref/$(folder_of "$4")/model" "$scratch/h"
@@ -410,16 +410,16 @@ edited config-head-dim-derived 0 '^loaded' llama '/"head_dim"/d'
 edited config-family 83 'model_type is mistral, this binary was built for llama' llama 's/"llama"/"mistral"/'
 edited config-theta 83 'rope_theta is 500000, this' llama 's/"rope_theta": 10000.0/"rope_theta": 500000.0/'
 edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor": 1.0/"low_freq_factor": 2.0/'
-edited config-rope-type 83 'rope_parameters.rope_type is "yarn": YaRN, .*: no recipe makes it' llama \
+edited config-rope-type 83 'rope_parameters.rope_type is "yarn": YaRN, .*: not supported' llama \
     's/"rope_type": "llama3"/"rope_type": "yarn"/'
 edited config-rope-unknown 83 'rope_type is "spiral", this' llama 's/"rope_type": "llama3"/"rope_type": "spiral"/'
-edited config-rope-part 83 'partial_rotary_factor is 0.5: .*: no recipe makes them' llama \
+edited config-rope-part 83 'partial_rotary_factor is 0.5: rotating .* is not supported' llama \
     's/"rope_type": "llama3"/"rope_type": "llama3", "partial_rotary_factor": 0.5/'
 edited config-rope-part-4x 83 'partial_rotary_factor is 0.25' llama \
     's/"rms_norm_eps"/"partial_rotary_factor": 0.25, "rms_norm_eps"/'
 edited config-rope-whole 0 '^loaded' llama 's/"rms_norm_eps"/"partial_rotary_factor": 1.0, "rms_norm_eps"/'
-edited config-theta-text 83 'rope_theta is no number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
-edited config-rope-type-number 83 'rope_type is no text' llama 's/"rope_type": "llama3"/"rope_type": 3/'
+edited config-theta-text 83 'rope_theta must be a number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
+edited config-rope-type-number 83 'rope_type must be a string' llama 's/"rope_type": "llama3"/"rope_type": 3/'
 edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' \
     llama 's/"rms_norm_eps"/"rope_theta": 500000.0, "rms_norm_eps"/'
 edited config-two-scalings 83 'rope_scaling contradicts rope_parameters' llama \
@@ -432,11 +432,11 @@ edited config-bitsandbytes 83 'quantization_config .bitsandbytes, load_in_4bit.:
 edited config-gptq 83 'quantization_config .gptq, 4 bits.: quantised' \
     llama 's/"rms_norm_eps"/"quantization_config": {"quant_method": "gptq", "bits": 4}, "rms_norm_eps"/'
 sliding='s/"use_sliding_window": false/"use_sliding_window": true/; s/"max_window_layers": [0-9]*/"max_window_layers": 1/'
-edited config-window 83 'sliding_window is 8: .* sequences of 32; generate it with seq.max=8 or less' \
+edited config-window 83 'sliding_window is 8 tokens, .* sequences of 32; generate it with seq.max=8 or less' \
     qwen2 "$sliding; s/\"sliding_window\": [a-z0-9]*/\"sliding_window\": 8/"
 edited config-window-reaches 0 '^loaded' qwen2 "$sliding; s/\"sliding_window\": [a-z0-9]*/\"sliding_window\": 32/"
 edited config-window-off 0 '^loaded' qwen2 's/"sliding_window": [a-z0-9]*/"sliding_window": 8/'
-edited config-layer-types 83 'sliding_window is 8' qwen2 's/"use_sliding_window": false/"use_sliding_window": true/
+edited config-layer-types 83 'sliding_window is 8 tokens' qwen2 's/"use_sliding_window": false/"use_sliding_window": true/
     s/"sliding_window": [a-z0-9]*/"sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]/'
 edited config-layer-kinds 83 'layer_types has linear_attention' \
     qwen2 's/"hidden_act"/"layer_types": ["full_attention", "linear_attention"], "hidden_act"/'
@@ -451,7 +451,7 @@ edited config-bert-untied 83 'tie_word_embeddings is false' bert \
     's/"tie_word_embeddings": true/"tie_word_embeddings": false/'
 for other in roberta:RoBERTa distilbert:DistilBERT albert:ALBERT electra:ELECTRA; do
     edited "config-${other%:*}" 83 \
-        "model_type is ${other%:*}, this binary was built for bert: no recipe makes ${other#*:}" \
+        "model_type is ${other%:*}, this binary was built for bert: not supported: ${other#*:}" \
         bert "s/\"model_type\": \"bert\"/\"model_type\": \"${other%:*}\"/"
 done
 edited config-twice 88 'config.json' llama 's/"rms_norm_eps"/"vocab_size": 257, "rms_norm_eps"/'
@@ -498,7 +498,7 @@ for file in "$scratch/s"/*; do
 done
 mv "$scratch/h" "$scratch/h.shards"; ln -s hub/snapshots/rev "$scratch/h"
 layout shards-in-cache "$usual"
-expect layout-over-a-link 80 'h: is there and no folder; name another' qwen2 export "$scratch/h"
+expect layout-over-a-link 80 'h: exists and is not a folder; name another' qwen2 export "$scratch/h"
 verdict layout-cache-stays "$(find "$scratch/hub/snapshots/rev" -mindepth 1 ! -type l)"
 blob=$(readlink "$scratch/hub/snapshots/rev/model-00002-of"*)
 rm "$scratch/hub/snapshots/rev/$blob"                   # a download that was broken off
@@ -569,22 +569,22 @@ expect merge-transposed 0 '^merged' gpt2lora merge $ref/gpt2_tiny/model - "$scra
 expect head-own 0 '^loaded' rslora load $ref/qwen2_rslora/model
 rm -rf "$scratch/h"; cp -r $ref/qwen2_rslora/model "$scratch/h"; rm "$scratch/h/model.safetensors"
 d rslora rewrite $ref/qwen2_rslora/model "$scratch/h" no-head
-expect head-fresh 0 'keeps its first values' rslora load "$scratch/h"
+expect head-fresh 0 'keeps its initial values' rslora load "$scratch/h"
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$scratch/h/config.json"
 TIED=1 $driver "$scratch/h/config.json" rslora load "$scratch/h" >"$scratch/out" 2>&1 &&
     ok head-tied || not_ok head-tied "$(cat "$scratch/out")"
 # Folders of another kind, and a model as the hub's cache keeps it.
-expect adapter-as-model 80 'a PEFT adapter, no model: --adapter .*adapter_init --init-from its base' \
+expect adapter-as-model 80 'is a PEFT adapter, not a model: use --adapter .*adapter_init --init-from its base' \
     lora load $ref/qwen2_lora/adapter_init
 rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_init "$scratch/h"
 sed -i 's,"base_model_name_or_path": "","base_model_name_or_path": "org/base",' "$scratch/h/adapter_config.json"
 cp $ref/qwen2_lora/model/config.json "$scratch/h"      # as PEFT leaves it beside some
 expect adapter-as-model-base 80 '--adapter .*/h --init-from org/base' lora load "$scratch/h"
-expect adapter-as-model-no-lora 80 'adapter of org/base, no model, and this binary has no LoRA' qwen2 load "$scratch/h"
-expect model-as-adapter 80 'a model, no PEFT adapter: --init-from .*/qwen2_lora/model' \
+expect adapter-as-model-no-lora 80 'adapter of org/base, not a model, and this binary has no LoRA' qwen2 load "$scratch/h"
+expect model-as-adapter 80 'is a model, not a PEFT adapter: use --init-from .*/qwen2_lora/model' \
     lora adapter $ref/qwen2_lora/model "$scratch/b"
 cp -rL $ref/qwen2_lora/model "$scratch/h/a model"
-expect model-as-adapter-blank 80 "no PEFT adapter: --init-from '.*/h/a model'$" lora adapter "$scratch/h/a model" "$scratch/b"
+expect model-as-adapter-blank 80 "not a PEFT adapter: use --init-from '.*/h/a model'$" lora adapter "$scratch/h/a model" "$scratch/b"
 rm -rf "$scratch/h"; mkdir -p "$scratch/h/checkpoint-7" "$scratch/h/checkpoint-30"
 expect run-as-model 80 'a run folder; name one of its checkpoints: .*/h/checkpoint-30$' llama load "$scratch/h"
 expect run-as-adapter 80 'name one of its checkpoints: .*/h/checkpoint-30$' lora adapter "$scratch/h" "$scratch/b"

@@ -148,12 +148,12 @@ refuses faults 'E/config.json: no recipe can say this:
     hidden_size is "wide": the field model.hidden wants an integer from 1 to 65536
     hidden_act is "gelu": programs of the family llama have "silu" alone
     mlp_bias is true: programs of the family llama have false alone
-    rope_parameters.rope_type is "yarn": YaRN, which stretches frequencies by their wave lengths and scales the scores: no recipe makes it' new x.lua --from E
+    rope_parameters.rope_type is "yarn": YaRN, which stretches frequencies by their wave lengths and scales the scores: not supported' new x.lua --from E
 edited 's/"model_type": "llama"/"model_type": "roberta"/'
-refuses family "E/config.json: model_type is \"roberta\", RoBERTa, whose places count from the padding id: want one of $("$gen" list families |
+refuses family "E/config.json: model_type is \"roberta\", RoBERTa, whose positions start after the padding id: want one of $("$gen" list families |
     awk '{ printf "%s%s", sep, $1; sep = ", " }') (gen list families)" new x.lua --from E
 edited 's/"vocab_size"/"quantization_config": {"quant_method": "gptq", "bits": 4}, &/'
-refuses quantised "E/config.json: no recipe can say this: quantization_config (gptq, 4 bits): quantised weights are not supported; use the model they were made from" \
+refuses quantised "E/config.json: no recipe can say this: quantization_config (gptq, 4 bits): quantised weights are not supported; use the original model" \
     new x.lua --from E
 edited 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
 refuses rule "E/config.json: model.kv_heads: heads = 4 is not a multiple of kv_heads = 3; try kv_heads = 2" new x.lua --from E
