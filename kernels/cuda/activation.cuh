@@ -14,8 +14,8 @@ enum {
     ACTIVATION_BLOCKS = 4               /* of a multiprocessor, at least: as in pointwise.cuh */
 };
 
-/* Phi(x) of the normal distribution and its density. Beyond |x| = 12.6 the tail is below 1e-35 and
- * counts as there. */
+/* Phi(x), the normal distribution function, and its density. Beyond |x| = 12.6 the tail is
+ * below 1e-35 and clamped. */
 typedef struct {
     float below, density;
 } Normal;
@@ -49,7 +49,7 @@ static inline __device__ float activation(float x)
     return x * activation_normal(x).below;
 }
 
-/* dy times the slope at x. ReLU's is 0 at 0, as in PyTorch. */
+/* dy times the derivative at x. ReLU's is 0 at 0, as in PyTorch. */
 template <int KIND>
 static inline __device__ float activation_back(float dy, float x)
 {

@@ -19,10 +19,10 @@ enum {
     NORM_THREADS = 256
 };
 
-/* What is the same for every element. */
+/* Factors shared by all elements. */
 typedef struct {
     float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;
-    bool live;                  // else nothing is stored
+    bool live;                  // false: nothing is stored
 } AdamwStep;
 
 static inline __device__ AdamwStep adamw_step(const float *hyper, float norm, int decay)
@@ -45,7 +45,7 @@ static inline __device__ AdamwStep adamw_step(const float *hyper, float norm, in
     return s;
 }
 
-/* The new weight; m and v are updated. */
+/* Returns the new weight; updates m and v. */
 static inline __device__ float adamw_element(float w, float *m, float *v, float g, AdamwStep s)
 {
     g *= s.clip;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
     }
 }
 
-/* parts (gridDim.x) = sum of squares of a range each, whole quads but the last. */
+/* parts (gridDim.x) = sum of squares of one range each; all but the last are whole quads. */
 __global__ void __launch_bounds__(NORM_THREADS)
     grad_norm_parts_kernel(double *__restrict__ parts, const float *__restrict__ g, int64_t n,
                            bool vector)
@@ -171,8 +171,8 @@ static inline void zero(float *g, int64_t n, cudaStream_t s)
     cuda_check(cudaMemsetAsync(g, 0, (size_t)n * sizeof *g, s), "clearing gradients");
 }
 
-/* norm[0] = |g|, squares added in double, range by range; n alone decides how many there are.
- * ws: grad_norm_cuda_workspace() */
+/* norm[0] = |g|, squares added in double, range by range; their number depends only on n. ws:
+ * grad_norm_cuda_workspace() */
 static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws, cudaStream_t s)
 {
     double *parts = (double *)ws;

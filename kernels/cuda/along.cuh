@@ -14,8 +14,9 @@
 
 enum { ALONG_THREADS = 256 };
 
-/* scaler: fp16, { loss scale, steps since it last changed }, halved where v is not finite; else NULL.
- * There |v| of 16-bit copies is 16: no sum of products with rows of activations leaves fp16. */
+/* scaler: fp16, { loss scale, steps since it last changed }, halved if v is not finite; else
+ * NULL. In fp16, |v| of 16-bit copies is 16, so that no sum of products with rows of
+ * activations overflows. */
 __global__ void __launch_bounds__(1)
     direction_kernel(float *along, float *scaler, const float *norm, const float *scale)
 {
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(ALONG_THREADS)
         parts[b * of + p] = sum;
 }
 
-/* A block a sample. */
+/* One block per sample. */
 __global__ void __launch_bounds__(ALONG_THREADS)
     slope_sum_kernel(double *__restrict__ slope, const double *__restrict__ parts,
                      const float *__restrict__ along, int nparts)
@@ -113,7 +114,7 @@ static inline void direction(float *along, const float *norm, const float *scale
     launch(direction_kernel, 1, 1, 0, s, along, (float *)NULL, norm, scale);
 }
 
-/* fp16: v is times the loss scale, and so is the backward pass. */
+/* fp16: v is multiplied by the loss scale, and so is the backward pass. */
 static inline void direction_scaled(float *along, float *scaler, const float *norm,
                                     const float *scale, cudaStream_t s)
 {
@@ -132,21 +133,22 @@ static inline void keep(float *y, const float *x, int64_t n, cudaStream_t s)
                "keeping weights");
 }
 
-/* w = kept, moved along v to the side that is next */
+/* w = kept, shifted along v to the next side */
 static inline void shift(float *w, const float *v, const float *kept, const float *along, int64_t n,
                          cudaStream_t s)
 {
     launch(shift_kernel, blocks_over(n, ALONG_THREADS), ALONG_THREADS, 0, s, w, v, kept, along, n);
 }
 
-/* v as products of 16-bit activations read it */
+/* v as read by products of 16-bit activations */
 static inline void direction_cast(act_t *y, const float *v, const float *along, int64_t n,
                                   cudaStream_t s)
 {
     launch(direction_cast_kernel, blocks_over(n, ALONG_THREADS), ALONG_THREADS, 0, s, y, v, along, n);
 }
 
-/* The losses of samples at parameters moved to one side; behind both sides slope is the derivative. */
+/* Adds the samples' losses at parameters shifted to one side; after both sides slope is the
+ * derivative. */
 static inline void slope_loss(double *slope, const float *loss, const float *along, int64_t S,
                               cudaStream_t s)
 {
@@ -154,8 +156,8 @@ static inline void slope_loss(double *slope, const float *loss, const float *alo
            S);
 }
 
-/* dy, z (n), a sample's elements side by side: the sum of dy z of each sample.
- * ws: slope_dot_cuda_workspace(S) */
+/* dy, z (n), a sample's elements contiguous: adds the sum of dy z of each sample. ws:
+ * slope_dot_cuda_workspace(S) */
 static inline void slope_dot(double *slope, const act_t *dy, const act_t *z, const float *along,
                              int64_t n, int64_t S, void *ws, cudaStream_t s)
 {
@@ -166,7 +168,7 @@ static inline void slope_dot(double *slope, const act_t *dy, const act_t *z, con
     launch(slope_sum_kernel, (unsigned)S, ALONG_THREADS, 0, s, slope, parts, along, (int)nparts);
 }
 
-/* The same of the few numbers that are fp32 beside 16-bit activations. */
+/* The same for the few values that are fp32 in programs with 16-bit activations. */
 static inline void slope_dot_f32(double *slope, const float *dy, const float *z, const float *along,
                                  int64_t n, int64_t S, cudaStream_t s)
 {

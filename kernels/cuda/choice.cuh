@@ -19,7 +19,7 @@
 
 enum { CHOICE_THREADS = 512 };
 
-/* dlogits NULL: losses alone */
+/* dlogits NULL: losses only */
 __global__ void __launch_bounds__(CHOICE_THREADS)
     choice_kernel(double *loss, double *stats, act_t *dlogits, const act_t *logits,
                   const int32_t *__restrict__ labels, const float *__restrict__ scale,

@@ -12,9 +12,9 @@
 
 #include "ce.cuh"
 
-enum { KL_THREADS = 512 };       /* of a row that is not short */
+enum { KL_THREADS = 512 };       /* for rows longer than CUDA_CE_SHORT */
 
-/* Of a row of logits: Q[v] = exp(l[v] - max) * factor. */
+/* Softmax of a row of logits: Q[v] = exp(l[v] - max) * factor. */
 struct KlRow {
     const float *l;
     float max, factor, log;      /* 1 / sum, ln sum */
@@ -32,7 +32,7 @@ static __device__ __forceinline__ KlRow kl_row_(const float *l, int V, int threa
     return r;
 }
 
-/* sum P ln(P / Q), of a row, whose every thread gets it; equal logits give 0 exactly. */
+/* sum P ln(P / Q) of a row, returned to every thread of it; equal logits give 0 exactly. */
 template <int THREADS>
 static __device__ __forceinline__ float kl_divergence_(const KlRow &p, const KlRow &q, int V,
                                                        int thread)
@@ -54,7 +54,7 @@ static __device__ __forceinline__ float kl_divergence_(const KlRow &p, const KlR
     return (THREADS > WARP ? block_sum(part) : warp_sum(part)) * p.factor;
 }
 
-/* What a logit changes: of coef times the loss, and of k times the divergence. */
+/* Gradients by a logit: of coef times the loss, and of k times the divergence. */
 static __device__ __forceinline__ void kl_slopes_(float &of_loss, float &of_kl, const KlRow &q,
                                                   const KlRow &p, float l, float r, float coef,
                                                   float k, bool target)
@@ -64,7 +64,8 @@ static __device__ __forceinline__ void kl_slopes_(float &of_loss, float &of_kl, 
     of_kl = k * (at_q - __expf(r - p.max) * p.factor);
 }
 
-/* d of both, or with APART of the loss and dkl of the divergence; they may be the logits' places. */
+/* d of the sum, or with APART d of the loss and dkl of the divergence; both may alias the
+ * logits. */
 template <int THREADS, bool APART>
 static __device__ __forceinline__ void kl_gradient_(act_t *d, act_t *dkl, const KlRow &q,
                                                     const KlRow &p, float coef, float k, int label,
@@ -103,9 +104,11 @@ static __device__ __forceinline__ void kl_clear_(act_t *d, int V, int64_t ld, in
     ce_pad_<THREADS>(d, V / 4 * 4, ld, thread);
 }
 
-enum { KL_LOSSES, KL_APART, KL_TOGETHER };      /* what is written: losses; they and d, dkl; d of both */
+enum { KL_LOSSES, KL_APART, KL_TOGETHER };      /* outputs: losses; losses, d and dkl; d of the
+                                                   sum */
 
-/* What a chunk's rows take and leave; logits, of_from, d and dkl: rows of ld, a multiple of 4. */
+/* Inputs and outputs of a chunk's rows; logits, of_from, d and dkl: row stride ld, a multiple
+ * of 4. */
 typedef struct {
     float *loss, *from, *kl;     /* (chunk) */
     act_t *d, *dkl;
@@ -169,8 +172,9 @@ static inline void kl_rows(const KlChunk &c, cudaStream_t s)
            wide ? dim3(KL_THREADS) : dim3(WARP, CE_ROWS), 0, s, c);
 }
 
-/* The chunk at row i of x and from: its logits, and what is in ws behind CUDA_GEMM_WORKSPACE: logits of
- * both fp32, their gradients act_t, in fp32 in the same places. */
+/* The chunk at row i of x and from: its logits, and its part of ws after CUDA_GEMM_WORKSPACE:
+ * logits of both models fp32, their gradients act_t, which overwrite the logits in fp32
+ * programs. */
 static inline KlChunk kl_chunk_(int64_t i, const act_t *x, const wt_t *w, const act_t *from,
                                 const wt_t *v, const int32_t *labels, const float *weights,
                                 int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits, void *ws,
@@ -221,10 +225,9 @@ static inline void kl_fwd_dx(float *loss, float *loss_from, float *kl, act_t *dx
     }
 }
 
-/* Of coef (rows) times the losses and the weighted divergences together: dx, and dw (V, C) fp32,
- * which is added to when beta.
- * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1,
- *          .beta = 1 } */
+/* Gradients of coef (rows) times the losses plus the weighted divergences: dx, and dw (V, C)
+ * fp32, accumulated if beta. mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN,
+ * .out_f32 = 1, .beta = 1 }. */
 static inline void kl_bwd(act_t *dx, float *dw, const act_t *x, const wt_t *w, const act_t *from,
                           const wt_t *v, const int32_t *labels, const float *scale,
                           const float *coef, const float *weights, int64_t rows, int64_t V,

@@ -14,7 +14,7 @@
 #include "types.cuh"
 #include "workspace.h"
 
-/* A row for blockDim.x threads, blockDim.y rows. ADD: x = sum = a + r; else x = a. */
+/* One row per blockDim.x threads, blockDim.y rows per block. ADD: x = sum = a + r; else x = a. */
 template <int W, bool ADD>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd,

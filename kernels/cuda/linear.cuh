@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(BIAS_THREADS)
     __shared__ float sums[BIAS_THREADS * W];
     const int64_t part = blockIdx.y, end = (part + 1) * rows / CUDA_REDUCE_PARTS;
     const int64_t column = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * W;
-    const int width = blockDim.x * W;        // columns of the block
+    const int width = blockDim.x * W;        // columns per block
     float sum[W] = { 0 };
     if (column < N)
 #pragma unroll 4
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(BIAS_THREADS)
     }
 }
 
-/* logits (n / V, V) += b (V); a thread an element. */
+/* logits (n / V, V) += b (V); one thread per element. */
 static __global__ void __launch_bounds__(BIAS_THREADS)
     logits_bias_kernel(float *logits, const wt_t *b, int64_t n, int64_t V)
 {
@@ -84,7 +84,7 @@ static inline void linear_bias_gelu_fwd(act_t *y, act_t *z, const act_t *x, cons
     gemm_run(mm, y, x, w, b, z, ws, s);
 }
 
-/* fp32 scores of every token; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
+/* fp32 logits; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
 static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, const Gemm *mm,
                               void *ws, cudaStream_t s)
 {
@@ -121,8 +121,8 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, const G
     gemm_run(mm, dw, dy, x, NULL, NULL, ws, s);
 }
 
-/* Column sums of dy (rows, N), the parts in order; beta 1: added to db.
- * ws: bias_grad_cuda_workspace(N) bytes. */
+/* Column sums of dy (rows, N), the parts in order; beta 1: accumulates. ws:
+ * bias_grad_cuda_workspace(N) bytes. */
 static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N, int beta,
                              void *ws, cudaStream_t s)
 {
@@ -137,8 +137,8 @@ static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N
     part_sum<CUDA_REDUCE_PARTS>(db, NULL, (const float *)ws, N, beta, s);
 }
 
-/* Both gradients, dy read once unless the product is apart; mm: that of dw with .beta = 0 and
- * .epilogue = GEMM_BGRAD. ws: linear_dw_bias_cuda_workspace(out) bytes. */
+/* Both gradients, reading dy once unless the product is separate; mm: that of dw with .beta =
+ * 0 and .epilogue = GEMM_BGRAD. ws: linear_dw_bias_cuda_workspace(out) bytes. */
 static inline void linear_dw_bias(float *dw, float *db, const act_t *dy, const act_t *x,
                                   const Gemm *mm, void *ws, cudaStream_t s)
 {

@@ -10,7 +10,7 @@
 
 enum { MARGIN_THREADS = 256 };
 
-/* A block a row. */
+/* One block per row. */
 __global__ void __launch_bounds__(MARGIN_THREADS)
     margin_kernel(float *__restrict__ d, const act_t *__restrict__ x, const wt_t *__restrict__ w,
                   const wt_t *__restrict__ b, int64_t C)
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(MARGIN_THREADS)
         act_store(dx + blockIdx.x * C + c, dd[blockIdx.x] * (act_load(w + C + c) - act_load(w + c)));
 }
 
-/* A thread a column, the one behind the last that of the bias. */
+/* One thread per column, and one more for the bias. */
 __global__ void __launch_bounds__(MARGIN_THREADS)
     margin_dw_kernel(float *__restrict__ dw, float *__restrict__ db, const float *__restrict__ dd,
                      const act_t *__restrict__ x, int64_t n, int64_t C, int beta)
@@ -63,7 +63,7 @@ static inline void margin_dx(act_t *dx, const float *dd, const wt_t *w, int64_t 
            dx, dd, w, C);
 }
 
-/* beta 1: added to what is there. */
+/* beta 1: accumulates. */
 static inline void margin_dw(float *dw, float *db, const float *dd, const act_t *x, int64_t n,
                              int64_t C, int beta, cudaStream_t s)
 {

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(PRM_THREADS)
         weights[i] = record[i] < 0 ? 1.0f : (float)prm_net_weight(&net, d + at, rows + at, marks);
 }
 
-/* A thread an entry, which looks for its records. */
+/* One thread per entry, which searches for its records. */
 __global__ void __launch_bounds__(PRM_THREADS)
     prm_weights_bwd_kernel(float *__restrict__ dtable, const double *__restrict__ slope,
                            const float *__restrict__ scale, const float *__restrict__ table,
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(PRM_THREADS)
                 (k < n ? (float)prm_domain_slope(table[k], total, n, own, all) : 0.0f);
 }
 
-/* A thread a parameter; to: w1, b1, w2, b2. */
+/* One thread per parameter; to: w1, b1, w2, b2. */
 struct PrmNetGradients {
     float *w1, *b1, *w2, *b2;
 };
@@ -206,7 +206,7 @@ static inline void prm_weights(float *weights, const float *table, const int32_t
            record, S, kind);
 }
 
-/* The same of domains[0] domains. */
+/* The same for domains[0] domains. */
 static inline void prm_domains(float *weights, const float *table, const int32_t *domains,
                                const int32_t *record, int64_t S, cudaStream_t s)
 {
@@ -214,7 +214,7 @@ static inline void prm_domains(float *weights, const float *table, const int32_t
            domains, record, S);
 }
 
-/* The same of a net, w1 .. b2 as PrmNet has them. */
+/* The same for a net with parameters w1 .. b2 as in PrmNet. */
 static inline void prm_net(float *weights, const float *d, const int32_t *rows,
                            const int32_t *record, const float *w1, const float *b1,
                            const float *w2, const float *b2, int64_t S, int marks, cudaStream_t s)
@@ -224,7 +224,7 @@ static inline void prm_net(float *weights, const float *d, const int32_t *rows,
            net, S, marks);
 }
 
-/* dtable (K); beta 1: added to what is there, like the others. */
+/* dtable (K); beta 1: accumulates, like the others. */
 static inline void prm_weights_bwd(float *dtable, const double *slope, const float *scale,
                                    const float *table, const int32_t *record, int64_t S, int64_t K,
                                    int kind, int beta, cudaStream_t s)
@@ -254,8 +254,8 @@ static inline void prm_net_bwd(float *dw1, float *db1, float *dw2, float *db2, c
            marks, beta);
 }
 
-/* Of meta records, outcomes (S): dd (S * marks) of scale[0] * (score - outcome)^2; adds to stats, the
- * entries PRM_META_... of runtime/prm.h. */
+/* Meta records with outcomes (S): dd (S * marks) of scale[0] * (score - outcome)^2; adds to
+ * stats, the entries PRM_META_... of runtime/prm.h. */
 static inline void prm_outcome(float *dd, double *stats, const float *d, const int32_t *rows,
                                const float *outcomes, const float *scale, int64_t S, int marks,
                                int kind, cudaStream_t s)
@@ -272,7 +272,7 @@ static inline void prm_loss(float *losses, const float *d, const float *rewards,
            rows, S, marks);
 }
 
-/* dd (S * marks): of scale[0] * weight * loss. */
+/* dd (S * marks), the gradient of scale[0] * weight * loss. */
 static inline void prm_loss_bwd(float *dd, const float *d, const float *rewards,
                                 const int32_t *rows, const float *scale, const float *weights,
                                 int64_t S, int marks, cudaStream_t s)

@@ -11,28 +11,28 @@
 #include "workspace.h"
 
 enum {
-    ROW_THREADS = 512,               /* at most, of a block */
-    ROW_BLOCK = 128,                 /* of a block whose rows need no more */
+    ROW_THREADS = 512,               /* threads of a block, at most */
+    ROW_BLOCK = 128,                 /* threads of a block of short rows */
     ROW_WARPS = ROW_THREADS / 32,
-    PART_LANES = 32,                 /* columns of a block of part_sum_kernel */
-    PART_GROUPS = 8                  /* ranges of parts that it adds apart */
+    PART_LANES = 32,                 /* columns per block of part_sum_kernel */
+    PART_GROUPS = 8                  /* ranges of parts that it sums separately */
 };
 
-/* W for rows of C elements. */
+/* Vector width W for rows of C elements. */
 static __host__ __device__ constexpr int row_width(int64_t C)
 {
     return C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
 }
 
-/* Elements that a thread holds: 2 vectors of 16-bit elements, 4 of fp32, 4 single ones. */
+/* Elements held by a thread: 2 vectors of 16-bit elements, 4 of fp32, 4 single ones. */
 template <int W>
 constexpr int ROW_HELD = W == 1 ? 4 : 16;
 
-/* Whether there are registers to load the next row while this one is computed. */
+/* True if there are registers to load the next row while this one is computed. */
 template <int W>
 constexpr bool ROW_AHEAD = W == 8;
 
-/* Threads of a row: whole warps, or 1, 2, 4 .. of a warp that has several short rows. */
+/* Threads per row: whole warps, or 1, 2, 4 .. of a warp that has several short rows. */
 static __host__ __device__ constexpr int row_threads(int64_t C)
 {
     const int held = row_width(C) == 1 ? ROW_HELD<1> : ROW_HELD<ACT_VECTOR>;
@@ -43,14 +43,14 @@ static __host__ __device__ constexpr int row_threads(int64_t C)
     return wanted <= WARP ? threads : whole < ROW_THREADS ? (int)whole : ROW_THREADS;
 }
 
-/* Rows that a block of `most` threads holds at a time. */
+/* Rows that a block of at most `most` threads holds at a time. */
 static __host__ __device__ constexpr int row_groups(int threads, int most)
 {
     return threads < most ? most / threads : 1;
 }
 
-/* The same where the block has one of `parts` parts of the rows: as many as those, in whole
- * warps. */
+/* The same for a block with one of `parts` parts of the rows: at most as many as the part has,
+ * in whole warps. */
 static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows, int parts)
 {
     const int64_t part = (rows + parts - 1) / parts;
@@ -58,7 +58,7 @@ static __host__ __device__ constexpr int row_part_groups(int threads, int64_t ro
     return part < groups ? (int)((part + warp - 1) / warp * warp) : groups;
 }
 
-/* Shared memory of row_join in a block of ROW_THREADS. */
+/* Shared memory of row_join in bytes, in a block of ROW_THREADS. */
 static __host__ __device__ constexpr int row_join_bytes(int64_t C)
 {
     return row_groups(row_threads(C), ROW_THREADS) > 1 ? (int)(4 * C) : 0;
@@ -70,7 +70,7 @@ typedef uint4 ActVector;
 typedef float4 ActVector;
 #endif
 
-/* A thread's elements as memory has them: vector k is number at + k * blockDim.x of a row of n. */
+/* Loads a thread's elements: vector k is number at + k * blockDim.x of a row of n. */
 template <int W>
 struct RowVec {
     ActVector v[ROW_HELD<W> / W];
@@ -80,7 +80,7 @@ struct RowVec<1> {
     act_t v[ROW_HELD<1>];
 };
 
-/* Those beyond n become 0. */
+/* Elements beyond n become 0. */
 template <int W>
 static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row, int at, int n)
 {
@@ -121,7 +121,7 @@ static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const 
     row_floats(to, held);
 }
 
-/* Whether element e is one of the row. */
+/* True if element e is inside the row. */
 template <int W>
 static __device__ __forceinline__ bool row_has(int e, int at, int n)
 {
@@ -164,7 +164,7 @@ static __device__ __forceinline__ void row_add(float (&x)[ROW_HELD<W>], act_t *s
     row_write<W>(sum, x, at, n);
 }
 
-/* Sum over the threads of a row within a warp, given to each. All of the warp call it. */
+/* Sum over the threads of a row within a warp, returned to each. All of the warp call it. */
 static __device__ __forceinline__ float row_warp_sum(float v)
 {
     if (blockDim.x >= WARP)
@@ -174,8 +174,8 @@ static __device__ __forceinline__ float row_warp_sum(float v)
     return v;
 }
 
-/* Sum over the threads of a row, given to each. Every thread of the block calls it, with `sums`
- * (ROW_WARPS) in shared memory that no call since the last barrier has used. */
+/* Sum over the threads of a row, returned to each. Every thread of the block calls it, with
+ * `sums` (ROW_WARPS) in shared memory that no call since the last barrier has used. */
 static __device__ __forceinline__ float row_sum(float v, float *sums)
 {
     v = row_warp_sum(v);
@@ -189,7 +189,7 @@ static __device__ __forceinline__ float row_sum(float v, float *sums)
     return warp_sum(threadIdx.x % WARP < warps ? sums[threadIdx.x % WARP] : 0.0f);
 }
 
-/* The same for two sums at the cost of one barrier. */
+/* The same for two sums with only one barrier. */
 static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
 {
     v.x = row_warp_sum(v.x);
@@ -207,8 +207,8 @@ static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
     return v;
 }
 
-/* What the gradient of a norm reads of a row and may load a row ahead. The residual's gradient is not
- * part of it: it is used last, and the registers that it would take spill. */
+/* Inputs of a norm's gradient that may be loaded one row ahead. The residual's gradient is not
+ * among them: it is used last, and holding it would spill registers. */
 template <int W>
 struct RowGrad {
     RowVec<W> dy, x;
@@ -224,7 +224,7 @@ static __device__ __forceinline__ void row_grad_round(RowGrad<W> &to, const act_
     row_load(to.x, x + offset, at, n);
 }
 
-/* The first round of a row; of one behind the last, zeros. mean NULL: none. */
+/* The first round of a row; zeros after the last row. mean NULL: none. */
 template <int W>
 static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
                                                      const act_t *x, const float *mean,
@@ -236,7 +236,7 @@ static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t
     to.rstd = row < end ? rstd[row] : 0.0f;
 }
 
-/* Elements of the residual's gradient from vector `at`; 0 where res is NULL. */
+/* Elements of the residual's gradient from vector `at`; 0 if res is NULL. */
 template <int W>
 static __device__ __forceinline__ void row_res_load(RowVec<W> &to, const act_t *res, int64_t offset,
                                                     int at, int n)
@@ -250,8 +250,8 @@ static __device__ __forceinline__ int64_t part_begin(int64_t part, int64_t parts
     return part * rows / parts;
 }
 
-/* acc, in the last row of the block, becomes the sum over its rows: those of a warp, then the warps
- * or the rows of several warps in order; `shared` (C). */
+/* Replaces acc, in the last row of the block, by the sum over its rows: first those of a warp,
+ * then the warps or the rows of several warps in order; `shared` (C). */
 template <int W>
 static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float *shared, int n)
 {
@@ -274,7 +274,8 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
     }
 }
 
-/* A thread's elements to and from a row of floats, in 16-byte accesses where W is a vector. */
+/* Loads and stores a thread's elements of a row of floats, in 16-byte accesses if W is a
+ * vector. */
 template <int W>
 static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>], int at,
                                                 int n)

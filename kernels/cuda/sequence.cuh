@@ -13,7 +13,7 @@
 
 enum { SEQ_THREADS = 256 };
 
-/* The first of the rows whose place is not before that one; -1 is behind all. */
+/* Index of the first row at or after that position; -1 sorts last. */
 static inline __device__ int64_t seq_first_(const int32_t *rows, int64_t n, int64_t place)
 {
     int64_t low = 0, high = n;
@@ -27,7 +27,7 @@ static inline __device__ int64_t seq_first_(const int32_t *rows, int64_t n, int6
     return low;
 }
 
-/* A block a sequence. */
+/* One block per sequence. */
 __global__ void __launch_bounds__(SEQ_THREADS)
     seq_logp_kernel(float *__restrict__ lp, int32_t *__restrict__ counts,
                     const float *__restrict__ loss, const int32_t *__restrict__ rows, int64_t n,
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(SEQ_THREADS)
     weights[i] = rows[i] < 0 ? 0.0f : -coef[b] / (mean ? (float)counts[b] : 1.0f);
 }
 
-/* weights (n): weight by the number of the sequence's rows. */
+/* weights (n): weight divided by the number of the sequence's rows. */
 __global__ void __launch_bounds__(SEQ_THREADS)
     seq_share_kernel(float *__restrict__ weights, const int32_t *__restrict__ rows, int64_t n,
                      int64_t T, float weight)
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(SEQ_THREADS)
     weights[i] = rows[i] < 0 ? 0.0f : weight / (float)of;
 }
 
-/* A block several rows. */
+/* Several rows per block. */
 template <int W>
 __global__ void __launch_bounds__(ROW_BLOCK)
     scale_rows_kernel(act_t *y, const act_t *x, const float *__restrict__ weights, int64_t n,

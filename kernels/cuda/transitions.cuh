@@ -24,7 +24,7 @@ enum {
     TRANSITION_SUMS = DARKROOM_FEATURES + 2      /* numbers, b, types[0] of queries */
 };
 
-/* A thread an element. */
+/* One thread per element. */
 __global__ void __launch_bounds__(TRANSITION_THREADS)
     transition_table_kernel(act_t *__restrict__ table, const wt_t *__restrict__ w,
                             const wt_t *__restrict__ b, const wt_t *__restrict__ states,
@@ -112,7 +112,7 @@ static inline void transition_table_fwd(act_t *table, const wt_t *w, const wt_t 
            TRANSITION_THREADS, 0, s, table, w, b, states, marks, types, start, C);
 }
 
-/* Of dtable (DARKROOM_CODES, C) fp32; beta 1: added to what is there. */
+/* Gradients from dtable (DARKROOM_CODES, C) fp32; beta 1: accumulates. */
 static inline void transition_table_bwd(float *dw, float *db, float *dstates, float *dmarks,
                                         float *dtypes, const float *dtable, int start, int64_t C,
                                         int beta, cudaStream_t s)

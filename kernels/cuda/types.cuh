@@ -33,11 +33,11 @@ typedef __half act_t;
 #else
 typedef float act_t;
 #endif
-typedef act_t wt_t;             // weights that the products read
+typedef act_t wt_t;             // weights as read by the products
 
 #include "workspace.h"
 
-static constexpr int ACT_VECTOR = 16 / sizeof(act_t);   // elements of a 16-byte access
+static constexpr int ACT_VECTOR = 16 / sizeof(act_t);   // elements per 16-byte access
 static constexpr int WARP = 32;
 
 /* ---- one element ---- */
@@ -64,7 +64,7 @@ static inline __host__ __device__ void act_store(act_t *p, float v)
 #endif
 }
 
-/* v as it would come back from memory. */
+/* v after a store and a load. */
 static inline __host__ __device__ float act_round(float v)
 {
     act_t t;
@@ -90,7 +90,7 @@ static inline __device__ void f32_store4(float *p, const float v[4])
 }
 
 #if defined ACT_BF16 || defined ACT_F16
-/* Two neighbours as they stand in memory, the first in the low half. */
+/* Packs two neighbours as in memory, the first in the low half. */
 static inline __device__ uint32_t act_pack(float first, float second)
 {
 #ifdef ACT_BF16
@@ -175,7 +175,7 @@ static inline __device__ V warp_sum(V v)
     return v;
 }
 
-/* A NaN is passed over when another lane has a number, as fmaxf does. */
+/* Ignores a NaN if another lane has a number, as fmaxf does. */
 static inline __device__ float warp_max(float v)
 {
 #pragma unroll
@@ -184,8 +184,8 @@ static inline __device__ float warp_max(float v)
     return v;
 }
 
-/* Of a one-dimensional block of whole warps, all of whose threads take part and get the result.
- * Safe to call one after the other: a barrier keeps the earlier call's values until all have read
+/* Over a one-dimensional block of whole warps; all threads take part and get the result.
+ * Consecutive calls are safe: a barrier keeps the earlier call's values until all have read
  * them. */
 template <typename V>
 static inline __device__ V block_sum(V v)
@@ -223,39 +223,39 @@ static inline __device__ float block_max(float v)
 #define DYNAMIC_SHARED(type, name) type *name = (type *)sim_dynamic_shared()
 #endif
 
-/* At the end of a kernel's file: what its launches ask for with this recipe, for `gen check`. */
+/* At the end of a kernel's file: the dynamic shared memory that its launches request, for `gen check`. */
 #ifdef __CUDACC_RTC__
 #define SHARED_BYTES(kernel, bytes) extern "C" __device__ const int kernel##_shared = (bytes)
 #endif
 
-/* There too: VARIANTS_family(X) is X(value) for each value that this recipe may take of a VARIANT of
- * kernels.def; `gen check` defines it. */
+/* There too: VARIANTS_family(X) is X(value) for each value of a VARIANT of kernels.def that
+ * this recipe may use; `gen check` defines it. */
 
 /* ---- launches ---- */
 
 #ifndef __CUDACC_RTC__
 
-/* The job ends when a call of the CUDA runtime failed. what: "copying the labels" */
+/* Ends the job if a call of the CUDA runtime failed. what: "copying the labels" */
 static inline void cuda_check(cudaError_t e, const char *what)
 {
     if (e != cudaSuccess)
         die(EXIT_DEVICE, "%s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
 }
 
-/* Blocks of `each` elements over n. */
+/* Number of blocks of `each` elements that cover n. */
 static inline unsigned blocks_over(int64_t n, int64_t each)
 {
     return (unsigned)((n + each - 1) / each);
 }
 
-/* May p be accessed `bytes` at a time? */
+/* True if p can be accessed `bytes` at a time. */
 static inline bool aligned(const void *p, int64_t bytes)
 {
     return (uintptr_t)p % (uintptr_t)bytes == 0;
 }
 
-/* Every kernel starts here. May be captured into a graph. shared_bytes: dynamic shared memory; more
- * than 48 KiB, static shared memory included, a kernel must be allowed to take. */
+/* Launches a kernel; all launches go through here. Can be captured into a graph. shared_bytes:
+ * dynamic shared memory; opts in if it and the static shared memory exceed 48 KiB. */
 template <typename... P, typename... A>
 static inline void launch(void (*kernel)(P...), dim3 grid, dim3 block, int64_t shared_bytes,
                           cudaStream_t s, A... arguments)

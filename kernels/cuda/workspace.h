@@ -12,17 +12,17 @@
 enum {
     /* Column sums add rows in this many fixed blocks, then the blocks in order. */
     CUDA_REDUCE_PARTS = 128,
-    /* Those of a norm's gradient: at most so many, see norm_parts in kernels.def. */
+    /* Blocks of a norm's gradient: at most this many, see norm_parts in kernels.def. */
     CUDA_NORM_BWD_PARTS = 256,
-    /* Ranges of the gradient that are summed apart. */
+    /* Ranges of the gradient that are summed separately. */
     CUDA_NORM_PARTS = 1024,
-    /* Those of a sample's elements. */
+    /* Ranges of a sample's elements. */
     CUDA_SLOPE_PARTS = 128,
-    /* Rows, in order of their tokens, that the gradient of an embedding adds in one block. */
+    /* Rows, in token order, that one block of the embedding gradient adds. */
     CUDA_EMBED_PIECE = 64,
-    /* Columns of a row of logits that a warp reads; of longer ones a block. */
+    /* Longest row of logits that one warp reads; longer rows take a block. */
     CUDA_CE_SHORT = 1024,
-    /* Of any matrix product; cuBLASLt's algorithms are chosen among those that need no more. */
+    /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
     CUDA_GEMM_WORKSPACE = 32 << 20
 };
 
