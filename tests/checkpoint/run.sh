@@ -15,8 +15,9 @@ trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
-units="base names comm launch device_cpu fault flags built schedule json crc32c safetensors safetensors_write model
-       weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint checkpoint_resume fingerprint lock stop"
+units="base names owners help_lines comm launch device_cpu fault flags built schedule json crc32c safetensors
+       safetensors_write model weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint
+       checkpoint_resume fingerprint lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
     gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o $build/shim.so $here/shim.c -ldl || exit 1
@@ -368,7 +369,7 @@ changed() {  # NAME CODE PATTERN KIND WHAT: the recorded model with one thing ch
 changed missing 83 '1 tensors are missing: ' llama missing
 changed extra 83 '1 unexpected tensors: ' llama extra
 changed shape 83 'has shape .*, this binary was built for' llama shape
-changed integer 83 'is I32, want' llama integer
+changed integer 83 'is I32; supported are' llama integer
 changed nan 88 'holds 1 NaN or Inf; --allow-nonfinite' llama nan
 expect nan-allowed 0 '^loaded' llama load "$scratch/h" --allow-nonfinite
 changed skipped-buffer-gpt2 0 '^loaded' gpt2 skip
