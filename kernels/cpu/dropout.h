@@ -7,6 +7,7 @@
 #define DIECAST_KERNELS_DROPOUT_H
 
 #include "runtime/philox.h"
+#include "types.h"
 
 #ifdef KERNEL_REFERENCE
 #include "../reference/dropout.h"

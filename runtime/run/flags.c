@@ -66,19 +66,21 @@ static const bool repeats[FLAG_COUNT] = {
 static const struct { const char *objective, *flags; } only[] = {
 #define ONLY(objective, flags) { #objective, flags },
 #include "runtime/run/flags.def"
+    { NULL, NULL }
 };
 
 /* Texts of objectives in the place of a flag's own. */
 static const struct { int flag; const char *objective, *doc; } docs[] = {
 #define DOC(flag, objective, doc) { FLAG_##flag, #objective, doc },
 #include "runtime/run/flags.def"
+    { 0, NULL, NULL }
 };
 
 static const char *of;           /* the objective; NULL: any */
 
 static const char *doc_of(int i)
 {
-    for (size_t k = 0; of && k < sizeof docs / sizeof *docs; k++)
+    for (size_t k = 0; of && docs[k].objective; k++)
         if (docs[k].flag == i && !strcmp(docs[k].objective, of))
             return docs[k].doc;
     return rows[i].doc;
@@ -91,7 +93,7 @@ void flags_of(const char *objective)
 
 bool flags_has(int i)
 {
-    for (size_t k = 0; of && k < sizeof only / sizeof *only; k++)
+    for (size_t k = 0; of && only[k].objective; k++)
         if (!strcmp(only[k].objective, of))
             return names_listed(only[k].flags, rows[i].name);
     return !of || owners_include(owners[i], of);
@@ -475,9 +477,10 @@ static char **positions(int argc, char **argv)
     static const struct { const char *objective, *names; } row[] = {
 #define POSITIONS(objective, names) { #objective, names },
 #include "runtime/objectives/rows.def"
+        { NULL, NULL }
     };
     const char *name = "";
-    for (size_t i = 0; of && i < sizeof row / sizeof *row; i++)
+    for (size_t i = 0; of && row[i].objective; i++)
         name = strcmp(row[i].objective, of) ? name : row[i].names;
     int first = 1;               /* behind what run.sh asks for the run's folder */
     while (first < argc && (!strcmp(argv[first], "--where") || !strcmp(argv[first], "--verbose")))

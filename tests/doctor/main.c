@@ -2,6 +2,7 @@
  *
  * Out: findings as `STATE WHAT: TEXT [PACKAGE]`, or what a function returns. */
 #define _GNU_SOURCE
+#include "gen/graph/objectives.h"
 #include "gen/tools/doctor.h"
 
 #include <stdlib.h>
@@ -67,6 +68,7 @@ int main(int argc, char **argv)
     const Target *t = target_find(argc > 3 ? argv[3] : "cpu");
     Wanted w = {.recipe = "r.lua", .name = "r", .target = t, .ranks = 2,
                 .precision = "bf16", .wants = NEED_CPU_RUN, .rank_bytes = INT64_C(5) << 30};
+    objectives_install();
     if (!strcmp(part, "interface"))
         return interface_of(argc - 3, argv + 3);
     if (!strcmp(part, "visible"))

@@ -41,7 +41,7 @@ products() {
         out/.gen/gen "$recipe" -o $dir/emitted >"$dir.log" 2>&1 || { cat "$dir.log" >&2; return 1; }
         {
             printf '#include "%s"\n' shape.h kernels/cpu/gemm.h stdio.h
-            sed -n '/^static Gemm mm_/,/^};/p' $dir/emitted/step.c
+            awk '/^static Gemm / { on = 1 } on { print } /;$/ { on = 0 }' $dir/emitted/step.c
             echo 'int main(void) { for (size_t i = 0; i < sizeof gemms / sizeof *gemms; i++) { const Gemm *g = gemms[i];'
             echo 'if (g->form != GEMM_TN) printf("{ %d, %d, %d, %d, %d, 0, %d, 0, 0 },\n", 60, (int)g->n, (int)g->k,'
             echo '(int)g->form, g->bias, g->out_f32); } }'
@@ -49,7 +49,8 @@ products() {
         gcc -w -march=x86-64-v3 -fopenmp -D_GNU_SOURCE -I$dir/emitted -o $dir/emitted/list $dir/emitted/list.c \
             $dir/emitted/runtime/base.c -ldnnl -lm && $dir/emitted/list || return 1
         rm -rf $dir/emitted
-    done | LC_ALL=C sort -u >$out/products.new
+    done >$dir.all
+    LC_ALL=C sort -u $dir.all >$out/products.new
     [ -s $out/products.new ] || return 1
     cmp -s $out/products.new $out/products.inc || mv $out/products.new $out/products.inc
 }
