@@ -274,7 +274,7 @@ static void unknown_option(const char *word, const char *next)
         if (!strcmp(option[i].word, word))
             err((Loc){0}, "%s is no option of this command; `gen --help` says of which", word);
     const char *bare = word + strspn(word, "-"), *equal = strchr(bare, '=');
-    const char *name = equal ? text_print("%.*s", (int)(equal - bare), bare) : bare;
+    const char *name = renamed_name(equal ? text_print("%.*s", (int)(equal - bare), bare) : bare);
     const char *given = equal ? equal + 1 : next && *next != '-' ? next : NULL;
     const char *value = given ? given : "VALUE";
     const Foreign *row = foreign_find(name);

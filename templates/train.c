@@ -1018,6 +1018,8 @@ int main(int argc, char **argv)
         stop_listen();
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
     failure_of(argc, argv, f->out, NULL);
+    if (f->renamed)
+        note("%s", f->renamed);
     comm_check_local_rank(f->local_rank);
     agree_flags(f);
     fault_arm();

@@ -11,10 +11,17 @@
 
 /* ---- the identity of a recipe -------------------------------------------------------------- */
 
-/* Fields in the hash have the names that they first had, so that a recipe keeps its hash. */
+/* Fields and words in the hash have the names that they first had, so that a recipe keeps its hash. */
 static const char *name_in_hash(int field)
 {
-    return field == F_tune_lock ? "tune" : field == F_tune_card ? "card" : field_row[field].path;
+    const char *first = renamed_from(field_row[field].path);
+    return field == F_tune_lock ? "tune" : field == F_tune_card ? "card" : first ? first : field_row[field].path;
+}
+
+static const char *value_in_hash(int field, const FieldValue *v)
+{
+    const char *first = field_row[field].type == FT_CHOICE ? renamed_word_from(field_row[field].path, v->s) : NULL;
+    return first ? text_print("\"%s\"", first) : value_print(field_row[field].type, v);
 }
 
 /* A card is there as the target and the memory that it sets. */
@@ -24,8 +31,7 @@ const char *config_hash(const Config *c)
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
         if (i != F_name && i != F_about && i != F_card && field_applies(c, i) && !field_of_cluster(i))
-            line[n++] = text_print("%s=%s\n", name_in_hash(i),
-                                   value_print(field_row[i].type, &c->v[i]));
+            line[n++] = text_print("%s=%s\n", name_in_hash(i), value_in_hash(i, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);
     qsort(line, (size_t)n, sizeof *line, text_order);
@@ -270,8 +276,9 @@ static int find_ours(const char *name, int *at)
 int config_find(const char *word, int *at, const Foreign **row)
 {
     const char **name = arena_new(sizeof *name * (size_t)(NFIELDS + nrun_flags + foreign_rows));
-    const char *bare = word + strspn(word, "-"), *dot = strrchr(bare, '.');
+    const char *bare = renamed_name(word + strspn(word, "-")), *dot = strrchr(bare, '.');
     int n = find_ours(bare, at);
+    renamed_tell();
     *row = NULL;
     if (n)
         return n;

@@ -236,7 +236,8 @@ static void add_differences(Str *s, const char *a, const char *b, bool both)
 /* What a run must agree on with the program that goes on with it; NULL: nothing says. */
 static const char *fields_of(const cJSON *json)
 {
-    return cJSON_GetStringValue(json_get(json, "model_fields"));
+    const char *lines = cJSON_GetStringValue(json_get(json, "model_fields"));
+    return lines ? renamed_lines(lines) : NULL;
 }
 
 /* Whether a program works in the folder, or was killed there. */

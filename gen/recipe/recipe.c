@@ -6,6 +6,7 @@
  *         make (source.c), so that lines are joined to tables by identity. */
 #define _GNU_SOURCE
 #include "gen/recipe/recipe.h"
+#include "runtime/files/names.h"
 #include "runtime/files/utf8.h"
 
 #include <dirent.h>
@@ -437,6 +438,136 @@ static void merge_tables(lua_State *L, int base, int changes, int depth)
     note_merged(L, to, a, b);
 }
 
+/* ---- names of earlier releases --------------------------------------------------------------- */
+
+/* Notes the place of the value that the table at t has under key. */
+static void note_place(lua_State *L, int t, const char *key, Loc loc)
+{
+    Note *note = note_of(lua_topointer(L, t));
+    note = note ? note : new_note(lua_topointer(L, t));
+    int i = 0;
+    while (i < note->n && !(note->field[i].key && !strcmp(note->field[i].key, key)))
+        i++;
+    if (i == note->n)
+        note->field = arena_grow(note->field, (size_t)note->n * sizeof *note->field,
+                                 (size_t)(note->n + 1) * sizeof *note->field);
+    note->n += i == note->n;
+    push_field(L, t, key, 0);
+    note->field[i] = snapshot(L, key, 0, loc);
+    lua_pop(L, 1);
+}
+
+/* Pushes the table in which the table at t has the field, *key its name there. Makes it if it has to.
+ * false, and nothing is pushed: it is not there, or no table. */
+static bool push_owner(lua_State *L, int t, const char *path, const char **key, bool make)
+{
+    const char *dot = strchr(path, '.');
+    *key = dot ? dot + 1 : path;
+    if (!dot) {
+        lua_pushvalue(L, t);
+        return true;
+    }
+    const char *section = text_print("%.*s", (int)(dot - path), path);
+    push_field(L, t, section, 0);
+    if (lua_isnil(L, -1) && make) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, t, section);
+    }
+    if (lua_istable(L, -1))
+        return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+/* Whether the table at t has the field; *loc: where. */
+static bool has_field(lua_State *L, int t, const char *path, Loc *loc)
+{
+    const char *key;
+    int order;
+    if (!push_owner(L, t, path, &key, false))
+        return false;
+    const Note *note = note_of(lua_topointer(L, -1));
+    push_field(L, lua_gettop(L), key, 0);
+    const bool has = !lua_isnil(L, -1);
+    if (has)
+        *loc = place_of(L, lua_topointer(L, -2), key, 0, note ? note->loc : (Loc){files[0]->file, 0}, &order);
+    lua_pop(L, 2);
+    return has;
+}
+
+static void move_field(lua_State *L, int t, const char *before, const char *now, Loc loc)
+{
+    const char *key;
+    const int top = lua_gettop(L);
+    push_owner(L, t, before, &key, false);
+    const int from = lua_gettop(L);
+    push_field(L, from, key, 0);
+    lua_pushnil(L);
+    lua_setfield(L, from, key);
+    if (!push_owner(L, t, now, &key, true)) {   /* today's section is no table, which is refused as such */
+        lua_settop(L, top);
+        return;
+    }
+    const int to = lua_gettop(L);
+    lua_pushvalue(L, from + 1);
+    lua_setfield(L, to, key);
+    note_place(L, to, key, loc);
+    if (strchr(now, '.'))
+        note_place(L, t, text_print("%.*s", (int)strcspn(now, "."), now), loc);
+    lua_pushnil(L);
+    if (from != t && !lua_next(L, from) && strchr(before, '.')) {
+        lua_pushnil(L);                   /* nothing is left of its section */
+        lua_setfield(L, t, text_print("%.*s", (int)strcspn(before, "."), before));
+    }
+    lua_settop(L, top);
+}
+
+/* The table at t becomes a copy of itself in today's names and words, where it has others. */
+static void rename_fields(lua_State *L, int t)
+{
+    bool copied = false;
+    Loc loc, other;
+    for (int i = 0; i < renamed_rows; i++) {
+        const char *before = renamed_row[i].before, *now = renamed_row[i].now;
+        if (!has_field(L, t, before, &loc))
+            continue;
+        if (has_field(L, t, now, &other))
+            err(loc, "%s and %s are one field, by its old name and its new one: leave out %s", before, now, before);
+        if (!copied) {
+            copy_table(L, t, 0);
+            lua_replace(L, t);
+        }
+        copied = true;
+        renamed_name(before);
+        move_field(L, t, before, now, loc);
+    }
+}
+
+/* A recipe's words are those of strings: of a field without a section. */
+static void rename_words(lua_State *L, int t)
+{
+    Loc loc;
+    lua_getfield(L, t, "objective");
+    const char *word = lua_type(L, -1) == LUA_TSTRING ? text_copy(lua_tostring(L, -1)) : "";
+    lua_pop(L, 1);
+    if (!renamed_word("objective", word) || !has_field(L, t, "objective", &loc))
+        return;
+    copy_table(L, t, 0);
+    lua_replace(L, t);
+    lua_pushstring(L, renamed_value("objective", word));
+    lua_setfield(L, t, "objective");
+    note_place(L, t, "objective", loc);
+}
+
+static void rename_all(lua_State *L, int t)
+{
+    luaL_checkstack(L, 16, "recipe");
+    rename_fields(L, t);
+    rename_words(L, t);
+}
+
 /* extend(base, changes): a deep copy of base with the fields of changes set over it; lists are
  * replaced whole. */
 static int lua_extend(lua_State *L)
@@ -448,6 +579,8 @@ static int lua_extend(lua_State *L)
         err(loc, "extend: called more than %d times", MAX_EXTENDS);
     note_limit(L, 1);
     note_limit(L, 2);
+    rename_all(L, 1);
+    rename_all(L, 2);
     merge_tables(L, 1, 2, 0);
     return 1;
 }
@@ -656,6 +789,7 @@ static int protected_load(lua_State *L)
     const Note *note = note_of(recipe);
     if (note && note->loc.line)
         at = note->loc;
+    rename_all(L, lua_gettop(L));
     job->result = convert(L, at, "", 0);
     return 0;
 }
@@ -671,6 +805,7 @@ const char *recipe_beside(Loc place, double gib)
 
 Rval *recipe_load(const char *path, char **override, int noverrides)
 {
+    override = renamed_words(override, noverrides);
     memory_used = 0;
     instructions = 0;
     nfiles = nloading = nnotes = nextends = nlimits = 0;
@@ -705,5 +840,6 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     for (int i = 0; i < noverrides; i++)
         if (strncmp(override[i], "cluster=", 8))
             recipe_override(job.result, override[i]);
+    renamed_tell();
     return job.result;
 }

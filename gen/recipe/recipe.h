@@ -63,6 +63,15 @@ const char *recipe_beside(Loc place, double gib);
  * (NULL: its file name). path NULL: name, wherever the file is. */
 void recipe_tell(const char *shown, const char *path, const char *name);
 const char *recipe_told(const char *path);                  /* path itself where nothing was told of it */
+/* renamed.c: names of earlier releases (runtime/files/foreign.def). Today's name of a field, flag or group of fields;
+ * today's word of a field. The name and word themselves where they are not of an earlier release; else
+ * renamed_tell() has a line about them. */
+const char *renamed_name(const char *name);
+const char *renamed_value(const char *field, const char *word);
+/* The words FIELD=VALUE in today's names. Old and new name of one field end the program. */
+char **renamed_words(char **word, int n);
+/* Once, on stderr: which names of earlier releases were given, and today's. */
+void renamed_tell(void);
 struct lua_State;
 /* environment.c: a fresh table of globals */
 void environment_push(struct lua_State *L);

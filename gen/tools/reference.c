@@ -449,6 +449,20 @@ static void nested_names(Str *s)
         ROW(s, "tc", text_print("`%s` in a file with `%s`", beside[i].name, beside[i].other), beside[i].means);
 }
 
+/* Names of earlier releases, and today's. */
+static void former_names(Str *s)
+{
+    static const struct { const char *field, *before, *now; } word[] = {
+#define RENAMED_WORD(field, before, now) {field, before, now},
+#include "runtime/files/foreign.def"
+        {NULL, NULL, NULL}
+    };
+    for (int i = 0; i < renamed_rows; i++)
+        ROW(s, "cct", renamed_row[i].before, renamed_row[i].now, "");
+    for (int i = 0; word[i].field; i++)
+        ROW(s, "cct", word[i].before, word[i].now, text_print("a value of `%s`", word[i].field));
+}
+
 static void names_page(Str *s)
 {
     begin(s, "Names of other trainers",
@@ -474,6 +488,10 @@ static void names_page(Str *s)
     table(s, "of | here | there");
     same_words(s);
     nested_names(s);
+    str_print(s, "\n## Names of earlier releases\n\nThey are still taken, with a line that says today's; old and "
+                 "new name together are refused.\n");
+    table(s, "before | now | note");
+    former_names(s);
     str_print(s, "\n## No setting here\n");
     table(s, "there | here");
     noted_names(s, FOREIGN_SAY, FOREIGN_ALWAYS);

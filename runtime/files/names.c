@@ -4,6 +4,7 @@
 #include "runtime/files/names.h"
 #include <ctype.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static const struct {
     const char *ours, *theirs, *word;
 } words[] = {
 #define WORD(ours, theirs, word) { ours, theirs, word },
+#define RENAMED_WORD(field, before, now) { field, before, now },
 #include "runtime/files/foreign.def"
 };
 
@@ -41,6 +43,18 @@ static const char *const per_node[] = {
 static const struct { const char *ours, *value; } unset[] = {
 #define UNSET(ours, value) { ours, value },
 #include "runtime/files/foreign.def"
+};
+
+const Renamed renamed_row[] = {
+#define RENAMED(before, now) { before, now },
+#include "runtime/files/foreign.def"
+};
+const int renamed_rows = (int)(sizeof renamed_row / sizeof *renamed_row);
+
+static const struct { const char *field, *before, *now; } renamed_words[] = {
+#define RENAMED_WORD(field, before, now) { field, before, now },
+#include "runtime/files/foreign.def"
+    { "", "", "" }
 };
 
 enum { MAX_NAME = 64, EPOCHS_MAX = 1000000 };
@@ -187,6 +201,86 @@ static size_t first_word(const char *line)
         else if (line[n] == '\\' && !quoted && line[n + 1])
             n++;
     return n;
+}
+
+const char *renamed(const char *name)
+{
+    for (int i = 0; i < renamed_rows; i++)
+        if (names_same(renamed_row[i].before, name))
+            return renamed_row[i].now;
+    return NULL;
+}
+
+const char *renamed_word(const char *field, const char *word)
+{
+    for (size_t i = 0; *renamed_words[i].field; i++)
+        if (names_same(renamed_words[i].field, field) && !strcmp(renamed_words[i].before, word))
+            return renamed_words[i].now;
+    return NULL;
+}
+
+const char *renamed_from(const char *now)
+{
+    for (int i = 0; i < renamed_rows; i++)
+        if (strcmp(renamed_row[i].now, now) == 0)
+            return renamed_row[i].before;
+    return NULL;
+}
+
+const char *renamed_word_from(const char *field, const char *now)
+{
+    for (size_t i = 0; *renamed_words[i].field; i++)
+        if (strcmp(renamed_words[i].field, field) == 0 && strcmp(renamed_words[i].now, now) == 0)
+            return renamed_words[i].before;
+    return NULL;
+}
+
+/* text (n) in its own memory, n letters of it at most. */
+static char *piece(const char *text, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (!copy)
+        abort();
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+char *renamed_lines(const char *lines)
+{
+    const size_t most = strlen(lines) + 1;
+    size_t longest = 1, many = 1;
+    for (int i = 0; i < renamed_rows; i++)
+        longest = strlen(renamed_row[i].now) > longest ? strlen(renamed_row[i].now) : longest;
+    for (size_t i = 0; *renamed_words[i].field; i++)
+        longest = strlen(renamed_words[i].now) > longest ? strlen(renamed_words[i].now) : longest;
+    for (const char *p = lines; (p = strchr(p, '\n')); p++)
+        many++;
+    char *all = piece("", 0), *end;
+    all = realloc(all, most + 2 * many * longest);
+    if (!all)
+        abort();
+    end = all;
+    for (size_t n; *lines; lines += n + (lines[n] == '\n')) {
+        n = strcspn(lines, "\n");
+        const size_t path = strcspn(lines, "=\n");
+        char *name = piece(lines, path), *value = piece(lines + path, n - path);
+        const size_t k = strlen(value);
+        const bool quoted = k > 2 && value[1] == '"' && value[k - 1] == '"';
+        const char *now = renamed(name), *word = NULL;
+        now = now ? now : name;
+        if (quoted) {
+            value[k - 1] = '\0';
+            word = renamed_word(now, value + 2);
+            value[k - 1] = '"';
+        }
+        end += word ? sprintf(end, "%s=\"%s\"", now, word) : sprintf(end, "%s%s", now, value);
+        if (lines[n])
+            *end++ = '\n';
+        free(name), free(value);
+    }
+    *end = '\0';
+    return all;
 }
 
 char *names_without(const char *line, const char *list)

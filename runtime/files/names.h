@@ -59,6 +59,24 @@ bool foreign_on(const char *given);
 bool foreign_per_node(const char *name);
 const char *foreign_unset(const char *ours);
 
+/* Names of fields and flags in earlier releases: the rows RENAMED and RENAMED_WORD. */
+typedef struct {
+    const char *before, *now;
+} Renamed;
+
+extern const Renamed renamed_row[];
+extern const int renamed_rows;
+
+/* Today's name; NULL: the name is not one of an earlier release. */
+const char *renamed(const char *name);
+/* Today's word for a word that the field had in earlier releases; NULL: it is none. */
+const char *renamed_word(const char *field, const char *word);
+/* The other way: the name and the word of an earlier release; NULL: there is none. */
+const char *renamed_from(const char *now);
+const char *renamed_word_from(const char *field, const char *now);
+/* Lines FIELD=VALUE as an earlier release wrote them, in today's names and words; malloc'ed. */
+char *renamed_lines(const char *lines);
+
 bool names_same(const char *a, const char *b);
 /* Parses an epoch count at the start of text: 1 for "epoch", 5 for "5epochs"; *n: length of that prefix; 0: no
  * epoch count. */

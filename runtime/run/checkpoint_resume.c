@@ -22,6 +22,7 @@
 #include "runtime/model/hf.h"
 #include "runtime/model/hf_match.h"
 #include "runtime/files/json.h"
+#include "runtime/files/names.h"
 #include "runtime/model/weights.h"
 
 enum { JSON_MAX = 1 << 28 };
@@ -440,7 +441,9 @@ bool checkpoint_find(Checkpoints *c, const Model *m)
     c->file = read_state(path, &error);
     if (!c->file)
         die(EXIT_NO_CKPT, "%s; do all ranks see the same folder?", error);
-    check_fields(path, json_get(c->file, "model_fields")->valuestring, m->model_fields);
+    char *fields = renamed_lines(json_get(c->file, "model_fields")->valuestring);
+    check_fields(path, fields, m->model_fields);
+    free(fields);
     check_sets(path, json_get(c->file, "sets"), m);
     c->step = (int64_t)json_get(c->file, "step")->valuedouble;
     c->state = json_get(c->file, "state");

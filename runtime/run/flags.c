@@ -428,6 +428,8 @@ static void take(Line *l)
     char name[64];
     size_t n = equal ? (size_t)(equal - word) : strlen(word);
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    if (renamed(name))
+        snprintf(name, sizeof name, "%s", renamed(name));
     int k = flags_find(name);
     if (k < 0) {
         check_has(k, name, name);
@@ -497,6 +499,36 @@ static char **positions(int argc, char **argv)
         name += *name == '|';
     }
     return words;
+}
+
+/* Whether a word of the command line is the flag of this name. */
+static bool gives(const char *word, const char *name)
+{
+    char given[64];
+    if (strncmp(word, "--", 2) != 0)
+        return false;
+    snprintf(given, sizeof given, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    return names_same(given, name);
+}
+
+/* Notes the flags that are given by names of earlier releases; beside today's name such a one is refused. */
+static void note_renamed(Flags *f, int argc, char *const *argv)
+{
+    for (int k = 0; k < renamed_rows; k++) {
+        const Renamed *r = &renamed_row[k];
+        bool before = false, now = false;
+        for (int i = 1; i < argc; i++)
+            before = before || gives(argv[i], r->before), now = now || gives(argv[i], r->now);
+        if (before && now)
+            die(EXIT_CONFIG, "--%s and --%s are one setting, by its old name and its new one: leave out --%s",
+                r->before, r->now, r->before);
+        if (!before)
+            continue;
+        char *longer = format("%s%s--%s is now --%s", f->renamed ? f->renamed : "renamed: ", f->renamed ? ", " : "",
+                              r->before, r->now);
+        free(f->renamed);
+        f->renamed = longer;
+    }
 }
 
 /* A word that does not begin with --: what was probably meant. */
@@ -772,6 +804,7 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
             die(EXIT_CONFIG, "recipe, run.%s: %s", defaults->name, error);
     }
     argv = positions(argc, argv);
+    note_renamed(f, argc, argv);
     Line l = { .f = f, .made = made, .argc = argc, .argv = argv };
     for (l.i = 1; l.i < argc; l.i++) {
         if (strcmp(argv[l.i], "-h") == 0)

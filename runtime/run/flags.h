@@ -29,6 +29,7 @@ typedef struct {
 #include "runtime/run/flags.def"
     bool given[FLAG_COUNT];      /* set on the command line; index FLAG_<name> */
     const char **many[FLAG_COUNT];   /* values of a repeatable (MANY) flag, ends with NULL */
+    char *renamed;               /* message about flags given by names of earlier releases; NULL: none were */
 } Flags;
 
 /* A default set by the recipe, as text; the list ends with name NULL. */

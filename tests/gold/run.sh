@@ -18,7 +18,7 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util quote source told recipe environment override config fields config_text config_rules objective target cards cluster family foreign"
+ROOMS="util quote source told renamed recipe environment override config fields config_text config_rules objective target cards cluster family foreign"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
@@ -67,6 +67,30 @@ for lua in $HERE/bad/*.lua; do
         not_ok "bad/$name" "$(diff "${lua%.lua}.err" "$T/err" | head -3 | tr '\n' ' ')"
     else ok "bad/$name"; fi
 done
+
+# ---- names of earlier releases: each is known, and a recipe with old ones is the same one, with a line about them
+check renamed/known "" "$(sed -n 's/^RENAMED("\([^"]*\)", "\([^"]*\)")$/\1 \2/p' runtime/files/foreign.def |
+    while read -r before now; do
+        "$GEN" explain "$before" 2>"$T/err" | grep -q "^${now/./\\.}:" || echo "$before: no field $now"
+        grep -qx "gen: renamed: $before is now $now" "$T/err" || cat "$T/err"
+    done)"
+cat >"$T/renamed.lua" <<'END'
+local base = extend(use "dreamprm_tiny", { prm = { hypergradient = "dot" } })
+return extend(base, {
+    prm = { hyper = "fd" },
+})
+END
+of_today() { "$GEN" -d config "$T/renamed.lua" "$@" 2>&1 | grep -e hyper | sed "s,$T/,,"; }
+check renamed/recipe 'gen: renamed: prm.hyper is now prm.hypergradient
+prm.hypergradient = "fd"  # renamed.lua:3' "$(of_today)"
+check renamed/word 'gen: renamed: prm.hyper is now prm.hypergradient
+prm.hypergradient = "dot"  # command line' "$(of_today prm.hyper=dot)"
+check renamed/list "gen: renamed: prm.hyper is now prm.hypergradient dreamprm_tiny" \
+    "$("$GEN" list recipes prm.hyper=dot model.hidden=64 2>&1 | grep -oE '^gen.*|[a-z_]+tiny\.lua' | sed 's/\.lua//' | paste -sd' ')"
+
+# The hash of a recipe is the one that it had before the rename: its locks and files stay its own.
+check renamed/hash "24549cf483bd4ee5" \
+    "$("$GEN" -d config recipes/dreamprm_tiny.lua | sed -n 's/^# config  hash \(.\{16\}\).*/\1/p')"
 
 # ---- another objective: what is lm's alone is refused and not asked for
 mkdir -p "$T/other/runtime/objectives"
@@ -117,7 +141,7 @@ levels graph
 check levels/products "clear \$meta_stats, meta_micro, direction, clear \$slope, probe, weigh, reduce_meta, update_meta\
   -> \$meta_stats, \$total_norm.meta" "$(schedule_of meta)"
 check levels/no_gradient "0 10" "$(in_program probe '^ *\$grad') $(in_program probe ' = slope_dot ')"
-levels part prm.hyper=fd prm.weights=net batch.accum=2 gpus=2
+levels part prm.hypergradient=fd prm.weights=net batch.accum=2 gpus=2
 check levels/differences "clear \$meta_stats, begin, meta_micro * 2, direction, clear \$slope, forth, probe * 2, back,\
  probe * 2, restore, begin_meta, weigh * 2, reduce_meta, update_meta  -> \$meta_stats, \$total_norm.meta" \
     "$(schedule_of meta)"
@@ -127,9 +151,9 @@ check levels/whole "1 1 0" "$(in_program direction ' = allreduce ') $(in_program
 $(in_program probe ' = allreduce ')"
 check levels/places "\$along rep \$slope shard" "$(awk '$2 == "$slope" || $2 == "$along" {
     print $2, / shard 0/ ? "shard" : "rep" }' "$T/levels" | LC_ALL=C sort | paste -sd' ')"
-check levels/16_bit 'gen: prm.hyper: "fd" moves parameters by about 1e-6, which the 16-bit copies that products read do
-not show; try prm.hyper = "dot", or precision = "fp32"' \
-    "$(levels graph precision=bf16 prm.hyper=fd | sed 's/ do not show/ do\nnot show/')"
+check levels/16_bit 'gen: prm.hypergradient: "fd" moves parameters by about 1e-6, which the 16-bit copies that products read do
+not show; try prm.hypergradient = "dot", or precision = "fp32"' \
+    "$(levels graph precision=bf16 prm.hypergradient=fd | sed 's/ do not show/ do\nnot show/')"
 check levels/no_mark 'gen: prm.mark: want a token, such as "<extra_0>", got none: scores are read at it' \
     "$(levels graph prm.mark=)"
 check levels/one_domain 'gen: prm.domains: the weight of a domain is relative to the mean of all, that of one alone 1

@@ -246,6 +246,27 @@ static void meanings(void)
     }
 }
 
+/* Names of earlier releases: taken as today's, with a line; refused beside it. */
+static void renames(void)
+{
+    for (int i = 0; i < renamed_rows; i++) {
+        const Renamed *r = &renamed_row[i];
+        char text[LINE], *fields = format("%s=\"a\"\nlast=1\n", r->now), *was = format("%s=\"a\"\nlast=1\n", r->before);
+        char *is = renamed_lines(was), *before = format("--%s", r->before), *now = format("--%s", r->now);
+        must(strcmp(is, fields) == 0, format("renamed %s: a line of a file", r->before), "%s", is);
+        const Made made = { .words = "x.lua", .fields = { fields } };
+        Flags f;
+        flags_parse(&f, &made, NULL, 3, (char *[]){ "train", before, "a" });
+        must(f.renamed && strcmp(f.renamed, format("renamed: --%s is now --%s", r->before, r->now)) == 0,
+             format("renamed %s: taken", r->before), "%s", f.renamed ? f.renamed : "no line");
+        int code = refused(text, (char *[]){ format("%s=a", before), now, "a" }, 3);
+        must(code == EXIT_CONFIG && strstr(text, "are one setting"), format("renamed %s: both", r->before),
+             "code %d: %s", code, text);
+    }
+    char *same = renamed_lines("a=1\nb={\"x\", \"y\"}\nc=\"\"\n\nno line");
+    must(strcmp(same, "a=1\nb={\"x\", \"y\"}\nc=\"\"\n\nno line") == 0, "renamed: other lines stay", "%s", same);
+}
+
 void test_names(void)
 {
     int before = failures, aliases = 0;
@@ -259,6 +280,7 @@ void test_names(void)
     }
     values();
     meanings();
+    renames();
     check(before == failures && aliases > 100, "foreign names", "%d of %d are aliases", aliases,
           foreign_rows);
     check(foreign_find("Learning-Rate") == foreign_find("learning_rate"), "names without case", "-");

@@ -20,13 +20,13 @@ static void defaults(Config *c)
 {
     const bool lora = c->v[F_lora_rank].i > 0, fp32 = !strcmp(c->v[F_precision].s, "fp32");
     const int64_t steps = c->v[F_prm_steps].i;
-    rule_fill_text(c, F_prm_hyper, lora && fp32 ? "\"fd\"" : "\"dot\"");
+    rule_fill_text(c, F_prm_hypergradient, lora && fp32 ? "\"fd\"" : "\"dot\"");
     rule_fill_int(c, F_prm_train_head, !lora);
     rule_fill_int(c, F_meta_micro, c->v[F_batch_micro].i);
     rule_fill_int(c, F_prm_rewards, steps > 1 ? steps - 1 : 1);
 }
 
-static bool any_precision(const Config *c) { return rule_is_open(c, F_prm_hyper); }
+static bool any_precision(const Config *c) { return rule_is_open(c, F_prm_hypergradient); }
 
 /* ---- options of gen new ------------------------------------------------------------------------ */
 
@@ -74,13 +74,13 @@ static void check_fields(Prm *prm)
     build_unused(b, F_prm_records, instance, "of prm.weights = \"instance\" alone");
     build_unused(b, F_prm_domains, is(prm, F_prm_weights, "domain"),
                  "of prm.weights = \"domain\" alone");
-    build_unused(b, F_prm_hyper, !none, unlearned);
+    build_unused(b, F_prm_hypergradient, !none, unlearned);
     build_unused(b, F_prm_unroll, !none, unlearned);
     build_unused(b, F_meta_micro, !none, unlearned);
-    if (is(prm, F_prm_hyper, "fd") && b->model.act != DT_F32)
-        err(config_loc(b->c, F_prm_hyper),
-            "prm.hyper: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products "
-            "read do not show; try prm.hyper = \"dot\", or precision = \"fp32\"");
+    if (is(prm, F_prm_hypergradient, "fd") && b->model.act != DT_F32)
+        err(config_loc(b->c, F_prm_hypergradient),
+            "prm.hypergradient: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products "
+            "read do not show; try prm.hypergradient = \"dot\", or precision = \"fp32\"");
     if (!*config_text(b->c, F_prm_mark))
         err(config_loc(b->c, F_prm_mark),
             "prm.mark: want a token, such as \"<extra_0>\", got none: scores are read at it");
@@ -381,7 +381,7 @@ static void schedule_meta(Prm *prm)
     judge(prm, scale, stats);
     schedule_turns(b, s);
     slopes_direction(b, s, slopes);
-    if (is(prm, F_prm_hyper, "fd")) {
+    if (is(prm, F_prm_hypergradient, "fd")) {
         probe(prm, slopes);
         slopes_differences(b, s, slopes);
     } else {

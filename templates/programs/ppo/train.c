@@ -426,5 +426,7 @@ int main(int argc, char **argv)
         puts(f->out);
         return EXIT_OK;
     }
+    if (f->renamed)
+        note("%s", f->renamed);
     return run_all(&run);
 }

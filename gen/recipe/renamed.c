@@ -1,0 +1,86 @@
+/* renamed.c -- names of fields in earlier releases, which are still taken.
+ *
+ * In:    rows RENAMED and RENAMED_WORD of runtime/files/foreign.def.   Out: today's names, a line on stderr. */
+#include "gen/recipe/recipe.h"
+#include "runtime/files/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char given[1024];         /* what renamed_tell() has to say */
+static bool told;
+
+static void add(const char *before, const char *now)
+{
+    const char *one = text_print("%s is now %s", before, now);
+    const size_t n = strlen(given);
+    if (!strstr(given, one))
+        snprintf(given + n, sizeof given - n, "%s%s", n ? ", " : "", one);
+}
+
+/* Whether each name in the group `before` is in the group `now` today. */
+static bool moved(const char *before, const char *path, const char **now)
+{
+    const size_t n = strlen(before);
+    if (strncmp(path, before, n) || path[n] != '.')
+        return false;
+    const char *today = renamed(path);
+    const size_t k = today ? strcspn(today, ".") : 0;
+    if (!today || (k == n && !strncmp(today, before, n)))
+        return false;
+    *now = text_print("%.*s", (int)k, today);
+    return true;
+}
+
+const char *renamed_name(const char *name)
+{
+    const char *now = renamed(name);
+    for (int i = 0; !now && !strchr(name, '.') && i < renamed_rows; i++)
+        moved(name, renamed_row[i].before, &now);
+    if (!now)
+        return name;
+    add(name, now);
+    return now;
+}
+
+const char *renamed_value(const char *field, const char *word)
+{
+    const char *now = renamed_word(field, word);
+    if (!now)
+        return word;
+    add(text_print("%s = \"%s\"", field, word), text_print("\"%s\"", now));
+    return now;
+}
+
+/* The field of a word FIELD=VALUE; NULL: it is no such word. */
+static char *field_of(const char *word)
+{
+    const size_t n = strcspn(word, "=");
+    return word[n] ? text_print("%.*s", (int)n, word) : NULL;
+}
+
+char **renamed_words(char **word, int n)
+{
+    char **now = arena_new(((size_t)n + 1) * sizeof *now);
+    for (int i = 0; i < n; i++) {
+        const char *field = field_of(word[i]), *today = field ? renamed_name(field) : NULL;
+        now[i] = word[i];
+        if (!field)
+            continue;
+        for (int k = 0; today != field && k < n; k++)
+            if (field_of(word[k]) && !strcmp(field_of(word[k]), today))
+                err((Loc){0}, "%s and %s are one field, by its old name and its new one: leave out %s", field, today,
+                    word[i]);
+        const char *value = word[i] + strlen(field) + 1;
+        if (today != field || renamed_word(today, value))
+            now[i] = text_print("%s=%s", today, renamed_value(today, value));
+    }
+    return now;
+}
+
+void renamed_tell(void)
+{
+    if (*given && !told)
+        fprintf(stderr, "gen: renamed: %s\n", given);
+    told = told || *given;
+}

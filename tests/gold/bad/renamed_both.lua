@@ -1,0 +1,7 @@
+return {
+    target = "cpu", objective = "prm",
+    prm = {
+        hyper = "fd",
+        hypergradient = "fd",
+    },
+}

@@ -1,0 +1,4 @@
+-- args: prm.hypergradient=fd prm.hyper=fd
+return {
+    target = "cpu",
+}

@@ -1,0 +1,5 @@
+return extend(use "dreamprm_tiny", {
+    prm = {
+        hyper = "fx",
+    },
+})
