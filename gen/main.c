@@ -114,14 +114,14 @@ static void graph_left(const Command *cmd, Graph *g, const char *room)
  * ir/plan.ir, else beside the text, here or below gen's root. */
 static void find_recipe(Graph *g, const char *file)
 {
-    const char *told = g->fact[FACT_recipe].text, *slash = strrchr(file, '/');
+    const char *told = g->setting[SETTING_recipe].text, *slash = strrchr(file, '/');
     const char *beside = slash ? text_print("%.*s", (int)(slash - file), file) : ".";
     const bool emitted = !strcmp(beside, "ir") || (strlen(beside) > 3 && !strcmp(beside + strlen(beside) - 3, "/ir"));
     char *looked;
     const char *found = emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, told, &looked);
     if (found) {
         recipe_tell(found, NULL, told);
-        g->fact[FACT_recipe].text = found;
+        g->setting[SETTING_recipe].text = found;
     } else if (!strcmp(g->target->backend, "cuda"))
         err((Loc){file, 0}, "is of the recipe %s, which is in none of %s: its lock file says how products are "
             "computed; run gen in the folder of that file", told, looked);
@@ -196,10 +196,10 @@ static Graph *run_rooms(const Command *cmd, Config **config)
     check_config(c);
     config_left(cmd, c);
     const char *objective = config_text(c, F_objective);
-    if (objective_find(objective)->whole && cmd->stop)
+    if (objective_find(objective)->standalone && cmd->stop)
         err(config_loc(c, F_objective), "-d %s: the objective %s trains no model of layers, so there is no such text; "
             "want recipe or config", cmd->stop, objective);
-    if (objective_find(objective)->whole)
+    if (objective_find(objective)->standalone)
         return NULL;
     Graph *g = graph_build(c);
     check_graph(g);
@@ -208,7 +208,7 @@ static Graph *run_rooms(const Command *cmd, Config **config)
 
 static void emit_graph(const Command *cmd, const Graph *g, const char *out)
 {
-    bool required = !strcmp(g->fact[FACT_tune].text, "required");
+    bool required = !strcmp(g->setting[SETTING_tune].text, "required");
     emit_run(g, out, cmd->force, required || cmd->locked);
     lock_note();
 }
@@ -219,10 +219,10 @@ static void generate(const Command *cmd)
     Graph *g = run_rooms(cmd, &c);
     if (cmd->roundtrip)
         return;
-    const char *name = g ? g->fact[FACT_name].text : c->name;
+    const char *name = g ? g->setting[SETTING_name].text : c->name;
     const char *out = cmd->out ? cmd->out : text_print("out/%s", name);
     if (!g)
-        whole_emit(c, out, cmd->force);
+        standalone_emit(c, out, cmd->force);
     else
         emit_graph(cmd, g, out);
     const char *unread = c ? config_unread(c) : NULL;
@@ -241,7 +241,7 @@ static void plan(const Command *cmd)
     if (g)
         report_plan(g, c, stdout);
     else
-        report_whole(c, false, stdout);
+        report_standalone(c, false, stdout);
 }
 
 /* ---- the command line ---------------------------------------------------------------------- */
@@ -399,7 +399,7 @@ static int run_info(int argc, char **argv)
     if (g)
         report_info(g, c, stdout);
     else
-        report_whole(c, true, stdout);
+        report_standalone(c, true, stdout);
     return 0;
 }
 
@@ -423,7 +423,7 @@ static int run_tune(int argc, char **argv)
     if (!g)
         err(config_loc(c, F_objective), "the objective %s has no matrix products or kernels to measure",
             c->v[F_objective].s);
-    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->fact[FACT_name].text), cmd.rows);
+    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->setting[SETTING_name].text), cmd.rows);
 }
 
 /* RECIPE [FIELD=VALUE ...], or options alone: for gen. */

@@ -467,7 +467,7 @@ static bool defines(const char *line, const char *name, size_t n, bool value)
     return false;
 }
 
-/* The line of the room's text with the first value that a message names, else the first program, schedule, fact or
+/* The line of the room's text with the first value that a message names, else the first program, schedule, setting or
  * field; 0: it names none. */
 static int line_of(const char *message)
 {

@@ -1,15 +1,15 @@
 /* objective.h -- what train.c asks of the objective; objective.c answers.
  *
- * Keeps: what a step reads from io, io.hyper aside, is written by the objective alone. */
+ * Keeps: what a step reads from io, io.adamw_args aside, is written by the objective alone. */
 #ifndef OBJECTIVE_H
 #define OBJECTIVE_H
 
 #include "runtime/data/data.h"
 #include "runtime/run/checkpoint.h"
-#include "runtime/run/course.h"
+#include "runtime/run/epochs.h"
 #include "runtime/run/flags.h"
 #include "runtime/run/metrics.h"
-#include "runtime/run/sets.h"
+#include "runtime/run/param_groups.h"
 #include "runtime/run/show.h"
 
 /* Folders of weights, the nearest first: a checkpoint, adapters, a model; NULL: none. */
@@ -23,7 +23,7 @@ void objective_open(const Flags *f, Data *train, Data *eval);
 /* The program ends unless the weights were made with such records, NULL: none. */
 void objective_suit(const WeightFolders folder, const Data *records);
 
-/* Sets of parameters, each updated by itself. */
+/* Parameter groups, each updated by itself. */
 //@ sets
 
 /* Every input of a step for step_train(). */
@@ -81,7 +81,7 @@ typedef struct {
 //@ if hook_updated
     /* After each update by step_train(), also one that was skipped, the step counted from 0, of
      * `total`: updates of sets by schedules of the objective's own. For each
-     *     set_begin(SET_x, turn, turns);  step_x();  step_wait();
+     *     param_group_begin(SET_x, turn, turns);  step_x();  step_wait();
      * turns: how many of them the run has; the rest, as whether the gradient is finite, is seen
      * to. sum: STEP_METRICS sums of that step over all ranks, in which it writes what its updates
      * tell, the same on all ranks. Returns whether inputs of a step were written over. */
@@ -106,24 +106,24 @@ typedef struct {
      * flags: a run that is found with such a validation is over unless other flags are given. */
     char *(*enough)(const double *eval);
 //@ if hook_write
-    /* Writes files of its own into f->out, from rank 0: behind each row of the course, that is
+    /* Writes files of its own into f->out, from rank 0: behind each row of the epochs, that is
      * after each validation, at the end of each epoch and after the last step, then also when
      * the run is found finished. So it may not depend on earlier calls, and replaces what is
      * there, each folder or file at once: folder_replace() of runtime/files/folder.h;
-     * course_csv() makes a table of it. NULL, or a malloc'ed message; a failure ends the run
+     * epochs_csv() makes a table of it. NULL, or a malloc'ed message; a failure ends the run
      * only after the last step. */
-    char *(*write)(const Flags *f, const WeightFolders folder, const Course *course);
+    char *(*write)(const Flags *f, const WeightFolders folder, const Epochs *epochs);
 //@ end
 //@ if hook_name
-    /* Of the checkpoint of that step, whose row, if there is one, is course_at(course, step); best:
+    /* Of the checkpoint of that step, whose row, if there is one, is epochs_at(course, step); best:
      * after the best validation so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed;
      * NULL: none. It stands there too, as long as nobody removes it, and --resume takes it. Rank 0
      * alone. */
-    char *(*name)(const Course *course, int64_t step, bool best);
+    char *(*name)(const Epochs *epochs, int64_t step, bool best);
 //@ end
 //@ if hook_named
     /* Behind that, from rank 0; path: OUT/NAME. NULL, or a malloc'ed message, which is said. */
-    char *(*named)(const Flags *f, const char *path, const Course *course);
+    char *(*named)(const Flags *f, const char *path, const Epochs *epochs);
 //@ end
     /* Names in OUT that write() and name() make, or patterns of them, behind the last NULL: told at
      * the end, moved by --force. */
@@ -137,7 +137,7 @@ typedef struct {
 //@ if hook_finished
     /* With the weights of a run that is over, by its last step or early: after training, and in the
      * place of it when the run is found finished. last: of the checkpoint with these weights, for
-     * origin_write(). */
+     * initial_write(). */
     void (*finished)(const Flags *f, const WeightFolders folder, const Checkpoints *last);
 //@ end
 } ObjectiveHooks;

@@ -21,25 +21,25 @@
 #include "runtime/libraries.h"        // versions of libraries
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/ranks/launch.h"     // which rank this is
-#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/rank_agreement.h"        // what all ranks must have the same
 #include "runtime/run/bench.h"        // --bench-steps
 #include "runtime/run/best.h"         // the best validation, what ends a run early
 #include "runtime/run/checkpoint.h"   // OUT/checkpoint-<step>/
-#include "runtime/run/course.h"       // what epochs had
+#include "runtime/run/epochs.h"       // what epochs had
 #include "runtime/run/failure.h"      // what to do after a failure
 #include "runtime/run/fault.h"        // faults on purpose
 #include "runtime/run/figures.h"      // figures of what is in OUT
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/log.h"          // banner, progress, history.jsonl
 #include "runtime/run/logfile.h"      // OUT/logs/
-#include "runtime/run/next.h"         // what to do with a finished run
-#include "runtime/run/own.h"          // what a run has in OUT
+#include "runtime/run/hints.h"         // what to do with a finished run
+#include "runtime/run/run_folder.h"          // what a run has in OUT
 #include "runtime/run/profile.h"      // --profile
 #include "runtime/run/records.h"      // --data, --eval-data
-#include "runtime/run/sets.h"         // sets of parameters
+#include "runtime/run/param_groups.h"         // parameter groups
 #include "runtime/run/show.h"         // --show
 #include "runtime/run/stale.h"        // whether gen wrote other sources since
-#include "runtime/run/origin.h"       // the weights of a run
+#include "runtime/run/initial_weights.h"       // the weights of a run
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "runtime/run/version.h"      // --version
 #include "sources.h"                  // their hash
@@ -52,7 +52,7 @@ static const FlagDefault defaults[] = {
 };
 
 /* What is updated by itself. */
-static const SetRow sets[SETS] = {
+static const ParamGroupRow sets[SETS] = {
 //@ sets
 };
 
@@ -62,7 +62,7 @@ typedef struct {
     bool trains, evaluates;      /* --data, --eval-data were given */
     Checkpoints checkpoints;
     Log log;
-    Course course;
+    Epochs epochs;
     int64_t total;               /* steps */
     int64_t lr_ranks;            /* that --lr-scale counts */
     int64_t ready;               /* the step whose batch is in io; -1: none */
@@ -73,11 +73,11 @@ typedef struct {
 //@ if hook_wants_start
     char *began;                 /* crc32c of the weights it began with; NULL: unknown */
 //@ end
-    char *early;                 /* why the run is over before its last step; or NULL */
+    char *stop_reason;                 /* why the run is over before its last step; or NULL */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
     bool follows;                /* the tokenizer is the copy in the checkpoint saved last */
 //@ if hook_measured
-    bool owes;                   /* the objective's record of this step was left on a stop */
+    bool measurement_due;  /* the objective's record of this step was left on a stop */
 //@ end
     char *changes;               /* flags that are others than those of the checkpoint */
     char *logfile;               /* below OUT */
@@ -93,7 +93,7 @@ typedef struct {
 static void skip_update(Run *r, int64_t step, int set, double loss)
 {
     const char *of = set ? " of the set " : "", *name = set ? sets[set].name : "";
-    double norm = set_norm(set);
+    double norm = param_group_norm(set);
     int64_t sample[8], n = 0;
     char list[256] = "";
     if (r->trains)
@@ -101,7 +101,7 @@ static void skip_update(Run *r, int64_t step, int set, double loss)
     for (int64_t i = 0; i < n && i < 8; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "",
                  sample[i]);
-    if (set_skip(set)) {
+    if (param_group_skip(set)) {
         note("step %" PRId64 ": loss %g, gradient norm%s%s %g: update skipped; samples %s%s",
              step + 1, loss, of, name, norm, list, n > 8 ? " ..." : "");
         return;
@@ -110,7 +110,7 @@ static void skip_update(Run *r, int64_t step, int set, double loss)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
         "loss %g, gradient norm%s%s %g; samples %s%s; nothing of this step is saved; %s", loss, of,
-        name, norm, list, n > 8 ? " ..." : "", next_after_rise(&r->log, r->flags.out));
+        name, norm, list, n > 8 ? " ..." : "", hint_nonfinite(&r->log, r->flags.out));
 }
 
 /* The inputs of a step, for step_train(). */
@@ -124,7 +124,7 @@ static void fill(Run *r, int64_t step)
 static void end_updates(Run *r, int64_t step, bool finite)
 {
     for (int i = 0; i < SETS; i++)
-        if (!set_end(i, finite))
+        if (!param_group_end(i, finite))
             skip_update(r, step, i, r->metric[0]);
 }
 
@@ -139,7 +139,7 @@ static void set_values(Run *r)
 static bool train_step(Run *r, int64_t step, LogStep *said)
 {
     profile_phase(PROFILE_BATCH);
-    sets_begin(step, r->total);
+    param_groups_begin(step, r->total);
     if (r->ready != step)
         fill(r, step);
     fault_step(&model, io.scale);
@@ -165,7 +165,8 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     set_values(r);
     end_updates(r, step, true);
 //@ end
-    *said = (LogStep){r->sum, r->metric, set_norm(SET_model), set_lr(SET_model), &r->train};
+    *said = (LogStep){r->sum, r->metric, param_group_norm(SET_model),
+                      param_group_lr(SET_model), &r->train};
     return r->sum[STEP_METRICS] > 0;
 }
 
@@ -195,7 +196,7 @@ static bool evaluate(Run *r, int64_t step)
 /* The checkpoint of that step under a name of the objective's as well. */
 static void name_checkpoint(Run *r, int64_t step)
 {
-    const Course *c = &r->course;
+    const Epochs *c = &r->epochs;
     char *from = checkpoint_path(r->flags.out, step), *name = NULL, *path = NULL, *error = NULL;
     comm_expect(weights_seconds(&model));
     if (world.rank == 0 && folder_exists(from))
@@ -222,24 +223,24 @@ static void save(Run *r, int64_t step, bool must)
     double start = clock_seconds();
     Checkpoints *c = &r->checkpoints;
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
-    sets_save(state);
+    param_groups_save(state);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
 //@ if hook_wants_start
     if (r->began) {
         cJSON_AddStringToObject(state, "began", r->began);
-        origin_save_start(c, state);
+        initial_save_start(c, state);
     }
 //@ end
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
     records_save(&r->train, state);
-    course_save(&r->course, state);
+    epochs_save(&r->epochs, state);
 //@ if hook_measured
-    if (r->owes)
+    if (r->measurement_due)
         cJSON_AddTrueToObject(state, "owes");
 //@ end
-    char *try = world.rank == 0 ? next_after_rise(&r->log, r->flags.out) : NULL;
+    char *try = world.rank == 0 ? hint_nonfinite(&r->log, r->flags.out) : NULL;
     c->advice = try;
     bool saved = checkpoint_save(c, &model, step, state, trainer);
     if (!saved && must)
@@ -277,13 +278,13 @@ static void restore(Run *r)
     best_load(&r->best, r->flags.out, s);
     records_load(&r->train, s);
 //@ if hook_measured
-    r->owes = cJSON_IsTrue(json_get(s, "owes"));
+    r->measurement_due = cJSON_IsTrue(json_get(s, "owes"));
 //@ end
-    char *error = sets_load(s);
+    char *error = param_groups_load(s);
     if (!error)
         error = log_load(&r->log, &objective_metrics, s);
     if (!error)
-        error = course_load(&r->course, s);
+        error = epochs_load(&r->epochs, s);
     if (error)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
@@ -295,7 +296,7 @@ static void folders_of(const Run *r, WeightFolders to)
 {
     const Checkpoints *c = &r->checkpoints;
     to[0] = c->found;
-    to[1] = origin_folder(r->flags.adapter);
+    to[1] = initial_folder(r->flags.adapter);
     to[2] = c->source;
 }
 
@@ -322,14 +323,14 @@ static void tell_loaded(Run *r)
 //@ end
 //@ if hook_wants_start
     const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
-    r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
+    r->began = !c->found ? initial_mark(&model) : before ? format("%s", before) : NULL;
     const int flag = model.adapter_json ? FLAG_adapter : FLAG_init_from;
     const bool named = names_start(&r->flags) && r->flags.given[flag];
     if ((!objective_hooks.loaded(&r->flags, folder, !c->found) && !named) || !c->found)
         return;
-    origin_load_first(c, &model);
+    initial_load_first(c, &model);
     objective_hooks.loaded(&r->flags, folder, true);
-    origin_load(c, &model);
+    initial_load(c, &model);
 //@ end
 }
 
@@ -357,8 +358,8 @@ static void set_schedule(Run *r)
     r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
     const Checkpoints *c = &r->checkpoints;
     const bool anew = checkpoint_changes(c, f, FLAG_lr) || checkpoint_changes(c, f, FLAG_lr_scale);
-    r->lr_ranks = sets_ranks(anew, c->state, model.ranks);
-    sets_open(sets, SETS, f, r->lr_ranks);
+    r->lr_ranks = param_groups_ranks(anew, c->state, model.ranks);
+    param_groups_open(sets, SETS, f, r->lr_ranks);
 }
 
 /* Refuses flags that need validations where the run has none; defaults get a note. */
@@ -411,7 +412,7 @@ static void keep_tokenizer(Run *r)
 {
     const Checkpoints *c = &r->checkpoints;
     const char *const folder[] = {c->base, c->found};
-    if (!*r->flags.tokenizer && !origin_folder(r->flags.init_from) && records_raw(&r->flags))
+    if (!*r->flags.tokenizer && !initial_folder(r->flags.init_from) && records_raw(&r->flags))
         r->flags.tokenizer = vocabulary_for_raw(folder, 2);
     if (!r->flags.tokenizer)
         r->flags.tokenizer = "";
@@ -423,7 +424,7 @@ static void prepare(Run *r)
     Checkpoints *c = &r->checkpoints;
     if (checkpoint_find(c, &model))
         r->changes = checkpoint_flags(c, &r->flags);
-    origin_choose(c, &model);
+    initial_choose(c, &model);
     if (c->found)
         keep_tokenizer(r);
     open_data(r);
@@ -439,7 +440,7 @@ static void prepare(Run *r)
     set_schedule(r);
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
-                         .weights = origin_words(c, &model), .lr_ranks = r->lr_ranks,
+                         .weights = initial_words(c, &model), .lr_ranks = r->lr_ranks,
                          .total = r->total});
 //@ if hook_banner
     objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
@@ -464,21 +465,21 @@ static void resume_or_start(Run *r)
     best_clear(&r->best, &objective_metrics, objective_hooks.enough);
     r->ready = -1;
     if (r->flags.force)
-        own_aside(r->flags.out, objective_hooks.files);
+        run_folder_set_aside(r->flags.out, objective_hooks.files);
     checkpoint_start(c, &model);
     r->logfile = logfile_open(r->flags.out, &model, objective_hooks.log, r->argc, r->argv);
     prepare(r);
-    course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
+    epochs_open(&r->epochs, &objective_metrics, data_steps_per_epoch(&r->train),
                 objective_hooks.files != NULL);
-    origin_load(c, &model);
-    origin_tell_padding(c, &model);
+    initial_load(c, &model);
+    initial_tell_padding(c, &model);
 //@ if hook_loaded
     tell_loaded(r);
 //@ end
     if (c->found)
         restore(r);
-    r->early = c->step < r->total ? best_over(&r->best, r->flags.patience) : NULL;
-    bool over = c->found && (c->step >= r->total || r->early);
+    r->stop_reason = c->step < r->total ? best_over(&r->best, r->flags.patience) : NULL;
+    bool over = c->found && (c->step >= r->total || r->stop_reason);
     if (over && r->changes)
         die(EXIT_CONFIG, "%s holds a finished run, step %" PRId64 " of %" PRId64 ", of other "
             "flags: %s; --force moves it aside and trains anew, another --out leaves it alone",
@@ -508,7 +509,7 @@ static void write_own(Run *r, bool must)
     r->ready = -1;
     folders_of(r, folder);
     comm_expect(weights_seconds(&model));
-    char *error = objective_hooks.write(&r->flags, folder, &r->course);
+    char *error = objective_hooks.write(&r->flags, folder, &r->epochs);
     comm_expect(0);
     if (error && must)
         die(EXIT_IO, "%s", error);
@@ -522,36 +523,36 @@ static void write_own(Run *r, bool must)
 //@ end
 /* Behind a step: the validation and the end of an epoch that are due. Whether it is the best so
  * far; *marked: whether there is more to tell. */
-static bool look(Run *r, int64_t step, bool last, bool *marked)
+static bool validate_if_due(Run *r, int64_t step, bool last, bool *marked)
 {
     const Flags *f = &r->flags;
-    int64_t per_epoch = r->course.per_epoch;
+    int64_t per_epoch = r->epochs.per_epoch;
     bool whole = step % per_epoch == 0, better = false,
          validates = r->evaluates &&
                      (last || flags_due(f->eval_every, f->eval_from, step, per_epoch));
     if (whole && f->eval_every < 0) {
-        char *text = course_text(&r->course);
+        char *text = epochs_text(&r->epochs);
         note("epoch %" PRId64 "/%" PRId64 "%s", step / per_epoch,
              (r->total + per_epoch - 1) / per_epoch, text);
-        log_epoch(&r->log, step, course_loss(&r->course), set_lr(SET_model));
+        log_epoch(&r->log, step, epochs_loss(&r->epochs), param_group_lr(SET_model));
         free(text);
     }
     if (validates)
         better = evaluate(r, step);
     *marked = validates || whole || last;
     if (*marked)
-        course_mark(&r->course, step, validates ? r->validation : NULL);
+        epochs_mark(&r->epochs, step, validates ? r->validation : NULL);
     return better;
 }
 
 //@ if hook_measured
 /* Behind a step: what the objective measures. Returns whether the run is to stop. */
-static bool measure(Run *r, int64_t step, bool stop)
+static bool record_measurement(Run *r, int64_t step, bool stop)
 {
     const double start = clock_seconds();
-    r->owes = false;
-    cJSON *record = objective_hooks.measured(step, &stop, &r->owes);
-    if (record || r->owes)
+    r->measurement_due = false;
+    cJSON *record = objective_hooks.measured(step, &stop, &r->measurement_due);
+    if (record || r->measurement_due)
         r->ready = -1;
     if (record)
         log_own(&r->log, step, record);
@@ -565,55 +566,55 @@ static int train(Run *r)
     const Flags *f = &r->flags;
     resume_or_start(r);
     int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
-    if (r->early)
+    if (r->stop_reason)
         note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; another "
-             "value of that flag goes on", step, r->total, r->early);
+             "value of that flag goes on", step, r->total, r->stop_reason);
     else if (step >= r->total)
         note("nothing to do: step %" PRId64 " of %" PRId64 " is done; --force trains anew", step,
              r->total);
     if (step == 0 && r->evaluates && f->eval_every) {
         evaluate(r, 0);
-        course_mark(&r->course, 0, r->validation);
+        epochs_mark(&r->epochs, 0, r->validation);
     }
 //@ if hook_write
-    if (r->early || step >= r->total)
+    if (r->stop_reason || step >= r->total)
         write_own(r, true);
 //@ end
 //@ if hook_measured
-    bool stop = r->owes && measure(r, step, false);
+    bool stop = r->measurement_due && record_measurement(r, step, false);
 //@ end
 //@ unless hook_measured
     bool stop = false;
 //@ end
-    profile_open(step_ops, step_nops, f->out, f->profile, step, r->early ? step : r->total);
-    while (step < r->total && !stop && !r->early) {
+    profile_open(step_ops, step_nops, f->out, f->profile, step, r->stop_reason ? step : r->total);
+    while (step < r->total && !stop && !r->stop_reason) {
         world.step = step + 1;
         LogStep said;
         profile_begin(step);
         stop = train_step(r, step, &said);
         step++;
         log_step(&r->log, step, &said);
-        course_step(&r->course, step, r->sum);
+        epochs_step(&r->epochs, step, r->sum);
         profile_end();
-        bool last = step == r->total, marked, better = look(r, step, last, &marked);
+        bool last = step == r->total, marked, better = validate_if_due(r, step, last, &marked);
 //@ if hook_measured
-        stop = measure(r, step, stop);
+        stop = record_measurement(r, step, stop);
 //@ end
         if (!last && r->best.seen.step == step &&
-            (r->early = best_over(&r->best, f->patience)))
-            note("stopped early after step %" PRId64 ": %s", step, r->early);
-        last = last || r->early;
+            (r->stop_reason = best_over(&r->best, f->patience)))
+            note("stopped early after step %" PRId64 ": %s", step, r->stop_reason);
+        last = last || r->stop_reason;
 //@ if hook_measured
-        r->owes = r->owes && !last;
+        r->measurement_due = r->measurement_due && !last;
 //@ end
         if (last)
-            log_end(&r->log, step, r->early);
+            log_end(&r->log, step, r->stop_reason);
 //@ if hook_write
         if (marked && !last)
             write_own(r, false);
 //@ end
         if (last || stop || (better && f->keep_best) ||
-            flags_due(f->save_every, 0, step, r->course.per_epoch))
+            flags_due(f->save_every, 0, step, r->epochs.per_epoch))
             save(r, step, last || stop);
 //@ if hook_write
         if (last)
@@ -622,16 +623,16 @@ static int train(Run *r)
     }
     profile_close();
     log_close(&r->log);
-    bool done = step >= r->total || r->early;
+    bool done = step >= r->total || r->stop_reason;
     note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
          (double)device_used() / (1 << 20));
     logfile_devices();
     if (done && world.rank == 0) {
-        stop_done(f->out, step, r->early);
+        stop_done(f->out, step, r->stop_reason);
         if (f->figures)
             figures_end(&(FiguresOf){f->out, &model, &objective_metrics});
-        own_say(f->out, objective_hooks.files, r->logfile);
-        next_say(&model, &r->checkpoints, &r->best, step);
+        run_folder_report(f->out, objective_hooks.files, r->logfile);
+        hints_print(&model, &r->checkpoints, &r->best, step);
     }
 //@ if hook_finished
     if (done) {
@@ -662,8 +663,8 @@ static int train(Run *r)
 static void load_found(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
-    origin_load(c, &model);
-    note("weights: %s", origin_words(c, &model));
+    initial_load(c, &model);
+    note("weights: %s", initial_words(c, &model));
 }
 
 /* Raw data are encoded as those that the weights were trained on. */
@@ -681,10 +682,10 @@ static void take_tokenizer(Run *r)
 static void find_finished(Run *r)
 {
 //@ if hook_wants_start
-    origin_finished(&r->checkpoints, &r->flags, &model, names_start(&r->flags));
+    initial_finished(&r->checkpoints, &r->flags, &model, names_start(&r->flags));
 //@ end
 //@ unless hook_wants_start
-    origin_finished(&r->checkpoints, &r->flags, &model, false);
+    initial_finished(&r->checkpoints, &r->flags, &model, false);
 //@ end
     take_tokenizer(r);
 }
@@ -704,7 +705,7 @@ static int export_weights(Run *r)
         die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
 //@ end
     load_finished(r);
-    origin_export(&r->checkpoints, &model);
+    initial_export(&r->checkpoints, &model);
     const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
     note("next: %s/README.md shows how to load it", dir);
     return EXIT_OK;
@@ -742,7 +743,7 @@ static void start_without(Run *r)
     r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
     if (!*r->flags.init_from)
         r->flags.init_from = "none";
-    origin_choose(&r->checkpoints, &model);
+    initial_choose(&r->checkpoints, &model);
     open_data(r);
 }
 
@@ -767,7 +768,7 @@ static void bench_step(void *run, int64_t round)
             train_step(r, step, &said);
             continue;
         }
-        sets_begin(step, r->total);
+        param_groups_begin(step, r->total);
         step_train();
         step_wait();
 //@ if hook_updated_any
@@ -781,9 +782,9 @@ static int bench(Run *r)
 {
     const Flags *f = &r->flags;
     start_without(r);
-    origin_load(&r->checkpoints, &model);
+    initial_load(&r->checkpoints, &model);
     r->total = (f->bench_steps + BENCH_WARM) * bench_round();
-    sets_open(sets, SETS, f, model.ranks);
+    param_groups_open(sets, SETS, f, model.ranks);
     r->ready = -1;
     if (!r->trains)
         objective_fill_any();
@@ -828,7 +829,7 @@ static int dry_run(Run *r)
         note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; no run was begun", r->total,
              data_steps_per_epoch(&r->train));
     }
-    origin_check(&r->checkpoints, &model);
+    initial_check(&r->checkpoints, &model);
     note("matrix products:");
     step_products(say);
     if (*r->flags.data)
@@ -1021,7 +1022,7 @@ int main(int argc, char **argv)
     if (f->renamed)
         note("%s", f->renamed);
     comm_check_local_rank(f->local_rank);
-    agree_flags(f);
+    ranks_check_flags(f);
     fault_arm();
     set_threads(f);
     stop_ignore();

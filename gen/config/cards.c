@@ -64,7 +64,7 @@ void card_fill(Config *c)
     const FieldValue *of_cluster = &c->v[F_cluster_card];
     const Loc loc = c->v[F_card].loc.file ? c->v[F_card].loc : (Loc){c->recipe, 0};
     const char *objective = c->v[F_objective].set ? c->v[F_objective].s : NULL;
-    if (!card || (objective && objective_find(objective)->whole))        /* which has no field card */
+    if (!card || (objective && objective_find(objective)->standalone))        /* which has no field card */
         return;
     if (c->cluster) {                        /* target and memory follow from the cluster */
         node = of_cluster->set && of_cluster->s ? card_find(of_cluster->s) : NULL;

@@ -26,7 +26,7 @@ static const struct { int field; const char *of, *begins; size_t most; const cha
     {F_cluster_container, WORD ".,:=@+/-", WORD "./-", 400, "words of letters, digits and _ . , : = @ + / -"},
     {F_cluster_scratch, WORD ".+/-", "/", 400, "an absolute path of letters, digits and _ . + / -, without \"..\""},
 };
-enum { TEXTS = sizeof text_row / sizeof *text_row };
+enum { DECODE_B = sizeof text_row / sizeof *text_row };
 
 static int64_t int_of(const Config *c, int field)
 {
@@ -200,7 +200,7 @@ void cluster_fill(Config *c, const char *name)
     if (!c->cluster)
         return;
     const Objective *o = c->v[F_objective].set && c->v[F_objective].s ? objective_find(c->v[F_objective].s) : NULL;
-    if (o && o->whole) {
+    if (o && o->standalone) {
         err_add(c->v[F_objective].loc, "cluster: programs of the objective %s are one process of a CPU; leave it out%s",
                 o->name, c->chosen ? "" : " (cluster=)");
         err_flush();
@@ -328,7 +328,7 @@ void check_cluster(const Config *c)
         return;
     const int64_t nodes = c->v[F_cluster_nodes].i, each = c->v[F_cluster_gpus_per_node].i, ranks = c->v[F_gpus].i;
     const FieldValue *gpus = &c->v[F_gpus];
-    for (int i = 0; i < TEXTS; i++)
+    for (int i = 0; i < DECODE_B; i++)
         check_text(c, i);
     check_nccl(c);
     check_launcher(c);
@@ -388,7 +388,7 @@ static bool is_good(int field, const char *value)
         return !value_parse(FT_INT, &p, &v) && !*p && v.f >= row->lo && v.f <= row->hi;
     if (row->type == FT_CHOICE)
         return choice_find(field_choices(field), value, &at);
-    for (int i = 0; i < TEXTS; i++)
+    for (int i = 0; i < DECODE_B; i++)
         if (text_row[i].field == field)
             return is_safe(i, value);
     return false;

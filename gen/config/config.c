@@ -142,7 +142,7 @@ static const char *take_list(const char *ours, const Rval *r, FieldValue *v, con
 }
 
 /* NULL: v holds the value; else what was wanted, and in *got what was there. ours: the field or flag,
- * whose WORD rows of foreign.def are taken too. */
+ * whose WORD rows of aliases.def are taken too. */
 static const char *take(const char *ours, FieldType type, double lo, double hi, const char *choices,
                         const Rval *r, FieldValue *v, const char **got)
 {

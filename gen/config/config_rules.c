@@ -126,7 +126,7 @@ Config *config_in_precision(const Config *c, const char *precision)
 void config_derive(Config *c)
 {
     c->name = c->v[F_name].s = config_name(c);
-    if (objective_find(c->v[F_objective].s)->whole)
+    if (objective_find(c->v[F_objective].s)->standalone)
         return;
     const Family *f = family_of(c);
     derive_micro(c);
@@ -178,7 +178,7 @@ static void check_objective(const Config *c)
 {
     const Objective *o = objective_find(c->v[F_objective].s);
     for (int i = 0; i < NFIELDS; i++)
-        if (c->v[i].set && o->whole && !field_applies(c, i) && !field_of_cluster(i))
+        if (c->v[i].set && o->standalone && !field_applies(c, i) && !field_of_cluster(i))
             err_add(c->v[i].loc, "%s: recipes whose objective is %s train no model of layers and have no such field; "
                     "leave it out", field_row[i].path, o->name);
         else if (c->v[i].set && field_objectives(i) && !field_applies(c, i))
@@ -464,7 +464,7 @@ void check_config(Config *c)
     check_name(c);
     check_cluster(c);
     check_objective(c);
-    if (objective_find(c->v[F_objective].s)->whole) {
+    if (objective_find(c->v[F_objective].s)->standalone) {
         check_whole(c);
         check_own(c);
         err_flush();

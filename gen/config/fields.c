@@ -162,7 +162,7 @@ bool field_applies(const Config *c, int field)
     if (field_of_families(field) && family && !family_writes(family_find(family), field_row[field].path))
         return false;
     const char *of = field_objectives(field), *objective = c->v[F_objective].s;
-    if (!of && objective && objective_find(objective)->whole)
+    if (!of && objective && objective_find(objective)->standalone)
         return field == F_name || field == F_about || field == F_target || field == F_objective;
     return !of || !objective || names_listed(of, objective);
 }

@@ -1,6 +1,6 @@
 /* foreign.c -- names of other trainers in words of ours.
  *
- * In:    rows of runtime/files/foreign.def.   Out: what to write instead. */
+ * In:    rows of runtime/files/aliases.def.   Out: what to write instead. */
 #include "gen/config/config.h"
 #include "gen/config/foreign.h"
 

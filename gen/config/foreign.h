@@ -1,4 +1,4 @@
-/* foreign.h -- other trainers' settings (runtime/files/foreign.def) as recipe fields and flags. */
+/* foreign.h -- other trainers' settings (runtime/files/aliases.def) as recipe fields and flags. */
 #ifndef FOREIGN_H
 #define FOREIGN_H
 

@@ -1,6 +1,6 @@
 /* foreign_file.c -- the settings file of another trainer as a recipe.
  *
- * In:    the tree of settings.c; rows of runtime/files/foreign.def.   Out: one message with the recipe.
+ * In:    the tree of settings.c; rows of runtime/files/aliases.def.   Out: one message with the recipe.
  * Keeps: a row maps values to values; explicit values beat implied ones; two explicit values of one field that differ
  *        are an error; every key of the file is in the recipe or is listed after it.
  * Method: a walk over the tree names each value by its path; what a value says is a list of claims; of the claims of
@@ -17,7 +17,7 @@
 typedef struct {
     const Setting *s;
     const char *path;            /* full, for messages */
-    const char *name;            /* of foreign.def or ours */
+    const char *name;            /* of aliases.def or ours */
     bool taken;                  /* something of it is in the recipe */
     bool needless;               /* it holds here, or is off and absent here */
     const char *why;             /* why it is not carried over; NULL: no name of this project */
@@ -128,19 +128,19 @@ static bool same_lua(const char *a, const char *b)
 
 static const struct { const char *path, *name; } path_row[] = {
 #define PATH(path, name) {path, name},
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 static const char *const section_row[] = {
 #define SECTION(path) path,
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 static const struct { const char *other, *name, *means; } beside_row[] = {
 #define BESIDE(other, theirs, name) {other, theirs, name},
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 static const char *const nodes_row[] = {
 #define NODES(theirs) theirs,
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 enum {
     PATHS = sizeof path_row / sizeof *path_row,

@@ -11,7 +11,7 @@ typedef struct {
     const char *head;        /* what it puts on a model: for family_class() */
     const char *work;        /* the count whose rate is told */
     const char *decides;     /* the metric that says which validation is the best */
-    bool whole;              /* without a model of layers: templates/programs/NAME/ is its program */
+    bool standalone;              /* without a model of layers: templates/programs/NAME/ is its program */
 } Objective;
 
 const Objective *objective_find(const char *name);

@@ -28,13 +28,13 @@
 
 static const char *recipe_of(const Graph *g)
 {
-    return recipe_told(g->fact[FACT_recipe].text);
+    return recipe_told(g->setting[SETTING_recipe].text);
 }
 
 /* Words of the command line for a shell, in a comment: ` field=value ...`. */
 static char *overrides(const Graph *g)
 {
-    const Fact *words = &g->fact[FACT_overrides];
+    const GraphSetting *words = &g->setting[SETTING_overrides];
     Str s = {0};
     for (int i = 0; i < words->n; i++)
         str_print(&s, " %s", text_shell(text_comment(words->word[i])));
@@ -76,7 +76,7 @@ static char *kernel_includes(const Graph *g)
 
 static char *run_defaults(const Graph *g)
 {
-    const Fact *flags = &g->fact[FACT_flags];
+    const GraphSetting *flags = &g->setting[SETTING_flags];
     Str s = {0};
     for (int i = 0; i < flags->n; i++) {
         const char *word = flags->word[i], *equal = strchr(word, '=');
@@ -100,20 +100,20 @@ static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
 /* Its name; NULL: there is none. */
 static const char *cluster_of(const Graph *g)
 {
-    const char *lines = g->fact[FACT_cluster].text;
+    const char *lines = g->setting[SETTING_cluster].text;
     return lines ? cluster_value(lines, "name", 0) : NULL;
 }
 
 static char *recipe_h(const Graph *g)
 {
-    const Fact *fact = g->fact;
+    const GraphSetting *setting = g->setting;
     int64_t all, trained;
     count_parameters(g, &all, &trained);
-    const char *adapter = fact[FACT_adapter_json].text;
+    const char *adapter = setting[SETTING_adapter_json].text;
     Str s = {0};
     str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n",
-              c_string(recipe_of(g)), c_string(fact[FACT_name].text),
-              fact[FACT_hash].text);
+              c_string(recipe_of(g)), c_string(setting[SETTING_name].text),
+              setting[SETTING_hash].text);
     if (*overrides(g))
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
@@ -121,13 +121,13 @@ static char *recipe_h(const Graph *g)
     str_print(&s,
               "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
               ".target = \"%s\",\n",
-              g->objective, g->family, fact[FACT_precision].text, g->target->name);
+              g->objective, g->family, setting[SETTING_precision].text, g->target->name);
     if (cluster_of(g))
         str_print(&s, "    .cluster = %s,\n", c_string(cluster_of(g)));
-    str_print(&s, "    .model_fields =\n    %s,\n", c_string(fact[FACT_model_fields].text));
-    if (fact[FACT_other_fields].text)
-        str_print(&s, "    .other_fields =\n    %s,\n", c_string(fact[FACT_other_fields].text));
-    str_print(&s, "    .config_json =\n    %s,\n", c_string(fact[FACT_config_json].text));
+    str_print(&s, "    .model_fields =\n    %s,\n", c_string(setting[SETTING_model_fields].text));
+    if (setting[SETTING_other_fields].text)
+        str_print(&s, "    .other_fields =\n    %s,\n", c_string(setting[SETTING_other_fields].text));
+    str_print(&s, "    .config_json =\n    %s,\n", c_string(setting[SETTING_config_json].text));
     if (adapter)
         str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
     str_print(&s, "    .micro = %s, .accum = %" PRId64 ", .ranks = %" PRId64 ", .longest = T,\n",
@@ -179,7 +179,7 @@ static void write_step(const Graph *g)
 {
     char *programs = emit_programs(g), *merges = emit_merges(g);
     bool lora = ir_size(g, "R") > 0, gpu = on_gpu(g);
-    const char *precision = g->fact[FACT_precision].text;
+    const char *precision = g->setting[SETTING_precision].text;
     bool fp16 = gpu && !strcmp(precision, "fp16");
     folder_put(gpu ? "step.cu" : "step.c",
         FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
@@ -217,7 +217,7 @@ static void write_step(const Graph *g)
              {"measured_with",
               gpu && lock_cublaslt()
                   ? text_print("    gemm_measured_with(\"%s\", %s);\n", lock_cublaslt(),
-                               strcmp(g->fact[FACT_tune].text, "required") ? "false" : "true")
+                               strcmp(g->setting[SETTING_tune].text, "required") ? "false" : "true")
                   : "",
               !gpu},
              {"programs", programs, false},
@@ -315,7 +315,7 @@ static char *metric_rows(const Graph *g)
 static int own_fields(const Graph *g, Hole *holes)
 {
     int n = 0;
-    const char *line = g->fact[FACT_model_fields].text;
+    const char *line = g->setting[SETTING_model_fields].text;
     for (size_t end; *line; line += end + (line[end] == '\n')) {
         size_t path = strcspn(line, "=");
         end = strcspn(line, "\n");
@@ -367,7 +367,7 @@ static int asked(const char *path, const char *prefix, bool (*holds)(const void 
 
 static bool has_set(const void *graph, const char *set)
 {
-    return ir_value(graph, text_print("hyper.%s", set)) != NULL;
+    return ir_value(graph, text_print("adamw_args.%s", set)) != NULL;
 }
 
 /* Whether objective.c, a text, fills this member of objective_hooks. */
@@ -378,7 +378,7 @@ static bool has_hook(const void *objective_c, const char *hook)
 }
 
 /* What the objective does on the host. Its template may ask for any input, `//@ if target_rows`, and
- * for a set of parameters, `//@ if SET_meta`. */
+ * for a parameter group, `//@ if SET_meta`. */
 static char *objective_c(const Graph *g)
 {
     static const char *const inputs[] = {
@@ -390,7 +390,7 @@ static char *objective_c(const Graph *g)
     Hole holes[OWN + INPUTS + 2 * NFIELDS + ASKED] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
-        {"KIND", g->fact[FACT_data_kind].text, false},
+        {"KIND", g->setting[SETTING_data_kind].text, false},
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
@@ -444,7 +444,7 @@ static void write_build(const Graph *g)
     emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
-        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->fact[FACT_name].text, false},
+        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->setting[SETTING_name].text, false},
              {"COMMAND", command(g), false},
              {"CFLAGS", g->target->cflags, false},
              {"PACKAGES", toolchain_package_words(needs(g), false), false},
@@ -452,7 +452,7 @@ static void write_build(const Graph *g)
              {"RANKS", ranks, false}, {"OBJECTS", objects, false},
              {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
-    const char *name_of = g->fact[FACT_name].text, *machines = g->fact[FACT_cluster].text;
+    const char *name_of = g->setting[SETTING_name].text, *machines = g->setting[SETTING_cluster].text;
     folder_put("run.sh", emit_run_sh(backend, name_of, recipe_of(g), g->ranks, machines), true);
     folder_put("train.slurm", emit_slurm(backend, name_of, g->ranks, machines), false);
 }
@@ -469,19 +469,19 @@ static void add_untuned(cJSON *manifest)
 
 static char *manifest(const Graph *g)
 {
-    const Fact *words = &g->fact[FACT_overrides];
+    const GraphSetting *words = &g->setting[SETTING_overrides];
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "recipe", recipe_of(g));
     cJSON *overrides = cJSON_AddArrayToObject(o, "overrides");
     for (int i = 0; i < words->n; i++)
         cJSON_AddItemToArray(overrides, cJSON_CreateString(words->word[i]));
-    cJSON_AddStringToObject(o, "recipe_sha256", g->fact[FACT_hash].text);
+    cJSON_AddStringToObject(o, "recipe_sha256", g->setting[SETTING_hash].text);
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
     emit_toolchain_facts(o, cluster_of(g), needs(g));
-    cJSON_AddStringToObject(o, "model_fields", g->fact[FACT_model_fields].text);
+    cJSON_AddStringToObject(o, "model_fields", g->setting[SETTING_model_fields].text);
     if (on_gpu(g))
         add_untuned(o);
     folder_list(o);
@@ -494,12 +494,12 @@ static void write_readme(const Graph *g)
     count_parameters(g, &all, &trained);
     char *model = text_print("%s, %" PRId64 " parameters, %" PRId64 " trained%s, %s", g->family,
                              all, trained, ir_size(g, "R") ? " (LoRA)" : "",
-                             g->fact[FACT_precision].text);
+                             g->setting[SETTING_precision].text);
     char *batch = text_print(
         "%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s, %" PRId64 " tokens each",
         ir_size(g, "B"), emit_micros(g), g->ranks, g->ranks == 1 ? "" : "s", ir_size(g, "T"));
     folder_put("README.md",
-               FILL("templates/README.md", {"NAME", g->fact[FACT_name].text, false},
+               FILL("templates/README.md", {"NAME", g->setting[SETTING_name].text, false},
                     {"COMMAND", command(g), false},
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
@@ -521,7 +521,7 @@ static void put_files(const Graph *g, bool locked)
     write_build(g);
     folder_sources();
     folder_put("ir/plan.ir", g->text, false);
-    folder_put("config.json", g->fact[FACT_config_json].text, false);
+    folder_put("config.json", g->setting[SETTING_config_json].text, false);
     write_readme(g);
 }
 

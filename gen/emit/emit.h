@@ -27,7 +27,7 @@ char *emit_project(const char *dir);
 const char *emit_recipe(const char *project, const char *told, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */
-void whole_emit(Config *c, const char *outdir, bool force);
+void standalone_emit(Config *c, const char *outdir, bool force);
 
 /* ---- inside the room ----------------------------------------------------------------------- */
 
@@ -106,8 +106,8 @@ int64_t emit_micros(const Graph *g);               /* micro-batches of a step */
 char *emit_io_fields(const Graph *g);              /* members of StepIO */
 /* Of the loss scale of each set, fp16: a line of C with its name in the place of each %s. */
 char *emit_scalers(const Graph *g, const char *line);
-char *emit_set_names(const Graph *g);              /* enum of the sets of parameters: SET_model, ... */
-char *emit_sets(const Graph *g);                   /* their rows: SetRow of runtime/run/sets.h */
+char *emit_set_names(const Graph *g);              /* enum of the parameter groups: SET_model, ... */
+char *emit_sets(const Graph *g);                   /* their rows: ParamGroupRow of runtime/run/param_groups.h */
 char *emit_io(const Graph *g);                     /* their values: in the arena, or in the pinned copy */
 char *emit_batch(const Graph *g);                  /* members of a micro-batch's Batch */
 char *emit_inputs(const Graph *g);                 /* the part of the arena with all inputs */
@@ -157,7 +157,8 @@ void emit_toolchain_facts(cJSON *manifest, const char *cluster, unsigned needs);
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
 
-/* ---- emit_cluster.c: the scripts that start a program. lines: of the fact cluster; NULL: none -------------------- */
+/* ---- emit_cluster.c: the scripts that start a program. lines: of the setting cluster; NULL:
+ * none -------------------- */
 
 char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks, const char *lines);
 char *emit_slurm(const char *backend, const char *name, int64_t ranks, const char *lines);

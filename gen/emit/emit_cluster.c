@@ -1,6 +1,6 @@
 /* emit_cluster.c -- what run.sh and train.slurm know of the cluster.
  *
- * In:    the lines of the fact cluster, ranks.   Out: texts of holes.
+ * In:    the lines of the setting cluster, ranks.   Out: texts of holes.
  * Keeps: without a cluster the scripts say nothing of one; every value is of safe characters (cluster_fault()), none of
  *        which ends a quote, and quoted besides. */
 #include "gen/emit/emit.h"

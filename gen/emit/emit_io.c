@@ -91,41 +91,41 @@ char *emit_scalers(const Graph *g, const char *line)
     return s.n ? s.text : "";
 }
 
-/* The i-th set of parameters: its input hyper; NULL behind the last. */
+/* The i-th parameter group: its input adamw_args; NULL behind the last. */
 static const Value *set_at(const Graph *g, int i)
 {
     const Value *v;
     for (int k = 0; (v = input_at(g, k)); k++)
-        if (input_row(v->name) == input_row("hyper") && i-- == 0)
+        if (input_row(v->name) == input_row("adamw_args") && i-- == 0)
             return v;
     return NULL;
 }
 
 char *emit_set_names(const Graph *g)
 {
-    const Value *hyper;
+    const Value *adamw_args;
     Str s = {0};
     str_print(&s, "enum {\n");
-    for (int i = 0; (hyper = set_at(g, i)); i++)
-        str_print(&s, "    SET_%s,\n", c_name(value_set(hyper)));
+    for (int i = 0; (adamw_args = set_at(g, i)); i++)
+        str_print(&s, "    SET_%s,\n", c_name(value_set(adamw_args)));
     str_print(&s, "    SETS\n};\n");
     return s.text;
 }
 
 /* What the host calls of a set's kept value: total_norm, total_norm_head. */
-static char *set_field(const Value *hyper, const char *name)
+static char *set_field(const Value *adamw_args, const char *name)
 {
-    return c_name(hyper->set ? text_print("%s.%s", name, hyper->set) : name);
+    return c_name(adamw_args->set ? text_print("%s.%s", name, adamw_args->set) : name);
 }
 
 /* Whether the schedule `train` updates it. */
-static bool with_step(const Graph *g, const Value *hyper)
+static bool with_step(const Graph *g, const Value *adamw_args)
 {
     for (int i = 0; i < g->nschedules; i++)
         for (int k = 0; k < g->schedules[i]->nresults; k++)
-            if (!strcmp(c_name(g->schedules[i]->result[k]->name), set_field(hyper, "total_norm")))
+            if (!strcmp(c_name(g->schedules[i]->result[k]->name), set_field(adamw_args, "total_norm")))
                 return !strcmp(g->schedules[i]->name, "train");
-    bug("the norm of the set %s is no result of a schedule", value_set(hyper));
+    bug("the norm of the set %s is no result of a schedule", value_set(adamw_args));
 }
 
 /* Flags that only this set has. */
@@ -133,7 +133,7 @@ static void own_flags(Str *s, const char *set)
 {
     static const char *const name[] = {
 #define SET_FLAG(name) #name,
-#include "runtime/run/sets.def"
+#include "runtime/run/param_groups.def"
 #undef SET_FLAG
     };
     const char *before = ",\n     .own = {", *first = before;
@@ -150,15 +150,15 @@ static void own_flags(Str *s, const char *set)
 
 char *emit_sets(const Graph *g)
 {
-    const Value *hyper;
+    const Value *adamw_args;
     Str s = {0};
-    for (int i = 0; (hyper = set_at(g, i)); i++) {
-        str_print(&s, "    {.name = \"%s\",%s\n     .hyper = &io.%s, .norm = &io.%s",
-                  value_set(hyper), with_step(g, hyper) ? " .with_step = true," : "",
-                  c_name(hyper->name), set_field(hyper, "total_norm"));
-        if (ir_value(g, hyper->set ? text_print("scaler.%s", hyper->set) : "scaler"))
-            str_print(&s, ", .scaler = &io.%s", set_field(hyper, "scaler"));
-        own_flags(&s, value_set(hyper));
+    for (int i = 0; (adamw_args = set_at(g, i)); i++) {
+        str_print(&s, "    {.name = \"%s\",%s\n     .adamw_args = &io.%s, .norm = &io.%s",
+                  value_set(adamw_args), with_step(g, adamw_args) ? " .with_step = true," : "",
+                  c_name(adamw_args->name), set_field(adamw_args, "total_norm"));
+        if (ir_value(g, adamw_args->set ? text_print("scaler.%s", adamw_args->set) : "scaler"))
+            str_print(&s, ", .scaler = &io.%s", set_field(adamw_args, "scaler"));
+        own_flags(&s, value_set(adamw_args));
         str_print(&s, "},\n");
     }
     return s.text;

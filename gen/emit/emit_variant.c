@@ -41,7 +41,7 @@ char *variant_text(const Call *c, const char *word)
     const char *name = kernel_row[c->group->kernel].name;
     TunedCall t = {.row = row, .call = *c, .nvalues = 1, .value = {row->value[0]}};
     Str key = {0};
-    str_print(&key, "%s %s", name, c->g->fact[FACT_precision].text);
+    str_print(&key, "%s %s", name, c->g->setting[SETTING_precision].text);
     for (const char *dim; (dim = strtok_r(NULL, "|", &save));) {
         int64_t n = call_measure(c, dim).n;
         str_print(&key, " %.*s %" PRId64, (int)strcspn(dim, ":"), dim, n);

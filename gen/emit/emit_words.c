@@ -132,7 +132,7 @@ static void print_cuda_product(Str *s, const Graph *g, const Product *p)
 {
     static const char *const names[][2] = {
         {"gelu", "GEMM_GELU"}, {"dgelu", "GEMM_DGELU"}, {"bgrad", "GEMM_BGRAD"}};
-    const char *act = g->fact[FACT_precision].text;
+    const char *act = g->setting[SETTING_precision].text;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(p->epilogue, names[i][0]))
             str_print(s, ", .epilogue = %s", names[i][1]);

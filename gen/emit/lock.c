@@ -48,7 +48,7 @@ static struct {
 
 char *lock_path(const Graph *g)
 {
-    const char *recipe = g->fact[FACT_recipe].text;
+    const char *recipe = g->setting[SETTING_recipe].text;
     size_t n = strlen(recipe), end = strlen(".lua");
     if (n > end && !strcmp(recipe + n - end, ".lua"))
         n -= end;
@@ -223,7 +223,7 @@ static void open_lock(const Graph *g)
     if (lock.path)
         return;
     lock.path = lock_path(g);
-    const char *wanted = g->fact[FACT_card].text;
+    const char *wanted = g->setting[SETTING_card].text;
     cJSON *root = read_file();
     if (!root) {
         lock.why = "does not exist";
@@ -334,7 +334,7 @@ void lock_require(const Graph *g)
         str_print(&s, "\n    %s", key[i]);
     const char *why = lock.why ? lock.why : lock.stale;
     err((Loc){lock.path, 0}, "%sonly %s are tuned; on the card: gen tune %s; missing:%s",
-        why ? text_print("%s; ", why) : "", counts(), g->fact[FACT_recipe].text, s.text);
+        why ? text_print("%s; ", why) : "", counts(), g->setting[SETTING_recipe].text, s.text);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

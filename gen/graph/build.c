@@ -16,7 +16,7 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {
     static const char *const prefix[] = {"b.", "r.", "e.", "s.", "d."};
     const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "",
-               *pass = b->beside ? b->beside : b->further ? b->further : "";
+               *pass = b->pass_prefix ? b->pass_prefix : b->program_prefix ? b->program_prefix : "";
     Value *v =
         ir_new(b->g, VK_TEMP, PU_activations, dt,
                text_print("%s%s%s%s", p, pass, b->stack.name, name), rank, d, b->loc);
@@ -98,7 +98,7 @@ Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init,
     Value *v = ir_new(b->g, VK_PARAM, PU_weights, DT_F32, name, d1.n ? 2 : 1, d, b->loc);
     v->set = b->set->name;
     v->slots = 1;
-    v->trained = v->decay = v->aside = true;
+    v->trained = v->decay = v->not_in_model = true;
     v->init = init;
     v->std = bound;
     v->npieces = 1;

@@ -325,7 +325,7 @@ static Ref tokens_table(Build *b)
     Module m = {b->family->tokens, b->model.V};
     Value *wte = layer_parameter(b, "wte", dim(b->model.V, "V"), dim_hidden(b), &m, 1, "weight",
                                  first_table(b));
-    wte->grown = b->model.new_row;
+    wte->extra_vocab_row = b->model.new_row;
     return ref(wte);
 }
 

@@ -79,7 +79,7 @@ static const char *base_name(const Build *b, Ref value)
     const char *name = value.v->name;
     if (value.index == IX_LOOP && strchr(name, '.'))
         name = strchr(name, '.') + 1;
-    return without(without(name, b->further ? b->further : ""), b->stack.name);
+    return without(without(name, b->program_prefix ? b->program_prefix : ""), b->stack.name);
 }
 
 /* A temporary of a parameter's shape. */

@@ -141,7 +141,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     set_slots(g);
     schedule_betas(g);
     sizes_make(&b);
-    facts_make(g, c);
+    settings_make(g, c);
     return g;
 }
 
@@ -291,7 +291,7 @@ void check_graph(const Graph *g)
             check_once(g, v);
         if (v->kind != VK_PARAM)
             continue;
-        if (v->aside && (v->dtype != DT_F32 || v->adapter))
+        if (v->not_in_model && (v->dtype != DT_F32 || v->adapter))
             bug("%s stands beside the model: want fp32, and no adapter", v->name);
         if (v->trained)
             check_gradient(g, v);

@@ -25,7 +25,7 @@ typedef struct {
     int64_t site;            /* the first of its dropout sites, of adapters and of places alike */
 } Stack;
 
-/* Parameters that are updated together, by gradients, a norm and an input `hyper` of their own. */
+/* Parameters that are updated together, by gradients, a norm and an input `adamw_args` of their own. */
 typedef struct {
     const char *name;        /* NULL: "model", which every graph has */
     /* input; fp16: loss scale, steps since it last changed; made at their first use */
@@ -103,10 +103,10 @@ struct Build {
     Mode mode;
     /* A pass beside the trained one, without gradients: what its values are called, "ref."; nothing is
      * dropped in it. NULL: it is the trained one. */
-    const char *beside;
+    const char *pass_prefix;
     /* One more training pass, in a program of its own: what its values are called, "meta.". NULL: the
      * first. */
-    const char *further;
+    const char *program_prefix;
     Slopes *slopes;          /* its backward pass adds to these and writes no gradients; or NULL */
     bool adapters_off;       /* layers without their adapters */
     bool started;            /* trained parameters as the run began with them: build_start() */
@@ -222,7 +222,7 @@ Ref pass_last(Build *b, Ref x);
  * above is walked before, and its `begin` is the end. */
 void pass_backward(Build *b, const Pass *p, int end);
 
-/* Another set of parameters: those that are named first while it is b->set. */
+/* Another parameter group: those that are named first while it is b->set. */
 Set *set_add(Build *b, const char *name);
 
 void program_micro(Build *b);                      /* started; its ops are the objective's */
@@ -233,7 +233,7 @@ void schedule_update(Build *b, const char *name, const char *about);
 void schedule_train(Build *b);                     /* the same, as "train" */
 /* A schedule that an objective puts together itself: ir_schedule(), schedule_clear() and
  * schedule_result() of what its programs add to, and of these parts. */
-void program_further(Build *b, const char *name, Role role, const char *about);   /* see b->further */
+void program_prefixed(Build *b, const char *name, Role role, const char *about);   /* see b->program_prefix */
 /* The program just written, a turn a micro-batch; gradients that it writes are cleared before. */
 void schedule_turns(Build *b, Schedule *s);
 /* The programs reduce and update of a set, behind all programs that write its gradients; its norm is
@@ -306,8 +306,8 @@ void head_score(Build *b);
  * they are few. Of a bounded number the largest with room. */
 int64_t head_chunk(Build *b);
 
-/* facts.c, model_files.c: what the IR's text says of the recipe. */
-void facts_make(Graph *g, Config *c);
+/* graph_settings.c, model_files.c: what the IR's text says of the recipe. */
+void settings_make(Graph *g, Config *c);
 void sizes_make(Build *b);
 void check_sizes(const Graph *g);
 /* A line field=value for each field that model_fields() leaves out, but name, about and those of the cluster. Then

@@ -240,7 +240,7 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
     const PassInputs in = b->in;
     b->mode = MODE_DECODE;
     b->loc = config_loc(b->c, F_batch_texts);
-    size_add(b, "TEXTS", config_int(b->c, F_batch_texts));
+    size_add(b, "DECODE_B", config_int(b->c, F_batch_texts));
     b->in.tokens = input_new(b, "token");
     b->in.place = input_new(b, "place");
     b->p = ir_program(b->g, "decode", ROLE_forward,

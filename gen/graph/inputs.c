@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/hyper.h"
+#include "runtime/adamw_args.h"
 
 static const InputRow input_rows[] = {
 #define DTYPE_i32 DT_I32
@@ -55,9 +55,9 @@ static Dim size_of(const Build *b, const char *word)
 }
 
 /* The last is for fp16 alone. */
-static Dim hyper_entries(const Build *b)
+static Dim adamw_entries(const Build *b)
 {
-    int n = b->model.act == DT_F16 ? HYPER_UNSCALE + 1 : HYPER_UNSCALE;
+    int n = b->model.act == DT_F16 ? ADAMW_UNSCALE + 1 : ADAMW_UNSCALE;
     return dim(n, text_print("%d", n));
 }
 
@@ -69,7 +69,7 @@ static int add_dims(const Build *b, const char *word, Dim *d)
         return 2;
     }
     d[0] = !strcmp(word, "rows")    ? size_of(b, "N")
-           : !strcmp(word, "hyper") ? hyper_entries(b)
+           : !strcmp(word, "adamw_args") ? adamw_entries(b)
                                     : size_of(b, word);
     return 1;
 }

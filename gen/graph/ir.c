@@ -55,8 +55,10 @@ static void print_value(Str *s, const Value *v)
         str_print(s, " set %s", v->set);
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
-                  v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->added ? " added" : "",
-                  v->grown ? " grown" : "", v->aside ? " aside" : "", v->init, v->std);
+                  v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->optional_in_checkpoint ?
+                      " optional_in_checkpoint" : "",
+                  v->extra_vocab_row ? " extra_vocab_row" : "", v->not_in_model ? " not_in_model" : "", v->init,
+                      v->std);
     if (v->place)
         str_print(s, "  %s", placement_name[v->place]);
     if (v->place == PL_SHARD)
@@ -166,19 +168,19 @@ static void print_lines(Str *s, const char *text)
 }
 
 /* set precision "fp32"  # recipes/x.lua:4 */
-static void print_fact(Str *s, const char *name, FactKind kind, const Fact *f)
+static void print_setting(Str *s, const char *name, SettingType kind, const GraphSetting *f)
 {
-    for (int i = 0; kind == FACT_IS_WORDS && i < f->n; i++)
+    for (int i = 0; kind == SETTING_IS_WORDS && i < f->n; i++)
         str_print(s, "set %s %s\n", name, quoted(f->word[i]));
-    if (kind == FACT_IS_WORDS || (kind == FACT_IS_LINES && !f->text))
+    if (kind == SETTING_IS_WORDS || (kind == SETTING_IS_LINES && !f->text))
         return;
     str_print(s, "set %s", name);
-    if (kind == FACT_IS_INT)
+    if (kind == SETTING_IS_INT)
         str_print(s, " %" PRId64, f->i);
-    else if (kind != FACT_IS_LINES)
+    else if (kind != SETTING_IS_LINES)
         str_print(s, " %s", quoted(f->text));
     print_loc(s, f->loc);
-    if (kind == FACT_IS_LINES)
+    if (kind == SETTING_IS_LINES)
         print_lines(s, f->text);
 }
 
@@ -190,11 +192,11 @@ char *ir_print(const Graph *g)
     if (!strcmp(g->room, "plan"))
         str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n",
                   g->arena_bytes, g->lower_bound, g->persistent_bytes, g->plan_method);
-    for (int i = 0; i < NFACTS; i++) {
-        Fact fact = g->fact[i];
-        if (i == FACT_recipe)
-            fact.text = recipe_told(fact.text);
-        print_fact(&s, fact_row[i].name, fact_row[i].kind, &fact);
+    for (int i = 0; i < NSETTINGS; i++) {
+        GraphSetting setting = g->setting[i];
+        if (i == SETTING_recipe)
+            setting.text = recipe_told(setting.text);
+        print_setting(&s, setting_row[i].name, setting_row[i].kind, &setting);
     }
     for (int i = 0; i < g->nsizes; i++)
         str_print(&s, "size %s %" PRId64 "  \"%s\"\n", g->size[i].name, g->size[i].n,

@@ -60,14 +60,14 @@ struct Value {
     int64_t count;           /* 0: one tensor; n: an array [0..n-1], one a layer */
     int64_t slots;           /* tensors really stored: element i lives in slot i % slots */
     Loc loc;
-    /* of the parameters that are updated together: they, what belongs to them, their norm, `hyper`
+    /* of the parameters that are updated together: they, what belongs to them, their norm, `adamw_args`
      * and loss scale; NULL: the set "model", often the only one */
     const char *set;
     /* parameters */
     bool trained, decay, adapter;
-    bool added;              /* trained, and a model that is taken in may be without it: then as `init` says */
-    bool grown;              /* its last row: a model that is taken in may be without it: then the mean of the others */
-    bool aside;              /* of the training, not of the model: its pieces are in checkpoints alone; fp32 */
+    bool optional_in_checkpoint;  /* trained, and a model that is taken in may be without it: then as `init` says */
+    bool extra_vocab_row;  /* its last row: a model that is taken in may be without it: then the mean of the others */
+    bool not_in_model;              /* of the training, not of the model: its pieces are in checkpoints alone; fp32 */
     const char *init;        /* "normal", "uniform", "ones", "zeros" */
     double std;              /* of normal; bound of uniform */
     int npieces;
@@ -178,20 +178,20 @@ typedef struct {
     bool captured;           /* on a GPU: one graph, launched as a whole */
 } Schedule;
 
-/* What later rooms need of a recipe besides its programs: rows of facts.def. */
+/* What later rooms need of a recipe besides its programs: rows of settings.def. */
 enum {
-#define FACT(kind, name, field, doc) FACT_##name,
-#include "gen/graph/facts.def"
-#undef FACT
-    NFACTS
+#define SETTING(kind, name, field, doc) SETTING_##name,
+#include "gen/graph/settings.def"
+#undef SETTING
+    NSETTINGS
 };
-typedef enum { FACT_IS_TEXT, FACT_IS_CHOICE, FACT_IS_INT, FACT_IS_WORDS, FACT_IS_LINES } FactKind;
+typedef enum { SETTING_IS_TEXT, SETTING_IS_CHOICE, SETTING_IS_INT, SETTING_IS_WORDS, SETTING_IS_LINES } SettingType;
 typedef struct {
     const char *name;
-    FactKind kind;
+    SettingType kind;
     int field;               /* of fields.def, or -1 */
-} FactRow;
-extern const FactRow fact_row[NFACTS];
+} SettingRow;
+extern const SettingRow setting_row[NSETTINGS];
 
 typedef struct {
     const char *text;        /* NULL: lines that are missing */
@@ -199,7 +199,7 @@ typedef struct {
     int n;
     char **word;
     Loc loc;
-} Fact;
+} GraphSetting;
 
 /* A number that symbols of dimensions and C have by name. */
 typedef struct {
@@ -213,7 +213,7 @@ typedef struct {
     const char *objective, *family;
     const Target *target;
     int64_t ranks;
-    Fact fact[NFACTS];
+    GraphSetting setting[NSETTINGS];
     int nsizes;
     Size *size;
     int nvalues, capvalues;
@@ -249,13 +249,13 @@ void *ir_one_more(void *list, int n);
 /* model_files.c: as Hugging Face prints it; deletes json */
 struct cJSON;
 char *json_text(struct cJSON *json);
-/* facts.c */
+/* graph_settings.c */
 const char *attr_symbol(const char *key);                    /* attributes that are a size, or NULL */
 /* What contradicts the sizes or the precision, or NULL. */
 char *size_fault_value(const Graph *g, const Value *v);
 char *size_fault_op(const Graph *g, const Program *p, const Op *op);
-/* What model_fields, config_json or adapter_json (*fact) says otherwise than the sizes, or NULL. */
-char *model_fault(const Graph *g, int *fact);
+/* What model_fields, config_json or adapter_json (*setting) says otherwise than the sizes, or NULL. */
+char *model_fault(const Graph *g, int *setting);
 /* order.c */
 Schedule *ir_schedule(Graph *g, const char *name, const char *about);
 void schedule_run(Schedule *s, Program *p, int64_t times);   /* appended, like these */
@@ -302,7 +302,7 @@ typedef struct {
     bool micro;              /* a tensor for each micro-batch of a step */
     bool sharded;            /* each rank has its own, else all the same */
     const char *doc;
-    bool of_set;             /* a tensor for each set of parameters: "hyper", "hyper.NAME" */
+    bool of_set;             /* a tensor for each parameter group: "adamw_args", "adamw_args.NAME" */
 } InputRow;
 /* The row of an input of that name; or NULL. */
 const InputRow *input_row(const char *name);

@@ -85,7 +85,7 @@ bool value_same_set(const Value *v, const Value *w) { return !strcmp(value_set(v
 int64_t value_parameters(const Value *v)
 {
     int64_t n = 0;
-    for (int i = 0; i < v->npieces && !v->aside; i++)
+    for (int i = 0; i < v->npieces && !v->not_in_model; i++)
         n += v->piece[i].rows * (v->rank < 2 ? 1 : piece_columns(v, &v->piece[i]));
     return n * (v->count ? v->count : 1);
 }

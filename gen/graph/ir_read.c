@@ -21,9 +21,9 @@ typedef struct {
     Value *value;            /* last value, for hf lines */
     int region, group;
     const char *stage;       /* of the ops that follow */
-    Fact *lines;             /* whose lines follow, or NULL */
+    GraphSetting *lines;             /* whose lines follow, or NULL */
     Str text;                /* of them so far */
-    int fact_line[NFACTS];   /* where each stands; 0: nowhere */
+    int setting_line[NSETTINGS];   /* where each stands; 0: nowhere */
     int nlines;
     int *value_line;         /* where each value stands */
     int nlater;              /* schedule lines: what they name stands below */
@@ -225,9 +225,9 @@ static void read_value(Reader *r, ValueKind kind)
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");
         v->adapter = accept(r, "adapter");
-        v->added = accept(r, "added");
-        v->grown = accept(r, "grown");
-        v->aside = accept(r, "aside");
+        v->optional_in_checkpoint = accept(r, "optional_in_checkpoint");
+        v->extra_vocab_row = accept(r, "extra_vocab_row");
+        v->not_in_model = accept(r, "not_in_model");
         expect(r, "init");
         v->init = read_until(r, " ");
         v->std = read_float(r);
@@ -493,18 +493,18 @@ static bool is_choice(const char *choices, const char *word)
 }
 
 /* What goes into C, make and scripts as it stands. */
-static void check_fact(const Reader *r, int fact)
+static void check_setting(const Reader *r, int setting)
 {
-    const Fact *f = &r->g->fact[fact];
-    const char *name = fact_row[fact].name;
-    int field = fact_row[fact].field;
-    if (fact == FACT_recipe || fact == FACT_name)
+    const GraphSetting *f = &r->g->setting[setting];
+    const char *name = setting_row[setting].name;
+    int field = setting_row[setting].field;
+    if (setting == SETTING_recipe || setting == SETTING_name)
         path_check_at(r->at, name, f->text);
-    if (fact == FACT_hash && (strspn(f->text, "0123456789abcdef") != 64 || f->text[64]))
+    if (setting == SETTING_hash && (strspn(f->text, "0123456789abcdef") != 64 || f->text[64]))
         err(r->at, "hash: want 64 hexadecimal digits");
-    if (fact_row[fact].kind == FACT_IS_CHOICE && !is_choice(field_choices(field), f->text))
+    if (setting_row[setting].kind == SETTING_IS_CHOICE && !is_choice(field_choices(field), f->text))
         err(r->at, "%s: want %s, got %s", name, field_choices(field), f->text);
-    if (fact_row[fact].kind != FACT_IS_INT || field < 0)
+    if (setting_row[setting].kind != SETTING_IS_INT || field < 0)
         return;
     int64_t most = field_row[field].type == FT_BOOL ? 1 : (int64_t)field_row[field].hi,
             least = field_row[field].type == FT_BOOL ? 0 : (int64_t)field_row[field].lo;
@@ -520,34 +520,34 @@ static void read_flag(const Reader *r, const char *word)
         err(r->at, "flags: want NAME=VALUE of a run-time flag, got %s", word);
 }
 
-static void read_fact(Reader *r)
+static void read_setting(Reader *r)
 {
     char *name = read_name(r);
     int i = 0;
-    while (i < NFACTS && strcmp(fact_row[i].name, name))
+    while (i < NSETTINGS && strcmp(setting_row[i].name, name))
         i++;
-    if (i == NFACTS)
+    if (i == NSETTINGS)
         err(r->at, "%s is nothing that is set", name);
-    Fact *f = &r->g->fact[i];
-    FactKind kind = fact_row[i].kind;
-    if (r->fact_line[i] && kind != FACT_IS_WORDS)
+    GraphSetting *f = &r->g->setting[i];
+    SettingType kind = setting_row[i].kind;
+    if (r->setting_line[i] && kind != SETTING_IS_WORDS)
         err(r->at, "%s is set twice", name);
-    r->fact_line[i] = r->at.line;
-    if (kind == FACT_IS_WORDS) {
+    r->setting_line[i] = r->at.line;
+    if (kind == SETTING_IS_WORDS) {
         f->word = ir_one_more(f->word, f->n);
         f->word[f->n++] = read_string(r);
-        if (i == FACT_flags)
+        if (i == SETTING_flags)
             read_flag(r, f->word[f->n - 1]);
-    } else if (kind == FACT_IS_INT) {
+    } else if (kind == SETTING_IS_INT) {
         f->i = read_between(r, 0, INT64_MAX);
-    } else if (kind != FACT_IS_LINES) {
+    } else if (kind != SETTING_IS_LINES) {
         f->text = read_string(r);
     } else {
         r->lines = f;
         r->text = (Str){0};
     }
     f->loc = read_loc(r);
-    check_fact(r, i);
+    check_setting(r, i);
 }
 
 static void read_size(Reader *r)
@@ -566,8 +566,8 @@ static void read_size(Reader *r)
 /* It goes into scripts. */
 static void check_machines(const Reader *r)
 {
-    const char *lines = r->g->fact[FACT_cluster].text, *fault = cluster_fault(lines);
-    const Loc at = {r->at.file, r->fact_line[FACT_cluster]};
+    const char *lines = r->g->setting[SETTING_cluster].text, *fault = cluster_fault(lines);
+    const Loc at = {r->at.file, r->setting_line[SETTING_cluster]};
     if (fault)
         err(at, "%s", fault);
     const int64_t nodes = lines ? atoll(cluster_value(lines, "nodes", 0)) : 1;
@@ -578,14 +578,15 @@ static void check_machines(const Reader *r)
 static void check_whole(const Reader *r)
 {
     check_machines(r);
-    for (int i = 0; i < NFACTS; i++)
-        if (!r->fact_line[i] && fact_row[i].kind != FACT_IS_WORDS && i != FACT_adapter_json && i != FACT_cluster &&
-            i != FACT_other_fields)
-            err(r->at, "no line `set %s`", fact_row[i].name);
-    int fact;
-    char *model = model_fault(r->g, &fact);
+    for (int i = 0; i < NSETTINGS; i++)
+        if (!r->setting_line[i] && setting_row[i].kind != SETTING_IS_WORDS && i != SETTING_adapter_json &&
+            i != SETTING_cluster &&
+            i != SETTING_other_fields)
+            err(r->at, "no line `set %s`", setting_row[i].name);
+    int setting;
+    char *model = model_fault(r->g, &setting);
     if (model)
-        err((Loc){r->at.file, r->fact_line[fact]}, "%s", model);
+        err((Loc){r->at.file, r->setting_line[setting]}, "%s", model);
     for (int i = 0; i < r->nlines; i++) {
         char *fault = size_fault_value(r->g, r->g->values[i]);
         if (fault)
@@ -641,7 +642,7 @@ static void read_line(Reader *r)
         err(r->at, "the first line of a room's text is missing: # ROOM  objective NAME  family NAME  target NAME  "
             "ranks N");
     if (accept(r, "set"))
-        return read_fact(r);
+        return read_setting(r);
     if (accept(r, "size"))
         return read_size(r);
     for (int kind = VK_PARAM; kind <= VK_TEMP; kind++)

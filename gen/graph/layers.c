@@ -13,7 +13,7 @@
 double drop_share(const Build *b, int field)
 {
     double p = config_float(b->c, field);
-    return b->mode <= MODE_AGAIN && !b->beside ? p : 0;
+    return b->mode <= MODE_AGAIN && !b->pass_prefix ? p : 0;
 }
 
 static bool listed(Config *c, int field, const char *path)
@@ -101,7 +101,7 @@ Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Mod
     Value *v = ir_value(b->g, name);
     if (v)
         return layer_read(b, v);
-    if (b->beside)
+    if (b->pass_prefix)
         bug("%s is made for a pass beside that of the model", name);
     Dim d[2] = {rows, cols};
     v = ir_new(b->g, VK_PARAM, PU_weights, b->model.act, name, cols.n ? 2 : 1, d, b->loc);
@@ -351,7 +351,7 @@ static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module
     Value *v = layer_parameter(b, name, rows, cols, m, 1, suffix, first);
     if (v->kind != VK_PARAM)
         return v;            /* of the start */
-    v->trained = v->added = trained;
+    v->trained = v->optional_in_checkpoint = trained;
     v->decay = trained && decays(b, first, text_print("%s.%s", m->path, suffix));
     v->adapter = trained && config_int(b->c, F_lora_rank) > 0;
     return v;

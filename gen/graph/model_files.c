@@ -261,7 +261,7 @@ static void add_layers(const Graph *g, cJSON *list)
 {
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
-        if (!v->added || !v->adapter)
+        if (!v->optional_in_checkpoint || !v->adapter)
             continue;
         char *name = text_print("%.*s", (int)strcspn(v->piece[0].name, "."), v->piece[0].name);
         bool there = false;
@@ -331,7 +331,7 @@ enum { SIZED = sizeof sized / sizeof sized[0] };
 static char *wanted_line(const Graph *g, int field)
 {
     const struct { int field; const char *text; } words[] = {
-        {F_precision, g->fact[FACT_precision].text}, {F_data_kind, g->fact[FACT_data_kind].text},
+        {F_precision, g->setting[SETTING_precision].text}, {F_data_kind, g->setting[SETTING_data_kind].text},
         {F_objective, g->objective}, {F_model_family, g->family}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (words[i].field == field)
@@ -389,7 +389,7 @@ static const char *line_in(const char *lines, const char *path)
 
 static char *fields_fault(const Graph *g)
 {
-    const char *lines = g->fact[FACT_model_fields].text;
+    const char *lines = g->setting[SETTING_model_fields].text;
     Config c = {0};
     c.v[F_objective].s = g->objective;
     c.v[F_model_family].s = g->family;
@@ -412,37 +412,37 @@ static char *number_fault(const cJSON *o, const char *key, int64_t want)
     return text_print("want \"%s\": %" PRId64 ", as the size is", key, want);
 }
 
-static char *json_fault(const Graph *g, int fact)
+static char *json_fault(const Graph *g, int setting)
 {
     char *error = NULL, *fault = NULL;
-    const char *text = g->fact[fact].text;
+    const char *text = g->setting[setting].text;
     cJSON *o = text ? json_parse(text, strlen(text), &error) : NULL;
     if (text && !cJSON_IsObject(o))
         return text_print("no JSON object: %s", error ? error : "it is something else");
-    bool config = o && fact == FACT_config_json;
+    bool config = o && setting == SETTING_config_json;
     for (size_t i = 0; config && i < sizeof config_keys / sizeof *config_keys; i++)
         for (int k = 0; k < SIZED && !fault && !strcmp(config_keys[i].family, g->family); k++)
             if (ir_size(g, sized[k].size) &&
                 !strcmp(config_keys[i].written, field_row[sized[k].field].path))
                 fault = number_fault(o, config_keys[i].key, ir_size(g, sized[k].size));
-    if (o && fact == FACT_adapter_json)
+    if (o && setting == SETTING_adapter_json)
         fault = number_fault(o, "r", ir_size(g, "R"));
-    if (fact == FACT_adapter_json && !o && ir_size(g, "R"))
+    if (setting == SETTING_adapter_json && !o && ir_size(g, "R"))
         fault = text_copy("is missing, but there is a size R");
     cJSON_Delete(o);
     return fault;
 }
 
-char *model_fault(const Graph *g, int *fact)
+char *model_fault(const Graph *g, int *setting)
 {
-    *fact = FACT_model_fields;
+    *setting = SETTING_model_fields;
     char *fault = fields_fault(g);
-    const char *others = g->fact[FACT_other_fields].text;
+    const char *others = g->setting[SETTING_other_fields].text;
     if (!fault && others) {
-        *fact = FACT_other_fields;
+        *setting = SETTING_other_fields;
         fault = lines_fault(others, false);
     }
     for (int i = 0; i < 2 && !fault; i++)
-        fault = json_fault(g, *fact = i ? FACT_adapter_json : FACT_config_json);
+        fault = json_fault(g, *setting = i ? SETTING_adapter_json : SETTING_config_json);
     return fault;
 }

@@ -18,14 +18,14 @@ static Value *stream(Build *b, const char *name)
     return v;
 }
 
-/* ---- sets of parameters ----------------------------------------------------------------------- */
+/* ---- parameter groups ----------------------------------------------------------------------- */
 
 enum { SETS = sizeof((Build *)0)->added.sets / sizeof(Set) };
 
 Set *set_add(Build *b, const char *name)
 {
     if (b->added.nsets == SETS)
-        bug("more than %d sets of parameters", SETS);
+        bug("more than %d parameter groups", SETS);
     for (int i = 0; i < b->added.nsets; i++)
         if (!strcmp(b->added.sets[i].name ? b->added.sets[i].name : "model", name))
             bug("set %s is added twice", name);
@@ -120,7 +120,7 @@ Pass pass_only(Build *b, const char *name)
 
 Pass pass_trained(Build *b)
 {
-    const char *further = b->further ? b->further : "";
+    const char *further = b->program_prefix ? b->program_prefix : "";
     Pass p = pass_only(b, text_print("%s%sx", further, b->stack.name));
     p.dx = stream(b, text_print("%s%sdx", further, b->stack.name));
     gradient_stream(p.x, p.dx);
@@ -186,11 +186,11 @@ void program_micro(Build *b)
     gradient_start(b);
 }
 
-void program_further(Build *b, const char *name, Role role, const char *about)
+void program_prefixed(Build *b, const char *name, Role role, const char *about)
 {
     b->mode = MODE_TRAIN;
     b->p = ir_program(b->g, name, role, about);
-    b->further = text_print("%s.", name);
+    b->program_prefix = text_print("%s.", name);
     gradient_start(b);
 }
 
@@ -277,10 +277,10 @@ static Value *program_reduce(Build *b)
     for (Value *v = NULL; (v = next_gradient(b, v));)
         op_in(op, ref(v));
     op_out(op, ref(norm));
-    Value *hyper = input_new(b, "hyper"), *scaler = set_scaler(b);
+    Value *adamw_args = input_new(b, "adamw_args"), *scaler = set_scaler(b);
     if (scaler) {
         op = build_op(b, OP_scaler_update);
-        op_out(op, ref(norm)), op_out(op, ref(scaler)), op_out(op, ref(hyper));
+        op_out(op, ref(norm)), op_out(op, ref(scaler)), op_out(op, ref(adamw_args));
     }
     return norm;
 }
@@ -290,7 +290,7 @@ static void program_update(Build *b)
     b->p = set_program(b, "update", ROLE_update,
                        "clip and AdamW, one call for all parameters of a rule");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *hyper = ir_value(b->g, set_word(b, "hyper")),
+    Value *adamw_args = ir_value(b->g, set_word(b, "adamw_args")),
           *norm = ir_value(b->g, set_word(b, "total_norm"));
     for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));) {
         Value *w = ir_value(b->g, gradient->of);
@@ -298,7 +298,7 @@ static void program_update(Build *b)
         Value *master = mixed ? build_state(b, "master", w, PU_optimiser) : NULL;
         Value *m = build_state(b, "m", w, PU_optimiser), *v = build_state(b, "v", w, PU_optimiser);
         Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
-        op_in(op, ref(gradient)), op_in(op, ref(hyper)), op_in(op, ref(norm));
+        op_in(op, ref(gradient)), op_in(op, ref(adamw_args)), op_in(op, ref(norm));
         op_out(op, ref(w));
         if (mixed)
             op_out(op, ref(master));
@@ -361,7 +361,7 @@ void schedule_turns(Build *b, Schedule *s)
     schedule_run(s, micro, turns);
     b->set = was;
     b->p = micro;
-    b->further = NULL;
+    b->program_prefix = NULL;
     b->slopes = NULL;
 }
 

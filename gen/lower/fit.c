@@ -11,7 +11,7 @@
 /* Bytes a rank may plan with; INT64_MAX: the target sets no limit. */
 int64_t fit_limit(const Graph *g)
 {
-    int64_t limit = g->fact[FACT_memory].i, memory = limit ? limit : g->target->memory;
+    int64_t limit = g->setting[SETTING_memory].i, memory = limit ? limit : g->target->memory;
     int64_t have = memory - g->target->reserve;
     return !memory ? INT64_MAX : have > 0 ? have : 0;
 }
@@ -189,5 +189,5 @@ void fit_check(const Graph *g, Config *cfg)
     print_largest(&s, g);
     if (cfg)
         print_near(&s, cfg, limit);
-    err(g->fact[FACT_memory].loc, "%s", s.text);
+    err(g->setting[SETTING_memory].loc, "%s", s.text);
 }

@@ -92,7 +92,7 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
 {
     int best = -1;
     const char *why = "no row of kernels.def has it";
-    bool longest = g->fact[FACT_kernels_fuse].i;
+    bool longest = g->setting[SETTING_kernels_fuse].i;
     *nops = 0;
     for (int k = 0; k < nkernels; k++) {
         int n = match(p, i, &kernel_row[k]);

@@ -20,13 +20,13 @@ typedef struct {
     Placement from, to;
     int op;
     When when;
-    int fact;                /* what it stands in the recipe for */
+    int setting;                /* what it stands in the recipe for */
 } Move;
 
 static const Move moves[] = {
 #define REST(purpose, place, doc)
 #define MOVE(purpose, from, to, op, when, field, doc) \
-    {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, FACT_##field},
+    {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, SETTING_##field},
 #include "gen/lower/part.def"
 #undef REST
 #undef MOVE
@@ -244,9 +244,9 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
 
 static Op collective(const Graph *g, const Move *move)
 {
-    Op op = {.kind = move->op, .loc = g->fact[move->fact].loc};
+    Op op = {.kind = move->op, .loc = g->setting[move->setting].loc};
     if (op_takes(move->op, "bucket"))                /* may decide the order of additions: constant */
-        op_int(&op, "bucket", g->fact[FACT_comm_bucket_mib].i * (1 << 20) / 4);
+        op_int(&op, "bucket", g->setting[SETTING_comm_bucket_mib].i * (1 << 20) / 4);
     if (op_takes(move->op, "last"))
         op_int(&op, "last", 1);
     return op;

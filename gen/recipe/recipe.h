@@ -63,7 +63,7 @@ const char *recipe_beside(Loc place, double gib);
  * (NULL: its file name). path NULL: name, wherever the file is. */
 void recipe_tell(const char *shown, const char *path, const char *name);
 const char *recipe_told(const char *path);                  /* path itself where nothing was told of it */
-/* renamed.c: names of earlier releases (runtime/files/foreign.def). Today's name of a field, flag or group of fields;
+/* renamed.c: names of earlier releases (runtime/files/aliases.def). Today's name of a field, flag or group of fields;
  * today's word of a field. The name and word themselves where they are not of an earlier release; else
  * renamed_tell() has a line about them. */
 const char *renamed_name(const char *name);

@@ -1,6 +1,6 @@
 /* renamed.c -- names of fields in earlier releases, which are still taken.
  *
- * In:    rows RENAMED and RENAMED_WORD of runtime/files/foreign.def.   Out: today's names, a line on stderr. */
+ * In:    rows RENAMED and RENAMED_WORD of runtime/files/aliases.def.   Out: today's names, a line on stderr. */
 #include "gen/recipe/recipe.h"
 #include "runtime/files/names.h"
 

@@ -34,7 +34,7 @@ void answer_cluster(cJSON *o, const Config *c);
 char *cluster_said(const Config *c);         /* in a line */
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
 cJSON *plan_object(const Graph *g, Config *c);       /* all that gen plan --json prints */
-cJSON *whole_object(Config *c);              /* the same where the objective is whole (whole.c) */
+cJSON *standalone_object(Config *c);              /* the same where the objective is whole (standalone_report.c) */
 /* What runs leave, and the commands (info.c). recipe: the words behind gen. */
 void answer_leaves(cJSON *o, const Objective *of);
 void answer_commands(cJSON *o, const char *recipe, const char *out);

@@ -232,7 +232,7 @@ static void print_errors(const char *log)
 
 static const char *precision_define(const Graph *g)
 {
-    const char *p = g->fact[FACT_precision].text;
+    const char *p = g->setting[SETTING_precision].text;
     return !strcmp(p, "bf16")   ? "#define ACT_BF16 1\n"
            : !strcmp(p, "fp16") ? "#define ACT_F16 1\n"
                                 : "";
@@ -482,11 +482,11 @@ void check_nothing(const char *recipe, const Target *t)
 int check_kernels(const Graph *g, bool insist, bool by_nvcc)
 {
     if (strcmp(g->target->backend, "cuda")) {
-        check_nothing(g->fact[FACT_recipe].text, g->target);
+        check_nothing(g->setting[SETTING_recipe].text, g->target);
         return 0;
     }
     const Target *t = g->target;
-    const char *recipe = g->fact[FACT_recipe].text;
+    const char *recipe = g->setting[SETTING_recipe].text;
     Nvrtc nvrtc = {0};
     const char *nvcc = NULL, *headers = NULL;
     bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
@@ -524,7 +524,7 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     }
     print_table(t);
     const int faults = faults_of(t);
-    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->fact[FACT_recipe].text, used.n,
+    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->setting[SETTING_recipe].text, used.n,
            g->target->arch, by, seconds() - start, faults);
     return faults > 0;
 }

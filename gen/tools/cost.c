@@ -80,7 +80,7 @@ static char *grouped(double x)
 /* The recipe's, as a program would read it: integers are texts before they are printed. */
 static cJSON *read_present(const Graph *g, Config *c)
 {
-    char *text = cJSON_PrintUnformatted(g ? plan_object(g, c) : whole_object(c)), *error = NULL;
+    char *text = cJSON_PrintUnformatted(g ? plan_object(g, c) : standalone_object(c)), *error = NULL;
     cJSON *o = text ? json_parse(text, strlen(text), &error) : NULL;
     if (!o || value_of(o, PARAMETERS) < 0)
         bug("the plan of %s does not read back: %s", c->name, error ? error : "no parameters");

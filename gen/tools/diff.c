@@ -36,12 +36,12 @@ static Side side_of(Graph *g, Config *c, const char *name)
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 0; k < g->programs[i]->nops; k++)
             g->programs[i]->ops[k].loc = (Loc){0};
-    for (int i = 0; i < NFACTS; i++)
-        g->fact[i].loc = (Loc){0};
+    for (int i = 0; i < NSETTINGS; i++)
+        g->setting[i].loc = (Loc){0};
     lock_renew(g);                       /* by the recipe's own path, which goes */
-    g->fact[FACT_recipe].text = "@.lua";
-    g->fact[FACT_name].text = name;
-    g->fact[FACT_overrides].n = 0;
+    g->setting[SETTING_recipe].text = "@.lua";
+    g->setting[SETTING_name].text = name;
+    g->setting[SETTING_overrides].n = 0;
     g->text = ir_print(g);
     s.nfiles = emit_texts(g, &s.file);
     return s;

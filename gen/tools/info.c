@@ -25,15 +25,15 @@ typedef struct {
     const char *recipe, *other, *out;        /* words behind gen, without gpus=; the folder */
 } Info;
 
-static const struct { const char *name; int owners; const char *about; } leaf[] = {
-#define LEAF(name, kind, owners, about) {name, OWNERS(owners), about},
-#include "runtime/run/leaves.def"
+static const struct { const char *name; int owners; const char *about; } run_file[] = {
+#define RUN_FILE(name, kind, owners, about) {name, OWNERS(owners), about},
+#include "runtime/run/run_files.def"
 };
-enum { LEAVES = sizeof leaf / sizeof *leaf };
+enum { LEAVES = sizeof run_file / sizeof *run_file };
 
-static bool leaf_applies(int i, const Objective *o)
+static bool run_file_applies(int i, const Objective *o)
 {
-    return leaf[i].owners == OWNERS_all ? !o->whole : owners_include(leaf[i].owners, o->name);
+    return run_file[i].owners == OWNERS_all ? !o->standalone : owners_include(run_file[i].owners, o->name);
 }
 
 static Info info_of(const Graph *g, Config *c)
@@ -41,9 +41,9 @@ static Info info_of(const Graph *g, Config *c)
     Info n = {.held = measure_holdings(g), .length = run_length(g, c), .device = device_of(g, c),
               .cost = step_cost(g, c), .disk = disk_of(g, c), .work = step_work(g), .tokens = step_tokens(g, c),
               .out = text_print("out/%s", c->name)};
-    const Fact *words = &g->fact[FACT_overrides];
+    const GraphSetting *words = &g->setting[SETTING_overrides];
     Str recipe = {0}, other = {0};
-    str_print(&recipe, "%s", text_shell(g->fact[FACT_recipe].text));
+    str_print(&recipe, "%s", text_shell(g->setting[SETTING_recipe].text));
     str_print(&other, "%s", recipe.text);
     for (int i = 0; i < words->n; i++) {
         str_print(&recipe, " %s", text_shell(words->word[i]));
@@ -137,8 +137,9 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
                                           text_bytes(d->checkpoint))
                              : text_print("%s a checkpoint, all are kept", text_bytes(d->checkpoint)));
     for (int i = 0; i < LEAVES && d->kept; i++)
-        if (leaf_applies(i, objective_find(g->objective)) && !strncmp(leaf[i].about, "links to checkpoints", 20))
-            line(to, "", text_print("more where %s names others, which stay", leaf[i].name));
+        if (run_file_applies(i, objective_find(g->objective)) && !strncmp(run_file[i].about,
+                                                            "links to checkpoints", 20))
+            line(to, "", text_print("more where %s names others, which stay", run_file[i].name));
     line(to, "", text_print("--export %s%s", text_bytes(d->export),
                             d->merged ? text_print(", --merge-lora %s", text_bytes(d->merged)) : ""));
 }
@@ -170,8 +171,8 @@ static void print_files(const Objective *o, const char *out, FILE *to)
 {
     line(to, "files", text_print("%s: source, Makefile, run.sh, train.slurm; %s/run, or --out:", out, out));
     for (int i = 0; i < LEAVES; i++)
-        if (leaf_applies(i, o))
-            fprintf(to, "             %-26s %s\n", leaf[i].name, leaf[i].about);
+        if (run_file_applies(i, o))
+            fprintf(to, "             %-26s %s\n", run_file[i].name, run_file[i].about);
 }
 
 /* What starts the program: by its cluster's launcher. */
@@ -251,10 +252,10 @@ void answer_leaves(cJSON *o, const Objective *of)
 {
     cJSON *list = answer_list(o, "run_files");
     for (int i = 0; i < LEAVES; i++)
-        if (leaf_applies(i, of)) {
+        if (run_file_applies(i, of)) {
             cJSON *item = answer_item(list);
-            answer_text(item, "name", leaf[i].name);
-            answer_text(item, "about", leaf[i].about);
+            answer_text(item, "name", run_file[i].name);
+            answer_text(item, "about", run_file[i].about);
         }
 }
 

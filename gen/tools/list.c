@@ -183,7 +183,7 @@ static bool passes(const Filter *f, Config *c, int64_t *bytes)
         return false;
     if (!f->card && !f->fits)
         return true;
-    if (objective_find(c->v[F_objective].s)->whole)
+    if (objective_find(c->v[F_objective].s)->standalone)
         return !f->card;
     *bytes = fit_planned(c)->arena_bytes;
     return (!f->fits || *bytes <= f->fits) &&
@@ -203,7 +203,7 @@ static const char *recipes_folder(void)
 
 static void add_recipe(cJSON *o, Config *c, const char *path, int64_t bytes)
 {
-    bool whole = objective_find(c->v[F_objective].s)->whole;
+    bool whole = objective_find(c->v[F_objective].s)->standalone;
     answer_text(o, "path", path);
     answer_text(o, "objective", c->v[F_objective].s);
     answer_text(o, "target", c->v[F_target].s);
@@ -252,7 +252,7 @@ static void list_recipes(const Page *p, const Filter *f)
     for (int i = 0; i < all; i++) {
         path[n] = text_print("%s/%s.lua", folder, name[i]);
         c[n] = config_fill(recipe_load(path[n], NULL, 0), path[n]);
-        if (f->card && !objective_find(c[n]->v[F_objective].s)->whole)
+        if (f->card && !objective_find(c[n]->v[F_objective].s)->standalone)
             c[n] = config_fill(recipe_load(path[n], (char *[]){text_print("card=%s", f->card->name)}, 1), path[n]);
         if (!passes(f, c[n], &bytes[n]))
             continue;

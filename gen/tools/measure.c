@@ -91,7 +91,7 @@ bool schedule_updates(const Schedule *s)
 
 static bool in_fp32(const Graph *g)
 {
-    return !strcmp(g->fact[FACT_precision].text, "fp32");
+    return !strcmp(g->setting[SETTING_precision].text, "fp32");
 }
 
 Work schedule_work(const Graph *g, const Schedule *s)
@@ -139,7 +139,7 @@ static const Card *card_of(const Graph *g, Config *c)
     const Card *named = config_card(c), *best = NULL, *largest = NULL;
     if (!named && *name)
         named = card_named(g->target, name);
-    int64_t limit = g->fact[FACT_memory].i, memory = limit ? limit : g->target->memory;
+    int64_t limit = g->setting[SETTING_memory].i, memory = limit ? limit : g->target->memory;
     for (int i = 0; i < card_count(); i++) {
         const Card *k = card_row(i);
         if (strcmp(k->target, g->target->name))
@@ -232,14 +232,14 @@ Disk disk_of(const Graph *g, Config *c)
         const Value *v = g->values[i];
         if (v->kind != VK_PARAM)
             continue;
-        const int64_t n = v->aside ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
+        const int64_t n = v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
         const int64_t own = dtype_bytes[v->dtype], master = v->trained && own < 4 ? 4 : 0;
-        if (v->adapter || v->aside)
+        if (v->adapter || v->not_in_model)
             d.checkpoint += 4 * n;
         else if (!adapters)
             d.checkpoint += (own + master) * n;
         d.checkpoint += v->trained ? 8 * n : 0;
-        if (v->aside)
+        if (v->not_in_model)
             continue;
         d.export += v->adapter ? 4 * n : adapters ? 0 : own * n;
         d.merged += adapters && !v->adapter ? own * n : 0;
@@ -255,7 +255,7 @@ const char *run_value(const Graph *g, const char *name)
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) {#name, #value},
 #include "runtime/run/flags.def"
     };
-    const Fact *flags = &g->fact[FACT_flags];
+    const GraphSetting *flags = &g->setting[SETTING_flags];
     const char *text = "";
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)

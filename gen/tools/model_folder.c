@@ -314,7 +314,7 @@ static void choose_objective(ModelFolder *m, const HfKey *key, int n)
         bug("family %s has no class", m->family->name);
     for (int i = 0; i < objective_count(); i++) {
         const Objective *o = objective_row(i);
-        if (o->whole || strcmp(o->head, head))
+        if (o->standalone || strcmp(o->head, head))
             continue;
         bool own = false;
         for (int k = 0; k < n; k++)
@@ -413,7 +413,7 @@ static HfWant *wanted(const Graph *g, int *n)
     *n = 0;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
-        for (int j = 0; v->kind == VK_PARAM && !v->aside && j < v->npieces; j++)
+        for (int j = 0; v->kind == VK_PARAM && !v->not_in_model && j < v->npieces; j++)
             for (int l = 0; l < (v->count ? v->count : 1); l++) {
                 const Piece *piece = &v->piece[j];
                 const char *hole = v->count ? strstr(piece->name, "%d") : NULL;
@@ -424,11 +424,11 @@ static HfWant *wanted(const Graph *g, int *n)
                 t->shape[0] = piece->rows;
                 t->shape[1] = v->rank == 2 ? piece_columns(v, piece) : 0;
                 t->transposed = piece->transposed;
-                t->added = v->added;
-                t->grown = v->grown;
+                t->optional_in_checkpoint = v->optional_in_checkpoint;
+                t->extra_vocab_row = v->extra_vocab_row;
                 if (!(*n & (*n - 1)))
                     want = arena_grow(want, (size_t)*n * sizeof *want, (size_t)(*n ? 2 * *n : 1) * sizeof *want);
-                want[(*n)++] = (HfWant){.name = text_copy(t->name), .t = t, .optional = v->added};
+                want[(*n)++] = (HfWant){.name = text_copy(t->name), .t = t, .optional = v->optional_in_checkpoint};
             }
     }
     hf_want_sort(want, *n);
@@ -439,14 +439,14 @@ static bool grows(const Graph *g)
 {
     bool grown = false;
     for (int i = 0; i < g->nvalues; i++)
-        grown |= g->values[i]->grown;
+        grown |= g->values[i]->extra_vocab_row;
     return grown;
 }
 
 /* Of a program of the graph, as it compares it with the folder's. */
 static cJSON *own_config(const ModelFolder *m, const Graph *g)
 {
-    const char *text = g->fact[FACT_config_json].text;
+    const char *text = g->setting[SETTING_config_json].text;
     char *error = NULL;
     cJSON *ours = json_parse(text, strlen(text), &error);
     if (!ours)
@@ -478,7 +478,7 @@ void model_folder_check(ModelFolder *m, const Graph *g)
     if (error)
         err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s", m->family->name, error);
     for (int i = 0; i < n; i++)
-        m->lacks_added |= want[i].t->added && !want[i].from;
+        m->lacks_added |= want[i].t->optional_in_checkpoint && !want[i].from;
 }
 
 void model_folder_new_token(ModelFolder *m, const char *field, const char *token)

@@ -215,7 +215,7 @@ static void flags_page(Str *s)
 static void runs_page(Str *s)
 {
     begin(s, "Exit codes, run folders, variables",
-          "Of `runtime/exit_codes.def`, `runtime/run/leaves.def`, `runtime/objectives` and "
+          "Of `runtime/exit_codes.def`, `runtime/run/run_files.def`, `runtime/objectives` and "
           "`runtime/environment.def`.");
     str_print(s, "\n## How a program ends\n");
     table(s, "code | meaning | start again?");
@@ -225,8 +225,8 @@ static void runs_page(Str *s)
     str_print(s, "\ngen itself ends with 0, or 1 behind a line with the place of the mistake.\n"
                  "\n## What a run leaves in its folder, `--out`\n");
     table(s, "name | objectives | what it is");
-#define LEAF(name, kind, owners, about) ROW(s, "cwt", name, or_empty(owners_text(OWNERS(owners))), about);
-#include "runtime/run/leaves.def"
+#define RUN_FILE(name, kind, owners, about) ROW(s, "cwt", name, or_empty(owners_text(OWNERS(owners))), about);
+#include "runtime/run/run_files.def"
     str_print(s, "\n## Environment variables\n");
     table(s, "variable | read by | meaning | without it");
 #define VARIABLE(name, who, about, without) ROW(s, "cttt", name, who, about, without);
@@ -253,7 +253,7 @@ static void metrics_page(Str *s)
           "such a mean.");
     for (int k = 0; k < objective_count(); k++) {
         const Objective *o = objective_row(k);
-        if (o->whole)
+        if (o->standalone)
             continue;
         str_print(s, "\n## %s\n\n", o->name);
         put(s, o->about);
@@ -399,7 +399,7 @@ static void same_words(Str *s)
 {
     static const struct { const char *ours, *theirs, *word; } row[] = {
 #define WORD(ours, theirs, word) {ours, theirs, word},
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     };
     const int n = (int)(sizeof row / sizeof *row);
     for (int i = 0; i < n; i++) {
@@ -427,15 +427,15 @@ static void nested_names(Str *s)
 {
     static const struct { const char *path, *name; } path[] = {
 #define PATH(path, name) {path, name},
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     };
     static const struct { const char *other, *name, *means; } beside[] = {
 #define BESIDE(other, theirs, name) {other, theirs, name},
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     };
     static const char *const section_name[] = {
 #define SECTION(path) path,
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     };
     Str sections = {0};
     for (size_t i = 0; i < sizeof section_name / sizeof *section_name; i++)
@@ -454,7 +454,7 @@ static void former_names(Str *s)
 {
     static const struct { const char *field, *before, *now; } word[] = {
 #define RENAMED_WORD(field, before, now) {field, before, now},
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
         {NULL, NULL, NULL}
     };
     for (int i = 0; i < renamed_rows; i++)
@@ -466,7 +466,7 @@ static void former_names(Str *s)
 static void names_page(Str *s)
 {
     begin(s, "Names of other trainers",
-          "Of `runtime/files/foreign.def`: settings of transformers, TRL, PEFT, accelerate, torchrun, axolotl, "
+          "Of `runtime/files/aliases.def`: settings of transformers, TRL, PEFT, accelerate, torchrun, axolotl, "
           "torchtune, LLaMA-Factory, DeepSpeed, nanoGPT and llm.c. - and _ are the same. gen and the programs answer "
           "each of these names with ours; `gen explain NAME` does for one. `gen FILE` prints a settings file (YAML, "
           "JSON, TOML or nanoGPT's Python) as a recipe. How the work goes there and here: "

@@ -19,7 +19,7 @@ int configure_main(int argc, char **argv);
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 /* Of a recipe whose objective is whole: both, which differ by the commands. */
-void report_whole(Config *c, bool commands, FILE *to);
+void report_standalone(Config *c, bool commands, FILE *to);
 /* gen diff; 0: the same, 1: not. */
 int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
 /* gen diff --base FILE: what a change of a recipe costs, g NULL: its objective is whole. file: of gen plan --json, or

@@ -61,7 +61,7 @@ int tune_run(const Graph *g, const char *out, const char *rows)
         err((Loc){0},
             "nothing was tuned: %s; on a machine with the GPU: make -C %s tune && %s/tune > "
             "rows.json, then here: gen tune %s --rows rows.json",
-            none, out, out, g->fact[FACT_recipe].text);
+            none, out, out, g->setting[SETTING_recipe].text);
     if (!rows) {
         char *tuner = text_print("%s/tune", out);
         emit_run(g, out, false, false);

@@ -1,7 +1,7 @@
 /* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the gradient norm
  * for clipping.
  *
- * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay
+ * In:    g (n) fp32; adamw_args, see runtime/adamw_args.h; norm[0] the L2 norm of all gradients; decay
  *        0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "../../runtime/hyper.h"
+#include "../../runtime/adamw_args.h"
 #include "types.h"
 
 #ifdef KERNEL_REFERENCE
@@ -24,19 +24,19 @@ typedef struct {
     float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;
 } AdamwStep;
 
-static inline AdamwStep adamw_step(const float *hyper, const float *norm, int decay)
+static inline AdamwStep adamw_step(const float *adamw_args, const float *norm, int decay)
 {
-    float clip = hyper[HYPER_CLIP] / (norm[0] + 1e-6f);
+    float clip = adamw_args[ADAMW_CLIP] / (norm[0] + 1e-6f);
     return (AdamwStep){
-        .clip = hyper[HYPER_CLIP] > 0 && clip < 1.0f ? clip : 1.0f,
-        .keep = decay ? 1.0f - hyper[HYPER_LR] * hyper[HYPER_DECAY] : 1.0f,
-        .beta1 = hyper[HYPER_BETA1],
-        .beta2 = hyper[HYPER_BETA2],
-        .rest1 = 1.0f - hyper[HYPER_BETA1],
-        .rest2 = 1.0f - hyper[HYPER_BETA2],
-        .rate = hyper[HYPER_LR] / hyper[HYPER_BIAS1],
-        .root = 1.0f / sqrtf(hyper[HYPER_BIAS2]),
-        .eps = hyper[HYPER_EPS],
+        .clip = adamw_args[ADAMW_CLIP] > 0 && clip < 1.0f ? clip : 1.0f,
+        .keep = decay ? 1.0f - adamw_args[ADAMW_LR] * adamw_args[ADAMW_DECAY] : 1.0f,
+        .beta1 = adamw_args[ADAMW_BETA1],
+        .beta2 = adamw_args[ADAMW_BETA2],
+        .rest1 = 1.0f - adamw_args[ADAMW_BETA1],
+        .rest2 = 1.0f - adamw_args[ADAMW_BETA2],
+        .rate = adamw_args[ADAMW_LR] / adamw_args[ADAMW_BIAS1],
+        .root = 1.0f / sqrtf(adamw_args[ADAMW_BIAS2]),
+        .eps = adamw_args[ADAMW_EPS],
     };
 }
 
@@ -51,12 +51,12 @@ static inline float adamw_element(float w, float *m, float *v, float g, AdamwSte
 
 /* fp32 weights. */
 static inline void adamw(float *restrict w, float *restrict m, float *restrict v,
-                         const float *restrict g, const float *hyper, const float *norm, int64_t n,
+                         const float *restrict g, const float *adamw_args, const float *norm, int64_t n,
                          int decay)
 {
     if (!isfinite(norm[0]))
         return;
-    const AdamwStep s = adamw_step(hyper, norm, decay);
+    const AdamwStep s = adamw_step(adamw_args, norm, decay);
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
         w[i] = adamw_element(w[i], m + i, v + i, g[i], s);
@@ -64,12 +64,12 @@ static inline void adamw(float *restrict w, float *restrict m, float *restrict v
 
 /* fp32 master weights; w is their rounded copy. */
 static inline void adamw_mixed(wt_t *restrict w, float *restrict master, float *restrict m,
-                               float *restrict v, const float *restrict g, const float *hyper,
+                               float *restrict v, const float *restrict g, const float *adamw_args,
                                const float *norm, int64_t n, int decay)
 {
     if (!isfinite(norm[0]))
         return;
-    const AdamwStep s = adamw_step(hyper, norm, decay);
+    const AdamwStep s = adamw_step(adamw_args, norm, decay);
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++) {
         master[i] = adamw_element(master[i], m + i, v + i, g[i], s);

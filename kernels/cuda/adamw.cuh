@@ -1,7 +1,7 @@
 /* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the gradient norm
  * for clipping.
  *
- * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay
+ * In:    g (n) fp32; adamw_args, see runtime/adamw_args.h; norm[0] the L2 norm of all gradients; decay
  *        0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
@@ -10,7 +10,7 @@
 #ifndef DIECAST_KERNELS_CUDA_ADAMW_CUH
 #define DIECAST_KERNELS_CUDA_ADAMW_CUH
 
-#include "../../runtime/hyper.h"
+#include "../../runtime/adamw_args.h"
 #include "types.cuh"
 #include "workspace.h"
 
@@ -25,22 +25,22 @@ typedef struct {
     bool live;                  // false: nothing is stored
 } AdamwStep;
 
-static inline __device__ AdamwStep adamw_step(const float *hyper, float norm, int decay)
+static inline __device__ AdamwStep adamw_step(const float *adamw_args, float norm, int decay)
 {
-    const float clip = hyper[HYPER_CLIP] / (norm + 1e-6f);
+    const float clip = adamw_args[ADAMW_CLIP] / (norm + 1e-6f);
     AdamwStep s;
-    s.clip = hyper[HYPER_CLIP] > 0.0f && clip < 1.0f ? clip : 1.0f;
+    s.clip = adamw_args[ADAMW_CLIP] > 0.0f && clip < 1.0f ? clip : 1.0f;
 #ifdef ACT_F16
-    s.clip *= hyper[HYPER_UNSCALE];
+    s.clip *= adamw_args[ADAMW_UNSCALE];
 #endif
-    s.keep = decay ? 1.0f - hyper[HYPER_LR] * hyper[HYPER_DECAY] : 1.0f;
-    s.beta1 = hyper[HYPER_BETA1];
-    s.beta2 = hyper[HYPER_BETA2];
-    s.rest1 = 1.0f - hyper[HYPER_BETA1];
-    s.rest2 = 1.0f - hyper[HYPER_BETA2];
-    s.rate = hyper[HYPER_LR] / hyper[HYPER_BIAS1];
-    s.root = 1.0f / sqrtf(hyper[HYPER_BIAS2]);
-    s.eps = hyper[HYPER_EPS];
+    s.keep = decay ? 1.0f - adamw_args[ADAMW_LR] * adamw_args[ADAMW_DECAY] : 1.0f;
+    s.beta1 = adamw_args[ADAMW_BETA1];
+    s.beta2 = adamw_args[ADAMW_BETA2];
+    s.rest1 = 1.0f - adamw_args[ADAMW_BETA1];
+    s.rest2 = 1.0f - adamw_args[ADAMW_BETA2];
+    s.rate = adamw_args[ADAMW_LR] / adamw_args[ADAMW_BIAS1];
+    s.root = 1.0f / sqrtf(adamw_args[ADAMW_BIAS2]);
+    s.eps = adamw_args[ADAMW_EPS];
     s.live = isfinite(norm);
     return s;
 }
@@ -78,11 +78,11 @@ static inline __device__ void adamw_quad(wt_t *copy, float *w, float *m, float *
 
 __global__ void __launch_bounds__(ADAMW_THREADS)
     adamw_kernel(float *__restrict__ w, float *__restrict__ m, float *__restrict__ v,
-                 const float *__restrict__ g, const float *__restrict__ hyper,
+                 const float *__restrict__ g, const float *__restrict__ adamw_args,
                  const float *__restrict__ norm, int64_t n, int decay, bool vector)
 {
     const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
-    const AdamwStep step = adamw_step(hyper, norm[0], decay);
+    const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
     if (vector && end <= n) {
         adamw_quad(NULL, w + first, m + first, v + first, g + first, step);
     } else {
@@ -94,11 +94,11 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
 __global__ void __launch_bounds__(ADAMW_THREADS)
     adamw_mixed_kernel(wt_t *__restrict__ w, float *__restrict__ master, float *__restrict__ m,
                        float *__restrict__ v, const float *__restrict__ g,
-                       const float *__restrict__ hyper, const float *__restrict__ norm, int64_t n,
+                       const float *__restrict__ adamw_args, const float *__restrict__ norm, int64_t n,
                        int decay, bool vector)
 {
     const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
-    const AdamwStep step = adamw_step(hyper, norm[0], decay);
+    const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
     if (vector && end <= n) {
         adamw_quad(w + first, master + first, m + first, v + first, g + first, step);
     } else {
@@ -146,23 +146,23 @@ __global__ void __launch_bounds__(NORM_THREADS)
 
 #ifndef __CUDACC_RTC__
 /* fp32 weights. */
-static inline void adamw(float *w, float *m, float *v, const float *g, const float *hyper,
+static inline void adamw(float *w, float *m, float *v, const float *g, const float *adamw_args,
                          const float *norm, int64_t n, int decay, cudaStream_t s)
 {
     const bool vector = aligned(w, 16) && aligned(m, 16) && aligned(v, 16) && aligned(g, 16);
-    launch(adamw_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, m, v, g, hyper,
+    launch(adamw_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, m, v, g, adamw_args,
            norm, n, decay, vector);
 }
 
 /* fp32 master weights; w is their rounded copy. */
 static inline void adamw_mixed(wt_t *w, float *master, float *m, float *v, const float *g,
-                               const float *hyper, const float *norm, int64_t n, int decay,
+                               const float *adamw_args, const float *norm, int64_t n, int decay,
                                cudaStream_t s)
 {
     const bool vector = aligned(w, 4 * sizeof(wt_t)) && aligned(master, 16) && aligned(m, 16) &&
                         aligned(v, 16) && aligned(g, 16);
     launch(adamw_mixed_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, master, m,
-           v, g, hyper, norm, n, decay, vector);
+           v, g, adamw_args, norm, n, decay, vector);
 }
 
 /* g[0..n-1] = 0 */

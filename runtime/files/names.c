@@ -1,4 +1,4 @@
-/* names.c -- lookup in foreign.def, and the edit distance of two names.
+/* names.c -- lookup in aliases.def, and the edit distance of two names.
  *
  * Method: Damerau-Levenshtein distance (optimal string alignment). */
 #include "runtime/files/names.h"
@@ -16,14 +16,14 @@ const Foreign foreign_row[] = {
 #define SAY(theirs, note) { theirs, FOREIGN_SAY, "", "", note },
 #define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
 #define ALWAYS(theirs, value, note) { theirs, FOREIGN_ALWAYS, "", value, note },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
 
 const ForeignMeaning foreign_meaning[] = {
 #define WHEN(theirs, given, ours, value) { theirs, given, ours, value, false },
 #define IMPLIED(theirs, given, ours, value) { theirs, given, ours, value, true },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 const int foreign_meanings = (int)(sizeof foreign_meaning / sizeof *foreign_meaning);
 
@@ -32,28 +32,28 @@ static const struct {
 } words[] = {
 #define WORD(ours, theirs, word) { ours, theirs, word },
 #define RENAMED_WORD(field, before, now) { field, before, now },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 
 static const char *const per_node[] = {
 #define PER_NODE(theirs) theirs,
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 
 static const struct { const char *ours, *value; } unset[] = {
 #define UNSET(ours, value) { ours, value },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 
 const Renamed renamed_row[] = {
 #define RENAMED(before, now) { before, now },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
 };
 const int renamed_rows = (int)(sizeof renamed_row / sizeof *renamed_row);
 
 static const struct { const char *field, *before, *now; } renamed_words[] = {
 #define RENAMED_WORD(field, before, now) { field, before, now },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     { "", "", "" }
 };
 

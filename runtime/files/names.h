@@ -1,4 +1,4 @@
-/* names.h -- names of settings in other trainers, by the rows of foreign.def, and spelling suggestions.
+/* names.h -- names of settings in other trainers, by the rows of aliases.def, and spelling suggestions.
  *
  * Used by gen and by every program. Keeps: - and _ are equivalent, as are upper and lower case. */
 #ifndef DIECAST_NAMES_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Kinds of rows in foreign.def. */
+/* Kinds of rows in aliases.def. */
 typedef enum {
     FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_MEANS, FOREIGN_SAY, FOREIGN_NONE, FOREIGN_ALWAYS
 } ForeignKind;

@@ -1,4 +1,4 @@
-/* sha256.h -- SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the handshake of star.h and for file
+/* sha256.h -- SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the handshake of rendezvous.h and for file
  * fingerprints.
  *
  * Keeps: needs no library. */

@@ -33,7 +33,7 @@ static cJSON *own_config(const Model *m)
 /* True for a row trained alongside adapters, which a model folder stores inside another tensor. */
 static bool elsewhere(const Model *m, const Tensor *t)
 {
-    return t->aside || (t->adapter && (hf_is_pair(t->name) || model_row_of(m, t)));
+    return t->not_in_model || (t->adapter && (hf_is_pair(t->name) || model_row_of(m, t)));
 }
 
 static HfWant *wanted(Model *m, int *n)
@@ -48,7 +48,7 @@ static HfWant *wanted(Model *m, int *n)
             continue;
         want[*n].name = format("%s", model_base_name(t->name));
         want[*n].t = t;
-        want[(*n)++].optional = t->adapter || t->added;
+        want[(*n)++].optional = t->adapter || t->optional_in_checkpoint;
     }
     hf_want_sort(want, *n);
     return want;
@@ -218,7 +218,7 @@ static bool is_added_to(const Model *m)
 {
     bool added = false;
     for (int i = 0; i < m->ntensors; i++)
-        added |= m->tensors[i].added;
+        added |= m->tensors[i].optional_in_checkpoint;
     return added;
 }
 

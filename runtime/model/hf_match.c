@@ -148,7 +148,7 @@ static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_fi
 static Tensor *without_last(HfWant *want, int n)
 {
     for (int i = 0; i < n; i++)
-        if (want[i].from && want[i].t->grown && want[i].from->rank == 2 &&
+        if (want[i].from && want[i].t->extra_vocab_row && want[i].from->rank == 2 &&
             want[i].from->shape[0] == want[i].t->shape[0] - 1) {
             Tensor *rest = malloc(sizeof *rest);
             if (!rest)
@@ -166,7 +166,7 @@ static char *check_added(const HfWant *want, int n, const char *folder)
 {
     const HfWant *there = NULL, *missing = NULL;
     for (int i = 0; i < n; i++)
-        if (want[i].t->added)
+        if (want[i].t->optional_in_checkpoint)
             *(want[i].from ? &there : &missing) = &want[i];
     return there && missing ? format("%s: holds %s, but no %s", folder, there->name, missing->name) : NULL;
 }

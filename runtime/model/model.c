@@ -49,7 +49,7 @@ const char *model_base_name(const char *name)
 int64_t model_rows_grown(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].grown)
+        if (m->tensors[i].extra_vocab_row)
             return m->tensors[i].shape[0];
     return 0;
 }
@@ -450,7 +450,7 @@ static uint32_t sum(const Model *m, bool adapter_too)
         die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
     int n = 0;
     for (int i = 0; i < m->ntensors; i++)
-        if (adapter_too || !(m->tensors[i].adapter || m->tensors[i].aside))
+        if (adapter_too || !(m->tensors[i].adapter || m->tensors[i].not_in_model))
             order[n++] = &m->tensors[i];
     qsort(order, (size_t)n, sizeof *order, by_name);
     uint32_t crc = 0;

@@ -21,10 +21,11 @@ typedef struct {
     int64_t shape[4];        /* as in memory: (out, in) */
     bool transposed;         /* the file stores (in, out), e.g. GPT-2's Conv1D */
     bool adapter;            /* stored in the PEFT adapter file, not in the model file */
-    bool added;              /* optional in a model folder, all such tensors together: then keeps its initial
+    bool optional_in_checkpoint;              /* optional in a model folder,
+        all such tensors together: then keeps its initial
                                 values */
-    bool grown;              /* a model folder may lack the last row, which then becomes the mean of the others */
-    bool aside;              /* training state, not part of the model: fp32, in checkpoints only */
+    bool extra_vocab_row;  /* a model folder may lack the last row, which then becomes the mean of the others */
+    bool not_in_model;              /* training state, not part of the model: fp32, in checkpoints only */
     bool trained, decay;
     const char *set;         /* name of the parameter group; NULL: "model" */
     InitKind init;

@@ -306,7 +306,7 @@ typedef struct {
     Lengths length[1 + PACK_PARTS];      /* of prompts and answers, as they are before they are cut */
     int32_t *prompt;             /* (p->ndocs) RowOut.prompt, written where an answer begins with no target */
     int64_t cap;
-    bool hidden_first;           /* there is such an answer */
+    bool masked_first;           /* there is such an answer */
     int64_t shared, identical;   /* without a prompt of their own; of one and the same answer */
 } Pairs;
 
@@ -342,7 +342,7 @@ static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, co
     }
     a->prompt[p->ndocs] = (int32_t)row->prompt;
     for (int i = 0; i < k->parts; i++)
-        a->hidden_first = a->hidden_first || !target[k->begin[i] + row->prompt];
+        a->masked_first = a->masked_first || !target[k->begin[i] + row->prompt];
     a->identical += k->parts == 2 && k->n[0] == k->n[1] &&
                     !memcmp(id + k->begin[0], id + k->begin[1], k->n[0] * sizeof *id) &&
                     !memcmp(target + k->begin[0] + 1, target + k->begin[1] + 1, k->n[0] - 1);
@@ -350,7 +350,7 @@ static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, co
 
 static int plan(Pack *p, StWriter *w, ColumnPlan *column)
 {
-    if (!pairs_of(p)->hidden_first)
+    if (!pairs_of(p)->masked_first)
         return 0;
     *column = (ColumnPlan){prompt_column, ST_I32, "fixed", 1};
     st_add_meta(w, "parts", "chosen rejected");

@@ -1,5 +1,5 @@
 /* comm_mpi.c -- the ranks of a CPU program: MPI-2 calls that only move bytes, every sum is our own;
- * the star watches the ranks.
+ * the rendezvous watches the ranks.
  *
  * In:    the launcher's environment, DIECAST_ADDR, _PORT, _TIMEOUT_SCALE.
  * Out:   world; sums with the same bits on all ranks.
@@ -109,7 +109,7 @@ void comm_expect(double seconds)
 
 /* ---- startup ---------------------------------------------------------------------------------- */
 
-/* die_hook until the rendezvous is up. After that star_abort() ends the job without MPI, from any thread,
+/* die_hook until the rendezvous is up. After that rendezvous_abort() ends the job without MPI, from any thread,
  * and MPI's launcher ends what is left. */
 static void abort_all(int code)
 {
@@ -122,7 +122,7 @@ static void leave_all(int code)
 {
     if (*shared)
         shared_remove(shared);
-    star_abort(code);
+    rendezvous_abort(code);
 }
 
 /* MPI often notices a death first but cannot name the rank: gives the monitor a moment to do so. */
@@ -219,18 +219,18 @@ static const char *choose_host(bool one_host)
 static void join_star(void)
 {
     struct {
-        char host[64], secret[STAR_RANDOM + 1];
+        char host[64], secret[RENDEZVOUS_RANDOM + 1];
         int port, restart;
     } call = { .restart = comm_launch.restart };
-    uint8_t unused[STAR_ID] = { 0 };
-    StarConfig c = { .one_host = world.local_size == world.size };
+    uint8_t unused[RENDEZVOUS_ID] = { 0 };
+    RendezvousConfig c = { .one_host = world.local_size == world.size };
     if (world.rank == 0) {
         c.host = choose_host(c.one_host);
         c.port = comm_port("DIECAST_PORT");
         c.port = c.port < 0 ? 0 : c.port;
-        star_random(call.secret);
+        rendezvous_random(call.secret);
         c.secret = call.secret;
-        star_listen(&c);
+        rendezvous_listen(&c);
         snprintf(call.host, sizeof call.host, "%s", c.host);
         call.port = c.port;
     }
@@ -242,7 +242,7 @@ static void join_star(void)
     comm_launch.restart = call.restart;
     comm_settings(&c);
     die_hook = leave_all;
-    star_join(&c, unused);
+    rendezvous_join(&c, unused);
     comm_expect(0);
 }
 
@@ -436,7 +436,7 @@ void comm_finish(void)
 {
     comm_barrier();
     if (world.size > 1)
-        star_leave();
+        rendezvous_leave();
     die_hook = NULL;
     MPI_Finalize();
     if (*shared)

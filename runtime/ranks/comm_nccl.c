@@ -3,7 +3,7 @@
  *
  * In:    the launcher's environment, DIECAST_ADDR, _PORT, _SECRET, _RUN, _TIMEOUT_SCALE.
  * Keeps: NCCL works on one stream; nothing waits without a deadline.
- * Method: the star carries NCCL's unique id and, as long as the run lasts, says who died. */
+ * Method: the rendezvous carries NCCL's unique id and, as long as the run lasts, says who died. */
 #define _GNU_SOURCE
 #define COMM_DEVICE
 #include "runtime/ranks/comm.h"
@@ -140,7 +140,7 @@ static void leave_all(int code)
 {
     pthread_t thread;
     struct timespec end;
-    star_abort(code);
+    rendezvous_abort(code);
     if (pthread_create(&thread, NULL, abort_nccl, NULL))
         return;
     clock_gettime(CLOCK_REALTIME, &end);
@@ -150,7 +150,7 @@ static void leave_all(int code)
 }
 
 /* Each rank reads these variables for itself; ranks with different values would wait for each other. */
-static void agree_settings(void)
+static void ranks_check_settings(void)
 {
     static const char *const name[] = { "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO" };
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
@@ -209,7 +209,7 @@ void comm_connect(void)
     check_own_gpu();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    agree_settings();
+    ranks_check_settings();
     enter();
     ncclResult_t result = ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config);
     leave();
@@ -395,7 +395,7 @@ static void number_host(void)
 {
     world.local_rank = world.local_size = 0;
     for (int r = 0; r < world.size; r++)
-        if (strcmp(star_host(r), world.host) == 0) {
+        if (strcmp(rendezvous_host(r), world.host) == 0) {
             world.local_size++;
             world.local_rank += r < world.rank;
         }
@@ -410,7 +410,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     if (!wrong)
         wrong = comm_wrong_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "", true);
     settle_environment();
-    StarConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
+    RendezvousConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
                      .host = choose_host(),
                      .port = choose_port(), .secret = getenv("DIECAST_SECRET"), .wrong = wrong };
     if (wrong && (!c.host || strcmp(comm_launch.source, "none") == 0))
@@ -419,18 +419,18 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
         die(EXIT_CONFIG, "launcher %s does not say where rank 0 runs: set DIECAST_ADDR to its "
             "address on all ranks", comm_launch.source);
     comm_settings(&c);
-    if (c.secret && strlen(c.secret) > STAR_SECRET)
-        die(EXIT_CONFIG, "DIECAST_SECRET: at most %d bytes", STAR_SECRET);
+    if (c.secret && strlen(c.secret) > RENDEZVOUS_SECRET)
+        die(EXIT_CONFIG, "DIECAST_SECRET: at most %d bytes", RENDEZVOUS_SECRET);
     c.secret_file = secret_path(c.port);
     hash_run(c.run_id);
-    _Static_assert(sizeof id.internal == STAR_ID, "the star carries NCCL's unique id");
+    _Static_assert(sizeof id.internal == RENDEZVOUS_ID, "the rendezvous carries NCCL's unique id");
     if (world.rank == 0) {
         ncclResult_t result = ncclGetUniqueId(&id);
         if (result != ncclSuccess)
             failed(result, "the id of the communicator");
     }
     die_hook = leave_all;
-    star_join(&c, (uint8_t *)id.internal);
+    rendezvous_join(&c, (uint8_t *)id.internal);
     doubles = calloc((size_t)world.size, sizeof *doubles);
     if (!doubles)
         die(EXIT_CONFIG, "no memory for tables of %d ranks", world.size);
@@ -445,20 +445,20 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 static void gather(const void *own, void *rows, size_t bytes)
 {
     if (world.rank != 0) {
-        star_send(0, own, bytes);
+        rendezvous_send(0, own, bytes);
         return;
     }
     memcpy(rows, own, bytes);
     for (int r = 1; r < world.size; r++)
-        star_receive(r, (char *)rows + (size_t)r * bytes, bytes);
+        rendezvous_receive(r, (char *)rows + (size_t)r * bytes, bytes);
 }
 
 static void spread(void *data, size_t bytes)
 {
     for (int r = 1; r < world.size && world.rank == 0; r++)
-        star_send(r, data, bytes);
+        rendezvous_send(r, data, bytes);
     if (world.rank != 0)
-        star_receive(0, data, bytes);
+        rendezvous_receive(0, data, bytes);
 }
 
 void comm_allreduce_double(double *buf, int n)
@@ -492,9 +492,9 @@ void comm_broadcast(void *buf, size_t bytes, int root)
 {
     comm_advance();
     if (root != 0 && world.rank == root)
-        star_send(0, buf, bytes);
+        rendezvous_send(0, buf, bytes);
     if (root != 0 && world.rank == 0)
-        star_receive(root, buf, bytes);
+        rendezvous_receive(root, buf, bytes);
     spread(buf, bytes);
     comm_advance();
 }
@@ -509,7 +509,7 @@ void comm_barrier(void)
 void comm_finish(void)
 {
     comm_barrier();
-    star_leave();
+    rendezvous_leave();
 }
 
 #endif

@@ -62,7 +62,7 @@ void comm_progress(void)
         steps.step = world.step;
         steps.began = now;
     }
-    star_progress(world.step, allowed());
+    rendezvous_progress(world.step, allowed());
 }
 
 void comm_set_expected(double seconds)
@@ -103,10 +103,10 @@ static void hash_program(uint8_t digest[SHA256_BYTES])
     sha256_end(&h, digest);
 }
 
-void comm_settings(StarConfig *c)
+void comm_settings(RendezvousConfig *c)
 {
-    if (world.size > STAR_RANKS)
-        die(EXIT_CONFIG, "%d ranks: at most %d are supported", world.size, STAR_RANKS);
+    if (world.size > RENDEZVOUS_RANKS)
+        die(EXIT_CONFIG, "%d ranks: at most %d are supported", world.size, RENDEZVOUS_RANKS);
     comm_read_scale();
     c->rank = world.rank;
     c->size = world.size;

@@ -2,7 +2,7 @@
 #ifndef DIECAST_COMM_STAR_H
 #define DIECAST_COMM_STAR_H
 
-#include "runtime/ranks/star.h"
+#include "runtime/ranks/rendezvous.h"
 
 enum { INIT_SECONDS = 300 };             /* for all ranks to join */
 
@@ -11,7 +11,7 @@ extern double comm_scale;                /* DIECAST_TIMEOUT_SCALE, factor of all
 /* Sets comm_scale; EXIT_CONFIG if the value is invalid. */
 void comm_read_scale(void);
 /* Sets the fields common to all programs: ranks, restart, the program's hash, scaled timeouts. */
-void comm_settings(StarConfig *c);
+void comm_settings(RendezvousConfig *c);
 /* Returns the port in an environment variable; -1: not set. EXIT_CONFIG if it is not a port. */
 int comm_port(const char *name);
 /* comm_expect() without comm_advance(). */

@@ -44,7 +44,7 @@ static void *room(int64_t n, size_t size)
 Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n)
 {
     Answer *all = room(n, sizeof *all);
-    ContinuedText *text = room(n, sizeof *text);
+    GeneratedText *text = room(n, sizeof *text);
     int64_t asked = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t prompt = prompt_of(d, first + i);
@@ -52,10 +52,10 @@ Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n)
         all[i] = (Answer){.token = room(a->by->places, sizeof *all->token), .prompt = prompt};
         memcpy(all[i].token, row.token, sizeof *all->token * (size_t)all[i].prompt);
         if (all[i].prompt >= 1 && all[i].prompt < a->by->places)
-            text[asked++] = (ContinuedText){.token = all[i].token, .n = all[i].prompt,
+            text[asked++] = (GeneratedText){.token = all[i].token, .n = all[i].prompt,
                                             .number = d->base + first + i + 1};
     }
-    continuation(a->by, &a->how, a->t, text, asked, &(ContinuationCost){0});
+    generate_texts(a->by, &a->how, a->t, text, asked, &(GenerateCost){0});
     for (int64_t k = 0; k < asked; k++)
         all[text[k].number - d->base - first - 1].n = text[k].more;
     free(text);
@@ -81,9 +81,9 @@ static Texts *texts_of(const Answers *a, Data *d, int64_t first, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const DataRow row = record_at(d, first + i, 0);
         const int64_t prompt = all[i].prompt;
-        t[i] = (Texts){continuation_text(a->t, row.token, prompt, NULL),
-                       continuation_text(a->t, all[i].token + prompt, all[i].n, NULL),
-                       continuation_text(a->t, row.token + prompt, row.n - prompt, NULL)};
+        t[i] = (Texts){generate_text(a->t, row.token, prompt, NULL),
+                       generate_text(a->t, all[i].token + prompt, all[i].n, NULL),
+                       generate_text(a->t, row.token + prompt, row.n - prompt, NULL)};
     }
     answers_free(all, n);
     return t;

@@ -9,7 +9,7 @@
 #define DIECAST_ANSWERS_H
 
 #include "runtime/data/data.h"
-#include "runtime/run/continuation.h"
+#include "runtime/run/generate.h"
 #include <cjson/cJSON.h>
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* built.c -- flags whose settings were fixed when the program was generated.
  *
- * In:    words of the command line, rows of foreign.def, the recipe's fields.
+ * In:    words of the command line, rows of aliases.def, the recipe's fields.
  * Out:   nothing, or one line and EXIT_CONFIG.
  * Method: flags become claims; once all are read, the claims of each field are compared with it. */
 #define _GNU_SOURCE
@@ -159,7 +159,7 @@ static const char *same_field(const Foreign *row)
 {
     static const struct { const char *name, *field; } rows[] = {
 #define SAME(theirs, field) { theirs, field },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     };
     for (size_t i = 0; row && i < sizeof rows / sizeof *rows; i++)
         if (names_same(rows[i].name, row->name))
@@ -186,7 +186,7 @@ static bool add_denied(Claims *c, const Foreign *row, const char *given, const c
 {
     static const struct { const char *name, *ours, *value; } denied[] = {
 #define UNLESS(theirs, ours, value) { theirs, ours, value },
-#include "runtime/files/foreign.def"
+#include "runtime/files/aliases.def"
     };
     for (size_t i = 0; foreign_on(given) && i < sizeof denied / sizeof *denied; i++)
         if (names_same(denied[i].name, row->name)) {

@@ -24,7 +24,7 @@ typedef struct {
     int n;
 } Claims;
 
-/* True if --name refers to a recipe field: by its own name (row NULL), or through a row of foreign.def. */
+/* True if --name refers to a recipe field: by its own name (row NULL), or through a row of aliases.def. */
 bool built_is(const Foreign *row, const char *name);
 /* Adds the value requested by --name to *c. value: the word after =, or NULL; argv: the n words after the
  * flag. Returns how many of these it used, or -1 if the row has no meaning for this value. Ends the

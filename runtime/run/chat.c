@@ -31,7 +31,7 @@ typedef struct {
     int32_t *held;               /* (places): of these the program has keys and values */
     int64_t nheld, turn, line;
     size_t shown;                /* bytes of the answer */
-    ContinuationCost cost;
+    GenerateCost cost;
 } Conversation;
 
 static volatile sig_atomic_t interrupted;
@@ -124,7 +124,7 @@ static bool show(void *user, const int32_t *more, int64_t n)
     size_t whole;
     if (world.rank != 0 || c->json)
         return !interrupted;
-    char *text = continuation_text(c->t, more, n, &whole);
+    char *text = generate_text(c->t, more, n, &whole);
     if (whole > c->shown) {
         fwrite(text + c->shown, 1, whole - c->shown, stdout);
         fflush(stdout);
@@ -183,7 +183,7 @@ static int32_t *encode_fitting(Conversation *c, int64_t *n, char **error)
     return ids;
 }
 
-static void print_object(const Conversation *c, const char *question, const char *answer, const ContinuedText *x)
+static void print_object(const Conversation *c, const char *question, const char *answer, const GeneratedText *x)
 {
     cJSON *row = cJSON_CreateObject();
     cJSON_AddNumberToObject(row, "turn", (double)c->turn);
@@ -196,9 +196,9 @@ static void print_object(const Conversation *c, const char *question, const char
     json_say(row);
 }
 
-static void finish(Conversation *c, const char *question, const ContinuedText *x)
+static void finish(Conversation *c, const char *question, const GeneratedText *x)
 {
-    char *answer = continuation_text(c->t, x->token + x->n, x->more, NULL);
+    char *answer = generate_text(c->t, x->token + x->n, x->more, NULL);
     const char *lead = c->chat->lead ? c->chat->lead : "";
     const size_t n = strlen(lead);
     if (world.rank == 0 && c->json)
@@ -218,8 +218,8 @@ static void finish(Conversation *c, const char *question, const ContinuedText *x
 static void answer(Conversation *c, const char *question)
 {
     char *error = NULL;
-    ContinuationCost cost = {0};
-    ContinuedText x = {.chat = c->chat, .said = show, .user = c};
+    GenerateCost cost = {0};
+    GeneratedText x = {.chat = c->chat, .said = show, .user = c};
     cJSON_AddItemToArray(c->messages, chat_turn("user", question));
     if (!(x.token = encode_fitting(c, &x.n, &error))) {
         cJSON_DeleteItemFromArray(c->messages, cJSON_GetArraySize(c->messages) - 1);
@@ -231,12 +231,12 @@ static void answer(Conversation *c, const char *question)
     c->shown = 0;
     c->turn++;
     interrupted = 0;
-    continuation(c->d, &c->how, c->t, &x, 1, &cost);
+    generate_texts(c->d, &c->how, c->t, &x, 1, &cost);
     c->nheld = x.n + x.more - (x.end != TEXT_ENDED);     /* behind the last one nothing was asked */
     memcpy(c->held, x.token, sizeof *c->held * (size_t)c->nheld);
     finish(c, question, &x);
     if (c->terminal) {
-        char *said = continuation_cost(&cost);
+        char *said = generate_cost(&cost);
         note("%s", said);
         free(said);
     }
@@ -262,7 +262,7 @@ static bool take_line(Conversation *c, const char *line, size_t n)
 
 int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int nfolders)
 {
-    Conversation c = {.d = d, .how = continuation_sampling(f), .system = f->chat_system, .json = f->json,
+    Conversation c = {.d = d, .how = generate_sampling(f), .system = f->chat_system, .json = f->json,
                       .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     char *line;
     size_t n;
@@ -280,7 +280,7 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
         note("/help lists what a line may say; Ctrl-D ends");
     for (bool more = true; more && (line = next_line(&c, &n)); free(line))
         more = take_line(&c, line, n);
-    char *said = continuation_cost(&c.cost);
+    char *said = generate_cost(&c.cost);
     note("%" PRId64 " answer%s; %s", c.turn, c.turn == 1 ? "" : "s", said);
     cJSON_Delete(c.messages);
     tokenizer_free(c.t);

@@ -4,7 +4,7 @@
 #ifndef DIECAST_CHAT_H
 #define DIECAST_CHAT_H
 
-#include "runtime/run/continuation.h"
+#include "runtime/run/generate.h"
 
 /* Runs until standard input ends; returns the exit status. Collective; rank 0 reads and writes. A question
  * that cannot be answered gets a message on a terminal, and ends the program with EXIT_DATA otherwise. */

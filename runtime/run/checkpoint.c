@@ -31,8 +31,8 @@
 static bool half_written(const char *name)
 {
     static const char *const leaf[] = {
-#define LEAF(name, kind, owners, about) name ".tmp",
-#include "runtime/run/leaves.def"
+#define RUN_FILE(name, kind, owners, about) name ".tmp",
+#include "runtime/run/run_files.def"
         "probe.[0-9]*"};
     for (size_t i = 0; i < sizeof leaf / sizeof *leaf; i++)
         if (fnmatch(leaf[i], name, 0) == 0)
@@ -84,7 +84,7 @@ static void probe(const char *out)
 static int64_t saved_bytes(const Model *m, const Tensor *t)
 {
     int64_t each = 0;
-    if (t->adapter || t->aside)
+    if (t->adapter || t->not_in_model)
         each = 4;
     else if (!m->adapter_json)
         each = t->type == EL_F32 ? 4 : t->master ? 6 : 2;
@@ -145,7 +145,7 @@ static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest
         add_item(item, &n, t, "exp_avg", t->exp_avg);
         add_item(item, &n, t, "exp_avg_sq", t->exp_avg_sq);
         add_item(item, &n, t, "master", t->adapter ? NULL : t->master);
-        add_item(item, &n, t, "value", t->aside ? t->weight : NULL);
+        add_item(item, &n, t, "value", t->not_in_model ? t->weight : NULL);
     }
     char *error = weights_write(item, n, folder, "optimizer.safetensors", manifest);
     for (int i = 0; i < n; i++)

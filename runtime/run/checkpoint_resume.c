@@ -221,7 +221,7 @@ static void check_fields(const char *folder, const char *saved, const char *ours
             "the recipe it was made with", folder, list);
 }
 
-/* The set of parameters that a tensor belongs to, as train_state.json has it. */
+/* The parameter group that a tensor belongs to, as train_state.json has it. */
 static const char *set_there(const cJSON *sets, const char *tensor)
 {
     const cJSON *list, *name;
@@ -239,7 +239,7 @@ static void check_sets(const char *folder, const cJSON *sets, const Model *m)
         const Tensor *t = &m->tensors[i];
         const char *here = t->set ? t->set : "model", *there = set_there(sets, t->name);
         if (t->trained && strcmp(here, there) != 0)
-            die(EXIT_MISMATCH, "%s: a checkpoint with other sets of parameters: %s is of the set "
+            die(EXIT_MISMATCH, "%s: a checkpoint with other parameter groups: %s is of the set "
                 "%s there, %s here: name another --out, or build the recipe it was made with",
                 folder, t->name, there, here);
     }
@@ -668,7 +668,7 @@ void checkpoint_load(Checkpoints *c, Model *m)
         load(&file, t, "exp_avg", t->exp_avg, &used);
         load(&file, t, "exp_avg_sq", t->exp_avg_sq, &used);
         load(&file, t, "master", t->adapter ? NULL : t->master, &used);
-        load(&file, t, "value", t->aside ? t->weight : NULL, &used);
+        load(&file, t, "value", t->not_in_model ? t->weight : NULL, &used);
     }
     if (used != file.n)
         die(EXIT_MISMATCH, "%s: holds %d tensors, this binary has %d", path, file.n, used);

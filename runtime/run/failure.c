@@ -1,4 +1,4 @@
-/* failure.c -- what to do when a program failed: the rows FAILED of next.def, and its command once more.
+/* failure.c -- what to do when a program failed: the rows FAILED of hints.def, and its command once more.
  *
  * Keeps: the commands work when they are pasted into a shell in the folder of now. */
 #define _GNU_SOURCE
@@ -117,16 +117,16 @@ static bool message_has(const char *pattern)
     return has;
 }
 
-/* The row of next.def for the message and its code; NULL: none. */
+/* The row of hints.def for the message and its code; NULL: none. */
 static const char *line_for(int code)
 {
     static const struct { const char *message, *line; } hints[] = {
 #define HINT(message, line) {message, line},
-#include "runtime/run/next.def"
+#include "runtime/run/hints.def"
     };
     static const struct { int code; const char *line; } rows[] = {
 #define FAILED(code, line) {EXIT_##code, line},
-#include "runtime/run/next.def"
+#include "runtime/run/hints.def"
     };
     const bool by_errno = error_remedy(die_text());
     for (size_t i = 0; i < sizeof hints / sizeof *hints && !by_errno; i++)

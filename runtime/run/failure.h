@@ -2,7 +2,7 @@
 #ifndef DIECAST_FAILURE_H
 #define DIECAST_FAILURE_H
 
-/* Enables hints: after a failure the matching line of next.def is printed. argv as main() got it; out: the
+/* Enables hints: after a failure the matching line of hints.def is printed. argv as main() got it; out: the
  * run folder; again_does: the effect of repeating the command, NULL: it resumes from the newest checkpoint
  * in out. The pointers must stay valid; NULL: not known yet. Call again after other code has set die_hook. */
 void failure_of(int argc, char **argv, const char *out, const char *again_does);
@@ -23,7 +23,7 @@ typedef struct {
 /* Returns the path of run.sh in the program's folder, or of the program; relative to the current folder if
  * below it. */
 char *failure_program(void);
-/* Returns a line of next.def with its placeholders filled. */
+/* Returns a line of hints.def with its placeholders filled. */
 char *failure_filled(const char *line, const FailureHole *hole, int n);
 
 #endif

@@ -76,27 +76,27 @@ static const struct { int flag; const char *objective, *doc; } docs[] = {
     { 0, NULL, NULL }
 };
 
-static const char *of;           /* the objective; NULL: any */
+static const char *objective;    /* the objective; NULL: any */
 
 static const char *doc_of(int i)
 {
-    for (size_t k = 0; of && docs[k].objective; k++)
-        if (docs[k].flag == i && !strcmp(docs[k].objective, of))
+    for (size_t k = 0; objective && docs[k].objective; k++)
+        if (docs[k].flag == i && !strcmp(docs[k].objective, objective))
             return docs[k].doc;
     return rows[i].doc;
 }
 
-void flags_of(const char *objective)
+void flags_of(const char *name)
 {
-    of = objective;
+    objective = name;
 }
 
 bool flags_has(int i)
 {
-    for (size_t k = 0; of && only[k].objective; k++)
-        if (!strcmp(only[k].objective, of))
+    for (size_t k = 0; objective && only[k].objective; k++)
+        if (!strcmp(only[k].objective, objective))
             return names_listed(only[k].flags, rows[i].name);
-    return !of || owners_include(owners[i], of);
+    return !objective || owners_include(owners[i], objective);
 }
 
 static char *strict_int(const Row *r, const char *text, int64_t *out)
@@ -182,7 +182,7 @@ static bool is_flag(const char *name)
     return flags_find(name) >= 0 || owners_of_left_out(name);
 }
 
-/* The name among ours and those of foreign.def that was probably meant; NULL: none is near. */
+/* The name among ours and those of aliases.def that was probably meant; NULL: none is near. */
 static const char *nearest(const char *name)
 {
     int least = (int)(strlen(name) + 1) / 3 + 1;
@@ -332,15 +332,15 @@ static void check_has(int k, const char *ours, const char *name)
     const char *other = k < 0 ? owners_of_left_out(ours) : NULL;
     if (other)
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
-            "all it has)", name, other, of);
+            "all it has)", name, other, objective);
     if (k < 0)
         return;
     if (!flags_has(k) && !owners[k])
         die(EXIT_CONFIG, "--%s: programs whose objective is %s have no such flag (--help lists all they have)", name,
-            of);
+            objective);
     if (!flags_has(k))
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
-            "all it has)", name, owners_text(owners[k]), of);
+            "all it has)", name, owners_text(owners[k]), objective);
 }
 
 /* The value of a flag that is switched off by another name; NULL: none is known. */
@@ -482,8 +482,8 @@ static char **positions(int argc, char **argv)
         { NULL, NULL }
     };
     const char *name = "";
-    for (size_t i = 0; of && row[i].objective; i++)
-        name = strcmp(row[i].objective, of) ? name : row[i].names;
+    for (size_t i = 0; objective && row[i].objective; i++)
+        name = strcmp(row[i].objective, objective) ? name : row[i].names;
     int first = 1;               /* behind what run.sh asks for the run's folder */
     while (first < argc && (!strcmp(argv[first], "--where") || !strcmp(argv[first], "--verbose")))
         first++;
@@ -727,7 +727,7 @@ static void check_effects(const Flags *f)
 {
     for (size_t r = 0; r < sizeof together / sizeof *together; r++)
         if (f->given[together[r].flag] &&
-            (together[r].owners == OWNERS_all || (of && owners_include(together[r].owners, of))))
+            (together[r].owners == OWNERS_all || (objective && owners_include(together[r].owners, objective))))
             check_together(f, together[r].flag, together[r].others);
 }
 
@@ -823,8 +823,8 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
         f->out = beside_program("run");
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps])
         f->steps = 0, f->given[FLAG_steps] = true;   /* whatever the default or a run before says */
-#define AS(flag, other, objective)                                                             \
-    if (!f->given[FLAG_##flag] && of && !strcmp(#objective, of) &&                             \
+#define AS(flag, other, owner)                                                                 \
+    if (!f->given[FLAG_##flag] && objective && !strcmp(#owner, objective) &&                      \
         !flags_on(f, FLAG_##flag))                                                             \
         f->flag = f->other;
 #include "runtime/run/flags.def"

@@ -38,7 +38,7 @@ typedef struct {
 } FlagDefault;
 
 /* Sets *f from the table's defaults, the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
- * bare. - and _ in names are equivalent, as are the ALIAS rows of foreign.def: two names of one flag with
+ * bare. - and _ in names are equivalent, as are the ALIAS rows of aliases.def: two names of one flag with
  * different values are refused. Strings point into argv or defaults. An empty `out` becomes run/ next to
  * the program. made: the build that flags for recipe fields are compared with. */
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv);

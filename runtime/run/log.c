@@ -10,7 +10,7 @@
 #include "runtime/files/json.h"
 #include "runtime/run/progress.h"
 #include "runtime/run/schedule.h"
-#include "runtime/run/sets.h"
+#include "runtime/run/param_groups.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -41,7 +41,7 @@ static double epoch_at(const Log *l, int64_t step)
     return (double)step / (double)(l->per_epoch > 0 ? l->per_epoch : 1);
 }
 
-static void io(char *error)
+static void die_on(char *error)
 {
     if (error)
         die(EXIT_IO, "%s", error);
@@ -299,11 +299,11 @@ static void read_back(Log *l, int64_t resumed)
     const int fd = file_open(path, O_RDONLY, &error);
     FILE *from = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd < 0 && (errno == ELOOP || errno == ENXIO))
-        io(error);               /* a link or a FIFO: not ours to replace */
+        die_on(error);               /* a link or a FIFO: not ours to replace */
     if (!from)
         warn("%s: this run's history starts at step %lld", error ? error : path, (long long)resumed);
     if (!from || !take_back(l, from, NULL, path, resumed))
-        io(rewrite(l, from, path, resumed));
+        die_on(rewrite(l, from, path, resumed));
     if (from)
         fclose(from);
     free(error);
@@ -483,7 +483,7 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
     l->losses = calloc(LOG_LOSSES, sizeof *l->losses);
     if (resumed > 0)
         read_back(l, resumed);
-    io(open_history(l));
+    die_on(open_history(l));
 }
 
 void log_events(Log *l, const char *name, int argc, char **argv)
@@ -516,7 +516,7 @@ static cJSON *step_record(const Log *l, const LogStep *s)
             add_float(r, m->step[i].name, step_value(l, i));
     add_float(r, "grad_norm", s->grad_norm);
     add_float(r, "learning_rate", s->lr);
-    sets_record(r);
+    param_groups_record(r);
     for (int i = 0; i < m->nstep; i++)
         if (m->step[i].tag && m->step[i].kind == METRIC_COUNT)
             add_count(r, "num_%s", m->step[i].name, l->all[i]);

@@ -18,7 +18,7 @@
 #include "runtime/files/json.h"
 #include "runtime/pack/pack.h"
 #include "runtime/ranks/comm.h"
-#include "runtime/run/agree.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/failure.h"
 
 enum { PACK_SECONDS = 7 * 24 * 3600 };   /* that others may wait while rank 0 packs */
@@ -521,7 +521,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (eval_files && eval->divided)
         note("data: %s says itself which of its rows are to validate on: --%s takes these %lld alone, the others are "
              "left out", f->eval_data, validation_flag(rules), (long long)eval->n);
-    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    ranks_check_data(trains ? train : NULL, evaluates ? eval : NULL);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);
     if (*records_tokenizer(f) && (trains || evaluates)) {
@@ -564,7 +564,7 @@ void records_open_more(const Flags *f, const Model *m, const DataShape *of, cons
 {
     char *others = data_paths(beside), *files = record_files(f, m, of, rules, flag, paths, others);
     data_open(to, files, m, of, (uint64_t)f->seed, eval);
-    agree_data(NULL, to);
+    ranks_check_data(NULL, to);
     data_check_same(to, beside->tokenizer, others);
     free(others), free(files);
 }

@@ -7,17 +7,17 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 #include "runtime/ranks/comm.h"
-#include "runtime/run/kept.h"
+#include "runtime/run/record_cache.h"
 
 enum { KEYS = 3, PIECE = 1 << 20 };
 
 /* Its file, malloc'ed, and what that depends on. */
-static char *key_of(const Reference *r, const char *out, const char *weights, KeptKey key[KEYS])
+static char *key_of(const Reference *r, const char *out, const char *weights, RecordCacheKey key[KEYS])
 {
-    key[0] = (KeptKey){"records", data_fingerprint(&r->all)};
-    key[1] = (KeptKey){"weights", weights};
-    key[2] = (KeptKey){"log-probabilities", r->made};
-    char *folder = folder_join(out, REFERENCE_FOLDER), *path = kept_path(folder, key);
+    key[0] = (RecordCacheKey){"records", data_fingerprint(&r->all)};
+    key[1] = (RecordCacheKey){"weights", weights};
+    key[2] = (RecordCacheKey){"log-probabilities", r->made};
+    char *folder = folder_join(out, REFERENCE_FOLDER), *path = record_cache_path(folder, key);
     free(folder);
     return path;
 }
@@ -33,12 +33,12 @@ static float *room(const Reference *r)
 bool reference_load(Reference *r, const char *out, const char *weights, bool last)
 {
     const int64_t n = r->all.n * r->width;
-    KeptKey key[KEYS];
+    RecordCacheKey key[KEYS];
     char *path = key_of(r, out, weights, key), *error = NULL;
     float *value = room(r);
     bool there = false, missing = false;
     if (world.rank == 0) {
-        error = kept_load(path, key, KEYS, value, n, &missing);
+        error = record_cache_load(path, key, KEYS, value, n, &missing);
         there = !error;
     }
     if (error && !missing && last)
@@ -86,11 +86,11 @@ void reference_make(Reference *r, const char *out, const char *weights)
     }
     sum_ranks(value, d->n * r->width);
     r->value = value;
-    KeptKey key[KEYS];
+    RecordCacheKey key[KEYS];
     char *path = out ? key_of(r, out, weights, key) : NULL, *error = NULL;
     if (out && world.rank == 0) {
         error = folder_make_below(out, path);
-        error = error ? error : kept_save(path, key, KEYS, value, d->n * r->width);
+        error = error ? error : record_cache_save(path, key, KEYS, value, d->n * r->width);
     }
     if (error)
         die(EXIT_IO, "%s", error);

@@ -21,7 +21,7 @@ typedef struct {
 } Reference;
 
 /* Loads cached values; returns true if there were any. weights: the initial weights, as returned by
- * origin_mark(); NULL: any. last: no other source follows, so cached values of other weights are reported
+ * initial_mark(); NULL: any. last: no other source follows, so cached values of other weights are reported
  * before recomputing. */
 bool reference_load(Reference *r, const char *out, const char *weights, bool last);
 /* Computes the values from the current weights and caches them in out (NULL: not cached). EXIT_IO. */

@@ -16,10 +16,10 @@
 #include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/device.h"           // what it runs on
 #include "runtime/files/json.h"       // numbers of a record
-#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/rank_agreement.h"        // what all ranks must have the same
 #include "runtime/run/evaluation.h"   // --evaluate
 #include "runtime/run/figures.h"      // the returns as a figure
-#include "runtime/run/own.h"          // names of checkpoints
+#include "runtime/run/run_folder.h"          // names of checkpoints
 #include "runtime/run/regions.h"      // --show-regions
 #include "shape.h"                    // B, T, N, ...
 #include "step.h"                     // io, model
@@ -192,7 +192,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     if (evaluates)
         open_contexts(f, f->eval_data, eval, true);
     steps_an_epoch = trains ? data_steps_per_epoch(train) : 0;
-    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    ranks_check_data(trains ? train : NULL, evaluates ? eval : NULL);
     workers_start(f->num_workers);
 }
 
@@ -575,16 +575,16 @@ static int show_regions(const Flags *f, const WeightFolders folder)
 
 /* ---- names of checkpoints -------------------------------------------------------------------- */
 
-static char *name(const Course *course, int64_t step, bool best)
+static char *name(const Epochs *epochs, int64_t step, bool best)
 {
-    (void)course, (void)best;
+    (void)epochs, (void)best;
     return format("ckpt-%lld", (long long)step);
 }
 
-static char *named(const Flags *f, const char *path, const Course *course)
+static char *named(const Flags *f, const char *path, const Epochs *epochs)
 {
-    (void)path, (void)course;
-    return own_forget(f->out, "ckpt-");
+    (void)path, (void)epochs;
+    return run_folder_forget(f->out, "ckpt-");
 }
 
 static const ObjectiveUse uses[] = {{FLAG_evaluate, evaluate}, {0, NULL}},

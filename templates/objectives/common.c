@@ -23,20 +23,21 @@ int64_t objective_work(void)
 /* The logits behind a token of each text at its place; the places before it were asked for. */
 static const float *logits_behind(const int32_t *token, const int32_t *place)
 {
-    memcpy(io.token, token, TEXTS * sizeof *io.token);
-    memcpy(io.place, place, TEXTS * sizeof *io.place);
+    memcpy(io.token, token, DECODE_B * sizeof *io.token);
+    memcpy(io.place, place, DECODE_B * sizeof *io.place);
     step_decode();
     step_wait();
     comm_advance();
     return io.logits;
 }
 
-static const Decoder decoder = {.places = T, .vocab = V, .texts = TEXTS, .logits = logits_behind};
+static const Decoder decoder = {.places = T, .vocab = V, .texts = DECODE_B,
+                                .logits = logits_behind};
 //@ part talk
 /* --sample TEXT, --prompts FILE: what the model goes on with, on standard output. */
 static int sample(const Flags *f, const WeightFolders folder)
 {
-    return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
+    return generate_print(&decoder, f, folder, WEIGHT_FOLDERS);
 }
 
 /* --chat */
@@ -45,26 +46,26 @@ static int chat(const Flags *f, const WeightFolders folder)
     return chat_run(&decoder, f, folder, WEIGHT_FOLDERS);
 }
 //@ part masked_fill
-static HiddenCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
+static MaskedCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
 
 /* The loss of a step is the mean over the hidden tokens of all its micro-batches and ranks. */
-static void set_counts(int64_t step, HiddenCounts c)
+static void set_counts(int64_t step, MaskedCounts c)
 {
-    const int64_t divisor = hidden_divisor(&hidden, &c);
+    const int64_t divisor = masked_divisor(&hidden, &c);
     counted[step % 2] = c;
     *io.scale = divisor ? (float)(1.0 / (double)divisor) : 0;
 }
 
 void objective_fill(Data *d, int64_t step)
 {
-    set_counts(step, hidden_count(&hidden, d, step));
+    set_counts(step, masked_count(&hidden, d, step));
     for (int64_t micro = 0; micro < model.accum; micro++)
-        hidden_fill(&hidden, d, step, micro);
+        masked_fill(&hidden, d, step, micro);
 }
 
 void objective_fill_any(void)
 {
-    set_counts(0, hidden_fill_any(&hidden));
+    set_counts(0, masked_fill_any(&hidden));
 }
 //@ part masked_show
 static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)

@@ -17,9 +17,9 @@
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/answers.h"      // answers to prompts
 #include "runtime/run/chat.h"         // --chat
-#include "runtime/run/continuation.h" // --sample, --prompts
+#include "runtime/run/generate.h" // --sample, --prompts
 #include "runtime/run/reference.h"    // log-probabilities by the first weights
-#include "runtime/run/origin.h"       // which weights those are
+#include "runtime/run/initial_weights.h"       // which weights those are
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, S, T, N, V, ...
 #include "step.h"                     // io, model
@@ -477,7 +477,7 @@ static int64_t examples_of(Group g)
 
 static Answers answers_by(const Tokenizer *t)
 {
-    return (Answers){.by = &decoder, .t = t, .how = continuation_sampling(flags)};
+    return (Answers){.by = &decoder, .t = t, .how = generate_sampling(flags)};
 }
 
 /* The tokenizer of the records; NULL, and that is said: there is none. */
@@ -539,7 +539,7 @@ static char *start_key(void)
         "@DPO_LOSS@ of @DPO_LOGP@, reference @DPO_REFERENCE@, beta @DPO_BETA@ smoothing "
         "@DPO_SMOOTHING@ margin @DPO_MARGIN@ penalty @DPO_PENALTY@ shift @DPO_SHIFT@ kl @DPO_KL@ "
         "@DPO_KL_WEIGHT@ reward_beta @DPO_REWARD_BETA@";
-    const Sampling s = continuation_sampling(flags);
+    const Sampling s = generate_sampling(flags);
     char *train = group[TRAIN].n ? data_fingerprint(&group[TRAIN]) : format("none"),
          *eval = group[VALIDATION].n ? data_fingerprint(&group[VALIDATION]) : format("none"),
          *narrow = s.rule.top_k || s.rule.min_p > 0 || s.rule.repetition_penalty != 1
@@ -724,7 +724,7 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
             "cache");
 //@ end
 //@ end
-    char *weights = first ? origin_mark(&model) : began_with(folder[0]);
+    char *weights = first ? initial_mark(&model) : began_with(folder[0]);
 //@ if reference
     if (first && !trains && !folder[0])
         note("reference: the weights are their own, as there is no run that trained them: --out "
@@ -765,7 +765,7 @@ static const struct {
 enum { COLUMNS = sizeof column / sizeof *column };
 
 /* A row a validation; tokens: of both answers that were trained on until then. */
-static char *table(const Course *course)
+static char *table(const Epochs *epochs)
 {
     char *text = NULL;
     size_t n;
@@ -777,11 +777,11 @@ static char *table(const Course *course)
     for (int i = 0; i < COLUMNS; i++)
         fprintf(to, ",%s", column[i].name);
     fputc('\n', to);
-    for (int64_t i = 0; i < course->n; i++) {
-        const CourseRow *r = &course->row[i];
+    for (int64_t i = 0; i < epochs->n; i++) {
+        const EpochRow *r = &epochs->row[i];
         const double own = r->step ? r->step_value[STEP_tokens] : 0;
         if (r->validated) {
-            fprintf(to, "%.9g,%lld,%.0f", (double)r->step / (double)course->per_epoch,
+            fprintf(to, "%.9g,%lld,%.0f", (double)r->step / (double)epochs->per_epoch,
                     (long long)r->step, before + own);
             for (int k = 0; k < COLUMNS; k++)
                 fprintf(to, ",%.9g", r->eval_value[column[k].eval]);
@@ -805,12 +805,12 @@ static char *write_result(const char *name, const char *text)
     return error;
 }
 
-static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+static char *write_own(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
     (void)f, (void)folder;
     if (world.rank != 0)
         return NULL;
-    char *text = table(course), *error = write_result("dpo.csv", text);
+    char *text = table(epochs), *error = write_result("dpo.csv", text);
     free(text);
     return error;
 }
@@ -833,7 +833,7 @@ static void write_model(const Flags *f, const Checkpoints *last)
     const Data *d = group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION];
     char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name),
          *tokenizer = vocabulary_of_records(d, records_tokenizer(f));
-    origin_write(last, &model, path, tokenizer);
+    initial_write(last, &model, path, tokenizer);
     free(path), free(tokenizer);
 }
 

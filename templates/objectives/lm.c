@@ -12,7 +12,7 @@
 #include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/ranks/comm.h"       // signs of life
 #include "runtime/run/chat.h"         // --chat
-#include "runtime/run/continuation.h" // --sample, --prompts
+#include "runtime/run/generate.h" // --sample, --prompts
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model

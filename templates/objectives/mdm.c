@@ -7,13 +7,13 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/hidden.h"      // rows that hide tokens
+#include "runtime/data/masked_batch.h"      // rows that hide tokens
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/files/folder.h"     // OUT/checkpoints_pretrained
 #include "runtime/files/json.h"
 #include "runtime/pack/pack.h"        // what a raw file is
 #include "runtime/ranks/comm.h"       // sums over ranks
-#include "runtime/run/generation.h"   // --generate
+#include "runtime/run/diffusion_generate.h"   // --generate
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
@@ -22,10 +22,11 @@
 
 //@ from common.c batch_at
 
-static HiddenRow row[B];
-static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
-                        .norm = HIDDEN_@MDM_NORM@, .mode = HIDDEN_@MDM_MODE@,
-                        .rule = {.select = MASKS_random, .shorter = @MDM_RANDOM_LENGTH@,
+static MaskedRow row[B];
+static MaskedBatch hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at,
+                             .row = row,
+                        .norm = MASKED_@MDM_NORM@, .mode = MASKED_@MDM_MODE@,
+                        .rule = {.select = MASK_random, .shorter = @MDM_RANDOM_LENGTH@,
                                  .mask = @MDM_MASK@}};
 /* In validations: which estimate is the loss; the other is made as well. */
 static bool spread_decides, both;
@@ -53,7 +54,7 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
     spread_decides = !strncmp(f->val_noise, "spread", strlen("spread"));
     both = strchr(f->val_noise, ',') != NULL;
     if (evaluates && f->eval_sample)
-        generation_check(f, T, ASKED / B);
+        diffusion_check(f, T, ASKED / B);
     records_open(f, &model, &of, rules, train, eval);
     trained = trains ? train->folder : NULL;
     const Data *any = trains ? train : evaluates ? eval : NULL;
@@ -62,19 +63,19 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
         vocabulary_check_mask(any, files);
     if (any) {
         static SpecialTokens special;
-        hidden_suit(&hidden, any, files);
+        masked_suit(&hidden, any, files);
         special = (SpecialTokens){hidden.rule.mask, any->pad_id};
         model.special = &special;
     }
     if (trains)
-        hidden_check(&hidden, train, f->data);
+        masked_check(&hidden, train, f->data);
     if (evaluates)
-        hidden_check(&hidden, eval, *f->eval_data ? f->eval_data : f->data);
+        masked_check(&hidden, eval, *f->eval_data ? f->eval_data : f->data);
 }
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    const RecordRules rules = {.format = hidden_format[hidden.mode], .formats = formats};
+    const RecordRules rules = {.format = masked_format[hidden.mode], .formats = formats};
     open_records(f, &rules, train, eval);
 }
 
@@ -93,11 +94,11 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 void objective_step(int64_t step, double *sum)
 {
-    const HiddenCounts *c = &counted[step % 2], none = {0};
+    const MaskedCounts *c = &counted[step % 2], none = {0};
     if (world.rank != 0)
         c = &none;
     sum[STEP_loss] = *io.loss;
-    sum[STEP_divisor] = (double)hidden_divisor(&hidden, c);
+    sum[STEP_divisor] = (double)masked_divisor(&hidden, c);
     sum[STEP_targets] = (double)c->targets;
     sum[STEP_samples] = (double)c->samples;
     sum[STEP_tokens] = (double)c->tokens;
@@ -114,11 +115,11 @@ static double losses(void)
 }
 
 /* Adds what a validation has of one batch to its sums. */
-static void add_batch(double *sum, const HiddenCounts *own)
+static void add_batch(double *sum, const MaskedCounts *own)
 {
     sum[EVAL_loss] += losses();
     sum[EVAL_accuracy] += *io.right;
-    sum[EVAL_divisor] += (double)hidden_divisor(&hidden, own);
+    sum[EVAL_divisor] += (double)masked_divisor(&hidden, own);
     sum[EVAL_samples] += (double)own->samples;
     sum[EVAL_targets] += (double)own->targets;
     sum[EVAL_tokens] += (double)own->tokens;
@@ -183,13 +184,13 @@ static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *su
         for (int64_t b = 0; b < batches; b++) {
             const double before[2] = {sum[EVAL_loss], sum[EVAL_divisor]};
             hidden.draw = k;
-            HiddenCounts own = hidden_fill(&hidden, d, b, 0);
+            MaskedCounts own = masked_fill(&hidden, d, b, 0);
             add_batch(sum, &own);
             const double more[2] = {sum[EVAL_loss] - before[0], sum[EVAL_divisor] - before[1]};
             loss[k] += more[0], loss[draws + k] += more[1];
             add_to(&all, more[0], more[1]);
         }
-    hidden.rule.select = MASKS_random;
+    hidden.rule.select = MASK_random;
     hidden.draw = 0;
     sum_over_ranks(loss, 2 * draws);
     comm_allreduce_double(&all.n, sizeof all / sizeof(double));
@@ -204,8 +205,8 @@ static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *su
 
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
-    const MaskSelect way[2] = {spread_decides ? MASKS_spread : MASKS_random,
-                               spread_decides ? MASKS_random : MASKS_spread};
+    const MaskSelect way[2] = {spread_decides ? MASK_spread : MASK_random,
+                               spread_decides ? MASK_random : MASK_spread};
     Estimate by[2] = {{NAN, NAN}, {NAN, NAN}};
     double other[EVAL_METRICS] = {0};
     validated = d;
@@ -244,7 +245,7 @@ static Bound bound_of(Data *d, int64_t sample)
     if (!mean)
         die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
     for (hidden.draw = 0; hidden.draw < n; hidden.draw++) {
-        HiddenCounts own = hidden_fill_draws(&hidden, d, sample, n);
+        MaskedCounts own = masked_fill_draws(&hidden, d, sample, n);
         double sum = losses();
         b.tokens = (double)(own.may / own.samples);
         b.value -= sum / (double)draws;
@@ -287,7 +288,7 @@ static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
     if (!f->given[FLAG_tokenizer] && (beside = vocabulary_own(folder, WEIGHT_FOLDERS)))
         of.tokenizer = beside;
     const RecordRules rules = {
-        .format = pack_is_rows(f->loglik) ? "answers" : hidden_format[hidden.mode],
+        .format = pack_is_rows(f->loglik) ? "answers" : masked_format[hidden.mode],
         .formats = formats, .asked = "loglik"};
     open_records(&of, &rules, NULL, d);
     objective_suit(folder, d);
@@ -302,8 +303,8 @@ static int loglik(const Flags *f, const WeightFolders folder)
     if (!all)
         die(EXIT_INTERNAL, "out of memory for %lld ranks", (long long)model.ranks);
     open_asked(f, folder, &d);
-    hidden.norm = HIDDEN_tokens;
-    hidden.rule.select = MASKS_spread;
+    hidden.norm = MASKED_tokens;
+    hidden.rule.select = MASK_spread;
     for (int64_t i = 0; i < d.n; i += model.ranks) {
         memset(all, 0, sizeof *all * (size_t)model.ranks);
         if (i + world.rank < d.n)
@@ -331,31 +332,32 @@ static const float *logits_asked(void)
 }
 
 /* The program as it finds hidden tokens. */
-static Denoiser denoiser(void)
+static DiffusionSampler denoiser(void)
 {
     const Batch to = batch_at(0);
 //@ if types
     memset(to.types, 0, B * T * sizeof *to.types);
 //@ end
-    return (Denoiser){.rows = B, .places = T, .block = ASKED / B, .vocab = V, .tokens = to.tokens,
+    return (DiffusionSampler){.rows = B, .places = T, .block = ASKED / B, .vocab = V,
+                              .tokens = to.tokens,
                       .lengths = to.lengths, .at = io.asked, .logits = logits_asked};
 }
 
 /* --generate TEXT, --generate-file FILE */
 static int generate(const Flags *f, const WeightFolders folder)
 {
-    const Denoiser by = denoiser();
-    return generation_print(&by, f, @MDM_MASK@, hidden.mode != HIDDEN_sft, folder, WEIGHT_FOLDERS);
+    const DiffusionSampler by = denoiser();
+    return diffusion_print(&by, f, @MDM_MASK@, hidden.mode != MASKED_sft, folder, WEIGHT_FOLDERS);
 }
 
 /* A text behind each validation. */
-static char *write_sample(const Flags *f, const WeightFolders folder, const Course *course)
+static char *write_sample(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
-    const CourseRow *last = course->n ? &course->row[course->n - 1] : NULL;
+    const EpochRow *last = epochs->n ? &epochs->row[epochs->n - 1] : NULL;
     DataRow first;
     if (!f->eval_sample || !validated || !last || !last->validated)
         return NULL;
-    const Denoiser by = denoiser();
+    const DiffusionSampler by = denoiser();
     const char *all[WEIGHT_FOLDERS + 2];
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = validated->folder;
@@ -367,7 +369,7 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
         tokenizer = format("bytes");     /* which have no file */
     data_order(validated, 0);
     if (tokenizer && data_row_of_step(validated, 0, 0, &first))
-        error = generation_sample(&by, f, hidden.rule.mask, tokenizer, &first, last->step);
+        error = diffusion_sample_text(&by, f, hidden.rule.mask, tokenizer, &first, last->step);
     free(tokenizer);
     return error;
 }
@@ -378,7 +380,7 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
 static int prepare(const Flags *f, const WeightFolders folder)
 {
     (void)folder;
-    if (hidden.mode == HIDDEN_sft)
+    if (hidden.mode == MASKED_sft)
         die(EXIT_CONFIG, "--prepare makes windows of texts, and this binary learns answers "
             "(mdm.mode=sft): --data takes their rows as they are");
     records_prepare(f, f->prepare, &model, formats, T, V, @MDM_MASK@);
@@ -390,24 +392,24 @@ static int prepare(const Flags *f, const WeightFolders folder)
 static const char pretrained[] = "checkpoints_pretrained";
 
 /* Of each epoch that is the best so far, and of every fifth. */
-static char *name(const Course *course, int64_t step, bool best)
+static char *name(const Epochs *epochs, int64_t step, bool best)
 {
-    const CourseRow *last = course_at(course, step);
+    const EpochRow *last = epochs_at(epochs, step);
     if (!last || !last->whole || !(best || last->epoch % 5 == 0))
         return NULL;
     return format("%s/checkpoint_epoch_%lld", pretrained, (long long)last->epoch);
 }
 
 /* Beside that checkpoint: the losses of all epochs; null: there was no validation. */
-static char *write_stats(const Flags *f, const char *path, const Course *course)
+static char *write_stats(const Flags *f, const char *path, const Epochs *epochs)
 {
     cJSON *all = cJSON_CreateObject(), *train, *eval;
-    const CourseRow *last = &course->row[course->n - 1];
+    const EpochRow *last = &epochs->row[epochs->n - 1];
     (void)path;
     cJSON_AddNumberToObject(all, "epoch", (double)last->epoch);
     train = cJSON_AddArrayToObject(all, "train_losses");
     eval = cJSON_AddArrayToObject(all, "val_losses");
-    for (const CourseRow *r = course->row; r <= last; r++) {
+    for (const EpochRow *r = epochs->row; r <= last; r++) {
         if (!r->whole)
             continue;
         cJSON_AddItemToArray(train, cJSON_CreateNumber(r->step_value[STEP_loss]));

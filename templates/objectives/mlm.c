@@ -8,7 +8,7 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/hidden.h"      // rows that hide words
+#include "runtime/data/masked_batch.h"      // rows that hide words
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
@@ -21,9 +21,10 @@
 
 //@ from common.c batch_at
 
-static HiddenRow row[B];
-static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
-                        .rule = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@,
+static MaskedRow row[B];
+static MaskedBatch hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at,
+                             .row = row,
+                        .rule = {.select = MASK_@MLM_SELECT@, .share = @MLM_SHARE@,
                                  .mask = -1}};
 static const char *tokenizer_of; /* id of the records' tokenizer */
 static const char *tokenizer_in; /* the folder of the records */
@@ -32,13 +33,13 @@ static const char *tokenizer_in; /* the folder of the records */
 
 static int64_t takes(int64_t may)
 {
-    return masks_exactly(&hidden.rule, may);
+    return mask_exactly(&hidden.rule, may);
 }
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true,
-                          .targets = hidden.rule.select == MASKS_exact ? N : 0, .takes = takes};
+                          .targets = hidden.rule.select == MASK_exact ? N : 0, .takes = takes};
     static const FormatCode *const formats[] = {&corpus_format, &imdb_format, &windows_format,
                                                 &answers_format, NULL};
     const RecordRules rules = {.format = "corpus", .formats = formats, .min_words = f->min_words};
@@ -47,7 +48,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     if (!records_train(f) && !records_validate(f))
         return;
     const Data *d = records_train(f) ? train : eval;
-    hidden_suit(&hidden, d, records_train(f) ? f->data : f->eval_data);
+    masked_suit(&hidden, d, records_train(f) ? f->data : f->eval_data);
     tokenizer_of = d->tokenizer;
     tokenizer_in = d->folder;
 }
@@ -62,7 +63,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 
 void objective_step(int64_t step, double *sum)
 {
-    const HiddenCounts *c = &counted[step % 2];
+    const MaskedCounts *c = &counted[step % 2];
     sum[STEP_loss] = *io.loss;
     sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
     sum[STEP_samples] = world.rank == 0 ? (double)c->samples : 0;
@@ -79,7 +80,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 {
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
-        HiddenCounts own = hidden_fill(&hidden, d, b, 0);
+        MaskedCounts own = masked_fill(&hidden, d, b, 0);
         step_eval();
         step_wait();
         sum[EVAL_loss] += *io.loss;
@@ -155,7 +156,7 @@ static char *probe_text(const Tokenizer *t, const char *text)
     }
     memcpy(to.tokens, ids, sizeof *ids * n);
     for (int64_t b = 0; b < B; b++)
-        hidden_pad(&hidden, &to, b, b == 0 ? (int64_t)n : 0);
+        masked_pad(&hidden, &to, b, b == 0 ? (int64_t)n : 0);
     if (world.rank == 0)
         printf("%s\n", text);
     for (size_t i = 0; i < n; i++)
@@ -195,13 +196,13 @@ static char *tokenizer_file(const Flags *f, const WeightFolders folder, const ch
 }
 
 /* The mean of each epoch's losses and of the validation at its end; null: there was none. */
-static char *write_history(const Course *course, const char *folder)
+static char *write_history(const Epochs *epochs, const char *folder)
 {
     cJSON *all = cJSON_CreateObject(), *train = cJSON_AddArrayToObject(all, "train_losses"),
           *eval = cJSON_AddArrayToObject(all, "val_losses");
-    for (int64_t i = 0; i < course->n; i++) {
-        const CourseRow *r = &course->row[i];
-        if (!r->whole && (i + 1 < course->n || r->step == 0))
+    for (int64_t i = 0; i < epochs->n; i++) {
+        const EpochRow *r = &epochs->row[i];
+        if (!r->whole && (i + 1 < epochs->n || r->step == 0))
             continue;
         cJSON_AddItemToArray(train, cJSON_CreateNumber(r->step_value[STEP_loss]));
         cJSON_AddItemToArray(eval, cJSON_CreateNumber(r->eval_value[EVAL_loss]));
@@ -212,7 +213,7 @@ static char *write_history(const Course *course, const char *folder)
 }
 
 typedef struct {
-    const Course *course;
+    const Epochs *epochs;
     const char *tokenizer;       /* or NULL */
 } Own;
 
@@ -222,16 +223,16 @@ static char *write_files(const char *folder, void *with)
     char *error = hf_write_weights(&model, folder, "mlm_model.safetensors");
     if (!error && own->tokenizer)
         error = folder_copy_tokenizer(own->tokenizer, folder, NULL);
-    return error ? error : write_history(own->course, folder);
+    return error ? error : write_history(own->epochs, folder);
 }
 
-static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+static char *write_own(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
     if (world.rank != 0)
         return NULL;
     char *tokenizer = tokenizer_file(f, folder, tokenizer_of),
          *path = folder_join(f->out, own_folder),
-         *error = folder_replace(path, write_files, &(Own){course, tokenizer});
+         *error = folder_replace(path, write_files, &(Own){epochs, tokenizer});
     free(tokenizer), free(path);
     return error;
 }

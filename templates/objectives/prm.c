@@ -18,8 +18,8 @@
 #include "runtime/prm.h"              // what io.stats holds, scores of solutions
 #include "runtime/pack/format_steps.h" // solutions in steps as raw data
 #include "runtime/ranks/comm.h"       // sums over ranks
-#include "runtime/run/origin.h"       // folders for other programs
-#include "runtime/run/own.h"          // names of checkpoints
+#include "runtime/run/initial_weights.h"       // folders for other programs
+#include "runtime/run/run_folder.h"          // names of checkpoints
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
@@ -558,7 +558,7 @@ static void update_weights(int64_t step, int64_t turn, int64_t of, double *sum)
     double all[PRM_META_STATS];
     objective_fill(trained, step);
     fill_meta(turn);
-    set_begin(SET_meta, turn, of);
+    param_group_begin(SET_meta, turn, of);
     step_meta();
     step_wait();
     memcpy(all, io.meta_stats, sizeof all);
@@ -574,7 +574,7 @@ static void updated_any(int64_t step, int64_t total)
 {
     if (turns(step + 1) == turns(step))
         return;
-    set_begin(SET_meta, turns(step), turns(total));
+    param_group_begin(SET_meta, turns(step), turns(total));
     step_meta();
     step_wait();
 }
@@ -865,17 +865,17 @@ static int best_of_n(const Flags *f, const WeightFolders folder)
 /* ---- files of its own ------------------------------------------------------------------------ */
 
 /* Every checkpoint. */
-static char *name(const Course *course, int64_t step, bool best)
+static char *name(const Epochs *epochs, int64_t step, bool best)
 {
-    (void)course, (void)best;
+    (void)epochs, (void)best;
     return format("%s/checkpoint_step_%lld", checkpoints, (long long)step);
 }
 
 /* Names of checkpoints that are gone go, too. */
-static char *named(const Flags *f, const char *path, const Course *course)
+static char *named(const Flags *f, const char *path, const Epochs *epochs)
 {
-    (void)path, (void)course;
-    return own_forget(f->out, "checkpoints/checkpoint_step_");
+    (void)path, (void)epochs;
+    return run_folder_forget(f->out, "checkpoints/checkpoint_step_");
 }
 
 //@ if record
@@ -979,9 +979,9 @@ static char *write_weights(void)
 }
 
 //@ unless PRM_WEIGHTS=net
-static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+static char *write_own(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
-    (void)f, (void)folder, (void)course;
+    (void)f, (void)folder, (void)epochs;
     return write_weights();
 }
 
@@ -1009,7 +1009,7 @@ static void write_model(const Flags *f, const WeightFolders folder, const Checkp
     all[WEIGHT_FOLDERS] = trained->folder;
     char *path = final_folder(f),
          *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1);
-    origin_write(last, &model, path, file);
+    initial_write(last, &model, path, file);
     free(path), free(file);
 }
 

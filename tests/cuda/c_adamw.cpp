@@ -11,22 +11,22 @@
 #define ACT_SCALE 1
 #endif
 
-/* hyper on the device for step t, and in double for the reference */
+/* adamw_args on the device for step t, and in double for the reference */
 typedef struct {
     float *device;
     double host[9];
-} Hyper;
+} AdamwArgs;
 
-static Hyper hyper_of(int t, float clip, float unscale)
+static AdamwArgs adamw_args_of(int t, float clip, float unscale)
 {
     float h[9] = { 1e-2f, 0.9f, 0.999f, 1e-8f, 0.1f, 0, 0, clip, unscale };
-    h[HYPER_BIAS1] = (float)(1 - pow(h[HYPER_BETA1], t));
-    h[HYPER_BIAS2] = (float)(1 - pow(h[HYPER_BETA2], t));
-    Hyper hyper;
+    h[ADAMW_BIAS1] = (float)(1 - pow(h[ADAMW_BETA1], t));
+    h[ADAMW_BIAS2] = (float)(1 - pow(h[ADAMW_BETA2], t));
+    AdamwArgs adamw_args;
     for (int i = 0; i < 9; i++)
-        hyper.host[i] = h[i];
-    hyper.device = upload(h, 9);
-    return hyper;
+        adamw_args.host[i] = h[i];
+    adamw_args.device = upload(h, 9);
+    return adamw_args;
 }
 
 /* The parameters of a test: both kernels' and the reference's. */
@@ -63,7 +63,7 @@ static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
     Parameters p = parameters_new(n, off);
     double *w_terms = f32_double(f32_integers(n, 0), n);
     for (int t = 1; t <= 3; t++) {
-        const Hyper hyper = hyper_of(t, clip, (float)(1 / scale));
+        const AdamwArgs adamw_args = adamw_args_of(t, clip, (float)(1 / scale));
         double *g_ = f32_double(f32_normal(n + off, 0, 0.3), n + off);
         double *scaled = HOST(double, n + off);
         for (int64_t i = 0; i < n + off; i++)
@@ -72,10 +72,10 @@ static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
         const double norm_ = (float)grad_norm_ref(g_ + off, n);
         const float *norm = f32_from(&norm_, 1);
         adamw_terms(w_terms, p.w_, n);
-        adamw_ref(p.w_, p.m_, p.v_, g_ + off, hyper.host, norm_, n, decay);
+        adamw_ref(p.w_, p.m_, p.v_, g_ + off, adamw_args.host, norm_, n, decay);
         run([&] {
-            adamw(p.w, p.m, p.v, g, hyper.device, norm, n, decay, stream);
-            adamw_mixed(p.stored, p.master, p.m2, p.v2, g, hyper.device, norm, n, decay, stream);
+            adamw(p.w, p.m, p.v, g, adamw_args.device, norm, n, decay, stream);
+            adamw_mixed(p.stored, p.master, p.m2, p.v2, g, adamw_args.device, norm, n, decay, stream);
         });
         check_f32_terms("w", p.w, p.w_, w_terms, n, t);
         check_f32("m", p.m, p.m_, n, t);
@@ -98,7 +98,7 @@ TEST(adamw)
 TEST(adamw_few)
 {
     const int64_t N = 32;
-    const Hyper hyper = hyper_of(1, 1, 1);
+    const AdamwArgs adamw_args = adamw_args_of(1, 1, 1);
     const float *g = f32_normal(N, 0, 1), *norm = f32_normal(1, 2, 0);
     Parameters p = parameters_new(N, 0);
     float *w[7], *m[7], *v[7];
@@ -106,11 +106,11 @@ TEST(adamw_few)
         w[n - 1] = f32_copy(p.w, n), m[n - 1] = f32_copy(p.m, n), v[n - 1] = f32_copy(p.v, n);
         wt_t *stored = NEW(wt_t, n);
         run([&] {
-            adamw_mixed(stored, w[n - 1], m[n - 1], v[n - 1], g, hyper.device, norm, n, 1, stream);
+            adamw_mixed(stored, w[n - 1], m[n - 1], v[n - 1], g, adamw_args.device, norm, n, 1, stream);
         });
         check_act_exact("stored", stored, f32_double(w[n - 1], n), n);
     }
-    run([&] { adamw(p.w, p.m, p.v, g, hyper.device, norm, N, 1, stream); });
+    run([&] { adamw(p.w, p.m, p.v, g, adamw_args.device, norm, N, 1, stream); });
     for (int n = 1; n <= 7; n++) {
         check_same("w", w[n - 1], p.w, 4 * n);
         check_same("m", m[n - 1], p.m, 4 * n);
@@ -126,11 +126,11 @@ TEST(adamw_first_step)
     float *g = f32_normal(n, 0, 1), *w = f32_integers(n, 0), *m = f32_integers(n, 0);
     float *v = f32_integers(n, 0), *norm = f32_integers(1, 0);
     float h[9] = { 0.25f, 0.9f, 0.999f, 0, 0, 1 - 0.9f, 1 - 0.999f, 0, 1 };
-    const float *hyper = upload(h, 9);
+    const float *adamw_args = upload(h, 9);
     double *want = HOST(double, n), *g_ = f32_double(g, n);
     for (int64_t i = 0; i < n; i++)
         want[i] = g_[i] > 0 ? -0.25 : 0.25;
-    run([&] { adamw(w, m, v, g, hyper, norm, n, 0, stream); });
+    run([&] { adamw(w, m, v, g, adamw_args, norm, n, 0, stream); });
     check_f32("w", w, want, n, 1);
 }
 
@@ -138,14 +138,14 @@ TEST(adamw_first_step)
 TEST(adamw_skips)
 {
     const int64_t n = 1003;
-    const Hyper hyper = hyper_of(1, 1, 1);
+    const AdamwArgs adamw_args = adamw_args_of(1, 1, 1);
     for (double bad : { (double)NAN, (double)INFINITY }) {
         Parameters p = parameters_new(n, 0);
         const float *g = f32_normal(n, 0, 1), *norm = f32_from(&bad, 1);
         wt_t *stored = act_normal(n, 0, 1), *stored_ = act_copy(stored, n);
         run([&] {
-            adamw(p.w, p.m, p.v, g, hyper.device, norm, n, 1, stream);
-            adamw_mixed(stored, p.master, p.m2, p.v2, g, hyper.device, norm, n, 1, stream);
+            adamw(p.w, p.m, p.v, g, adamw_args.device, norm, n, 1, stream);
+            adamw_mixed(stored, p.master, p.m2, p.v2, g, adamw_args.device, norm, n, 1, stream);
         });
         check_f32_exact("w", p.w, p.w_, n);
         check_f32_exact("m", p.m, p.m_, n);
@@ -275,17 +275,17 @@ BENCH(adamw)
 {
     const int64_t n = 1 << 28;
     float *w = f32_normal(1, 0, 1), h[9] = { 1e-3f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f, 1, 1 };
-    const float *hyper = upload(h, 9), *norm = f32_normal(1, 1, 0);
+    const float *adamw_args = upload(h, 9), *norm = f32_normal(1, 1, 0);
     float *master = NEW(float, n), *m = NEW(float, n), *v = NEW(float, n), *g = NEW(float, n);
     wt_t *stored = NEW(wt_t, n);
     void *ws = new_bytes(grad_norm_cuda_workspace());
     for (float *p : { master, m, v, g })
         run([&] { zero(p, n, stream); });
     const double N = (double)n;
-    bench_report("adamw", bench_time([&] { adamw(master, m, v, g, hyper, norm, n, 1, stream); }),
+    bench_report("adamw", bench_time([&] { adamw(master, m, v, g, adamw_args, norm, n, 1, stream); }),
                  28 * N, 0);
     bench_report("adamw_mixed", bench_time([&] {
-                     adamw_mixed(stored, master, m, v, g, hyper, norm, n, 1, stream);
+                     adamw_mixed(stored, master, m, v, g, adamw_args, norm, n, 1, stream);
                  }), (28 + (double)sizeof(wt_t)) * N, 0);
     bench_report("grad_norm", bench_time([&] { grad_norm(w, g, n, ws, stream); }), 4 * N, 0);
     bench_report("zero", bench_time([&] { zero(g, n, stream); }), 4 * N, 0);

@@ -322,11 +322,11 @@ TEST(sizes_gemm)
 TEST(sizes_adamw)
 {
     const int64_t n = 4096, often = times(1, n, n * (16 + (int64_t)sizeof(wt_t)));
-    float hyper[HYPER_UNSCALE + 1] = {}, one = 1;
-    hyper[HYPER_LR] = 1e-3f, hyper[HYPER_BETA1] = 0.9f, hyper[HYPER_BETA2] = 0.999f;
-    hyper[HYPER_EPS] = 1e-8f, hyper[HYPER_BIAS1] = 0.1f, hyper[HYPER_BIAS2] = 0.001f;
-    hyper[HYPER_UNSCALE] = 1;
-    const float *h = upload(hyper, HYPER_UNSCALE + 1), *norm = upload(&one, 1);
+    float adamw_args[ADAMW_UNSCALE + 1] = {}, one = 1;
+    adamw_args[ADAMW_LR] = 1e-3f, adamw_args[ADAMW_BETA1] = 0.9f, adamw_args[ADAMW_BETA2] = 0.999f;
+    adamw_args[ADAMW_EPS] = 1e-8f, adamw_args[ADAMW_BIAS1] = 0.1f, adamw_args[ADAMW_BIAS2] = 0.001f;
+    adamw_args[ADAMW_UNSCALE] = 1;
+    const float *h = upload(adamw_args, ADAMW_UNSCALE + 1), *norm = upload(&one, 1);
     act_t *w = act_integers(n, 0), *W = repeat(w, n, often);
     float *p[4], *P[4];
     for (int i = 0; i < 4; i++) {

@@ -1,4 +1,4 @@
-/* masks.h -- the CPU's random numbers and dropout masks as cpu::, the witness of the GPU's. */
+/* mask_draw.h -- the CPU's random numbers and dropout masks as cpu::, the witness of the GPU's. */
 #ifndef DIECAST_TESTS_CUDA_MASKS_H
 #define DIECAST_TESTS_CUDA_MASKS_H
 

@@ -19,7 +19,7 @@ while IFS=@ read -r name value of; do flag_value[$name]=$value flag_of[$name]=$o
     "$GEN" reference flags | sed 's/\\|/\x01/g' | awk -F' *[|] *' '/^\| `--/ { gsub(/`/, "")
         print $2 "@" ($3 == "" ? "-" : $3) "@" $6 }' | tr '\001' '|')
 while read -r theirs ours; do alias[$theirs]=--$ours; done < <(
-    sed -n 's/^ALIAS("\([^"]*\)", "\([^"]*\)").*/--\1 \2/p' runtime/files/foreign.def | tr _ -)
+    sed -n 's/^ALIAS("\([^"]*\)", "\([^"]*\)").*/--\1 \2/p' runtime/files/aliases.def | tr _ -)
 own=" --nodes --node-rank --master-addr --master-port --hosts --nproc-per-node --gpu-ids --restarts "   # of run.sh
 mapfile -t words < <("$GEN" reference commands | sed -n 's/^| `gen \([a-z-]*\)[` ].*/\1/p')
 
@@ -174,7 +174,7 @@ verdict words <"$T/wrong"
 verdict found < <([ $count -gt 100 ] || echo "only $count commands were found")
 
 # ---- flags and paths that stand in a text
-fields=$(sed -n 's/^RECIPE("\([^"]*\)".*/--\1/p' runtime/files/foreign.def | tr _ -)
+fields=$(sed -n 's/^RECIPE("\([^"]*\)".*/--\1/p' runtime/files/aliases.def | tr _ -)
 known=$(printf '%s\n' $fields "${!flag_value[@]}" "${!alias[@]}" "${!option[@]}" $own | sed 's/.* //' | sort -u)
 others='--no-python --local-dir --nproc-per-node --num-processes --logdir --help --version --ckpt-dir --fmad'
 others+=' --nodes --ntasks-per-node --gpus-per-node --cpus-per-task --time --array --signal --mpi '           # of Slurm

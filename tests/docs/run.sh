@@ -47,7 +47,7 @@ check reference/fields "" "$(
 check reference/flags "" "$(
     sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def runtime/objectives/*.def |
         tr _ - | stands flags)"
-check reference/names "" "$(grep -vE '^(WHEN|IMPLIED|UNSET|SAME)' runtime/files/foreign.def |
+check reference/names "" "$(grep -vE '^(WHEN|IMPLIED|UNSET|SAME)' runtime/files/aliases.def |
     sed -n 's/^[A-Z_]*("\([a-z_0-9.]*\)".*/`\1`/p' | stands names)"
 check reference/formats "" "$(
     sed -n 's/^FORMAT([A-Z]*, "\([a-z]*\)".*/| `\1` |/p' runtime/pack/formats.def | stands data)"

@@ -23,7 +23,7 @@ CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
     # shellcheck disable=SC2086      # one path and a blank
-    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/objectives runtime/model/families.def runtime/files/foreign.def runtime/files/names.h -newer "$B/cov/$f.o" \
+    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/objectives runtime/model/families.def runtime/files/aliases.def runtime/files/names.h -newer "$B/cov/$f.o" \
          \( -name '*.def' -o -name '*.h' \))" ]; then
         gcc $CFLAGS --coverage -c $source -o "$B/cov/$f.o" || exit 1
     fi
@@ -69,7 +69,7 @@ for lua in $HERE/bad/*.lua; do
 done
 
 # ---- names of earlier releases: each is known, and a recipe with old ones is the same one, with a line about them
-check renamed/known "" "$(sed -n 's/^RENAMED("\([^"]*\)", "\([^"]*\)")$/\1 \2/p' runtime/files/foreign.def |
+check renamed/known "" "$(sed -n 's/^RENAMED("\([^"]*\)", "\([^"]*\)")$/\1 \2/p' runtime/files/aliases.def |
     while read -r before now; do
         "$GEN" explain "$before" 2>"$T/err" | grep -q "^${now/./\\.}:" || echo "$before: no field $now"
         grep -qx "gen: renamed: $before is now $now" "$T/err" || cat "$T/err"
@@ -414,16 +414,16 @@ check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an int
     "$("$GEN" explain hidden-size | head -2 | tr '\n' '|' | sed 's/|$//')"
 
 # ---- names of other trainers: ours exist, the words that they lead to are taken
-sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/foreign.def | sort -u > "$T/ours"
+sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/aliases.def | sort -u > "$T/ours"
 check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
-sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
-sed -n 's/^\(WHEN\|IMPLIED\)("[^"]*", "[^"]*", "\([a-z_0-9.]\+\)", "+\?\([^?"][^"]*\)".*/\2=\3/p' runtime/files/foreign.def |
+sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/aliases.def | sort -u > "$T/typed"
+sed -n 's/^\(WHEN\|IMPLIED\)("[^"]*", "[^"]*", "\([a-z_0-9.]\+\)", "+\?\([^?"][^"]*\)".*/\2=\3/p' runtime/files/aliases.def |
     awk -F= 'NR == FNR { flag[$1] = 1; next } { print ($1 in flag ? "run." : "") $0 }' "$T/flags" - | sort -u >> "$T/typed"
-sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def \
+sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/aliases.def \
     | sed 's/^\(schedule\|resume\|steps\|data_format\|tensorboard\)=/run.&/' | grep -v '^run.resume\|^export_dtype' >> "$T/typed"
 check foreign/typed "" "$(while read -r word; do
     "$B/driver" config $R "$word" 2>&1 >/dev/null | grep -E ': (want|unknown|no such)' | head -1; done < "$T/typed")"
-sed -n 's/^\(ALIAS\|LINE\|RECIPE\|MEANS\|SAY\|NONE\|ALWAYS\)("\([^"]*\)".*/\2/p' runtime/files/foreign.def > "$T/theirs"
+sed -n 's/^\(ALIAS\|LINE\|RECIPE\|MEANS\|SAY\|NONE\|ALWAYS\)("\([^"]*\)".*/\2/p' runtime/files/aliases.def > "$T/theirs"
 # what the guides of the five systems are told by: names of theirs that are no flags of ours
 for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora lora_r lora_alpha lora_dropout batch_size \
     gradient_accumulation_steps precision total_steps model_name train_json_file meta_json_file max_length \

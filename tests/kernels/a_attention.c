@@ -397,31 +397,32 @@ static act_t *decode_rows(const act_t *x, int64_t texts, int64_t row, int64_t T,
 TEST(attention_decode)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        enum { TEXTS = 3 };
-        const Shape s = { TEXTS, shapes[i].T, shapes[i].NH, shapes[i].KV, shapes[i].D };
+        enum { DECODE_B = 3 };
+        const Shape s = { DECODE_B, shapes[i].T, shapes[i].NH, shapes[i].KV, shapes[i].D };
         const int64_t row = (s.NH + 2 * s.KV) * s.D, out = s.NH * s.D, held = s.KV * s.T * s.D;
         const float scale = 1 / sqrtf((float)s.D);
         act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
-        act_t *k = NEW(act_t, TEXTS * held), *v = NEW(act_t, TEXTS * held);
-        double *ro = NEW(double, out_size(&s)), *rl = NEW(double, TEXTS * s.NH * s.T);
+        act_t *k = NEW(act_t, DECODE_B * held), *v = NEW(act_t, DECODE_B * held);
+        double *ro = NEW(double, out_size(&s)), *rl = NEW(double, DECODE_B * s.NH * s.T);
         double *x = act_double(qkv, qkv_size(&s));
-        double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, TEXTS * s.NH * s.T);
-        void *ws = new_bytes(attention_decode_workspace(TEXTS, s.T, s.NH));
-        attention_fwd_ref(ro, rl, x, &causal, TEXTS, s.T, s.NH, s.KV, s.D, scale);
-        attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, TEXTS, s.T, s.NH, s.KV, s.D, scale);
-        for (int32_t t = 0; t < s.T + TEXTS - 1; t++) {          /* text r begins r turns later */
-            int32_t pos[TEXTS];
-            for (int32_t r = 0; r < TEXTS; r++)
+        double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, DECODE_B * s.NH * s.T);
+        void *ws = new_bytes(attention_decode_workspace(DECODE_B, s.T, s.NH));
+        attention_fwd_ref(ro, rl, x, &causal, DECODE_B, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, DECODE_B, s.T, s.NH, s.KV, s.D, scale);
+        for (int32_t t = 0; t < s.T + DECODE_B - 1; t++) {          /* text r begins r turns later */
+            int32_t pos[DECODE_B];
+            for (int32_t r = 0; r < DECODE_B; r++)
                 pos[r] = t < r ? 0 : t - r < s.T ? t - r : (int32_t)s.T - 1;
-            act_t *y = NEW(act_t, TEXTS * out), *alone = NEW(act_t, out), *now = decode_rows(qkv, TEXTS, row, s.T, pos);
-            attention_decode(y, k, v, now, pos, TEXTS, s.T, s.NH, s.KV, s.D, scale, ws);
-            for (int64_t r = 0; r < TEXTS; r++)
+            act_t *y = NEW(act_t, DECODE_B * out), *alone = NEW(act_t, out), *now = decode_rows(qkv, DECODE_B,
+                                                            row, s.T, pos);
+            attention_decode(y, k, v, now, pos, DECODE_B, s.T, s.NH, s.KV, s.D, scale, ws);
+            for (int64_t r = 0; r < DECODE_B; r++)
                 memcpy(o + (r * s.T + pos[r]) * out, y + r * out, sizeof(act_t) * (size_t)out);
             attention_decode(alone, k + held, v + held, now + row, pos + 1, 1, s.T, s.NH, s.KV, s.D, scale, ws);
             check_same("one text alone", alone, y + out, (int64_t)sizeof(act_t) * out);
         }
         check_act_terms("o", o, ro, o_terms, out_size(&s), s.T + 2 * s.D);
-        for (int64_t h = 0; h < TEXTS * s.KV; h++)
+        for (int64_t h = 0; h < DECODE_B * s.KV; h++)
             for (int64_t t = 0; t < s.T; t++) {
                 const act_t *kt = qkv + (h / s.KV * s.T + t) * row + (s.NH + h % s.KV) * s.D;
                 check_same("cached k", k + (h * s.T + t) * s.D, kt, (int64_t)sizeof(act_t) * s.D);

@@ -18,18 +18,18 @@ TEST(adamw)
         double *w_ = f32_double(w, n), *m_ = f32_double(m, n), *v_ = f32_double(v, n);
         double *w_terms = f32_double(f32_integers(n, 0), n);
         for (int t = 1; t <= 3; t++) {
-            float hyper[8] = { 1e-2f, 0.9f, 0.999f, 1e-8f, 0.1f, 0, 0, k & 2 ? 1.0f : 0.0f };
-            hyper[5] = (float)(1 - pow(hyper[1], t));
-            hyper[6] = (float)(1 - pow(hyper[2], t));
+            float adamw_args[8] = { 1e-2f, 0.9f, 0.999f, 1e-8f, 0.1f, 0, 0, k & 2 ? 1.0f : 0.0f };
+            adamw_args[5] = (float)(1 - pow(adamw_args[1], t));
+            adamw_args[6] = (float)(1 - pow(adamw_args[2], t));
             float *g = f32_normal(n, 0, 0.3), norm;
             grad_norm(&norm, g, n, new_bytes(grad_norm_workspace()));
-            double hyper_[8];
+            double adamw_args_[8];
             for (int i = 0; i < 8; i++)
-                hyper_[i] = hyper[i];
+                adamw_args_[i] = adamw_args[i];
             adamw_terms(w_terms, w_, n);
-            adamw_ref(w_, m_, v_, f32_double(g, n), hyper_, norm, n, decay);
-            adamw(w, m, v, g, hyper, &norm, n, decay);
-            adamw_mixed(stored, master, m2, v2, g, hyper, &norm, n, decay);
+            adamw_ref(w_, m_, v_, f32_double(g, n), adamw_args_, norm, n, decay);
+            adamw(w, m, v, g, adamw_args, &norm, n, decay);
+            adamw_mixed(stored, master, m2, v2, g, adamw_args, &norm, n, decay);
             check_f32_terms("w", w, w_, w_terms, n, t);
             check_f32("m", m, m_, n, t);
             check_f32("v", v, v_, n, t);
@@ -48,13 +48,13 @@ TEST(adamw_first_step)
     const int64_t n = 1000;
     float *g = f32_normal(n, 0, 1), *w = f32_integers(n, 0), *m = f32_integers(n, 0);
     float *v = f32_integers(n, 0), norm = 0;
-    float hyper[8] = { 0.25f, 0.9f, 0.999f, 0, 0, 0, 0, 0 };
-    hyper[5] = 1 - hyper[1];
-    hyper[6] = 1 - hyper[2];
+    float adamw_args[8] = { 0.25f, 0.9f, 0.999f, 0, 0, 0, 0, 0 };
+    adamw_args[5] = 1 - adamw_args[1];
+    adamw_args[6] = 1 - adamw_args[2];
     double *want = NEW(double, n);
     for (int64_t i = 0; i < n; i++)
         want[i] = g[i] > 0 ? -0.25 : 0.25;
-    adamw(w, m, v, g, hyper, &norm, n, 0);
+    adamw(w, m, v, g, adamw_args, &norm, n, 0);
     check_f32("w", w, want, n, 1);
 }
 

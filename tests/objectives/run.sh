@@ -335,7 +335,7 @@ verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
     grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: name those' \
         "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
-# Several sets of parameters, each with its own rate, clipping and count of updates: the features' layer beside the
+# Several parameter groups, each with its own rate, clipping and count of updates: the features' layer beside the
 # rest, the head by a schedule of its own every second step. Killed behind an update of the head that no checkpoint has.
 fitted sets sets --save-every 1 --save-total-limit 0
 compare sets reference $ref/sets "$scratch/sets"
@@ -358,7 +358,7 @@ verdict "sets, steps without such an update" "$([[ $late =~ ^[0-9.\ ]*\ 5\ null$
 # no flag of a set that is not there
 fit one other --head-lr 0.1
 verdict "a flag of no set" "$([ $? = 80 ] || echo "exit $?"
-    grep -q -e '--head-lr: of a set of parameters that this program does not train' "$scratch/other.log" ||
+    grep -q -e '--head-lr: of a parameter group that this program does not train' "$scratch/other.log" ||
         tail -n 2 "$scratch/other.log")"
 # gradients that are none: each set skips its own update, and says which it is
 DIECAST_FAULT=nan:rank=0:step=4 fitted sets skips --nonfinite skip

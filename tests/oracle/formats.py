@@ -27,7 +27,7 @@ LLAMA3 = ("{% set loop_messages = messages %}{% for message in loop_messages %}{
 TEMPLATE = {"qwen2": CHATML, "llama3": LLAMA3}
 EOS = {"qwen2": "<|im_end|>", "llama3": "<|eot_id|>", "gpt2": "<|endoftext|>"}
 
-TEXTS = [{"text": "The king and I."}, {"text": "ends already<|endoftext|>"}, {"text": " \n"}, {"text": "é 東京 \U0001f600"}]
+DECODE_B = [{"text": "The king and I."}, {"text": "ends already<|endoftext|>"}, {"text": " \n"}, {"text": "é 東京 \U0001f600"}]
 PROMPTS = [
     {"prompt": "What is 2+2?", "completion": " 4"}, {"prompt": "What is", "completion": "n't it?"},
     {"prompt": "", "completion": "no prompt"}, {"prompt": "no completion ", "completion": ""},
@@ -312,11 +312,11 @@ def save_rows(folder, tests):
     for name in ("bytes", "gpt2", "llama3", "qwen2"):
         tok = Bytes() if name == "bytes" else Tokenizer.from_file(os.path.join(tests, "tokenizer", name, "tokenizer.json"))
         texts = []
-        for r in TEXTS:
+        for r in DECODE_B:
             ids = list(r["text"].encode()) + [256] if name == "bytes" else tok.encode(
                 ended(r["text"], EOS[name]), add_special_tokens=True).ids
             texts.append(" ".join("%d*" % i for i in ids))
-        save("text." + name, TEXTS, texts)
+        save("text." + name, DECODE_B, texts)
         save("pairs." + name, PLAIN_PAIRS, [pair_rows(tok, name, r, 64) for r in PLAIN_PAIRS])
         save("prompt." + name, PROMPTS, [prompt_row(tok, name, r, 64) for r in PROMPTS])
         if name in TEMPLATE:

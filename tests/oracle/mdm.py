@@ -4,7 +4,7 @@
 In:    LLaDA's block as its paper says, and the encoder's, in PyTorch, by the names of their tensors; torch autograd.
 Out:   a folder a case: model/ tokens.safetensors eval.safetensors final.safetensors (fp64) expect.json.
 Keeps: a hidden token's loss counts 1 / p, of norm seq 1 / (p may); the sum is divided over the whole window.
-Method: every draw is Philox of (place, sample, epoch) under seed and stream; see masks.c."""
+Method: every draw is Philox of (place, sample, epoch) under seed and stream; see mask_draw.c."""
 import argparse
 import json
 import os

@@ -3,8 +3,8 @@
 
 In:    transformers' BertForMaskedLM, and MicroBERT as its rows of families.def say; torch autograd.
 Out:   a folder a case: model/ tokens.safetensors eval.safetensors final.safetensors (fp64) expect.json.
-Keeps: masks of runtime/data/masks.h; losses are divided by the window's number of chosen words.
-Method: every draw is Philox of (place, sample, epoch) under seed and stream; see masks.c."""
+Keeps: masks of runtime/data/mask_draw.h; losses are divided by the window's number of chosen words.
+Method: every draw is Philox of (place, sample, epoch) under seed and stream; see mask_draw.c."""
 import argparse
 import json
 import os

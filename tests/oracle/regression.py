@@ -3,7 +3,7 @@
 
 In:    transformers' GPT2Model over a linear layer of the features, without a mask; torch autograd.
 Out:   model/ train.safetensors eval.safetensors; of fp64 final.safetensors expect.json, and in sets/
-       those of a run with three sets of parameters: the features' layer apart, and the head, which
+       those of a run with three parameter groups: the features' layer apart, and the head, which
        every second step learns from the step's first two samples; slopes: how losses of samples
        change along the gradient of others.
 Keeps: what a binary does by default; a target that is NaN is none."""

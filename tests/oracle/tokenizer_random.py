@@ -13,7 +13,7 @@ import sys
 from tokenizer_ids import FIXED, GREEK, MARKED, PIECES, WORDY, charsmap, random_pieces, random_text, RULES
 from tokenizers import Tokenizer
 
-TEXTS = 2000                         # of a tokenizer
+DECODE_B = 2000                         # of a tokenizer
 META = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
 MARK = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
 BACK = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
@@ -120,7 +120,7 @@ def main(folder, seed, count):
         tokenizer.no_truncation()
         sys.stdout.buffer.write(b"\xff\xff\xff\xff")
         put(text.encode())
-        for i in range(min(TEXTS, count)):
+        for i in range(min(DECODE_B, count)):
             s = fixed[i] if i < len(fixed) else random_pieces(rng) if rng.random() < 0.8 else random_text(rng)
             try:
                 ids = tokenizer.encode(s).ids
@@ -130,7 +130,7 @@ def main(folder, seed, count):
                     raise
                 continue
             put(s.encode(), bytearray(struct.pack(f"<{len(ids)}i", *ids)), back.encode())
-        count -= TEXTS
+        count -= DECODE_B
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ In:    the weights mdm_llada/model of mdm.py, in fp64.
 Out:   mdm_llada/generated.json: a list of flags, prompts and answers.
 Keeps: a hidden token becomes argmax e^logit / (-ln u)^temperature of the tokenizer's ids but the mask.
 Method: blocks left to right; the surest of a block stay, the others are asked for again; draws are Philox of
-       (id / 2, place, step, text) under seed and stream; see runtime/data/unmask.c."""
+       (id / 2, place, step, text) under seed and stream; see runtime/data/unmask_order.c."""
 import argparse
 import json
 import os

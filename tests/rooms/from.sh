@@ -41,7 +41,7 @@ as() {
 }
 sed 's/\b210\b/150/g' "$t/graph.ir" >"$t/narrow.ir"
 as narrow "s/ffn = 210/ffn = 150/"
-sed 's/\[6\([],]\)/[4\1/; s/^size \(B\|TEXTS\) 6 /size \1 4 /' "$t/graph.ir" >"$t/batch.ir"
+sed 's/\[6\([],]\)/[4\1/; s/^size \(B\|DECODE_B\) 6 /size \1 4 /' "$t/graph.ir" >"$t/batch.ir"
 as batch "s/micro = 6/micro = 4/"
 
 # ---- schedules

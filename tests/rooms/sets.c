@@ -1,4 +1,4 @@
-/* sets.c -- graphs with two sets of parameters: the head beside the rest of the model.
+/* param_groups.c -- graphs with two parameter groups: the head beside the rest of the model.
  *
  * In:    a folder for recipes.
  * Out:   `ok sets/NAME` a case, or `not ok`.
@@ -178,7 +178,7 @@ static void moved_to_other_norm(void)
     op_of("reduce", OP_grad_norm)->in[0].v = value("grad.head");
 }
 static void norm_of_other(void) { op_of("update_head", OP_adamw_mixed)->in[2].v = value("total_norm"); }
-static void hyper_of_other(void) { op_of("update", OP_adamw_mixed)->in[1].v = value("hyper.head"); }
+static void adamw_args_of_other(void) { op_of("update", OP_adamw_mixed)->in[1].v = value("adamw_args.head"); }
 static void not_in_norm(void) { op_of("reduce", OP_grad_norm)->nin--; }
 static void not_updated(void) { program("update_head")->nops--; }
 static void updated_twice(void)
@@ -253,7 +253,7 @@ static void try_damages(void)
 {
     static const struct { const char *name; void (*damage)(void); } damages[] = {
 #define D(f) {#f, f}
-        D(other_in_norm), D(moved_to_other_norm), D(norm_of_other), D(hyper_of_other),
+        D(other_in_norm), D(moved_to_other_norm), D(norm_of_other), D(adamw_args_of_other),
         D(not_in_norm), D(not_updated), D(updated_twice), D(parameter_of_other),
         D(gradient_of_other), D(moment_of_other), D(scale_of_other), D(scale_updated_by_other),
 #undef D
@@ -283,15 +283,15 @@ int main(int argc, char **argv)
     has("parameter", text, "param $head  :f32[64,64] (V,C)  weights set head trained decay");
     has("moment", text, "state $m.head  :f32[64,64] (V,C)  optimiser of head set head  rep");
     has("the other set is not named", text, "  weights trained decay  init normal");
-    has("input", text, "input %hyper.head  :f32[8] (8)  inputs set head  rep");
+    has("input", text, "input %adamw_args.head  :f32[8] (8)  inputs set head  rep");
     has("norm alone", text, "  $total_norm.head = grad_norm $grad.head  #");
     has("sum alone", text, "  $grad.head = allreduce $grad.head  bucket");
     has("update alone", text,
-        "  $head, $m.head, $v.head = adamw $grad.head, %hyper.head, $total_norm.head  decay 1");
+        "  $head, $m.head, $v.head = adamw $grad.head, %adamw_args.head, $total_norm.head  decay 1");
     has("update, call", calls,
-        ") adamw(head, m_head, v_head, grad_head, hyper_head, total_norm_head,");
+        ") adamw(head, m_head, v_head, grad_head, adamw_args_head, total_norm_head,");
     has("clear, call", calls, "void run_begin_head(");
-    has("field of the host", emit_io_fields(two), "    float *hyper_head;");
+    has("field of the host", emit_io_fields(two), "    float *adamw_args_head;");
     has("result of the host", emit_result_fields(two), "    float *total_norm_head;");
     has("row of the runtime", emit_tensors(two), " .trained = true, .decay = true, .set = \"head\",\n     .init = ");
     verdict("reads back", !strcmp(text, ir_print(ir_parse(text, "plan"))), "another text");
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     has("names for the host", emit_set_names(two), "    SET_model,\n    SET_head,\n    SETS\n");
     has("row of the host", emit_sets(two),
         "    {.name = \"head\", .with_step = true,\n"
-        "     .hyper = &io.hyper_head, .norm = &io.total_norm_head},\n");
+        "     .adamw_args = &io.adamw_args_head, .norm = &io.total_norm_head},\n");
 
     /* one program with the updates of both: a call a set, however alike */
     Graph *one = built(together, "one", "optim = { decay_rule = 'all' }, " CPU);
@@ -318,11 +318,11 @@ int main(int argc, char **argv)
         "schedule head    clear $loss, head_micro, reduce_head, update_head  -> $loss, "
         "$total_norm.head  captured  \"an update of the head\"");
     has("fp16: a scale each", text, "  %e.scaled = scale_loss %scale.head, $scaler.head");
-    has("fp16: skipped alone", text, "  $total_norm.head, $scaler.head, %hyper.head = scaler_update");
+    has("fp16: skipped alone", text, "  $total_norm.head, $scaler.head, %adamw_args.head = scaler_update");
     has("its first write", text, "$grad.head = ce_bwd %e.norm_f, $head, %labels[0], %e.scaled  chunk");
     verdict("apart reads back", !strcmp(text, ir_print(ir_parse(text, "plan"))), "another text");
     has("fp16: row of the host", emit_sets(two),
-        "    {.name = \"head\",\n     .hyper = &io.hyper_head, .norm = &io.total_norm_head, "
+        "    {.name = \"head\",\n     .adamw_args = &io.adamw_args_head, .norm = &io.total_norm_head, "
         ".scaler = &io.scaler_head},\n");
     try_early();
     try_damages();

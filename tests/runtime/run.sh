@@ -10,14 +10,15 @@ failed=0
 trap_ub=-fno-sanitize-recover=undefined
 export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
-units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_events unit_profile
-    unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names
-    unit_kept unit_darkroom unit_incontext unit_histories unit_plot"
+units="unit unit_launch unit_schedule unit_param_groups unit_data unit_steps unit_log unit_events unit_profile
+    unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample unit_sha256 unit_names
+    unit_record_cache unit_darkroom unit_incontext unit_histories unit_plot"
 parts="base names owners help_lines built schedule flags launch bins mixture permutation data data_samples data_batch
-    steps masks contexts hidden unmask denoise workers log progress profile sample tokenfile recordfile json safetensors
+    steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log progress profile
+    sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
-    best folder sets kept incontext returns regions npy histories events tfevents"
-mpi="base launch comm comm_star comm_mpi star star_join sha256"
+    best folder param_groups record_cache incontext returns regions npy histories events tfevents"
+mpi="base launch comm comm_star comm_mpi rendezvous rendezvous_join sha256"
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
@@ -45,13 +46,13 @@ compile() {             # compile CC OUT FLAGS SOURCE...
     watched tests/runtime/flags_main.c $(sources runtime base names owners flags help_lines built launch)
     watched_link "$build/flags" $objects -lcjson -lm || exit 1
     compile mpicc "$build/comm" "" tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
-    watched tests/runtime/star_main.c $(sources runtime base sha256 star star_join)
+    watched tests/runtime/rendezvous_main.c $(sources runtime base sha256 rendezvous rendezvous_join)
     watched_link "$build/star" $objects || exit 1
 }
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers and NCCL too. One rank
 # needs neither NCCL nor a star.
-cuda="base names launch comm comm_star comm_nccl device_cuda nvml_cuda star star_join sha256 model crc32c safetensors"
+cuda="base names launch comm comm_star comm_nccl device_cuda nvml_cuda rendezvous rendezvous_join sha256 model crc32c safetensors"
 cuda="$cuda safetensors_write json"
 # shellcheck disable=SC2046,SC2086
 if simulator=$(tests/sim/build.sh fast); then
@@ -297,12 +298,12 @@ fi
 # The ranks of CUDA programs, in plain processes; bash says who was killed, which is the test.
 # They wait more than they work: all at once.
 part_pid=()
-for part in star nccl start machine guides; do
+for part in rendezvous nccl start machine guides; do
     tests/runtime/$part.sh "$build" >"$scratch/$part.out" 2>"$scratch/$part" &
     part_pid[${#part_pid[@]}]=$!
 done
 for pid in "${part_pid[@]}"; do wait "$pid" || failed=1; done
-for part in star nccl start machine guides; do
+for part in rendezvous nccl start machine guides; do
     cat "$scratch/$part.out"
     grep -v ' Killed ' "$scratch/$part"
 done

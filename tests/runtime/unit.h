@@ -18,7 +18,7 @@ void unit_write_records(const char *path, int64_t records, const ColumnPlan *col
 
 void test_launch(void);
 void test_schedule(void);
-void test_sets(void);
+void test_param_groups(void);
 void test_data(const char *scratch);
 /* data_open of argv[2..]: kind, T, vocabulary, path, micro, targets, eval or train */
 int unit_open(char **argv);
@@ -27,13 +27,13 @@ void test_log(const char *scratch);
 void test_profile(const char *scratch);
 void test_events(const char *scratch);
 void test_sample(void);
-void test_masks(void);
+void test_mask_draw(void);
 void test_contexts(void);
-void test_hidden(void);
-void test_unmask(void);
+void test_masked_batch(void);
+void test_unmask_order(void);
 void test_incontext(const char *scratch);
 void test_sha256(void);
-void test_kept(const char *scratch);
+void test_record_cache(const char *scratch);
 void test_base(void);
 void test_names(void);
 void test_darkroom(void);

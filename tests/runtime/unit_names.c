@@ -1,4 +1,4 @@
-/* unit_names.c -- every row of foreign.def as a word of a program's command line. */
+/* unit_names.c -- every row of aliases.def as a word of a program's command line. */
 #define _GNU_SOURCE
 #include "unit.h"
 #include "../../runtime/base.h"
@@ -115,7 +115,7 @@ static bool is_same(const Foreign *row)
 {
     static const char *const names[] = {
 #define SAME(theirs, field) theirs,
-#include "../../runtime/files/foreign.def"
+#include "../../runtime/files/aliases.def"
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], row->name))

@@ -214,7 +214,7 @@ static double drift_of(const cJSON *expect, const char *key)
     return most;
 }
 
-/* Of gradients of a second set of parameters, by how it learns. Differences of two losses near 0.7, 0.01 of a gradient
+/* Of gradients of a second parameter group, by how it learns. Differences of two losses near 0.7, 0.01 of a gradient
  * apart, have some 1e-5 of rounding for their own, which does not shrink with the difference: gradients by them are
  * measured by the largest of the run. Products of gradients are sums of both signs. */
 static const struct { const char *hyper; double others; } rounding[] = {{"dot", 3e-5}, {"fd", 1e-4}};
@@ -264,7 +264,7 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
                 snprintf(bad[k], sizeof bad[k], "step %d: %.9g, want %.9g (off %.2g, bound %.2g)",
                          n + 1, x, y, off, allowed);
         }
-        /* of other sets of parameters than "model", and of what they are learned from */
+        /* of other parameter groups than "model", and of what they are learned from */
         const struct { const char *begins; double fp32, rough; int of; } other[] = {
             {"meta_loss", 1e-5, 1, 0}, {"avg_aggregate_score", 1e-5, 1, 0},
             {"grad_norm_", rounding[by].others, 10, 1}, {"learning_rate_", 1e-7, 0, 2}

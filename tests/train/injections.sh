@@ -3,7 +3,8 @@
 # clocks that jump, networks that are missing. Each run ends with its documented code and one line that says why; the
 # next start, undisturbed, ends with the bits of a run that never was disturbed.
 # Elsewhere: ranks that die, freeze or compute wrongly, also at four ranks (faults.sh with INJECT=1); kills during a
-# save (kills.sh); ports, secrets, late, missing and strange ranks (tests/runtime/star.sh); another number of ranks
+# save (kills.sh); ports, secrets, late, missing and strange ranks (tests/runtime/rendezvous.sh);
+# another number of ranks
 # (pairs.sh); hosts that are cut off (tests/nodes).
 # What this machine cannot do is a line `# skipped`, and no test that passed.
 source "$(dirname "$0")/lib.sh"

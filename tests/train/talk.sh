@@ -202,8 +202,8 @@ verdict "next: of a run that was stopped" "$([ $? = 91 ] || tail -n 1 "$scratch/
 # all codes but those of a good end have a row, and no hole stays open
 verdict "next: a row a code" "$(diff <(sed -n 's/^EXIT_CODE(\([A-Z_]*\),.*/\1/p' runtime/exit_codes.def |
     grep -vx -e OK -e STOPPED) \
-    <(sed -n 's/^FAILED(\([A-Z_]*\),.*/\1/p' runtime/run/next.def))"
-verdict "next: known words" "$(grep -E -h '^(NEXT|HINT|FAILED)\(' runtime/run/next.def runtime/objectives/*.def |
+    <(sed -n 's/^FAILED(\([A-Z_]*\),.*/\1/p' runtime/run/hints.def))"
+verdict "next: known words" "$(grep -E -h '^(FINISHED|HINT|FAILED)\(' runtime/run/hints.def runtime/objectives/*.def |
     grep -oE '\{[^}]*\}' | sort -u |
     tr -d '{}\n' |
     diff - <(printf 'againonoutprogramremedytokenizer'))"

@@ -14,7 +14,7 @@
 
 #include "runtime/dpo.h"
 
-static bool is(Build *b, int field, const char *word)
+static bool field_is(Build *b, int field, const char *word)
 {
     return config_is(b->c, field, word);
 }
@@ -24,7 +24,7 @@ static bool is(Build *b, int field, const char *word)
 static void check_fields(Build *b)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
-    bool ipo = is(b, F_dpo_loss, "ipo"), lora = config_int(b->c, F_lora_rank) > 0;
+    bool ipo = field_is(b, F_dpo_loss, "ipo"), lora = config_int(b->c, F_lora_rank) > 0;
     build_unused(b, F_dpo_penalty, strstr(loss, "dpop"),
            "of dpo.loss = \"dpop\" and \"dpopshift\" alone");
     build_unused(b, F_dpo_shift, strstr(loss, "shift"),
@@ -32,12 +32,12 @@ static void check_fields(Build *b)
     build_unused(b, F_dpo_smoothing, !ipo, "has no effect while dpo.loss is \"ipo\"");
     build_unused(b, F_dpo_margin, !ipo,
            "has no effect while dpo.loss is \"ipo\", whose h is to be 1 / (2 beta)");
-    build_unused(b, F_dpo_kl_weight, !is(b, F_dpo_kl, "none"), "has no effect while dpo.kl is \"none\"");
-    if (is(b, F_dpo_reference, "none") && !is(b, F_dpo_kl, "none"))
+    build_unused(b, F_dpo_kl_weight, !field_is(b, F_dpo_kl, "none"), "has no effect while dpo.kl is \"none\"");
+    if (field_is(b, F_dpo_reference, "none") && !field_is(b, F_dpo_kl, "none"))
         err(config_loc(b->c, F_dpo_reference),
             "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; "
             "try dpo.kl = \"none\"", config_text(b->c, F_dpo_kl));
-    if (is(b, F_dpo_kl, "token") && is(b, F_dpo_reference, "cache"))
+    if (field_is(b, F_dpo_kl, "token") && field_is(b, F_dpo_reference, "cache"))
         err(config_loc(b->c, b->c->v[F_dpo_reference].set ? F_dpo_reference : F_dpo_kl),
             "dpo.reference: a cache has a number an answer, and dpo.kl = \"token\" wants the reference's "
             "distribution of every token; try dpo.reference = \"%s\"", lora ? "adapter_off" : "copy");
@@ -46,7 +46,7 @@ static void check_fields(Build *b)
             "dpo.shared_prompt: attention over a shared prompt drops nothing, and "
             "model.attention_dropout is %g; try model.attention_dropout = 0",
             config_float(b->c, F_model_attention_dropout));
-    if (!is(b, F_dpo_reference, "adapter_off"))
+    if (!field_is(b, F_dpo_reference, "adapter_off"))
         return;
     if (!lora)
         err(config_loc(b->c, F_dpo_reference),
@@ -60,7 +60,7 @@ static void check_fields(Build *b)
 
 /* ---- the pieces of a program --------------------------------------------------------------- */
 
-static bool by_token(Build *b) { return is(b, F_dpo_kl, "token"); }
+static bool by_token(Build *b) { return field_is(b, F_dpo_kl, "token"); }
 
 /* Returns the reference's log-probabilities where the host knows them, else NULL. */
 static Value *make_inputs(Build *b)
@@ -76,7 +76,7 @@ static Value *make_inputs(Build *b)
         input_new(b, "answers");
     }
     b->loc = config_loc(b->c, F_dpo_reference);
-    Value *known = is(b, F_dpo_reference, "cache") ? input_new(b, "reference") : NULL;
+    Value *known = field_is(b, F_dpo_reference, "cache") ? input_new(b, "reference") : NULL;
     b->loc = config_loc(b->c, F_objective);
     return known;
 }
@@ -114,36 +114,36 @@ static void row_answers(Build *b, Op *op)
 /* Log-probabilities of the answers, and how many targets they have. */
 typedef struct {
     Ref lp, counts;
-} Told;
+} SeqLogp;
 
-static void tell(Build *b, Ref losses, const Told *to)
+static void seq_logp_to(Build *b, Ref losses, const SeqLogp *to)
 {
     b->loc = config_loc(b->c, F_dpo_logp);
     Op *op = build_op(b, OP_seq_logp);
     op_in(op, losses);
     row_answers(b, op);
     op_out(op, to->lp), op_out(op, to->counts);
-    op_int(op, "mean", is(b, F_dpo_logp, "mean"));
+    op_int(op, "mean", field_is(b, F_dpo_logp, "mean"));
 }
 
-static Told told(Build *b, Ref losses)
+static SeqLogp seq_logp(Build *b, Ref losses)
 {
-    Told t = {an_answer(b, "lp", DT_F32), an_answer(b, "counts", DT_I32)};
-    tell(b, losses, &t);
+    SeqLogp t = {an_answer(b, "lp", DT_F32), an_answer(b, "counts", DT_I32)};
+    seq_logp_to(b, losses, &t);
     return t;
 }
 
 /* From here to beside_end() programs compute the reference. */
 static void beside_begin(Build *b)
 {
-    b->beside = "ref.";
-    b->adapters_off = is(b, F_dpo_reference, "adapter_off");
+    b->pass_prefix = "ref.";
+    b->adapters_off = field_is(b, F_dpo_reference, "adapter_off");
     b->started = !b->adapters_off;
 }
 
 static void beside_end(Build *b)
 {
-    b->beside = NULL;
+    b->pass_prefix = NULL;
     b->adapters_off = b->started = false;
 }
 
@@ -160,17 +160,17 @@ static Ref reference_of(Build *b, Value *known)
 {
     if (known)
         return build_input(b, known);
-    if (is(b, F_dpo_reference, "none"))
+    if (field_is(b, F_dpo_reference, "none"))
         return (Ref){0};
     beside_begin(b);
-    Ref lp = told(b, head_losses(b, reference_rows(b), "losses")).lp;
+    Ref lp = seq_logp(b, head_losses(b, reference_rows(b), "losses")).lp;
     beside_end(b);
     return lp;
 }
 
 /* Adds to loss and stats; what they change by each log-probability. from: the reference's, v NULL: it
  * has none. */
-static Ref pairs(Build *b, Told t, Ref from)
+static Ref pairs(Build *b, SeqLogp t, Ref from)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
     Ref coef = an_answer(b, "coef", DT_F32);
@@ -184,13 +184,13 @@ static Ref pairs(Build *b, Told t, Ref from)
         op_in(op, from);
     op_out(op, coef), op_out(op, ref(ir_value(b->g, "loss")));
     op_out(op, ref(ir_value(b->g, "stats")));
-    op_word(op, "loss", is(b, F_dpo_loss, "ipo") ? "ipo" : "sigmoid");
+    op_word(op, "loss", field_is(b, F_dpo_loss, "ipo") ? "ipo" : "sigmoid");
     op_float(op, "dpo_beta", beta);
     op_float(op, "smoothing", config_float(b->c, F_dpo_smoothing));
     op_float(op, "margin", config_float(b->c, F_dpo_margin));
     op_float(op, "shift", strstr(loss, "shift") ? shift : 1);
     op_float(op, "penalty", strstr(loss, "dpop") ? penalty : 0);
-    op_float(op, "kl", is(b, F_dpo_kl, "seq") ? kl : 0);
+    op_float(op, "kl", field_is(b, F_dpo_kl, "seq") ? kl : 0);
     op_float(op, "reward", config_bool(b->c, F_dpo_reward_beta) ? beta : 1);
     return coef;
 }
@@ -203,7 +203,7 @@ static Ref row_weights(Build *b, Ref coef, Ref counts)
     op_in(op, coef), op_in(op, counts);
     row_answers(b, op);
     op_out(op, weights);
-    op_int(op, "mean", is(b, F_dpo_logp, "mean"));
+    op_int(op, "mean", field_is(b, F_dpo_logp, "mean"));
     return weights;
 }
 
@@ -244,10 +244,10 @@ static ByToken pairs_by_token(Build *b, Ref y, bool gradients)
     beside_end(b);
     t.d = head_divergence(b, y, t.from, t.kl_weights, gradients);
     loss_sum(b, t.d.kl);
-    b->beside = "ref.";
-    Told from = told(b, t.d.from), policy;
-    b->beside = NULL;
-    policy = told(b, t.d.losses);
+    b->pass_prefix = "ref.";
+    SeqLogp from = seq_logp(b, t.d.from), policy;
+    b->pass_prefix = NULL;
+    policy = seq_logp(b, t.d.losses);
     Ref coef = pairs(b, policy, from.lp);
     if (b->mode == MODE_TRAIN)
         t.weights = row_weights(b, coef, policy.counts);
@@ -275,13 +275,13 @@ static void micro_by_answer(Build *b, Ref y, Ref dy, Value *known)
 {
     const Ref none = {0};
     if (family_head(b)->trained) {
-        Told t = told(b, head_losses(b, y, "losses"));
+        SeqLogp t = seq_logp(b, head_losses(b, y, "losses"));
         Ref weights = row_weights(b, pairs(b, t, reference_of(b, known)), t.counts);
         head_losses_gradient(b, y, dy, weights, "weighted");
         return;
     }
     Ref each = build_temp(b, "dy_each", b->model.act, y.v->rank, y.v->dim);
-    Told t = told(b, head_losses_gradient(b, y, each, none, "losses"));
+    SeqLogp t = seq_logp(b, head_losses_gradient(b, y, each, none, "losses"));
     scale_rows(b, dy, each, row_weights(b, pairs(b, t, reference_of(b, known)), t.counts));
 }
 
@@ -308,7 +308,7 @@ static void make_eval(Build *b, Value *known)
     if (by_token(b)) {
         pairs_by_token(b, y, false);
     } else {
-        Told t = told(b, head_losses(b, y, "losses"));
+        SeqLogp t = seq_logp(b, head_losses(b, y, "losses"));
         pairs(b, t, reference_of(b, known));
     }
     schedule_loss(b, "this rank's losses of micro-batch 0, and its stats");
@@ -321,7 +321,7 @@ static void make_score(Build *b)
     Pass pass = pass_only(b, "s.x");
     Ref losses = head_losses(b, answers(b, &pass), "losses");
     Value *score = build_kept(b, "score", PU_activations, DT_F32, 1, dim_both(b), dim(0, ""));
-    tell(b, losses, &(Told){ref(score), an_answer(b, "counts", DT_I32)});
+    seq_logp_to(b, losses, &(SeqLogp){ref(score), an_answer(b, "counts", DT_I32)});
     schedule_alone(b, "the log-probabilities of micro-batch 0's answers", "score");
 }
 

@@ -57,7 +57,7 @@ typedef struct {
     Set *meta;               /* what is learned of the meta records; or NULL */
 } Prm;
 
-static bool is(const Prm *prm, int field, const char *word)
+static bool field_is(const Prm *prm, int field, const char *word)
 {
     return config_is(prm->b->c, field, word);
 }
@@ -67,24 +67,24 @@ static bool is(const Prm *prm, int field, const char *word)
 static void check_fields(Prm *prm)
 {
     Build *b = prm->b;
-    bool none = is(prm, F_prm_weights, "none"), instance = is(prm, F_prm_weights, "instance");
+    bool none = field_is(prm, F_prm_weights, "none"), instance = field_is(prm, F_prm_weights, "instance");
     int64_t steps = config_int(b->c, F_prm_steps), labels = config_int(b->c, F_prm_rewards);
     const char *unlearned = "has no effect while prm.weights is \"none\"";
     build_unused(b, F_prm_activation, instance, "of prm.weights = \"instance\" alone");
     build_unused(b, F_prm_records, instance, "of prm.weights = \"instance\" alone");
-    build_unused(b, F_prm_domains, is(prm, F_prm_weights, "domain"),
+    build_unused(b, F_prm_domains, field_is(prm, F_prm_weights, "domain"),
                  "of prm.weights = \"domain\" alone");
     build_unused(b, F_prm_hypergradient, !none, unlearned);
     build_unused(b, F_prm_unroll, !none, unlearned);
     build_unused(b, F_meta_micro, !none, unlearned);
-    if (is(prm, F_prm_hypergradient, "fd") && b->model.act != DT_F32)
+    if (field_is(prm, F_prm_hypergradient, "fd") && b->model.act != DT_F32)
         err(config_loc(b->c, F_prm_hypergradient),
             "prm.hypergradient: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products "
             "read do not show; try prm.hypergradient = \"dot\", or precision = \"fp32\"");
     if (!*config_text(b->c, F_prm_mark))
         err(config_loc(b->c, F_prm_mark),
             "prm.mark: want a token, such as \"<extra_0>\", got none: scores are read at it");
-    if (is(prm, F_prm_weights, "domain") && config_int(b->c, F_prm_domains) == 1)
+    if (field_is(prm, F_prm_weights, "domain") && config_int(b->c, F_prm_domains) == 1)
         err(config_loc(b->c, F_prm_domains),
             "prm.domains: the weight of a domain is relative to the mean of all, that of one alone 1 for good; want 2 "
             "or more, or prm.weights = \"none\"");
@@ -116,7 +116,7 @@ static void make_inputs(Prm *prm)
     b->in.target_of = input_new(b, "target_of");
     prm->rewards = input_new(b, "rewards");
     prm->record = prm->meta ? input_new(b, "record") : NULL;
-    prm->domains = is(prm, F_prm_weights, "domain") ? input_new(b, "domains") : NULL;
+    prm->domains = field_is(prm, F_prm_weights, "domain") ? input_new(b, "domains") : NULL;
 }
 
 static void learn(Prm *prm, const char *name, int64_t rows, int64_t columns, const char *init,
@@ -133,18 +133,18 @@ static void learn(Prm *prm, const char *name, int64_t rows, int64_t columns, con
 static void make_learned(Prm *prm)
 {
     Build *b = prm->b;
-    prm->meta = is(prm, F_prm_weights, "none") ? NULL : set_add(b, "meta");
+    prm->meta = field_is(prm, F_prm_weights, "none") ? NULL : set_add(b, "meta");
     if (!prm->meta)
         return;
     b->set = prm->meta;
     b->loc = config_loc(b->c, F_prm_weights);
     double in = 1 / sqrt(PRM_NET_INPUTS), between = 1 / sqrt(PRM_NET_UNITS);
-    if (is(prm, F_prm_weights, "net")) {
+    if (field_is(prm, F_prm_weights, "net")) {
         learn(prm, "weights.net.0.weight", PRM_NET_UNITS, PRM_NET_INPUTS, "uniform", in);
         learn(prm, "weights.net.0.bias", PRM_NET_UNITS, 0, "uniform", in);
         learn(prm, "weights.net.2.weight", 1, PRM_NET_UNITS, "uniform", between);
         learn(prm, "weights.net.2.bias", 1, 0, "uniform", between);
-    } else if (is(prm, F_prm_weights, "domain"))
+    } else if (field_is(prm, F_prm_weights, "domain"))
         learn(prm, "weights.table", config_int(b->c, F_prm_domains), 0, "zeros", 0);
     else
         learn(prm, "weights.table", config_int(b->c, F_prm_records), 0, "ones", 0);
@@ -206,7 +206,7 @@ static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref slope, R
 {
     Build *b = prm->b;
     b->loc = config_loc(b->c, F_prm_weights);
-    bool is_net = is(prm, F_prm_weights, "net");
+    bool is_net = field_is(prm, F_prm_weights, "net");
     Op *op = build_op(b, is_net ? net : prm->domains ? of_domains : table);
     if (slope.v)
         op_in(op, slope), op_in(op, scale);
@@ -221,7 +221,7 @@ static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref slope, R
         op_int(op, "marks", prm->marks);
     else
         op_in(op, build_input(b, prm->record));
-    if (is(prm, F_prm_weights, "instance"))
+    if (field_is(prm, F_prm_weights, "instance"))
         op_word(op, "activation", config_text(b->c, F_prm_activation));
     return op;
 }
@@ -285,9 +285,9 @@ static void make_micro(Prm *prm)
 static void weigh(Prm *prm, const Slopes *slopes)
 {
     Build *b = prm->b;
-    program_further(b, "weigh", ROLE_gradients, "what records count: its gradient");
+    program_prefixed(b, "weigh", ROLE_gradients, "what records count: its gradient");
     Ref d = {0};
-    if (is(prm, F_prm_weights, "net")) {
+    if (field_is(prm, F_prm_weights, "net")) {
         Pass pass = pass_only(b, "weigh.x");
         d = prm->judged ? build_input(b, prm->judged) : scored(prm, &pass, NULL);
     }
@@ -315,7 +315,7 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     b->in.target_rows = input_new(b, "meta_rows");
     b->in.target_of = input_new(b, "meta_of");
     Value *outcomes = input_new(b, "outcomes");
-    program_further(b, "meta_micro", ROLE_gradients,
+    program_prefixed(b, "meta_micro", ROLE_gradients,
                     "forward and backward of meta records; adds to v, in the gradients' place");
     Pass pass = pass_trained(b);
     Ref d = scored(prm, &pass, NULL), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
@@ -337,7 +337,7 @@ static void judge(Prm *prm, Value *scale, Value *stats)
 static void probe(Prm *prm, const Slopes *slopes)
 {
     Build *b = prm->b;
-    program_further(b, "probe", ROLE_forward, "losses of the records, parameters moved along v");
+    program_prefixed(b, "probe", ROLE_forward, "losses of the records, parameters moved along v");
     Pass pass = pass_only(b, "probe.x");
     slopes_losses(b, slopes, losses_of(prm, scored(prm, &pass, NULL)));
 }
@@ -346,10 +346,10 @@ static void probe(Prm *prm, const Slopes *slopes)
 static void probe_products(Prm *prm, Slopes *slopes)
 {
     Build *b = prm->b;
-    program_further(b, "probe", ROLE_gradients, "how the losses of the records change along v");
+    program_prefixed(b, "probe", ROLE_gradients, "how the losses of the records change along v");
     b->slopes = slopes;
     Pass pass = pass_trained(b);
-    if (is(prm, F_prm_weights, "net")) {
+    if (field_is(prm, F_prm_weights, "net")) {
         prm->judged = build_kept(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
                                  dim(0, ""));
         prm->judged->count = slopes->slope->count;
@@ -381,7 +381,7 @@ static void schedule_meta(Prm *prm)
     judge(prm, scale, stats);
     schedule_turns(b, s);
     slopes_direction(b, s, slopes);
-    if (is(prm, F_prm_hypergradient, "fd")) {
+    if (field_is(prm, F_prm_hypergradient, "fd")) {
         probe(prm, slopes);
         slopes_differences(b, s, slopes);
     } else {

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 fc93c2f25bb3abfc, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 4d248c8545785f8a, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
@@ -111,20 +111,21 @@ static Gemm mm_e_qkv_lora_u = {.name = "e.qkv.lora.u", .m = B * T, .n = 2*R, .k 
     .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
 static Gemm mm_e_gate_up_lora_u = {.name = "e.gate_up.lora.u", .m = B * T, .n = 2*R, .k = C,
     .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_qkv_lora_u = {.name = "d.qkv.lora.u", .m = TEXTS, .n = 2*R, .k = C, .lda = C+2*R,
-    .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = TEXTS, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
-    .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = TEXTS, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_d_gate_up_lora_u = {.name = "d.gate_up.lora.u", .m = TEXTS, .n = 2*R, .k = C,
+static Gemm mm_d_qkv_lora_u = {.name = "d.qkv.lora.u", .m = DECODE_B, .n = 2*R, .k = C,
     .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = TEXTS, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
-static Gemm mm_d_down = {.name = "d.down", .m = TEXTS, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_d_down_lora_u = {.name = "d.down.lora.u", .m = TEXTS, .n = R, .k = F,
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = (H+2*K)*D, .k = C+2*R,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up_lora_u = {.name = "d.gate_up.lora.u", .m = DECODE_B, .n = 2*R, .k = C,
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = DECODE_B, .n = 2*F, .k = C+2*R,
+    .form = GEMM_NT};
+static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_d_down_lora_u = {.name = "d.down.lora.u", .m = DECODE_B, .n = R, .k = F,
     .form = GEMM_NT, .scale = 2.0f};
-static Gemm mm_d_down_lora_y = {.name = "d.down.lora.y", .m = TEXTS, .n = 64, .k = R,
+static Gemm mm_d_down_lora_y = {.name = "d.down.lora.y", .m = DECODE_B, .n = 64, .k = R,
     .form = GEMM_NT, .beta = 1};
-static Gemm mm_logits = {.name = "logits", .m = TEXTS, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 static const Lora lora_b_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
     .parts = 2,
@@ -165,15 +166,15 @@ static const Lora lora_b_down_eval = {.rows = B * T, .in = F, .row = F, .rank = 
     .col = {0}, .width = {64},
     .u = &mm_b_down_lora_u,
     .y = {&mm_b_down_lora_y}};
-static const Lora lora_b_qkv_decode = {.rows = TEXTS, .in = C, .row = C+2*R, .out = (H+2*K)*D,
+static const Lora lora_b_qkv_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = (H+2*K)*D,
     .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
     .u = &mm_d_qkv_lora_u};
-static const Lora lora_b_gate_up_decode = {.rows = TEXTS, .in = C, .row = C+2*R, .out = 2*F,
+static const Lora lora_b_gate_up_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = 2*F,
     .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96},
     .u = &mm_d_gate_up_lora_u};
-static const Lora lora_b_down_decode = {.rows = TEXTS, .in = F, .row = F, .rank = R, .parts = 1,
+static const Lora lora_b_down_decode = {.rows = DECODE_B, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64},
     .u = &mm_d_down_lora_u,
     .y = {&mm_d_down_lora_y}};
@@ -329,8 +330,8 @@ static void run_reduce(cudaStream_t s)
 static void run_update(cudaStream_t s)
 {
     OP(32) adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
-                       grad_b_qkv_lora_a, hyper, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b),
-                       1, s);                                                 // recipe.lua:2
+                       grad_b_qkv_lora_a, adamw_args, total_norm,
+                       SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);              // recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.0206 GFLOP) */
@@ -378,37 +379,38 @@ static void run_eval(cudaStream_t s)
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    OP(50) embed_fwd(d_x, token, wte, TEXTS, C, s);                           // recipe.lua:5
+    OP(50) embed_fwd(d_x, token, wte, DECODE_B, C, s);                        // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(51) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), TEXTS, C, 1e-06f, 0,
-                           s, C+2*R);                                         // recipe.lua:4
+        OP(51) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f,
+                           0, s, C+2*R);                                      // recipe.lua:4
         OP(52) lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
                          NULL, 0, &lora_b_qkv_decode, ws_decode_1, s);        // recipe.lua:9
         OP(53) linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
                                ws_decode_1, s);                               // recipe.lua:5
-        OP(54) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, TEXTS, H, K, D, s);  // recipe.lua:4
-        OP(55) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, TEXTS, T,
-                                   H, K, 0.25f, ws_decode_1, s);              // recipe.lua:5
+        // recipe.lua:4
+        OP(54) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D, s);
+        OP(55) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B,
+                                   T, H, K, 0.25f, ws_decode_1, s);           // recipe.lua:5
         OP(56) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1, s);
         /* feed-forward */
-        OP(57) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), TEXTS,
-                               C, 1e-06f, 0, s, C+2*R);
+        OP(57) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                               DECODE_B, C, 1e-06f, 0, s, C+2*R);
         OP(58) lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                          AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws_decode_1,
                          s);                                                  // recipe.lua:9
         OP(59) linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up,
                           ws_decode_1, s);                                    // recipe.lua:5
-        OP(60) swiglu_fwd(d_act, d_gate_up, TEXTS, F, s);
+        OP(60) swiglu_fwd(d_act, d_gate_up, DECODE_B, F, s);
         OP(61) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1, s);
         // recipe.lua:9
         OP(62) lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l),
                         AT(b_down_lora_b, l), NULL, 0, &lora_b_down_decode, ws_decode_1, s);
-        OP(63) add_fwd(d_x, d_mid, d_down_lora, TEXTS * C, s);                // recipe.lua:5
+        OP(63) add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C, s);             // recipe.lua:5
     }
     /* head */
     // recipe.lua:4
-    OP(64) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, TEXTS, C, 1e-06f, 0, s);
+    OP(64) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0, s);
     OP(65) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 
@@ -425,12 +427,12 @@ static void open_io(void)
     inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
     io.loss = (double *)device_pinned(sizeof *loss, "loss");
     io.total_norm = (float *)device_pinned(sizeof *total_norm, "total_norm");
-    io.logits = (float *)device_pinned(TEXTS * V * sizeof *logits, "logits");
+    io.logits = (float *)device_pinned(DECODE_B * V * sizeof *logits, "logits");
     io.tokens[0] = PINNED(tokens);
     io.labels[0] = PINNED(labels);
     io.noise[0] = PINNED(noise);
     io.scale = PINNED(scale);
-    io.hyper = PINNED(hyper);
+    io.adamw_args = PINNED(adamw_args);
     io.token = PINNED(token);
     io.place = PINNED(place);
 }
@@ -560,7 +562,7 @@ void step_decode(void)
 {
     send_inputs();
     run_decode(work);
-    fetch(io.logits, logits, TEXTS * V * sizeof *logits, work);
+    fetch(io.logits, logits, DECODE_B * V * sizeof *logits, work);
     begun();
 }
 

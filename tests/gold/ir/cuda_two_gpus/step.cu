@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 1f34795694974a1d, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 93e521175095784e, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
@@ -81,12 +81,14 @@ static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = G
 static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = TEXTS, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = TEXTS, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_up = {.name = "d.up", .m = TEXTS, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = 3*C, .k = C, .form = GEMM_NT,
+    .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_up = {.name = "d.up", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
     .epilogue = GEMM_GELU};
-static Gemm mm_d_down = {.name = "d.down", .m = TEXTS, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
-static Gemm mm_logits = {.name = "logits", .m = TEXTS, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT,
+    .bias = 1};
+static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 
 static Gemm *const gemms[] = {
@@ -238,20 +240,20 @@ static void run_reduce(cudaStream_t s)
     OP(45) comm_allreduce_join(s);
     // recipe.lua:2
     OP(46) grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws_reduce_0, s);
-    OP(47) scaler_update(total_norm, scaler, hyper, s);
+    OP(47) scaler_update(total_norm, scaler, adamw_args, s);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    OP(48) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm,
+    OP(48) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm,
                        SPAN(wte, wpe), 1, s);                                 // recipe.lua:2
-    OP(49) adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
-                       total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
-    OP(50) adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper,
+    OP(49) adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w,
+                       adamw_args, total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
+    OP(50) adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, adamw_args,
                        total_norm, SPAN(b_qkv_w, b_down_w), 1, s);
     OP(51) adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w,
-                       hyper, total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
+                       adamw_args, total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
@@ -290,28 +292,28 @@ static void run_eval(cudaStream_t s)
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    OP(64) embed_docs_fwd(d_x, token, wte, wpe, place, TEXTS, C, s);          // recipe.lua:5
+    OP(64) embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C, s);       // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
         OP(65) layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                             AT(b_norm1_b, l), TEXTS, C, 1e-05f, s);          // recipe.lua:4
+                             AT(b_norm1_b, l), DECODE_B, C, 1e-05f, s);       // recipe.lua:4
         OP(66) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
                                ws_decode_1, s);                               // recipe.lua:5
-        OP(67) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, TEXTS, T,
-                                   H, K, 0.25f, ws_decode_1, s);
+        OP(67) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B,
+                                   T, H, K, 0.25f, ws_decode_1, s);
         OP(68) linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1, s);
         /* feed-forward */
         OP(69) add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                                 AT(b_norm2_w, l), AT(b_norm2_b, l), TEXTS, C, 1e-05f, s);
+                                 AT(b_norm2_w, l), AT(b_norm2_b, l), DECODE_B, C, 1e-05f, s);
         OP(70) linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l),
                                     &mm_d_up, ws_decode_1, s);                // recipe.lua:4
         OP(71) linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
                                ws_decode_1, s);
-        OP(72) add_fwd(d_x, d_mid, d_down, TEXTS * C, s);
+        OP(72) add_fwd(d_x, d_mid, d_down, DECODE_B * C, s);
     }
     /* head */
     OP(73) layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
-                         TEXTS, C, 1e-05f, s);
+                         DECODE_B, C, 1e-05f, s);
     OP(74) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 
@@ -328,13 +330,13 @@ static void open_io(void)
     inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
     io.loss = (double *)device_pinned(sizeof *loss, "loss");
     io.total_norm = (float *)device_pinned(sizeof *total_norm, "total_norm");
-    io.logits = (float *)device_pinned(TEXTS * V * sizeof *logits, "logits");
+    io.logits = (float *)device_pinned(DECODE_B * V * sizeof *logits, "logits");
     for (int k = 0; k < MICROS; k++) {
         io.tokens[k] = PINNED(AT(tokens, k));
         io.labels[k] = PINNED(AT(labels, k));
     }
     io.scale = PINNED(scale);
-    io.hyper = PINNED(hyper);
+    io.adamw_args = PINNED(adamw_args);
     io.token = PINNED(token);
     io.place = PINNED(place);
 }
@@ -466,7 +468,7 @@ void step_decode(void)
 {
     send_inputs();
     run_decode(work);
-    fetch(io.logits, logits, TEXTS * V * sizeof *logits, work);
+    fetch(io.logits, logits, DECODE_B * V * sizeof *logits, work);
     begun();
 }
 

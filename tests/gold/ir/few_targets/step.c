@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 792e00ef7d160bc7, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 c6ca4bf15f295eb1, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
@@ -71,11 +71,11 @@ static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form =
 static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = (H+2*K)*D, .n = C, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = TEXTS, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
-static Gemm mm_d_o = {.name = "d.o", .m = TEXTS, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = TEXTS, .n = 2*F, .k = C, .form = GEMM_NT};
-static Gemm mm_d_down = {.name = "d.down", .m = TEXTS, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_logits = {.name = "logits", .m = TEXTS, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
+static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = DECODE_B, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 
 static Gemm *const gemms[] = {
@@ -192,10 +192,10 @@ static void run_reduce(void)
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    OP(35) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm,
+    OP(35) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm,
                        SPAN(wte, head), 1);                                   // recipe.lua:2
     OP(36) adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w,
-                       hyper, total_norm, SPAN(b_norm1_w, norm_f_w), 0);
+                       adamw_args, total_norm, SPAN(b_norm1_w, norm_f_w), 0);
 }
 
 /* the loss of one micro-batch (0.00453 GFLOP) */
@@ -234,27 +234,27 @@ static void run_eval(void)
 static void run_decode(void)
 {
     /* embedding */
-    OP(52) embed_fwd(d_x, token, wte, TEXTS, C);                              // recipe.lua:5
+    OP(52) embed_fwd(d_x, token, wte, DECODE_B, C);                           // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // recipe.lua:4
-        OP(53) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), TEXTS, C, 1e-06f, 0);
+        OP(53) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f,
+                           0);                                                // recipe.lua:4
         OP(54) linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws_decode_1);  // recipe.lua:5
-        OP(55) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, TEXTS, H, K, D);  // recipe.lua:4
-        OP(56) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, TEXTS, T, H,
-                                K, D, 0.353553391f, ws_decode_1);             // recipe.lua:5
+        OP(55) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);  // recipe.lua:4
+        OP(56) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T,
+                                H, K, D, 0.353553391f, ws_decode_1);          // recipe.lua:5
         OP(57) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
-        OP(58) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), TEXTS,
-                               C, 1e-06f, 0);
+        OP(58) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                               DECODE_B, C, 1e-06f, 0);
         OP(59) linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
-        OP(60) swiglu_fwd(d_act, d_gate_up, TEXTS, F);
+        OP(60) swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
         OP(61) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
-        OP(62) add_fwd(d_x, d_mid, d_down, TEXTS * C);
+        OP(62) add_fwd(d_x, d_mid, d_down, DECODE_B * C);
     }
     /* head */
     // recipe.lua:4
-    OP(63) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, TEXTS, C, 1e-06f, 0);
+    OP(63) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
     OP(64) logits_fwd(logits, d_norm_f, head, &mm_logits, ws_decode_2);
 }
 
@@ -269,7 +269,7 @@ void step_open(void)
         io.target_of[k] = AT(target_of, k);
     }
     io.scale = scale;
-    io.hyper = hyper;
+    io.adamw_args = adamw_args;
     io.token = token;
     io.place = place;
     io.loss = loss;

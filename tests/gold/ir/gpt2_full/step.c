@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 65f0fe30e7cff63b, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 fad360f3fda09677, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
@@ -67,11 +67,13 @@ static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = G
 static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1};
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = TEXTS, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = TEXTS, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_up = {.name = "d.up", .m = TEXTS, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_down = {.name = "d.down", .m = TEXTS, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
-static Gemm mm_logits = {.name = "logits", .m = TEXTS, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = 3*C, .k = C, .form = GEMM_NT,
+    .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_up = {.name = "d.up", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT,
+    .bias = 1};
+static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 
 static Gemm *const gemms[] = {
@@ -177,8 +179,8 @@ static void run_reduce(void)
 static void run_update(void)
 {
     // recipe.lua:2
-    OP(33) adamw(wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, b_down_w), 1);
-    OP(34) adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, total_norm,
+    OP(33) adamw(wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, b_down_w), 1);
+    OP(34) adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args, total_norm,
                  SPAN(b_norm1_w, norm_f_b), 0);
 }
 
@@ -219,29 +221,29 @@ static void run_eval(void)
 static void run_decode(void)
 {
     /* embedding */
-    OP(48) embed_docs_fwd(d_x, token, wte, wpe, place, TEXTS, C);             // recipe.lua:4
+    OP(48) embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C);          // recipe.lua:4
     for (int l = 0; l < L; l++) {
         /* attention */
         OP(49) layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                             AT(b_norm1_b, l), TEXTS, C, 1e-05f);
+                             AT(b_norm1_b, l), DECODE_B, C, 1e-05f);
         OP(50) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
                                ws_decode_1);
-        OP(51) attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, TEXTS, T, H,
-                                K, D, 0.353553391f, ws_decode_1);
+        OP(51) attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T,
+                                H, K, D, 0.353553391f, ws_decode_1);
         OP(52) linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
         OP(53) add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                                 AT(b_norm2_w, l), AT(b_norm2_b, l), TEXTS, C, 1e-05f);
+                                 AT(b_norm2_w, l), AT(b_norm2_b, l), DECODE_B, C, 1e-05f);
         OP(54) linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up,
                                ws_decode_1);
-        OP(55) gelu_fwd(d_act, d_up, TEXTS * F);
+        OP(55) gelu_fwd(d_act, d_up, DECODE_B * F);
         OP(56) linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
                                ws_decode_1);
-        OP(57) add_fwd(d_x, d_mid, d_down, TEXTS * C);
+        OP(57) add_fwd(d_x, d_mid, d_down, DECODE_B * C);
     }
     /* head */
     OP(58) layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
-                         TEXTS, C, 1e-05f);
+                         DECODE_B, C, 1e-05f);
     OP(59) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
 }
 
@@ -252,7 +254,7 @@ void step_open(void)
     io.tokens[0] = tokens;
     io.labels[0] = labels;
     io.scale = scale;
-    io.hyper = hyper;
+    io.adamw_args = adamw_args;
     io.token = token;
     io.place = place;
     io.loss = loss;

@@ -10,7 +10,7 @@
 #include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/safetensors.h"
-#include "runtime/run/agree.h"          // what all ranks must have the same
+#include "runtime/run/rank_agreement.h"          // what all ranks must have the same
 #include "shape.h"                      // B, T, X, Y
 #include "step.h"                       // io, model
 
@@ -80,7 +80,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
         open_records(train, f->data, (uint64_t)f->seed, false);
     if (evaluates)
         open_records(eval, f->eval_data, (uint64_t)f->seed, true);
-    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    ranks_check_data(trains ? train : NULL, evaluates ? eval : NULL);
 }
 
 /* Any weights read any floats. */
@@ -229,7 +229,7 @@ static bool updated(int64_t step, int64_t total, double *sum)
     }
     free(sample);
     *io.scale_head = known ? (float)(1.0 / (double)known) : 0;
-    set_begin(SET_head, step / EVERY, total / EVERY);
+    param_group_begin(SET_head, step / EVERY, total / EVERY);
     step_late();
     step_wait();
     sum[STEP_late] = LATE, sum[STEP_late_targets] = (double)known;
@@ -298,18 +298,18 @@ static char *enough(const double *eval)
 }
 
 /* Of whole epochs and of the best; of step 8, wherever it is. */
-static char *name(const Course *course, int64_t step, bool best)
+static char *name(const Epochs *course, int64_t step, bool best)
 {
-    const CourseRow *last = course_at(course, step);
+    const EpochRow *last = epochs_at(course, step);
     if (!last)
         return step == 8 ? format("epochs/step_8") : NULL;
     return last->whole || best ? format("epochs/%s_%lld", last->whole ? "epoch" : "best",
                                         (long long)last->step) : NULL;
 }
 
-static char *named(const Flags *f, const char *path, const Course *course)
+static char *named(const Flags *f, const char *path, const Epochs *course)
 {
-    char *table = course_csv(course), *file = format("%s.csv", strrchr(path, '/') + 1),
+    char *table = epochs_csv(course), *file = format("%s.csv", strrchr(path, '/') + 1),
          *folder = folder_join(f->out, "epochs"), *error = folder_replace_text(folder, file, table);
     free(table), free(file), free(folder);
     return error;
@@ -318,10 +318,10 @@ static char *named(const Flags *f, const char *path, const Course *course)
 /* A line an epoch: steps done, mean of its training losses, that of the validation at its end. */
 static char *write_epochs(const char *folder, void *with)
 {
-    const Course *course = with;
+    const Epochs *course = with;
     char *text = format("%s", "");
     for (int64_t i = 0; i < course->n; i++) {
-        const CourseRow *r = &course->row[i];
+        const EpochRow *r = &course->row[i];
         if (!r->whole)
             continue;
         char *longer = format("%s%lld %lld %.9g %.9g\n", text, (long long)r->epoch,
@@ -334,7 +334,7 @@ static char *write_epochs(const char *folder, void *with)
     return error;
 }
 
-static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+static char *write_own(const Flags *f, const WeightFolders folder, const Epochs *course)
 {
     (void)folder;
     loss_of_any();

@@ -41,10 +41,10 @@ static Ref log_probs(Build *b, Ref losses, Ref *counts)
 static Ref reference_log_probs(Build *b)
 {
     Ref counts;
-    b->beside = "ref.", b->started = true;
+    b->pass_prefix = "ref.", b->started = true;
     Pass pass = pass_only(b, b->mode == MODE_TRAIN ? "ref.x" : "e.ref.x");
     Ref lp = log_probs(b, head_losses(b, answer_rows(b, &pass), "losses"), &counts);
-    b->beside = NULL, b->started = false;
+    b->pass_prefix = NULL, b->started = false;
     return lp;
 }
 

@@ -77,7 +77,7 @@ static void write_others(Build *b, Value *scale)
     b->in.B = OTHERS, b->in.batch = "META";
     b->in.features = input_new(b, "upper_features");
     targets = input_new(b, "upper_targets");
-    program_further(b, "others", ROLE_gradients, "forward and backward of the others");
+    program_prefixed(b, "others", ROLE_gradients, "forward and backward of the others");
     Pass pass = pass_trained(b);
     Ref y = predicted(b, &pass), dy = gradient_room(b, y), losses = loss_rows(b, y);
     int end = b->p->nops;
@@ -93,7 +93,7 @@ static void write_others(Build *b, Value *scale)
 /* Losses of a sample each, at moved parameters. */
 static void write_losses(Build *b, const Slopes *slopes)
 {
-    program_further(b, "probe", ROLE_forward, "the losses of samples");
+    program_prefixed(b, "probe", ROLE_forward, "the losses of samples");
     Pass pass = pass_only(b, "probe.x");
     Ref y = predicted(b, &pass), losses = loss_rows(b, y),
         sums = build_temp(b, "sums", DT_F32, 1, y.v->dim);
@@ -108,7 +108,7 @@ static void write_losses(Build *b, const Slopes *slopes)
 
 static void write_products(Build *b, Slopes *slopes)
 {
-    program_further(b, "samples", ROLE_gradients, "how the losses of samples change along v");
+    program_prefixed(b, "samples", ROLE_gradients, "how the losses of samples change along v");
     b->slopes = slopes;
     Pass pass = pass_trained(b);
     Ref y = predicted(b, &pass), dy = gradient_room(b, y);

@@ -1,0 +1,345 @@
+/* diffusion_generate.c -- prompts become sequences with hidden tokens, and these text.
+ *
+ * In:    flags, a tokenizer, a denoiser.  Out: text. */
+#include "runtime/run/diffusion_generate.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/data/vocabulary.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/run/prompts.h"
+#include "runtime/run/records.h"
+
+static void *room(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)(n > 0 ? n : 1), size);
+    if (!p)
+        die(EXIT_INTERNAL, "out of memory for texts of %" PRId64 " elements", n);
+    return p;
+}
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+enum { LENGTH = 128 };           /* behind a prompt, where nobody says and there is room */
+
+/* Tokens found together, at most `most`, and how many of such blocks there are behind a prompt, of texts of so many
+ * places; EXIT_CONFIG. */
+static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *length, int64_t *block)
+{
+    const int64_t half = places > 1 ? places / 2 : 1;
+    *block = f->gen_block ? f->gen_block : most;
+    *length = f->gen_length >= 0 ? f->gen_length : half < LENGTH ? half : LENGTH;
+    if (*block > most)
+        die(EXIT_CONFIG, "--gen-block %" PRId64 ": this binary tells of %" PRId64 " places at a "
+            "time: want at most that, or gen RECIPE mdm.block=%" PRId64, *block, most, *block);
+    if (*length == 0)
+        return 1;
+    if (!f->gen_block && *length < *block)
+        *block = *length;
+    if (!f->given[FLAG_gen_length])
+        *length = (*length + *block - 1) / *block * *block;
+    if (*length % *block)
+        die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
+            " tokens; try --gen-length %" PRId64 ", or another --gen-block", *length, *block,
+            (*length + *block - 1) / *block * *block);
+    return *length / *block;
+}
+
+/* Passes of a block; EXIT_CONFIG. */
+static int64_t steps_of(const Flags *f, int64_t blocks, int64_t block)
+{
+    if (f->gen_steps % blocks)
+        die(EXIT_CONFIG, "--gen-steps %" PRId64 " are not shared equally by %" PRId64 " blocks of %"
+            PRId64 " tokens; try --gen-steps %" PRId64, f->gen_steps, blocks, block,
+            (f->gen_steps + blocks - 1) / blocks * blocks);
+    return f->gen_steps ? f->gen_steps / blocks : block;
+}
+
+void diffusion_check(const Flags *f, int64_t places, int64_t most)
+{
+    int64_t length, block, blocks = blocks_of(places, most, f, &length, &block);
+    steps_of(f, blocks, block);
+}
+
+DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t, int64_t mask,
+                            const char *flag)
+{
+    int64_t length, block, blocks = blocks_of(d->places, d->block, f, &length, &block);
+    if (mask < 0)
+        mask = tokenizer_mask(t);
+    if (mask < 0)
+        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; gen "
+            "RECIPE mdm.mask=ID names it", flag);
+    int64_t ids = tokenizer_size(t) < d->vocab ? tokenizer_size(t) : d->vocab;
+    const bool random = !strcmp(f->gen_remasking, "random");
+    const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,
+                             .temperature = f->temperature, .mask = (int32_t)mask,
+                             .ids = (int32_t)ids, .seed = (uint64_t)f->seed};
+    return (DiffusionGenerate){{rule, f->guidance, block, steps_of(f, blocks, block)}, length};
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Its tokens from a place on, of which the first n are the prompt; what was found behind it counts up to a token
+ * that ends a text, or an answer of `chat`. malloc'ed. */
+static char *text_of(const DiffusionGenerate *g, const Tokenizer *t, const Chat *chat,
+                     const DiffusionText *text, int64_t from,
+                     int64_t n, size_t *bytes)
+{
+    int64_t end = g->length ? n : text->n;
+    while (end < text->n && !(chat ? chat_ends(chat, t, text->token[end]) : tokenizer_ends(t, text->token[end])))
+        end++;
+    return tokenizer_decode(t, text->token + from, (size_t)(end - from), true, bytes);
+}
+
+/* What is asked for. */
+typedef struct {
+    const DiffusionSampler *d;
+    DiffusionGenerate g;
+    Tokenizer *t;
+    const Chat *chat;            /* of messages; NULL: no prompt has any */
+    bool windows;                /* the model learned windows of texts, else answers to prompts */
+} Asked;
+
+/* The tokens of a prompt as the model was trained on them: those of a conversation up to the answer; of a text with
+ * what stands before one; or, where it hides tokens itself, with what stands around a whole text. */
+static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
+{
+    const bool behind = a->g.length > 0;
+    if (!p->text)
+        return behind ? chat_prompt(a->chat, a->t, p->messages, e)
+                      : format("messages: want --gen-length above 0, for the answer");
+    int32_t *ids;
+    size_t n, before = 0;
+    const int32_t *prefix = behind ? tokenizer_prefix(a->t, &before) : NULL,
+                  first = behind && a->windows ? windows_first(a->t) : -1;
+    char *error = tokenizer_encode(a->t, p->text, strlen(p->text), !behind, &ids, &n);
+    if (error)
+        return error;
+    if (first >= 0)
+        prefix = &first, before = 1;
+    encoded_put(e, prefix, before, false);
+    encoded_put(e, ids, n, false);
+    free(ids);
+    return NULL;
+}
+
+/* A prompt as a sequence: its tokens, *n of them, and the hidden ones behind it; or with those that it hides, by the
+ * tokenizer's mask, which means the model's. */
+static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64_t *n)
+{
+    const DiffusionGenerate *g = &a->g;
+    const DiffusionSampler *d = a->d;
+    Encoded e = {0};
+    char *error = prompt_ids(a, p, &e);
+    if (error)
+        return error;
+    *n = (int64_t)e.n;
+    text->n = *n + g->length;
+    text->token = room(text->n, sizeof *text->token);
+    int64_t hidden = 0;
+    for (int64_t i = 0; i < text->n; i++) {
+        int32_t id = i < *n ? e.id[i] : g->how.rule.mask;
+        if (id >= 0 && id == tokenizer_mask(a->t))
+            id = g->how.rule.mask;
+        if (id < 0 || id >= d->vocab)
+            error = format("token %d is beyond the model's %" PRId64, id, d->vocab);
+        hidden += id == g->how.rule.mask;
+        text->token[i] = id;
+    }
+    encoded_free(&e);
+    if (error)
+        return error;
+    if (!hidden)
+        return format("--gen-length is 0, but the text hides no token");
+    if (g->length && hidden > g->length)
+        return format("the text hides tokens itself: want --gen-length 0, which finds these");
+    if (text->n > d->places)
+        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary "
+                      "has room for %" PRId64 "%s", *n, g->length, d->places,
+                      *n < d->places ? ": try a shorter --gen-length" : "");
+    return NULL;
+}
+
+/* Of a text that was given: itself with its answer, of a question its answer; of a line of a file: an object. */
+static void print_text(const Asked *a, const Prompt *p, const DiffusionText *text, int64_t n, bool object)
+{
+    size_t bytes;
+    const bool alone = (object && a->g.length) || !p->text;
+    char *answer = text_of(&a->g, a->t, p->text ? NULL : a->chat, text, alone ? n : 0, n, &bytes);
+    if (object) {
+        cJSON *row = cJSON_CreateObject();
+        if (p->text)
+            cJSON_AddStringToObject(row, "prompt", p->text);
+        else
+            cJSON_AddItemToObject(row, "messages", cJSON_Duplicate(p->messages, true));
+        cJSON_AddStringToObject(row, "answer", answer);
+        json_say(row);
+    } else {
+        fwrite(answer, 1, bytes, stdout);
+        putchar('\n');
+    }
+    free(answer);
+}
+
+/* The prompts of --generate: texts, or what a user says. */
+static Prompt *prompts_given(const Flags *f, int64_t *n)
+{
+    *n = flags_many(f, FLAG_generate);
+    Prompt *all = room(*n, sizeof *all);
+    for (int64_t i = 0; i < *n; i++) {
+        const char *said = f->many[FLAG_generate][i];
+        if (f->generate_chat)
+            all[i].messages = chat_list(chat_turn("user", said), NULL);
+        else
+            all[i].text = format("%s", said);
+    }
+    return all;
+}
+
+/* The texts are divided among the ranks; behind it rank 0 has all of them, and what it took. */
+static void diffusion_parts(const DiffusionSampler *d, const DiffusionSchedule *how, DiffusionText *text, int64_t n,
+                          DiffusionCost *cost)
+{
+    enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
+    const int64_t ranks = world.size, first = n * world.rank / ranks,
+                  end = n * (world.rank + 1) / ranks;
+    double began = clock_seconds(), sum[] = {0, 0};
+    comm_expect(ranks > 1 ? SECONDS : 0);
+    diffusion_sample(d, how, text + first, end - first, cost);
+    for (int64_t r = 0, i = 0; r < ranks; r++)
+        for (; i < n * (r + 1) / ranks; i++)
+            comm_broadcast(text[i].token, sizeof *text[i].token * (size_t)text[i].n, (int)r);
+    sum[0] = (double)cost->tokens, sum[1] = (double)cost->passes;
+    comm_allreduce_double(sum, 2);
+    comm_expect(0);
+    *cost = (DiffusionCost){(int64_t)sum[0], (int64_t)sum[1], clock_seconds() - began, cost->inside};
+}
+
+static void note_cost(const DiffusionSampler *d, const DiffusionCost *c)
+{
+    char *seconds = plain_number(c->seconds), *all = plain_number((double)c->tokens / c->seconds),
+         *inside = plain_number((double)c->tokens / c->inside);
+    note("%" PRId64 " tokens in %s s: %s a second; the %" PRId64 " passes of %" PRId64 " x %" PRId64
+         " tokens alone: %s a second", c->tokens, seconds, all, c->passes, d->rows, d->places, inside);
+    free(seconds), free(all), free(inside);
+}
+
+int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],
+                     int nfolders)
+{
+    const bool file = *f->generate_file;
+    const char *flag = file ? "--generate-file" : "--generate";
+    if (f->given[FLAG_steps])
+        die(EXIT_CONFIG, "--steps %" PRId64 " is of training: %s takes --gen-steps %" PRId64, f->steps, flag, f->steps);
+    Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
+    Asked a = {.d = d, .g = diffusion_asked(d, f, t, mask, flag), .t = t, .windows = windows};
+    int64_t n;
+    Prompt *prompt = file ? prompts_read(flag, f->generate_file, &n) : prompts_given(f, &n);
+    DiffusionText *text = room(n, sizeof *text);
+    int64_t *tokens = room(n, sizeof *tokens);
+    DiffusionCost cost = {0};
+    for (int64_t i = 0; i < n; i++) {
+        if (prompt[i].messages && !a.chat)
+            a.chat = prompts_chat(flag, f, t, folder, nfolders);
+        char *error = lay_out(&a, &prompt[i], &text[i], &tokens[i]);
+        text[i].number = i;
+        if (error && file)
+            die(EXIT_DATA, "%s:%" PRId64 ": %s", f->generate_file, prompt[i].line, error);
+        if (error)
+            die(EXIT_CONFIG, "--generate: %s", error);
+    }
+    diffusion_parts(d, &a.g.how, text, n, &cost);
+    for (int64_t i = 0; i < n; i++) {
+        if (world.rank == 0)
+            print_text(&a, &prompt[i], &text[i], tokens[i], file);
+        free(text[i].token);
+    }
+    note_cost(d, &cost);
+    prompts_free(prompt, n);
+    free(text), free(tokens);
+    tokenizer_free(t);
+    return EXIT_OK;
+}
+
+/* ---- beside validations ---------------------------------------------------------------------- */
+
+static const char samples_file[] = "samples.jsonl";
+
+/* The lines of an earlier text that are of steps before this one, and a new one behind them. */
+static char *with_line(const char *before, int64_t step, const char *line)
+{
+    size_t kept = 0;
+    for (const char *p = before; *p;) {
+        size_t n = strcspn(p, "\n");
+        cJSON *row = cJSON_ParseWithLength(p, n);
+        const cJSON *of = json_get(row, "step");
+        bool keep = p[n] && cJSON_IsNumber(of) && of->valuedouble < (double)step;
+        cJSON_Delete(row);
+        if (!keep)
+            break;
+        p += n + 1;
+        kept = (size_t)(p - before);
+    }
+    return format("%.*s%s\n", (int)kept, before, line);
+}
+
+static char *add_sample(const char *out, int64_t step, const char *prompt, const char *answer)
+{
+    size_t n;
+    char *error = NULL, *path = folder_join(out, samples_file),
+         *before = file_named(path) ? file_read_own(path, 1 << 28, &n, &error) : format("%s", "");
+    if (error)
+        return error;
+    cJSON *row = cJSON_CreateObject(), *said = cJSON_CreateString(answer);
+    cJSON_AddNumberToObject(row, "step", (double)step);
+    cJSON_AddStringToObject(row, "prompt", prompt);
+    char *shown = cJSON_PrintUnformatted(said);
+    cJSON_AddItemToObject(row, "answer", said);
+    char *line = cJSON_PrintUnformatted(row);
+    if (!line || !shown)
+        die(EXIT_INTERNAL, "out of memory for a sample");
+    note("step %" PRId64 "  says %s", step, shown);
+    char *text = with_line(before, step, line);
+    error = folder_replace_text(out, samples_file, text);
+    free(text), free(line), free(shown), free(before), free(path);
+    cJSON_Delete(row);
+    return error;
+}
+
+char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t mask, const char *tokenizer,
+                        const DataRow *row, int64_t step)
+{
+    Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
+    DiffusionGenerate g = diffusion_asked(d, f, t, mask, "--eval-sample");
+    int64_t n = 0;
+    while (row->mask && n < row->n && !row->mask[n])
+        n++;
+    n = n < d->places / 8 ? d->places / 8 : n;
+    n = n > row->n ? row->n : n > d->places / 2 ? d->places / 2 : n;
+    if (g.how.block > d->places - n)
+        g.how.block = g.how.steps = d->places - n;
+    if (g.length > d->places - n || !g.length)
+        g.length = (d->places - n) / g.how.block * g.how.block;
+    DiffusionText text = {room(n + g.length, sizeof *text.token), n + g.length, 0};
+    for (int64_t i = 0; i < text.n; i++)
+        text.token[i] = i < n ? row->token[i] : g.how.rule.mask;
+    DiffusionCost cost = {0};
+    diffusion_sample(d, &g.how, &text, 1, &cost);
+    size_t bytes;
+    char *error = NULL;
+    if (world.rank == 0) {
+        char *prompt = tokenizer_decode(t, text.token, (size_t)n, true, &bytes),
+             *answer = text_of(&g, t, NULL, &text, n, n, &bytes);
+        error = add_sample(f->out, step, prompt, answer);
+        free(prompt), free(answer);
+    }
+    free(text.token);
+    tokenizer_free(t);
+    return error;
+}

@@ -1,0 +1,271 @@
+/* initial_weights.c -- chooses, loads and writes out weights. */
+#include "runtime/run/initial_weights.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/data/vocabulary.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/model/hf.h"
+#include "runtime/run/card.h"
+#include "runtime/run/export_files.h"
+#include "runtime/run/records.h"
+
+const char *initial_folder(const char *value)
+{
+    return *value && strcmp(value, "none") ? value : NULL;
+}
+
+/* Before data are packed, which may take minutes. */
+static void check_there(const char *flag, const char *folder)
+{
+    if (folder && !file_named(folder))
+        die(EXIT_CONFIG, "%s %s: no such folder%s", flag, folder, path_hint(folder));
+}
+
+void initial_choose(Checkpoints *c, const Model *m)
+{
+    const Flags *f = c->flags;
+    const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
+    const bool adapts = m->adapter_json;
+    if (adapts && !*f->init_from && !recorded)
+        die(EXIT_CONFIG, "adapters want a model to work on: --init-from FOLDER; "
+                         "--init-from none is one of random weights");
+    if (!adapts && initial_folder(f->adapter) && !c->found)
+        die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
+    c->base = initial_folder(adapts && !*f->init_from ? recorded : f->init_from);
+    c->source = !adapts && c->found ? c->found : c->base;
+    if (!c->found || adapts)
+        check_there("--init-from", c->base);
+    if (!c->found)
+        check_there("--adapter", initial_folder(f->adapter));
+}
+
+char *initial_words(const Checkpoints *c, const Model *m)
+{
+    if (!m->adapter_json && c->found)
+        return format("%s", c->found);
+    char *base = c->base ? format("%s", c->base)
+                         : format("random, made from seed %" PRId64, c->flags->seed);
+    if (!m->adapter_json)
+        return base;
+    const char *adapter = c->found ? c->found : initial_folder(c->flags->adapter);
+    char *both = format("%s; adapters: %s", base, adapter ? adapter : "new");
+    free(base);
+    return both;
+}
+
+/* Of the seed, over them those of a model folder. */
+static void load_base(const Flags *f, Model *m, const char *base)
+{
+    model_init(m, (uint64_t)f->seed);
+    if (base)
+        hf_load(m, base, f->allow_nonfinite);
+    model_take_rows(m);
+}
+
+static void load_adapter(const Flags *f, Model *m, const char *adapter)
+{
+    if (m->adapter_json && adapter)
+        hf_load_adapter(m, adapter, f->allow_nonfinite);
+}
+
+void initial_check(const Checkpoints *c, Model *m)
+{
+    const char *base = c->base ? c->base : initial_folder(c->flags->init_from),
+               *adapter = initial_folder(c->flags->adapter);
+    if (base && (!c->found || m->adapter_json))
+        hf_check(m, base, false);
+    if (adapter && !c->found)
+        hf_check(m, adapter, true);
+}
+
+void initial_tell_padding(const Checkpoints *c, const Model *m)
+{
+    if (!c->found && c->base && !m->adapter_json)
+        hf_tell_padding(m, c->base);
+}
+
+/* What initial_load() was called with last. */
+static const Checkpoints *loaded;
+static Model *loaded_into;
+
+void initial_load(Checkpoints *c, Model *m)
+{
+    if (!c->found || m->adapter_json)
+        load_base(c->flags, m, c->base);
+    if (c->found)
+        checkpoint_load(c, m);
+    else
+        load_adapter(c->flags, m, initial_folder(c->flags->adapter));
+    checkpoint_same_weights(c, m);
+    loaded = c, loaded_into = m;
+}
+
+char *initial_mark(const Model *m)
+{
+    return format("%08x", model_crc(m));
+}
+
+/* ---- what a run began with ------------------------------------------------------------------- */
+
+/* Folders; NULL: random weights, adapters of the seed. */
+typedef struct {
+    const char *base, *adapter;
+} Start;
+
+void initial_save_start(const Checkpoints *c, cJSON *state)
+{
+    const cJSON *before = c->found ? json_get(c->state, "start") : NULL;
+    const char *adapter = initial_folder(c->flags->adapter);
+    if (before)
+        cJSON_AddItemToObject(state, "start", cJSON_Duplicate(before, true));
+    if (c->found)
+        return;
+    cJSON *start = cJSON_AddObjectToObject(state, "start");
+    if (c->base)
+        cJSON_AddStringToObject(start, "model", c->base);
+    if (adapter)
+        cJSON_AddStringToObject(start, "adapter", adapter);
+}
+
+/* What a flag names, else what the checkpoint has of it; one that has nothing: the flag's default. */
+static const char *began_with(const Checkpoints *c, int flag, const char *value, const char *key)
+{
+    const cJSON *start = json_get(c->state, "start");
+    return start && !c->flags->given[flag] ? cJSON_GetStringValue(json_get(start, key)) : initial_folder(value);
+}
+
+static Start start_of(const Checkpoints *c, const Model *m)
+{
+    const Flags *f = c->flags;
+    return (Start){.base = m->adapter_json ? c->base : began_with(c, FLAG_init_from, f->init_from, "model"),
+                   .adapter = m->adapter_json ? began_with(c, FLAG_adapter, f->adapter, "adapter") : NULL};
+}
+
+static void check_start(const Checkpoints *c, const char *folder, const char *flag)
+{
+    if (folder && !folder_exists(folder))
+        die(EXIT_CONFIG, "%s: what the run began with is no folder here, %s: %s FOLDER says where it is",
+            c->found, folder, flag);
+}
+
+static void load_start(const Checkpoints *c, Model *m, Start s)
+{
+    const char *began = cJSON_GetStringValue(json_get(c->state, "began"));
+    const bool adapts = m->adapter_json;
+    check_start(c, s.base, "--init-from");
+    check_start(c, s.adapter, "--adapter");
+    load_base(c->flags, m, s.base);
+    load_adapter(c->flags, m, s.adapter);
+    char *now = initial_mark(m);
+    if (!began || strcmp(began, now) != 0)
+        die(EXIT_MISMATCH, "%s: the run began with weights of crc32c %s, %s%s%s have %s: name those it "
+            "began with, --init-from FOLDER%s", c->found, began ? began : "unknown",
+            s.base ? s.base : "random ones of --seed", adapts ? " and adapters " : "",
+            !adapts ? "" : s.adapter ? s.adapter : "of the seed", now, adapts ? " and --adapter FOLDER" : "");
+    free(now);
+}
+
+void initial_load_first(const Checkpoints *c, Model *m)
+{
+    load_start(c, m, start_of(c, m));
+}
+
+void initial_load_start(const char *flag, const char *folder)
+{
+    if (!loaded->found)
+        die(EXIT_CONFIG, "%s: these weights are of no run here: want --out, a run folder", flag);
+    Start start = start_of(loaded, loaded_into);
+    if (folder)
+        start.base = initial_folder(folder);
+    load_start(loaded, loaded_into, start);
+}
+
+/* ---- finished weights ------------------------------------------------------------------------ */
+
+void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start)
+{
+    const bool adapts = m->adapter_json;
+    const char *flag = adapts ? "--adapter" : "--init-from",
+               *named = !f->given[adapts ? FLAG_adapter : FLAG_init_from] ? NULL
+                        : adapts ? f->adapter : f->init_from;
+    bool random = adapts && f->given[FLAG_init_from] && !initial_folder(f->init_from);
+    bool looks = !named || f->given[FLAG_out] || f->given[FLAG_resume];
+    *c = (Checkpoints){.out = f->out, .flags = f, .looks = true};
+    if (looks && checkpoint_find(c, m) && named && !start)
+        die(EXIT_CONFIG, "both %s and %s %s hold weights: leave %s out, or --out and --resume",
+            c->found, flag, named, flag);
+    if (!c->found && !named && !random)
+        die(EXIT_NO_CKPT, "no checkpoint in %s%s; did you mean %s", f->out,
+            folder_exists(f->out) ? "" : ", which is not there",
+            !adapts ? "--init-from? (a model folder; none: random weights)"
+            : f->given[FLAG_init_from]
+                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change "
+                  "nothing)"
+                : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change "
+                  "nothing)");
+    initial_choose(c, m);
+}
+
+/* how: but for the card; its tokenizer, "bytes" or a file, goes along where the source of a model has none. An adapter
+ * gets that of its base. */
+static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how)
+{
+    char *own = vocabulary_own(&how.source, 1);
+    const char *tokenizer = adapter && how.tokenizer ? how.tokenizer : own ? own : how.tokenizer;
+    const bool bytes = tokenizer && !strcmp(tokenizer, "bytes");
+    const ExportFiles files = {.m = m, .chat = cJSON_GetStringValue(json_get(c->state, "chat")), .base = c->base,
+                               .adapter = adapter, .trained = c->file, .bytes = bytes};
+    char *card = card_text(c, m, adapter, tokenizer);
+    how.card = card;
+    how.tokenizer = bytes || (own && !adapter) ? NULL : tokenizer;
+    how.complete = export_files_write;
+    how.with = &files;
+    if (adapter)
+        hf_save_adapter(m, folder, &how);
+    else
+        hf_save(m, folder, &how);
+    free(own), free(card);
+}
+
+void initial_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer)
+{
+    char *error = folder_make_parents(folder);
+    if (error)
+        die(EXIT_IO, "%s", error);
+    save(c, m, folder, m->adapter_json, (HfHow){.source = c->source, .tokenizer = tokenizer});
+    note("wrote %s", folder);
+}
+
+/* The tokenizer of the checkpoint's weights: beside them, or the file named when it is of their records; "bytes". Of
+ * weights that do not say which one they mean the one named; malloc'ed; NULL: there is none. */
+static char *tokenizer_of(const Checkpoints *c)
+{
+    const char *named = records_tokenizer(c->flags);
+    char *file, *id;
+    if (!vocabulary_of(c->found, &file, &id))
+        return *named ? format("%s", named) : NULL;
+    if (!file)
+        file = strcmp(id, "bytes") ? vocabulary_file(id, named, NULL, 0) : format("%s", id);
+    free(id);
+    return file;
+}
+
+void initial_export(const Checkpoints *c, Model *m)
+{
+    const Flags *f = c->flags;
+    const bool merged = *f->merge_lora, adapter = m->adapter_json && !merged;
+    const char *folder = merged ? f->merge_lora : f->export;
+    const char *source = adapter ? c->base : c->source ? c->source : c->found;
+    char *tokenizer = tokenizer_of(c);
+    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL,
+                       .tokenizer = tokenizer};
+    if (world.rank == 0)
+        save(c, m, folder, adapter, how);
+    note("wrote %s", folder);
+    free(tokenizer);
+}
