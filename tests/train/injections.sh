@@ -211,7 +211,7 @@ run --steps 22 --lr 1e-4; ends "another rate" 0 "CHANGED ON RESUME:.* lr [0-9.e-
 new struck
 DIECAST_FAULT=save:rank=0:step=5:seconds=60 run &
 pid=$!
-waits [ -d "$out/checkpoint-5.tmp" ]
+waits [ -e "$out/checkpoint-5.tmp/files.json" ]      # the last file that it writes before it waits
 before=$(cd "$out" && find . -printf '%p %i\n' | sort)
 said=$scratch/second.log
 timeout 100 "$work/$program/run.sh" "${data[@]}" --out "$out" >"$said" 2>&1
