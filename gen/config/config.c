@@ -503,11 +503,6 @@ bool config_listed(Config *c, int field, const char *word)
     return false;
 }
 
-void config_touch(int field)
-{
-    was_read[field] = true;
-}
-
 Loc config_loc(Config *c, int field)
 {
     return c->v[field].loc;

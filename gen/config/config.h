@@ -33,8 +33,8 @@ typedef struct {
     const char *recipe;      /* path as typed */
     const char *name;        /* of out/NAME */
     const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
-    bool cluster;            /* it has one */
-    const char *chosen;      /* the NAME of cluster=NAME on the command line, "" of cluster=; NULL: not there */
+    bool cluster;            /* the recipe has a cluster */
+    const char *chosen;      /* NAME of cluster=NAME on the command line, "" of cluster=; NULL: not given */
 } Config;
 
 /* A row of fields.def. */
@@ -47,51 +47,51 @@ typedef struct {
     const char *unit, *doc;
 } FieldRow;
 extern const FieldRow field_row[NFIELDS];
-int field_find(const char *path);                           /* of a path or another spelling of it; -1: none */
+int field_find(const char *path);                           /* by path, in any spelling; -1: none */
 const char *field_choices(int field);
-const char *field_default_word(int field);                  /* of a word or text; without quotes */
+const char *field_default_word(int field);                  /* of a CHOICE or STRING field, without quotes */
 
 /* A row of runtime/run/flags.def. */
 typedef struct {
     const char *name;
     FieldType type;          /* FT_BOOL, FT_INT, FT_FLOAT, FT_STRING, FT_EVERY */
     double lo, hi;
-    const char *value;       /* its name in the help, or words between bars */
-    int recipe;              /* 0: not to be set by a recipe */
+    const char *value;       /* placeholder in the help, or choices between bars */
+    int recipe;              /* 0: a recipe cannot set it */
     const char *doc;
 } RunFlag;
 extern const RunFlag run_flag[];
 extern const int nrun_flags;
-/* Objectives whose recipes have a field, whose programs a flag: between bars; NULL: all. */
+/* Objectives whose recipes have the field, or whose programs have the flag, between bars; NULL: all. */
 const char *field_objectives(int field);
-/* What it does: its own text, and behind it those of objectives. */
-const char *run_flag_doc(int flag);
 const char *run_flag_objectives(int flag);
-/* Whether programs of the objective have the flag. */
+/* Description of a flag, followed by those that objectives give it. */
+const char *run_flag_doc(int flag);
+/* True if programs of the objective have the flag. */
 bool run_flag_applies(int flag, const char *objective);
 bool field_applies(const Config *c, int field);
-/* Whether only models of some families have the field. */
+/* True if only some model families have the field. */
 bool field_of_families(int field);
 bool field_of_cluster(int field);
-/* Why recipes of this objective cannot set it; NULL: they can. */
+/* Why recipes of this objective cannot set the field; NULL: they can. */
 const char *field_fixed(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
-bool run_flag_words(int flag);                              /* its value is one of words */
-/* Whether word is one of "a|b|c"; its index goes to *at. */
+bool run_flag_words(int flag);                              /* its value is one of a list of words */
+/* True if word is one of choices, "a|b|c"; stores its index in *at. */
 bool choice_find(const char *choices, const char *word, int64_t *at);
 char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
-/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
+/* Parses one value in Lua's spelling and moves *text past it. Returns NULL, or what was expected. */
 const char *value_parse(FieldType type, const char **text, FieldValue *v);
-/* "an integer from 1 to 8": what a value may be; choices: of FT_CHOICE */
+/* Allowed values in words, "an integer from 1 to 8"; choices: for FT_CHOICE. */
 char *range_print(FieldType type, double lo, double hi, const char *choices);
 
 /* types and ranges, then config_derive() */
 Config *config_fill(Rval *recipe, const char *path);
 /* defaults that follow from other fields */
 void config_derive(Config *c);
-/* The same recipe in another precision; NULL: its target, or what it says of differences, takes none of that. */
+/* A copy of the recipe in another precision; NULL if its target or another of its fields does not allow that. */
 Config *config_in_precision(const Config *c, const char *precision);
-const char *config_name(const Config *c);                   /* of the recipe, else its file's */
+const char *config_name(const Config *c);                   /* the recipe's name, or that of its file */
 void check_config(Config *c);                               /* rules between fields */
 /* Every reader goes through these, so that a field nobody reads is found (config_unread, used by
  * the tests). */
@@ -99,12 +99,11 @@ int64_t config_int(Config *c, int field);
 double config_float(Config *c, int field);
 bool config_bool(Config *c, int field);
 const char *config_text(Config *c, int field);
-bool config_is(Config *c, int field, const char *word);      /* whether that is its text */
-bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
-void config_touch(int field);                               /* it is read by config itself */
+bool config_is(Config *c, int field, const char *word);      /* true if its text is word */
+bool config_listed(Config *c, int field, const char *word);  /* true if a list holds word */
 Loc config_loc(Config *c, int field);
 const char *config_hash(const Config *c);                   /* of the canonical text */
-/* The fields and flags that the command line set, words field=value; how many. */
+/* Stores the fields and flags set on the command line as words field=value; returns their number. */
 int config_overrides(const Config *c, char ***words);
 /* one `field = value   # file:line` a line */
 const char *config_print(Config *c);
@@ -112,8 +111,9 @@ Config *config_parse(const char *text, const char *file);   /* print(parse(x)) =
 void config_fields(FILE *to);                               /* gen fields */
 /* gen explain FIELD; unknown: nearest name, exit 1 */
 void config_explain(FILE *to, const char *field);
-/* What a word means: a field, a flag of the programs, a group of fields, or, by *row, another trainer's name. at has
- * room for NFIELDS + nrun_flags; i below NFIELDS: field i, else flag i - NFIELDS. How many; none: exit 1. */
+/* Finds a word: a field, a flag of programs, a group of fields or, in *row, another trainer's name. at has room for
+ * NFIELDS + nrun_flags entries; below NFIELDS they are fields, from there on flags. Returns their number; exits with 1
+ * if there is none. */
 int config_find(const char *word, int *at, const Foreign **row);
 /* a set field that no room has read, or NULL */
 const char *config_unread(Config *c);

@@ -5,11 +5,11 @@
 #include "gen/util.h"
 #include "runtime/files/names.h"
 
-/* "here it is run.lr", or why there is nothing like it. */
+/* Returns "here it is run.lr", or why Diecast has no equivalent. */
 const char *foreign_say(const Foreign *row);
-/* The same in a recipe; given: the value of their name. */
+/* Returns the equivalent setting in a recipe. given: the value of the other trainer's setting. */
 const char *foreign_written(const Foreign *row, const char *given);
-/* The same with what is to be typed behind gen's recipe. given: the value of their name, or NULL. */
+/* Returns the equivalent argument of gen, to be typed after the recipe. given: as above, or NULL if unknown. */
 const char *foreign_typed(const Foreign *row, const char *given);
 
 #endif

@@ -8,27 +8,27 @@ typedef struct {
     const char *name;        /* value of the field objective */
     const char *about;
     const char *kinds;       /* values of data.kind, between bars; "": no token files */
-    const char *head;        /* what it puts on a model: for family_class() */
-    const char *work;        /* the count whose rate is told */
-    const char *decides;     /* the metric that says which validation is the best */
-    bool standalone;              /* without a model of layers: templates/programs/NAME/ is its program */
+    const char *head;        /* the model head that it uses, for family_class() */
+    const char *work;        /* count whose rate the log shows */
+    const char *decides;     /* metric that decides the best validation */
+    bool standalone;         /* no layered model: its program is templates/programs/NAME/ */
 } Objective;
 
 const Objective *objective_find(const char *name);
-/* The default of a run-time flag in recipes of the objective, as text; NULL: it has none of its own. */
+/* The objective's own default of a run-time flag, as text; NULL: the flag's usual default. */
 const char *objective_default(const char *name, const char *flag);
-/* How many sequences a sample is. */
+/* Number of sequences in a sample. */
 int64_t objective_sequences(const Config *c);
-/* batch.texts, or its default beside the other fields. */
+/* batch.texts, or the default that follows from the other fields. */
 int64_t config_texts(const Config *c);
-/* Steps from a turn of a schedule to its next. */
+/* Number of training steps between two turns of a schedule. */
 int64_t objective_steps_a_turn(const Config *c, const char *schedule);
-/* Whether a field is called after the objective, as mlm.share is: its host knows it. */
+/* True if the field is named after the objective, as mlm.share is; templates/objectives/NAME.c can then use it. */
 bool objective_owns(const char *name, const char *path);
 int objective_count(void);
 const Objective *objective_row(int i);
 
-/* Words as in the row; what they mean in a program: runtime/run/metrics.h. */
+/* Columns of a METRIC row; runtime/run/metrics.h has their meaning in a program. */
 typedef struct {
     const char *objective, *of, *name, *kind, *per, *better, *tag, *text;
 } MetricRow;

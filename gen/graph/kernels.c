@@ -71,50 +71,16 @@ static const char *fits_wide_rows(const Graph *g, const Op *op)
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
-/* The documents of a sequence, or the texts, have places of their own. */
-static const char *fits_placed(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_operand(op, false, 3) >= 0 ? NULL : "tokens are at their places in the sequence";
-}
-
-/* A table of positions is added to that of tokens. */
-static const char *fits_positions(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_operand(op, false, 2) >= 0 ? NULL : "no table of positions";
-}
-
-static const char *fits_padded(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_attr(op, "pad") ? NULL : "no token is padding";
-}
-
-static const char *fits_two_tables(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_attr(op, "rows") ? NULL : "one table for all layers";
-}
-
-static const char *fits_llama3(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_attr(op, "low") ? NULL : "no bounds of wavelengths";
-}
-
-static const char *fits_linear(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op_attr(op, "factor") ? NULL : "frequencies are not scaled";
-}
-
-/* A backward pass of adapters whose u stands in the rows of x. */
-static const char *fits_folded(const Graph *g, const Op *op)
-{
-    (void)g;
-    return op->in[2].v == op->in[3].v ? NULL : "u stands alone";
-}
+/* A column `fits` that asks one question of the op. */
+#define FITS_IF(name, condition, otherwise) \
+    static const char *fits_##name(const Graph *g, const Op *op) { (void)g; return condition ? NULL : otherwise; }
+FITS_IF(placed, op_operand(op, false, 3) >= 0, "tokens are at their positions in the sequence")
+FITS_IF(positions, op_operand(op, false, 2) >= 0, "no position table")
+FITS_IF(padded, op_attr(op, "pad"), "no token is padding")
+FITS_IF(two_tables, op_attr(op, "rows"), "one table for all layers")
+FITS_IF(llama3, op_attr(op, "low"), "no wavelength bounds")
+FITS_IF(linear, op_attr(op, "factor"), "frequencies are not scaled")
+FITS_IF(folded, op->in[2].v == op->in[3].v, "u has rows of its own, apart from x")
 
 #define FILE_NAME(file, end) sizeof(file) > 1 ? file end : ""
 #define ROW_cpu(name, pattern, file, args, inplace, fits, doc) \

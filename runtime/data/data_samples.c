@@ -158,25 +158,20 @@ int64_t data_eval_batches(const Data *d, const Model *m, int64_t steps)
     return steps > 0 && steps < (all + m->accum - 1) / m->accum ? steps * m->accum : all;
 }
 
-int64_t data_targets(Data *d, int64_t step)
+/* Sum of `count` over the samples of a step; -1 in place of a sample counts nothing. */
+static int64_t sum_of_step(Data *d, int64_t step, int64_t (*count)(const Data *d, int64_t i))
 {
     int64_t n = 0;
     for (int64_t g = 0; g < d->G; g++) {
-        int64_t i = data_sample_at(d, step, g);
-        n += i >= 0 ? data_sample_targets(d, i) : 0;
+        const int64_t i = data_sample_at(d, step, g);
+        n += i >= 0 ? count(d, i) : 0;
     }
     return n;
 }
 
-int64_t data_tokens(Data *d, int64_t step)
-{
-    int64_t n = 0;
-    for (int64_t g = 0; g < d->G; g++) {
-        int64_t i = data_sample_at(d, step, g);
-        n += i >= 0 ? sample_tokens(d, i) : 0;
-    }
-    return n;
-}
+int64_t data_targets(Data *d, int64_t step) { return sum_of_step(d, step, data_sample_targets); }
+
+int64_t data_tokens(Data *d, int64_t step) { return sum_of_step(d, step, sample_tokens); }
 
 void data_count(Data *d, int64_t step)
 {

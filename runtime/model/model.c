@@ -371,19 +371,6 @@ void model_init(Model *m, uint64_t seed)
     }
 }
 
-void model_round(Model *m)
-{
-    for (int i = 0; i < m->ntensors; i++) {
-        const Tensor *t = &m->tensors[i];
-        int64_t n = t->master ? model_elements(t) : 0;
-        for (int64_t done = 0, k; done < n; done += k) {
-            k = n - done < PIECE ? n - done : PIECE;
-            put_runs(t, t->weight, t->type, done, k,
-                     array_view(t->master + t->first + done, k * (int64_t)sizeof *t->master));
-        }
-    }
-}
-
 void model_keep_start(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++) {

@@ -101,8 +101,6 @@ void model_take_rows(const Model *m);
 void model_grow(const Tensor *t);
 /* Copies weight to start, where it exists: after loading the initial weights. */
 void model_keep_start(const Model *m);
-/* Rounds master to weight, once (16-bit recipes), for every tensor with a master. */
-void model_round(Model *m);
 /* Returns the number of NaN or Inf weights; *where: the first tensor that has one. */
 int64_t model_nonfinite(const Model *m, const char **where);
 /* Returns the CRC-32C of names and values (fp32 master weights where they exist) of all tensors in name order:

@@ -1,4 +1,4 @@
-/* help_lines.c -- the rows of flags.def as lines of the help: blocks of HELP_AFTER stand behind their flag. */
+/* help_lines.c -- order of flags in --help: that of flags.def, with each HELP_AFTER block moved to after its flag. */
 #include "runtime/objectives/help_lines.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ enum {
 static const struct {
     HelpLine line;
     enum { LINE, AFTER, BACK } kind;
-    int after;                   /* AFTER: the flag that the lines up to BACK stand behind */
+    int after;                   /* AFTER: the flag that the lines up to BACK follow */
 } row[] = {
 #define SECTION(title) {{title, -1}, LINE, -1},
 #define FLAG(name, ...) {{NULL, FLAG_##name}, LINE, -1},
@@ -22,7 +22,7 @@ static const struct {
 };
 enum { ROWS = sizeof row / sizeof *row };
 
-/* Of the block that begins at row i. */
+/* Number of lines in the block that begins at row i. */
 static int lines_of(int i)
 {
     int n = 0;
@@ -31,7 +31,7 @@ static int lines_of(int i)
     return n;
 }
 
-/* Adds row i, and behind a flag the blocks that stand there. */
+/* Adds row i, then the blocks that follow its flag. */
 static void add(HelpLine *lines, int *n, int i)
 {
     const int flag = row[i].line.flag;

@@ -1,4 +1,4 @@
-/* owners.c -- the rows OBJECTIVE, WHOLE and USES as sets of objectives. */
+/* owners.c -- sets of objectives, from the rows OBJECTIVE, WHOLE and USES. */
 #include "runtime/objectives/owners.h"
 
 #include <stddef.h>

@@ -21,10 +21,11 @@ enum {
     OWNERS_COUNT
 };
 
+/* True if the owner is the objective, or a capability that it has, or all. */
 bool owners_include(int owners, const char *objective);
-/* The objectives, between bars; NULL of all. The text stays. */
+/* The objectives between bars, in static memory; NULL for all. */
 const char *owners_text(int owners);
-/* The objective of a flag, - or _ in its name, whose rows are left out of this program; NULL: it is none. */
+/* The objective that has the flag (- or _ in its name), if this program does not have its rows; else NULL. */
 const char *owners_of_left_out(const char *flag);
 
 #endif

@@ -824,7 +824,7 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps])
         f->steps = 0, f->given[FLAG_steps] = true;   /* whatever the default or a run before says */
 #define AS(flag, other, owner)                                                                 \
-    if (!f->given[FLAG_##flag] && objective && !strcmp(#owner, objective) &&                      \
+    if (!f->given[FLAG_##flag] && objective && !strcmp(#owner, objective) &&                   \
         !flags_on(f, FLAG_##flag))                                                             \
         f->flag = f->other;
 #include "runtime/run/flags.def"

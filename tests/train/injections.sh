@@ -272,23 +272,19 @@ cp "$ref/$case/tokens.safetensors" "$scratch/tokens.safetensors"
 at=$(($(od -An -tu8 -N8 "$scratch/tokens.safetensors") + 8 + 400))
 printf '\x01\x01\x00\x00' | dd of="$scratch/tokens.safetensors" bs=1 seek="$at" conv=notrunc status=none
 own "$scratch/tokens.safetensors"; refused "an id beyond the vocabulary" 88 "tokens.safetensors.* 257"
-cp "$ref/$case/tokens.safetensors" "$scratch/tokens.safetensors"
-new struck
-DIECAST_FAULT=save:rank=0:step=5:seconds=3 own "$scratch/tokens.safetensors" --save-every 5 \
-    --eval-data "$ref/$case/eval.safetensors" &
-pid=$!
-waits [ -d "$out/checkpoint-5.tmp" ]
-rm "$scratch/tokens.safetensors"
-wait $pid; ends "a data file that is deleted in the middle" "0|88" ""
+in_the_middle() {       # COMMAND: what happens to the data file while a run trains on it
+    cp "$ref/$case/tokens.safetensors" "$scratch/tokens.safetensors"
+    new struck
+    DIECAST_FAULT=save:rank=0:step=5:seconds=3 own "$scratch/tokens.safetensors" --save-every 5 \
+        --eval-data "$ref/$case/eval.safetensors" &
+    pid=$!
+    waits [ -d "$out/checkpoint-5.tmp" ]
+    "$@" "$scratch/tokens.safetensors"
+    wait $pid
+}
+in_the_middle rm; ends "a data file that is deleted in the middle" "0|88" ""
 [ -f "$out/DONE" ] && as_straight "a data file that is deleted in the middle"
-cp "$ref/$case/tokens.safetensors" "$scratch/tokens.safetensors"
-new struck
-DIECAST_FAULT=save:rank=0:step=5:seconds=3 own "$scratch/tokens.safetensors" --save-every 5 \
-    --eval-data "$ref/$case/eval.safetensors" &
-pid=$!
-waits [ -d "$out/checkpoint-5.tmp" ]
-truncate -s 4096 "$scratch/tokens.safetensors"
-wait $pid; ends "a data file that is cut in the middle" 88 "tokens.safetensors"
+in_the_middle truncate -s 4096; ends "a data file that is cut in the middle" 88 "tokens.safetensors"
 done
 
 # ---- names: no file is created under its final name but those that are appended to, whose readers leave out a cut line

@@ -5,21 +5,15 @@
 #ifndef DIECAST_KERNELS_CUDA_APO_CUH
 #define DIECAST_KERNELS_CUDA_APO_CUH
 
+#define APO_FUNCTION static inline __device__
+#include "../../runtime/apo.h"
 #include "types.cuh"
 
 static __global__ void apo_kernel(float *coef, double *loss, double *stats, const float *lp, const int32_t *counts,
                                   const float *reference, const int32_t *desired, int64_t B, float beta)
 {
-    for (int64_t i = 0; i < B; i++) {
-        const double reward = (double)beta * ((double)lp[i] - reference[i]), p = 1 / (1 + exp(-reward)),
-                     sign = desired[i] ? -1 : 1;
-        coef[i] = counts[i] ? (float)(sign * beta * p * (1 - p)) : 0;
-        if (!counts[i])
-            continue;
-        loss[0] += desired[i] ? 1 - p : p;
-        stats[desired[i] ? 0 : 1] += 1;
-        stats[desired[i] ? 2 : 3] += reward;
-    }
+    for (int64_t i = 0; i < B; i++)
+        coef[i] = counts[i] ? apo_answer(loss, stats, lp[i], reference[i], desired[i], beta) : 0;
 }
 
 #ifndef __CUDACC_RTC__
