@@ -239,7 +239,8 @@ static cJSON *read_record(FILE *from, char *line, size_t *bytes)
     return record;
 }
 
-/* The lines of `from` that are records to keep: remembered, and into `to`, NULL: nowhere. Whether these are all. */
+/* The lines of `from` that are records to keep: remembered, and into `to`, NULL: nowhere. Whether these are all. Those
+ * that the checkpoint has as late ones are not kept: the file got them after the save, and gets them again. */
 static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t resumed)
 {
     char *line = malloc(LINE_MAX_BYTES);
@@ -247,7 +248,7 @@ static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t re
     int64_t at = 0;
     cJSON *record;
     l->whole = 0;
-    while (line && ((record = read_record(from, line, &bytes)) || bytes)) {
+    while (line && (!l->nlate || at < l->late_from) && ((record = read_record(from, line, &bytes)) || bytes)) {
         if (!record && !to)
             warn("%s: byte %lld: not a record; the rest is dropped", path, (long long)at);
         at += (int64_t)bytes;
@@ -307,6 +308,27 @@ static void read_back(Log *l, int64_t resumed)
     if (from)
         fclose(from);
     free(error);
+}
+
+/* Writes and remembers the records that were late when the checkpoint was saved; none where the history is not the one
+ * that they are missing from. */
+static void add_late(Log *l)
+{
+    if (l->whole != l->late_from) {
+        free(l->late);
+        l->late = NULL, l->nlate = 0;
+    }
+    for (size_t at = 0, n; at < l->nlate; at += n) {
+        const char *line = l->late + at, *end = memchr(line, '\n', l->nlate - at);
+        char *error = NULL;
+        n = end ? (size_t)(end - line) + 1 : l->nlate - at;
+        cJSON *record = json_parse(line, n, &error);
+        if (record)
+            remember(l, record);
+        free(error);
+    }
+    if (l->nlate && !write_late(l))
+        warn("history.jsonl: write: %s; training goes on, later records try again", strerror(errno));
 }
 
 /* " in text.txt", " in a.jsonl and 2 more"; malloc'ed. paths: as they were typed, "": only their number is known. */
@@ -484,6 +506,8 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
     if (resumed > 0)
         read_back(l, resumed);
     die_on(open_history(l));
+    if (l->nlate)
+        add_late(l);
 }
 
 void log_events(Log *l, const char *name, int argc, char **argv)
@@ -767,9 +791,17 @@ static bool saved(const Metric *m, bool all)
     return m->tag && (all || m->kind != METRIC_COUNT);
 }
 
-void log_save(const Log *l, cJSON *train_state)
+void log_save(Log *l, cJSON *train_state)
 {
     cJSON *o = cJSON_AddObjectToObject(train_state, "log");
+    if (l->nlate && l->history < 0)
+        catch_up(l);
+    if (l->nlate) {
+        char *late = format("%.*s", (int)l->nlate, l->late);
+        cJSON_AddStringToObject(o, "late", late);
+        cJSON_AddNumberToObject(o, "late_from", (double)l->whole);
+        free(late);
+    }
     for (int i = 0; i < 2 * l->metrics->nstep; i++) {
         const Metric *m = &l->metrics->step[i / 2];
         if (saved(m, i % 2))
@@ -811,6 +843,15 @@ char *log_load(Log *l, const Metrics *of, const cJSON *train_state)
         return error;
     l->steps = (int64_t)steps;
     l->steps_all = (int64_t)steps_all;
+    const char *late = cJSON_GetStringValue(json_get(json_get(train_state, "log"), "late"));
+    double from = 0;
+    if (late && (error = load(train_state, "%s", "late_from", true, &from)))
+        return error;
+    if (late && world.rank == 0) {
+        l->late = format("%s", late);
+        l->nlate = strlen(late);
+        l->late_from = (int64_t)from;
+    }
     for (int i = 0; i < of->nstep && !error; i++) {
         double known = steps;
         char *key = format("%s_steps", of->step[i].name);

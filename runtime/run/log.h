@@ -46,6 +46,7 @@ typedef struct {
     int64_t whole;               /* length of its complete records in bytes */
     char *late;                  /* lines not written yet; malloc'ed */
     size_t nlate;
+    int64_t late_from;           /* log_load(): late belongs after this many bytes of the history */
     cJSON *records;              /* array of the most recent records, full precision */
     int nrecords;
     LogLoss *losses;             /* ring buffer: the entry after losses[i] is at (i + 1) % LOG_LOSSES */
@@ -109,8 +110,9 @@ void log_close(Log *l);
 /* Returns trainer_state.json with exactly the keys that transformers knows and the last LOG_RECORDS records;
  * the caller deletes it. */
 cJSON *log_state(const Log *l, int64_t step);
-/* Saves the sums since the last record and over the run as member "log" of train_state.json. */
-void log_save(const Log *l, cJSON *train_state);
+/* Saves the sums since the last record and over the run as member "log" of train_state.json, and the records that
+ * still cannot be written to the history. */
+void log_save(Log *l, cJSON *train_state);
 /* Restores them. Returns NULL, or a malloc'ed message naming the member. Call before log_open(). */
 char *log_load(Log *l, const Metrics *of, const cJSON *train_state);
 

@@ -7,6 +7,7 @@
 #include "../../runtime/run/best.h"
 #include "../../runtime/run/log.h"
 #include "../../runtime/run/progress.h"
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -464,6 +465,34 @@ void test_log(const char *scratch)
           && strcmp(cJSON_GetStringValue(json_get(last, "early_stop")), "no \"better\" loss") == 0
           && json_get(last, "train_tokens_per_second")->valuedouble > 0
           && json_get(last, "train_loss")->valuedouble == mean, "closing record", "%.300s", got);
+
+    /* The same where the disk failed before the save and until the kill: the checkpoint has the late records. Where it
+     * was well again after the save, the file has them, too. */
+    for (int well = 0; well < 2; well++) {
+        char *c = folder_of(scratch, well ? "late_written" : "late");
+        Log failing = { 0 }, after = { 0 };
+        log_open(&failing, c, &model, &flags, &metrics, STEPS, 10, 0);
+        train(&failing, 1, 3);
+        char *path = failing.path;
+        close(failing.history);
+        failing.history = open("/dev/full", O_WRONLY);
+        failing.path = "/dev/full/history.jsonl";
+        train(&failing, 4, 10);
+        cJSON *held = cJSON_CreateObject();
+        log_save(&failing, held);
+        check(failing.nlate > 0 && json_get(json_get(held, "log"), "late"), "late records are saved", "%zu", failing.nlate);
+        failing.path = path;
+        if (well)
+            log_close(&failing);
+        error = log_load(&after, &metrics, held);
+        check(!error, "late records load", "%s", error ? error : "");
+        log_open(&after, c, &model, &flags, &metrics, STEPS, 10, 10);
+        train(&after, 11, STEPS);
+        char *whole = read_text(c);
+        check(strcmp(whole, want) == 0, "no record of a failing disk is lost", "%.400s", whole);
+        log_close(&after);
+        free(whole), cJSON_Delete(held);
+    }
 
     /* Started again with nothing left to do: everything stays. More steps: the closing one goes. */
     log_open(&again, b, &model, &flags, &metrics, STEPS, 10, STEPS);

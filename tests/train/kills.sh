@@ -34,9 +34,9 @@ newest() { find "$1" -regex '.*/checkpoint-[0-9]+' -printf '%f\n' 2>/dev/null | 
 # history, but for the last, that are no JSON
 garbage() {
     (cd "$1" && find . -mindepth 1 -not -path './runs/*' -not -path './logs/*') |
-        sed -E 's/\.(tmp|del)(\/|$)/\2/g; s/checkpoint-[0-9]+/checkpoint-N/' | sort -u |
+        sed -E 's/\.(tmp|del)(\/|$)/\2/g; s/checkpoint(-|_step_)[0-9]+/checkpoint\1N/' | sort -u |
         grep -vxE '\./(fault\.[0-9]+\.[0-9]+\.json|run\.lock(\.[A-Za-z0-9]+)?|probe\.[0-9]+|history\.jsonl)' |
-        grep -vxFf <(cd "$scratch/$name.straight" && find . | sed -E 's/checkpoint-[0-9]+/checkpoint-N/')
+        grep -vxFf <(cd "$scratch/$name.straight" && find . | sed -E 's/checkpoint(-|_step_)[0-9]+/checkpoint\1N/')
     [ ! -e "$1/history.jsonl" ] || head -n -1 "$1/history.jsonl" | jq . 2>&1 >/dev/null
 }
 # differs: from the undisturbed run, in bits or in names
@@ -80,8 +80,8 @@ one_start() {
             done
         fi
         script=$(pgrep -P $pid -f 'run\.sh')
-        printf -v wait %03d $((RANDOM % 500))
-        sleep "0.$wait"
+        printf -v wait '%d.%03d' $((RANDOM % 2)) $((RANDOM % 1000))
+        sleep "$wait"
         mapfile -t victim < <(ours "$out")
         if [ ${#victim[@]} -gt 0 ] && kill -9 "${victim[RANDOM % ${#victim[@]}]}" 2>/dev/null; then
             killed[$name]=$((killed[$name] + 1)) n=$((n + 1))
