@@ -196,8 +196,9 @@ static void check_objective(const Config *c)
                        : "of programs whose objective trains a model of layers", o->name);
     }
     if (*o->kinds ? !names_listed(o->kinds, c->v[F_data_kind].s) : c->v[F_data_kind].set)
-        err_add(c->v[F_data_kind].loc, "data.kind: the objective %s learns from %s, got \"%s\"",
-                o->name, *o->kinds ? o->kinds : "no token files", c->v[F_data_kind].s);
+        err_add(c->v[F_data_kind].loc, "data.kind: objective=%s trains on %s, got \"%s\"%s", o->name,
+                *o->kinds ? o->kinds : "no token files", c->v[F_data_kind].s,
+                objective_for(c->v[F_data_kind].s));
 }
 
 static void check_precision(const Config *c)

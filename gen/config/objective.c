@@ -85,6 +85,14 @@ const Objective *objective_row(int i)
     return &row[i];
 }
 
+const char *objective_for(const char *kind)
+{
+    for (int i = 0; i < objective_count(); i++)
+        if (names_listed(row[i].kinds, kind))
+            return text_print(" (objective=%s trains on %s)", row[i].name, kind);
+    return "";
+}
+
 const Objective *objective_find(const char *name)
 {
     for (int i = 0; i < objective_count(); i++)

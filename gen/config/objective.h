@@ -25,6 +25,8 @@ int64_t config_texts(const Config *c);
 int64_t objective_steps_a_turn(const Config *c, const char *schedule);
 /* True if the field is named after the objective, as mlm.share is; templates/objectives/NAME.c can then use it. */
 bool objective_owns(const char *name, const char *path);
+/* " (objective=NAME trains on KIND)", for messages, of the first objective that does; "": none does. */
+const char *objective_for(const char *kind);
 int objective_count(void);
 const Objective *objective_row(int i);
 

@@ -8,6 +8,7 @@
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/model_folder.h"
+#include "gen/tools/new_data.h"
 #include "gen/tools/tools.h"
 
 #include <errno.h>
@@ -20,12 +21,13 @@
 
 enum {
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
+    TOKENS_STEP = 16,            /* seq.max that follows from data is a multiple of it */
     LEAST_TOKENS = 128,          /* below which no shorter sequence is tried */
     MOST_SAMPLES = 8             /* of a micro-batch */
 };
 
 typedef struct {
-    const char *file, *from, *target, *lora;
+    const char *file, *from, *target, *lora, *data;
     const Card *card;            /* of the word card=NAME; NULL: none */
     bool full, force;
     int nwords;
@@ -48,6 +50,7 @@ static const struct { const char *word, *wants; size_t at; } option[] = {
     {"--from", "folder", offsetof(Options, from)},
     {"--target", "target", offsetof(Options, target)},
     {"--lora", "rank", offsetof(Options, lora)},
+    {"--data", "file", offsetof(Options, data)},
     {"--full", NULL, offsetof(Options, full)},
     {"--force", NULL, offsetof(Options, force)},
 };
@@ -167,6 +170,7 @@ typedef struct {
     int64_t rank;                /* of adapters */
     int64_t tokens;              /* of a sequence, the longest that is tried; 0: the objective says */
     int64_t parameters;
+    const SampleLengths *data;   /* of --data; NULL: not given */
 } Ask;
 
 static void add_word(char **word, int *n, const Options *o, const char *field, const char *value)
@@ -188,7 +192,8 @@ static Config *config_of(const Ask *a, const Way *w)
     if (strcmp(a->precision, "fp32"))
         add_word(word, &n, o, "precision", a->precision);
     const char *kinds = m->objective->kinds;
-    if (names_listed(kinds, "bfd") && m->template)
+    const bool rows = a->data ? !strcmp(a->data->kind, "rows") : m->template;
+    if (names_listed(kinds, "bfd") && rows)
         add_word(word, &n, o, "data.kind", "bfd");
     else if (*kinds && !names_listed(kinds, "packed"))
         add_word(word, &n, o, "data.kind", text_print("%.*s", (int)strcspn(kinds, "|"), kinds));
@@ -320,7 +325,16 @@ static void check_folder(Ask *a, ModelFolder *m)
 /* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
 static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
-    Ask a = {.m = m, .o = o, .rank = rank_of(o, command)};
+    const SampleLengths *data = NULL;
+    if (o->data) {
+        SampleLengths *read = arena_new(sizeof *read);
+        *read = sample_lengths(m, o->data);
+        if (given(o, "data.kind") && !strcmp(given(o, "data.kind"), "packed") && strcmp(read->kind, "packed"))
+            err((Loc){0}, "%s: data.kind=packed reads documents, and the samples in --data %s are %s; leave data.kind "
+                "out", command, o->data, read->kind);
+        data = read;
+    }
+    Ask a = {.m = m, .o = o, .rank = rank_of(o, command), .data = data};
     const ObjectiveRules *rules = &objective_parts(m->objective->name)->rules;
     const char *adds = rules->new_token_field ? given(o, rules->new_token_field) : NULL;
     if (adds && !strcmp(adds, "true")) {
@@ -334,7 +348,8 @@ static Ask ask(ModelFolder *m, const Options *o, const char *command)
     bool cpu = !strcmp(a.target->backend, "cpu");
     if (!fixed(m, F_seq_max))
         a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10)
-                                       : smaller(positions(m), cpu ? CPU_TOKENS : GPU_TOKENS);
+                 : data && data->samples ? smaller(positions(m), (data->longest + TOKENS_STEP - 1) / TOKENS_STEP * TOKENS_STEP)
+                                         : smaller(positions(m), cpu ? CPU_TOKENS : GPU_TOKENS);
     return a;
 }
 
@@ -481,11 +496,27 @@ static const char *chat_line(const Ask *a)
 }
 
 /* data.kind, and what else there is where conversations want another. */
-static const char *data_line(const Way *w)
+static const char *data_line(const Ask *a, const Way *w)
 {
     const char *kind = w->c->v[F_data_kind].s;
-    bool stream = !strcmp(kind, "packed");
+    bool stream = !strcmp(kind, "packed") && !a->data;
     return text_print("%s: data.kind%s", kind, stream ? "; prompts and conversations want bfd or rows" : "");
+}
+
+/* How seq.max was chosen from the samples of --data, or that it can be; NULL: it does not follow from samples. */
+static const char *seq_line(const Ask *a, const Way *w)
+{
+    const SampleLengths *d = a->data;
+    const int64_t tokens = w->c->v[F_seq_max].i, longer = d ? samples_longer(d, tokens) : 0;
+    if (!d && names_listed(a->m->objective->kinds, "pairs") && !given(a->o, "seq.max"))
+        return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it from your data", tokens);
+    if (!d || !d->samples)
+        return NULL;
+    const char *found = text_print("of %s sample%s in %s the longest has %s tokens, 95 of 100 at most %s",
+                                   text_grouped(d->samples), d->samples == 1 ? "" : "s", d->file,
+                                   text_grouped(d->longest), text_grouped(d->most));
+    return longer ? text_print("%" PRId64 ": %s; %s of them will be cut", tokens, found, text_grouped(longer))
+                  : text_print("%" PRId64 ": %s", tokens, found);
 }
 
 static const char *ids_line(const ModelFolder *m)
@@ -610,6 +641,9 @@ static void new_answer(const Options *o, const Ask *a, const Way *w)
     answer_int(answer, "lora_rank", w->c->v[F_lora_rank].i);
     answer_text(answer, "recompute", w->c->v[F_memory_recompute].s);
     answer_bool(answer, "weights", m->weights);
+    answer_int(answer, "samples", a->data ? a->data->samples : 0);
+    answer_int(answer, "longest_sample_tokens", a->data ? a->data->longest : 0);
+    answer_int(answer, "samples_cut", a->data ? samples_longer(a->data, w->c->v[F_seq_max].i) : 0);
     answer_text(answer, "chat", data && m->tokenizer && !m->tokenizer_fault ? m->chat : NULL);
     cJSON *notes = answer_list(answer, "notes");
     for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
@@ -650,12 +684,11 @@ int new_main(int argc, char **argv)
                                                    : "they fit"));
     row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro%s", w.c->v[F_batch_micro].i,
                             w.c->v[F_seq_max].i, fixed(m, F_seq_max) ? "" : ", seq.max"));
-    if (names_listed(m->objective->kinds, "pairs") && !given(&o, "seq.max"))
-        row("seq.max", text_print("%" PRId64 " tokens for a prompt and its answer; the line lengths of gen pack -o "
-                                  "PAIRS.safetensors DATA.jsonl shows what the data need", w.c->v[F_seq_max].i));
+    if (seq_line(&a, &w))
+        row("seq.max", seq_line(&a, &w));
     row("memory", text_print("%s a rank planned", plan_line(&w)));
     if (*m->objective->kinds) {
-        row("data", data_line(&w));
+        row("data", data_line(&a, &w));
         row("chat", chat_line(&a));
     }
     if (mark_line(&w))
@@ -668,15 +701,16 @@ int new_main(int argc, char **argv)
         row("unsaid", m->unsaid);
     for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
         row("told", text_print("%.*s", (int)strcspn(p, "\n"), p));
-    const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path);
+    const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path),
+               *data = o.data ? text_shell(o.data) : *m->objective->kinds ? "DATA.jsonl" : "DATA";
     const char *options = rule_text(&w, config_rules(w.c)->pack_options),
                *flags = rule_text(&w, config_rules(w.c)->run_flags);
     printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
     if (m->tokenizer && !m->tokenizer_fault && *m->objective->kinds)
-        printf("  gen pack --show 2 --tokenizer %s%s%s DATA.jsonl\n", text_shell(m->tokenizer),
-               m->template && !m->chat ? " --chat NAME" : "", options ? text_print(" %s", options) : "");
-    printf("  %s --init-from %s --data DATA%s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from,
-           *m->objective->kinds ? ".jsonl" : "", flags ? text_print(" %s", flags) : "");
+        printf("  gen pack --show 2 --tokenizer %s%s%s %s\n", text_shell(m->tokenizer),
+               m->template && !m->chat ? " --chat NAME" : "", options ? text_print(" %s", options) : "", data);
+    printf("  %s --init-from %s --data %s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from, data,
+           flags ? text_print(" %s", flags) : "");
     return 0;
 }
 

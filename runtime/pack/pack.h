@@ -555,6 +555,8 @@ void pack_end(Pack *p);
 char *lengths_said(const Lengths *l, const char *name);        /* "NAME 3 to 9 tokens, ..."; malloc'ed */
 void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
+/* The least length that at least `share` (0 to 1) of all do not exceed. */
+int64_t lengths_up_to(const Lengths *l, double share);
 
 /* ---- pack_vocabulary.c: a vocabulary of the data ----------------------------------------------- */
 

@@ -28,20 +28,20 @@ void lengths_free(Lengths *l)
     *l = (Lengths){0};
 }
 
-/* The least length that at least `share` of all do not exceed. */
-static long long up_to(const Lengths *l, double share)
+int64_t lengths_up_to(const Lengths *l, double share)
 {
     int64_t below = 0, want = (int64_t)((double)l->n * share + 0.999999);
     size_t at = 0;
     want = want < 1 ? 1 : want;
     while (at < l->cap && (below += l->count[at]) < want)
         at++;
-    return (long long)at;
+    return (int64_t)at;
 }
 
 char *lengths_said(const Lengths *l, const char *name)
 {
     return format("%s %lld to %lld tokens, mean %.1f, half up to %lld, 95 of 100 up to %lld", name,
-                  up_to(l, 0), up_to(l, 1), (double)l->sum / (double)l->n, up_to(l, 0.5),
-                  up_to(l, 0.95));
+                  (long long)lengths_up_to(l, 0), (long long)lengths_up_to(l, 1),
+                  (double)l->sum / (double)l->n, (long long)lengths_up_to(l, 0.5),
+                  (long long)lengths_up_to(l, 0.95));
 }

@@ -71,6 +71,31 @@ verdict odd_paths "$("$gen" new 'a b/my model.lua' --from "a b/it's \$(x)/" name
 END
 )"
 
+# ---- --data: seq.max and data.kind by the user's samples; of this tokenizer a character is a token
+cp -rL "$ref/llama_tiny/model" G
+tiny_tokenizer G
+sequence() { printf '%*s' "$1" | tr ' ' "$2"; }
+pair() { printf '{"prompt":"%s","chosen":"%s","rejected":"%s"}\n' "$(sequence "$1" p)" "$(sequence "$2" c)" "$(sequence "$3" r)"; }
+{ pair 3 4 5; pair 10 7 20; pair 2 30 1; } >pairs.jsonl          # 2 + 30 and the token that ends an answer
+printf '{"prompt":"%s","completion":"%s"}\n' pppp cc pp "$(sequence 14 c)" >rows.jsonl
+printf '{"text":"some"}\n' >texts.jsonl
+made() {                # NAME WANT WORDS...: lines of the recipe, and what is said of seq.max
+    local name=$1 want=$2
+    "$gen" new data.lua --force --from G "${@:3}" >log 2>&1 || { verdict "$name" "$(cat log)"; return; }
+    verdict "$name" "$(diff <(grep -E '^  +seq(\.max)? |^ +data = ' data.lua log | sed 's/^[^:]*: *//') - <<<"$want")"
+}
+made data_pairs "seq = { max = 48 },
+data = { kind = \"pairs\" },
+seq.max    48: of 3 samples in pairs.jsonl the longest has 33 tokens, 95 of 100 at most 33" objective=dpo --data pairs.jsonl
+made data_cut "seq = { max = 20 },
+data = { kind = \"pairs\" },
+seq.max    20: of 3 samples in pairs.jsonl the longest has 33 tokens, 95 of 100 at most 33; 2 of them will be cut" \
+    objective=dpo --data pairs.jsonl seq.max=20
+made data_rows "seq = { max = 32 },
+data = { kind = \"bfd\" },
+seq.max    32: of 2 samples in rows.jsonl the longest has 17 tokens, 95 of 100 at most 17" --data rows.jsonl
+made data_texts "seq = { max = 64 }," --data texts.jsonl
+
 # ---- refusals: exit code 1, the message, nothing written
 refuses() {             # NAME MESSAGE WORDS...
     local name=$1 want=$2 code before
@@ -83,6 +108,13 @@ refuses() {             # NAME MESSAGE WORDS...
 }
 rm -rf F
 cp -rL "$ref/llama_tiny/model" F
+refuses data_of_pairs "gen: new: --data pairs.jsonl: its samples are pairs, but objective=lm trains on packed|rows|bfd (objective=dpo trains on pairs)" \
+    new x.lua --from G --data pairs.jsonl
+refuses data_no_file "gen: new: --data none.jsonl: no such file" new x.lua --from G --data none.jsonl
+refuses data_documents "gen: new: data.kind=packed reads documents, and the samples in --data rows.jsonl are rows; leave data.kind out" \
+    new x.lua --from G --data rows.jsonl data.kind=packed
+refuses data_unread "gen: new: --data rows.jsonl: seq.max of objective=ppo does not follow from the lengths of samples; leave --data out, and choose seq.max" \
+    new x.lua --from F objective=ppo --data rows.jsonl
 refuses no_file "gen: new: want the file to write: gen new FILE.lua --from FOLDER" new --from F
 refuses no_from "gen: new: want --from FOLDER, a Hugging Face model's folder: gen new x.lua --from FOLDER" new x.lua
 refuses no_folder "gen: new: --from: want a folder after it" new x.lua --from
@@ -183,7 +215,7 @@ END
 # ---- objectives that are asked for; what does not fit, told with its numbers
 "$gen" new dpo.lua --from F objective=dpo >log 2>&1
 verdict dpo "$(grep -q 'objective = "dpo"' dpo.lua && grep -q 'kind = "pairs"' dpo.lua &&
-    grep -q '^  seq.max    64 tokens for a prompt and its answer; the line lengths of gen pack -o ' log || cat log)"
+    grep -q '^  seq.max    64 tokens for a prompt and its answer; --data FILE chooses it from your data$' log || cat log)"
 refuses other_objective "F/config.json: model.family: the objective mlm is for bert, microbert, llada, encoder, not for llama" \
     new x.lua --from F objective=mlm
 mkdir large

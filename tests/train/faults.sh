@@ -93,7 +93,10 @@ raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed
 verdict "rows of another kind: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny' \
     "$scratch/said" || tail -n 1 "$scratch/said")"
 # of formats whose code the program does not have: never a row that is read as another
-raw "rows of pairs" 88 "pairs make pairs; what is packed here is packed" - <<<'{"prompt":"a","chosen":"b","rejected":"c"}'
+raw "rows of pairs" 88 \
+    "pairs make pairs; .*built for data.kind=packed; another objective trains on these pairs: gen .*\.lua.* data.kind=pairs names it)$" - <<<'{"prompt":"a","chosen":"b","rejected":"c"}'
+verdict "rows of pairs: what to do" "$(grep -q '^next: that gen command names the objective; ' "$scratch/said" ||
+    tail -n 1 "$scratch/said")"
 raw "rows of solutions in steps" 88 "cot_response: solutions in steps are for the objective prm$" \
     - <<<'{"cot_response":"### Step 1: a","text":"b"}'
 printf '{"text":"%s","tools":[{}]}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/keys.jsonl"
