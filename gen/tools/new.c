@@ -322,18 +322,31 @@ static void check_folder(Ask *a, ModelFolder *m)
     a->parameters = measure_holdings(least.g).parameters;
 }
 
+/* The samples of --data, which data.kind, where it is given, has to suit. */
+static const SampleLengths *read_data(const ModelFolder *m, const Options *o, const char *command)
+{
+    SampleLengths *s = arena_new(sizeof *s);
+    const char *kind = given(o, "data.kind");
+    *s = sample_lengths(m, o->data);
+    if (kind && !strcmp(kind, "packed") && strcmp(s->kind, "packed"))
+        err((Loc){0}, "%s: data.kind=packed reads documents, and the samples in --data %s are %s; leave data.kind out",
+            command, o->data, s->kind);
+    return s;
+}
+
+/* seq.max where the user leaves it open: the longest sample as far as the model goes, or a usual length. */
+static int64_t sequence_tokens(const Ask *a)
+{
+    const int64_t usual = !strcmp(a->target->backend, "cpu") ? CPU_TOKENS : GPU_TOKENS;
+    const bool samples = a->data && a->data->samples;
+    const int64_t fits_longest = samples ? (a->data->longest + TOKENS_STEP - 1) / TOKENS_STEP * TOKENS_STEP : usual;
+    return smaller(positions(a->m), fits_longest);
+}
+
 /* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
 static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
-    const SampleLengths *data = NULL;
-    if (o->data) {
-        SampleLengths *read = arena_new(sizeof *read);
-        *read = sample_lengths(m, o->data);
-        if (given(o, "data.kind") && !strcmp(given(o, "data.kind"), "packed") && strcmp(read->kind, "packed"))
-            err((Loc){0}, "%s: data.kind=packed reads documents, and the samples in --data %s are %s; leave data.kind "
-                "out", command, o->data, read->kind);
-        data = read;
-    }
+    const SampleLengths *data = o->data ? read_data(m, o, command) : NULL;
     Ask a = {.m = m, .o = o, .rank = rank_of(o, command), .data = data};
     const ObjectiveRules *rules = &objective_parts(m->objective->name)->rules;
     const char *adds = rules->new_token_field ? given(o, rules->new_token_field) : NULL;
@@ -345,11 +358,8 @@ static Ask ask(ModelFolder *m, const Options *o, const char *command)
     check_folder(&a, m);
     choose_target(&a, command);
     choose_precision(&a, command);
-    bool cpu = !strcmp(a.target->backend, "cpu");
     if (!fixed(m, F_seq_max))
-        a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10)
-                 : data && data->samples ? smaller(positions(m), (data->longest + TOKENS_STEP - 1) / TOKENS_STEP * TOKENS_STEP)
-                                         : smaller(positions(m), cpu ? CPU_TOKENS : GPU_TOKENS);
+        a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10) : sequence_tokens(&a);
     return a;
 }
 
@@ -509,7 +519,8 @@ static const char *seq_line(const Ask *a, const Way *w)
     const SampleLengths *d = a->data;
     const int64_t tokens = w->c->v[F_seq_max].i, longer = d ? samples_longer(d, tokens) : 0;
     if (!d && names_listed(a->m->objective->kinds, "pairs") && !given(a->o, "seq.max"))
-        return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it from your data", tokens);
+        return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it from your data",
+                          tokens);
     if (!d || !d->samples)
         return NULL;
     const char *found = text_print("of %s sample%s in %s the longest has %s tokens, 95 of 100 at most %s",

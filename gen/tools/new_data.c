@@ -22,8 +22,8 @@ static void check_folder(const ModelFolder *m, const char *file)
     if (stat(file, &st))
         err((Loc){0}, "new: --data %s: %s", file, errno == ENOENT ? "no such file" : strerror(errno));
     if (!reads_samples(o))
-        err((Loc){0}, "new: --data %s: seq.max of objective=%s does not follow from the lengths of samples; leave --data "
-            "out, and choose seq.max", file, o->name);
+        err((Loc){0}, "new: --data %s: seq.max of objective=%s does not follow from the lengths of samples; leave "
+            "--data out, and choose seq.max", file, o->name);
     if (!m->tokenizer)
         err((Loc){0}, "new: --data %s: %s has no tokenizer.json to count its tokens with", file, m->path);
     if (m->tokenizer_fault)

@@ -287,8 +287,8 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     fclose(summary);
     char *built = e.makes == KIND_AUTO || of->own_targets || of->parts ? format("%s", "")
                 : e.makes >= KIND_PAIRS
-                ? format(" (built for data.kind=%s; another objective trains on these %s: gen %s data.kind=%s names it)",
-                         of->kind, kind_name[e.makes], model_words(m, "data.kind"), kind_name[e.makes])
+                ? format(" (built for data.kind=%s; another objective trains on these %s: gen %s data.kind=%s "
+                         "names it)", of->kind, kind_name[e.makes], model_words(m, "data.kind"), kind_name[e.makes])
                 : format(" (built for data.kind=%s: gen %s data.kind=%s makes a program for this data)", of->kind,
                          model_words(m, "data.kind"), kind_name[e.makes]);
     if (e.text)

@@ -126,7 +126,7 @@ check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one
     "$(other run.top_p=0.5)"
 check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo|prm; this one's is other: leave it out" \
     "$(other model.vocab=257)"
-check objective/records "data.kind: the objective other learns from rows, got \"packed\"" "$(other data.kind=packed)"
+check objective/records "data.kind: objective=other trains on rows, got \"packed\" (objective=lm trains on packed)" "$(other data.kind=packed)"
 check objective/choices "objective: want one of lm, mlm, mdm, dpo, prm, ad, ppo, other, got \"none\"" "$(other objective=none | head -1)"
 
 # ---- an upper level: v in the place of the gradients, what samples' losses change along it

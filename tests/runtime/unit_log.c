@@ -480,7 +480,8 @@ void test_log(const char *scratch)
         train(&failing, 4, 10);
         cJSON *held = cJSON_CreateObject();
         log_save(&failing, held);
-        check(failing.nlate > 0 && json_get(json_get(held, "log"), "late"), "late records are saved", "%zu", failing.nlate);
+        check(failing.nlate > 0 && json_get(json_get(held, "log"), "late"), "late records are saved", "%zu",
+              failing.nlate);
         failing.path = path;
         if (well)
             log_close(&failing);
