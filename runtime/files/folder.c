@@ -95,7 +95,8 @@ char *folder_make_parents(const char *path)
 char *folder_make_below(const char *root, const char *path)
 {
     char *within = folder_join(root, ""), *error = folder_make_parents(within);
-    for (const char *slash = strchr(path + strlen(within), '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+    for (const char *slash = strchr(path + strlen(within), '/'); slash && !error;
+         slash = strchr(slash + 1, '/')) {
         char *part = format("%.*s", (int)(slash - path), path);
         struct stat s;
         if (mkdir(part, 0777) && errno != EEXIST)
@@ -104,7 +105,8 @@ char *folder_make_below(const char *root, const char *path)
             error = failed(part, "lstat");
         else if (!S_ISDIR(s.st_mode)) {
             errno = S_ISLNK(s.st_mode) ? ELOOP : ENOTDIR;
-            error = format("%s: %s, want a folder", part, errno == ELOOP ? "a symbolic link" : "not a folder");
+            error = format("%s: %s, want a folder", part,
+                           errno == ELOOP ? "a symbolic link" : "not a folder");
         }
         free(part);
     }
@@ -126,7 +128,8 @@ char *folder_sync(const char *path)
 static char *sync_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *parent = !slash ? format(".") : format("%.*s", slash > path ? (int)(slash - path) : 1, path);
+    const int n = !slash ? 0 : slash > path ? (int)(slash - path) : 1;
+    char *parent = slash ? format("%.*s", n, path) : format(".");
     char *error = folder_sync(parent);
     free(parent);
     return error;
@@ -142,7 +145,7 @@ char *folder_remove(const char *path)
     if (!dir)
         return error;
     for (struct dirent *d; (d = readdir(dir));)
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 &&
+        if (strcmp(d->d_name, ".") && strcmp(d->d_name, "..") &&
             unlinkat(fd, d->d_name, 0) && !error)
             error = format("%s/%s: unlink: %s", path, d->d_name, strerror(errno));
     closedir(dir);
@@ -204,7 +207,8 @@ static char *put(int fd, const char *path, const void *from, size_t n)
     return file_write(fd, from, n) ? NULL : failed(path, "write");
 }
 
-static char *write_bytes(const char *folder, const char *name, const void *from, size_t n, cJSON *manifest)
+static char *write_bytes(const char *folder, const char *name, const void *from, size_t n,
+                         cJSON *manifest)
 {
     char *path = folder_join(folder, name), *error = NULL;
     int fd = file_create(path, &error);
@@ -301,10 +305,11 @@ static char *commit_file(const char *folder, const char *temp, const char *name)
     return error ? error : folder_sync(folder);
 }
 
-char *folder_replace_file(const char *folder, const char *name, char *(*write)(FILE *to, const void *with),
-                          const void *with)
+char *folder_replace_file(const char *folder, const char *name,
+                          char *(*write)(FILE *to, const void *with), const void *with)
 {
-    char *path = folder_join(folder, name), *temp = format("%s.tmp", path), *why = NULL, *error = NULL;
+    char *path = folder_join(folder, name), *temp = format("%s.tmp", path);
+    char *why = NULL, *error = NULL;
     int fd = file_create(temp, &error);
     FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
     if (fd >= 0 && !to) {
@@ -313,7 +318,10 @@ char *folder_replace_file(const char *folder, const char *name, char *(*write)(F
     }
     if (to) {
         why = write(to, with);
-        error = why ? format("%s: %s", path, why) : fflush(to) || fsync(fd) ? failed(path, "write") : NULL;
+        if (why)
+            error = format("%s: %s", path, why);
+        else if (fflush(to) || fsync(fd))
+            error = failed(path, "write");
         if (fclose(to) && !error)
             error = failed(path, "close");
         if (error)
@@ -414,8 +422,8 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
 
 char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifest)
 {
-    static const char *const beside[] = {"tokenizer_hf.json", "tokenizer_config.json", "special_tokens_map.json",
-                                         "added_tokens.json", "chat_template.jinja"};
+    static const char *const beside[] = {"tokenizer_hf.json", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
     const char *slash = strrchr(file, '/');
     char *source = slash ? format("%.*s", (int)(slash + 1 - file), file) : format("./"),
          *own = folder_join(folder, "tokenizer.json"),
@@ -438,7 +446,7 @@ bool folder_is_extra(const char *name)
         "merges.txt", "*.py",
     };
     for (size_t i = 0; i < sizeof pattern / sizeof *pattern; i++)
-        if (fnmatch(pattern[i], name, FNM_PERIOD) == 0)
+        if (!fnmatch(pattern[i], name, FNM_PERIOD))
             return true;
     return false;
 }
@@ -498,7 +506,7 @@ char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc)
 int64_t folder_step_of(const char *name, const char **rest)
 {
     static const char prefix[] = "checkpoint-";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+    if (strncmp(name, prefix, sizeof prefix - 1))
         return -1;
     const char *p = name + sizeof prefix - 1;
     int64_t step = 0;

@@ -1,9 +1,9 @@
 /* json.c -- one strict pass over the bytes, then cJSON builds the tree; prints like Python.
  *
  * Out:    tree or message; text equal to json.dumps(indent=2, sort_keys=True).
- * Method: a loop with an explicit stack; the keys of open objects lie on one stack, sorted when
- *         their object closes: 150,000 keys cost milliseconds. cJSON alone lets pass duplicate
- *         keys, bytes that are not UTF-8, 1e400, text behind the value. */
+ * Method: a loop with an explicit stack. The keys of all open objects are on another stack and
+ *         are sorted when their object closes: 150,000 keys take milliseconds. cJSON alone accepts
+ *         duplicate keys, bytes that are not UTF-8, 1e400 and text after the value. */
 #define _GNU_SOURCE
 #include "runtime/files/json.h"
 
@@ -59,7 +59,8 @@ static int hex_value(int c)
          : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Returns the code unit of the \uXXXX whose u is at s->at and advances past it; -1: not four hex digits. */
+/* Returns the code unit of the \uXXXX whose u is at s->at and advances past it; -1: not four hex
+ * digits. */
 static int scan_unit(Scan *s)
 {
     int unit = 0;
@@ -89,7 +90,8 @@ static bool scan_escape(Scan *s)
     if (unit < 0)
         return fail(s, "\\u wants four hexadecimal digits");
     if (unit == 0)
-        return fail(s, "\\u0000, the NUL character, is not accepted: take it out (sed 's/\\\\u0000//g')");
+        return fail(s, "\\u0000, the NUL character, is not accepted: "
+                       "take it out (sed 's/\\\\u0000//g')");
     if (unit < 0xd800 || unit > 0xdfff)
         return true;
     if (unit > 0xdbff || s->n - s->at < 6 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
@@ -259,7 +261,8 @@ static void name_python(Scan *s)
 #undef NO_VALUE
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (s->n - s->at >= strlen(rows[i].word) && !memcmp(s->text + s->at, rows[i].word, strlen(rows[i].word)))
+        if (s->n - s->at >= strlen(rows[i].word) &&
+            !memcmp(s->text + s->at, rows[i].word, strlen(rows[i].word)))
             fail(s, rows[i].why);
 }
 
@@ -275,7 +278,8 @@ static bool scan_word(Scan *s)
         }
     }
     return fail(s, s->at == s->n            ? "the text ends where a value should be"
-                   : s->text[s->at] == '\0' ? "a NUL character where a value should be: take it out (tr -d '\\000')"
+                   : s->text[s->at] == '\0' ? "a NUL character where a value should be: "
+                                              "take it out (tr -d '\\000')"
                                             : "want a value");
 }
 
@@ -585,7 +589,9 @@ static char *read_whole(int fd, const char *path, size_t max, size_t *n, char **
     } else {
         size_t got = 0, size = (size_t)st.st_size;
         text = malloc(size + 1);
-        while (got < size) {
+        if (!text)
+            *error = format("%s: out of memory for its %zu bytes", path, size);
+        while (text && got < size) {
             ssize_t r = pread(fd, text + got, size - got, (off_t)got);
             if (r < 0 && errno == EINTR)
                 continue;

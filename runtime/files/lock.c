@@ -1,10 +1,10 @@
 /* lock.c -- OUT/run.lock.
  *
- * Keeps: under that name stands only a file that is filled, synced and locked by flock; it is this
- *        rank's while lock_fd is open.
+ * Keeps: a file of that name is always complete, synced and under flock(); it is this rank's while
+ *        lock_fd is open.
  * Method: looked at first, so that a refusal leaves the folder as it is; then written as
- *         run.lock.XXXXXX and linked where there is none, or renamed over a stale one while its flock
- *         is held. Inodes tell whether the name still means what was opened. */
+ *         run.lock.XXXXXX and linked where there is none, or renamed over a stale one while its
+ *         flock is held. Inodes tell whether the name still means what was opened. */
 #define _GNU_SOURCE
 #include "runtime/files/lock.h"
 
@@ -26,8 +26,8 @@
 
 enum { TRIES = 100 };                    /* polls of a lock that is changing hands, 50 ms apart */
 
-/* State of an existing lock under flock(): held by a living process; held by none that this host's kernel
- * or the file server knows of; the file system has no flock(). */
+/* State of an existing lock under flock(): held by a living process; held by none that this host's
+ * kernel or the file server knows of; the file system has no flock(). */
 typedef enum { HELD, FREE, UNKNOWN } Flock;
 /* run.lock is missing, replaceable, or about to change. */
 typedef enum { MISSING, STALE, CHANGING } State;
@@ -49,7 +49,8 @@ static void proc_text(long pid, const char *what, char text[4096])
     text[n > 0 ? n : 0] = 0;
 }
 
-/* Returns a field of /proc/PID/stat, numbered as in proc(5), from 3 on; NULL if the process is gone. */
+/* Returns a field of /proc/PID/stat, numbered as in proc(5), from 3 on; NULL if the process is
+ * gone. */
 static const char *stat_field(const char *stat, int field)
 {
     const char *p = strrchr(stat, ')');
@@ -58,7 +59,8 @@ static const char *stat_field(const char *stat, int field)
     return p ? p + 1 : NULL;
 }
 
-/* Start time of a process in clock ticks since boot, as text: detects a reused pid. "" if it is gone. */
+/* Start time of a process in clock ticks since boot, as text: detects a reused pid. "" if it is
+ * gone. */
 static void start_of(long pid, char start[32])
 {
     char stat[4096];
@@ -98,7 +100,7 @@ static const char *job_id(void)
     const char *job = getenv("SLURM_JOB_ID");
     if (!job || !*job)
         job = getenv("TORCHELASTIC_RUN_ID");
-    return job && strcmp(job, "none") != 0 ? job : "";
+    return job && strcmp(job, "none") ? job : "";
 }
 
 static cJSON *describe(int restart)
@@ -137,8 +139,8 @@ static bool same_file(int fd, const char *path)
            s.st_dev == t.st_dev;
 }
 
-/* Creates and locks a file with a unique name, malloc'ed: other starts remove the files of dead ones,
- * which they recognise by the missing flock(). */
+/* Creates and locks a file with a unique name, malloc'ed: other starts remove the files of dead
+ * ones, which they recognise by the missing flock(). */
 static int create_locked(const char *out, char **name)
 {
     for (;;) {
@@ -195,11 +197,11 @@ static bool alive(const cJSON *holder)
     if (!(pid >= 1 && pid < 0x1p31) || (kill((pid_t)pid, 0) != 0 && errno == ESRCH))
         return false;
     start_of((long)pid, start);
-    return strcmp(start, json_get(holder, "start")->valuestring) == 0;
+    return !strcmp(start, json_get(holder, "start")->valuestring);
 }
 
-/* True if gone; killed, while the kernel still takes the process apart (which holds its flock() a little
- * longer); or dead and not yet reaped by its parent. */
+/* True if gone; killed, while the kernel still takes the process apart (which holds its flock() a
+ * little longer); or dead and not yet reaped by its parent. */
 static bool dying(const cJSON *holder)
 {
     enum { EXITING = 4 };                /* PF_EXITING of the kernel, field 9 */
@@ -221,7 +223,7 @@ static bool dying(const cJSON *holder)
 static bool names(const cJSON *holder, const char *key, const char *value)
 {
     const char *text = cJSON_GetStringValue(json_get(holder, key));
-    return text && *text && strcmp(text, value) == 0;
+    return text && *text && !strcmp(text, value);
 }
 
 /* Containers on one kernel may have different host names; a host keeps its name across boots. */
@@ -233,15 +235,17 @@ static bool on_this_host(const cJSON *holder)
     return names(holder, "host", host) || names(holder, "boot", boot);
 }
 
-/* True if the holder's pid refers to that process here. Earlier versions recorded only the host's name. */
+/* True if the holder's pid refers to that process here. Earlier versions recorded only the host's
+ * name. */
 static bool sees_pid(const cJSON *holder)
 {
     char host[64], boot[64], pids[64];
     host_name(host);
     boot_id(boot);
     pid_namespace(pids);
-    return json_get(holder, "boot") ? names(holder, "boot", boot) && names(holder, "pid_namespace", pids)
-                                    : names(holder, "host", host);
+    if (!json_get(holder, "boot"))
+        return names(holder, "host", host);
+    return names(holder, "boot", boot) && names(holder, "pid_namespace", pids);
 }
 
 /* True if a lock with this content may be replaced without --break-lock. */
@@ -256,17 +260,18 @@ static bool stale(const cJSON *holder, Flock held, int restart)
     if (sees_pid(holder))
         return dying(holder);
     const char *job = json_get(holder, "job")->valuestring;
-    return *job && strcmp(job, job_id()) == 0 && restart > json_get(holder, "restart")->valuedouble;
+    return *job && !strcmp(job, job_id()) && restart > json_get(holder, "restart")->valuedouble;
 }
 
 static void refuse(const char *out, const cJSON *holder, Flock held)
 {
-    const char *hint = held != HELD ? "when that run is gone, --break-lock takes the folder over"
+    const char *hint = held != HELD ? "once that run has ended, --break-lock takes over"
                        : holder && sees_pid(holder) && dying(holder)
-                           ? "that process is gone, but other ranks of its run still live: end them first"
-                           : "stop that run first; --break-lock robs none that lives";
+                           ? "that process is gone, but other ranks of its run are alive: "
+                             "end them first"
+                           : "stop that run first; --break-lock does not take a live run's folder";
     if (!holder)
-        die(EXIT_LOCKED, "%s: in use, by whom run.lock does not say; %s", out, hint);
+        die(EXIT_LOCKED, "%s: in use; run.lock does not say by which process; %s", out, hint);
     const char *since = cJSON_GetStringValue(json_get(holder, "since"));
     const char *job = json_get(holder, "job")->valuestring;
     die(EXIT_LOCKED, "%s: in use by process %.0f on %.64s since %.32s%s%.64s; %s", out,
@@ -274,8 +279,8 @@ static void refuse(const char *out, const cJSON *holder, Flock held)
         since ? since : "?", *job ? ", job " : "", job, hint);
 }
 
-/* Opens a lock for writing, as flock() over NFS requires, or read-only if that is all that is permitted.
- * -1: errno and a malloc'ed *error. */
+/* Opens a lock for writing, as flock() over NFS requires, or read-only if that is all that is
+ * permitted. -1: errno and a malloc'ed *error. */
 static int open_lock(char **error)
 {
     int fd = file_open(lock_path, O_RDWR, error);
@@ -300,9 +305,9 @@ static int open_existing(bool break_lock)
     return fd;
 }
 
-/* Inspects an existing lock once; ends the program if it may not be replaced. STALE: its descriptor, under
- * flock(), in *fd. wait: a dying holder may release it any moment, and an empty lock may have been filled
- * by now. */
+/* Inspects an existing lock once; ends the program if it may not be replaced. STALE: its
+ * descriptor, under flock(), in *fd. wait: a dying holder may release it any moment, and an empty
+ * lock may have been filled by now. */
 static State look(const char *out, int restart, bool break_lock, bool wait, int *fd)
 {
     *fd = open_existing(break_lock);
@@ -351,7 +356,7 @@ static void remove_leftovers(const char *out)
 {
     DIR *dir = opendir(out);
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (strncmp(d->d_name, "run.lock.", 9) != 0 || strlen(d->d_name) != 15)
+        if (strncmp(d->d_name, "run.lock.", 9) || strlen(d->d_name) != 15)
             continue;
         char *path = folder_join(out, d->d_name), *error = NULL;
         int fd = file_open(path, O_RDWR, &error);
@@ -424,8 +429,10 @@ void lock_take(const char *out, int restart, bool break_lock)
     lock_path = folder_join(out, "run.lock");
     wrap_die();
     lock_fd = take(out, restart, break_lock);
-    /* Shared from now on by all ranks; a process that took it in between has renamed its own file over it. */
-    if (world.size > 1 && TEMP_FAILURE_RETRY(flock(lock_fd, LOCK_SH)) == 0 && !same_file(lock_fd, lock_path))
+    /* Shared from now on by all ranks; a process that took it in between has renamed its own file
+     * over it. */
+    if (world.size > 1 && TEMP_FAILURE_RETRY(flock(lock_fd, LOCK_SH)) == 0 &&
+        !same_file(lock_fd, lock_path))
         die(EXIT_LOCKED, "%s: another run took this folder at the same moment", out);
     remove_leftovers(out);
 }

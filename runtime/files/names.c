@@ -114,7 +114,8 @@ const char *foreign_word(const char *ours, const char *word)
 
 bool foreign_on(const char *given)
 {
-    return names_same(given, "true") || names_same(given, "yes") || names_same(given, "on") || names_same(given, "1");
+    return names_same(given, "true") || names_same(given, "yes") || names_same(given, "on") ||
+           names_same(given, "1");
 }
 
 bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given)
@@ -222,7 +223,7 @@ const char *renamed_word(const char *field, const char *word)
 const char *renamed_from(const char *now)
 {
     for (int i = 0; i < renamed_rows; i++)
-        if (strcmp(renamed_row[i].now, now) == 0)
+        if (!strcmp(renamed_row[i].now, now))
             return renamed_row[i].before;
     return NULL;
 }
@@ -230,12 +231,12 @@ const char *renamed_from(const char *now)
 const char *renamed_word_from(const char *field, const char *now)
 {
     for (size_t i = 0; *renamed_words[i].field; i++)
-        if (strcmp(renamed_words[i].field, field) == 0 && strcmp(renamed_words[i].now, now) == 0)
+        if (!strcmp(renamed_words[i].field, field) && !strcmp(renamed_words[i].now, now))
             return renamed_words[i].before;
     return NULL;
 }
 
-/* text (n) in its own memory, n letters of it at most. */
+/* Returns a malloc'ed copy of the first n bytes of text. */
 static char *piece(const char *text, size_t n)
 {
     char *copy = malloc(n + 1);

@@ -1,4 +1,5 @@
-/* names.h -- names of settings in other trainers, by the rows of aliases.def, and spelling suggestions.
+/* names.h -- names of settings in other trainers, by the rows of aliases.def, and spelling
+ * suggestions.
  *
  * Used by gen and by every program. Keeps: - and _ are equivalent, as are upper and lower case. */
 #ifndef DIECAST_NAMES_H
@@ -9,14 +10,15 @@
 
 /* Kinds of rows in aliases.def. */
 typedef enum {
-    FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_MEANS, FOREIGN_SAY, FOREIGN_NONE, FOREIGN_ALWAYS
+    FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_MEANS, FOREIGN_SAY, FOREIGN_NONE,
+    FOREIGN_ALWAYS
 } ForeignKind;
 
 typedef struct {
     const char *name;
     ForeignKind kind;
     const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; MEANS: either; else "" */
-    const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: the value */
+    const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: a value */
     const char *note;            /* "" or a clause to append to a message */
 } Foreign;
 
@@ -26,8 +28,8 @@ extern const int foreign_rows;
 /* Meaning of one value of a name: a WHEN or IMPLIED row. */
 typedef struct {
     const char *name, *given;    /* given: "*" matches any value */
-    const char *ours;            /* a field or flag; "": already the behaviour here, nothing to set */
-    const char *value;           /* "?": a value must be set under another name; "+a,b": added to a list */
+    const char *ours;            /* a field or flag; "": already the behaviour here */
+    const char *value;           /* "?": set it under another name; "+a,b": added to a list */
     bool implied;                /* an explicit value of ours takes precedence */
 } ForeignMeaning;
 
@@ -37,25 +39,26 @@ extern const int foreign_meanings;
 const Foreign *foreign_find(const char *name);         /* NULL: no row has this name */
 /* Returns our word for a value of a field or flag; the word itself if no row translates it. */
 const char *foreign_word(const char *ours, const char *word);
-/* True if the row matches this name and value. yes, on and 1 match true; every value of foreign_off() matches
- * false. */
+/* True if the row matches this name and value. yes, on and 1 match true; every value of
+ * foreign_off() matches false. */
 bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given);
-/* Returns the meaning of a value of the row's name for its flag or field: "": nothing to set; "?": set under
- * another name, by default the flag after the ?; NULL: no row for this value. */
+/* Returns the meaning of a value of the row's name for its flag or field: "": nothing to set; "?":
+ * set under another name, by default the flag after the ?; NULL: no row for this value. */
 const char *foreign_meaning_of(const Foreign *row, const char *given);
-/* True if a LINE row accepts this value: if its example is below 1, only values below 1 mean the same here. */
+/* True if a LINE row accepts this value: if its example is below 1, only values below 1 mean the
+ * same here. */
 bool foreign_share(const Foreign *row, const char *given);
-/* Returns what to type for a LINE, RECIPE or MEANS row: the given value (NULL: none; for MEANS true) in our
- * words, else the row's example or placeholder. */
+/* Returns what to type for a LINE, RECIPE or MEANS row: the given value (NULL: none; for MEANS
+ * true) in our words, else the row's example or placeholder. */
 const char *foreign_value(const Foreign *row, const char *given);
 /* True for a MEANS row with a value that needs no setting here and can be left out. */
 bool foreign_needless(const Foreign *row, const char *given);
-/* foreign_off(): true for "false", "no", "0", "0.0" ..., a disabled setting; false for NULL. foreign_on():
- * true for "true", "yes", "on", "1". */
+/* foreign_off(): true for "false", "no", "0", "0.0" ..., a disabled setting; false for NULL.
+ * foreign_on(): true for "true", "yes", "on", "1". */
 bool foreign_off(const char *given);
 bool foreign_on(const char *given);
-/* foreign_per_node(): true if the name counts something per node. foreign_unset(): the value of a field that
- * disables its feature; NULL: no row. */
+/* foreign_per_node(): true if the name counts something per node. foreign_unset(): the value of a
+ * field that disables its feature; NULL: no row. */
 bool foreign_per_node(const char *name);
 const char *foreign_unset(const char *ours);
 
@@ -78,14 +81,16 @@ const char *renamed_word_from(const char *field, const char *now);
 char *renamed_lines(const char *lines);
 
 bool names_same(const char *a, const char *b);
-/* Parses an epoch count at the start of text: 1 for "epoch", 5 for "5epochs"; *n: length of that prefix; 0: no
- * epoch count. */
+/* Parses an epoch count at the start of text: 1 for "epoch", 5 for "5epochs"; *n: length of that
+ * prefix; 0: no epoch count. */
 long long names_epochs(const char *text, size_t *n);
 /* True if word is one of "a|b|c". */
 bool names_listed(const char *list, const char *word);
-/* Returns the space-separated words except FIELD=VALUE of the fields in list, "a|b|c"; malloc'ed. */
+/* Returns the space-separated words except FIELD=VALUE of the fields in list, "a|b|c";
+ * malloc'ed. */
 char *names_without(const char *words, const char *list);
-/* Edit distance: letters inserted, deleted, substituted or transposed; 65 for names longer than 64 letters. */
+/* Edit distance: letters inserted, deleted, substituted or transposed; 65 for names longer than 64
+ * letters. */
 int names_distance(const char *a, const char *b);
 
 #endif

@@ -1,5 +1,5 @@
-/* npy.c -- a text header, padded so that the data start at a multiple of 64 bytes, then the data in C
- * order.
+/* npy.c -- a text header, padded so that the data start at a multiple of 64 bytes, then the data in
+ * C order.
  *
  * Source: NumPy Enhancement Proposal 1. */
 #include "runtime/files/npy.h"
@@ -12,12 +12,13 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 
-char *npy_write(const char *folder, const char *name, const double *from, int64_t rows, int64_t columns)
+char *npy_write(const char *folder, const char *name, const double *from, int64_t rows,
+                int64_t columns)
 {
-    enum { MAGIC = 10, ALIGN = 64 };    /* "\x93NUMPY", the version, the text's length in two bytes */
+    enum { MAGIC = 10, ALIGN = 64 };    /* "\x93NUMPY", the version, the header length (2 bytes) */
     const size_t bytes = sizeof *from * (size_t)(rows * columns);
-    char *text = format("{'descr': '<f8', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }",
-                        rows, columns);
+    char *text = format("{'descr': '<f8', 'fortran_order': False, "
+                        "'shape': (%" PRId64 ", %" PRId64 "), }", rows, columns);
     const size_t n = strlen(text), head = (MAGIC + n + 1 + ALIGN - 1) / ALIGN * ALIGN,
                  told = head - MAGIC;
     unsigned char *all = malloc(head + bytes);

@@ -4,7 +4,9 @@
 
 #include <stdint.h>
 
-/* Atomically writes the array (rows, columns) to folder/name. Returns NULL, or a malloc'ed message. */
-char *npy_write(const char *folder, const char *name, const double *from, int64_t rows, int64_t columns);
+/* Atomically writes the array (rows, columns) to folder/name. Returns NULL, or a malloc'ed
+ * message. */
+char *npy_write(const char *folder, const char *name, const double *from, int64_t rows,
+                int64_t columns);
 
 #endif

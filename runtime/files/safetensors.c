@@ -24,7 +24,7 @@
 const char *const st_dtype_name[ST_NDTYPES] = {ST_DTYPES(ST_NAME)};
 const int st_dtype_bits[ST_NDTYPES] = {ST_DTYPES(ST_BITS)};
 
-/* ---- walk over text accepted by json_check() -------------------------------------------------- */
+/* ---- walk over text accepted by json_check() ------------------------------------------------- */
 
 typedef struct {
     const char *p, *end;
@@ -410,11 +410,14 @@ static char *open_file(StFile *f, int fd)
         return no_header(head, nhead, format("header of %llu bytes does not fit the file of %llu",
                                              (unsigned long long)n, (unsigned long long)size));
     char *header = malloc(n + 1);
+    if (!header)
+        return format("out of memory for its header of %llu bytes", (unsigned long long)n);
     error = read_at(fd, header, 8, n);
-    if (!error)
+    if (!error) {
         error = st_header_parse(f, header, n, size);
-    if (error && n && !memchr(" \t\r\n{", *header, 5))
-        error = no_header(head, nhead, error);
+        if (error && n && !memchr(" \t\r\n{", *header, 5))
+            error = no_header(head, nhead, error);
+    }
     free(header);
     return error;
 }
@@ -422,8 +425,8 @@ static char *open_file(StFile *f, int fd)
 char *st_open(StFile *f, const char *path)
 {
     *f = (StFile){.fd = -1};
-    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));      /* a FIFO is refused
-                                                                                        below */
+    /* O_NONBLOCK: open_file() refuses a FIFO, which would block here */
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     char *error = fd < 0 ? format("%s", strerror(errno)) : open_file(f, fd);
     if (error) {
         char *full = format("%s: %s", path, error);
@@ -560,19 +563,21 @@ static char *other_weights(const char *folder)
         return format("%s: pickle files can run code and are not read; convert them once: python3 "
                       "-c \"from transformers import AutoModelForCausalLM as M; M.from_pretrained("
                       "'%s', torch_dtype='auto').save_pretrained('%s')\"", folder, folder, folder);
-    return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s", folder,
-                  shards ? ", which says what the shards hold: get it where they are from"
-                  : gguf ? "; GGUF is not read: use the folder that it was made from" : "");
+    return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s",
+                  folder,
+                  shards ? "; the index is missing: download it from where the shards are from"
+                  : gguf ? "; GGUF is not read: use the folder it was converted from" : "");
 }
 
-/* With model.safetensors present, the index must name no other file: it would be unclear which is current. */
+/* With model.safetensors present, the index must name no other file: it would be unclear which is
+ * current. */
 static char *index_of_one(StSet *s, const char *folder, const cJSON *map)
 {
     (void)s, (void)folder;
     for (const cJSON *i = map ? map->child : NULL; i; i = i->next)
         if (!cJSON_IsString(i) || strcmp(i->valuestring, "model.safetensors"))
-            return format("%.80s is in %.80s, but model.safetensors is there as well: remove what is not meant (other "
-                          "readers take model.safetensors)", i->string,
+            return format("%.80s is in %.80s, but model.safetensors is there as well: remove the "
+                          "one you do not want (other readers take model.safetensors)", i->string,
                           cJSON_IsString(i) ? i->valuestring : "no file");
     return NULL;
 }
@@ -615,18 +620,6 @@ char *st_set_open(StSet *s, const char *folder)
     if (error)
         st_set_close(s);
     return error;
-}
-
-const StTensor *st_set_find(const StSet *s, const char *name, const StFile **file)
-{
-    for (int i = 0; i < s->nfiles; i++) {
-        const StTensor *t = st_find(&s->file[i], name);
-        if (t) {
-            *file = &s->file[i];
-            return t;
-        }
-    }
-    return NULL;
 }
 
 void st_set_close(StSet *s)

@@ -2,7 +2,8 @@
  *
  * In:    untrusted files.
  * Out:   tensors by name, byte ranges by pread(); files that the reference library reads.
- * Keeps: never ends the program; errors are malloc'ed messages "FILE: rule: found", NULL means success. */
+ * Keeps: never ends the program; errors are malloc'ed messages "FILE: rule: found", NULL means
+ *        success. */
 #ifndef DIECAST_SAFETENSORS_H
 #define DIECAST_SAFETENSORS_H
 
@@ -41,19 +42,20 @@ typedef struct {
     char **meta_key, **meta_value;
 } StFile;
 
+/* Guesses the format of a file that starts with these bytes and is not a safetensors file, e.g.
+ * "text"; NULL: unknown. */
+const char *st_looks_like(const void *head, size_t n);
 /* Opens and validates; the file stays open for st_read(). After an error *f is empty and needs no
  * st_close(). */
-/* Guesses the format of a file that starts with these bytes and is not a safetensors file, e.g. "text";
- * NULL: unknown. */
-const char *st_looks_like(const void *head, size_t n);
 char *st_open(StFile *f, const char *path);
-/* The part of st_open() without I/O: parses the n bytes of JSON after the length word of a file of file_size
- * bytes. */
+/* The part of st_open() without I/O: parses the n bytes of JSON after the length word of a file of
+ * file_size bytes. */
 char *st_header_parse(StFile *f, const char *header, size_t n, uint64_t file_size);
 const StTensor *st_find(const StFile *f, const char *name);      /* O(log n); NULL: not found */
 const char *st_meta(const StFile *f, const char *key);           /* NULL: not found */
 int64_t st_elements(const StTensor *t);
-/* Computes the size from shape and dtype; false if it overflows or is not a whole number of bytes. */
+/* Computes the size from shape and dtype; false if it overflows or is not a whole number of
+ * bytes. */
 bool st_tensor_bytes(const StTensor *t, uint64_t *bytes);
 /* Reads bytes offset .. offset+bytes-1 of the tensor into dst. Thread-safe. */
 char *st_read(const StFile *f, const StTensor *t, void *dst, uint64_t offset, uint64_t bytes);
@@ -66,20 +68,19 @@ typedef struct {
 } StSet;
 
 char *st_set_open(StSet *s, const char *folder);
-const StTensor *st_set_find(const StSet *s, const char *name, const StFile **file);
 void st_set_close(StSet *s);
 
-/* Convert elements to and from float: F64, F32, BF16 and F16; return false for other types. Narrowing rounds
- * to nearest even. */
+/* Convert elements to and from float: F64, F32, BF16 and F16; return false for other types.
+ * Narrowing rounds to nearest even. */
 bool st_to_float(float *dst, const void *src, StDtype dtype, size_t n);
 bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n);
 float st_half_to_float(uint16_t h);
 uint16_t st_float_to_half(float f);
 
-/* The writer. First add every tensor and extra metadata; st_begin() lays out the file (dtype descending,
- * ties by name) and writes the header to PATH.tmp; then write the bytes of each tensor in that order, whole
- * or in pieces; st_end() syncs and renames to PATH. Any error leaves PATH unchanged; st_free() removes the
- * temporary file. */
+/* The writer. First add every tensor and extra metadata; st_begin() lays out the file (dtype
+ * descending, ties by name) and writes the header to PATH.tmp; then write the bytes of each tensor
+ * in that order, whole or in pieces; st_end() syncs and renames to PATH. Any error leaves PATH
+ * unchanged; st_free() removes the temporary file. */
 typedef struct StWriter StWriter;
 StWriter *st_writer(const char *made_by);      /* metadata "format": "pt" for models */
 char *st_add(StWriter *w, const char *name, StDtype dtype, int rank, const int64_t *shape);
@@ -93,7 +94,7 @@ uint64_t st_bytes(const StWriter *w);
 char *st_write(StWriter *w, const char *name, const void *data, uint64_t bytes);
 /* CRC-32C of the bytes of tensor i written so far */
 uint32_t st_tensor_crc(const StWriter *w, int i);
-char *st_end(StWriter *w, uint32_t *crc);                             /* CRC-32C of the whole file */
+char *st_end(StWriter *w, uint32_t *crc);                             /* CRC-32C of the file */
 void st_free(StWriter *w);
 
 #endif

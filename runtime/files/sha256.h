@@ -1,5 +1,5 @@
-/* sha256.h -- SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the handshake of rendezvous.h and for file
- * fingerprints.
+/* sha256.h -- SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the handshake of rendezvous.h
+ * and for file fingerprints.
  *
  * Keeps: needs no library. */
 #ifndef DIECAST_SHA256_H

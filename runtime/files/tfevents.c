@@ -1,5 +1,6 @@
-/* tfevents.c -- encodes the messages Event, Summary and HParamsPluginData of tensorboard/compat/proto and
- * tensorboard/plugins/hparams, fields in order of their numbers, and the record framing.
+/* tfevents.c -- encodes the messages Event, Summary and HParamsPluginData of
+ * tensorboard/compat/proto and tensorboard/plugins/hparams, fields in order of their numbers, and
+ * the record framing.
  *
  * Method: a nested message is encoded separately, then copied after its length. */
 #include "runtime/files/tfevents.h"

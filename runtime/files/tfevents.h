@@ -28,9 +28,10 @@ void tf_summary(TfBytes *file, double time, int64_t step, TfBytes *summary);
 
 void tf_scalar(TfBytes *summary, const char *tag, double value);      /* rounded to a float */
 void tf_text(TfBytes *summary, const char *tag, const char *markdown);
-/* Hyperparameters for the HParams page: any number of tf_setting(), then tf_session_start(), which empties
- * `settings`; tf_session_end() marks success. */
-void tf_setting(TfBytes *settings, const char *name, const char *value);   /* a number, true, false, or text */
+/* Hyperparameters for the HParams page: any number of tf_setting(), then tf_session_start(), which
+ * empties `settings`; tf_session_end() marks success. */
+/* The value is written as a number, as true or false, or else as text. */
+void tf_setting(TfBytes *settings, const char *name, const char *value);
 void tf_session_start(TfBytes *summary, TfBytes *settings, double time);
 void tf_session_end(TfBytes *summary, double time);
 

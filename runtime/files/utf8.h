@@ -7,8 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the length of the well-formed sequence at s, n >= 1 bytes; 0: there is none, and *bad (1 to 3)
- * is the length of its longest valid prefix, at least 1: what a lossy decoder replaces by one U+FFFD. */
+/* Returns the length of the well-formed sequence at s, n >= 1 bytes; 0: there is none, and *bad (1
+ * to 3) is the length of its longest valid prefix, at least 1: what a lossy decoder replaces by one
+ * U+FFFD. */
 static inline int utf8_length(const char *s, size_t n, int *bad)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -80,8 +81,8 @@ static inline uint32_t utf8_value(const char *s, int len)
     return c;
 }
 
-/* utf8_length_at(): length of the character at text[at]; utf8_before(): start of the character that ends
- * before text[at]. The text must be well-formed. */
+/* utf8_length_at(): length of the character at text[at]; utf8_before(): start of the character that
+ * ends before text[at]. The text must be well-formed. */
 static inline int utf8_length_at(const char *text, size_t n, size_t at)
 {
     int bad;

@@ -53,8 +53,8 @@ typedef struct {
 #undef CAIRO_FUNCTION
 } Cairo;
 
-/* Returns the library, opened once. NULL if it is missing, with a malloc'ed *error that says what to
- * install. */
+/* Returns the library, opened once. NULL if it is missing, with a malloc'ed *error that says what
+ * to install. */
 const Cairo *cairo_open(char **error);
 
 #endif

@@ -1,7 +1,7 @@
 /* draw.c -- draws with cairo what layout.c has placed.
  *
- * Method: of the points in one pixel column it draws the first, lowest, highest and last, so that a curve
- *         of any length shows its extremes and is drawn quickly. */
+ * Method: of the points in one pixel column it draws the first, lowest, highest and last, so that a
+ *         curve of any length shows its extremes and is drawn quickly. */
 #define _GNU_SOURCE
 #include "runtime/plot/draw.h"
 
@@ -17,7 +17,8 @@
 static const double colour[PLOT_CURVES][3] = {
     {0.00, 0.45, 0.70}, {0.84, 0.37, 0.00}, {0.00, 0.62, 0.45},
     {0.80, 0.47, 0.65}, {0.90, 0.62, 0.00}, {0.34, 0.71, 0.91}};
-static const double black[3] = {0.10, 0.10, 0.10}, grey[3] = {0.88, 0.88, 0.88}, edge[3] = {0.45, 0.45, 0.45};
+static const double black[3] = {0.10, 0.10, 0.10}, grey[3] = {0.88, 0.88, 0.88},
+                    edge[3] = {0.45, 0.45, 0.45};
 enum { FEW = 60 };               /* up to this many points are drawn as dots */
 
 typedef struct {
@@ -258,7 +259,8 @@ static void sample(const Draw *d, const PlotCurve *c, int k)
 
 static void select_font(const Cairo *c, CairoPen *to, double size, bool bold)
 {
-    c->select_font_face(to, "@cairo:", CAIRO_SLANT_NORMAL, bold ? CAIRO_WEIGHT_BOLD : CAIRO_WEIGHT_NORMAL);
+    c->select_font_face(to, "@cairo:", CAIRO_SLANT_NORMAL,
+                        bold ? CAIRO_WEIGHT_BOLD : CAIRO_WEIGHT_NORMAL);
     c->set_font_size(to, size);
 }
 
@@ -323,7 +325,8 @@ char *draw_figure(const Cairo *c, const Plot *p, const char *folder, const char 
     const Draw d = {c, c->create(all), NULL};
     paint(&d, p, l);
     const int status = c->status(d.pen);
-    char *error = status ? format("%s/%s: cairo: %s", folder, name, c->status_to_string(status)) : NULL;
+    char *error = !status ? NULL
+                : format("%s/%s: cairo: %s", folder, name, c->status_to_string(status));
     if (!error) {
         size_t n;
         c->surface_flush(all);

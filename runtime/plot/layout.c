@@ -23,7 +23,7 @@ bool layout_drawn(double y)
     return isfinite(y) && fabs(y) <= TICKS_LARGEST;
 }
 
-/* ---- data ranges ------------------------------------------------------------------------------ */
+/* ---- data ranges ----------------------------------------------------------------------------- */
 
 typedef struct { double lo, hi; } Span;
 
@@ -131,7 +131,8 @@ static void names(Ticks *t, const PlotPanel *p)
         const int64_t k = (int64_t)t->at[i] - 1;
         char text[PLOT_TEXT];
         plain(text, k >= 0 && k < p->names ? p->name[k] : "");
-        snprintf(t->text[i], TICKS_TEXT, "%.*s%s", TICKS_TEXT - 3, text, strlen(text) > TICKS_TEXT - 3 ? ".." : "");
+        snprintf(t->text[i], TICKS_TEXT, "%.*s%s", TICKS_TEXT - 3, text,
+                 strlen(text) > TICKS_TEXT - 3 ? ".." : "");
     }
 }
 
@@ -177,7 +178,8 @@ static double first_of(const PlotPanel *p, double second)
     return NAN;
 }
 
-static void second_ticks(Layout *l, const LayoutMeasure *m, const PlotPanel *p, LayoutPanel *to, double base)
+static void second_ticks(Layout *l, const LayoutMeasure *m, const PlotPanel *p, LayoutPanel *to,
+                         double base)
 {
     Span s = {INFINITY, -INFINITY};
     for (int64_t i = 0; i < p->n; i++)
@@ -197,15 +199,16 @@ static void second_ticks(Layout *l, const LayoutMeasure *m, const PlotPanel *p, 
             continue;
         to->nsecond = n;
         for (int i = 0; i < n; i++)
-            put(l, m, to->second[i] - wide(m, t.text[i]) / 2, base, TEXT, false, t.text[i], INFINITY);
+            put(l, m, to->second[i] - wide(m, t.text[i]) / 2, base, TEXT, false, t.text[i],
+                INFINITY);
         return;
     }
 }
 
 /* ---- a panel --------------------------------------------------------------------------------- */
 
-/* Places the legend, to the right of the y label if there is room, else below it. Returns the position of
- * the next row. */
+/* Places the legend, to the right of the y label if there is room, else below it. Returns the
+ * position of the next row. */
 static double legend(Layout *l, const LayoutMeasure *m, const PlotPanel *p, LayoutPanel *to, Box in)
 {
     double all = 0, w[PLOT_CURVES] = {0}, x, base = in.y + HEAD;
@@ -249,13 +252,14 @@ static void panel(Layout *l, const LayoutMeasure *m, const PlotPanel *p, LayoutP
     to->axes.x = in.x + before;
     to->axes.w = in.w - before - fmax(20, half);
     for (int i = 0; i < to->y.n; i++)
-        put(l, m, to->axes.x - GAP - wide(m, to->y.text[i]), layout_y(to, to->y.at[i]) + 0.3 * TEXT, TEXT, false,
-            to->y.text[i], INFINITY);
+        put(l, m, to->axes.x - GAP - wide(m, to->y.text[i]), layout_y(to, to->y.at[i]) + 0.3 * TEXT,
+            TEXT, false, to->y.text[i], INFINITY);
     for (int i = 0; i < to->x.n; i++)
-        put(l, m, layout_x(to, to->x.at[i]) - wide(m, to->x.text[i]) / 2, bottom + TEXT + GAP, TEXT, false,
-            to->x.text[i], INFINITY);
+        put(l, m, layout_x(to, to->x.at[i]) - wide(m, to->x.text[i]) / 2, bottom + TEXT + GAP, TEXT,
+            false, to->x.text[i], INFINITY);
     const double middle = to->axes.x + to->axes.w / 2;
-    put(l, m, middle - wide(m, p->xlabel) / 2, bottom + 2 * (TEXT + GAP), TEXT, false, p->xlabel, in.w);
+    put(l, m, middle - wide(m, p->xlabel) / 2, bottom + 2 * (TEXT + GAP), TEXT, false, p->xlabel,
+        in.w);
     if (!p->second)
         return;
     put(l, m, middle - wide(m, p->label) / 2, head + TEXT, TEXT, false, p->label, in.w);
@@ -265,7 +269,8 @@ static void panel(Layout *l, const LayoutMeasure *m, const PlotPanel *p, LayoutP
 void layout_figure(Layout *l, const Plot *p, const LayoutMeasure *m)
 {
     const int columns = p->npanels > 1 ? 2 : 1, rows = (p->npanels + 1) / 2;
-    const double w = columns > 1 ? MORE_W : ONE_W, h = columns > 1 ? MORE_H : ONE_H, top = MARGIN + TITLE + MARGIN;
+    const double w = columns > 1 ? MORE_W : ONE_W, h = columns > 1 ? MORE_H : ONE_H,
+                 top = MARGIN + TITLE + MARGIN;
     memset(l, 0, sizeof *l);
     l->w = columns * (w + MARGIN) + MARGIN, l->h = top + rows * (h + MARGIN);
     put(l, m, MARGIN, MARGIN + TITLE, TITLE, true, p->title, l->w - 2 * MARGIN);
@@ -281,5 +286,7 @@ double layout_x(const LayoutPanel *p, double x)
 
 double layout_y(const LayoutPanel *p, double y)
 {
-    return !layout_drawn(y) || (p->y.log && y <= 0) ? NAN : p->axes.y + p->axes.h * (1 - ticks_place(&p->y, y));
+    return !layout_drawn(y) || (p->y.log && y <= 0)
+               ? NAN
+               : p->axes.y + p->axes.h * (1 - ticks_place(&p->y, y));
 }

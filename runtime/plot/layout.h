@@ -17,14 +17,14 @@ typedef enum {
     PLOT_STEPS,                              /* y holds until the next x */
     PLOT_RANGE,                              /* a dot at y with a bar from low to high */
     PLOT_STEMS,                              /* a vertical line from 0 to y, if y is not 0 */
-    PLOT_RULES                               /* a vertical line up to the fraction y of the axis height */
+    PLOT_RULES                               /* a vertical line up to the fraction y of the axis */
 } PlotStyle;
 
 typedef struct {
     const char *label;           /* "": not in the legend */
     PlotStyle style;
     int64_t n;
-    const double *x, *y;         /* (n); y NAN: no point of this curve, otherwise non-finite: a gap */
+    const double *x, *y;         /* (n); y NAN: no point here; otherwise non-finite: a gap */
     const double *low, *high;    /* (n) range around y, or NULL */
 } PlotCurve;
 
@@ -39,7 +39,7 @@ typedef struct {
     int64_t n;
     const double *x, *second;    /* (n) */
     char label[PLOT_TEXT];       /* label of the second axis */
-    const char *const *name;     /* (names) tick labels for x = 1, 2 ... instead of numbers; NULL: none */
+    const char *const *name;     /* (names) tick labels for x = 1, 2 ...; NULL: numbers */
     int64_t names;
 } PlotPanel;
 
@@ -87,6 +87,7 @@ void layout_figure(Layout *l, const Plot *p, const LayoutMeasure *m);
 /* Figure coordinates of a point; NAN: outside. */
 double layout_x(const LayoutPanel *p, double x);
 double layout_y(const LayoutPanel *p, double y);
-bool layout_drawn(double y);                     /* finite, and at most TICKS_LARGEST in magnitude */
+/* True for a finite value of magnitude at most TICKS_LARGEST. */
+bool layout_drawn(double y);
 
 #endif

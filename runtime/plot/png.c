@@ -1,6 +1,7 @@
 /* png.c -- rows as differences from the row above; runs of equal bytes with deflate's fixed code.
  *
- * Source: W3C, PNG specification; RFC 1950 and 1951. libpng, which cairo would use, tries five filters per
+ * Source: W3C, PNG specification; RFC 1950 and 1951. libpng, which cairo would use, tries five
+ *         filters per
  * row and takes four times as long as all the drawing. */
 #include "runtime/plot/png.h"
 

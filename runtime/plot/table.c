@@ -49,8 +49,8 @@ void table_row(Table *t)
     t->n++;
 }
 
-/* Returns a column's index, creating it if needed; -1: too many columns, or a name too long to be one of
- * ours. */
+/* Returns a column's index, creating it if needed; -1: too many columns, or a name too long to be
+ * one of ours. */
 static int column_of(Table *t, const char *name)
 {
     const int i = find(t, name);
@@ -189,10 +189,13 @@ char *table_csv(Table *t, const char *path)
         *end = '\0';
         if (line == 1) {
             int names = 0;
-            for (char *save, *name = strtok_r(at, ",", &save); name; name = strtok_r(NULL, ",", &save), names++)
+            char *save;
+            for (char *name = strtok_r(at, ",", &save); name; names++) {
                 column_of(t, name);
+                name = strtok_r(NULL, ",", &save);
+            }
             if (!names || names != t->columns)
-                error = format("%s: want names of columns in its first line, each another", path);
+                error = format("%s: its first line must name the columns, each only once", path);
         } else if (!error && !csv_row(t, at, (size_t)(end - at))) {
             left_out(t, line);
         }
@@ -209,7 +212,7 @@ char *table_lists(Table *t, const char *path)
     char *error;
     cJSON *json = read_json(path, &error);
     if (json && !cJSON_IsObject(json))
-        error = format("%s: want an object of lists", path);
+        error = format("%s: must be a JSON object of lists", path);
     int rows = 0;
     for (const cJSON *list = error || !json ? NULL : json->child; list; list = list->next)
         if (cJSON_IsArray(list) && cJSON_GetArraySize(list) > rows)
@@ -233,7 +236,7 @@ static cJSON *read_records(const char *path, char **error)
 {
     cJSON *json = read_json(path, error);
     if (json && !cJSON_IsArray(json))
-        *error = format("%s: want a list of records", path);
+        *error = format("%s: must be a JSON list of records", path);
     return json;
 }
 
@@ -322,18 +325,20 @@ char *table_domains(Table *t, const char *path)
 static const char *npy_numbers(const char *text, size_t n, int64_t *rows, int64_t *columns)
 {
     char head[512];
-    const size_t told = n < 10 ? 0 : (size_t)(unsigned char)text[8] | (size_t)(unsigned char)text[9] << 8;
-    if (!told || memcmp(text, "\x93NUMPY\x01", 7) || told >= sizeof head || n < 10 + told)
+    const unsigned char *byte = (const unsigned char *)text;
+    const size_t length = n < 10 ? 0 : byte[8] | (size_t)byte[9] << 8;
+    if (!length || memcmp(text, "\x93NUMPY\x01", 7) || length >= sizeof head || n < 10 + length)
         return NULL;
-    memcpy(head, text + 10, told);
-    head[told] = '\0';
+    memcpy(head, text + 10, length);
+    head[length] = '\0';
     const char *shape = strstr(head, "'shape': (");
     int whole = 0;
     if (!shape || !strstr(head, "'descr': '<f8'") || !strstr(head, "'fortran_order': False") ||
-        sscanf(shape, "'shape': (%9" SCNd64 ", %9" SCNd64 ")%n", rows, columns, &whole) != 2 || !whole ||
-        *rows < 1 || *columns < 1)
+        sscanf(shape, "'shape': (%9" SCNd64 ", %9" SCNd64 ")%n", rows, columns, &whole) != 2 ||
+        !whole || *rows < 1 || *columns < 1)
         return NULL;
-    return (uint64_t)*rows * (uint64_t)*columns == (n - 10 - told) / sizeof(double) ? text + 10 + told : NULL;
+    const uint64_t numbers = (uint64_t)*rows * (uint64_t)*columns;
+    return numbers == (n - 10 - length) / sizeof(double) ? text + 10 + length : NULL;
 }
 
 /* Moving average over about a twentieth of all rows, half of that at the ends. */
@@ -343,7 +348,8 @@ static void smooth(Table *t)
     const int64_t half = t->n / 40;
     const int to = column_of(t, "smooth");
     for (int64_t i = 0; i < t->n && half; i++) {
-        const int64_t first = i < half ? 0 : i - half, end = i + half + 1 < t->n ? i + half + 1 : t->n;
+        const int64_t first = i < half ? 0 : i - half,
+                      end = i + half + 1 < t->n ? i + half + 1 : t->n;
         double sum = 0;
         for (int64_t k = first; k < end; k++)
             sum += mean[k];
@@ -359,7 +365,8 @@ char *table_returns(Table *t, const char *path)
     char *text = read_text(path, &n, &error);
     const char *from = text ? npy_numbers(text, n, &tasks, &episodes) : NULL;
     if (text && !from)
-        error = format("%s: want float64 (tasks, episodes) as --evaluate writes it", path);
+        error = format("%s: not an array of float64 (tasks, episodes) as --evaluate writes it",
+                       path);
     for (int64_t e = 0; from && e < episodes; e++) {
         double sum = 0, low = INFINITY, high = -INFINITY, v;
         for (int64_t i = 0; i < tasks; i++) {

@@ -2,7 +2,8 @@
  *
  * In:    files written by runs, but untrusted.
  * Out:   NULL, or a malloc'ed message "FILE: what"; a missing file is an empty table.
- * Keeps: NAN for a missing value, INFINITY for a non-finite one; symbolic links are not followed. */
+ * Keeps: NAN for a missing value, INFINITY for a non-finite one; symbolic links are not
+ *        followed. */
 #ifndef DIECAST_TABLE_H
 #define DIECAST_TABLE_H
 
@@ -34,21 +35,21 @@ TableReader table_lines;
 TableReader table_csv;
 /* A JSON object of lists of numbers: one column each, plus "epoch", 1, 2 ... */
 TableReader table_lists;
-/* A .npy file of doubles (tasks, episodes): one row per episode, with "mean", "low" and "high" over tasks,
- * and "smooth", a moving average of the mean. */
+/* A .npy file of doubles (tasks, episodes): one row per episode, with "mean", "low" and "high" over
+ * tasks, and "smooth", a moving average of the mean. */
 TableReader table_returns;
-/* A JSON list of weighted records ("weight", "noisy"), as a histogram: "weight" is the lower bound of each
- * bin; "all", "right" and "noisy" are the percentages of those records in it. */
+/* A JSON list of weighted records ("weight", "noisy"), as a histogram: "weight" is the lower bound
+ * of each bin; "all", "right" and "noisy" are the percentages of those records in it. */
 TableReader table_weights;
-/* The same file grouped by "domain", sorted by name: one row each, "domain" 1, 2 ... with "mean", "low",
- * "high". */
+/* The same file grouped by "domain", sorted by name: one row each, "domain" 1, 2 ... with "mean",
+ * "low", "high". */
 TableReader table_domains;
 
 const double *table_column(const Table *t, const char *name);        /* NULL: no such column */
 /* Returns that column, created with NAN if new; NULL: too many columns. */
 double *table_make(Table *t, const char *name);
-/* table_row(): appends a row of NAN; table_put(): sets a value in the last row, creating its column if
- * needed. */
+/* table_row(): appends a row of NAN; table_put(): sets a value in the last row, creating its column
+ * if needed. */
 void table_row(Table *t);
 void table_put(Table *t, const char *name, double value);
 void table_free(Table *t);

@@ -66,9 +66,10 @@ static Ticks linear(double lo, double hi, const TicksWanted *w)
         t.lo = lo - room, t.hi = hi + room;
     }
     const double step = step_of(t.lo, t.hi, w);
-    const bool zero = w->ends && t.lo < 0 && -t.lo < step / 4 && t.hi > step;    /* slightly below 0: no
-                                                                                    tick there */
-    const int64_t first = (int64_t)(w->ends && !zero ? floor(t.lo / step + 1e-9) : ceil(t.lo / step - 1e-9)),
+    /* an axis that starts slightly below 0 has no tick there */
+    const bool zero = w->ends && t.lo < 0 && -t.lo < step / 4 && t.hi > step;
+    const int64_t first = (int64_t)(w->ends && !zero ? floor(t.lo / step + 1e-9)
+                                                     : ceil(t.lo / step - 1e-9)),
                   last = (int64_t)(w->ends ? ceil(t.hi / step - 1e-9) : floor(t.hi / step + 1e-9));
     for (int64_t i = first; i <= last && t.n < TICKS_MOST; i++)
         t.at[t.n++] = (double)i * step;

@@ -26,8 +26,9 @@ typedef struct {
     bool ends;                   /* the axis starts and ends at a tick */
 } TicksWanted;
 
-/* For values lo to hi, |each| at most TICKS_LARGEST, positive on a log axis. Tick steps are 1, 2 or 5
- * times a power of ten, or decades. If lo and hi are nearly equal, the axis extends on both sides. */
+/* For values lo to hi, |each| at most TICKS_LARGEST, positive on a log axis. Tick steps are 1, 2 or
+ * 5 times a power of ten, or decades. If lo and hi are nearly equal, the axis extends on both
+ * sides. */
 Ticks ticks_of(double lo, double hi, const TicksWanted *w);
 /* Position of a value on the axis: 0 at lo, 1 at hi. */
 double ticks_place(const Ticks *t, double value);

@@ -147,8 +147,10 @@ static void compare_with_file(const Model *m, const char *folder)
         fail("st_set_open", error);
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const StFile *file;
-        const StTensor *from = st_set_find(&set, t->name, &file);
+        const StFile *file = set.file;
+        const StTensor *from = NULL;
+        for (int k = 0; k < set.nfiles && !from; k++)
+            from = st_find(file = &set.file[k], t->name);
         if (!from)
             continue;
         int64_t n = model_elements(t), cols = t->rank == 2 ? t->shape[1] : 1;

@@ -692,7 +692,7 @@ echo '{' >"$out/run.lock"; touch -d '1 year' "$out/run.lock"
 expect lock-unreadable-of-the-future 0 '^locked' llama lock "$out" 0 0
 : >"$out/run.lock"
 exec 7<"$out/run.lock"; flock 7
-expect lock-unreadable-held 92 'by whom run.lock does not say; stop that run first' \
+expect lock-unreadable-held 92 'run.lock does not say by which process; stop that run first' \
     llama lock "$out" 0 0 --break-lock
 exec 7<&-
 rm "$out/run.lock"

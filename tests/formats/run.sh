@@ -125,6 +125,12 @@ sed 's/\(crc32c":"tokens:\)./\1x/' $scratch/t.st > $scratch/flipped.st
 $work/test dump $scratch/flipped.st > $scratch/log 2>&1
 verdict "a checksum that is none" "$(grep -q 'metadata crc32c: want NAME:0123abcd, got "tokens:x' $scratch/log ||
     cat $scratch/log)"
+printf '\0\0\0\005\0\0\0\0' > $scratch/long.st         # a header of 80 MiB, in a sparse file
+truncate -s 84M $scratch/long.st
+ASAN_OPTIONS=$ASAN_OPTIONS:max_allocation_size_mb=64:allocator_may_return_null=1 \
+    $work/test dump $scratch/long.st > $scratch/log 2>&1
+verdict "no memory for a header" "$(grep -q 'long.st: out of memory for its header of 83886080 bytes' \
+    $scratch/log || tail -n 3 $scratch/log)"
 sum=$(cat $scratch/a.txt $scratch/b.txt | sha256sum | cut -d' ' -f1)
 verdict "sha256 of the source" "$(grep -aq "\"sha256\":\"$sum\"" $scratch/t.st || echo differs)"
 for k in $(seq 9000); do echo "Line $k of the file;  it's  éé 東京 $((k * k)).

@@ -281,7 +281,7 @@ ln -s ../beside/history.jsonl "$scratch/broken/history.jsonl"
 plot "a history that is a link" 88 'history.jsonl: ' broken
 rm "$scratch/broken/history.jsonl"
 head -c 100 "$scratch/first.npy" >"$scratch/broken/eval_result.npy"
-plot "returns of another shape" 88 'eval_result.npy: want float64' broken
+plot "returns of another shape" 88 'eval_result.npy: not an array of float64' broken
 
 # ---- what the page says of memory: its commands make programs
 
