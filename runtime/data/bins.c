@@ -1,18 +1,18 @@
-/* bins.c -- documents put side by side into rows of T tokens: best fit decreasing.
+/* bins.c -- bin packing of documents: best fit decreasing.
  *
- * Method: a queue of bins for every amount of space left, a bit for every queue that is not empty;
- *         the documents sorted by counting. */
+ * Method: one queue of bins per amount of free space, and a bitmap of the queues that are not
+ *         empty; documents are sorted by counting. */
 #include "runtime/data/bins.h"
 #include "runtime/base.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Bins by the space they have left, 0..T. */
+/* Bins by free space, 0..T. */
 typedef struct {
     int64_t words;               /* of `some` */
     uint64_t *some;              /* bit s: queue s has a bin */
     int32_t *head, *tail;        /* (T + 1) first and last bin of a queue */
-    int32_t *next;               /* (bins) the one behind it */
+    int32_t *next;               /* (bins) the next one in its queue */
 } Spaces;
 
 static void *take(int64_t n, size_t size)
@@ -34,7 +34,7 @@ static void put(Spaces *s, int64_t space, int32_t bin)
     *word |= bit;
 }
 
-/* The least space of a bin that has at least `least`; -1: none has. */
+/* Returns the smallest free space of a bin that is at least `least`; -1: none. */
 static int64_t smallest(const Spaces *s, int64_t least)
 {
     uint64_t bits = s->some[least / 64] >> least % 64 << least % 64;
@@ -56,7 +56,7 @@ static int32_t pop(Spaces *s, int64_t space)
     return bin;
 }
 
-/* Documents from the longest to the shortest. */
+/* Returns the documents, longest first. */
 static int32_t *by_length(const int32_t *length, int64_t n, int64_t T)
 {
     int64_t *at = take(T + 2, sizeof *at);

@@ -1,9 +1,9 @@
 /* bpe.c -- byte pair encoding of bytes or of characters, as Hugging Face tokenizers computes it.
  *
  * Out:    a piece's ids after merging lowest rank first, leftmost on ties, until no pair merges.
- * Method: a heap of candidate pairs, dropped when their symbols have changed since: O(n log n) for
- *         n bytes. A piece is taken apart before each U+2581 that no merge joins to the character
- *         before it: where nothing splits a text, its words are such parts, and remembered. */
+ * Method: a heap of candidate pairs, ignored if their symbols have changed since: O(n log n) for n
+ *         bytes. A piece is split before each U+2581 that no merge joins to the character before
+ *         it: if no pre-tokeniser splits a text, these parts are its words, and are cached. */
 #define _GNU_SOURCE
 #include "runtime/data/bpe.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define PIECE_MAX ((size_t)1 << 28)
-/* U+2581, what the files write for a space. */
+/* U+2581, which the files write for a space. */
 static const char space[] = "\u2581";
 enum { NSPACE = sizeof space - 1 };
 
@@ -28,29 +28,29 @@ typedef struct {
 } Merge;
 
 typedef struct {
-    int32_t id;                  /* -1: swallowed by its left neighbour */
+    int32_t id;                  /* -1: merged into its left neighbour */
     uint32_t prev, next;         /* positions; NONE at the ends */
 } Symbol;
 #define NONE UINT32_MAX
 
 typedef struct {
     uint64_t order;              /* rank << 32 | position: the heap's key */
-    uint64_t pair;               /* that stood there when the candidate was found */
+    uint64_t pair;               /* at that position when the candidate was found */
     int32_t id;
 } Candidate;
 
 struct Bpe {
     bool bytes;                  /* the symbols of a piece are its bytes, else its characters */
-    Tokens tokens;               /* as bytes, where they are written in the byte alphabet */
+    Tokens tokens;               /* as bytes, if written in the byte alphabet */
     Merge *merge;
     uint64_t merge_mask;
     int32_t byte_id[256];        /* of a byte, or an ASCII character; -1: not in the vocabulary */
-    int32_t fallback[256];       /* of <0x00> to <0xFF>; -1: none, or they are not used */
-    int32_t unk;                 /* -1: what has no token is dropped */
+    int32_t fallback[256];       /* of <0x00> to <0xFF>; -1: none, or no byte fallback */
+    int32_t unk;                 /* -1: unknown characters are dropped */
     bool fuse_unk, ignore_merges;
-    uint8_t *seam;               /* a bit a character: a space behind it begins a new part; NULL:
+    uint8_t *seam;               /* bitmap of characters: a space after one begins a new part; NULL:
                                     never */
-    bool twin;                   /* everything above belongs to another */
+    bool twin;                   /* another Bpe owns everything above */
     Cached *cache;
     Symbol *symbol;
     Candidate *heap;
@@ -102,7 +102,7 @@ static Merge *merge_of(const Bpe *b, uint64_t pair)
     }
 }
 
-/* The text of one half of a merge, as the vocabulary keeps it; false: not of the byte alphabet. */
+/* Converts one half of a merge to the vocabulary's form; false: not in the byte alphabet. */
 static bool half(const Bpe *b, const char *text, size_t n, char *out, size_t *nout)
 {
     if (b->bytes)
@@ -112,7 +112,7 @@ static bool half(const Bpe *b, const char *text, size_t n, char *out, size_t *no
     return true;
 }
 
-/* One merge, `left right`, as the file writes them. */
+/* Loads one merge, `left right`, as written in the file. */
 static char *load_merge(Bpe *b, const char *left, size_t nl, const char *right, size_t nr,
                         uint32_t rank)
 {
@@ -168,12 +168,12 @@ static char *load_merges(Bpe *b, const cJSON *merges)
     return error;
 }
 
-/* What other kinds of BPE use; set to anything but its neutral value it is refused. */
+/* Refuses settings of other kinds of BPE, unless they have their neutral value. */
 static char *check_neutral(const cJSON *model, bool bytes)
 {
     static const struct {
         const char *key, *why;
-        bool characters;         /* one of characters may have it */
+        bool characters;         /* allowed for BPE of characters */
     } other[] = {
         {"dropout", "ids would differ from one run to the next; set it to null", false},
         {"continuing_subword_prefix", "not supported for BPE", false},
@@ -191,7 +191,7 @@ static char *check_neutral(const cJSON *model, bool bytes)
     return NULL;
 }
 
-/* Finds the characters that no merge joins to a space behind them. */
+/* Finds the characters that no merge joins to a following space. */
 static void find_seams(Bpe *b)
 {
     const Tokens *v = &b->tokens;
@@ -321,8 +321,8 @@ static uint32_t put_symbol(Bpe *b, uint32_t count, int32_t id)
     return count + 1;
 }
 
-/* The symbols that a piece begins with; returns how many. An unknown one is put where the next that
- * the vocabulary has follows, behind bytes that stand for characters in between, as upstream does. */
+/* Sets the initial symbols of a piece; returns their number. An unknown one is inserted before the
+ * next known one, after fallback bytes in between, as upstream does. */
 static uint32_t take_symbols(Bpe *b, const char *piece, size_t n)
 {
     uint32_t count = 0;
@@ -383,7 +383,7 @@ static void merge_piece(Bpe *b, const char *piece, size_t n, Ids *to)
         ids_put(to, &b->symbol[i].id, 1);
 }
 
-/* A part that no merge leaves. */
+/* Encodes a part whose ends no merge crosses. */
 static void encode_part(Bpe *b, const char *part, size_t n, Ids *to)
 {
     if (n > CACHE_KEY) {
@@ -400,7 +400,7 @@ static void encode_part(Bpe *b, const char *part, size_t n, Ids *to)
     cache_put(c, part, n, to, from);
 }
 
-/* The end of the part that begins at `at`. */
+/* Returns the end of the part that begins at `at`. */
 static size_t part_end(const Bpe *b, const char *piece, size_t n, size_t at)
 {
     for (const char *p = piece + at + 1; b->seam; p++) {

@@ -1,6 +1,4 @@
-/* chars.c -- a vocabulary of the characters of texts: a WordLevel model whose words are characters.
- *
- * Method: a bit a code point. */
+/* chars.c -- character vocabulary: a WordLevel model whose words are characters. */
 #define _GNU_SOURCE
 #include "runtime/data/chars.h"
 
@@ -15,18 +13,19 @@
 enum { CODE_POINTS = 0x110000 };
 
 struct Chars {
-    Tokenizer *t;                /* of the specials alone */
+    Tokenizer *t;                /* has only the specials */
     int64_t n;
     unsigned char *seen;         /* (CODE_POINTS) */
 };
 
 static const char *const specials[CHARS_SPECIALS] = {"[PAD]", "[BOS]", "[EOS]", "[MASK]"};
-static const char *const roles[CHARS_SPECIALS] = {"pad_token", "bos_token", "eos_token", "mask_token"};
+static const char *const roles[CHARS_SPECIALS] = {"pad_token", "bos_token", "eos_token",
+                                                  "mask_token"};
 enum { BOS = 1, MASK = 3 };
 
-/* ---- the layout ------------------------------------------------------------------------------- */
+/* ---- the layout ------------------------------------------------------------------------------ */
 
-/* What Hugging Face tokenizers write for such a tokenizer, but for ids and characters. */
+/* The file Hugging Face tokenizers writes for such a tokenizer, without ids and characters. */
 static const char layout_text[] =
     "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],"
     "\"normalizer\":null,"
@@ -69,11 +68,11 @@ static char *layout(const Chars *c)
     cJSON *json = cJSON_Parse(layout_text),
           *vocab = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab");
     int64_t id = 0;
-    cJSON_AddStringToObject(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "pre_tokenizer"), "pattern"),
-                            "Regex", TOKENIZER_CHARACTERS);
+    cJSON *split = cJSON_GetObjectItem(json, "pre_tokenizer");
+    cJSON_AddStringToObject(cJSON_GetObjectItem(split, "pattern"), "Regex", TOKENIZER_CHARACTERS);
     for (int i = 0; i < MASK; i++)
         special_put(json, vocab, i, id++);
-    cJSON *last = vocab->child->prev;    /* appended here: cJSON itself walks the list each time */
+    cJSON *last = vocab->child->prev;    /* append directly: cJSON would walk the list each time */
     for (uint32_t p = 1; p < CODE_POINTS; p++) {
         char text[5] = "";
         if (!c->seen[p])
@@ -103,7 +102,7 @@ void chars_vocabulary(const Chars *c, char **tokenizer, char **config)
     cJSON_Delete(json);
 }
 
-/* ---- counting --------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void note_character(void *user, const char *text, size_t n)
 {

@@ -1,11 +1,11 @@
-/* contexts.c -- sequences of transitions and queries by the index of their sample.
+/* contexts.c -- training sequences for algorithm distillation, by sample index.
  *
- * In:    codes of histories.  Out: tokens, places, what is to be predicted. */
+ * In:    codes of histories.  Out: tokens, positions, labels. */
 #include "runtime/data/contexts.h"
 #include "runtime/philox.h"
 #include "runtime/darkroom.h"
 
-enum { PURPOSE = 0x434f4e54 };       /* "CONT": apart from every other draw of the same seed */
+enum { PURPOSE = 0x434f4e54 };       /* "CONT": independent of other draws of the same seed */
 
 int64_t contexts_lay(const ContextRules *r, const ContextParts *c, int32_t *to)
 {
@@ -20,7 +20,7 @@ int64_t contexts_lay(const ContextRules *r, const ContextParts *c, int32_t *to)
     int64_t all = 0, at = 0, n = 0;
     for (int k = 0; k < PARTS; k++)
         all += part[k].n;
-    const int64_t more = all - r->n_transit;     /* behind the first they go */
+    const int64_t more = all - r->n_transit;     /* dropped after the first token */
     for (int k = 0; k < PARTS; k++)
         for (int64_t i = 0; i < part[k].n; i++, at++)
             if (at == 0 || at > more)
@@ -73,7 +73,7 @@ int64_t contexts_actions(const Contexts *c, const ContextAt *at)
     return at->place < 0 ? actions : at->place < actions;
 }
 
-/* Before a step of a history, which may be the one behind its last. */
+/* Returns the state before a step of a history; step may be one past the last. */
 static int state_at(const Contexts *c, int64_t history, int64_t step)
 {
     const uint16_t *code = c->history[history];
@@ -83,7 +83,8 @@ static int state_at(const Contexts *c, int64_t history, int64_t step)
     return step % DARKROOM_EPISODE ? darkroom_next_of(start, code[step - 1]) : start;
 }
 
-static void ask(const Contexts *c, const ContextAt *at, int64_t place, int64_t index, ContextRow *to)
+static void ask(const Contexts *c, const ContextAt *at, int64_t place, int64_t index,
+                ContextRow *to)
 {
     const ContextAt one = {.history = at->history, .first = at->first, .place = place};
     const bool action = contexts_actions(c, &one);
@@ -110,7 +111,7 @@ void contexts_row(const Contexts *c, const ContextAt *at, ContextRow *to)
         ask(c, at, at->place, to->n - 1, to);
         return;
     }
-    to->n--;                     /* the query of the last place, which is one of these */
+    to->n--;                     /* the query of the last position is among those below */
     for (int64_t t = 0; t < contexts_places(r); t++) {
         to->token[to->n] = darkroom_query(state_at(c, at->history, at->first + t));
         to->place[to->n] = (int32_t)(contexts_ahead_(r, first) + t);

@@ -1,51 +1,52 @@
-/* contexts.h -- what was lived so far, and which action comes next: sequences of transitions and
- * queries, cut from histories.
+/* contexts.h -- training sequences for algorithm distillation: past transitions plus a query,
+ * labelled with the next action.
  *
- * In:    histories, a code of runtime/darkroom.h a step.
- * Keeps: samples are counted and found by their index; nothing is stored. Any thread. */
+ * In:    histories: one code of runtime/darkroom.h per step.
+ * Keeps: samples are computed from their index; nothing is stored. Thread-safe. */
 #ifndef DIECAST_CONTEXTS_H
 #define DIECAST_CONTEXTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a sample is, and what its queries are asked behind.
- * Plain: a window, n_transit steps of a history. Place t of it is the query of step t, behind the t
- * transitions before.
- * Compressed: a region, `region` steps, one behind the other. Place t is its query of step t, behind
- *     <c> the region before, whole </c>      of all regions but the first of a history
- *     <c> t transitions of its own
- * Its last place asks for its end: it is place `region`, the query of the step behind it, or with
- * `last` place region - 1, so that nobody asks for the region's last action. */
+/* Samples and the context of their queries.
+ * Plain: a sample is a window of n_transit steps. Position t is the query of step t, after the t
+ *     transitions before it.
+ * Compressed: a sample is a region of `region` steps; regions do not overlap. Position t is the
+ *     query of step t, after
+ *     <c> the whole previous region </c>     (not in the first region of a history)
+ *     <c> t transitions of its own region
+ * The last position asks for the end of the region: position `region`, the query of the step after
+ * it; with `last`, position region - 1, so that the last action of a region is never asked for. */
 typedef struct {
     int env;                     /* of runtime/darkroom.h */
     bool compressed;             /* regions; else windows */
-    bool all;                    /* a sample asks in all places; else in one */
+    bool all;                    /* a sample has the queries of all positions; else of one */
     bool last;
-    bool ragged;                 /* windows, one: a place drawn anew in each epoch; else the last */
-    int64_t n_transit;           /* most tokens of a query and what it is asked behind */
+    bool ragged;                 /* windows, one query: at a random position, drawn per epoch */
+    int64_t n_transit;           /* maximum length in tokens of a query with its context */
     int64_t region;
 } ContextRules;
 
-/* Places of a sample. */
+/* Positions of a sample. */
 static inline int64_t contexts_places(const ContextRules *r)
 {
     return r->compressed ? r->region + !r->last : r->n_transit;
 }
 
-/* Transitions of a region or window that its last place is asked behind. */
+/* Transitions of a region or window before its last position. */
 static inline int64_t contexts_known_(const ContextRules *r)
 {
     return contexts_places(r) - 1;
 }
 
-/* Tokens before the transitions of a region or window, which are the `first` of a history. */
+/* Tokens before the transitions of a region or window; first: it is the first of a history. */
 static inline int64_t contexts_ahead_(const ContextRules *r, bool first)
 {
     return !r->compressed ? 0 : first ? 1 : r->region + 3;
 }
 
-/* Most tokens of a sample, with its queries; the generator's length of a sequence. */
+/* Maximum length of a sample in tokens, queries included: the generator's sequence length. */
 static inline int64_t contexts_tokens(const ContextRules *r)
 {
     const int64_t behind = contexts_ahead_(r, false) + contexts_known_(r), one = behind + 1;
@@ -54,19 +55,19 @@ static inline int64_t contexts_tokens(const ContextRules *r)
     return one < r->n_transit ? one : r->n_transit;
 }
 
-/* A query and what it is asked behind. */
+/* A query and its context. */
 typedef struct {
     int64_t nbefore, nnow;
-    const uint16_t *before;      /* (nbefore) the region before; nbefore 0: none, as of windows */
-    const uint16_t *now;         /* (nnow) of the region or window */
+    const uint16_t *before;      /* (nbefore) the previous region; nbefore 0: none, e.g. windows */
+    const uint16_t *now;         /* (nnow) transitions of the region or window */
     int state;                   /* of the query */
 } ContextParts;
 
-/* Its tokens, the query last; a token's place is its index. Of more than n_transit these stay: the
- * first, the query, and the newest. Returns how many, at most n_transit. */
+/* Writes the tokens, the query last; a token's position is its index. Keeps at most n_transit: the
+ * first token, the query and the newest. Returns the number of tokens. */
 int64_t contexts_lay(const ContextRules *r, const ContextParts *c, int32_t *to);
 
-/* All samples of histories, in the order of history, window or region, place. */
+/* All samples of histories, ordered by history, window or region, position. */
 typedef struct {
     ContextRules rules;
     const uint16_t *const *history;
@@ -75,35 +76,35 @@ typedef struct {
     int64_t n;                   /* samples */
 } Contexts;
 
-/* history: stays the caller's. n is 0 where they are shorter than a window or region. */
+/* Borrows history. n is 0 if the histories are shorter than a window or region. */
 void contexts_open(Contexts *c, const ContextRules *r, const uint16_t *const *history,
                    int64_t histories, int64_t steps);
 
-/* Where a sample is: its history, the step that its window or region begins with, what is asked. */
+/* Location of a sample: history, first step of its window or region, position of its query. */
 typedef struct {
     int64_t history, first;
     int64_t place;               /* -1: all */
 } ContextAt;
 
-/* seed, epoch: of what is ragged. */
+/* seed, epoch: for ragged windows. */
 ContextAt contexts_at(const Contexts *c, int64_t sample, uint64_t seed, int64_t epoch);
-/* How many tokens it has; of its queries those that ask for an action. */
+/* contexts_length(): tokens of a sample; contexts_actions(): its queries that ask for an action. */
 int64_t contexts_length(const Contexts *c, const ContextAt *at);
 int64_t contexts_actions(const Contexts *c, const ContextAt *at);
 
-/* Types of what is asked for; type 1 would be the beginning of a region. */
+/* Types of queries; type 1 would be the beginning of a region. */
 enum { CONTEXT_ACTION = 0, CONTEXT_END = 2, CONTEXT_TYPES };
 
-/* A sample's tokens, and its queries in the order of their places. */
+/* A sample's tokens, and its queries by position. */
 typedef struct {
-    int32_t *token, *place;      /* (contexts_tokens()) filled to n */
-    int32_t *query;              /* (contexts_places()) which tokens they are; filled to queries */
-    int32_t *action, *type;      /* of each: the action that was taken, -1: it asks for the end */
+    int32_t *token, *place;      /* (contexts_tokens()) token and position, filled to n */
+    int32_t *query;              /* (contexts_places()) index of each query; filled to queries */
+    int32_t *action, *type;      /* of each query: the action taken, -1: it asks for the end */
     int64_t n, queries;
 } ContextRow;
 
-/* With `all` the context of all queries is there once, they behind it: every token, queries too, has
- * before it the first tokens, as many as its place says. */
+/* With `all`, the common context comes first and the queries after it: every token, also a query,
+ * attends to the first tokens, as many as its position says. */
 void contexts_row(const Contexts *c, const ContextAt *at, ContextRow *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* data.c -- opens token files, checks that they suit the model, and divides their samples.
+/* data.c -- opens token files, checks that they match the model, and divides their samples.
  *
  * In:    TokenFile.  Out: Data; names and fingerprints for messages. */
 #define _GNU_SOURCE
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "chosen, rejected": names that begin each at `step` bytes behind the one before. malloc'ed */
+/* Returns the names of parts (NULL: those of f), "chosen, rejected"; malloc'ed. */
 static char *part_names(const TokenFile *f, const char *const *part)
 {
     char *all = format("%s", "");
@@ -21,7 +21,7 @@ static char *part_names(const TokenFile *f, const char *const *part)
     return all;
 }
 
-/* Samples are of the parts that the program takes, in their order. */
+/* EXIT_MISMATCH unless f has the parts that the program reads, in their order. */
 static void check_parts(const Data *d, const TokenFile *f)
 {
     static const char *const tokens[] = {"tokens", NULL};
@@ -31,11 +31,11 @@ static void check_parts(const Data *d, const TokenFile *f)
         same = !strcmp(f->part[i].name, want[i]);
     if (same && (!d->parts || !strcmp(d->kind, f->kind)))
         return;
-    die(EXIT_MISMATCH, "%s: %s (%s), but this binary takes %s (%s): pack it again, with a --format that "
-        "makes them", f->path, f->kind, part_names(f, NULL), d->kind, part_names(f, want));
+    die(EXIT_MISMATCH, "%s: %s (%s), but this binary takes %s (%s): pack it again, with a --format "
+        "that makes them", f->path, f->kind, part_names(f, NULL), d->kind, part_names(f, want));
 }
 
-/* The columns that the program takes beside the parts. */
+/* Finds the columns that the program reads besides the parts. */
 static void find_columns(const Data *d, DataFile *f)
 {
     for (int i = 0; i < d->ncolumns; i++) {
@@ -44,9 +44,10 @@ static void find_columns(const Data *d, DataFile *f)
         f->column[i] = c;
         if (!c && want->may)
             continue;
-        if (!c || c->dtype != want->dtype || !c->offsets != !want->ragged || (!want->ragged && c->width != 1))
-            die(EXIT_MISMATCH, "%s: column %s: want %s, %s: pack it again, with this version and a --format that "
-                "makes %s", f->t.path, want->name, st_dtype_name[want->dtype],
+        if (!c || c->dtype != want->dtype || !c->offsets != !want->ragged ||
+            (!want->ragged && c->width != 1))
+            die(EXIT_MISMATCH, "%s: column %s: want %s, %s: pack it again, with this version and a "
+                "--format that makes %s", f->t.path, want->name, st_dtype_name[want->dtype],
                 want->ragged ? "ragged" : "one a record", d->kind);
     }
 }
@@ -59,27 +60,29 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     check_parts(d, &f->t);
     find_columns(d, f);
     char *words = model_words(m, "data.kind");
-    if (d->rows && d->own_targets && strcmp(f->t.kind, "packed") == 0)
-        die(EXIT_MISMATCH, "%s: packed documents, but this binary hides tokens of rows: pack them again, with gen "
-            "pack --format NAME, one that --data-format takes", path);
-    if (d->rows && strcmp(f->t.kind, "packed") == 0)
+    if (d->rows && d->own_targets && !strcmp(f->t.kind, "packed"))
+        die(EXIT_MISMATCH, "%s: packed documents, but this binary masks tokens of rows: pack them "
+            "again with gen pack --format NAME, a name that --data-format accepts", path);
+    if (d->rows && !strcmp(f->t.kind, "packed"))
         die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
             "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, d->kind, words);
-    if (!d->rows && strcmp(f->t.kind, "rows") == 0)
+    if (!d->rows && !strcmp(f->t.kind, "rows"))
         die(EXIT_MISMATCH, "%s: rows%s, but this binary was built for data.kind=%s: gen %s "
-            "data.kind=rows (a row a sample) or data.kind=bfd (short rows side by side)%s", path,
+            "data.kind=rows (one row per sample) or data.kind=bfd (several short rows)%s", path,
             f->t.part->mask ? " with masked prompts" : "", d->kind, words,
             f->t.part->mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
     if (f->t.own_targets != d->own_targets)
-        die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again, with gen pack --format "
-            "%s", path, f->t.own_targets ? "of tokens to be hidden" : "of targets to be predicted",
-            d->own_targets ? "hides tokens" : "predicts targets",
-            d->own_targets ? "NAME, one that --data-format takes" : "left out");
+        die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again with gen pack %s",
+            path, f->t.own_targets ? "of tokens to mask" : "of targets to predict",
+            d->own_targets ? "masks tokens" : "predicts targets",
+            d->own_targets ? "--format NAME, a name that --data-format accepts"
+                           : "without --format");
     if (f->t.vocab > d->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
-            "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,
-            (long long)d->vocab, model_words(m, "model.vocab"), (long long)f->t.vocab);
+            "model's tokenizer, or gen %s model.vocab=%lld", path, f->t.tokenizer,
+            (long long)f->t.vocab, (long long)d->vocab, model_words(m, "model.vocab"),
+            (long long)f->t.vocab);
     error = tokenfile_check_sums(&f->t);
     error = error ? error : tokenfile_check_ids(&f->t, d->vocab);
     if (error)
@@ -89,9 +92,10 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
         const TokenPart *p = &f->t.part[k / f->n];
         int64_t i = k % f->n, length = p->doc[i + 1] - p->doc[i];
         if (length > d->T)
-            die(EXIT_DATA, "%s: document %lld has %lld tokens%s%s, the model takes %lld: pack it again "
-                "with gen pack --max-length %lld", path, (long long)i, (long long)length,
-                d->nparts > 1 ? " in " : "", d->nparts > 1 ? p->name : "", (long long)d->T, (long long)d->T);
+            die(EXIT_DATA, "%s: document %lld has %lld tokens%s%s, the model takes %lld: pack it "
+                "again with gen pack --max-length %lld", path, (long long)i, (long long)length,
+                d->nparts > 1 ? " in " : "", d->nparts > 1 ? p->name : "", (long long)d->T,
+                (long long)d->T);
     }
     if (f->t.train) {
         d->divided = true;
@@ -101,19 +105,20 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     d->n += f->n;
 }
 
-/* After all files are open: every row has something to learn from. */
+/* After all files are open: EXIT_DATA unless every row has a target. */
 static void check_targets(const Data *d)
 {
     for (int64_t k = 0; k < d->n * d->nparts; k++) {
         DataPiece s = data_piece_at(d, k / d->nparts, (int)(k % d->nparts));
-        if ((d->rows || s.mask) && (d->own_targets ? data_piece_choices(&s) : data_piece_targets(&s)) == 0)
+        if ((d->rows || s.mask) &&
+            (d->own_targets ? data_piece_choices(&s) : data_piece_targets(&s)) == 0)
             die(EXIT_DATA, "%s: %s %lld has no target%s%s: nothing to learn from it", s.file->path,
                 d->rows ? "document" : "sample", (long long)s.index, d->parts ? " in " : "",
                 d->parts ? s.part->name : "");
     }
 }
 
-/* n documents from `first` on become bins, behind those that are there; returns how many. */
+/* Packs n documents from `first` on into new bins; returns their number. */
 static int64_t add_bins(Data *d, int64_t first, int64_t n)
 {
     int32_t *length = malloc(sizeof *length * (size_t)n);
@@ -128,7 +133,7 @@ static int64_t add_bins(Data *d, int64_t first, int64_t n)
     return bins;
 }
 
-/* Documents become bins, which are the samples; of one source each. */
+/* Packs the documents into bins, which become the samples; a bin is of one source. */
 static void fill_bins(Data *d)
 {
     if (!d->nsources)
@@ -141,19 +146,20 @@ static void fill_bins(Data *d)
     d->n = d->bins.n;
 }
 
-/* How often a sample may be in an epoch at most. */
+/* Returns how often a sample may occur in an epoch at most. */
 static int64_t copies(const Data *d, int64_t i)
 {
     for (int k = 0; k < d->nsources; k++) {
         const DataSource *s = &d->source[k];
-        if (i >= s->first && i < s->first + s->n)        /* not from the beginning of a pass: two more are touched */
+        /* an epoch may start and end within a pass: two more */
+        if (i >= s->first && i < s->first + s->n)
             return s->drawn ? s->drawn / s->n + 2 : 0;
     }
     return 1;
 }
 
-/* No micro-batch has more targets than go through the head: training takes samples in any order,
- * evaluation in that of the files. */
+/* EXIT_DATA if a micro-batch can have more targets than the head takes: training draws samples in
+ * any order, evaluation in file order. */
 static void check_bound(const Data *d, const DataShape *of, const char *paths, const Model *m)
 {
     const int64_t places = d->T * d->nparts;
@@ -170,7 +176,7 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
         batch = i % d->micro ? batch + n : n;
         most = d->eval && batch > most ? batch : most;
     }
-    if (!d->eval) {                      /* those with most; all again where an epoch is less */
+    if (!d->eval) {                      /* the samples with most, repeated if there are too few */
         most = d->micro / d->n * all;
         int64_t left = d->micro % d->n;
         for (int64_t n = places; left > 0; n--) {
@@ -188,25 +194,27 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
             most < d->micro * places ? "" : ": all tokens are targets");
 }
 
-/* How samples are divided, before there are any. */
-static Data divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed, bool eval)
+/* Returns a Data without samples: how a step is divided. */
+static Data divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed,
+                    bool eval)
 {
     int64_t accum = eval ? 1 : m->accum;
     micro = micro ? micro : m->micro;
-    return (Data){ .eval = eval, .kind = kind, .nparts = 1, .T = T, .micro = micro, .accum = accum,
-                   .ranks = m->ranks, .G = micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
+    return (Data){.eval = eval, .kind = kind, .nparts = 1, .T = T, .micro = micro, .accum = accum,
+                  .ranks = m->ranks, .G = micro * accum * m->ranks, .seed = seed, .epoch = -1,
+                  .step = -1};
 }
 
 enum { SHARES = sizeof((DataShape *)0)->split / sizeof(double), PARTS = SHARES + 1 };
 
-/* How many of `all` are in each part, n (PARTS); returns the last part. */
+/* Sets n (PARTS), the samples of `all` in each part; returns the last part. */
 static int shares(const DataShape *of, int64_t all, int64_t *n)
 {
     int last = 0;
     int64_t left = all;
     for (; last < SHARES && of->split[last] > 0; last++)
         left -= n[last] = (int64_t)((double)all * of->split[last] + 1e-6);
-    n[last] = left;              /* above, 1e-6: 0.29 * 100 is less than 29 */
+    n[last] = left;              /* 1e-6 above: 0.29 * 100 is less than 29 */
     if (of->take < 0 || of->take > last || left < 0)
         die(EXIT_INTERNAL, "data: part %d of %d, shares of more than all", of->take, last + 1);
     return last;
@@ -218,8 +226,8 @@ static void add_span(Data *d, int file, int64_t skip, int64_t n)
     d->span[d->nspans++] = (DataSpan){file, before ? before->first + before->n : 0, n, skip};
 }
 
-/* The order of all pieces: file by file; or of files that are divided each by itself part by part, the parts of
- * one file behind those of the one before. */
+/* Sets the order of all pieces: by file; or, if each file is divided separately, by part and then
+ * by file. */
 static void lay_spans(Data *d, const DataShape *of)
 {
     const bool each = of->weight && of->split[0] > 0 && !d->divided;
@@ -241,7 +249,7 @@ static void lay_spans(Data *d, const DataShape *of)
         }
 }
 
-/* What is drawn of each file, of the samples that are trained on. */
+/* Sets the sources: the training samples of each file. */
 static void find_sources(Data *d, const DataShape *of)
 {
     d->source = calloc((size_t)d->nfiles, sizeof *d->source);
@@ -252,8 +260,9 @@ static void find_sources(Data *d, const DataShape *of)
         const DataSpan *s = &d->span[k];                 /* of the first part */
         d->source[k] = (DataSource){.weight = of->weight[k], .first = s->first, .n = s->n};
         if (!s->n && of->weight[k] > 0)
-            die(EXIT_DATA, "%s: no sample to train on, but a weight of %g: want more data, another share to validate "
-                "on, or the weight 0", d->file[k].t.path, of->weight[k]);
+            die(EXIT_DATA, "%s has no training samples left after --eval-share, but its "
+                "--data-weights is %g: lower --eval-share, or give it the weight 0",
+                d->file[k].t.path, of->weight[k]);
     }
 }
 
@@ -262,12 +271,12 @@ static void share_sources(Data *d)
     mixture_share(d->source, d->nsources, d->n);
     for (int k = 0; k < d->nsources; k++)
         if (!d->source[k].drawn && d->source[k].weight > 0)
-            die(EXIT_DATA, "%s: its weight, %g, is less than one sample of the %lld of an epoch: "
-                "want a larger one, or 0",
-                d->file[k].t.path, d->source[k].weight, (long long)d->n);
+            die(EXIT_DATA, "%s: its --data-weights, %g, gives less than one of the %lld samples of "
+                "an epoch: raise it, or set it to 0", d->file[k].t.path, d->source[k].weight,
+                (long long)d->n);
 }
 
-/* The samples of d among all that the files have. */
+/* Selects the samples of d among all samples of the files. */
 static void take_part(Data *d, const DataShape *of, const char *paths)
 {
     if (of->most && of->most < d->n && !(d->divided && d->eval))
@@ -290,20 +299,20 @@ static void take_part(Data *d, const DataShape *of, const char *paths)
         counts = longer;
     }
     if (!n[of->take])
-        die(EXIT_DATA, "%s: of %lld samples %s are to train and to validate on: want more data, or "
-            "another share", paths, (long long)all, counts);
+        die(EXIT_DATA, "%s: of %lld samples, %s are for training and validation: use more data or "
+            "another --eval-share", paths, (long long)all, counts);
     free(counts);
     for (int i = 0; i < of->take; i++)
         d->base += n[i];
     d->n = n[of->take];
 }
 
-/* Epochs of whole steps want one. */
+/* EXIT_DATA if an epoch of whole steps has none. */
 static void check_steps(const Data *d, const char *paths)
 {
     if (data_steps_per_epoch(d) < 1)
-        die(EXIT_DATA, "%s: %lld samples to train on, a step takes %lld: want more data, or a smaller "
-            "batch", paths, (long long)d->n, (long long)d->G);
+        die(EXIT_DATA, "%s: %lld training samples, but a step takes %lld: use more data or a "
+            "smaller batch", paths, (long long)d->n, (long long)d->G);
 }
 
 static void check_count(const Data *d, const char *paths)
@@ -327,7 +336,7 @@ void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64
     *d = divided(kind, T, m, 0, seed, eval);
     d->n = n;
     if (n <= 0)
-        die(EXIT_DATA, "%s: want samples, found none", path);
+        die(EXIT_DATA, "%s: has no samples", path);
     check_count(d, path);
     start_order(d);
 }
@@ -336,7 +345,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
                bool eval)
 {
     *d = divided(of->kind, of->T, m, of->micro, seed, eval);
-    d->rows = strcmp(of->kind, "packed") != 0;
+    d->rows = strcmp(of->kind, "packed");
     d->vocab = of->vocab, d->targets = of->targets, d->own_targets = of->own_targets;
     d->parts = of->parts, d->whole = of->whole;
     d->columns = of->columns;
@@ -357,8 +366,8 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
         die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
     const TokenFile *first = &d->file[0].t;
     const char *slash = strrchr(first->path, '/');
-    d->folder = slash ? format("%.*s", (int)(slash - first->path) + (slash == first->path), first->path)
-                      : format(".");
+    const int length = slash ? (int)(slash - first->path) + (slash == first->path) : 0;
+    d->folder = slash ? format("%.*s", length, first->path) : format(".");
     d->tokenizer = strcmp(d->file[0].t.tokenizer, "none") ? d->file[0].t.tokenizer : NULL;
     d->ids = first->vocab, d->mask_id = first->mask_id, d->pad_id = first->pad_id;
     d->eos = first->eos;
@@ -366,7 +375,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
         const TokenFile *t = &d->file[k].t;
         data_check_same(d, t->tokenizer, t->path);
         if (t->vocab != d->ids || t->mask_id != d->mask_id || t->pad_id != d->pad_id)
-            die(EXIT_MISMATCH, "%s and %s tell of %lld and %lld ids, mask_id %lld and %lld, pad_id "
+            die(EXIT_MISMATCH, "%s and %s have %lld and %lld ids, mask_id %lld and %lld, pad_id "
                 "%lld and %lld: gen pack both with this version", first->path, t->path,
                 (long long)d->ids, (long long)t->vocab, (long long)d->mask_id,
                 (long long)t->mask_id, (long long)d->pad_id, (long long)t->pad_id);
@@ -381,7 +390,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     check_count(d, paths);
     check_steps(d, paths);
     check_targets(d);
-    if (strcmp(d->kind, "bfd") == 0)
+    if (!strcmp(d->kind, "bfd"))
         fill_bins(d);
     if (d->nsources)
         share_sources(d);
@@ -407,11 +416,12 @@ void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model 
     const Data by = divided(d->kind, d->T, m, of->micro, d->seed, true);
     *view = *d;
     view->eval = true;
-    view->micro = by.micro, view->accum = by.accum, view->G = by.G, view->epoch = by.epoch, view->step = by.step;
+    view->micro = by.micro, view->accum = by.accum, view->G = by.G, view->epoch = by.epoch,
+    view->step = by.step;
     view->order = NULL;
     view->base = first, view->n = n;
     if (view->bins.n)
-        die(EXIT_INTERNAL, "data_view: samples of bfd have no order of their own");
+        die(EXIT_INTERNAL, "data_view: bfd samples are not in file order");
     if (of->targets) {
         char *paths = data_paths(d);
         check_bound(view, of, paths, m);
@@ -422,20 +432,20 @@ void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model 
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
 {
     const TokenFile *t = &d->file[0].t;
-    if (!d->tokenizer || strcmp(id, d->tokenizer) == 0)
+    if (!d->tokenizer || !strcmp(id, d->tokenizer))
         return;
     char *length = t->max_length ? format("--max-length %lld ", (long long)t->max_length)
                                  : format("%s", "");
-    die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s is %s: make it again: gen pack "
+    die(EXIT_MISMATCH, "%s was packed with tokenizer %s, %s is %s: pack it again: gen pack "
         "--tokenizer %s %s-o %s FILE...", t->path, d->tokenizer, file, id, shell_word(file), length,
         shell_word(t->path));
 }
 
 void data_check_same(const Data *d, const char *id, const char *files)
 {
-    if (id && d->tokenizer && strcmp(id, d->tokenizer) != 0)
-        die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s with %s: gen pack them with the same "
-            "--tokenizer", d->file[0].t.path, d->tokenizer, files, id);
+    if (id && d->tokenizer && strcmp(id, d->tokenizer))
+        die(EXIT_MISMATCH, "%s was packed with tokenizer %s, %s with %s: gen pack them with the "
+            "same --tokenizer", d->file[0].t.path, d->tokenizer, files, id);
 }
 
 const char *data_path(const Data *d, int file)
@@ -480,14 +490,3 @@ char *data_fingerprint_tokenizer(const char *fingerprint)
     return format("%.*s", (int)strcspn(at, " "), at);
 }
 
-void data_close(Data *d)
-{
-    for (int k = 0; k < d->nfiles; k++)
-        tokenfile_close(&d->file[k].t);
-    bins_free(&d->bins);
-    free(d->file);
-    free(d->span);
-    free(d->source);
-    free(d->folder);
-    *d = (Data){ .epoch = -1 };
-}

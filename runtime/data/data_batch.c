@@ -1,5 +1,5 @@
-/* data_batch.c -- tokens and labels of the samples of a step: as rows of a micro-batch, or as they are in
- * their files.
+/* data_batch.c -- tokens and labels of the samples of a step: as rows of a micro-batch, or as they
+ * are in their files.
  *
  * Keeps: a file may be changed meanwhile; ids are looked at after they were copied. */
 #include "runtime/data/data_parts.h"
@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes piece s from place t of a row on, where its document begins; returns where it ends. Its
- * file may be changed meanwhile: ids are looked at after they were copied. */
-static int64_t write_piece(const Data *d, const Batch *to, const DataPiece *s, int64_t row, int64_t t)
+/* Writes piece s from position t of a row on, where its document begins; returns its end. Its file
+ * may be changed meanwhile, so the copied ids are checked. */
+static int64_t write_piece(const Data *d, const Batch *to, const DataPiece *s, int64_t row,
+                           int64_t t)
 {
     const int64_t end = t + s->have;
     int32_t *token = to->tokens + row + t, *label = to->labels + row + t;
@@ -31,7 +32,7 @@ static int64_t write_piece(const Data *d, const Batch *to, const DataPiece *s, i
     return end;
 }
 
-/* The places of a row from t on hold no token: a document of its own without targets. */
+/* Pads a row from position t on: a document of its own without targets. */
 static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, int64_t T)
 {
     for (int64_t k = t; k < T; k++) {
@@ -48,15 +49,15 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 {
     int64_t first = data_sample0(d, step, micro);
     if (d->parts)
-        die(EXIT_INTERNAL, "data_batch: a sample of parts is no row");
-    Batch all = to;                      /* a label for each place */
+        die(EXIT_INTERNAL, "data_batch: a sample with parts is not a row");
+    Batch all = to;                      /* a label for each position */
     if (to.target_of)
         all.labels = to.target_of;
     for (int64_t b = 0; b < d->micro; b++) {
         int64_t i = data_sample_at(d, step, first + b), t = 0;
         for (int64_t k = 0; i >= 0 && k < data_pieces(d, i); k++) {
             DataPiece s = data_piece(d, i, k);
-            if (t + s.have > d->T)       /* a bin of what was shorter */
+            if (t + s.have > d->T)       /* a document has grown since its bin was packed */
                 recordfile_changed(&s.file->records, s.part->offsets, s.index + 1);
             t = write_piece(d, &all, &s, b * d->T, t);
         }
@@ -66,10 +67,10 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         data_gather(to.target_of, d->micro * d->T, to.target_rows, to.labels, d->targets);
 }
 
-/* A part of sample i; -1: none. */
+/* Copies a part of sample i; false if i is -1. */
 static bool row_of(const Data *d, int64_t i, int part, DataRow *to)
 {
-    static _Thread_local struct {        /* of a file that may be changed meanwhile */
+    static _Thread_local struct {        /* a copy: the file may be changed meanwhile */
         int32_t *token;
         int64_t room;
     } copies[TOKENFILE_PARTS], *copy;
@@ -131,7 +132,7 @@ void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t
             continue;
         if (targets == most)
             die(EXIT_DATA, "more than %lld targets in a micro-batch: a token file was changed "
-                "while it was in use", (long long)most);
+                "while in use", (long long)most);
         rows[targets] = (int32_t)i;
         labels[targets] = of[i];
         of[i] = (int32_t)targets++;
@@ -145,8 +146,8 @@ static int32_t any_token(int64_t n, int64_t vocab)
     return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)vocab);
 }
 
-void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t targets, int64_t vocab,
-                   int64_t first)
+void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t targets,
+                   int64_t vocab, int64_t first)
 {
     for (int64_t i = 0; i < rows; i++) {
         const bool target = (i + 1) * targets / rows > i * targets / rows;

@@ -1,8 +1,8 @@
-/* data_samples.c -- which samples a step has, and what they are made of.
+/* data_samples.c -- data order: the samples of a step, and their pieces.
  *
- * Keeps: no state but the permutation of the epoch last asked for; a resumed run reads nothing again.
- * Method: sample i of a packed file is tokens [i T, i T + T], of rows document i, of bfd the documents of bin
- *         i; where samples have parts, they have them apart. */
+ * Keeps: no state except the permutation of the current epoch; a resumed run re-reads nothing.
+ * Method: sample i of a packed file is tokens [i T, i T + T], of rows document i, of bfd the
+ *         documents of bin i; where samples have parts, they have them apart. */
 #include "runtime/data/data_parts.h"
 
 #include "runtime/base.h"
@@ -55,7 +55,8 @@ int64_t data_pieces(const Data *d, int64_t i)
 
 DataPiece data_piece(const Data *d, int64_t i, int64_t k)
 {
-    return d->bins.n ? data_piece_at(d, d->bins.doc[d->bins.first[i] + k], 0) : data_piece_at(d, i, (int)k);
+    return d->bins.n ? data_piece_at(d, d->bins.doc[d->bins.first[i] + k], 0)
+                     : data_piece_at(d, i, (int)k);
 }
 
 int64_t data_piece_targets(const DataPiece *s)
@@ -158,7 +159,7 @@ int64_t data_eval_batches(const Data *d, const Model *m, int64_t steps)
     return steps > 0 && steps < (all + m->accum - 1) / m->accum ? steps * m->accum : all;
 }
 
-/* Sum of `count` over the samples of a step; -1 in place of a sample counts nothing. */
+/* Returns the sum of `count` over the samples of a step; padding rows (-1) count nothing. */
 static int64_t sum_of_step(Data *d, int64_t step, int64_t (*count)(const Data *d, int64_t i))
 {
     int64_t n = 0;
@@ -178,6 +179,7 @@ void data_count(Data *d, int64_t step)
     for (int64_t g = 0; d->nsources && g < d->G; g++) {
         const int64_t i = data_sample_at(d, step, g);
         for (int k = 0; k < d->nsources; k++)
-            d->source[k].taken += i >= d->source[k].first && i < d->source[k].first + d->source[k].n;
+            d->source[k].taken += i >= d->source[k].first &&
+                                  i < d->source[k].first + d->source[k].n;
     }
 }

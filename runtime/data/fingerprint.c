@@ -10,10 +10,10 @@
 
 #include "runtime/base.h"
 
-/* A word of a fingerprint of data: KEY=VALUE or, key 0, one without a key. */
+/* A word of a fingerprint: KEY=VALUE or, key 0, one without a key. */
 typedef struct {
     const char *at;
-    int n, key;                  /* lengths; n 0: there is none */
+    int n, key;                  /* lengths; n 0: no word */
 } Word;
 
 static Word next_word(const char **from)
@@ -30,8 +30,8 @@ static bool same_text(const char *a, int na, const char *b, int nb)
     return na == nb && !memcmp(a, b, (size_t)na);
 }
 
-/* Of a kind with a hash, "histories:HASH/FILESxSTEPS": "histories 1x80 -> 1x72 (files x steps)" or
- * "other histories", malloc'ed. NULL: they are no such kinds. */
+/* For kinds with a hash, "histories:HASH/FILESxSTEPS": "histories 1x80 -> 1x72 (files x steps)" or
+ * "other histories", malloc'ed. NULL: kinds without a hash. */
 static char *hashed_change(Word a, Word b)
 {
     const int name = (int)strcspn(a.at, ": ;");
@@ -65,7 +65,7 @@ static char *word_change(Word a, Word b, int file)
 char *fingerprint_changes(const char *saved, const char *now)
 {
     int file = -1;               /* the first word is the kind */
-    const char *part = "";       /* what comes before the next change */
+    const char *part = "";       /* separator before the next change */
     if (!strstr(saved, " samples=") || !strstr(now, " samples="))
         return NULL;
     char *list = format("%s", "");

@@ -2,8 +2,9 @@
 #ifndef DIECAST_FINGERPRINT_H
 #define DIECAST_FINGERPRINT_H
 
-/* "samples 188 -> 190, file 1 has other content": what differs between two texts of data_fingerprint(), each perhaps
- * followed by "; beside " and a second one. malloc'ed; "" if nothing does; NULL if they have no common form. */
+/* Returns the differences between two texts of data_fingerprint(), e.g. "samples 188 -> 190, file 1
+ * has other content"; each text may be followed by "; beside " and a second fingerprint. malloc'ed;
+ * "": no difference; NULL: the texts have no common form. */
 char *fingerprint_changes(const char *before, const char *now);
 
 #endif

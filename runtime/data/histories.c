@@ -1,6 +1,6 @@
-/* histories.c -- reads, checks and writes histories of darkroom.
+/* histories.c -- reads, checks and writes learning histories of darkroom.
  *
- * Method: a task's six tensors at a time; a transition is looked at together with the one behind it. */
+ * Method: the six tensors of one task at a time. */
 #define _GNU_SOURCE
 #include "runtime/data/histories.h"
 
@@ -43,7 +43,7 @@ typedef struct {
     StFile st;
     HistoriesWanted wanted;
     Histories *h;
-    int32_t *column[TENSORS];    /* of the task that is read: (file_steps, file_streams, each) */
+    int32_t *column[TENSORS];    /* of the current task: (file_steps, file_streams, each) */
     void *bytes;                 /* of one tensor in the file */
 } Reader;
 
@@ -56,14 +56,14 @@ static const char *shape_text(char *text, size_t n, const int64_t *shape, int ra
     return text;
 }
 
-/* What the first tensor says of all: steps and streams. */
+/* Reads the number of steps and streams from the shape of the first tensor. */
 static char *read_sizes(Reader *r)
 {
     Histories *h = r->h;
     const char *path = r->st.path;
     const StTensor *t = st_find(&r->st, "0/actions");
     if (!t)
-        return format("%s: want histories of darkroom, a tensor 0/actions; there is none", path);
+        return format("%s: not histories of darkroom: there is no tensor 0/actions", path);
     if (t->rank != 2 || t->shape[0] < 1 || t->shape[1] < 1 || t->shape[1] > HISTORIES_MOST ||
         t->shape[0] > INT64_C(1) << 30) {
         char found[128];
@@ -78,11 +78,12 @@ static char *read_sizes(Reader *r)
         return format("%s: want %" PRId64 " steps of each stream, it has %" PRId64, path, h->steps,
                       h->file_steps);
     if (h->streams > h->file_streams)
-        return format("%s: want %d streams of each task, it has %d", path, h->streams, h->file_streams);
+        return format("%s: want %d streams of each task, it has %d", path, h->streams,
+                      h->file_streams);
     return NULL;
 }
 
-/* Whether it has exactly the tasks of an environment, as far as their actions say. */
+/* True if the file has exactly the tasks of an environment, judged by their actions. */
 static bool is_of(const Reader *r, int env)
 {
     char last[NAME], beyond[NAME];
@@ -93,16 +94,18 @@ static bool is_of(const Reader *r, int env)
 
 static char *check_environment(const Reader *r)
 {
-    static const char *const name[] = {[DARKROOM_DARKROOM] = "darkroom", [DARKROOM_PERMUTED] = "permuted"};
+    static const char *const name[] = {[DARKROOM_DARKROOM] = "darkroom",
+                                       [DARKROOM_PERMUTED] = "permuted"};
     const int wanted = r->wanted.env, other = !wanted;
     if (!is_of(r, other))
         return NULL;
-    return format("%s: want histories of %d tasks, ad.env=%s as in this program's recipe, got %d tasks, ad.env=%s: "
-                  "gen RECIPE ad.env=%s makes a program that reads it", r->st.path, darkroom_tasks(wanted),
-                  name[wanted], darkroom_tasks(other), name[other], name[other]);
+    return format("%s: want histories of %d tasks, ad.env=%s as in this program's recipe, got %d "
+                  "tasks, ad.env=%s: gen RECIPE ad.env=%s makes a program that reads it",
+                  r->st.path, darkroom_tasks(wanted), name[wanted], darkroom_tasks(other),
+                  name[other], name[other]);
 }
 
-/* Every tensor that there has to be, and no other. */
+/* Checks that the file has every required tensor and no other. */
 static char *check_tensors(const Reader *r)
 {
     const char *path = r->st.path;
@@ -113,7 +116,7 @@ static char *check_tensors(const Reader *r)
             name_of(name, task, k);
             const StTensor *t = st_find(&r->st, name);
             if (!t)
-                return format("%s: want %s, of %d tasks; there is none", path, name, h->tasks);
+                return format("%s: tensor %s of %d tasks is missing", path, name, h->tasks);
             const int64_t shape[] = {h->file_steps, h->file_streams, 2};
             const int rank = tensor[k].each == 1 ? 2 : 3;
             if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape))
@@ -121,7 +124,8 @@ static char *check_tensors(const Reader *r)
                               shape_text(want, sizeof want, shape, rank),
                               shape_text(found, sizeof found, t->shape, t->rank));
             if (t->dtype != ST_U8 && t->dtype != ST_I32)
-                return format("%s: %s: want U8 or I32, got %s", path, name, st_dtype_name[t->dtype]);
+                return format("%s: %s: want U8 or I32, got %s", path, name,
+                              st_dtype_name[t->dtype]);
         }
     for (int i = 0; i < r->st.n; i++) {
         char *end;
@@ -133,7 +137,7 @@ static char *check_tensors(const Reader *r)
         if (k < TENSORS && task >= 0 && task < h->tasks)
             name_of(name, (int)task, k);
         if (strcmp(name, r->st.t[i].name))
-            return format("%s: has a tensor %s, which is no part of the histories of %d tasks", path,
+            return format("%s: tensor %s does not belong to the histories of %d tasks", path,
                           r->st.t[i].name, h->tasks);
     }
     return NULL;
@@ -157,10 +161,11 @@ static char *read_task(Reader *r, int task)
     return NULL;
 }
 
-/* A step's place in a message. */
+/* Prefixes a message with the location of a step; frees `what`. */
 static char *wrong(const Reader *r, int task, int stream, int64_t t, char *what)
 {
-    char *text = format("%s: goal %d, stream %d, step %" PRId64 ": %s", r->st.path, task, stream, t, what);
+    char *text = format("%s: goal %d, stream %d, step %" PRId64 ": %s", r->st.path, task, stream, t,
+                        what);
     free(what);
     return text;
 }
@@ -175,9 +180,10 @@ static int state_at(const int32_t *cell)
     return DARKROOM_SIDE * cell[0] + cell[1];
 }
 
-/* The transition of step t, element `at` of the columns; its code, and the state that the next one has to begin with.
- * NULL, or what is wrong. */
-static char *check_step(const Reader *r, int task, int64_t t, int64_t at, int *state, uint16_t *code)
+/* The transition of step t, element `at` of the columns; its code, and the state that the next one
+ * has to begin with. NULL, or what is wrong. */
+static char *check_step(const Reader *r, int task, int64_t t, int64_t at, int *state,
+                        uint16_t *code)
 {
     const int env = r->wanted.env, start = darkroom_start(env);
     const int32_t *from = r->column[STATES] + 2 * at, *to = r->column[NEXT] + 2 * at;
@@ -186,33 +192,36 @@ static char *check_step(const Reader *r, int task, int64_t t, int64_t at, int *s
     if (!on_grid(from))
         return format("state (%d,%d): want coordinates 0..%d", from[0], from[1], DARKROOM_SIDE - 1);
     if (!on_grid(to))
-        return format("next state (%d,%d): want coordinates 0..%d", to[0], to[1], DARKROOM_SIDE - 1);
+        return format("next state (%d,%d): want coordinates 0..%d", to[0], to[1],
+                      DARKROOM_SIDE - 1);
     if (action < 0 || action >= DARKROOM_ACTIONS)
         return format("action %d: want 0..%d", action, DARKROOM_ACTIONS - 1);
     if (state_at(from) != *state)
         return format("state (%d,%d): want (%d,%d), %s", from[0], from[1], darkroom_row(*state),
-                      darkroom_column(*state),
-                      t % DARKROOM_EPISODE ? "to which the step before it led" : "the start of an episode");
+                      darkroom_column(*state), t % DARKROOM_EPISODE
+                          ? "the next state of the step before" : "the start of an episode");
     const bool last = ends_episode(t);
     const int led = darkroom_step(env, task, *state, action), next = state_at(to);
     const int want = last && r->wanted.resets ? start : led;
     if (next != want) {
         const char *hint = !last || (next != start && next != led) ? ""
-                           : r->wanted.resets
-                               ? ": the file has the true one; ad.next_state = terminal reads it"
-                               : ": the file may have the state after a reset; ad.next_state = reset reads it";
+            : r->wanted.resets
+                ? ": the file has the state reached; ad.next_state = terminal reads it"
+                : ": the file may have the state after a reset; ad.next_state = reset reads it";
         return format("next state (%d,%d): want (%d,%d), %s action %d from (%d,%d)%s", to[0], to[1],
                       darkroom_row(want), darkroom_column(want),
-                      last && r->wanted.resets ? "the start, behind" : "by", action, from[0], from[1], hint);
+                      last && r->wanted.resets ? "the start, after" : "by", action, from[0],
+                      from[1], hint);
     }
     const int earned = darkroom_reward(env, task, led);
     if (reward != earned)
-        return format("reward %d: want %d: the step leads to (%d,%d)", reward, earned, darkroom_row(led),
-                      darkroom_column(led));
+        return format("reward %d: want %d: the step leads to (%d,%d)", reward, earned,
+                      darkroom_row(led), darkroom_column(led));
     if (done != last)
         return format("done %d: want %d: an episode is %d steps", done, last, DARKROOM_EPISODE);
     if (marker != marker_of(t))
-        return format("marker %d: want %d: a rollout is %d steps", marker, marker_of(t), HISTORIES_ROLLOUT);
+        return format("marker %d: want %d: a rollout is %d steps", marker, marker_of(t),
+                      HISTORIES_ROLLOUT);
     *code = (uint16_t)darkroom_code(start, *state, action, reward, next);
     *state = last ? start : led;
     return NULL;
@@ -263,7 +272,8 @@ static char *read_all(Reader *r)
     for (int k = 0; k < TENSORS; k++)
         room = (r->column[k] = malloc((size_t)(n * tensor[k].each) * sizeof **r->column)) && room;
     if (!room)
-        return format("%s: no memory for %d goals of %" PRId64 " steps", r->st.path, h->tasks, n);
+        return format("%s: out of memory for %d goals of %" PRId64 " steps", r->st.path, h->tasks,
+                      n);
     for (int task = 0; task < h->tasks && !error; task++) {
         error = read_task(r, task);
         if (!error)
@@ -299,7 +309,7 @@ void histories_close(Histories *h)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The bytes of tensor k of a task. */
+/* Fills the bytes of tensor k of a task. */
 static void fill(const HistoriesPlan *p, int task, int k, const uint8_t *action, uint8_t *to)
 {
     for (int s = 0; s < p->streams; s++) {
@@ -341,7 +351,7 @@ char *histories_write(const char *path, const HistoriesPlan *p)
     StWriter *w = st_writer("diecast-histories-1");
     const int64_t n = p->steps * p->streams;
     uint8_t *bytes = malloc((size_t)n * 2);
-    char *error = bytes ? plan_file(w, p, path) : format("%s: no memory", path);
+    char *error = bytes ? plan_file(w, p, path) : format("%s: out of memory", path);
     for (int i = 0; i < st_count(w) && !error; i++) {
         const char *name = st_planned(w, i)->name;
         const int task = atoi(name);

@@ -1,8 +1,8 @@
-/* mask_draw.c -- draws by counter: a token's words are those of (place, sample, epoch) under the seed.
+/* mask_draw.c -- random words by counter, (position, sample, epoch), under the seed.
  *
- * Method: word 0 chooses, word 1 says what stands there, words 2 and 3 which random id. Of n tokens
- *         the k with the least word 0 are a choice without replacement; of equal words the first.
- *         What is drawn once a row, or once a step, has the place of none. */
+ * Method: word 0 chooses a token, word 1 its replacement, words 2 and 3 the random id. The k of n
+ *         tokens with the smallest word 0 are a choice without replacement; of equal words the
+ *         first. Draws per row or per step use a position that no token has. */
 #include "runtime/data/mask_draw.h"
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ static void draw(const MaskRule *r, const MaskSample *s, int64_t place, uint32_t
     philox(counter, key, word);
 }
 
-/* Of 2^32 words how many are below a probability. */
+/* Returns how many of the 2^32 words mean an event of probability p. */
 static uint64_t below(double p)
 {
     return (uint64_t)(p * 4294967296.0);
@@ -48,7 +48,7 @@ int64_t mask_may(const MaskSample *s)
     return n + s->more;
 }
 
-/* Words drawn once, for all places. */
+/* Draws words for a whole row or step. */
 static void draw_once(const MaskRule *r, const MaskSample *s, uint32_t word[4])
 {
     draw(r, s, UINT32_MAX, word);
@@ -68,7 +68,7 @@ int64_t mask_length(const MaskRule *r, int64_t step, int64_t most)
     return word[0] < below(r->shorter) ? 1 + (int64_t)(long_word(word) % (uint64_t)most) : most;
 }
 
-/* The probability with which each token of the row is hidden. */
+/* Returns the probability with which each token of the row is masked. */
 static double probability(const MaskRule *r, const MaskSample *s)
 {
     enum { LEAST = 1000 };       /* e = 1 / LEAST: p is in [e, 1) */
@@ -79,7 +79,7 @@ static double probability(const MaskRule *r, const MaskSample *s)
     return (1 - 1.0 / LEAST) * (word[0] / 4294967296.0) + 1.0 / LEAST;
 }
 
-/* The first draw takes any number of 1 to may, the next ones go on by the draws' share of all. */
+/* Draw 0 takes a random number from 1 to may; each draw after it adds may / draws, modulo may. */
 static int64_t spread(const MaskRule *r, const MaskSample *s, int64_t may)
 {
     MaskSample first = *s;
@@ -101,13 +101,13 @@ int64_t mask_work(int64_t n)
     return n * (int64_t)sizeof(Drawn);
 }
 
-/* Whether a number is known before any token is drawn: chosen without replacement. */
+/* True if the number of chosen tokens is fixed before the draw: without replacement. */
 static bool counted(const MaskRule *r)
 {
     return r->select == MASK_exact || r->select == MASK_spread;
 }
 
-/* That number. */
+/* Returns that number. */
 static int64_t number(const MaskRule *r, const MaskSample *s, int64_t may)
 {
     return r->select == MASK_exact ? mask_exactly(r, may) : may ? spread(r, s, may) : 0;
@@ -141,7 +141,7 @@ static int by_word(const void *a, const void *b)
                               : (x->place > y->place) - (x->place < y->place);
 }
 
-/* The mask, a random id or the token itself: 80, 10 and 10 of 100. */
+/* Returns the mask (80 %), a random id (10 %) or the token itself (10 %). */
 static int32_t mixed(const MaskRule *r, const uint32_t word[4], int32_t token)
 {
     if (word[1] < below(0.8))

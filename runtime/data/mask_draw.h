@@ -1,61 +1,61 @@
 /* mask_draw.h -- random masks: which tokens of a row are masked, and what replaces them.
  *
- * In:    the row of a sample: its tokens, and which of them may be chosen.
- * Keeps: pure functions of seed, stream, epoch, sample and place: the same for every split into
- *        ranks and micro-batches and every number of threads.
- * Source: Devlin et al. 2019, 3.1 (80 / 10 / 10); Nie et al. 2025 (LLaDA), 2.2 (the mask always). */
+ * In:    the tokens of a sample, and which of them may be chosen.
+ * Keeps: a pure function of seed, stream, epoch, sample and position: the same for every split into
+ *        ranks and micro-batches and any number of threads.
+ * Source: Devlin et al. 2019, 3.1 (80/10/10); Nie et al. 2025 (LLaDA), 2.2 (always the mask). */
 #ifndef DIECAST_MASK_DRAW_H
 #define DIECAST_MASK_DRAW_H
 
 #include <stdint.h>
 
-/* How many are chosen of n that may be, and what stands in their place. */
+/* How many of the n eligible tokens are chosen, and what replaces them. */
 typedef enum {
-    /* The mask in 80 of 100, a random id in 10, the word itself in 10. */
-    MASK_exact,                 /* max(1, int(share * n)), without replacement; of none: none */
-    MASK_independent,           /* each with the probability share */
-    /* The mask, in all. */
-    MASK_random,                /* each with the probability p = 0.999 u + 0.001, a random u a row */
-    MASK_spread                 /* 1 to n without replacement: numbers evenly spread over the draws */
+    /* 80 %: the mask; 10 %: a random id; 10 %: unchanged. */
+    MASK_exact,                 /* max(1, int(share * n)) without replacement; 0 if n is 0 */
+    MASK_independent,           /* each with probability share */
+    /* Always the mask. */
+    MASK_random,                /* each with probability p = 0.999 u + 0.001, one random u a row */
+    MASK_spread                 /* 1 to n without replacement, evenly spaced over the draws */
 } MaskSelect;
 
-/* Draws that have nothing to do with each other, nor with dropout: "MASK" is no site of it. */
+/* Independent random streams, also of dropout: "MASK" is none of its sites. */
 typedef enum { MASK_TRAIN = 0x4d41534b, MASK_EVAL, MASK_LENGTHS } MaskStream;
 
 typedef struct {
     MaskSelect select;
     double share;                /* above 0, at most 1 */
-    int32_t mask, ids;           /* what hides a word; random ones are of 0 .. ids - 1 */
+    int32_t mask, ids;           /* the mask token; random ids are 0 .. ids - 1 */
     uint64_t seed;
-    double shorter;              /* the share of steps whose rows are cut to one random length */
-    int64_t draws;               /* MASK_spread: of a sample */
+    double shorter;              /* the share of steps that cut all rows to one random length */
+    int64_t draws;               /* MASK_spread: draws per sample */
 } MaskRule;
 
-/* A sample as it is drawn. */
+/* One sample to mask. */
 typedef struct {
     MaskStream stream;
-    int64_t epoch, sample;       /* MASK_EVAL: the epoch is which draw of the sample it is, from 0 */
+    int64_t epoch, sample;       /* MASK_EVAL: epoch is the number of the draw, from 0 */
     const int32_t *token;        /* (n) */
-    const uint8_t *may;          /* (n): 1 where a token may be chosen; NULL: everywhere */
+    const uint8_t *may;          /* (n): 1 if a token may be chosen; NULL: all may */
     int64_t n, more;             /* together at most 2^31 - 1 */
-    int32_t fill;                /* `more` of it stand behind the tokens, and may be chosen */
+    int32_t fill;                /* follows the tokens `more` times, and may be chosen */
 } MaskSample;
 
-/* How many may be chosen. */
+/* Returns the number of eligible tokens. */
 int64_t mask_may(const MaskSample *s);
-/* The share of those, `may` of them and not 0, that is hidden on average; MASK_spread: of this very
- * draw. */
+/* Returns the expected share of the `may` eligible tokens (not 0) that is masked; MASK_spread: the
+ * share of this draw. */
 double mask_share(const MaskRule *r, const MaskSample *s, int64_t may);
-/* The length 1 to `most` that rows of a step have at most. */
+/* Returns the maximum row length of a step, 1 to `most`. */
 int64_t mask_length(const MaskRule *r, int64_t step, int64_t most);
-/* Bytes of the work space that a sample of at most n tokens wants. */
+/* Bytes of scratch memory for a sample of at most n tokens. */
 int64_t mask_work(int64_t n);
-/* MASK_exact: how many are chosen of so many that may be. */
+/* MASK_exact: returns the number chosen of `may` eligible tokens. */
 int64_t mask_exactly(const MaskRule *r, int64_t may);
-/* How many are chosen; as mask_draw() does. */
+/* Returns the number that mask_draw() chooses. */
 int64_t mask_count(const MaskRule *r, const MaskSample *s);
-/* input, label (n + more): what the model sees; the token where it is chosen, else -1. Returns how
- * many are. */
+/* input, label (n + more): the model's input; the original token if chosen, else -1. Returns the
+ * number chosen. work: mask_work() bytes. */
 int64_t mask_draw(const MaskRule *r, const MaskSample *s, int32_t *input, int32_t *label,
                    void *work);
 

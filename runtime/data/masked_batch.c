@@ -1,4 +1,4 @@
-/* masked_batch.c -- rows of records become rows of a micro-batch, side by side by threads. */
+/* masked_batch.c -- masks and pads rows of records into a micro-batch, by several threads. */
 #include "runtime/data/masked_batch.h"
 
 #include <stdlib.h>
@@ -13,21 +13,22 @@ void masked_suit(MaskedBatch *h, const Data *d, const char *files)
 {
     const int64_t own = h->rule.mask, mask = d->mask_id < 0 ? own : d->mask_id;
     if (mask < 0)
-        die(EXIT_MISMATCH, "%s: tokenizer %s has no token that hides a word, such as [MASK]: gen "
-            "pack with that of a masked language model", files, d->tokenizer);
+        die(EXIT_MISMATCH, "%s: tokenizer %s has no mask token, such as [MASK]: gen pack with the "
+            "tokenizer of a masked language model", files, d->tokenizer);
     if (own >= 0 && mask != own)
-        die(EXIT_MISMATCH, "%s: token %lld of tokenizer %s hides words, of the model token %lld: gen "
-            "pack with the model's own", files, (long long)mask, d->tokenizer, (long long)own);
+        die(EXIT_MISMATCH, "%s: the mask of tokenizer %s is token %lld, the model's is %lld: gen "
+            "pack with the model's tokenizer", files, d->tokenizer, (long long)mask,
+            (long long)own);
     if (mask >= h->vocab)
-        die(EXIT_MISMATCH, "%s: token %lld hides words, the model has %lld: gen %s model.vocab=%lld",
-            files, (long long)mask, (long long)h->vocab, model_words(h->model, "model.vocab"),
-            (long long)mask + 1);
+        die(EXIT_MISMATCH, "%s: the mask is token %lld, the model has %lld tokens: gen %s "
+            "model.vocab=%lld", files, (long long)mask, (long long)h->vocab,
+            model_words(h->model, "model.vocab"), (long long)mask + 1);
     h->rule.mask = (int32_t)mask;
     h->rule.ids = (int32_t)d->ids;
     h->pad = d->pad_id < 0 ? 0 : (int32_t)d->pad_id;
     if (h->mode == MASKED_sft && d->eos < 0)
-        die(EXIT_MISMATCH, "%s: tokenizer %s has no token that ends a text, of which a model learns "
-            "where its answers end: gen pack with one that has", files, d->tokenizer);
+        die(EXIT_MISMATCH, "%s: tokenizer %s has no end-of-text token, from which a model learns "
+            "to end its answers: gen pack with one that has it", files, d->tokenizer);
     h->end = (int32_t)d->eos;
 }
 
@@ -38,8 +39,8 @@ void masked_check(const MaskedBatch *h, Data *d, const char *files)
         data_sample(d, i, 0, &row);
         for (int64_t t = 0; t < row.n; t++)
             if (row.token[t] == h->rule.mask)
-                die(EXIT_DATA, "%s: sample %lld has the token %d at place %lld, which hides words: "
-                    "no text may have it", files, (long long)i, h->rule.mask, (long long)t);
+                die(EXIT_DATA, "%s: sample %lld has the mask, token %d, at position %lld: remove "
+                    "it from the text", files, (long long)i, h->rule.mask, (long long)t);
     }
 }
 
@@ -48,20 +49,20 @@ int64_t masked_divisor(const MaskedBatch *h, const MaskedCounts *c)
     return h->norm == MASKED_seq ? c->samples : h->norm == MASKED_tokens ? c->may : c->targets;
 }
 
-/* The words of a row that may be hidden. */
+/* Returns the number of tokens of a row that may be masked. */
 static int64_t answer(const DataRow *row)
 {
     return mask_may(&(MaskSample){.may = row->mask, .n = row->n});
 }
 
-/* Whether answers are made as long as the longest of their micro-batch. In validations they are
- * not: a sample's loss is the same whatever stands beside it. */
+/* True if answers are extended to the longest of their micro-batch. Not in validation, where the
+ * loss of a sample does not depend on the others. */
 static bool fills_up(const MaskedBatch *h, const Data *d)
 {
     return h->mode == MASKED_sft && !d->eval;
 }
 
-/* The longest answer of a micro-batch, whose samples stand from `place` on in the step. */
+/* Returns the longest answer of a micro-batch whose first sample is `place` in the step. */
 static int64_t longest(const MaskedBatch *h, Data *d, int64_t step, int64_t place)
 {
     int64_t most = 0;
@@ -72,7 +73,7 @@ static int64_t longest(const MaskedBatch *h, Data *d, int64_t step, int64_t plac
     return most;
 }
 
-/* Every epoch hides other words of a row, every validation the same. */
+/* Every epoch masks other tokens of a row, every validation the same. */
 static MaskSample sample_of(const MaskedBatch *h, const Data *d, int64_t step, const DataRow *row,
                             int64_t longest)
 {
@@ -125,7 +126,7 @@ void masked_pad(const MaskedBatch *h, const Batch *to, int64_t b, int64_t n)
         memset(to->types + b * h->T, 0, (size_t)h->T * sizeof *to->types);
 }
 
-/* Row b as a sample says; NULL: padding. */
+/* Fills row b with a masked sample; NULL: with padding. */
 static void fill_row(const MaskedBatch *h, const Batch *to, int64_t b, const MaskSample *s)
 {
     h->row[b] = (MaskedRow){.share = 0};
@@ -143,14 +144,14 @@ static void fill_row(const MaskedBatch *h, const Batch *to, int64_t b, const Mas
     masked_pad(h, to, b, n);
 }
 
-/* Rows that are there become those of the head. */
+/* Sets the rows of the head and their weights; returns the counts. */
 static MaskedCounts gather(const MaskedBatch *h, const Batch *to, int64_t rows)
 {
     MaskedCounts own = {0};
     for (int64_t b = 0; b < rows; b++)
         add(&own, h->row[b].has);
     if (own.targets > h->most)
-        die(EXIT_DATA, "%lld words of a micro-batch are hidden, this binary takes %lld: gen %s "
+        die(EXIT_DATA, "%lld tokens of a micro-batch are masked, this binary takes %lld: gen %s "
             "batch.targets=%lld", (long long)own.targets, (long long)h->most,
             model_words(h->model, "batch.targets"), (long long)own.targets);
     data_gather(to->target_of, rows * h->T, to->target_rows, to->labels, h->most);
@@ -195,7 +196,7 @@ MaskedCounts masked_fill_draws(const MaskedBatch *h, Data *d, int64_t sample, in
 {
     const Batch to = h->at(0);
     MaskedBatch of = *h;
-    DataRow row;
+    DataRow row = {0};
     const bool there = sample < d->n;
     if (there)
         data_sample(d, sample, 0, &row);

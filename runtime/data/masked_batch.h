@@ -1,8 +1,8 @@
 /* masked_batch.h -- micro-batches of masked tokens: drawn, padded, counted.
  *
- * In:    rows of records, which of their words may be hidden, the rule (mask_draw.h).
+ * In:    rows of records, their tokens that may be masked, the rule (mask_draw.h).
  * Out:   tokens, targets, weights, lengths, types and noise, those of them that a Batch has.
- * Keeps: a row is the same whatever rank, micro-batch or thread makes it. */
+ * Keeps: a row does not depend on the rank, micro-batch or thread that fills it. */
 #ifndef DIECAST_MASKED_BATCH_H
 #define DIECAST_MASKED_BATCH_H
 
@@ -11,62 +11,63 @@
 
 /* Of one row, of a micro-batch, or of a step of all ranks. */
 typedef struct {
-    int64_t targets, may;        /* hidden words, of those that might be */
-    int64_t samples, tokens;     /* rows that are none of padding; their tokens */
+    int64_t targets, may;        /* masked tokens, of those that may be masked */
+    int64_t samples, tokens;     /* rows without padding rows; their tokens */
 } MaskedCounts;
 
 typedef struct {
     MaskedCounts has;
-    double share;                /* of its words, mask_share(); 0 where none may be hidden */
+    double share;                /* mask_share() of its tokens; 0 if none may be masked */
 } MaskedRow;
 
-/* What the losses of hidden words are divided by. */
+/* Divisor of the loss of masked tokens. */
 typedef enum {
-    MASKED_masked,               /* the hidden words */
-    MASKED_tokens,               /* those that might be */
-    MASKED_seq                   /* in each row those that might be, and the rows */
+    MASKED_masked,               /* the number of masked tokens */
+    MASKED_tokens,               /* the number of tokens that may be masked */
+    MASKED_seq                   /* per row the tokens that may be masked, times the rows */
 } MaskedNorm;
 
 typedef enum {
     MASKED_pretrain,
-    /* The words that may be hidden end a row: an answer. In training the rows of a micro-batch get
-     * `end` tokens until all have as long a one, as far as there is room; these are learned too. */
+    /* The tokens that may be masked end a row: an answer. In training the answers of a micro-batch
+     * are extended with `end` tokens to the longest one, as far as there is room; these are
+     * learned too. */
     MASKED_sft
 } MaskedMode;
-/* The format of raw data, of runtime/pack/formats.def. */
+/* By MaskedMode: the format of raw data, a name of runtime/pack/formats.def. */
 extern const char *const masked_format[];
 
 typedef struct {
     const Model *model;
-    int64_t T, vocab;            /* places of a row, rows of the embedding */
-    int64_t most;                /* hidden words of a micro-batch that the program takes */
-    Batch (*at)(int64_t micro);  /* where the inputs of a micro-batch stand */
-    MaskedRow *row;              /* (micro) of the rows that were filled last */
+    int64_t T, vocab;            /* tokens of a row, rows of the embedding */
+    int64_t most;                /* maximum of masked tokens of a micro-batch */
+    Batch (*at)(int64_t micro);  /* returns the buffers of a micro-batch */
+    MaskedRow *row;              /* (micro) the rows filled last */
     MaskRule rule;
     MaskedNorm norm;
     MaskedMode mode;
-    int32_t pad, end;            /* tokens: behind those of a row, at the end of an answer */
-    int64_t draw;                /* of each sample, that validations take: 0 at first */
+    int32_t pad, end;            /* tokens: padding, end of an answer */
+    int64_t draw;                /* number of the draw that validation uses; 0 at first */
 } MaskedBatch;
 
-/* What the records say of their tokenizer. The token that hides words is the rule's, or -1: the
- * tokenizer's; the model has a row for it. EXIT_MISMATCH, naming `files`. */
+/* Takes mask, padding and end tokens from the records' tokenizer. The mask is the rule's, or if
+ * that is -1 the tokenizer's; the model must have a row for it. EXIT_MISMATCH, naming `files`. */
 void masked_suit(MaskedBatch *h, const Data *d, const char *files);
-/* EXIT_DATA where that token stands in a sample, naming `files`. */
+/* EXIT_DATA, naming `files`, if a sample contains the mask token. */
 void masked_check(const MaskedBatch *h, Data *d, const char *files);
-/* What the sum of losses, each times its weight where a Batch has weights, is divided by. */
+/* Returns the divisor of the sum of losses (times their weights, if a Batch has weights). */
 int64_t masked_divisor(const MaskedBatch *h, const MaskedCounts *c);
-/* Of the whole step, all ranks. */
+/* Counts the whole step, all ranks. */
 MaskedCounts masked_count(const MaskedBatch *h, Data *d, int64_t step);
-/* Fills a micro-batch of this rank. EXIT_DATA: more words are hidden than the program takes. */
+/* Fills a micro-batch of this rank. EXIT_DATA: more masked tokens than the program takes. */
 MaskedCounts masked_fill(const MaskedBatch *h, Data *d, int64_t step, int64_t micro);
-/* A micro-batch of draws of one sample of an evaluation, h->draw, h->draw + stride ..., as far as the
- * rule's draws go. The rest is padding. */
+/* Fills a micro-batch with the draws h->draw, h->draw + stride ... of one evaluation sample, up to
+ * the rule's draws; the rest is padding. */
 MaskedCounts masked_fill_draws(const MaskedBatch *h, Data *d, int64_t sample, int64_t stride);
-/* All micro-batches, of no meaning: whole rows, as many hidden words as there may be, evenly spread.
- * Returns what a step of all ranks would have. */
+/* Fills all micro-batches with arbitrary full rows and the maximum of masked tokens, evenly spaced.
+ * Returns the counts of a step of all ranks. */
 MaskedCounts masked_fill_any(const MaskedBatch *h);
-/* What stands behind the n tokens of row b. */
+/* Pads row b after its n tokens. */
 void masked_pad(const MaskedBatch *h, const Batch *to, int64_t b, int64_t n);
 
 #endif

@@ -1,6 +1,7 @@
-/* mixture.c -- what of an epoch each of several sources gives, when shares are asked for.
+/* mixture.c -- weighted sampling from several sources.
  *
- * Method: the samples of all sources, those of one behind the other, in the order that an epoch without shares has. */
+ * Method: the samples of all sources are concatenated, then permuted like an epoch without
+ *         weights. */
 #include "runtime/data/mixture.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@ void mixture_share(DataSource *source, int sources, int64_t all)
         source[most].drawn++;
         rest[most]--;
     }
-    for (; left < 0; left++) {       /* shares that were rounded up to whole numbers */
+    for (; left < 0; left++) {       /* the floating-point shares were rounded up */
         int most = 0;
         for (int k = 1; k < sources; k++)
             if (source[k].drawn > source[most].drawn)
@@ -51,8 +52,8 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 31;
 }
 
-void mixture_order(const DataSource *source, int sources, int64_t all, uint64_t seed, int64_t epoch, int32_t *order,
-                   int32_t *list)
+void mixture_order(const DataSource *source, int sources, int64_t all, uint64_t seed, int64_t epoch,
+                   int32_t *order, int32_t *list)
 {
     int64_t most = 0, at = 0;
     for (int k = 0; k < sources; k++)
@@ -62,7 +63,7 @@ void mixture_order(const DataSource *source, int sources, int64_t all, uint64_t 
         die(EXIT_INTERNAL, "out of memory for the order of %lld samples", (long long)most);
     for (int k = 0; k < sources; k++) {
         const DataSource *s = &source[k];
-        int64_t next = epoch * s->drawn;                 /* of its endless passes */
+        int64_t next = epoch * s->drawn;                 /* position in its endless passes */
         for (const int64_t end = next + s->drawn; next < end;) {
             const int64_t number = next / s->n, from = next % s->n,
                           n = s->n - from < end - next ? s->n - from : end - next;

@@ -1,8 +1,7 @@
-/* recordfile.c -- maps or reads, and validates records of named columns.
+/* recordfile.c -- maps (or reads) and validates records of named columns.
  *
- * In:    a file written by gen pack or a program, or a hostile one.  Out: pointers into a private
- *        mapping.
- * Keeps: elements are aligned as the writer lays them out; a file laid out otherwise is refused. */
+ * In:    a file written by gen pack or a program; untrusted.  Out: pointers into a private mapping.
+ * Keeps: elements are aligned; a file with unaligned tensors is refused. */
 #define _GNU_SOURCE
 #include "runtime/data/recordfile.h"
 
@@ -17,22 +16,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static RecordFile *mapped;       /* all that are open, for the signal handler */
+static RecordFile *mapped;       /* all open files, for the signal handler */
 
 static void end_shorter(const RecordFile *f)
 {
-    die(EXIT_DATA, "%s: became shorter while it was in use, or cannot be read any more",
+    die(EXIT_DATA, "%s: became shorter while in use, or is no longer readable",
         f->st.path);
 }
 
-/* A page of a mapped file behind the end that it has now, or on a broken disk. */
+/* SIGBUS: a page after the present end of a mapped file, or on a broken disk. */
 static void lost_page(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
     for (const RecordFile *f = mapped; f; f = f->next_)
         if ((uintptr_t)info->si_addr - (uintptr_t)f->map_ < f->map_bytes_)
             end_shorter(f);
-    signal(signal_number, SIG_DFL);      /* somebody else's: happens again, and ends us */
+    signal(signal_number, SIG_DFL);      /* not ours: it happens again and ends the program */
 }
 
 static bool in_memory_;
@@ -42,7 +41,7 @@ void recordfile_keep(bool in_memory)
     in_memory_ = in_memory;
 }
 
-/* Bytes of memory that programs may still take; -1: unknown. */
+/* Returns the available memory in bytes; -1: unknown. */
 static int64_t available(void)
 {
     long long kib = -1;
@@ -56,13 +55,13 @@ static int64_t available(void)
     return kib < 0 ? -1 : kib << 10;
 }
 
-/* The first `bytes` of the file; MAP_FAILED and *error. */
+/* Reads the first `bytes` of the file into memory; else MAP_FAILED and *error. */
 static void *read_whole(int fd, size_t bytes, char **error)
 {
     int64_t room = available();
     if (room >= 0 && bytes > (size_t)room) {
-        *error = format("%zu bytes, and %lld of memory are free: --streaming true reads them as "
-                        "they are wanted", bytes, (long long)room);
+        *error = format("%zu bytes, but only %lld of memory are free: --streaming true reads them "
+                        "on demand", bytes, (long long)room);
         return MAP_FAILED;
     }
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -93,7 +92,7 @@ static char *map(RecordFile *f, size_t bytes)
         return error ? error : format("mmap of %zu bytes: %s", bytes, strerror(errno));
     f->map_ = at;
     f->map_bytes_ = bytes;
-    f->device_ = in_memory_ ? 0 : now.st_dev;    /* then the file is none of our business */
+    f->device_ = in_memory_ ? 0 : now.st_dev;    /* in memory: the file may change */
     f->inode_ = in_memory_ ? 0 : now.st_ino;
     sigaction(SIGBUS, &action, NULL);
     f->next_ = mapped;
@@ -103,7 +102,7 @@ static char *map(RecordFile *f, size_t bytes)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* A tensor whose elements are where they can be read as such. */
+/* Finds a tensor with aligned elements. */
 static char *find_aligned(const RecordFile *f, const char *name, const StTensor **t)
 {
     *t = st_find(&f->st, name);
@@ -115,7 +114,7 @@ static char *find_aligned(const RecordFile *f, const char *name, const StTensor 
     return NULL;
 }
 
-/* The offsets of column c: tensor `name`, of as many records as there are, 0: as it has. */
+/* Checks and sets the offsets of column c, tensor `name`. If f->n is 0, they set it. */
 static char *take_offsets(RecordFile *f, Column *c, const char *name)
 {
     const StTensor *t;
@@ -138,8 +137,7 @@ static char *take_offsets(RecordFile *f, Column *c, const char *name)
     return NULL;
 }
 
-/* Column `name` with the lengths that `as` says; old: a token file, whose offsets have their own
- * name. */
+/* Adds column `name` with lengths by `as`; old: a token file, whose offsets have another name. */
 static char *take_column(RecordFile *f, const char *name, const char *as, bool old)
 {
     const StTensor *t;
@@ -150,7 +148,7 @@ static char *take_column(RecordFile *f, const char *name, const char *as, bool o
     *c = (Column){.name = t->name, .dtype = t->dtype, .n = st_elements(t),
                   .data = (const char *)f->map_ + t->begin};
     if (recordfile_column(f, name))
-        return format("metadata columns: %s is there twice", name);
+        return format("metadata columns: %s is listed twice", name);
     f->ncolumns++;
     if (!strcmp(as, "fixed")) {
         if (t->rank < 1 || t->shape[0] != f->n)
@@ -193,7 +191,7 @@ static char *take_columns(RecordFile *f, char *list, bool old)
         tensors += 1 + !strcmp(as, "ragged");
     }
     return tensors == f->st.n ? NULL
-         : format("want the tensors of the columns and their offsets; %d more are there",
+         : format("has %d tensors besides its columns and their offsets",
                   f->st.n - tensors);
 }
 
@@ -204,7 +202,7 @@ static char *check(RecordFile *f)
     bool old = made_by && !strcmp(made_by, TOKENFILE_FORMAT);
     char *end;
     if (!old && (!made_by || strcmp(made_by, RECORDFILE_FORMAT)))
-        return format("no token file: format is %.40s, want " RECORDFILE_FORMAT
+        return format("not a token file: format is %.40s, want " RECORDFILE_FORMAT
                       " (make one with gen pack)", made_by ? made_by : "missing");
     if (!old && (!columns || !records))
         return format("metadata columns or records: is missing");
@@ -250,7 +248,7 @@ const void *recordfile_at(const RecordFile *f, const Column *c, int64_t record, 
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* What is to be done with a file that st_open refused. */
+/* Returns a better message for a file that st_open() refused. */
 static char *other_file(const char *path, char *error)
 {
     unsigned char head[64];
@@ -261,12 +259,11 @@ static char *other_file(const char *path, char *error)
     const char *dot = strrchr(name, '.');
     char *better = NULL;
     if (what)
-        better = format("%s: no token file but %s; gen pack makes one of text and JSON Lines: gen "
-                        "pack --tokenizer MODEL/tokenizer.json -o %.*s.safetensors %s", path, what,
-                        (int)(dot > name ? dot - path : (long)strlen(path)), path, path);
+        better = format("%s: not a token file but %s; gen pack makes one of text and JSON Lines: "
+                        "gen pack --tokenizer MODEL/tokenizer.json -o %.*s.safetensors %s", path,
+                        what, (int)(dot > name ? dot - path : (long)strlen(path)), path, path);
     else if (stat(path, &is) == 0 && S_ISDIR(is.st_mode))
-        better = format("%s: a folder; name the token files in it, one after the other with commas",
-                        path);
+        better = format("%s: a folder; name the token files in it, separated by commas", path);
     if (file)
         fclose(file);
     if (better)
@@ -292,7 +289,7 @@ char *recordfile_open(RecordFile *f, const char *path)
 void recordfile_check_size(const RecordFile *f)
 {
     struct stat now;
-    /* a new file of that name is none of our business: the old one stays mapped */
+    /* a new file of that name does not matter: the old one stays mapped */
     if (stat(f->st.path, &now) == 0 && now.st_dev == f->device_ && now.st_ino == f->inode_ &&
         (uint64_t)now.st_size < f->map_bytes_)
         end_shorter(f);
@@ -300,8 +297,8 @@ void recordfile_check_size(const RecordFile *f)
 
 void recordfile_changed(const RecordFile *f, const char *tensor, int64_t i)
 {
-    die(EXIT_DATA, "%s: %s[%lld] is not what it was: the file was changed while it was in use",
-        f->st.path, tensor, (long long)i);
+    die(EXIT_DATA, "%s: %s[%lld] has changed: the file was changed while in use", f->st.path,
+        tensor, (long long)i);
 }
 
 void recordfile_close(RecordFile *f)

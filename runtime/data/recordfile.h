@@ -1,11 +1,11 @@
-/* recordfile.h -- records of named columns: one safetensors file, mapped.
+/* recordfile.h -- records of named columns in one mapped safetensors file.
  *
- * In:    metadata "columns": NAME=fixed, NAME=ragged or NAME=OTHER (with the lengths of the ragged
- *        column OTHER), between spaces; "records": how many. Tensors: NAME, of fixed columns
- *        [records, ...]; of ragged ones [elements] and NAME.offsets I64 [records + 1].
- *        A file of TOKENFILE_FORMAT has the columns tokens and perhaps mask; see tokenfile.h.
- * Keeps: every offset is checked at open, and again where a record is taken: a file that is changed
- *        or cut while it is mapped ends the program with EXIT_DATA, naming column and record. */
+ * In:    metadata "columns": space-separated NAME=fixed, NAME=ragged or NAME=OTHER (with the
+ *        lengths of the ragged column OTHER); "records": their number. Tensors: NAME; fixed columns
+ *        are [records, ...], ragged ones [elements] with NAME.offsets, I64 [records + 1].
+ *        A file of TOKENFILE_FORMAT has the columns tokens and optionally mask; see tokenfile.h.
+ * Keeps: offsets are checked at open, and again when a record is read: a file that changes or
+ *        shrinks while it is mapped ends the program with EXIT_DATA, naming column and record. */
 #ifndef DIECAST_RECORDFILE_H
 #define DIECAST_RECORDFILE_H
 
@@ -24,9 +24,9 @@ typedef struct {
     StDtype dtype;
     const char *data;            /* (n) elements */
     int64_t n;
-    const int64_t *offsets;      /* (records + 1) from 0 to n, never falling; NULL: fixed */
-    const char *offsets_name;    /* of the tensor */
-    int64_t width;               /* fixed: elements of a record */
+    const int64_t *offsets;      /* (records + 1) from 0 to n, never decreasing; NULL: fixed */
+    const char *offsets_name;    /* name of that tensor */
+    int64_t width;               /* fixed: elements per record */
 } Column;
 
 typedef struct RecordFile {
@@ -38,34 +38,34 @@ typedef struct RecordFile {
     size_t map_bytes_;
     dev_t device_;
     ino_t inode_;
-    struct RecordFile *next_;    /* of all that are open: it stays where it is until the close */
+    struct RecordFile *next_;    /* list of open files: *f must not move until it is closed */
 } RecordFile;
 
-/* Of files that are opened from now on: mapped (at first), or read whole into memory, so that nothing is
- * read later. */
+/* For files opened from now on: false (initially): map them; true: read them into memory, so that
+ * nothing is read later. */
 void recordfile_keep(bool in_memory);
-/* NULL, or a malloc'ed "FILE: rule: found"; after an error *f needs no close. */
+/* Returns NULL, or a malloc'ed "FILE: rule: found"; after an error *f needs no close. */
 char *recordfile_open(RecordFile *f, const char *path);
-const Column *recordfile_column(const RecordFile *f, const char *name);    /* NULL: there is none */
-/* The elements of a record in a column, *n of them. */
+const Column *recordfile_column(const RecordFile *f, const char *name);    /* NULL: none */
+/* Returns the *n elements of a record in a column. record: 0 to f->n - 1. */
 const void *recordfile_at(const RecordFile *f, const Column *c, int64_t record, int64_t *n);
-/* EXIT_DATA when the file is shorter than at open: the rest of its last page would read as 0. */
+/* EXIT_DATA if the file is shorter than at open: the rest of its last page would read as 0. */
 void recordfile_check_size(const RecordFile *f);
-/* EXIT_DATA: what stands at tensor[i] is no longer what was checked at open. */
+/* EXIT_DATA: tensor[i] is no longer what was checked at open. */
 void recordfile_changed(const RecordFile *f, const char *tensor, int64_t i)
     __attribute__((noreturn));
 void recordfile_close(RecordFile *f);
 
-/* A column that is to be written. */
+/* A column to write. */
 typedef struct {
     const char *name;
     StDtype dtype;
     const char *as;              /* "fixed", "ragged", or a ragged column before it */
-    int64_t n;                   /* fixed: elements of a record; ragged: elements in all */
+    int64_t n;                   /* fixed: elements per record; ragged: elements in all */
 } ColumnPlan;
 
-/* Adds the tensors of the columns and what tells of them: before st_begin of the writer of
- * RECORDFILE_FORMAT. */
+/* Adds the tensors and metadata of the columns to a writer of RECORDFILE_FORMAT, before
+ * st_begin(). */
 char *recordfile_plan(StWriter *w, int64_t records, const ColumnPlan *column, int ncolumns);
 
 #endif

@@ -1,4 +1,4 @@
-/* sample.c -- next-token choice from float logits.
+/* sample.c -- next-token sampling from float logits.
  *
  * In:    logits.  Out: an id.
  * Keeps: double sums in a fixed order.  Method: a heap of ids by probability, popped until the
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-enum { PURPOSE = 0x53414d50 };       /* "SAMP": apart from every other draw of the same seed */
+enum { PURPOSE = 0x53414d50 };       /* "SAMP": independent of other draws of the same seed */
 
 /* Uniform in [0, 1) with 53 bits. */
 static double uniform(uint64_t seed, int64_t position)
@@ -37,7 +37,7 @@ static void sink(int32_t *heap, int64_t n, int64_t i, const float *p)
     }
 }
 
-/* The likeliest id of the heap leaves it: ids gather behind the shrinking heap, likeliest last. */
+/* Pops the most probable id; popped ids collect after the shrinking heap, most probable last. */
 static int32_t pop(int32_t *heap, int64_t *n, const float *p)
 {
     int32_t id = heap[0];
@@ -47,8 +47,9 @@ static int32_t pop(int32_t *heap, int64_t *n, const float *p)
     return id;
 }
 
-/* work <- logits, those of known tokens penalised once. */
-static void penalise(const float *logits, int64_t vocab, double penalty, const int32_t *known, int64_t n, float *work)
+/* Copies logits to work and penalises known tokens, each once. */
+static void penalise(const float *logits, int64_t vocab, double penalty, const int32_t *known,
+                     int64_t n, float *work)
 {
     for (int64_t i = 0; i < vocab; i++)
         work[i] = logits[i];
@@ -58,8 +59,9 @@ static void penalise(const float *logits, int64_t vocab, double penalty, const i
     }
 }
 
-int32_t sample_token(const float *logits, int64_t vocab, const SampleRule *rule, const int32_t *known, int64_t nknown,
-                     uint64_t seed, int64_t position, float *work, int32_t *heap)
+int32_t sample_token(const float *logits, int64_t vocab, const SampleRule *rule,
+                     const int32_t *known, int64_t nknown, uint64_t seed, int64_t position,
+                     float *work, int32_t *heap)
 {
     int64_t best = 0, n = vocab, kept = 0;
     penalise(logits, vocab, rule->repetition_penalty, known, nknown, work);

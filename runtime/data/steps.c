@@ -1,4 +1,4 @@
-/* steps.c -- records of solutions in steps, taken from the columns of token files.
+/* steps.c -- step-labelled solutions, read from the columns of token files.
  *
  * In:    Data.  Out: StepsRow. */
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@ enum {
 #undef COLUMN
 #undef CANDIDATE
 
-/* "FILE: record N: ...", and the end. */
+/* Ends the program with "FILE: record N" followed by what. */
 static void wrong(const Data *d, int64_t sample, const char *what) __attribute__((noreturn));
 static void wrong(const Data *d, int64_t sample, const char *what)
 {
@@ -59,7 +59,7 @@ static void take_labels(const Data *d, StepsRow *to)
     int64_t n;
     const float *label = data_column(d, REWARDS, to->sample, &n);
     if (n > to->nmarks)
-        wrong(d, to->sample, format(": %lld rewards, and %d marks", (long long)n, to->nmarks));
+        wrong(d, to->sample, format(": %lld rewards, but %d marks", (long long)n, to->nmarks));
     to->nlabels = (int)n;
     for (int i = 0; i < to->nlabels; i++) {
         to->label[i] = label[i];
@@ -73,7 +73,8 @@ static void take_candidate(const Steps *s, const StepsFile *file, StepsRow *to)
     const int32_t question = i32_of(s->d, QUESTION, to->sample);
     to->right = i32_of(s->d, RIGHT, to->sample);
     if (question < 0 || question >= file->questions)
-        wrong(s->d, to->sample, format(": question %d, want 0 to %lld", question, (long long)file->questions - 1));
+        wrong(s->d, to->sample, format(": question %d, want 0 to %lld", question,
+                                       (long long)file->questions - 1));
     if (to->right < -1 || to->right > 1)
         wrong(s->d, to->sample, format(": right is %d, want 0, 1 or -1", to->right));
     to->question = file->first + question;
@@ -84,13 +85,15 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
     const Data *d = s->d;
     int64_t record;
     const StepsFile *file = &s->file[data_place(d, row->sample, &record)];
-    *to = (StepsRow){.sample = row->sample, .token = row->token, .n = row->n, .question = -1, .right = -1};
+    *to = (StepsRow){.sample = row->sample, .token = row->token, .n = row->n, .question = -1,
+                     .right = -1};
     for (int64_t t = 0; t < row->n; t++) {
         if (row->mask && !row->mask[t])
             continue;
         if (to->nmarks == s->most)
-            wrong(d, row->sample, format(" has more than %lld marks, this binary takes no more: gen pack "
-                                         "--steps %lld, as the recipe's prm.steps", (long long)s->most,
+            wrong(d, row->sample, format(" has more than the %lld marks that this binary takes: "
+                                         "gen pack --steps %lld, the recipe's prm.steps",
+                                         (long long)s->most,
                                          s->most == STEPS_MARKS ? 0 : (long long)s->most + 1));
         to->place[to->nmarks++] = (int32_t)t;
     }
@@ -107,18 +110,13 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
         take_candidate(s, file, to);
 }
 
-bool steps_row_of_step(const Steps *s, int64_t step, int64_t place, StepsRow *to)
-{
-    DataRow row;
-    if (!data_row_of_step(s->d, step, place, &row))
-        return false;
-    take(s, &row, to);
-    return true;
-}
-
 bool steps_row(const Steps *s, int64_t step, int64_t micro, int64_t row, StepsRow *to)
 {
-    return steps_row_of_step(s, step, data_sample0(s->d, step, micro) + row, to);
+    DataRow found;
+    if (!data_row(s->d, step, micro, row, &found))
+        return false;
+    take(s, &found, to);
+    return true;
 }
 
 void steps_sample(const Steps *s, int64_t sample, StepsRow *to)
@@ -137,7 +135,7 @@ char *steps_id(const Steps *s, int64_t sample)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* The strings of the list that metadata "domains" are; *n 0: there are none. malloc'ed */
+/* Returns the strings of metadata "domains", a list; *n 0: none. malloc'ed */
 static char **file_names(const Data *d, int file, int *n)
 {
     const char *text = data_meta(d, file, "domains");
@@ -160,7 +158,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names of all files, and where those of each stand. */
+/* Merges the domains of all files, and maps those of each file. */
 static void find_domains(Steps *s)
 {
     const int files = s->d->nfiles;
@@ -178,7 +176,7 @@ static void find_domains(Steps *s)
             list[n++] = name[k][i];
     qsort(list, (size_t)all, sizeof *list, by_bytes);
     s->domain = list;
-    for (int i = 0; i < all; i++)        /* those that are equal are one */
+    for (int i = 0; i < all; i++)        /* remove duplicates */
         if (!s->ndomains || strcmp(list[s->ndomains - 1], list[i]))
             list[s->ndomains++] = list[i];
     for (int i = 0; i < s->ndomains; i++)
@@ -196,7 +194,7 @@ static void find_domains(Steps *s)
     free(name);
 }
 
-/* What is said of noise, for people alone: it is in no batch. */
+/* Reads which labels are known to be noisy: only for reports, not part of a batch. */
 static void find_noise(Steps *s)
 {
     int64_t record, *records = calloc((size_t)s->d->nfiles, sizeof *records);
@@ -209,7 +207,7 @@ static void find_noise(Steps *s)
     for (int k = 0; k < s->d->nfiles; k++) {
         const char *text = data_meta(s->d, k, "noisy");
         if (text && (int64_t)strlen(text) < records[k])
-            die(EXIT_DATA, "%s: metadata noisy: want a letter a record", data_path(s->d, k));
+            die(EXIT_DATA, "%s: metadata noisy: want one letter per record", data_path(s->d, k));
         s->file[k].noisy = text;
     }
     free(records);
@@ -241,19 +239,9 @@ void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains)
         StepsRow r;
         steps_sample(s, i, &r);
         if (labelled && !r.nlabels)
-            wrong(d, i, " has no labels of its steps, which are trained on");
+            wrong(d, i, " has no labels of its steps, which training needs");
         if (domains && r.domain < 0)
-            wrong(d, i, " has no domain, and each domain has a weight (prm.weights): want a key domain in "
-                        "each row");
+            wrong(d, i, " has no domain, but each domain has a weight (prm.weights): add a key "
+                        "domain to each row");
     }
-}
-
-void steps_close(Steps *s)
-{
-    for (int k = 0; k < s->d->nfiles; k++)
-        free(s->file[k].domain);
-    for (int i = 0; i < s->ndomains; i++)
-        free(s->domain[i]);
-    free(s->file), free(s->domain);
-    *s = (Steps){0};
 }

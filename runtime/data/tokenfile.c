@@ -1,4 +1,4 @@
-/* tokenfile.c -- what a record file of tokens says of itself.
+/* tokenfile.c -- reads and checks token files.
  *
  * In:    a RecordFile.  Out: its columns as arrays, the fields of TokenFile. */
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@ static bool meta_int(const StFile *s, const char *key, int64_t lo, int64_t *valu
     return !errno && !*end && *value >= lo && *value <= INT32_MAX;
 }
 
-/* An id, -1 where the key is not there. */
+/* Reads an id; -1 if the key is absent. */
 static bool meta_id(const StFile *s, const char *key, int64_t vocab, int64_t *value)
 {
     *value = -1;
@@ -42,8 +42,8 @@ static char *check_meta(TokenFile *f, const StFile *s)
 {
     if (!meta_text(s, "kind", f->kind, sizeof f->kind) || !*f->kind ||
         f->kind[strspn(f->kind, "abcdefghijklmnopqrstuvwxyz")])
-        return format("metadata kind: want packed, rows or another word of small letters, at most %zu",
-                      sizeof f->kind - 1);
+        return format("metadata kind: want packed, rows or another word of at most %zu lower-case "
+                      "letters", sizeof f->kind - 1);
     if (!meta_text(s, "tokenizer", f->tokenizer, sizeof f->tokenizer))
         return format("metadata tokenizer: want at most %zu characters", sizeof f->tokenizer - 1);
     if (!meta_text(s, "sha256", f->sha256, sizeof f->sha256))
@@ -72,7 +72,7 @@ static char *check_meta(TokenFile *f, const StFile *s)
     return NULL;
 }
 
-/* Column c, and the one of its mask, become the next part. */
+/* Adds column c, and that of its mask, as the next part. */
 static char *take_part(TokenFile *f, const Column *c, const char *mask_name, int *columns)
 {
     const Column *mask = recordfile_column(&f->records, mask_name);
@@ -80,7 +80,7 @@ static char *take_part(TokenFile *f, const Column *c, const char *mask_name, int
     if (f->nparts == TOKENFILE_PARTS)
         return format("column %s: more than %d parts", c->name, TOKENFILE_PARTS);
     if (c->dtype != ST_I32 || !c->offsets || c->n < 1)
-        return format("column %s: want I32, ragged, with a token at least", c->name);
+        return format("column %s: want I32, ragged, with at least one token", c->name);
     if (mask && (mask->dtype != ST_U8 || mask->offsets != c->offsets))
         return format("column %s: want U8 [%lld], as %s", mask_name, (long long)c->n, c->name);
     *p = (TokenPart){.name = c->name, .tokens = (const int32_t *)c->data, .n = c->n,
@@ -91,7 +91,7 @@ static char *take_part(TokenFile *f, const Column *c, const char *mask_name, int
     return NULL;
 }
 
-/* Whether a name is one of the words of a list. */
+/* True if name is a word of a space-separated list. */
 static bool is_listed(const char *list, const char *name)
 {
     const size_t n = strlen(name);
@@ -112,7 +112,7 @@ static char *take_parts(TokenFile *f)
     if (one) {
         const Column *tokens = recordfile_column(r, "tokens");
         error = tokens ? take_part(f, tokens, "mask", &columns)
-                       : format("column tokens: want I32, ragged, with a token at least");
+                       : format("column tokens: want I32, ragged, with at least one token");
     }
     for (int i = 0; !one && i < r->ncolumns && !error; i++) {
         const char *name = r->column[i].name, *dot = strrchr(name, '.');
@@ -123,11 +123,11 @@ static char *take_parts(TokenFile *f)
         free(mask);
     }
     if (listed && (one || !f->nparts))
-        return error ? error : format("metadata parts: want names of columns, of a kind that is neither "
-                                      "packed nor rows");
+        return error ? error : format("metadata parts: want names of columns, and a kind other "
+                                      "than packed and rows");
     if (!error && columns != r->ncolumns && !listed)
-        error = one ? format("want the columns tokens and at most mask; %d are there", r->ncolumns)
-                    : format("want the columns of parts and their masks alone; %d more are there",
+        error = one ? format("want only the columns tokens and mask, found %d", r->ncolumns)
+                    : format("want only the columns of parts and their masks, found %d more",
                              r->ncolumns - columns);
     return error;
 }
@@ -175,7 +175,7 @@ char *tokenfile_open(TokenFile *f, const char *path)
     return full;
 }
 
-/* On all threads. */
+/* Returns the CRC-32C of the data, computed by all threads. */
 static uint32_t sum_of(const char *data, uint64_t bytes)
 {
     enum { PIECE = 16 << 20 };
@@ -196,7 +196,7 @@ static uint32_t sum_of(const char *data, uint64_t bytes)
     return all;
 }
 
-/* A word NAME:SUM of the metadata. */
+/* Checks a word NAME:SUM of the metadata. */
 static char *check_sum(const TokenFile *f, char *word)
 {
     char *colon = strrchr(word, ':'), *end = NULL;
@@ -209,9 +209,9 @@ static char *check_sum(const TokenFile *f, char *word)
         return format("%s: metadata crc32c: tensor %.60s: is missing", f->path, word);
     uint32_t is = sum_of((const char *)f->records.map_ + t->begin, t->end - t->begin);
     return is == says ? NULL
-         : format("%s: tensor %s: its checksum is %08x, it was packed with %08lx: the file was damaged "
-                  "since: pack it again (where it is in a .dataset_cache, remove the folder it is in)",
-                  f->path, word, is, says);
+         : format("%s: tensor %s: its checksum is %08x, it was packed with %08lx: the file has "
+                  "been damaged: pack it again (in a .dataset_cache: remove its folder)", f->path,
+                  word, is, says);
 }
 
 char *tokenfile_check_sums(const TokenFile *f)
@@ -224,7 +224,7 @@ char *tokenfile_check_sums(const TokenFile *f)
     return error;
 }
 
-/* Where the first id of a part stands that is none; p->n: nowhere. */
+/* Returns the position of the first invalid id of a part; p->n: none. */
 static int64_t first_bad(const TokenPart *p, int64_t vocab)
 {
     enum { PIECE = 1 << 16 };
@@ -260,7 +260,7 @@ void tokenfile_check_copy(const TokenFile *f, const TokenPart *p, int64_t vocab,
     for (int64_t i = 0; bad && i < n; i++)
         if ((uint32_t)ids[i] >= (uint64_t)vocab)
             die(EXIT_DATA, "%s: %s[%lld], byte %lld: id %d, want 0 to %lld: the file was "
-                "changed while it was in use", f->path, p->name, (long long)(first + i),
+                "changed while in use", f->path, p->name, (long long)(first + i),
                 (long long)((const char *)(p->tokens + first + i) - (const char *)f->records.map_),
                 ids[i], (long long)vocab - 1);
 }

@@ -1,7 +1,7 @@
-/* tokenizer.c -- a tokenizer.json and the files beside it, loaded; what they say.
+/* tokenizer.c -- loads a tokenizer.json and the files next to it.
  *
- * In:   tokenizer.json with a model of tokenizer.h; parts it does not know are refused by name.
- * Out:  a Tokenizer that gives the ids of Hugging Face tokenizers. */
+ * In:   a tokenizer.json with a model of tokenizer.h; unknown parts are refused by name.
+ * Out:  a Tokenizer with the ids of Hugging Face tokenizers. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -24,15 +24,15 @@ static char *prefixed(const char *what, char *error)
     return full;
 }
 
-/* Id of a token of either kind, or -1. */
+/* Returns the id of a token of the model or an added one, or -1. */
 static int id_of_token(const Tokenizer *t, const char *content)
 {
     int id = tokenizer_added(t, content);
     return id >= 0 ? id : model_id(t, content);
 }
 
-/* The type of a model, of which files before tokenizers 0.9 say nothing: the first row whose keys it has, as that
- * package looks for it; NULL: none. */
+/* Returns the type of a model without one, as files before tokenizers 0.9: the first row whose keys
+ * it has, as in that package; NULL: none. */
 static const char *model_type(const cJSON *model)
 {
     static const struct {
@@ -41,7 +41,8 @@ static const char *model_type(const cJSON *model)
         const char *key[3];      /* what else it has to have */
     } row[] = {
         {"BPE", false, {"merges"}},
-        {"WordPiece", false, {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word"}},
+        {"WordPiece", false,
+         {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word"}},
         {"WordLevel", false, {"unk_token"}},
         {"Unigram", true, {NULL}},
     };
@@ -60,7 +61,7 @@ static const char *model_type(const cJSON *model)
     return NULL;
 }
 
-/* *more: see added_load. */
+/* *more: see added_load(). */
 static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *beside, char **more)
 {
     const cJSON *model = json_get(json, "model");
@@ -72,8 +73,9 @@ static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *besid
     const cJSON *splits = json_get(json, "pre_tokenizer");
     char *error;
     if (!name)
-        error = format("model: has no type, and its keys fit none of BPE (vocab, merges), WordPiece (vocab, unk_token, "
-                       "continuing_subword_prefix, max_input_chars_per_word), WordLevel (vocab, unk_token) and Unigram "
+        error = format("model: has no type, and its keys match none of BPE (vocab, merges), "
+                       "WordPiece (vocab, unk_token, continuing_subword_prefix, "
+                       "max_input_chars_per_word), WordLevel (vocab, unk_token) and Unigram "
                        "(vocab, a list): add \"type\"");
     else if (!strcmp(name, "BPE"))
         error = bpe_load(&t->bpe, model, split_is_byte_level(splits));
@@ -135,12 +137,12 @@ static char *put_end(Tokenizer *t, const cJSON *id)
 {
     double value = cJSON_IsNumber(id) ? id->valuedouble : -1;
     if (!(value >= 0 && value < t->size && value == (int32_t)value))
-        return format("eos_token_id: want ids below %d, the tokenizer's", t->size);
+        return format("eos_token_id: want ids below %d, the tokenizer's size", t->size);
     ids_put(&t->ends, &(int32_t){(int32_t)value}, 1);
     return NULL;
 }
 
-/* eos_token_id of a model: an id, or a list whose first stands between documents. */
+/* Reads eos_token_id of a model: an id, or a list whose first id separates documents. */
 static char *load_ends(Tokenizer *t, const char *text, size_t n)
 {
     char *error;
@@ -155,8 +157,8 @@ static char *load_ends(Tokenizer *t, const char *text, size_t n)
     return error;
 }
 
-/* Where the tokenizer does not name its end-of-text token: what its model says. folder: "" or with
- * a slash at its end. */
+/* If the tokenizer does not name its end-of-text token, takes that of its model. folder: "" or
+ * ending in a slash. */
 static char *find_eos(Tokenizer *t, const char *folder)
 {
     static const char *const name[] = {"config.json", "generation_config.json"};
@@ -178,8 +180,8 @@ static char *find_eos(Tokenizer *t, const char *folder)
     return error;
 }
 
-/* more: what the files beside add, see added_load.
- * In JSON text quotes without a backslash are those of keys and values: the text of a token cannot look like this. */
+/* more: tokens of the files next to it, see added_load(). In JSON text, quotes without a backslash
+ * delimit keys and values, so no token's text looks like this. */
 static char *id_of(const char *text, size_t n, const char *more)
 {
     static const char key[] = "\"" TOKENIZER_EXTENDS "\": \"";
@@ -194,7 +196,7 @@ static char *id_of(const char *text, size_t n, const char *more)
     return format("crc32c:%08x:%zu", crc32c(crc32c(0, text, n), more, nmore), n + nmore);
 }
 
-/* config: of the files beside, or NULL. */
+/* config: of the files next to it, or NULL. */
 static char *parse(Tokenizer **to, const char *text, size_t n, const cJSON *config)
 {
     char *error, *more = NULL;
@@ -286,7 +288,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     return error;
 }
 
-/* What the files beside add to that tokenizer.json counts; where it cannot be loaded they add nothing. */
+/* Includes what the files next to tokenizer.json add; if it cannot be loaded they add nothing. */
 static char *id_beside(const char *text, size_t n, const cJSON *config)
 {
     char *error = NULL, *id = id_of(text, n, "");

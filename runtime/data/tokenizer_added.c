@@ -1,7 +1,7 @@
-/* tokenizer_added.c -- added tokens: cut out of a text before anything else looks at it.
+/* tokenizer_added.c -- added tokens: found in a text before anything else.
  *
- * In:     `added_tokens` of a tokenizer.json, and those of the files beside it.
- * Method: sorted by their bytes; a match narrows the range of those that agree, byte by byte. */
+ * In:     `added_tokens` of a tokenizer.json, and those of the files next to it.
+ * Method: tokens are sorted; each byte of the text narrows the range of matching ones. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest token of f at the start of text, or NULL. */
+/* Returns the longest token of f at the start of text, or NULL. */
 static const Added *finder_match(const Finder *f, const char *text, size_t n)
 {
     const Added *best = NULL;
@@ -128,17 +128,18 @@ static char *finder_make(Finder *f, const Tokenizer *t, bool normalized)
     return NULL;
 }
 
-/* What is looked for: the content, as the normaliser leaves it if the token is normalized. */
+/* Sets the text to find: the content, normalised if the token is `normalized`. */
 static char *set_match(const Tokenizer *t, Added *a)
 {
     bool first = true;
     free(a->match);
     a->nmatch = strlen(a->content);
-    a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch, &first) : strdup(a->content);
-    return a->nmatch ? NULL : format("%.60s: nothing is left when it is normalised", a->content);
+    a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch, &first)
+                             : strdup(a->content);
+    return a->nmatch ? NULL : format("%.60s: is empty when normalised", a->content);
 }
 
-/* The id that Hugging Face tokenizers assigns: the vocabulary's, else the next one after all others. */
+/* Returns the id that Hugging Face tokenizers assigns: the vocabulary's, else the next one. */
 static int64_t id_for(const Tokenizer *t, const char *content)
 {
     const int known = model_id(t, content), count = model_count(t);
@@ -152,7 +153,7 @@ static char *put_added(Tokenizer *t, Added a)
     size_t len;
     int at = t->nadded;
     if (model_id(t, a.content) < 0 && model_text(t, a.id, &len))
-        return format("%.60s: id %d, the vocabulary gives that id to another token", a.content, a.id);
+        return format("%.60s: id %d is another token in the vocabulary", a.content, a.id);
     if (added_of(t, a.id))
         return format("id %d given twice", a.id);
     a.content = strdup(a.content);
@@ -167,16 +168,19 @@ static char *put_added(Tokenizer *t, Added a)
     return set_match(t, &t->added[at]);
 }
 
-/* NULL, or why the id that a file gives a token is refused: Hugging Face ignores it and assigns another. */
+/* Returns NULL, or why the id that a file gives a token is refused: Hugging Face would ignore it
+ * and assign another. */
 static char *wrong_id(const Tokenizer *t, const char *content, int32_t id)
 {
     const int64_t its = id_for(t, content);
     return id == its ? NULL
            : model_id(t, content) >= 0
-               ? format("%.60s: id %d, the vocabulary has it under another, %lld", content, id, (long long)its)
-               : format("%.60s: id %d, but Hugging Face tokenizers numbers added tokens consecutively after the "
-                        "vocabulary (%d tokens) and gives it %lld: change the id, or add the missing ids to "
-                        "model.vocab", content, id, model_count(t), (long long)its);
+               ? format("%.60s: id %d, but the vocabulary gives it %lld", content, id,
+                        (long long)its)
+               : format("%.60s: id %d, but Hugging Face tokenizers numbers added tokens "
+                        "consecutively after the vocabulary (%d tokens) and gives it %lld: change "
+                        "the id, or add the missing ids to model.vocab", content, id,
+                        model_count(t), (long long)its);
 }
 
 static char *put_own(Tokenizer *t, const cJSON *list)
@@ -185,13 +189,16 @@ static char *put_own(Tokenizer *t, const cJSON *list)
     char *error = NULL;
     for (const cJSON *i = list ? list->child : NULL; i && !error; i = i->next, at++) {
         const cJSON *content = json_get(i, "content");
-        Added a = {.content = cJSON_GetStringValue(content), .id = tokens_json_id(json_get(i, "id")),
+        Added a = {.content = cJSON_GetStringValue(content),
+                   .id = tokens_json_id(json_get(i, "id")),
                    .single_word = cJSON_IsTrue(json_get(i, "single_word")),
-                   .lstrip = cJSON_IsTrue(json_get(i, "lstrip")), .rstrip = cJSON_IsTrue(json_get(i, "rstrip")),
+                   .lstrip = cJSON_IsTrue(json_get(i, "lstrip")),
+                   .rstrip = cJSON_IsTrue(json_get(i, "rstrip")),
                    .normalized = cJSON_IsTrue(json_get(i, "normalized")),
                    .special = cJSON_IsTrue(json_get(i, "special"))};
         if (!a.content || !*a.content || a.id < 0)
-            return format("added_tokens[%d]: want an id from 0 to 2^31-2 and a content, not empty", at);
+            return format("added_tokens[%d]: want an id from 0 to 2^31-2 and a content that is not "
+                          "empty", at);
         if (tokenizer_added(t, a.content) >= 0)
             error = format("%.60s given twice", a.content);
         if (!error)
@@ -207,7 +214,7 @@ static char *put_own(Tokenizer *t, const cJSON *list)
     return error;
 }
 
-/* The added token with that content, or NULL. id: where to look first; -1: unknown. */
+/* Returns the added token with that content, or NULL. id: tried first; -1: unknown. */
 static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
 {
     const Added *there = id < 0 ? NULL : added_of(t, id);
@@ -219,7 +226,7 @@ static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
     return NULL;
 }
 
-/* Adds one token of a file beside tokenizer.json. A known token keeps its id and takes the flags of
+/* Adds a token of a file next to tokenizer.json. A known token keeps its id and takes the flags of
  * added_tokens_decoder. Writes a line to `more` if ids of texts may change. */
 static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
 {
@@ -227,20 +234,21 @@ static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
     char *error = NULL;
     bool changes = !own;
     if (own && a.id >= 0 && own->id != a.id)
-        return format("%.60s: id %d, but added_tokens in tokenizer.json gives it %d: use that id", a.content, a.id,
+        return format("%.60s: id %d, but added_tokens in tokenizer.json gives it %d: use that id",
+                      a.content, a.id,
                       own->id);
     if (!own && a.id >= 0 && (error = wrong_id(t, a.content, a.id)))
         return error;
     if (!own) {
         const int64_t id = id_for(t, a.content);
         if (id >= INT32_MAX)
-            return format("%.60s: there is no id left for it", a.content);
+            return format("%.60s: no id is left for it", a.content);
         a.id = (int32_t)id;
         error = put_added(t, a);
     } else if (a.id >= 0) {
-        changes = own->single_word != a.single_word || own->lstrip != a.lstrip || own->rstrip != a.rstrip ||
-                  (own->normalized != a.normalized && t->nsteps);
-        a.special |= own->special;           /* upstream skips it when decoding, once it was special */
+        changes = own->single_word != a.single_word || own->lstrip != a.lstrip ||
+                  own->rstrip != a.rstrip || (own->normalized != a.normalized && t->nsteps);
+        a.special |= own->special;           /* upstream skips in decoding what was ever special */
         a.content = own->content;
         a.match = own->match;
         *own = a;
@@ -249,7 +257,8 @@ static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
         own->special |= b->marks;
     }
     if (!error && changes)
-        fprintf(more, "%d %d%d%d%d %s\n", a.id, a.single_word, a.lstrip, a.rstrip, a.normalized, a.content);
+        fprintf(more, "%d %d%d%d%d %s\n", a.id, a.single_word, a.lstrip, a.rstrip, a.normalized,
+                a.content);
     return error;
 }
 
@@ -259,7 +268,8 @@ char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char
         return format("added_tokens: want a list");
     size_t nmore;
     FILE *to = open_memstream(more, &nmore);
-    t->added = calloc((size_t)(list ? cJSON_GetArraySize(list) : 0) + (size_t)beside->n + 1, sizeof *t->added);
+    const int listed = list ? cJSON_GetArraySize(list) : 0;
+    t->added = calloc((size_t)listed + (size_t)beside->n + 1, sizeof *t->added);
     if (!t->added || !to)
         abort();
     char *error = put_own(t, list);
@@ -279,16 +289,16 @@ char *tokenizer_add(Tokenizer *t, const char *content, int32_t id)
 {
     size_t len;
     if (t->bytes)
-        return format("the vocabulary of bytes has no token %s, and none can be added to it", content);
-    if (!*content || tokenizer_added(t, content) >= 0 || model_id(t, content) >= 0 || added_of(t, id) ||
-        model_text(t, id, &len))
-        return format("%s: is no new token, or %d no new id", content, id);
+        return format("the byte vocabulary lacks the token %s, and none can be added", content);
+    if (!*content || tokenizer_added(t, content) >= 0 || model_id(t, content) >= 0 ||
+        added_of(t, id) || model_text(t, id, &len))
+        return format("%s: the token or its id %d exists already", content, id);
     Added *all = realloc(t->added, ((size_t)t->nadded + 2) * sizeof *all);
     if (!all)
         return format("out of memory for %d tokens", t->nadded + 1);
     t->added = all;
-    all[t->nadded++] = (Added){.content = strdup(content), .match = strdup(content), .nmatch = strlen(content),
-                               .id = id, .special = true};
+    all[t->nadded++] = (Added){.content = strdup(content), .match = strdup(content),
+                               .nmatch = strlen(content), .id = id, .special = true};
     qsort(all, (size_t)t->nadded, sizeof *all, added_order);
     if (id >= t->size)
         t->size = id + 1;

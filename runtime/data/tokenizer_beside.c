@@ -1,8 +1,11 @@
-/* tokenizer_beside.c -- added tokens of the files next to tokenizer.json, as transformers 5 reads them.
+/* tokenizer_beside.c -- added tokens of the files next to tokenizer.json, as transformers 5 reads
+ * them.
  *
- * In:   tokenizer_config.json: added_tokens_decoder, the named tokens (bos_token ...), extra_special_tokens; without
- *       added_tokens_decoder also special_tokens_map.json and added_tokens.json, which are older.
- * Out:  those tokens in the order in which transformers adds them; what it would read in another way is refused. */
+ * In:   tokenizer_config.json: added_tokens_decoder, the named tokens (bos_token ...),
+ *       extra_special_tokens; without added_tokens_decoder also special_tokens_map.json and
+ *       added_tokens.json, which are older.
+ * Out:  those tokens in the order in which transformers adds them; files that it would read
+ *       differently are refused. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -14,13 +17,14 @@
 
 enum { BESIDE_MAX = 64 << 20 };
 
-static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                    "pad_token", "cls_token",
                                     "mask_token"};
 enum { NAMED = sizeof named / sizeof *named };
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-/* The file `name` beside path; NULL and no error: there is none. */
+/* Reads the file `name` next to path; NULL and no error: there is none. */
 static cJSON *read_beside(const char *path, const char *name, char **error)
 {
     const char *slash = strrchr(path, '/');
@@ -42,7 +46,7 @@ static cJSON *read_beside(const char *path, const char *name, char **error)
     return json;
 }
 
-/* The entry that added_tokens.json has for a token, as added_tokens_decoder would have it. */
+/* Returns an entry of added_tokens.json in the form of added_tokens_decoder. */
 static void add_old(cJSON *decoder, const cJSON *token, bool special)
 {
     char *id = format("%.0f", token->valuedouble);
@@ -62,11 +66,11 @@ static bool is_named(const cJSON *config, const char *content)
     }
     const cJSON *extra = json_get(config, "extra_special_tokens");
     for (const cJSON *i = cJSON_IsArray(extra) ? extra->child : NULL; i; i = i->next)
-        found = found || !strcmp(json_word(cJSON_IsObject(i) ? json_get(i, "content") : i), content);
+        found |= !strcmp(json_word(cJSON_IsObject(i) ? json_get(i, "content") : i), content);
     return found;
 }
 
-/* What the older files have becomes part of the config. */
+/* Merges the older files into the config. */
 static char *take_old(const char *path, cJSON *config)
 {
     char *error = NULL;
@@ -137,14 +141,15 @@ static Beside *find(const BesideList *list, const char *content)
     return NULL;
 }
 
-/* One that is a text, or an object; NULL: nothing, where nothing may be. */
+/* Reads a token: a string or an object; NULL is none, if that is allowed. */
 static char *token_of(const cJSON *v, const char *where, Beside *to)
 {
     const cJSON *content = cJSON_IsObject(v) ? json_get(v, "content") : v;
     if (!cJSON_IsString(content))
         return format("%s: want a text, or an object with a text in content", where);
     const cJSON *normalized = json_get(v, "normalized");
-    *to = (Beside){.is = {.content = content->valuestring, .id = -1, .special = !cJSON_IsObject(v)}};
+    *to = (Beside){.is = {.content = content->valuestring, .id = -1,
+                          .special = !cJSON_IsObject(v)}};
     if (cJSON_IsObject(v)) {
         to->is.single_word = cJSON_IsTrue(json_get(v, "single_word"));
         to->is.lstrip = cJSON_IsTrue(json_get(v, "lstrip"));
@@ -185,8 +190,10 @@ static char *put_decoder(const cJSON *config, const char *key, BesideList *to)
     return NULL;
 }
 
-/* A token that is not in the list; is_name: bos_token and its like, which make of theirs a special one. */
-static char *put_special(const cJSON *v, const char *where, bool is_name, bool marks, BesideList *to)
+/* Adds a token to the list unless it is there; is_name: a key such as bos_token, whose token
+ * becomes special. */
+static char *put_special(const cJSON *v, const char *where, bool is_name, bool marks,
+                         BesideList *to)
 {
     Beside b, *known;
     char *error = token_of(v, where, &b);
@@ -202,13 +209,14 @@ static char *put_special(const cJSON *v, const char *where, bool is_name, bool m
     return NULL;
 }
 
-/* Another key that ends in _token, as image_token. */
+/* Adds the token of any other key that ends in _token, e.g. image_token. */
 static bool is_own_name(const cJSON *i)
 {
     const size_t n = strlen(i->string);
-    bool own = n > 6 && !strcmp(i->string + n - 6, "_token") && (cJSON_IsString(i) || json_get(i, "content"));
+    bool own = n > 6 && !strcmp(i->string + n - 6, "_token") &&
+               (cJSON_IsString(i) || json_get(i, "content"));
     for (int k = 0; k < NAMED; k++)
-        own = own && strcmp(i->string, named[k]) != 0;
+        own = own && strcmp(i->string, named[k]);
     return own;
 }
 
@@ -226,7 +234,7 @@ static char *put_names(const cJSON *config, bool decoded, BesideList *to)
     return error;
 }
 
-/* extra_special_tokens, a list, or an object of names; additional_special_tokens, as it was called before. */
+/* extra_special_tokens: a list, or an object by name; formerly additional_special_tokens. */
 static char *put_extra(const cJSON *config, BesideList *to)
 {
     static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens"};
@@ -251,8 +259,8 @@ char *beside_tokens(const cJSON *config, BesideList *to)
     if (!config)
         return NULL;
     if (cJSON_IsTrue(json_get(config, "split_special_tokens")))
-        return format("split_special_tokens is true: a special token in a text would be cut into pieces: "
-                      "set it to false");
+        return format("split_special_tokens is true: special tokens in a text would be split: set "
+                      "it to false");
     char *error = put_decoder(config, decoded ? "added_tokens_decoder" : "added_tokens.json", to);
     if (!error)
         error = put_names(config, decoded, to);
@@ -280,7 +288,8 @@ bool beside_adds(const BesideList *list, const cJSON *added)
 {
     for (int i = 0; i < list->n; i++) {
         bool found = false;
-        for (const cJSON *own = cJSON_IsArray(added) ? added->child : NULL; own && !found; own = own->next)
+        for (const cJSON *own = cJSON_IsArray(added) ? added->child : NULL; own && !found;
+             own = own->next)
             found = same(&list->token[i], own);
         if (!found)
             return true;

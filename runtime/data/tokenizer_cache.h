@@ -1,6 +1,6 @@
-/* tokenizer_cache.h -- ids of short pieces, remembered: most words of a text come again.
+/* tokenizer_cache.h -- cache of the ids of short pieces: most words of a text are repeated.
  *
- * Keeps: direct-mapped, an entry is a cache line; a piece that is not there has to be encoded. */
+ * Keeps: direct-mapped, one cache line per entry; the caller encodes a piece that is not cached. */
 #ifndef DIECAST_TOKENIZER_CACHE_H
 #define DIECAST_TOKENIZER_CACHE_H
 
@@ -25,7 +25,7 @@ static inline Cached *cache_new(void)
     return c;
 }
 
-/* Where a piece of n bytes, 1 to CACHE_KEY, is or belongs. */
+/* Returns the slot of a piece of n bytes, 1 to CACHE_KEY. */
 static inline Cached *cache_slot(Cached *cache, const char *piece, size_t n)
 {
     return &cache[tokens_hash(piece, n, true) & (CACHE_SIZE - 1)];
@@ -36,7 +36,7 @@ static inline bool cache_holds(const Cached *c, const char *piece, size_t n)
     return c->n == n && !memcmp(c->key, piece, n);
 }
 
-/* The piece's ids are those of `ids` behind `from`; too many are not kept. */
+/* Stores the ids from `from` on for the piece; more than CACHE_IDS are not stored. */
 static inline void cache_put(Cached *c, const char *piece, size_t n, const Ids *ids, size_t from)
 {
     if (ids->n - from > CACHE_IDS)

@@ -1,9 +1,9 @@
-/* tokenizer_charsmap.c -- Precompiled: the character map that sentencepiece puts into its models.
+/* tokenizer_charsmap.c -- Precompiled: the character map of sentencepiece models.
  *
- * In:     precompiled_charsmap of a tokenizer.json (hostile until loaded): the size of a trie in
- *         bytes, the trie (a double array of 32-bit units), texts with a NUL behind each.
- * Method: as upstream: a cluster of less than 6 bytes, else each of its characters, becomes the text
- *         of the shortest entry that it begins with. */
+ * In:     precompiled_charsmap of a tokenizer.json, untrusted: the size of a trie in bytes, the
+ *         trie (a double array of 32-bit units), NUL-terminated texts.
+ * Method: as upstream: a grapheme cluster of less than 6 bytes, else each of its characters, is
+ *         replaced by the text of its shortest prefix in the trie. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -24,7 +24,7 @@ struct Charsmap {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* out has room for 3/4 of n; false: no base64. */
+/* out has room for 3/4 of n; false: not base64. */
 static bool unpack(const char *text, size_t n, unsigned char *out, size_t *nout)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -61,8 +61,8 @@ char *charsmap_load(Charsmap **to, const char *base64)
     char *error = NULL;
     const size_t trie = unpack(base64, given, bytes, &n) && n >= 8 ? read_unit(bytes) : 0;
     if (!trie || trie % 4 || trie > n - 4) {
-        error = format("normalizer: Precompiled: precompiled_charsmap: want base64 of a trie and its "
-                       "texts");
+        error = format("normalizer: Precompiled: precompiled_charsmap: want base64 of a trie and "
+                       "its texts");
     } else {
         map->nunits = trie / 4;
         map->ntexts = n - 4 - trie;
@@ -75,7 +75,8 @@ char *charsmap_load(Charsmap **to, const char *base64)
         memcpy(map->texts, bytes + 4 + trie, map->ntexts);
         map->texts[map->ntexts] = 0;
         if (utf8_check(map->texts, map->ntexts) < map->ntexts)
-            error = format("normalizer: Precompiled: precompiled_charsmap: its texts are not UTF-8");
+            error = format("normalizer: Precompiled: precompiled_charsmap: its texts are not "
+                           "UTF-8");
     }
     free(bytes);
     if (error)
@@ -101,7 +102,7 @@ static uint32_t offset_of(uint32_t unit)
     return unit >> 10 << ((unit & 1u << 9) >> 6);
 }
 
-/* What the shortest entry that key begins with becomes; NULL: there is none. */
+/* Returns the text of the shortest prefix of key in the trie; NULL: none. */
 static const char *find(const Charsmap *map, const char *key, size_t n)
 {
     uint32_t at = offset_of(map->unit[0]);
@@ -123,7 +124,7 @@ static const char *find(const Charsmap *map, const char *key, size_t n)
     return NULL;
 }
 
-/* The end of the cluster of characters that begins at `at`. */
+/* Returns the end of the grapheme cluster that begins at `at`. */
 static size_t cluster_end(const char *text, size_t n, size_t at)
 {
     utf8proc_int32_t state = 0;

@@ -1,7 +1,7 @@
 /* tokenizer_decode.c -- ids back to text.
  *
- * Method: byte-level tokens are their bytes; all others a list of texts that each step of the decoder
- *         makes another of, then one text. */
+ * Method: byte-level tokens are bytes; other tokens are a list of texts, which each step of the
+ *         decoder transforms and which are joined at the end. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each longest beginning of a character that goes wrong becomes one U+FFFD. */
+/* Each maximal invalid prefix of a character becomes one U+FFFD. */
 static char *make_valid(char *text, size_t n, size_t *nout)
 {
     if (utf8_check(text, n) == n) {
@@ -32,7 +32,7 @@ static char *make_valid(char *text, size_t n, size_t *nout)
     return out;
 }
 
-/* What cleanup does to a token with the space before it. */
+/* Replacements of cleanup in a token with the space before it. */
 static const struct {
     const char *from, *to;
 } cleaner[] = {
@@ -40,7 +40,7 @@ static const struct {
     {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 };
 
-/* Replaces all of `from`, which is not shorter than `to`, in s behind `at`. */
+/* Replaces all occurrences of `from` in s after `at` by `to`, which is not longer. */
 static void replace(Out *s, size_t at, const char *from, const char *to)
 {
     size_t nfrom = strlen(from), nto = strlen(to);
@@ -57,7 +57,7 @@ static void replace(Out *s, size_t at, const char *from, const char *to)
 
 enum { STEPS_MAX = sizeof ((Tokenizer *)0)->decode / sizeof (DecodeStep) };
 
-/* Texts that come one behind another, in order. */
+/* A list of texts. */
 typedef struct {
     Out all;
     size_t *end;                 /* of each */
@@ -75,7 +75,7 @@ static void end_text(Texts *to)
     to->end[to->n++] = to->all.n;
 }
 
-/* A word or a part of one behind those that are there. */
+/* Appends a word, or a part of one. */
 static void put_word(const DecodeStep *step, const char *text, size_t n, bool first, Out *to)
 {
     const size_t off = strlen(step->text), begin = to->n;
@@ -119,7 +119,7 @@ static void put_replaced(const DecodeStep *step, const Tokenizer *t, const char 
     free(made);
 }
 
-/* The byte that a token <0xE4> is, -1: it is none. */
+/* Returns the byte of a token such as <0xE4>; -1: another token. */
 static int byte_of(const char *text, size_t n)
 {
     char *end, hex[3] = "";
@@ -130,7 +130,7 @@ static int byte_of(const char *text, size_t n)
     return strspn(hex, "0123456789abcdefABCDEF") == 2 ? (int)value : -1;
 }
 
-/* Bytes that were gathered behind `from` of to become a text of characters, or each a U+FFFD. */
+/* Turns the bytes collected in `to` after `from` into characters, or each into a U+FFFD. */
 static void end_bytes(Texts *to, size_t from)
 {
     const size_t n = to->all.n - from;
@@ -189,7 +189,7 @@ static Texts take_step(const DecodeStep *step, const Tokenizer *t, const Texts *
     return to;
 }
 
-/* An added token among bytes. */
+/* Appends an added token between bytes. */
 static void put_mapped(const Added *a, Out *to)
 {
     char *bytes = malloc(a->nmatch + 1);     /* upstream's decoder maps added tokens, too */
@@ -221,7 +221,7 @@ static char *decode_texts(const Tokenizer *t, Texts texts, size_t *nbytes)
     return make_valid(texts.all.text, texts.all.n, nbytes);
 }
 
-/* Whether normalisation leaves it as it is: upstream knows specials by what they are decoded to. */
+/* True if normalisation does not change it: upstream recognises specials by their decoded text. */
 static bool is_plain(const Added *a)
 {
     return strlen(a->content) == a->nmatch && !memcmp(a->content, a->match, a->nmatch);
@@ -302,7 +302,8 @@ static char *replace_step(Tokenizer *t, const cJSON *d)
 static char *strip_step(Tokenizer *t, const cJSON *d)
 {
     const char *content = cJSON_GetStringValue(json_get(d, "content"));
-    const int start = tokens_json_id(json_get(d, "start")), stop = tokens_json_id(json_get(d, "stop"));
+    const int start = tokens_json_id(json_get(d, "start")),
+              stop = tokens_json_id(json_get(d, "stop"));
     if (!is_character(content) || start < 0 || stop < 0)
         return format("decoder: Strip: want a content of one character, and start and stop from 0");
     return put_step(t, (DecodeStep){.kind = DECODE_STRIP, .text = strdup(content), .start = start,
@@ -314,7 +315,7 @@ static char *metaspace_step(Tokenizer *t, const cJSON *d)
     const cJSON *scheme = json_get(d, "prepend_scheme"), *old = json_get(d, "add_prefix_space");
     DecodeStep step = {.kind = DECODE_METASPACE};
     char *error = metaspace_mark(d, "decoder", &step.text);
-    step.put_there = scheme ? strcmp(json_word(scheme), "never") != 0 : !cJSON_IsFalse(old);
+    step.put_there = scheme ? strcmp(json_word(scheme), "never") : !cJSON_IsFalse(old);
     return error ? error : put_step(t, step);
 }
 
@@ -323,7 +324,8 @@ static char *steps_load(Tokenizer *t, const cJSON *d);
 static char *sequence_load(Tokenizer *t, const cJSON *d)
 {
     const cJSON *list = json_get(d, "decoders");
-    char *error = cJSON_IsArray(list) ? NULL : format("decoder: Sequence: want a list in decoders");
+    char *error = cJSON_IsArray(list) ? NULL
+                : format("decoder: Sequence: want a list in decoders");
     for (const cJSON *i = error ? NULL : list->child; i && !error; i = i->next)
         error = steps_load(t, i);
     return error;
@@ -355,7 +357,7 @@ char *decode_load(Tokenizer *t, const cJSON *d)
     if (none || (t->byte_level && !strcmp(type, "ByteLevel")))
         return NULL;
     if (t->byte_level)
-        return format("decoder: want ByteLevel, as the pre_tokenizer is, got %.40s", type);
+        return format("decoder: want ByteLevel, like the pre_tokenizer, got %.40s", type);
     return steps_load(t, d);
 }
 

@@ -1,7 +1,7 @@
-/* tokenizer_encode.c -- text to ids, and where a long text may be cut before.
+/* tokenizer_encode.c -- text to ids, and where a long text may be cut.
  *
- * Method: added tokens are cut out of the raw text, each gap is normalised on its own, then tokens
- *         that match normalised text are cut out, then the rest is split and encoded. */
+ * Method: added tokens are found in the raw text, each gap is normalised separately, then tokens
+ *         that match normalised text are found, then the rest is split and encoded. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -58,8 +58,9 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
 {
     if (t->bytes)
         return n;
-    /* no space, line feed | no space: all patterns end a piece here, whatever is around, and no
-     * normalisation joins anything with a line feed; only an lstrip token could reach back over it */
+    /* no space, line feed | no space: all patterns end a piece here in any context, and no
+     * normalisation joins anything with a line feed; only an lstrip token could extend back over
+     * it */
     for (size_t end = n; t->cuts && end;) {
         const char *lf = memrchr(text, '\n', end);
         size_t at = lf ? (size_t)(lf - text) : 0, before;
@@ -78,8 +79,8 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
     return 0;
 }
 
-/* Whether a pattern of the models ends pieces there: at most Digits is before it, which does not look around, and at
- * most such patterns are behind it. */
+/* True if a known pattern ends pieces there: only Digits, which has no context, comes before it,
+ * and only such patterns after it. */
 static bool patterns_end(const Tokenizer *t)
 {
     bool known = false, other = false;
@@ -90,19 +91,20 @@ static bool patterns_end(const Tokenizer *t)
     return known && !other;
 }
 
-/* Whether no piece reaches over a line feed, see tokenizer_cut, and what is done to a text is the
- * same with all that is before or behind left out. */
+/* True if no piece crosses a line feed, see tokenizer_cut(), and text is processed independently of
+ * what precedes and follows it. */
 static bool pieces_end(const Tokenizer *t)
 {
     bool known = patterns_end(t), spaces = false, other = false;
     for (int i = 0; i < t->nsplits; i++) {
         const Split *s = &t->split[i];
         spaces = spaces || s->spaces;
-        other = other || s->find == FIND_TEXT || s->find == FIND_NOTHING || (s->find == FIND_PATTERN && !s->spaces) ||
+        other = other || s->find == FIND_TEXT || s->find == FIND_NOTHING ||
+                (s->find == FIND_PATTERN && !s->spaces) ||
                 (s->find == FIND_META && (!spaces || s->prepend == PREPEND_FIRST));
     }
-    /* a line feed that cleaning turns into a space is another thing to the patterns of the table,
-     * and so is a mark behind it that goes */
+    /* patterns would treat a line feed that cleaning turns into a space differently, and a removed
+     * mark after it */
     for (int i = 0; i < t->nsteps; i++) {
         known = known && t->step[i].kind <= NORMAL_LOWERCASE;
         other = other || t->step[i].kind >= NORMAL_STRIP;    /* ends matter, or who knows */
@@ -117,14 +119,14 @@ void cuts_find(Tokenizer *t)
         const Added *a = &t->added[i];
         if (memchr(a->match, '\n', a->nmatch) || memchr(a->content, '\n', strlen(a->content)))
             t->cuts = false;
-        /* a line feed may become a space of it */
+        /* it may turn a line feed into a space */
         if (a->normalized && t->nsteps && memchr(a->match, ' ', a->nmatch) &&
             !patterns_end(t))
             t->cuts = false;
         if (!a->lstrip)
             continue;
         t->lstrip_first[(unsigned char)a->match[0]] = true;
-        /* what normalisation may turn into its first character */
+        /* bytes that normalisation may turn into its first character */
         for (int c = 0x80; c < 0x100; c++)
             t->lstrip_first[c] = true;
         if ((unsigned char)a->match[0] >= 0x80 || utf8_is_space((unsigned char)a->match[0]))

@@ -1,4 +1,4 @@
-/* tokenizer_ids.c -- ids of a loaded tokenizer: of its model, its added tokens, its special ones. */
+/* tokenizer_ids.c -- look-up of ids: of the model, added tokens, special tokens. */
 #include "runtime/data/tokenizer_parts.h"
 
 #include <string.h>
@@ -110,7 +110,8 @@ bool tokenizer_special(const Tokenizer *t, int32_t id)
 const char *tokenizer_eos_text(const Tokenizer *t)
 {
     const Added *a = t->eos_text ? added_of(t, t->eos) : NULL;
-    const bool found = !a || (strlen(a->content) == a->nmatch && !memcmp(a->content, a->match, a->nmatch));
+    const bool found = !a || (strlen(a->content) == a->nmatch &&
+                              !memcmp(a->content, a->match, a->nmatch));
     return found ? t->eos_text : NULL;
 }
 

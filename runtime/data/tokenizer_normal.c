@@ -1,8 +1,8 @@
-/* tokenizer_normal.c -- the normaliser: one text for all spellings of the same characters.
+/* tokenizer_normal.c -- the normaliser, e.g. Unicode normal forms and lower case.
  *
  * In:   `normalizer` of a tokenizer.json; well-formed UTF-8.
- * Out:  the text after each of its steps in turn.
- * Keeps: which character is a mark or punctuation does not depend on a library's version. */
+ * Out:  the text after all steps.
+ * Keeps: the classes of characters (marks, punctuation) do not depend on a library's version. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -63,7 +63,7 @@ static const Range whole[] = {
 #include "runtime/data/characters.def"
 };
 
-/* That BertNormalizer sets apart, upstream's slip at 0x2b820 to 0x2b91f included. */
+/* Characters that BertNormalizer surrounds by spaces, with upstream's slip at 0x2b820..0x2b91f. */
 static const Range chinese[] = {
     {0x3400, 0x4dbf}, {0x4e00, 0x9fff}, {0xf900, 0xfaff}, {0x20000, 0x2a6df}, {0x2a700, 0x2b81f},
     {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f},
@@ -85,7 +85,9 @@ static bool in_ranges(const Range *range, size_t n, uint32_t c)
 
 bool char_is_punctuation(uint32_t c)
 {
-    return c < 0x80 ? c && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", (int)c) : IN(punctuation, c);
+    if (c < 0x80)
+        return c && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", (int)c);
+    return IN(punctuation, c);
 }
 
 bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int len)
@@ -102,9 +104,9 @@ static bool stays_whole(const char *text, size_t n, size_t at)
            IN(whole, utf8_value(text + at, utf8_length_at(text, n, at)));
 }
 
-/* A normal form of text, malloc'ed; form: options of utf8proc. An ASCII character never joins what
- * stands before it, so the text may be cut there: only what is not ASCII, with the one character
- * before it, goes through the library. */
+/* Returns a normal form of text, malloc'ed; form: options of utf8proc. An ASCII character never
+ * combines with the text before it, so the text may be cut there: only characters outside ASCII,
+ * each with the one before it, go through the library. */
 static char *compose(const char *text, size_t n, int form, size_t *nout)
 {
     size_t cap = n + 64, from = 0;
@@ -139,8 +141,8 @@ static char *compose(const char *text, size_t n, int form, size_t *nout)
     return out;
 }
 
-/* Whether the capital sigma at text[at] ends a word: something cased before it and nothing cased
- * behind, whatever case ignores in between. */
+/* True if the capital sigma at text[at] ends a word: a cased character precedes it and none
+ * follows, ignoring case-ignorable ones. */
 static bool ends_word(const Tokenizer *t, const char *text, size_t n, size_t at)
 {
     size_t before = at, behind = at + 2;
@@ -160,7 +162,7 @@ static bool ends_word(const Tokenizer *t, const char *text, size_t n, size_t at)
     return behind == n || !char_is(t, t->cased, text + behind, utf8_length_at(text, n, behind));
 }
 
-/* What becomes of the character c at text[at], written to out: up to 5 bytes. */
+/* Writes the replacement of character c at text[at] to out: up to 5 bytes. */
 static size_t change(const Tokenizer *t, const NormalStep *step, uint32_t c, const char *text,
                      size_t n, size_t at, char *out)
 {
@@ -203,14 +205,14 @@ static size_t change(const Tokenizer *t, const NormalStep *step, uint32_t c, con
     return utf8_put(out, c);
 }
 
-/* A byte that the step surely leaves alone: most are. */
+/* True for a byte that the step certainly keeps, as most are. */
 static bool stays(const NormalStep *step, unsigned char c)
 {
     return c < 0x80 && (step->kind == NORMAL_CLEAN     ? c >= ' ' && c < 0x7f
                       : step->kind == NORMAL_LOWERCASE ? c < 'A' || c > 'Z' : true);
 }
 
-/* Character by character. *first as normal_text says. */
+/* Applies the step to each character. *first: see normal_text(). */
 static char *step_characters(const Tokenizer *t, const NormalStep *step, const char *text, size_t n,
                              size_t *nout, bool *first)
 {
@@ -231,7 +233,7 @@ static char *step_characters(const Tokenizer *t, const NormalStep *step, const c
     return out;
 }
 
-/* Puts `before` there, too. */
+/* As above, with `before` prepended. */
 static char *copy_text(const char *before, size_t nbefore, const char *text, size_t n, size_t *nout)
 {
     char *out = malloc(nbefore + n + 1);
@@ -265,7 +267,7 @@ static char *replace(const Tokenizer *t, const NormalStep *step, const char *tex
 {
     size_t begins;
     char *out = replace_text(&step->replace, t, text, n, nout, &begins);
-    /* what stands for several characters stands for the last of them */
+    /* a replacement of several characters corresponds to the last of them */
     if (begins && (!step->replace.nput || begins > (size_t)utf8_length_at(text, n, 0)))
         *first = false;
     return out;
@@ -346,7 +348,7 @@ static char *step_put(Tokenizer *t, int kind)
     return put(t, (NormalStep){.kind = kind});
 }
 
-/* true or false of a BertNormalizer; strip_accents may be null: as lowercase. */
+/* Reads a boolean of a BertNormalizer; strip_accents may be null: the value of lowercase. */
 static char *flag_of(const cJSON *n, const char *key, bool *on)
 {
     const cJSON *v = json_get(n, key);
@@ -380,7 +382,7 @@ static char *bert_load(Tokenizer *t, const cJSON *n)
     return error;
 }
 
-/* Of words.h, which says by it where a final sigma stands. */
+/* The Replace that words.h uses for a final sigma. */
 static char *sigma_load(Tokenizer *t)
 {
     static const char *const class[] = {"\\p{Cased}", "\\p{Case_Ignorable}"};
@@ -441,7 +443,8 @@ static char *charsmap_step(Tokenizer *t, const cJSON *n)
 static char *sequence_load(Tokenizer *t, const cJSON *n)
 {
     const cJSON *list = json_get(n, "normalizers");
-    char *error = cJSON_IsArray(list) ? NULL : format("normalizer: Sequence: want a list in normalizers");
+    char *error = cJSON_IsArray(list) ? NULL
+                : format("normalizer: Sequence: want a list in normalizers");
     for (const cJSON *i = error ? NULL : list->child; i && !error; i = i->next)
         error = normal_load(t, i);
     return error;

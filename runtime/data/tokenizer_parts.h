@@ -1,11 +1,11 @@
-/* tokenizer_parts.h -- what the files of the tokenizer share, in the order of a text's way.
+/* tokenizer_parts.h -- internals of the tokenizer, in the order in which a text passes them.
  *
- * tokenizer_encode.c: added tokens are cut out (tokenizer_added.c), what lies between is normalised
+ * Encoding: tokenizer_encode.c cuts out added tokens (tokenizer_added.c); the rest is normalised
  * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c,
- * tokenizer_unigram.c), specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The files: tokenizer.c and
- * tokenizer_beside.c. Each file calls those that it names here or below itself in this order: tokenizer.c, _encode,
- * _added, _split, _specials, _decode, _normal, _charsmap, _replace, _ids.
- * Keeps: errors are malloc'ed messages, NULL means fine. */
+ * tokenizer_unigram.c), specials are added (tokenizer_specials.c). Decoding: tokenizer_decode.c.
+ * Files: tokenizer.c, tokenizer_beside.c. A file calls only files after itself in this order:
+ * tokenizer.c, _encode, _added, _split, _specials, _decode, _normal, _charsmap, _replace, _ids.
+ * Keeps: NULL means success, else a malloc'ed message. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
 #define DIECAST_TOKENIZER_PARTS_H
 
@@ -24,41 +24,40 @@ typedef struct Charsmap Charsmap;
 
 typedef struct {
     char *content;
-    /* what is looked for and decoded: content, normalised if normalized */
+    /* text to find, and to decode to: content, normalised if `normalized` */
     char *match;
     size_t nmatch;
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
 } Added;
 
-/* Added tokens that are looked for in one pass, by match ascending: longer ones follow their
- * prefixes. */
+/* Added tokens found in one pass, sorted by match: longer ones follow their prefixes. */
 typedef struct {
     const Added **token;
     int n;
     bool first[256];             /* some token begins with this byte */
 } Finder;
 
-/* \w of the Rust regex crate: what Whitespace takes for words, and which neighbours single_word
- * tokens may not have. */
+/* \w of the Rust regex crate: the words of Whitespace, and neighbours that single_word tokens may
+ * not have. */
 #define WORD_CLASS "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]"
 
-/* What is looked for, and what stands there instead. */
+/* A text or pattern and its replacement. */
 typedef struct {
     char *find, *put;            /* find NULL: the pattern */
     size_t nfind, nput;
     pcre2_code *pattern;
 } Replace;
 
-/* One step of the normaliser; BertNormalizer is several. */
+/* One step of the normaliser; BertNormalizer is several steps. */
 typedef struct {
     enum {
-        NORMAL_NFC, NORMAL_NFD, NORMAL_LOWERCASE,    /* none moves where a line ends, see cuts_find */
+        NORMAL_NFC, NORMAL_NFD, NORMAL_LOWERCASE,    /* these keep line ends, see cuts_find() */
         NORMAL_STRIP_MARKS,      /* all of them */
-        NORMAL_STRIP_ACCENTS,    /* nonspacing ones */
-        NORMAL_CLEAN,            /* no control characters, one kind of space */
-        NORMAL_CHINESE,          /* spaces around each */
-        NORMAL_FINAL_SIGMA,      /* a capital sigma that ends a word becomes the small one */
+        NORMAL_STRIP_ACCENTS,    /* only nonspacing marks */
+        NORMAL_CLEAN,            /* removes control characters, unifies white space */
+        NORMAL_CHINESE,          /* spaces around each Chinese character */
+        NORMAL_FINAL_SIGMA,      /* a capital sigma at a word's end becomes a final sigma */
         NORMAL_NFKC, NORMAL_NFKD,
         NORMAL_STRIP,            /* white space at the ends */
         NORMAL_PREPEND,          /* replace.put before a text that is not empty */
@@ -69,49 +68,49 @@ typedef struct {
     Charsmap *map;
 } NormalStep;
 
-/* What upstream does NORMAL_FINAL_SIGMA with: the rule of Unicode that Python's str.lower() has and
- * its Lowercase has not. */
+/* Regex of a Replace that means NORMAL_FINAL_SIGMA: the Unicode rule of Python's str.lower(), which
+ * Lowercase lacks. */
 #define NORMAL_SIGMA_REGEX \
     "[\\p{Cased}&&[^\\p{Case_Ignorable}]]\\p{Case_Ignorable}*+\\K\u03a3" \
     "(?!\\p{Case_Ignorable}*+\\p{Cased})"
 
-/* As a file spells it that each character is a piece. */
+/* The Regex of a Split into characters. */
 #define TOKENIZER_CHARACTERS "[\\s\\S]"
 
-/* What becomes of the parts that a split finds, and of those between them. */
+/* What a split does with the parts it finds. */
 typedef enum {
     KEEP_ISOLATED, KEEP_REMOVED, KEEP_CONTIGUOUS, KEEP_WITH_PREVIOUS, KEEP_WITH_NEXT
 } Keep;
 
-/* One step of the pre-tokeniser: what it looks for. */
+/* One step of the pre-tokeniser. */
 typedef struct {
     enum {
         FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION, FIND_CHARACTER,
-        FIND_META,               /* Metaspace: spaces become text; each begins a piece if split */
-        FIND_NOTHING             /* puts a space before a piece that has none there */
+        FIND_META,               /* Metaspace: spaces become text, which begins pieces if `split` */
+        FIND_NOTHING             /* only adds a space before a piece that has none */
     } find;
     Keep keep;
-    bool invert;                 /* what it does not find */
-    bool known;                  /* the patterns of the models, as they use them */
-    bool digits;                 /* Digits: what a character is decides alone */
-    bool spaces;                 /* leaves no piece with white space in it */
+    bool invert;                 /* finds the text between the matches */
+    bool known;                  /* a pattern of a known model, used as that model does */
+    bool digits;                 /* Digits: depends on single characters only */
+    bool spaces;                 /* no resulting piece contains white space */
     pcre2_code *pattern;
     char *text;
     size_t ntext;
-    enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS } prepend;   /* FIND_META: text, where it is
-                                                                        not there already */
+    /* FIND_META: whether to prepend text to a piece that lacks it */
+    enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS } prepend;
     bool split;
 } Split;
 
-/* One step of the decoder: a list of texts, one a token, becomes another. */
+/* One step of the decoder: maps a list of texts, one per token, to another list. */
 typedef struct {
     enum {
-        DECODE_WORDPIECE,        /* words apart, text (the mark of continuations) off */
-        DECODE_FUSE,             /* one text */
-        DECODE_REPLACE,          /* in each */
-        DECODE_FALLBACK,         /* <0xE4> are bytes; neighbours are characters together */
-        DECODE_STRIP,            /* up to start times text off the front of each, stop off the end */
-        DECODE_METASPACE         /* text is a space, none in the first if it was put there */
+        DECODE_WORDPIECE,        /* adds spaces between words; removes text (of continuations) */
+        DECODE_FUSE,             /* joins all texts */
+        DECODE_REPLACE,          /* in each text */
+        DECODE_FALLBACK,         /* <0xE4> is a byte; adjacent bytes form characters */
+        DECODE_STRIP,            /* removes text, up to start times at the front, stop at the end */
+        DECODE_METASPACE         /* text becomes a space, or nothing if it was prepended */
     } kind;
     char *text;
     bool cleanup, put_there;
@@ -121,143 +120,145 @@ typedef struct {
 
 struct Tokenizer {
     bool bytes;                  /* the byte vocabulary: nothing below is set but ids */
-    Bpe *bpe;                    /* this model, */
-    Wordpiece *words;            /* or this, */
-    Unigram *unigram;            /* or this */
+    Bpe *bpe;                    /* the model is one of these three */
+    Wordpiece *words;
+    Unigram *unigram;
     Added *added;
     int nadded;
     Finder raw, normal;          /* normalized:false, normalized:true */
     NormalStep step[16];         /* of the normaliser, in order */
     int nsteps;
-    Split split[16];             /* each splits what those before it left */
+    Split split[16];             /* each splits the pieces of the previous one */
     int nsplits;
     bool byte_level;
-    bool cuts, lstrip_first[256];     /* see tokenizer_cut; no cut before these bytes */
-    DecodeStep decode[16];       /* in order; not of byte_level */
+    bool cuts, lstrip_first[256];     /* tokenizer_cut() works; no cut before these bytes */
+    DecodeStep decode[16];       /* in order; empty if byte_level */
     int ndecode;
-    bool spaced;                 /* no decoder: tokens stand apart */
-    pcre2_code *word, *cased, *ignorable;     /* one character; the last two: FINAL_SIGMA */
+    bool spaced;                 /* no decoder: tokens are separated by spaces */
+    pcre2_code *word, *cased, *ignorable;     /* match one character; the last two: FINAL_SIGMA */
     pcre2_match_data *match;
     pcre2_match_context *limits;
     Ids prefix, suffix;
-    int size, eos, bos, mask, pad;    /* but for size, -1: none */
-    Ids ends;                    /* of config.json, when nothing else says */
+    int size, eos, bos, mask, pad;    /* ids: -1: none */
+    Ids ends;                    /* eos_token_id of config.json, if nothing else names the token */
     char *eos_text;
     char id[64];
-    void (*each)(void *user, const char *piece, size_t n);   /* gets pieces instead of the model */
+    void (*each)(void *user, const char *piece, size_t n);   /* replaces the model; NULL: none */
     void *user;
-    bool twin;                   /* all but model and match belongs to another */
+    bool twin;                   /* another tokenizer owns all but model and match */
 };
 
-/* What a tokenizer.json has as a word, or what a message shows instead. */
+/* Returns a string of a tokenizer.json, or a text for messages if it is none. */
 static inline const char *json_word(const cJSON *item)
 {
     return cJSON_IsString(item) ? item->valuestring : cJSON_IsNull(item) ? "null" : "?";
 }
 
-/* ---- tokenizer_beside.c ----------------------------------------------------------------------- */
+/* ---- tokenizer_beside.c ---------------------------------------------------------------------- */
 
-/* A token of the files beside tokenizer.json. */
+/* A token of the files next to tokenizer.json. */
 typedef struct {
-    Added is;                    /* content belongs to the config; id -1: they give none */
-    bool marks;                  /* tokenizer.json's token of that content becomes special */
+    Added is;                    /* content is borrowed from the config; id -1: not given */
+    bool marks;                  /* makes the token of that content special */
 } Beside;
 typedef struct {
     Beside *token;
     int n, cap;
 } BesideList;
 
-/* What the files beside the tokenizer.json at path say, as one tokenizer_config.json; NULL: there are none. */
+/* Merges the files next to the tokenizer.json at path into one tokenizer_config.json; NULL: there
+ * are none. */
 char *beside_read(const char *path, cJSON **config);
-/* The token that a key names: a text, or an object with the text in `content`; NULL: none. */
+/* Returns the token that a key names: a string, or an object with `content`; NULL: none. */
 const char *beside_name(const cJSON *config, const char *key);
-/* The tokens of a config, which outlives them; config NULL: none. The caller frees to->token. */
+/* Lists the tokens of a config, which must outlive them; config NULL: none. Free to->token. */
 char *beside_tokens(const cJSON *config, BesideList *to);
-/* Whether `added_tokens` of a tokenizer.json lacks one of the list, or cuts it out in another way. */
+/* True if `added_tokens` of a tokenizer.json lacks one of the list, or matches it in another
+ * way. */
 bool beside_adds(const BesideList *list, const cJSON *added);
 
-/* ---- tokenizer_ids.c -------------------------------------------------------------------------- */
+/* ---- tokenizer_ids.c ------------------------------------------------------------------------- */
 
 const Tokens *model_tokens(const Tokenizer *t);          /* of a model that is not BPE */
 int model_id(const Tokenizer *t, const char *token);     /* as written in the file; -1: none */
-int model_count(const Tokenizer *t);                     /* tokens, without the added ones */
-/* What id stands for, bytes or a word; NULL: no such id. */
+int model_count(const Tokenizer *t);                     /* tokens, without added ones */
+/* Returns the bytes or the word of an id; NULL: no such id. */
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
-const Added *added_of(const Tokenizer *t, int32_t id);   /* NULL: it is none */
+const Added *added_of(const Tokenizer *t, int32_t id);   /* NULL: not an added token */
 
-/* ---- tokenizer_bytes.c ------------------------------------------------------------------------ */
+/* ---- tokenizer_bytes.c ----------------------------------------------------------------------- */
 
-bool tokenizer_is_bytes(const char *text, size_t n);     /* the text is that of tokenizer_bytes_file() */
+bool tokenizer_is_bytes(const char *text, size_t n);     /* text is tokenizer_bytes_file() */
 
-/* ---- tokenizer_added.c ------------------------------------------------------------------------ */
+/* ---- tokenizer_added.c ----------------------------------------------------------------------- */
 
-/* `added_tokens`, and those of the files beside; the model and the normaliser are loaded. *more: a line for each of
- * the latter that changes ids, malloc'ed. */
+/* Loads `added_tokens` and those of the files next to it, after model and normaliser. *more: a line
+ * for each of the latter that changes ids, malloc'ed. */
 char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char **more);
-/* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies between.
- * first: the text's beginning is that of the whole. */
+/* Finds the tokens of f in text, leftmost longest first; gap encodes the text between them. first:
+ * text starts the whole text. */
 typedef char *Gap(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to);
 char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_t n, bool first,
                     Gap *gap, Ids *to);
 
-/* ---- tokenizer_normal.c ----------------------------------------------------------------------- */
+/* ---- tokenizer_normal.c ---------------------------------------------------------------------- */
 
 char *normal_load(Tokenizer *t, const cJSON *n);
-bool normal_changes(const Tokenizer *t, const char *text, size_t n);  /* false: surely not */
-/* The text as the normaliser makes it, malloc'ed. *first becomes false where what it begins with
- * does not stand for what the text began with. */
+bool normal_changes(const Tokenizer *t, const char *text, size_t n);  /* false: certainly not */
+/* Returns the normalised text, malloc'ed. Clears *first if its beginning does not correspond to the
+ * beginning of text. */
 char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout, bool *first);
 void normal_free(Tokenizer *t);
 bool char_is_punctuation(uint32_t c);
-/* Whether the character of len bytes is what the pattern, of one character, says. */
+/* True if the pattern matches the character of len bytes. */
 bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int len);
 
-/* ---- tokenizer_replace.c ---------------------------------------------------------------------- */
+/* ---- tokenizer_replace.c --------------------------------------------------------------------- */
 
-/* The Regex as PCRE2 spells it, malloc'ed; NULL: it is not a simple one. */
+/* Returns a simple Regex in PCRE2 syntax, malloc'ed; NULL: not simple. */
 char *pattern_simple(const char *regex);
 char *replace_load(Replace *r, const char *where, const cJSON *from);
-/* malloc'ed; *begins: how many bytes at the beginning a first match took. */
+/* Returns malloc'ed text; *begins: length of a match at the beginning of text. */
 char *replace_text(const Replace *r, const Tokenizer *t, const char *text, size_t n, size_t *nout,
                    size_t *begins);
 void replace_free(Replace *r);
 
-/* Whether a text is one character of UTF-8; NULL is none. */
+/* True if text (or NULL) is one UTF-8 character. */
 bool is_character(const char *text);
-/* The replacement of a Metaspace, malloc'ed: one character. */
+/* Sets *mark to the replacement of a Metaspace, one character, malloc'ed. */
 char *metaspace_mark(const cJSON *p, const char *where, char **mark);
-/* Text that grows, with a NUL behind it; begins as zeros, the caller frees text. */
+/* Growing NUL-terminated text; zero-initialise, free text. */
 typedef struct {
     char *text;
     size_t n, cap;
 } Out;
 void out_put(Out *to, const char *text, size_t n);
 
-/* ---- tokenizer_charsmap.c --------------------------------------------------------------------- */
+/* ---- tokenizer_charsmap.c -------------------------------------------------------------------- */
 
-/* precompiled_charsmap, base64. */
+/* base64: precompiled_charsmap. */
 char *charsmap_load(Charsmap **map, const char *base64);
 char *charsmap_text(const Charsmap *map, const char *text, size_t n, size_t *nout);
 void charsmap_free(Charsmap *map);
 
-/* ---- tokenizer_split.c ------------------------------------------------------------------------ */
+/* ---- tokenizer_split.c ----------------------------------------------------------------------- */
 
-/* Whether the model's pieces are bytes: ByteLevel is among the steps. */
+/* True if ByteLevel is among the steps: the model's pieces are bytes. */
 bool split_is_byte_level(const cJSON *p);
 char *split_load(Tokenizer *t, const cJSON *p);
-Gap split_encode;                /* what stands between two added tokens */
+Gap split_encode;                /* text between two added tokens */
 void split_free(Tokenizer *t);
 
-/* ---- tokenizer_specials.c --------------------------------------------------------------------- */
+/* ---- tokenizer_specials.c -------------------------------------------------------------------- */
 
 char *specials_load(Tokenizer *t, const cJSON *p);
 
-/* ---- tokenizer_encode.c ----------------------------------------------------------------------- */
+/* ---- tokenizer_encode.c ---------------------------------------------------------------------- */
 
-/* Whether tokenizer_cut may cut at all, and before which bytes not; all else is loaded. */
+/* Decides whether tokenizer_cut() can cut, and before which bytes it must not. Call last. */
 void cuts_find(Tokenizer *t);
 
-/* ---- tokenizer_decode.c ----------------------------------------------------------------------- */
+/* ---- tokenizer_decode.c ---------------------------------------------------------------------- */
 
 char *decode_load(Tokenizer *t, const cJSON *d);
 void decode_free(Tokenizer *t);

@@ -1,8 +1,8 @@
-/* tokenizer_replace.c -- Replace: what normalisers and decoders look for, and put in its place.
+/* tokenizer_replace.c -- Replace steps of normalisers and decoders.
  *
  * In:     `pattern` and `content` of a Replace; a Regex of characters, classes and repeats.
- * Keeps:  patterns that mean the same to Onigmo, which upstream has, and to PCRE2; others are
- *         refused, so are those that match nothing at all. */
+ * Keeps:  only patterns that mean the same in Onigmo (upstream) and PCRE2; others are refused, and
+ *         so are those that match an empty text. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -16,7 +16,7 @@
 
 #define SPACE "\\p{White_Space}"
 
-/* One character, escape or class at *p, appended in PCRE2's spelling; false: not a simple one. */
+/* Appends one character, escape or class at *p in PCRE2 syntax; false: not a simple one. */
 static bool put_one(const char **p, bool inside, FILE *to)
 {
     const unsigned char c = (unsigned char)*(*p)++;
@@ -24,7 +24,8 @@ static bool put_one(const char **p, bool inside, FILE *to)
         const char e = *(*p)++;
         if (e == 's' || e == 'd')
             fputs(e == 's' ? SPACE : "\\p{Nd}", to);
-        else if (e == 'n' || e == 'r' || e == 't' || (e > ' ' && e < 0x7f && !isalnum((unsigned char)e)))
+        else if (e == 'n' || e == 'r' || e == 't' ||
+                 (e > ' ' && e < 0x7f && !isalnum((unsigned char)e)))
             fprintf(to, "\\%c", e);
         else
             return false;
@@ -38,7 +39,7 @@ static bool put_one(const char **p, bool inside, FILE *to)
     return true;
 }
 
-/* {2}, {2,}, {2,5}, +, *, ? at *p, or nothing; false: something else, or two of them. */
+/* Appends {2}, {2,}, {2,5}, +, *, ? at *p, or nothing; false: another or two of them. */
 static bool put_repeat(const char **p, FILE *to)
 {
     const char *from = *p;
@@ -106,11 +107,12 @@ static char *compile(Replace *r, const char *where, const char *regex)
                                    &error, &at, NULL);
     free(pcre);
     pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-    const bool empty = r->pattern && pcre2_match(r->pattern, (PCRE2_SPTR)"", 0, 0, 0, match, NULL) > 0;
+    const bool empty = r->pattern &&
+                       pcre2_match(r->pattern, (PCRE2_SPTR)"", 0, 0, 0, match, NULL) > 0;
     pcre2_match_data_free(match);
     if (!r->pattern || empty)
-        return format("%s: Replace: pattern %.80s: want a String, or a Regex of characters, \\s, \\d, "
-                      "[...] and repeats that does not match an empty text", where, regex);
+        return format("%s: Replace: pattern %.80s: want a String, or a Regex of characters, \\s, "
+                      "\\d, [...] and repeats that does not match an empty text", where, regex);
     pcre2_jit_compile(r->pattern, PCRE2_JIT_COMPLETE);
     return NULL;
 }
@@ -143,7 +145,7 @@ void replace_free(Replace *r)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* The first match at or behind `at`. */
+/* Finds the first match at or after `at`. */
 static bool find(const Replace *r, const Tokenizer *t, const char *text, size_t n, size_t at,
                  size_t *from, size_t *end)
 {

@@ -1,4 +1,4 @@
-/* tokenizer_specials.c -- the post-processor: ids that go before and behind every text.
+/* tokenizer_specials.c -- the post-processor: special tokens around every text.
  *
  * In:  `post_processor` of a tokenizer.json.  Out: prefix and suffix. */
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts ids before the prefix; they go away. */
+/* Prepends ids to the prefix, and frees them. */
 static void put_before(Tokenizer *t, Ids *ids)
 {
     ids_put(ids, t->prefix.id, t->prefix.n);
@@ -19,7 +19,7 @@ static void put_before(Tokenizer *t, Ids *ids)
     *ids = (Ids){0};
 }
 
-/* The ids of one special token of a template, appended. */
+/* Appends the ids of one special token of a template. */
 static char *template_ids(const cJSON *p, const cJSON *special, Ids *to)
 {
     const char *name = json_word(json_get(special, "id"));
@@ -60,7 +60,7 @@ static char *template_load(Tokenizer *t, const cJSON *p)
     return error;
 }
 
-/* Its [SEP] or [CLS]: a list of text and id. */
+/* Reads [SEP] or [CLS]: a list of text and id. */
 static char *bert_id(const cJSON *p, const char *key, Ids *to)
 {
     const cJSON *text = json_get(p, key), *item = cJSON_IsArray(text) ? text->child : NULL;
@@ -71,7 +71,7 @@ static char *bert_id(const cJSON *p, const char *key, Ids *to)
     return NULL;
 }
 
-/* One that is no Sequence. */
+/* Loads a post-processor other than Sequence. */
 static char *processor_load(Tokenizer *t, const cJSON *p)
 {
     const char *type = json_word(json_get(p, "type"));

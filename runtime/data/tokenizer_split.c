@@ -1,8 +1,8 @@
-/* tokenizer_split.c -- the pre-tokeniser: normalised text to the pieces that the model sees.
+/* tokenizer_split.c -- the pre-tokeniser: splits normalised text into pieces for the model.
  *
  * In:     `pre_tokenizer` of a tokenizer.json.
  * Keeps:  patterns come from a table, or are simple ones (tokenizer_replace.c).
- * Method: each step hands its pieces on to the next as it finds them, the last to the model. */
+ * Method: each step passes its pieces to the next as it finds them, the last one to the model. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -15,8 +15,8 @@
 
 enum { SPLITS_MAX = sizeof ((Tokenizer *)0)->split / sizeof (Split) };
 
-/* Split patterns as the files spell them, and as PCRE2 with UCP must be told so that \s is
- * White_Space (its own \s also takes U+180E). */
+/* Split patterns as spelled in files, and for PCRE2 with UCP, where \s must be spelled out as
+ * White_Space (PCRE2's \s includes U+180E). */
 #define SPACE "\\p{White_Space}"
 #define WORDS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define MARKS "| ?[^" "\\s" "\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -45,14 +45,14 @@ static const struct {
     {"Tekken", CASED SLASHED, CASED SLASHED_PCRE, '/'},
     {"Ling", LING, LING_PCRE, 0},      /* LLaDA's, too */
 };
-/* What the pre-tokeniser Whitespace has: \w of the Rust regex crate, and what is neither that nor
- * White_Space. */
+/* Pattern of the pre-tokeniser Whitespace: runs of \w of the Rust regex crate, or of characters
+ * that are neither \w nor White_Space. */
 static const char word_pattern[] =
     WORD_CLASS "+|[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" SPACE "]+";
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* A text on its way through step k. */
+/* A text that step k splits. */
 typedef struct {
     const Tokenizer *t;
     int k;
@@ -64,7 +64,8 @@ typedef struct {
     size_t from, end;
 } Cutting;
 
-static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to);
+static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, bool first,
+                         Ids *to);
 
 static void hand_on(Cutting *c, size_t from, size_t end)
 {
@@ -80,7 +81,7 @@ static void hand_on_waiting(Cutting *c)
     c->waits = false;
 }
 
-/* The next part of the text: all it is made of come in order. */
+/* Receives the next part of the text; parts come in order and cover the text. */
 static void part(Cutting *c, size_t from, size_t end, bool found)
 {
     const Split *s = &c->t->split[c->k];
@@ -105,7 +106,7 @@ static void part(Cutting *c, size_t from, size_t end, bool found)
     }
 }
 
-/* The first match of the pattern at or behind `at`; false: none, or an error. */
+/* Finds the first match of the pattern at or after `at`; false: none, or an error. */
 static bool find_pattern(Cutting *c, size_t n, size_t at, size_t *from, size_t *end)
 {
     const Tokenizer *t = c->t;
@@ -125,7 +126,7 @@ static bool find_pattern(Cutting *c, size_t n, size_t at, size_t *from, size_t *
     return false;
 }
 
-/* The same of the other kinds. */
+/* The same for the other kinds. */
 static bool find_other(const Cutting *c, size_t n, size_t at, size_t *from, size_t *end)
 {
     const Split *s = &c->t->split[c->k];
@@ -158,7 +159,7 @@ static char *encode_piece(const Tokenizer *t, const char *text, size_t n, Ids *t
                       : wordpiece_encode(t->words, text, n, to);
 }
 
-/* Cuts the text for step k and hands the parts on. */
+/* Splits the text by step k and passes the parts on. */
 static char *cut(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to)
 {
     Cutting c = {.t = t, .k = k, .text = text, .begins = first, .to = to};
@@ -176,7 +177,7 @@ static char *cut(const Tokenizer *t, int k, const char *text, size_t n, bool fir
     return c.error;
 }
 
-/* Metaspace: the text with its mark for spaces, and before it. */
+/* Metaspace: returns the text with its mark for spaces, and the mark prepended. */
 static char *mark_spaces(const Split *s, const char *text, size_t n, bool first, size_t *nout)
 {
     size_t spaces = 0;
@@ -201,8 +202,9 @@ static char *mark_spaces(const Split *s, const char *text, size_t n, bool first,
     return out;
 }
 
-/* Step k and those after it, of the text with a space before it. */
-static char *encode_spaced(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to)
+/* Applies step k and those after it to the text with a space prepended. */
+static char *encode_spaced(const Tokenizer *t, int k, const char *text, size_t n, bool first,
+                           Ids *to)
 {
     if (*text == ' ')
         return encode_step(t, k, text, n, first, to);
@@ -273,7 +275,7 @@ static char *pattern_put(Tokenizer *t, const char *name, const char *pcre, Split
     return split_put(t, s);
 }
 
-/* The built-in pattern that the file spells `regex`. */
+/* Returns the built-in pattern with the spelling `regex`. */
 static char *known_put(Tokenizer *t, const char *regex, Split s)
 {
     s.known = s.keep == KEEP_ISOLATED && !s.invert;
@@ -314,7 +316,7 @@ static char *keep_of(const cJSON *p, Keep otherwise, Keep *keep)
                   "MergedWithPrevious or MergedWithNext, got %.40s", json_word(given));
 }
 
-/* add_prefix_space puts a space before each piece that the steps before it left. */
+/* add_prefix_space adds a space before each piece of the steps before it. */
 static char *byte_level_load(Tokenizer *t, const cJSON *p)
 {
     const cJSON *regex = json_get(p, "use_regex");
@@ -327,14 +329,14 @@ static char *byte_level_load(Tokenizer *t, const cJSON *p)
     return error;
 }
 
-/* Runs of the characters that have a numeric value (categories Nd, Nl, No), or each of them. */
+/* Runs of characters of the categories Nd, Nl and No, or each of them. */
 static char *digits_load(Tokenizer *t, const cJSON *p)
 {
     const cJSON *each = json_get(p, "individual_digits");
     if (!cJSON_IsBool(each))
         return format("pre_tokenizer: Digits: individual_digits: want true or false");
-    return pattern_put(t, "Digits", "\\p{N}",
-                       (Split){.keep = cJSON_IsTrue(each) ? KEEP_ISOLATED : KEEP_CONTIGUOUS, .digits = true});
+    const Keep keep = cJSON_IsTrue(each) ? KEEP_ISOLATED : KEEP_CONTIGUOUS;
+    return pattern_put(t, "Digits", "\\p{N}", (Split){.keep = keep, .digits = true});
 }
 
 static char *find_load(Tokenizer *t, const cJSON *p)
@@ -355,11 +357,12 @@ static char *find_load(Tokenizer *t, const cJSON *p)
     return split_put(t, s);
 }
 
-/* Metaspace; files of old have add_prefix_space. */
+/* Metaspace; older files have add_prefix_space. */
 static char *metaspace_load(Tokenizer *t, const cJSON *p)
 {
     const cJSON *old = json_get(p, "add_prefix_space"), *given = json_get(p, "prepend_scheme");
-    Split s = {.find = FIND_META, .keep = KEEP_WITH_NEXT, .split = !cJSON_IsFalse(json_get(p, "split"))};
+    Split s = {.find = FIND_META, .keep = KEEP_WITH_NEXT,
+               .split = !cJSON_IsFalse(json_get(p, "split"))};
     char *error = metaspace_mark(p, "pre_tokenizer", &s.text);
     const char *scheme = !given ? cJSON_IsFalse(old) ? "never" : "always" : json_word(given);
     if (error)
@@ -379,7 +382,7 @@ static char *metaspace_load(Tokenizer *t, const cJSON *p)
     return error;
 }
 
-/* The whole pre-tokeniser, or one of its Sequence. */
+/* Loads a pre-tokeniser, or one step of a Sequence. */
 static char *step_load(Tokenizer *t, const cJSON *p)
 {
     const char *type = json_word(json_get(p, "type"));
@@ -387,7 +390,7 @@ static char *step_load(Tokenizer *t, const cJSON *p)
     Split words = {.keep = KEEP_REMOVED, .invert = true, .spaces = true};
     Split marks = {.find = FIND_PUNCTUATION};
     if (t->byte_level)
-        return format("pre_tokenizer: %.40s behind ByteLevel, which has to be the last", type);
+        return format("pre_tokenizer: %.40s after ByteLevel, which must be the last", type);
     if (!strcmp(type, "ByteLevel"))
         return byte_level_load(t, p);
     if (!strcmp(type, "Split"))
@@ -411,7 +414,8 @@ static char *step_load(Tokenizer *t, const cJSON *p)
     const cJSON *list = json_get(p, "pretokenizers");
     if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
         return format("pre_tokenizer: want ByteLevel, Split, Digits, Metaspace, Whitespace, "
-                      "WhitespaceSplit, BertPreTokenizer, Punctuation or a Sequence of them, got %.40s", type);
+                      "WhitespaceSplit, BertPreTokenizer, Punctuation or a Sequence of them, "
+                      "got %.40s", type);
     char *error = NULL;
     for (const cJSON *i = list->child; i && !error; i = i->next)
         error = step_load(t, i);

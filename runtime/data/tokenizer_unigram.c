@@ -1,8 +1,8 @@
 /* tokenizer_unigram.c -- Unigram, as Hugging Face tokenizers computes it.
  *
- * Method: the best way to each position, from the left: Viterbi. Tokens that a text goes on with
+ * Method: Viterbi: the best path to each position, from the left. The tokens that continue a text
  *         are found in a trie whose edges are in a hash table. Sums are added in upstream's order;
- *         of equal ones the first found stays. Short pieces are remembered. */
+ *         of equal ones the first found wins. Short pieces are cached. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_unigram.h"
 
@@ -23,7 +23,7 @@ typedef struct {
     uint8_t byte;
 } Edge;
 
-/* The best way to a position. */
+/* The best path to a position. */
 typedef struct {
     double score;
     uint32_t from;               /* where its last token begins */
@@ -47,7 +47,7 @@ struct Unigram {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* The edge, or the empty slot where it belongs. */
+/* Returns the edge, or the empty slot where it belongs. */
 static Edge *edge_of(const Unigram *u, uint32_t from, uint8_t byte)
 {
     for (uint64_t i = tokens_mix((uint64_t)from << 8 | byte);; i++) {
@@ -89,8 +89,8 @@ static char *load_trie(Unigram *u)
     return NULL;
 }
 
-/* The score that upstream reads where the file says `value`: its digits, rounded to a double, then
- * times or by a power of ten, rounded again. The last bit decides between ways of equal digits. */
+/* Returns `value` as upstream parses it: its digits, rounded to a double, then multiplied or
+ * divided by a power of ten and rounded again. The last bit can decide between paths. */
 static double score_read(double value)
 {
     char text[40], power[16];
@@ -117,7 +117,7 @@ static double score_read(double value)
     return value < 0 ? -read : read;
 }
 
-/* Tokens and scores of the list `vocab`. */
+/* Loads tokens and scores from the list `vocab`. */
 static char *load_vocab(Unigram *u, const cJSON *vocab)
 {
     cJSON *ids = cJSON_CreateObject(), *last = NULL;
@@ -129,7 +129,8 @@ static char *load_vocab(Unigram *u, const cJSON *vocab)
         abort();
     n = 0;
     for (const cJSON *i = error ? NULL : vocab->child; i && !error; i = i->next, n++) {
-        const cJSON *token = cJSON_IsArray(i) ? i->child : NULL, *score = token ? token->next : NULL;
+        const cJSON *token = cJSON_IsArray(i) ? i->child : NULL,
+                    *score = token ? token->next : NULL;
         if (!cJSON_IsString(token) || !cJSON_IsNumber(score) || score->next) {
             error = format("model.vocab[%d]: want [token, score]", n);
             break;
@@ -206,7 +207,8 @@ static void consider(Way *way, double score, size_t from, int32_t id)
         *way = (Way){score, (uint32_t)from, id};
 }
 
-/* The ways to all positions of the piece; false: a character is unknown and nothing stands for it. */
+/* Computes the paths to all positions of the piece; false: a character is unknown and has no
+ * replacement. */
 static bool find_ways(Unigram *u, const char *piece, size_t n)
 {
     Way *way = u->way;
@@ -236,7 +238,7 @@ static bool find_ways(Unigram *u, const char *piece, size_t n)
     return true;
 }
 
-/* The ids of a stretch of unknown characters, which may be a token after all. */
+/* Appends the ids of a run of unknown characters, which may itself be a token. */
 static void put_unknown(const Unigram *u, const char *text, size_t n, Ids *to)
 {
     int32_t id = tokens_id(&u->tokens, text, n, false);
@@ -260,7 +262,7 @@ static bool encode(Unigram *u, const char *piece, size_t n, Ids *to)
     }
     if (!find_ways(u, piece, n))
         return false;
-    /* the way back, turned around: where each token begins is where the one before it ends */
+    /* reverses the path: each token begins where the one before it ends */
     Way *way = u->way;
     for (size_t end = n, next = n; end; end = next) {
         next = way[end].from;
@@ -290,8 +292,8 @@ char *unigram_encode(Unigram *u, const char *piece, size_t n, Ids *to)
     }
     const size_t from = to->n;
     if (!encode(u, piece, n, to))
-        return format("\"%.*s\" has characters that are not in the vocabulary, which has no token for "
-                      "what is unknown", n < 60 ? (int)n : 60, piece);
+        return format("\"%.*s\" has characters that are not in the vocabulary, which has no "
+                      "unknown token", n < 60 ? (int)n : 60, piece);
     if (c)
         cache_put(c, piece, n, to, from);
     return NULL;

@@ -1,7 +1,7 @@
-/* tokenizer_unigram.h -- the Unigram model inside a tokenizer: pieces of text to ids.
+/* tokenizer_unigram.h -- Unigram model of a tokenizer: pieces of text to ids.
  *
- * In:    the object `model` of a tokenizer.json (hostile until loaded).
- * Keeps: errors are malloc'ed messages, NULL means fine. Not for concurrent calls. */
+ * In:    the object `model` of a tokenizer.json, untrusted.
+ * Keeps: NULL means success, else a malloc'ed message. Not thread-safe: see unigram_twin(). */
 #ifndef DIECAST_TOKENIZER_UNIGRAM_H
 #define DIECAST_TOKENIZER_UNIGRAM_H
 
@@ -12,11 +12,11 @@ typedef struct Unigram Unigram;
 char *unigram_load(Unigram **u, const cJSON *model);
 const Tokens *unigram_tokens(const Unigram *u);
 int unigram_unknown(const Unigram *u);           /* unk_id; -1: none */
-/* The tokens whose scores have the highest sum. A character that is no token, and those beside it
- * that are none either, are the bytes <0x00> to <0xFF> where the model falls back to them, else one
- * unknown token; an error where it has neither. */
+/* Appends the tokens with the highest sum of scores. A run of characters without a token becomes
+ * the tokens <0x00> to <0xFF> if the model has byte fallback, else one unknown token; an error
+ * without either. */
 char *unigram_encode(Unigram *u, const char *piece, size_t n, Ids *to);
-/* Another that encodes at the same time; it shares the tables of u, which has to outlive it. */
+/* Returns a copy for another thread; it shares the tables of u, which must outlive it. */
 Unigram *unigram_twin(const Unigram *u);
 void unigram_free(Unigram *u);
 

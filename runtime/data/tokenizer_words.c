@@ -1,4 +1,4 @@
-/* tokenizer_words.c -- the tokenizer.json that a plain vocabulary of whole words, "token": id, stands for. */
+/* tokenizer_words.c -- converts a plain word vocabulary, "token": id, to a tokenizer.json. */
 #include "runtime/data/words.h"
 
 #include "runtime/base.h"
@@ -10,7 +10,7 @@
 const char *const words_special[WORDS_SPECIALS] = {"[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"};
 enum { CLS = 1, SEP = 2, UNKNOWN = 3 };
 
-/* What Hugging Face tokenizers write for such a tokenizer, but for ids and words. */
+/* The file Hugging Face tokenizers writes for such a tokenizer, without ids and words. */
 static const char layout_text[] =
     "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],"
     "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{},"
@@ -64,7 +64,8 @@ char *words_layout(const cJSON *plain, cJSON **layout)
         bool needed = i == CLS || i == SEP || i == UNKNOWN;
         if (tokens_json_id(id) < 0 && (id || needed)) {
             cJSON_Delete(json);
-            return format("a plain vocabulary, \"token\": id, without an id for %s", words_special[i]);
+            return format("a plain vocabulary, \"token\": id, without an id for %s",
+                          words_special[i]);
         }
         if (id)
             cJSON_AddItemToArray(cJSON_GetObjectItem(json, "added_tokens"),

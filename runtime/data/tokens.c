@@ -1,4 +1,4 @@
-/* tokens.c -- the tokens of a vocabulary: an open hash table by text, a sorted list by id. */
+/* tokens.c -- vocabulary: an open-addressing hash table by text, a sorted list by id. */
 #define _GNU_SOURCE
 #include "runtime/data/tokens.h"
 
@@ -49,7 +49,7 @@ uint64_t tokens_hash(const char *p, size_t n, bool bytes)
     return tokens_mix(h ^ word);
 }
 
-/* Slot of the table that holds key, or the empty one where it belongs. */
+/* Returns the slot of key, or the empty slot where it belongs. */
 static uint32_t *slot_of(const Tokens *v, const char *key, size_t n, bool bytes)
 {
     for (uint64_t i = tokens_hash(key, n, bytes);; i++) {

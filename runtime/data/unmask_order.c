@@ -1,6 +1,6 @@
-/* unmask_order.c -- choices of tokens and of places by counter.
+/* unmask_order.c -- choices of tokens and positions, with random numbers by counter.
  *
- * In:    logits.  Out: tokens and how sure they are.
+ * In:    logits.  Out: tokens and their confidence.
  * Keeps: double sums in a fixed order. */
 #include "runtime/data/unmask_order.h"
 
@@ -8,10 +8,10 @@
 
 #include "runtime/philox.h"
 
-/* Apart from every other draw of the same seed: "UMSK" of tokens, the next of places. */
+/* Independent of other draws of the same seed: "UMSK" for tokens, the next for positions. */
 enum { TOKENS = 0x554d534b, PLACES };
 
-/* No u has a larger -ln(-ln u). */
+/* Upper bound of -ln(-ln u). */
 #define MOST_NOISE 37.5
 
 static void draw(const UnmaskRule *r, uint32_t purpose, UnmaskAt at, int64_t index, double u[2])
@@ -54,7 +54,7 @@ static double noisy(const UnmaskRule *r, const float *logits, UnmaskAt at, int32
     return logits[v] - r->temperature * log(-log(u[v % 2]));
 }
 
-/* most: the likeliest. */
+/* Returns a random token; most: the most probable one. */
 static int32_t drawn(const UnmaskRule *r, const float *logits, UnmaskAt at, int32_t most)
 {
     double best = noisy(r, logits, at, most), room = r->temperature * MOST_NOISE, score;
@@ -66,7 +66,7 @@ static int32_t drawn(const UnmaskRule *r, const float *logits, UnmaskAt at, int3
     return token;
 }
 
-/* Of the token among all. */
+/* Returns the probability of the token among all. */
 static double probability(const float *logits, int64_t vocab, int32_t token)
 {
     double sum = 0, most = logits[0];

@@ -1,4 +1,4 @@
-/* vocabulary.c -- which tokenizer weights were trained with. */
+/* vocabulary.c -- checks that data and weights have the same tokenizer. */
 #define _GNU_SOURCE
 #include "runtime/data/vocabulary.h"
 
@@ -58,12 +58,12 @@ Tokenizer *vocabulary_load(const char *flag, const char *named, const char *cons
     bool bytes = id ? !strcmp(id, "bytes") : vocab == 257;
     const char *path = *named ? named : own ? own : "bytes";
     if (!*named && !own && !bytes)
-        die(EXIT_CONFIG, "%s: no tokenizer.json beside the weights; name one with --tokenizer",
+        die(EXIT_CONFIG, "%s: no tokenizer.json next to the weights; name one with --tokenizer",
             flag);
     Tokenizer *t = NULL;
     if ((error = tokenizer_load(&t, path)))
         die(EXIT_CONFIG, "%s: %s", flag, error);
-    if (id && strcmp(id, tokenizer_id(t)) != 0)
+    if (id && strcmp(id, tokenizer_id(t)))
         die(EXIT_MISMATCH, "%s: tokenizer %s is %s, that of the weights (%s) is %s", flag, path,
             tokenizer_id(t), whose, id);
     if (tokenizer_size(t) > vocab)
@@ -111,7 +111,7 @@ char *vocabulary_own(const char *const folder[], int nfolders)
     return NULL;
 }
 
-/* The id that `tokenizers` gives to the next added token. */
+/* Returns the id that Hugging Face tokenizers gives to the next added token. */
 static int64_t next_id(const cJSON *added, const cJSON *vocab)
 {
     int64_t next = cJSON_GetArraySize(vocab);
@@ -135,10 +135,11 @@ static void put_added(cJSON *list, const char *token, int64_t id)
     cJSON_AddItemToArray(list, one);
 }
 
-/* `tokenizers` numbers added tokens in their order: rows of the model that have no token yet get names before it. */
+/* Hugging Face tokenizers numbers added tokens in order: rows without a token before id get one. */
 static bool put_token(cJSON *json, const char *token, int64_t id, const char *before)
 {
-    cJSON *model = json_get(json, "model"), *vocab = json_get(model, "vocab"), *added = json_get(json, "added_tokens");
+    cJSON *model = json_get(json, "model"), *vocab = json_get(model, "vocab"),
+          *added = json_get(json, "added_tokens");
     if (!vocab || (added && !cJSON_IsArray(added)))
         return false;
     if (!added)
@@ -152,6 +153,7 @@ static bool put_token(cJSON *json, const char *token, int64_t id, const char *be
     return cJSON_AddStringToObject(model, TOKENIZER_EXTENDS, before);
 }
 
+/* True if the tokenizer.json `text` has the added token with this id. */
 static bool gives(const char *text, const char *token, int64_t id)
 {
     Tokenizer *t = NULL;
@@ -174,7 +176,8 @@ char *vocabulary_add(const char *folder, const char *token, int64_t id)
         if (text && gives(text, token, id))
             error = folder_replace_text(folder, "tokenizer.json", text);
         else if (json)
-            note("tokenizer.json is without the token %s, whose id %lld it cannot give", token, (long long)id);
+            note("tokenizer.json lacks the token %s: it cannot give it the id %lld", token,
+                 (long long)id);
         cJSON_Delete(json);
     }
     free(path), free(before), free(text);
@@ -192,7 +195,8 @@ char *vocabulary_for_raw(const char *const folder[], int nfolders)
     return file;
 }
 
-const char *vocabulary_beside(const Data *data)
+/* Returns the folder of the data if its tokenizer.json is that of the data; else NULL. */
+static const char *own_folder(const Data *data)
 {
     bool beside = false;
     if (data->folder && data->tokenizer) {
@@ -205,7 +209,7 @@ const char *vocabulary_beside(const Data *data)
 
 void vocabulary_check_mask(const Data *data, const char *files)
 {
-    const char *beside = data->mask_id < 0 ? NULL : vocabulary_beside(data);
+    const char *beside = data->mask_id < 0 ? NULL : own_folder(data);
     if (!beside)
         return;
     Tokenizer *t;
@@ -214,8 +218,8 @@ void vocabulary_check_mask(const Data *data, const char *files)
         die(EXIT_DATA, "%s: %s", path, error);
     const int its = tokenizer_mask(t);
     if (its >= 0 && its != data->mask_id)
-        die(EXIT_MISMATCH, "%s: token %lld hides words, of their tokenizer (%s) token %d: make them "
-            "with that one, or name the other in the recipe (mdm.mask)", files,
+        die(EXIT_MISMATCH, "%s: the mask is token %lld, that of their tokenizer (%s) is %d: pack "
+            "them with that mask, or set the other in the recipe (mdm.mask)", files,
             (long long)data->mask_id, path, its);
     tokenizer_free(t);
     free(path);
@@ -225,15 +229,15 @@ void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask,
 {
     for (int i = 0; i < nfolders && mask >= 0; i++) {
         char *path = format("%s/config.json", folder[i] ? folder[i] : ""), *error = NULL;
-        cJSON *config =
-            folder[i] && file_named(path) ? folder_read_json(folder[i], "config.json", 1 << 24, &error) : NULL;
+        cJSON *config = !folder[i] || !file_named(path) ? NULL
+                      : folder_read_json(folder[i], "config.json", 1 << 24, &error);
         const cJSON *its = json_get(config, "mask_token_id");
         if (error)
             die(EXIT_DATA, "%s", error);
         if (cJSON_IsNumber(its) && its->valuedouble != mask)
-            die(EXIT_MISMATCH, "%s: mask_token_id is %.0f, but token %d hides words here: gen %s mdm.mask=%.0f, with "
-                "records made with the tokenizer of these weights", path, its->valuedouble, mask,
-                model_words(m, "mdm.mask"), its->valuedouble);
+            die(EXIT_MISMATCH, "%s: mask_token_id is %.0f, but the mask here is token %d: gen %s "
+                "mdm.mask=%.0f, with records packed with the tokenizer of these weights", path,
+                its->valuedouble, mask, model_words(m, "mdm.mask"), its->valuedouble);
         cJSON_Delete(config);
         free(path);
     }
@@ -242,7 +246,7 @@ void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask,
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders)
 {
-    const char *id = d->tokenizer ? d->tokenizer : "", *beside = vocabulary_beside(d);
+    const char *id = d->tokenizer ? d->tokenizer : "", *beside = own_folder(d);
     char *path = vocabulary_file(id, named, folder, nfolders);
     Tokenizer *t = NULL;
     if (!path && beside)
@@ -250,8 +254,8 @@ Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *cons
     if (!path && !strcmp(id, "bytes"))
         path = format("%s", id);
     if (!path && d->nfiles)
-        note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "
-             "ids alone; --tokenizer FILE names it", *id ? id : "none");
+        note("no tokenizer.json with the id %s is given or next to the weights or the records: "
+             "printing ids; --tokenizer FILE names one", *id ? id : "none");
     char *error = path ? tokenizer_load(&t, path) : NULL;
     if (error)
         die(EXIT_CONFIG, "%s: %s", path, error);

@@ -1,4 +1,4 @@
-/* vocabulary.h -- which tokenizer weights were trained with: ids mean nothing without it. */
+/* vocabulary.h -- checks that data and weights have the same tokenizer. */
 #ifndef DIECAST_VOCABULARY_H
 #define DIECAST_VOCABULARY_H
 
@@ -7,42 +7,41 @@
 #include "runtime/data/data.h"
 #include "runtime/data/tokenizer.h"
 
-/* The tokenizer of a folder's weights: its tokenizer.json (*file), or that of the data a checkpoint
- * was trained on (*file NULL). Both malloc'ed; false: the folder, which may be NULL, does not say.
- * EXIT_DATA: files that cannot be read. */
+/* Finds the tokenizer of a folder's weights: its tokenizer.json (*file), or that of the data a
+ * checkpoint was trained on (*file NULL). *file and *id are malloc'ed; false: unknown, e.g. folder
+ * NULL. EXIT_DATA: unreadable files. */
 bool vocabulary_of(const char *folder, char **file, char **id);
-/* EXIT_MISMATCH unless the data (which may be NULL) was packed with the tokenizer of each folder. */
+/* EXIT_MISMATCH unless the data (or NULL) was packed with the tokenizer of each folder. */
 void vocabulary_check(const char *const folder[], int nfolders, const Data *data);
-/* The tokenizer named, or where that is "" the one beside the weights: of the first folder that
- * says. EXIT_MISMATCH when named and folder differ, or it has more than vocab ids. flag: that wants
- * it, for messages. */
+/* Loads the tokenizer `named`, or if that is "" the one of the first folder that has one.
+ * EXIT_MISMATCH if named and folder differ, or it has more than vocab ids. flag: the flag that
+ * needs it, for messages. */
 Tokenizer *vocabulary_load(const char *flag, const char *named, const char *const folder[],
                            int nfolders, int64_t vocab);
-/* The tokenizer.json of the first folder that has one, malloc'ed; NULL: none has. */
+/* Returns the tokenizer.json of the first folder that has one, malloc'ed; NULL: none. */
 char *vocabulary_own(const char *const folder[], int nfolders);
-/* What --tokenizer would say to encode raw data as those that the weights were trained on: the file, or
- * "bytes", of the first folder that says one; malloc'ed; NULL: none does. */
+/* Returns the value of --tokenizer that encodes raw data like the data of the weights: a file or
+ * "bytes", of the first folder that has one; malloc'ed; NULL: none. */
 char *vocabulary_for_raw(const char *const folder[], int nfolders);
-/* Adds a token to the tokenizer.json of a folder, with the id that the model has a row for; the tokenizer keeps its
- * identity, as with tokenizer_add(). Nothing happens where there is no such file or it has the token; one that cannot
- * give the token this id is left as it is, which is said. NULL, or a malloc'ed message. */
+/* Adds a token with an id that the model has a row for to a folder's tokenizer.json; the
+ * tokenizer's id stays the same, as with tokenizer_add(). Does nothing if there is no such file or
+ * it has the token; prints a note if it cannot give the token this id. NULL, or a malloc'ed
+ * message. */
 char *vocabulary_add(const char *folder, const char *token, int64_t id);
-/* The folder of the data when its tokenizer.json is the one they were made with; else NULL. */
-const char *vocabulary_beside(const Data *data);
-/* Of a model whose mask is the tokenizer's. EXIT_MISMATCH where the data, which `files` names, tell of
- * another than the tokenizer.json beside them: texts would be generated and judged by that. */
+/* For a model that uses the tokenizer's mask. EXIT_MISMATCH, naming `files`, if the data have
+ * another mask than the tokenizer.json next to them, which generation and evaluation use. */
 void vocabulary_check_mask(const Data *data, const char *files);
-/* EXIT_MISMATCH where config.json of a folder says another mask_token_id than the one that hides words in what the
- * model is given; mask -1: none does. */
+/* EXIT_MISMATCH if config.json of a folder has another mask_token_id than `mask`, which masks the
+ * model's input; mask -1: none does. */
 void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask, const Model *m);
-/* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
- * there is none. Names may be "" and folders NULL. */
+/* Returns a tokenizer.json with that id: `named`, or of the first folder that has it; malloc'ed;
+ * NULL: none. named may be "", a folder NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);
-/* The tokenizer that the data were made with: the file named, or the one beside them; malloc'ed; NULL: it is not
- * known where it lies. */
+/* Returns the tokenizer.json of the data: `named`, or the one next to them; malloc'ed; NULL:
+ * unknown. */
 char *vocabulary_of_records(const Data *d, const char *named);
-/* The tokenizer of the data, for people: of the file named, of the first folder that has it, or beside
- * the data; NULL: it is not there, which is said. */
+/* Loads the tokenizer of the data, to print text: `named`, of the first folder that has it, or next
+ * to the data; NULL: not found, with a note. */
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders);
 

@@ -1,7 +1,7 @@
 /* wordpiece.c -- WordLevel and WordPiece, as Hugging Face tokenizers computes them.
  *
- * Method: a word is looked up in a copy with room before it, where the prefix of continuations is
- *         written over characters that are done. */
+ * Method: a word is looked up in a copy; the continuation prefix overwrites the characters before
+ *         the rest of the word. */
 #define _GNU_SOURCE
 #include "runtime/data/wordpiece.h"
 
@@ -18,15 +18,15 @@ struct Wordpiece {
     Tokens tokens;
     int32_t unknown;
     bool parts;                  /* WordPiece */
-    char *prefix;                /* of continuations */
+    char *prefix;                /* continuation prefix, e.g. ## */
     size_t nprefix;
-    int64_t max_chars;           /* of a word that is taken apart */
-    bool twin;                   /* everything above belongs to another */
-    char *word;                  /* the prefix's room, then the word */
+    int64_t max_chars;           /* longer words are unknown */
+    bool twin;                   /* another Wordpiece owns everything above */
+    char *word;                  /* space for the prefix, then the word */
     size_t cap;
 };
 
-/* What only WordPiece has. */
+/* Loads the settings that only WordPiece has. */
 static char *load_parts(Wordpiece *w, const cJSON *model)
 {
     const cJSON *prefix = json_get(model, "continuing_subword_prefix");
@@ -85,8 +85,8 @@ static bool too_long(const Wordpiece *w, const char *word, size_t n)
     return chars > w->max_chars;
 }
 
-/* The ids of a word's parts, appended; false: it cannot be taken apart, and what is appended is
- * not whole. */
+/* Appends the ids of a word's parts; false: it cannot be split, and what was appended is
+ * incomplete. */
 static bool take_apart(Wordpiece *w, size_t n, Ids *to)
 {
     char *word = w->word + w->nprefix;
@@ -129,10 +129,10 @@ char *wordpiece_encode(Wordpiece *w, const char *word, size_t n, Ids *to)
         to->n = begin;
     }
     if (id < 0 && w->unknown < 0 && n == 1 && (unsigned char)*word < ' ')
-        return format("the control character %d is not in the vocabulary, which has no token for what is "
-                      "unknown", *word);
+        return format("the control character %d is not in the vocabulary, which has no unknown "
+                      "token", *word);
     if (id < 0 && w->unknown < 0)
-        return format("\"%.*s\" is not in the vocabulary, which has no token for what is unknown",
+        return format("\"%.*s\" is not in the vocabulary, which has no unknown token",
                       n < 60 ? (int)n : 60, word);
     ids_put(to, id < 0 ? &w->unknown : &id, 1);
     return NULL;

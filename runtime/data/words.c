@@ -1,4 +1,4 @@
-/* words.c -- a vocabulary of whole words, counted from texts.
+/* words.c -- word vocabulary, counted from texts.
  *
  * Method: words are counted in a hash table in the order of their first occurrence. */
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@ typedef struct {
 } Word;
 
 struct Words {
-    Tokenizer *t;                /* of the specials alone */
+    Tokenizer *t;                /* has only the specials */
     Word *word;                  /* in the order of their first occurrence */
     int64_t n, cap;
     int64_t *table;              /* hash -> word + 1, 0: empty */
@@ -105,7 +105,7 @@ int64_t words_distinct(const Words *w)
     return w->n;
 }
 
-/* Words by count, falling; equal ones as they first came, which is where they stand. */
+/* Descending by count; ties by first occurrence, their order in memory. */
 static int count_order(const void *pa, const void *pb)
 {
     const Word *a = *(const Word *const *)pa, *b = *(const Word *const *)pb;

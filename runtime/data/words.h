@@ -1,9 +1,9 @@
-/* words.h -- vocabularies of whole words: the plain tokenizer.json, and one counted from texts.
+/* words.h -- word vocabularies: the plain tokenizer.json, and one counted from texts.
  *
- * A plain tokenizer.json is one object, token: id, with [CLS], [SEP], [UNK] and mostly [PAD] and
- * [MASK] among them. It means: small letters as of Unicode's full mapping, its rule of the final
- * sigma included (Python's str.lower()), split at White_Space, [CLS] words [SEP].
- * Keeps: errors are malloc'ed messages, NULL means fine. */
+ * A plain tokenizer.json is one object, token: id, with [CLS], [SEP], [UNK] and usually [PAD] and
+ * [MASK] among them. Texts are lower-cased by Unicode's full mapping with its final-sigma rule
+ * (Python's str.lower()), split at White_Space, and encoded as [CLS] words [SEP].
+ * Keeps: NULL means success, else a malloc'ed message. */
 #ifndef DIECAST_WORDS_H
 #define DIECAST_WORDS_H
 
@@ -17,19 +17,19 @@
 enum { WORDS_SPECIALS = 5 };     /* [PAD] 0, [CLS] 1, [SEP] 2, [UNK] 3, [MASK] 4 */
 extern const char *const words_special[WORDS_SPECIALS];
 
-bool words_plain(const cJSON *json);
-/* The same tokenizer in the layout of Hugging Face tokenizers, which gives the same ids. */
+bool words_plain(const cJSON *json);                     /* true for a plain tokenizer.json */
+/* Sets the same tokenizer in the layout of Hugging Face tokenizers, with the same ids. */
 char *words_layout(const cJSON *plain, cJSON **layout);
 
 typedef struct Words Words;
 
 char *words_begin(Words **w);
-/* A tokenizer that counts the words of the texts it is to encode, as they would be looked up, and
- * gives no ids; it belongs to w, its twins count on the same thread. */
+/* Returns a tokenizer that counts the words of the texts it encodes, normalised as for look-up, and
+ * returns no ids. It belongs to w; its twins must run on the same thread. */
 const Tokenizer *words_counter(const Words *w);
 int64_t words_distinct(const Words *w);
-/* The specials and the `most` most frequent words, those of equal count as they first came: as the
- * plain tokenizer.json and as its twin for Hugging Face, malloc'ed texts. */
+/* Sets malloc'ed texts: the specials and the `most` most frequent words, ties by first occurrence,
+ * as a plain tokenizer.json and as its Hugging Face equivalent. */
 void words_vocabulary(const Words *w, int64_t most, char **plain, char **twin);
 void words_free(Words *w);
 

@@ -1,6 +1,6 @@
-/* workers.c -- threads that take pieces of work by their numbers.
+/* workers.c -- thread pool.
  *
- * Method: a counter under a lock; threads wait between the calls and take no signals. */
+ * Method: a counter under a lock; threads wait between calls and block all signals. */
 #define _GNU_SOURCE
 #include "runtime/data/workers.h"
 
@@ -13,13 +13,13 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
     int64_t threads;
-    int64_t next, n, left;       /* pieces: not yet begun, all, not yet done */
+    int64_t next, n, left;       /* pieces: next to begin, all, not yet done */
     void (*work)(void *user, int64_t i);
     void *user;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
           .done = PTHREAD_COND_INITIALIZER};
 
-/* Does pieces until none is left to begin; called and left with the lock held. */
+/* Works until no piece is left to begin; the lock is held on entry and on return. */
 static void take_pieces(void)
 {
     while (pool.next < pool.n) {

@@ -1,17 +1,16 @@
-/* workers.h -- threads that fill batches beside the caller.
+/* workers.h -- data-loader threads that fill batches together with the caller.
  *
- * Keeps: what is made does not depend on how many there are: each piece of work is done once, by
- *        whatever thread, and no two write the same place. */
+ * Keeps: the result does not depend on their number: each piece of work is done once, and no two
+ *        write to the same location. */
 #ifndef DIECAST_WORKERS_H
 #define DIECAST_WORKERS_H
 
 #include <stdint.h>
 
-/* So many beside the caller, 0: none; until the end of the program. EXIT_CONFIG: they cannot be
- * started. */
+/* Starts n threads, 0: none; they run until the program ends. EXIT_CONFIG: cannot be started. */
 void workers_start(int64_t n);
-/* work(user, i) for i = 0..n-1, in any order, on all of them and on the caller; returns when all is
- * done. One thread calls. */
+/* Calls work(user, i) for i = 0..n-1, in any order, on all threads and the caller; returns when all
+ * are done. Not thread-safe. */
 void workers_run(int64_t n, void (*work)(void *user, int64_t i), void *user);
 
 #endif

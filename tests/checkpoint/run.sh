@@ -525,7 +525,7 @@ layout file-with-index "$usual"
 rm "$scratch/h/model.safetensors.index.json"            # shards that nothing names
 layout file-beside-shards "$usual"
 rm "$scratch/h/model.safetensors"
-expect layout-shards-without-index 83 'index.json is there, which says what the shards hold: get it' qwen2 load \
+expect layout-shards-without-index 83 'index.json is there, the index is missing: download it' qwen2 load \
     "$scratch/h"
 rm -rf "$scratch/h"; cp -r "$scratch/h.shards" "$scratch/h"
 cp "$scratch/h/model-00001-of"* "$scratch/h/model-00001-of-00099.safetensors"      # not in the index
@@ -701,7 +701,7 @@ RANK_OF_TWO=0 hold 600
 first=$pid
 RANK_OF_TWO=1 hold 600
 kill -9 $first; wait $first 2>/dev/null
-expect lock-of-other-ranks 92 "in use by process $first on .* is gone, but other ranks of its run still live" \
+expect lock-of-other-ranks 92 "in use by process $first on .* is gone, but other ranks of its run are alive" \
     llama lock "$out" 0 0
 kill -9 $pid; wait $pid 2>/dev/null
 RANK_OF_TWO=0 hold 600

@@ -482,15 +482,15 @@ static void check_others(void)
 {
     static const struct { const char *name, *begin; int size; const char *weights, *tokens; } cases[] = {
         {"text", "Once upon a time", 16, "no safetensors file but text",
-         "no token file but text; gen pack makes one of text and JSON Lines: gen pack --tokenizer "
+         "not a token file but text; gen pack makes one of text and JSON Lines: gen pack --tokenizer "
          "MODEL/tokenizer.json -o "},
-        {"a short text", "Hi\n", 3, "no safetensors file but text", "no token file but text"},
+        {"a short text", "Hi\n", 3, "no safetensors file but text", "not a token file but text"},
         {"UTF-8", "\xc3\xa4\xc3\xb6\xe2\x82\xac\n\n", 9, "but text", "but text"},
         {"rows", "{\"text\": \"a\"}\n", 14, "but text", "but text"},
-        {"gzip", "\x1f\x8b\x08\x08zzzz", 400, "but gzip data", "no token file but gzip data"},
+        {"gzip", "\x1f\x8b\x08\x08zzzz", 400, "but gzip data", "not a token file but gzip data"},
         {"gzip of a pipe", "\x1f\x8b\x08", 700000, "but gzip data", "but gzip data"},
-        {"Parquet", "PAR1\x15\x04\x15", 99, "but Parquet", "no token file but Parquet"},
-        {"NumPy", "\x93NUMPY\1", 99, "but a NumPy array", "no token file but a NumPy array"},
+        {"Parquet", "PAR1\x15\x04\x15", 99, "but Parquet", "not a token file but Parquet"},
+        {"NumPy", "\x93NUMPY\1", 99, "but a NumPy array", "not a token file but a NumPy array"},
         {"git-lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", 130,
          "but a pointer of git-lfs (git lfs pull", "but a pointer of git-lfs"},
         {"a pickle", "PK\3\4", 99, "but a zip archive", "but a zip archive"},
@@ -765,7 +765,7 @@ static const struct {
     {"a column is not told of", "want the tensors of the columns and their offsets; 1 more",
      "weight=fixed score=fixed chosen=ragged rejected=ragged", "3", 2},
     {"a column is not there", "tensor price: is missing", "price=fixed", "3", 2},
-    {"a column twice", "weight is there twice", "weight=fixed weight=fixed", "3", 2},
+    {"a column twice", "weight is listed twice", "weight=fixed weight=fixed", "3", 2},
     {"as a column that is fixed", "seen=weight: want fixed, ragged or", "weight=fixed seen=weight", "3", 2},
     {"as a column behind it", "seen=chosen: want fixed, ragged or", "seen=chosen", "3", 2},
     {"as one of another length", "tensor seen: want U8 [3]", "rejected=ragged seen=rejected", "3", 2},

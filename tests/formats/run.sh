@@ -1063,7 +1063,7 @@ refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 withou
 refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the tokenizer has no token <extra_0>'
 refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'the vocabulary of bytes has no token <extra_0>, and none can'
 refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <extra_0> is token 259 .*, and not 300'
-refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: is no new token, or 97 no new id'
+refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: the token or its id 97 exists already'
 refuse "steps of texts" "$good" "--steps 3" '--steps: no row is a solution in steps'
 refuse "one step" "$good" "--steps 1" '--steps: want 2 to 16, or 0: one step has no mark'
 refuse "labels of any number of steps" "$good" "--steps 0 --rewards 2" \

@@ -447,5 +447,5 @@ bad "a feature that is NaN" "$spoilt" 88 "sample 3 has a feature that is NaN"
 tensor() { printf '"%s":{"dtype":"F32","shape":[0,8,%d],"data_offsets":[0,0]}' "$1" "$2"; }
 header="{$(tensor features 5),$(tensor targets 1)}"
 { printf "\\x$(printf %02x ${#header})\0\0\0\0\0\0\0"; printf '%s' "$header"; } >"$scratch/empty.safetensors"
-bad "no samples" "$scratch/empty.safetensors" 88 "empty.safetensors: want samples, found none"
+bad "no samples" "$scratch/empty.safetensors" 88 "empty.safetensors: has no samples"
 exit $failed

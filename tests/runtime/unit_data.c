@@ -161,7 +161,6 @@ static void gather(const char *paths, const Made *m, int64_t step, bool eval, Se
                 seen[first + b] = true;
             data_batch(&d, step, k, batch_at(all, first));
         }
-        data_close(&d);
     }
     world.rank = 0;
 }
@@ -275,7 +274,6 @@ static void partition(const char *path, const char *kind, int64_t n)
             open_data(&d, path, &m, 42, false);
             counted = counted && data_targets(&d, step) == targets
                 && data_tokens(&d, step) == inputs && data_steps_per_epoch(&d) == (n + 7) / 8;
-            data_close(&d);
         }
         char *name = format("%s: %d x %d accumulated x %d ranks, 3 epochs with tails", kind,
                             (int)m.model.micro, (int)m.model.accum, (int)m.model.ranks);
@@ -321,7 +319,6 @@ static void rows_as_they_are(const char *path)
                 }
             }
             good = good && d.ids == 257 && d.mask_id == 255 && d.pad_id == -1;
-            data_close(&d);
         }
     world.rank = 0;
     check(good && whole && epochs, "rows as they are in the file", "%s", !whole ? "padding"
@@ -369,7 +366,6 @@ static void parts_as_they_are(const char *paths, int64_t files)
                 }
                 good = good && data_tokens(&d, step) == both;
             }
-            data_close(&d);
         }
     world.rank = 0;
     char *name = format("samples of two parts, files: %d", (int)files);
@@ -405,7 +401,6 @@ static void parts(const char *paths, const char *kind, int64_t all)
     check(good && train.n == first && eval.n == all - 1 - first, name, "%d and %d, samples %s",
           (int)train.n, (int)eval.n, good ? "right" : "wrong");
     free(name);
-    data_close(&d), data_close(&train), data_close(&eval);
 }
 
 /* Three parts of the samples: each share of all of them is rounded down, the last one is the rest. */
@@ -428,7 +423,6 @@ static void thirds(const char *path)
                     && !memcmp(r.token, tokens + doc[at], (size_t)r.n * 4);
             }
             good = good && d.n == want[k][take];
-            data_close(&d);
         }
     check(good, "samples in three parts", "other samples");
 }
@@ -454,7 +448,6 @@ static void views(const char *path)
     data_samples(&d, 1, after, 6);
     check(good && data_steps_per_epoch(&view) == 4 && !memcmp(before, after, sizeof before),
           "samples seen in order beside training", "other samples");
-    data_close(&d);
 }
 
 /* Epochs of whole steps: the last samples of an order are not seen in it. */
@@ -479,7 +472,6 @@ static void whole_steps(const char *path)
     check(good && data_steps_per_epoch(&d) == DOCS / 4 && data_steps_per_epoch(&e) == DOCS / 4 + 1,
           "epochs of whole steps", "%d and %d", (int)data_steps_per_epoch(&d),
           (int)data_steps_per_epoch(&e));
-    data_close(&d), data_close(&e);
 }
 
 static void evaluation(const char *path, int64_t n)
@@ -503,7 +495,6 @@ static void evaluation(const char *path, int64_t n)
                 open_data(&d, path, &m, 1, true);
                 real += data_rows(&d, step, 0);
                 good = good && data_steps_per_epoch(&d) == batches;
-                data_close(&d);
             }
             world.rank = 0;
         }
@@ -545,12 +536,10 @@ static void mixture(const char *both, const char *kind, const double weight[2], 
         open_data(&again, both, &split, 42, false);
         data_samples(&again, step, same, 4);
         ranks = ranks && !memcmp(got, same, sizeof got);
-        data_close(&again);
         if (step == steps - 1) {             /* the last of an epoch is filled up */
             open_data(&again, both, &m, 43, false);
             data_samples(&again, step, other, 4);
             fresh = memcmp(got, other, sizeof got);
-            data_close(&again);
         }
         for (int64_t g = 0; g < 4 && step % steps * 4 + g < d.n; g++) {
             const int k = got[g] >= d.source[1].first;
@@ -586,9 +575,7 @@ static void mixture(const char *both, const char *kind, const double weight[2], 
         int64_t record;
         share = share && eval.n == DOCS + SECOND - d.n && data_place(&eval, 0, &record) == 0 && record == size[0]
             && data_place(&eval, eval.n - 1, &record) == 1 && record == SECOND - 1;
-        data_close(&eval);
     }
-    data_close(&d);
     char *name = format("%s: %g and %g of two files%s", kind, weight[0], weight[1], train > 0 ? ", divided" : "");
     check(share && even && ranks && place && fresh && counted, name, "%s", why);
     free(name);
@@ -722,7 +709,6 @@ static void divided(const char *scratch)
         }
         check(good && d.divided && d.n == 2 * want[eval][0],
               eval ? "rows to validate on, of files that say so" : "the others of these", "%d", (int)d.n);
-        data_close(&d);
     }
     Made m = model_of("rows", 1, 1, 1);
     train_rows = "23";
@@ -751,7 +737,6 @@ static int64_t *targets_of(const char *path, const char *kind, int64_t *n)
             count[k - 1] = swap;
         }
     }
-    data_close(&d);
     return count;
 }
 
@@ -812,7 +797,6 @@ static void bounds(const char *path, const char *kind)
             found = targets > found ? targets : found;
             good = good && gathers(&d, step, y, most);
         }
-        data_close(&d);
         m.of.targets = eval ? found : most;
         int takes = open_status(path, &m, eval);
         m.of.targets--;
@@ -868,7 +852,6 @@ static void reference(const char *folder, const char *kind)
           (int)data_targets(&d, 0));
     free(name);
     free(path);
-    data_close(&d);
     cJSON_Delete(expect);
 }
 
@@ -1022,7 +1005,6 @@ void test_data(const char *scratch)
           "two files follow each other", "%d samples", (int)a.n);
     char *fa = data_fingerprint(&a), *fb = data_fingerprint(&b);
     other.model.ranks = 4;
-    data_close(&a);
     open_data(&a, packed, &other, 9, false);
     char *fc = data_fingerprint(&a);
     check(strcmp(fa, fb) && !strcmp(fb, fc), "fingerprint: files, not ranks or seed", "%s", fc);
@@ -1066,12 +1048,11 @@ void test_data(const char *scratch)
     mask[doc[7]] = 1;                            /* the first token of a row is never predicted */
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
-    refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of tokens to be hidden, but");
+    refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of tokens to mask, but");
     own_targets = r.of.own_targets = true;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     open_data(&a, bad, &r, 1, false);
     check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
-    data_close(&a);
     own_targets = r.of.own_targets = false;
     refused("samples of parts for others", pairs, &m, EXIT_MISMATCH,
             "pairs.st: pairs (chosen, rejected), but this binary takes packed (tokens): ");
@@ -1104,7 +1085,7 @@ void test_data(const char *scratch)
     mask_key = "pad_id";
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     refused("files that tell of other ids", pair, &r, EXIT_MISMATCH,
-            "tell of 257 and 257 ids, mask_id 255 and -1, pad_id -1 and 255: ");
+            "have 257 and 257 ids, mask_id 255 and -1, pad_id -1 and 255: ");
     check(truncate(bad, 700) == 0, "cut", "truncate");
     refused("a truncated file", bad, &r, EXIT_DATA, "the file has 332 bytes of data");
     mask[doc[7] + 1] = 1;

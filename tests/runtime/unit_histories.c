@@ -143,11 +143,11 @@ static void variants(const char *good, const char *path)
     check(same && unreached, "histories.codes of resets", "%d behind which no move leads to the start", unreached);
     histories_close(&a);
     histories_close(&b);
-    refused(good, &resets, "true states as resets", "want (4,4), the start, behind action");
+    refused(good, &resets, "true states as resets", "want (4,4), the start, after action");
     write_variant(good, path, &(Variant){.missing = "7/rewards"});
-    refused(path, &plain, "a missing tensor", "want 7/rewards, of 81 tasks; there is none");
+    refused(path, &plain, "a missing tensor", "tensor 7/rewards of 81 tasks is missing");
     write_variant(good, path, &(Variant){.missing = "0/actions"});
-    refused(path, &plain, "no history", "want histories of darkroom, a tensor 0/actions");
+    refused(path, &plain, "no history", "not histories of darkroom: there is no tensor 0/actions");
     write_variant(good, path, &(Variant){.odd = "3/dones", .dtype = ST_I8});
     refused(path, &plain, "a dtype", "3/dones: want U8 or I32, got I8");
     write_variant(good, path, &(Variant){.odd = "80/states", .less = 1});
@@ -155,9 +155,9 @@ static void variants(const char *good, const char *path)
     write_variant(good, path, &(Variant){.odd = "12/actions", .less = 1});
     refused(path, &plain, "another length", "12/actions: want [160, 3] as 0/actions has it, got [160, 2]");
     write_variant(good, path, &(Variant){.extra = "81/actions"});
-    refused(path, &plain, "a goal too many", "has a tensor 81/actions, which is no part");
+    refused(path, &plain, "a goal too many", "tensor 81/actions does not belong");
     write_variant(good, path, &(Variant){.extra = "07/actions"});
-    refused(path, &plain, "another spelling", "has a tensor 07/actions, which is no part");
+    refused(path, &plain, "another spelling", "tensor 07/actions does not belong");
     refused(good, &(HistoriesWanted){.env = DARKROOM_PERMUTED}, "another environment",
             "want histories of 120 tasks, ad.env=permuted as in this program's recipe, got 81 tasks, ad.env=darkroom: "
             "gen RECIPE ad.env=darkroom makes");
@@ -172,7 +172,7 @@ static void damages(const char *good, const char *path)
     static const struct { const char *tensor; int at, value; const char *name, *want; } damage[] = {
         {"9/states", 2 * 50, 9, "state off the grid", "goal 9, stream 2, step 16: state (9,"},
         {"9/states", 2 * 3 + 1, 8, "state that the step before did not lead to",
-         "goal 9, stream 0, step 1: state (4,8): want (4,5), to which"},
+         "goal 9, stream 0, step 1: state (4,8): want (4,5), the next state of"},
         {"9/states", 2 * 60, 5, "episode that begins elsewhere",
          "goal 9, stream 0, step 20: state (5,4): want (4,4), the start of an episode"},
         {"9/next_states", 2 * 50 + 1, 255, "next state off the grid", "goal 9, stream 2, step 16: next state ("},

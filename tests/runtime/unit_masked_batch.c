@@ -66,7 +66,6 @@ static void norms(void)
                 }
                 over &= norm != MASKED_masked || fabs(loss(&h, &c) - ROWS * n / ROWS / k) < 1e-5;
             }
-        data_close(&d);
     }
     check(seq, "hidden.norms", "losses of 1 are not 1");
     check(over && halves > 0, "hidden.over hidden tokens", "not 1 / share; %lld halves", (long long)halves);
@@ -108,7 +107,6 @@ static void answers(void)
     check(ends, "hidden.ends", "an answer does not end with its token");
     check(masked_divisor(&h, &(MaskedCounts){0}) == 0 && loss(&(MaskedBatch){0}, &(MaskedCounts){0}) == 0,
           "hidden.none", "nothing loses something");
-    data_close(&d);
 }
 
 /* In validations a row has its own tokens alone, whatever the micro-batch has beside it. */
@@ -125,7 +123,6 @@ static void held_answers(void)
         alone &= row[i % ROWS].has.tokens == own.n && lengths[i % ROWS] == own.n;
     }
     check(alone, "hidden.answers alone", "a row is longer than its sample");
-    data_close(&d);
 }
 
 void test_masked_batch(void)

@@ -456,7 +456,7 @@ static const struct {
     {"bytes before a split",
      "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\",\"use_regex"
      "\":false},{\"type\":\"Whitespace\"}]},\"model\":{" AB "}}",
-     "pre_tokenizer: Whitespace behind ByteLevel, which has to be the last"},
+     "pre_tokenizer: Whitespace after ByteLevel, which must be the last"},
     {"words without unknown", WORDS("\"vocab\":{\"a\":0}", ""), "model.unk_token: want the token of"},
     {"words' absent unknown", WORDS(UNK("?") ",\"vocab\":{\"a\":0}", ""),
      "model.unk_token: ? is not in the vocabulary"},
@@ -483,7 +483,7 @@ static const struct {
     {"a token that normalises to nothing",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"StripAccents\"},"
            "\"added_tokens\":[{\"id\":1,\"content\":\"\\u0301\",\"normalized\":true}]"),
-     "nothing is left when it is normalised"},
+     "is empty when normalised"},
     {"an empty Split",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":"
            "{\"String\":\"\"},\"behavior\":\"Isolated\",\"invert\":false}"),
@@ -504,7 +504,7 @@ static const struct {
      "tokens) and gives it 3: change the id"},
     {"added token where the vocabulary has a gap",
      FILE_OF("\"vocab\":{\"a\":0,\"b\":2},\"merges\":[]", ",\"added_tokens\":[{\"id\":2,\"content\":\"x\"}]"),
-     "added_tokens: x: id 2, the vocabulary gives that id to another token"},
+     "added_tokens: x: id 2 is another token in the vocabulary"},
     {"added token behind a gap", FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]"),
      "added_tokens: x: id 70000, but Hugging Face tokenizers numbers"},
     {"added id twice", FILE_OF(AB,
@@ -613,7 +613,7 @@ static void check_beside_refused(void)
          "the vocabulary (3 tokens) and gives it 4"},
         {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"<e>\"}}}",
          "<e>: id 4, but added_tokens in tokenizer.json gives it 3"},
-        {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"ab\"}}}", "ab: id 4, the vocabulary has it under another, 2"},
+        {"{\"added_tokens_decoder\":{\"4\":{\"content\":\"ab\"}}}", "ab: id 4, but the vocabulary gives it 2"},
         {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"<x>\"}}}", "added_tokens_decoder: x: want an id from 0"},
         {"{\"added_tokens_decoder\":{\"4\":{}}}", "added_tokens_decoder: 4: want a text, or an object"},
         {"{\"added_tokens_decoder\":[]}", "added_tokens_decoder: want an object, id: token"},

@@ -150,7 +150,7 @@ fresh; ln -s nowhere "$scratch/in/model/tokenizer.json"
 model "a model whose tokenizer is a link that leads nowhere" 88 "$scratch/in/model/tokenizer.json: "
 retold() { fresh; sed -i 's/"tokenizer":"bytes"/"tokenizer":"bytez"/' "$scratch"/in/*.safetensors; }
 retold
-refuses "evaluation data of another tokenizer" 83 "eval.safetensors was made with tokenizer bytez, .*\
+refuses "evaluation data of another tokenizer" 83 "eval.safetensors was packed with tokenizer bytez, .*\
 tokens.safetensors with bytes: " gpt2_tiny $ours --eval-data "$scratch/in/eval.safetensors"
 printf 'short' >"$scratch/short.txt"
 "$gen" pack -o "$scratch/short.safetensors" "$scratch/short.txt" >/dev/null

@@ -243,7 +243,7 @@ verdict "a text by the tokenizer of the weights" "$(grep -q '"eval_loss": [0-9]'
 sed -i 's/"mask_token": [0-9]*/"mask_token": 204/' "$scratch/arrays/metadata.json"       # packed with another before
 said=$("$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --show 1 --out "$scratch/ids" 2>&1)
 verdict "another mask than the tokenizer's" "$(grep \
-    -q ': token 204 hides words, of their tokenizer .* token [0-9]*: make' \
+    -q ': the mask is token 204, that of their tokenizer .* is [0-9]*: pack' \
     <<<"$said" || echo "$said")"
 sed -i 's/"eos_token": [0-9]*/"eos_token": 204/' "$scratch/arrays/metadata.json"
 said=$("$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --show 1 --out "$scratch/ids" 2>&1)
@@ -329,16 +329,16 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
         grep -q -- "$text" <<<"$line" || echo "exit $1: $line")"
 }
 sed 's/"mask_id":"4"/"mask_id":"7"/' $ref/mdm_llada/tokens.safetensors >"$scratch/hidden.safetensors"
-refused mdm_llada "another mask than the model's" 83 "token 7 .* hides words, of the model token 4" \
+refused mdm_llada "another mask than the model's" 83 "the mask of tokenizer .* is token 7, the model.s is 4" \
     --data "$scratch/hidden.safetensors"
 "$work/mdm_llada/run.sh" --out "$scratch/mdm_llada" --export "$scratch/other" >"$scratch/log" 2>&1
 sed -i 's/"mask_token_id":[^,]*/"mask_token_id": 7/' "$scratch/other/config.json"
-refused mdm_llada "weights of another mask" 83 "mask_token_id is 7, but token 4 hides words here: gen .* mdm.mask=7" \
+refused mdm_llada "weights of another mask" 83 "mask_token_id is 7, but the mask here is token 4: gen .* mdm.mask=7" \
     --init-from "$scratch/other" --eval-only --eval-data $ref/mdm_llada/eval.safetensors
 refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the token 7 at place [0-9]*, which hides" \
     --data "$scratch/hidden.safetensors"
 "$gen" pack -o "$scratch/packed.safetensors" --kind packed "$scratch/text.txt" >"$scratch/log" 2>&1
-refused mdm_masked.bf16 "packed documents" 83 "packed documents, but this .* hides tokens .* gen pack --format NAME" \
+refused mdm_masked.bf16 "packed documents" 83 "packed documents, but this .* masks tokens .* gen pack --format NAME" \
     --data "$scratch/packed.safetensors"
 echo '{"text":"what is this?"}' >"$scratch/rows.jsonl"
 refused mdm_masked.bf16 "arrays: of rows" 88 "these are rows of JSON: name texts, or gen pack --prepare DIR" \

@@ -208,7 +208,7 @@ done
 # what the recipe wants of --data is nothing where there is none; --eval-data goes before its share (above)
 line=$("$work/mlm_microbert/train" --bench-steps 1 --threads 1 --out "$scratch/none" 2>&1)
 verdict "timed without data" "$([ $? = 0 ] || echo "$line")"
-refused mlm_microbert "records without a mask" 83 "has no token that hides a word" \
+refused mlm_microbert "records without a mask" 83 "has no mask token" \
     --data "$scratch/tokenizer.safetensors"
 refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=305" \
     --data "$scratch/words.safetensors"
@@ -218,8 +218,8 @@ seq 300 | paste -s -d' ' >"$scratch/long.txt"
 cat "$scratch/words.txt" >>"$scratch/long.txt"
 refused mlm_untrained "more hidden words than rows of the head" 88 "may have 156 targets, .*batch.targets=156" \
     --data "$scratch/long.txt" --tokenizer words
-refused mlm_microbert "rows to be predicted" 83 "this binary hides tokens" --data $ref/llama_rows/tokens.safetensors
-refused mlm_microbert "windows of text" 83 "packed documents, but this .* hides tokens of rows: pack them again" \
+refused mlm_microbert "rows to be predicted" 83 "this binary masks tokens" --data $ref/llama_rows/tokens.safetensors
+refused mlm_microbert "windows of text" 83 "packed documents, but this .* masks tokens of rows: pack them again" \
     --data $ref/gpt2_tiny/tokens.safetensors
 refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
     --data "$scratch/imdb"

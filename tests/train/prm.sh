@@ -267,7 +267,7 @@ sed 's/### Step 5:/### Step 6:\\n_\\n&/; s/{"pi":0.5}/&,{"pi":1}/' "$scratch/tra
 raw --data "$scratch/six.safetensors" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none \
     --out "$scratch/no"
 verdict "refused: more marks" "$([ $? = 88 ] && grep -q \
-    '^rank .*six.safetensors: record 0 has more than 4 marks, .*--steps 5, as the recipe.s prm.steps' "$scratch/err" ||
+    '^rank .*six.safetensors: record 0 has more than the 4 marks .*--steps 5, the recipe.s prm.steps' "$scratch/err" ||
     tail -n 2 "$scratch/err")"
 raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer bytes --init-from none --out "$scratch/no"
 verdict "refused: no mark" "$([ $? = 88 ] && grep -q \
