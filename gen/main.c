@@ -578,9 +578,6 @@ static int take_cards(int argc, char **argv, const char *command)
         if (i + 1 == argc || *argv[i + 1] == '-')
             err((Loc){0}, "--card: want a card after it; gen list cards prints them");
         argv[i] = text_print("card=%s", argv[i + 1]);
-        for (int k = 1; k < argc && strcmp(command, "diff"); k++)
-            if (k != i && !strncmp(argv[k], "card=", 5) && strcmp(argv[k], argv[i]))
-                err((Loc){0}, "--card %s and %s: one or the other", argv[i + 1], argv[k]);
         memmove(argv + i + 1, argv + i + 2, sizeof *argv * (size_t)(argc-- - i - 2));
     }
     return argc;
@@ -606,11 +603,30 @@ static void split_options(const char *command, int *argc, char ***argv)
     *argv = words;
 }
 
+/* Ends the program if an option of the command with a value is given twice; --card is a field. */
+static void refuse_repeats(const char *command, int argc, char **argv)
+{
+    const char **value = arena_new((size_t)noptions * sizeof *value);
+    for (int i = 1; i + 1 < argc; i++) {
+        const OptionRow *o = command_option(command, argv[i]);
+        if (!o || !*o->value || !strcmp(o->word, "--card"))
+            continue;
+        const char **before = &value[o - option_row];
+        if (*before)
+            err((Loc){0}, "%s %s and %s %s: give %s once%s", o->word, text_shell(*before), o->word,
+                text_shell(argv[i + 1]), o->word, strchr(o->value, ',') ? ", as a list A,B" : "");
+        *before = argv[++i];
+    }
+}
+
 int main(int argc, char **argv)
 {
     objectives_install();
-    if (argc > 1)
-        split_options(*argv[1] && command_find(argv[1]) >= 0 ? argv[1] : "", &argc, &argv);
+    if (argc > 1) {
+        const char *command = *argv[1] && command_find(argv[1]) >= 0 ? argv[1] : "";
+        split_options(command, &argc, &argv);
+        refuse_repeats(command, argc, argv);
+    }
     if (argc < 2) {
         commands_help(stderr);
         return 1;

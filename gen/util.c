@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/files/folder.h"
 #include "runtime/files/names.h"
 
 enum { CHUNK = 1 << 20, MAX_ERRORS = 20 };
@@ -237,7 +238,23 @@ static void make_folders(const char *path)
         }
 }
 
-bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable)
+bool file_commit(const char *temp, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    int fd = open(temp, O_RDONLY | O_CLOEXEC), why = fd < 0 || fsync(fd) ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (!why && rename(temp, path))
+        why = errno;
+    if (!why)
+        free(folder_sync(slash ? text_print("%.*s", (int)(slash - path) + 1, path) : "."));
+    else
+        unlink(temp);
+    errno = why;
+    return !why;
+}
+
+static bool write_if_changed(const char *path, const char *text, size_t n, bool executable, bool durable)
 {
     if (same_content(path, text, n, executable))
         return false;
@@ -255,13 +272,23 @@ bool file_write_if_changed(const char *path, const char *text, size_t n, bool ex
     int why = ok ? 0 : errno;
     if (fd >= 0 && close(fd) && !why)
         why = errno;
-    if (!why && rename(temp, path))
+    if (!why && !(durable ? file_commit(temp, path) : !rename(temp, path)))
         why = errno;
     if (why) {
         unlink(temp);
         err((Loc){0}, "cannot write %s: %s", path, strerror(why));
     }
     return true;
+}
+
+bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable)
+{
+    return write_if_changed(path, text, n, executable, false);
+}
+
+void file_save(const char *path, const char *text, size_t n)
+{
+    write_if_changed(path, text, n, false, true);
 }
 
 static bool is_root(const char *dir)

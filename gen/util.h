@@ -38,8 +38,15 @@ char *text_grouped(int64_t n);                         /* "1,000,000", n >= 0 */
 #define TEXT_OF(number) TEXT_OF_NUMBER(number)         /* of a macro */
 /* by names_distance(), or NULL: none is near */
 const char *text_nearest(const char *name, const char *const *names, int n);
-/* true: written */
+/* Replaces a file that gen can write again; creates its folders. Returns false if it had this
+ * content and mode already. Ends the program on failure. */
 bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable);
+/* The same for the user's own files (recipes, locks, settings), synced: after a power cut the file
+ * has its old content or the new one. */
+void file_save(const char *path, const char *text, size_t n);
+/* Syncs temp and renames it to path. On failure returns false, sets errno, removes temp and leaves
+ * path unchanged. */
+bool file_commit(const char *temp, const char *path);
 char *file_text(const char *path, size_t max, size_t *n);  /* NULL and errno on failure */
 /* folder that holds templates/, kernels/ ...; from /proc/self/exe */
 const char *gen_root(void);

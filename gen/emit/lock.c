@@ -406,7 +406,7 @@ void lock_write(const Graph *g, const char *section, const char *from)
     FILE *to = open_memstream(&text, &n);
     if (!to || !json_write_hf(to, root) || fclose(to))
         bug("cannot print the lock file");
-    file_write_if_changed(lock.path, text, n, false);
+    file_save(lock.path, text, n);
     printf("%s: %d products and %d kernels for %s\n", lock.path,
            cJSON_GetArraySize(json_get(card, "gemms")),
            cJSON_GetArraySize(json_get(card, "kernels")), json_get(card, "gpu")->valuestring);

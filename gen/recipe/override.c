@@ -68,8 +68,10 @@ void recipe_override(Rval *recipe, const char *word)
             continue;
         Rval *was = arena_new(sizeof *was);
         *was = *t;
+        if (was->kind != RV_NIL && strcmp(path, "tune"))
+            err(was->loc, "%s: must be a table before %s can set a field of it", path, word);
         *t = (Rval){.kind = RV_TABLE};
-        if (was->kind != RV_NIL && !strcmp(path, "tune"))
+        if (was->kind != RV_NIL)
             named(t, "lock", was);
     }
     named(t, path, parse_word(eq + 1));

@@ -59,6 +59,13 @@ static char *field_of(const char *word)
     return word[n] ? text_print("%.*s", (int)n, word) : NULL;
 }
 
+static bool same_field(const char *a, const char *b)
+{
+    const char *one = field_of(a), *other = field_of(b);
+    return one && other && !strcmp(strcmp(one, "tune") ? one : "tune.lock",
+                                   strcmp(other, "tune") ? other : "tune.lock");
+}
+
 char **renamed_words(char **word, int n)
 {
     char **now = arena_new(((size_t)n + 1) * sizeof *now);
@@ -67,13 +74,12 @@ char **renamed_words(char **word, int n)
         now[i] = word[i];
         if (!field)
             continue;
-        for (int k = 0; today != field && k < n; k++)
-            if (field_of(word[k]) && !strcmp(field_of(word[k]), today))
-                err((Loc){0}, "%s and %s are one field, by its old name and its new one: leave out %s", field, today,
-                    word[i]);
         const char *value = word[i] + strlen(field) + 1;
         if (today != field || renamed_word(today, value))
             now[i] = text_print("%s=%s", today, renamed_value(today, value));
+        for (int k = 0; k < i; k++)
+            if (same_field(now[k], now[i]))
+                err((Loc){0}, "%s and %s set the same field: leave one of them out", word[k], word[i]);
     }
     return now;
 }

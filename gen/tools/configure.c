@@ -177,7 +177,7 @@ static int configure_machine(const char **given)
         if (given[k] && *given[k])
             str_print(&s, "%s=%s\n", row[k].key, given[k]);
     const char *path = machine_path();
-    file_write_if_changed(path, s.text, s.n, false);
+    file_save(path, s.text, s.n);
     printf("%s:\n%s", path, s.text);
     return 0;
 }
@@ -286,7 +286,7 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
             str_print(&s, "    %s = %s,\n", field_row[i].path + sizeof "cluster." - 1,
                       value_print(field_row[i].type, &c->v[i]));
     str_print(&s, "}\n");
-    file_write_if_changed(path, s.text, s.n, false);
+    file_save(path, s.text, s.n);
     printf("%s:\n%s", path, s.text);
     return 0;
 }
@@ -321,8 +321,6 @@ int configure_main(int argc, char **argv)
             text = equal ? equal + 1 : argv[++i];
         for (int k = 0; k < KEYS; k++)
             if (!strcmp(flag, row[k].flag)) {
-                if (given[k] && strcmp(given[k], text))
-                    err((Loc){0}, "config: %s: %s, and %s", flag, given[k], text);
                 given[k] = text;
                 machine = true;
             }

@@ -139,7 +139,7 @@ int dist_main(int argc, char **argv)
     unsetenv("TAR_OPTIONS");
     Ended e = process_run((char *const *)words, NULL, tar_seconds);
     struct stat st;
-    if (e.code || e.late || stat(part, &st) || rename(part, to)) {
+    if (e.code || e.late || stat(part, &st) || !file_commit(part, to)) {
         const char *why = *e.text ? e.text : strerror(errno);
         unlink(part);
         err((Loc){0}, "%s is not written: %.*s", to, (int)strcspn(why, "\n"), why);

@@ -678,7 +678,7 @@ int new_main(int argc, char **argv)
     Ask a = ask(m, &o, "new");
     Way w = choose(&a);
     char *text = recipe_text(&a, &w);
-    file_write_if_changed(o.file, text, strlen(text), false);
+    file_save(o.file, text, strlen(text));
     check_written(&o, w.c);
     if (answer_wanted()) {
         new_answer(&o, &a, &w);

@@ -184,8 +184,6 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         } else if (!strcmp(a, "--max-length")) {
             o->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
         } else if (!strcmp(a, "--ignore-keys")) {
-            if (o->ignore)
-                err((Loc){0}, "pack: --ignore-keys is given twice: name all keys in one list, a,b,c");
             o->ignore = split_names(option_value(argc, argv, &i), &o->nignore);
             if (!o->nignore)
                 err((Loc){0}, "pack: --ignore-keys: want keys between commas, as in tools,functions");

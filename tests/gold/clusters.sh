@@ -248,6 +248,13 @@ config_says cluster_none 1 "config: no terminal to ask on: want words FIELD=VALU
  gpus_per_node=N, launcher=slurm ... (gen fields, cluster)" --cluster b -o "$T/c/new"
 config_says cluster_name 1 'config: --cluster: want a name of up to 64 letters, digits and _ . -, got "../x"' --cluster ../x \
     target=cpu
+# a disk that fails leaves the file as it was
+echo 'int fsync(int fd) { (void)fd; *__errno_location() = 5; return -1; }' >"$T/fsync.c"
+gcc -shared -fPIC -include errno.h -o "$T/fsync.so" "$T/fsync.c"
+cp "$T/c/new/mine.lua" "$T/before.lua"
+LD_PRELOAD=$T/fsync.so config_says disk 1 "cannot write $T/c/new/mine.lua: Input/output error" --cluster mine \
+    -o "$T/c/new" --force card=h100
+check config/disk_kept "mine.lua" "$(ls "$T/c/new")$(cmp "$T/before.lua" "$T/c/new/mine.lua")"
 if command -v script >/dev/null; then
     printf '2\nx\n1\nnode0\n\n\n' | DIECAST_CONFIG=$T/c/asked script -qec "$GEN config" /dev/null >"$T/out" 2>&1
     check config/asked "NNODES=2 NODE_RANK=1 MASTER_ADDR=node0 MASTER_PORT=29500" "$(grep -v '^#' "$T/c/asked" | paste -sd' ')"

@@ -32,6 +32,14 @@ check help/read "$(wc -l <"$T/options") options" "$(while read -r of option; do
     *) echo + ;;
     esac
 done <"$T/options" | sort | uniq -c | sed 's/^ *\([0-9]*\) +$/\1 options/')"
+# every option that has a value, given twice (--card is a field: bad/field_twice)
+check help/twice "" "$(while read -r of option; do
+    value=$("$GEN" ${of/RECIPE/--help} --help | sed -n "s/^  $option \([^ ]*\) .*/\1/p")
+    [ -z "$value" ] || [ $option = --card ] ||
+        "$GEN" ${of/RECIPE/cpu_tiny} $option "a b" $option c 2>&1 </dev/null | grep -qxF \
+            "gen: $option 'a b' and $option c: give $option once$(case $value in *,*) echo ', as a list A,B' ;; esac)" ||
+        echo "$of $option"
+done <"$T/options")"
 check help/near "gen: plna: neither a command nor a recipe (NAME.lua); did you mean plan?" "$("$GEN" plna 2>&1)"
 
 # ---- --json: one object whatever happens, with the numbers that people are told

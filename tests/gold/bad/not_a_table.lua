@@ -1,0 +1,4 @@
+-- args: data.kind=rows
+return extend(use "cpu_tiny", {
+    data = "rows",
+})
