@@ -71,8 +71,8 @@ int64_t objective_steps_a_turn(const Config *c, const char *schedule)
 
 bool objective_owns(const char *name, const char *path)
 {
-    size_t n = strlen(name);
-    return !strncmp(path, name, n) && path[n] == '.';
+    const size_t n = strcspn(path, "."), k = strlen(name);
+    return path[n] == '.' && k >= n && !strncmp(name + k - n, path, n) && (k == n || name[k - n - 1] == '_');
 }
 
 int objective_count(void)

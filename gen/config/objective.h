@@ -23,7 +23,8 @@ int64_t objective_sequences(const Config *c);
 int64_t config_texts(const Config *c);
 /* Number of training steps between two turns of a schedule. */
 int64_t objective_steps_a_turn(const Config *c, const char *schedule);
-/* True if the field is named after the objective, as mlm.share is; templates/objectives/NAME.c can then use it. */
+/* True if the field's section is the objective's name, as of mlm.share, or its last words, as of diffusion.mode with
+ * masked_diffusion; templates/objectives/NAME.c can then use it. */
 bool objective_owns(const char *name, const char *path);
 /* " (objective=NAME trains on KIND)", for messages, of the first objective that does; "": none does. */
 const char *objective_for(const char *kind);
