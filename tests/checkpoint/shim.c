@@ -51,7 +51,8 @@ static int bad_disk(int fd, const char *path)
         name[n > 0 ? n : 0] = 0;
         path = name;
     }
-    if (strncmp(path, folder, strlen(folder)))
+    const size_t n = strlen(folder);
+    if (strncmp(path, folder, n) || (path[n] && path[n] != '/'))
         return 0;
     state = state * 6364136223846793005ul + 1442695040888963407ul;
     const unsigned draw = (unsigned)(state >> 33);
