@@ -272,7 +272,7 @@ static const char *one_of_both(const char *out, const char *before, const char *
 static const char *unfinished(const char *out, const char *before, const char *after)
 {
     static const char *const other[] = {"*.tmp", "*.del", "packing-*", "fault.*.json", "run.lock", "run.lock.*",
-                                        "trainer_state.json"};
+                                        "probe.*", "trainer_state.json"};
     static char named[256];
     const char *wrong = NULL;
     DIR *dir = opendir(out);
