@@ -38,6 +38,14 @@ program() {
     } >"$x/train"
     chmod +x "$x/run.sh" "$x/train"
 }
+# instead WORDS OTHER: the words, a line each, but for fields that OTHER sets, and OTHER
+instead() {
+    local word
+    for word in $1; do
+        [[ $word == *=* && " $2 " == *" ${word%%=*}="* ]] || echo "$word"
+    done
+    tr -s ' ' '\n' <<<"$2" | sed '/^$/d'
+}
 run() {                 # run LINE: into $scratch/c
     local line=$1 words
     line=${line#torchrun }
@@ -61,8 +69,8 @@ while IFS='|' read -r recipe other sets line; do
     verdict "gen $recipe: $line" $? "code $code$why: $(head -2 "$scratch/c")"
     [[ $other != *-* ]] || continue
     # another program of it: the command that it prints builds one that takes the line
-    # shellcheck disable=SC2086
-    program $recipe $other
+    mapfile -t differs < <(instead "$recipe" "$other")
+    program "${differs[@]}"
     run "$line"
     code=$?
     said=$(sed -n 's/.*: gen \(.*\) && make.*/\1/p' "$scratch/c" | head -1)

@@ -643,10 +643,10 @@ static const struct Change {
     { "id 300", "rows", "tokens", 4 * 17, "\x2c\1\0\0", ": id 300, want 0 to 256" },
     { "id -1", "packed", "tokens", 4 * 85, "\xff\xff\xff\xff", "tokens[85], byte " },
     { "id 257 as the last label", "packed", "tokens", 4 * 395, "\1\1\0\0", "tokens[395], byte " },
-    { "offset beyond the tokens", "rows", "doc_offsets", 8 * 9 + 4, "\1\0\0\0", "doc_offsets[9] is" },
-    { "offset below 0", "rows", "doc_offsets", 8 * 9 + 4, "\xff\xff\xff\xff", "doc_offsets[9] is" },
-    { "offsets that fall", "rows", "doc_offsets", 8 * 9, "\0\0\0\0", "doc_offsets[9] is" },
-    { "document longer than its bin", "bfd", "doc_offsets", 8 * 4, "\xd\0\0\0", "doc_offsets[5] is" },
+    { "offset beyond the tokens", "rows", "doc_offsets", 8 * 9 + 4, "\1\0\0\0", "doc_offsets[9] has changed" },
+    { "offset below 0", "rows", "doc_offsets", 8 * 9 + 4, "\xff\xff\xff\xff", "doc_offsets[9] has changed" },
+    { "offsets that fall", "rows", "doc_offsets", 8 * 9, "\0\0\0\0", "doc_offsets[9] has changed" },
+    { "document longer than its bin", "bfd", "doc_offsets", 8 * 4, "\xd\0\0\0", "doc_offsets[5] has changed" },
 };
 
 static void change(const struct Change *c, const char *path)
@@ -1023,7 +1023,7 @@ void test_data(const char *scratch)
     other = m;
     other.of.vocab = 200;
     refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH,
-            "bytes has 257 ids, the model 200: gen pack it with the model's own, or gen x.lua gpus=1 "
+            "bytes has 257 ids, the model 200: gen pack it with the model's tokenizer, or gen x.lua gpus=1 "
             "data.kind=z seq.max=5 model.vocab=257");
     char *absent = format("%s/absent", scratch);
     refused("no such file", absent, &m, EXIT_DATA, "/absent: No such file");
@@ -1070,7 +1070,7 @@ void test_data(const char *scratch)
     other.model.micro = DOCS + 1;
     other.of.whole = true;
     refused("fewer samples than a whole step", pairs, &other, EXIT_DATA,
-            "23 samples to train on, a step takes 24");
+            "23 training samples, but a step takes 24");
     const int32_t was = turned[3];
     tokens[doc[DOCS] - 4] = 299;                 /* turned[3] is one more */
     write_parts(bad, "pairs", DOCS);
