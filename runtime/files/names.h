@@ -18,7 +18,7 @@ typedef struct {
     const char *name;
     ForeignKind kind;
     const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; MEANS: either; else "" */
-    const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: a value */
+    const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: value */
     const char *note;            /* "" or a clause to append to a message */
 } Foreign;
 

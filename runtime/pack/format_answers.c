@@ -1,7 +1,7 @@
-/* format_answers.c -- prompts and answers for objectives that hide tokens of the answers.
+/* format_answers.c -- prompts and answers for objectives that mask tokens of answers.
  *
  * In:    messages or conversations; or prompt with response, or with completion.
- * Out:   the ids of both; what may be hidden is what the formats of these keys predict. */
+ * Out:   the ids of both; the targets of the formats with these keys may be masked. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -15,11 +15,12 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
 {
     const bool response = sample_get(s->json, "response") != NULL;
     char *error = NULL;
-    if (has_content(json_get(s->json, "messages")) || has_content(json_get(s->json, "conversations")))
+    if (has_content(json_get(s->json, "messages")) ||
+        has_content(json_get(s->json, "conversations")))
         return format_messages(rules, tok, s, e, row);
     if (!sample_get(s->json, "prompt") || response == !!sample_get(s->json, "completion"))
-        return row->stops = true, format("want the keys messages, conversations, prompt and response, or prompt and "
-                                         "completion");
+        return row->stops = true, format("want the keys messages, conversations, prompt and "
+                                         "response, or prompt and completion");
     if (!response)
         return format_prompt(rules, tok, s, e, row);
     const char *p = sample_string(s, "prompt", &error);

@@ -1,6 +1,7 @@
-/* format_messages.c -- {"messages": [...]} and ShareGPT's {"conversations": [...]}; a list by itself is the former.
+/* format_messages.c -- conversations: {"messages": [...]}, that list alone, or ShareGPT's
+ * {"conversations": [...]}.
  *
- * Out:   what pack_chat.c renders; the last answer is the target, or what --loss-on says. */
+ * Out:   the ids of pack_chat.c; the targets are the last answer, or those of --loss-on. */
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"

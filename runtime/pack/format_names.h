@@ -2,7 +2,7 @@
 #ifndef DIECAST_FORMAT_NAMES_H
 #define DIECAST_FORMAT_NAMES_H
 
-/* Every format of raw data, each behind a bar after the first: "auto|pairs|messages...". */
+/* The names of all formats, separated by bars: "auto|pairs|messages...". */
 #define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) "|" name
 static const char FORMAT_NAMES[] = "auto"
 #include "runtime/pack/formats.def"

@@ -1,8 +1,8 @@
-/* format_pairs.c -- a prompt and two answers of which one is preferred: strings, or lists of messages.
+/* format_pairs.c -- preference pairs: a prompt and two answers, strings or lists of messages.
  *
- * Out:   the ids of prompt and chosen answer, then those of prompt and rejected answer; targets are what
- *        follows as many ids as the prompt has alone, with the end of the turn or of the text.
- * Keeps: prompt and whole are encoded each for itself. */
+ * Out:   the ids of prompt and chosen answer, then those of prompt and rejected answer. Targets are
+ *        the ids after as many as the prompt alone has, with the end of the turn or text.
+ * Keeps: the prompt and the whole are encoded separately. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -14,20 +14,20 @@
 #include <string.h>
 
 static const char *const answer_key[PACK_PARTS] = {"chosen", "rejected"};
-/* How many tokens of each part are the prompt; left out where that is what stands before the targets. */
+/* Number of prompt tokens of each part; omitted if that is the number before the targets. */
 static const char prompt_column[] = "prompt";
 
-/* What a row says, with messages made of a question. */
+/* A parsed row; a question is converted to messages. */
 typedef struct {
-    const char *key;             /* of its prompt; NULL: it has none */
+    const char *key;             /* of its prompt; NULL: none */
     const char *prompt;          /* strings: (nprompt); else NULL */
     size_t nprompt;
     Answered answer[PACK_PARTS];
-    const cJSON *messages;       /* lists: of the prompt, `given` of them that count */
+    const cJSON *messages;       /* lists: the prompt, of which the first `given` count */
     const cJSON *said[PACK_PARTS];
     int given;
-    cJSON *made[2 + PACK_PARTS]; /* to be freed: a prompt, answers, a prompt behind system and history */
-    char *text;                  /* of an instruction; to be freed */
+    cJSON *made[2 + PACK_PARTS]; /* to free: prompt, answers, prompt after system and history */
+    char *text;                  /* of an instruction; to free */
 } Pair;
 
 static bool asks(const Pair *p, const char *key)
@@ -35,10 +35,10 @@ static bool asks(const Pair *p, const char *key)
     return p->key && !strcmp(p->key, key);
 }
 
-/* ---- what a row says -------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
-/* Bytes that both texts begin with, up to the end of a character. Of two that begin alike all the way
- * the shorter keeps its last character. */
+/* Returns the length of the common beginning of two texts, in whole characters. If one is a prefix
+ * of the other, it keeps its last character. */
 static size_t common_text(const char *a, const char *b)
 {
     size_t n = 0;
@@ -62,8 +62,8 @@ static int common_messages(const cJSON *a, const cJSON *b)
     return n - (n && (!x || !y));
 }
 
-/* A question and its answers, strings, as conversations. A system message of its own, which may be empty, stands
- * in the place of that of all. */
+/* Converts a question and its answers, strings, to conversations. The row's own system message,
+ * which may be empty, replaces the common one. */
 static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
     char *error = NULL;
@@ -86,7 +86,7 @@ static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut 
     return NULL;
 }
 
-/* A list that is not empty; *wrong: it is empty, or none. */
+/* Returns list; *error if it is empty or not a list. */
 static const cJSON *take_list(const cJSON *list, const char *key, char **error)
 {
     if (!*error && (!cJSON_IsArray(list) || !list->child))
@@ -96,7 +96,8 @@ static const cJSON *take_list(const cJSON *list, const char *key, char **error)
 
 static char *no_prompt(void)
 {
-    return format("no prompt: want prompt, question or instruction, or answers that begin alike");
+    return format("no prompt: want prompt, question or instruction, or answers with a common "
+                  "beginning");
 }
 
 static const char *member_text(const cJSON *message, const char *key)
@@ -105,8 +106,8 @@ static const char *member_text(const cJSON *message, const char *key)
     return text ? text : "";
 }
 
-/* A prompt that is a string beside lists: what the user says before answers, or, in whole conversations that
- * begin alike, says last there. */
+/* A string prompt with lists: the user's message before the answers or, in whole conversations, the
+ * last message of their common beginning. */
 static char *take_user(const char *prompt, Pair *p)
 {
     const cJSON *first = p->said[0]->child;
@@ -119,11 +120,11 @@ static char *take_user(const char *prompt, Pair *p)
     const cJSON *last = p->given ? cJSON_GetArrayItem(p->said[0], p->given - 1) : NULL;
     return last && !strcmp(member_text(last, "content"), prompt)
                ? NULL
-               : format("prompt: a string that is not what the user says last in both lists: leave it out, or make it "
-                        "a list");
+               : format("prompt: a string other than the user's last message in both lists: remove "
+                        "it, or make it a list");
 }
 
-/* Two lists of messages, of answers alone or of whole conversations. */
+/* Reads two lists of messages: answers only, or whole conversations. */
 static char *take_messages(const cJSON *json, Pair *p)
 {
     const cJSON *prompt = asks(p, "prompt") ? json_get(json, "prompt") : NULL;
@@ -132,8 +133,8 @@ static char *take_messages(const cJSON *json, Pair *p)
         const cJSON *masked;
         error = error ? error : spans_beside(json, answer_key[i], &masked);
         if (!error && masked)
-            error = format("%s_masked: %s is a list of messages: say masked in these", answer_key[i],
-                           answer_key[i]);
+            error = format("%s_masked: %s is a list of messages: use masked in these",
+                           answer_key[i], answer_key[i]);
     }
     for (int i = 0; i < PACK_PARTS; i++)
         p->said[i] = take_list(sample_get(json, answer_key[i]), answer_key[i], &error);
@@ -149,14 +150,15 @@ static char *take_messages(const cJSON *json, Pair *p)
     return p->given ? NULL : no_prompt();
 }
 
-/* Two strings, behind a prompt or an instruction, or with a common beginning. */
+/* Reads two strings after a prompt or an instruction, or with a common beginning. */
 static char *take_strings(const Sample *s, Pair *p)
 {
     char *error = NULL;
     for (int i = 0; i < PACK_PARTS; i++)
         p->answer[i] = sample_answer(s, answer_key[i], &error);
     if (asks(p, "instruction"))
-        p->prompt = p->text = turns_any(s->json) ? alpaca_question(s, &error) : alpaca_prompt(s, &error);
+        p->prompt = p->text = turns_any(s->json) ? alpaca_question(s, &error)
+                                                 : alpaca_prompt(s, &error);
     else if (asks(p, "prompt"))
         p->prompt = sample_string(s, "prompt", &error);
     if (error)
@@ -177,17 +179,18 @@ static char *take_strings(const Sample *s, Pair *p)
 static const char *const prompts[] = {"question", "instruction", "prompt"};
 enum { PROMPTS = sizeof prompts / sizeof *prompts };
 
-/* Of a row without a prompt: NULL, or which key was probably meant for one. */
+/* For a row without a prompt: NULL, or the key that was probably meant. */
 static char *misspelt(const cJSON *json)
 {
     for (const cJSON *member = json->child; member; member = member->next)
         for (int i = 0; i < PROMPTS; i++)
-            if (strcmp(member->string, prompts[i]) && names_distance(member->string, prompts[i]) <= 2)
+            if (strcmp(member->string, prompts[i]) &&
+                names_distance(member->string, prompts[i]) <= 2)
                 return format("%.60s: did you mean %s?", member->string, prompts[i]);
     return NULL;
 }
 
-/* The first n messages of a list, and those behind them: shares their contents. */
+/* Splits a list after its first n messages, by reference. */
 static void split_list(const cJSON *list, int n, cJSON **before, cJSON **behind)
 {
     *before = cJSON_CreateArray(), *behind = cJSON_CreateArray();
@@ -195,7 +198,7 @@ static void split_list(const cJSON *list, int n, cJSON **before, cJSON **behind)
         cJSON_AddItemReferenceToArray(n-- > 0 ? *before : *behind, (cJSON *)(uintptr_t)m);
 }
 
-/* The one key that the prompt is under; "" counts where no other is there. */
+/* Finds the key of the prompt; an empty string counts if there is no other. */
 static char *take_key(const cJSON *json, Pair *p)
 {
     for (int i = 0; i < PROMPTS; i++) {
@@ -213,9 +216,9 @@ static char *take_key(const cJSON *json, Pair *p)
 static char *take_turns(const Rules *rules, const cJSON *json, Pair *p, RowOut *row)
 {
     if (!turns_any(json) || (asks(p, "question") && !has_content(json_get(json, "history"))))
-        return NULL;             /* the system message of a question is there already */
+        return NULL;             /* a question has its system message already */
     if (!p->said[0] && !p->key)
-        return format("system or history beside answers without a prompt: want prompt, question or instruction");
+        return format("system or history, but no prompt: want prompt, question or instruction");
     if (!p->said[0]) {
         p->messages = p->made[0] = chat_list(chat_turn("user", p->prompt), NULL);
         for (int i = 0; i < PACK_PARTS; i++)
@@ -250,11 +253,11 @@ static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
         return take_question(rules, s, p, row);
     bool lists = cJSON_IsArray(sample_get(s->json, "chosen"));
     if (lists && asks(p, "instruction"))
-        return format("chosen: a list of messages, and instruction is none: want two strings");
+        return format("chosen: must be a string, like instruction");
     return lists ? take_messages(s->json, p) : take_strings(s, p);
 }
 
-/* ---- ids -------------------------------------------------------------------------------------- */
+/* ---- ids ------------------------------------------------------------------------------------- */
 
 static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p, int i, Encoded *e,
                          RowOut *row)
@@ -270,13 +273,15 @@ static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p
     return error;
 }
 
-static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                    RowOut *row)
 {
     Pair p = {0};
     const size_t begin = e->n;
     row->stops = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST;
-    char *error = row->stops ? format("--loss-on %s: the targets of pairs are the answers", loss_name[rules->loss])
-                             : take(rules, s, &p, row);
+    char *error = !row->stops ? take(rules, s, &p, row)
+                : format("--loss-on %s: the targets of pairs are the answers",
+                         loss_name[rules->loss]);
     error = error ? error : take_turns(rules, s->json, &p, row);
     for (int i = 0; i < PACK_PARTS && !error; i++) {
         const size_t at = e->n;
@@ -299,15 +304,15 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     return error;
 }
 
-/* ---- records ---------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
-/* What a Pack keeps of all pairs. */
+/* State of a Pack for pairs. */
 typedef struct {
-    Lengths length[1 + PACK_PARTS];      /* of prompts and answers, as they are before they are cut */
-    int32_t *prompt;             /* (p->ndocs) RowOut.prompt, written where an answer begins with no target */
+    Lengths length[1 + PACK_PARTS];      /* of prompts and answers before they are cut */
+    int32_t *prompt;             /* (p->ndocs) RowOut.prompt */
     int64_t cap;
-    bool masked_first;           /* there is such an answer */
-    int64_t shared, identical;   /* without a prompt of their own; of one and the same answer */
+    bool masked_first;           /* an answer begins without a target: prompt is written */
+    int64_t shared, identical;   /* pairs without a prompt; with identical answers */
 } Pairs;
 
 static Pairs *pairs_of(Pack *p)
@@ -326,11 +331,13 @@ static void count(Pack *p, const RowOut *row)
     if (row->second) {
         lengths_add(&a->length[0], row->prompt);
         lengths_add(&a->length[1], row->second - row->prompt);
-        lengths_add(&a->length[2], row->n - row->second > row->prompt ? row->n - row->second - row->prompt : 0);
+        lengths_add(&a->length[2],
+                    row->n - row->second > row->prompt ? row->n - row->second - row->prompt : 0);
     }
 }
 
-static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target, const char *file)
+static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target,
+                const char *file)
 {
     Pairs *a = p->more;
     (void)file;
@@ -367,7 +374,8 @@ static const void *tensor(const Pack *p, const char *name, size_t *bytes)
 /* "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ..."; malloc'ed */
 static char *lengths_of(const Pairs *a)
 {
-    char *prompt = lengths_said(&a->length[0], "prompts"), *chosen = lengths_said(&a->length[1], "chosen answers"),
+    char *prompt = lengths_said(&a->length[0], "prompts"),
+         *chosen = lengths_said(&a->length[1], "chosen answers"),
          *rejected = lengths_said(&a->length[2], "rejected answers"),
          *all = format("%s; %s; %s", prompt, chosen, rejected);
     free(prompt), free(chosen), free(rejected);
@@ -393,7 +401,7 @@ static char *fingerprint(const Rules *rules)
 static char *targets(const Rules *rules)
 {
     (void)rules;
-    return format("the answers, each with what ends it");
+    return format("the answers, with their ends");
 }
 
 static void report(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE *to)
@@ -401,9 +409,9 @@ static void report(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE
     const Pairs *a = p->more;
     char *lengths = lengths_of(a);
     (void)rules, (void)tok;
-    fprintf(to, "lengths before any is cut: %s\n", lengths);
+    fprintf(to, "lengths before cutting: %s\n", lengths);
     if (a->shared)
-        fprintf(to, "%lld pair%s no prompt: what both answers begin with is taken for it\n",
+        fprintf(to, "%lld pair%s no prompt: the common beginning of the answers is used\n",
                 (long long)a->shared, a->shared == 1 ? " has" : "s have");
     if (a->identical)
         fprintf(to, "%lld pair%s identical answers: neither is preferred\n",
@@ -422,6 +430,7 @@ static void free_pairs(Pack *p)
 }
 
 static const RecordCode records = {
-    .part = {"chosen", "rejected"}, .count = count, .put = put, .plan = plan, .tensor = tensor, .meta = meta,
-    .fingerprint = fingerprint, .targets = targets, .report = report, .free = free_pairs};
+    .part = {"chosen", "rejected"}, .count = count, .put = put, .plan = plan, .tensor = tensor,
+    .meta = meta, .fingerprint = fingerprint, .targets = targets, .report = report,
+    .free = free_pairs};
 const FormatCode pairs_format = {.form = FORM_PAIRS, .encode = encode, .records = &records};

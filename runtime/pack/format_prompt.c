@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What Alpaca's rows tell the model; an answer follows. */
+/* The prompts of Alpaca. */
 static const char alpaca_plain[] =
     "Below is an instruction that describes a task. Write a response that appropriately completes "
     "the request.\n\n### Instruction:\n%s\n\n### Response:\n";
@@ -35,18 +35,21 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     row->blank |= np && nc && (prompt[np - 1] == ' ' || prompt[np - 1] == '\t');
     if (rules->loss == LOSS_ASSISTANT)
         return row->stops = true,
-               format("--loss-on assistant wants messages; here are strings: last is the completion, all is the "
-                      "prompt too");
+               format("--loss-on assistant needs messages, but these are strings: last means the "
+                      "completion, all also the prompt");
     /* BERT's would close the prompt before the completion begins */
     tokenizer_suffix(tok, &nsuffix);
     if (nsuffix)
-        return row->stops = true, format("this tokenizer appends special tokens to every text; prompts cannot be "
-                                         "masked");
+        return row->stops = true,
+               format("this tokenizer appends special tokens to every text, so a completion cannot "
+                      "follow a prompt: use another tokenizer");
     char *joined = malloc(np + nc + 1);
+    if (!joined)
+        abort();
     memcpy(joined, prompt, np);
     memcpy(joined + np, completion, nc + 1);
     char *error = encode_text(tok, prompt, np, true, false, e);
-    head = e->n - begin;         /* the prompt alone, which goes away again */
+    head = e->n - begin;         /* the prompt alone, removed below */
     if (!error)
         error = encode_ended(tok, joined, np + nc, true, e);
     if (error) {
@@ -68,9 +71,9 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     return error;
 }
 
-/* Prompt and completion as lists of messages. */
-static char *encode_lists(const Rules *rules, const Tokenizer *tok, const cJSON *json, const cJSON *prompt,
-                          const cJSON *completion, Encoded *e, RowOut *row)
+/* Encodes prompt and completion given as lists of messages. */
+static char *encode_lists(const Rules *rules, const Tokenizer *tok, const cJSON *json,
+                          const cJSON *prompt, const cJSON *completion, Encoded *e, RowOut *row)
 {
     cJSON *all = NULL;
     char *error = turns_join(rules, json, prompt, &all, row);
@@ -84,7 +87,8 @@ static char *encode_lists(const Rules *rules, const Tokenizer *tok, const cJSON 
 char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
-    const cJSON *prompt = json_get(s->json, "prompt"), *completion = json_get(s->json, "completion");
+    const cJSON *prompt = json_get(s->json, "prompt"),
+                *completion = json_get(s->json, "completion");
     char *error = NULL;
     if (cJSON_IsArray(prompt) && cJSON_IsArray(completion) && completion->child)
         return encode_lists(rules, tok, s->json, prompt, completion, e, row);
@@ -94,8 +98,9 @@ char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, E
                                               : encode_answered(rules, tok, p, c, e, row);
 }
 
-/* The two strings of one of Alpaca's rows; input "": none. */
-static bool alpaca_strings(const Sample *s, const char **instruction, const char **input, char **error)
+/* Reads the two strings of an Alpaca row; input "": none. */
+static bool alpaca_strings(const Sample *s, const char **instruction, const char **input,
+                           char **error)
 {
     *instruction = sample_string(s, "instruction", error);
     *input = has_content(json_get(s->json, "input")) ? sample_string(s, "input", error) : "";

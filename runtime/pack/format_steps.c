@@ -1,9 +1,10 @@
-/* format_steps.c -- solutions in steps: DreamPRM's rows, TRL's stepwise labels, candidates of one problem.
+/* format_steps.c -- step-labelled solutions: DreamPRM's rows, TRL's stepwise labels, candidates of
+ * one problem.
  *
- * Out:    a conversation of system, problem and the steps with a mark between them, of stepwise labels
- *         behind each; targets are the marks. What else the row says: StepsSaid.
- * Method: a solution that does not suit the rules is left out, with the reason; a value that is none ends
- *         it all. */
+ * Out:    a conversation of system, problem and the steps with a mark between them, for stepwise
+ *         labels after each; targets are the marks. The rest of the row: StepsSaid.
+ * Method: a solution outside the rules is left out, with the reason; an invalid value is an
+ *         error. */
 #define _GNU_SOURCE
 #include "runtime/pack/format_steps.h"
 
@@ -16,18 +17,18 @@
 #include <string.h>
 
 enum { STEPS_MOST = STEPS_MARKS + 1, LABELS_MOST = 1000 };
-static const char no_problem[] = "Problem";      /* in the place of a problem that is not there */
+static const char no_problem[] = "Problem";      /* replaces a missing problem */
 
 typedef struct {
     const char *at;
     size_t n;
 } Slice;
 
-/* The steps of one solution; those beyond the most are counted only. */
+/* The steps of one solution; steps after the first STEPS_MOST are only counted. */
 typedef struct {
     Slice step[STEPS_MOST];
     int n;
-    bool preamble;               /* text stands before the first */
+    bool preamble;               /* there is text before the first */
 } Solution;
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ static void solution_add(Solution *to, Slice step)
     to->n++;
 }
 
-/* Headers go with their lines; what follows one up to the next is a step. */
+/* Splits a text at header lines, which are removed; the text after one is a step. */
 static Solution solution_read(const char *text)
 {
     Solution s = {.n = 0};
@@ -95,9 +96,9 @@ static Solution solution_read(const char *text)
     return s;
 }
 
-/* ---- what a row says ------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
-/* A string; NULL: there is none, or *error says what is there. */
+/* Returns a string; NULL: absent, or *error: not a string. */
 static const char *text_of(const cJSON *json, const char *key, char **error)
 {
     const cJSON *v = json_get(json, key);
@@ -108,30 +109,31 @@ static const char *text_of(const cJSON *json, const char *key, char **error)
     return cJSON_GetStringValue(v);
 }
 
-/* 1 or 0, also as a truth value; -1: it is neither. */
+/* Returns 1 or 0, also of true and false; -1: neither. */
 static int truth_of(const cJSON *v)
 {
     return cJSON_IsTrue(v) || (cJSON_IsNumber(v) && v->valuedouble == 1)    ? 1
          : cJSON_IsFalse(v) || (cJSON_IsNumber(v) && v->valuedouble == 0) ? 0 : -1;
 }
 
-/* Keys that a row may be without, behind the last NULL. */
+/* Optional keys of a row, NULL-terminated. */
 typedef const char *const Keys[6];
 static Keys of_steps = {"informal_prefix", "formal_statement", "cot_steps", "meta_label", "domain"},
             of_stepwise = {"labels", "meta_label", "domain"},
             of_candidates = {"informal_prefix", "formal_statement", "true_false", "domain"};
 
-/* A row without one of them, but with one that is almost the same: most likely it was meant. */
+/* NULL, or the key that was probably meant, if the row lacks one but has a similar one. */
 static char *misspelt(const cJSON *json, const char *const *key)
 {
     for (; *key; key++)
-        for (const cJSON *member = json_get(json, *key) ? NULL : json->child; member; member = member->next)
+        for (const cJSON *member = json_get(json, *key) ? NULL : json->child; member;
+             member = member->next)
             if (names_distance(member->string, *key) <= (strlen(*key) > 6 ? 2 : 1))
                 return format("%.60s: did you mean %s?", member->string, *key);
     return NULL;
 }
 
-/* Adds a label; *error: it is none. truths: true and false are labels, too. */
+/* Adds a label; *error: not a label. truths: accepts true and false. */
 static void label_add(StepsSaid *to, const cJSON *v, bool truths, const char *where, char **error)
 {
     const double x = cJSON_IsNumber(v) ? v->valuedouble : truths ? truth_of(v) : -1;
@@ -142,7 +144,7 @@ static void label_add(StepsSaid *to, const cJSON *v, bool truths, const char *wh
     to->nlabels += !*error;
 }
 
-/* The number that a key of cot_steps is; -1: it is none. */
+/* Returns the number of a key of cot_steps; -1: not a number. */
 static long key_number(const char *key)
 {
     const size_t n = strspn(key, "0123456789");
@@ -160,8 +162,8 @@ static int by_number(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* The elements of a list, or of an object by the numbers that its keys are; malloc'ed. NULL and *error: they
- * are none. */
+/* Returns the elements of a list, or of an object sorted by its keys as numbers; malloc'ed. NULL
+ * and *error: invalid. */
 static Step *steps_of(const cJSON *list, int n, char **error)
 {
     Step *all = calloc((size_t)n + 1, sizeof *all);
@@ -171,7 +173,7 @@ static Step *steps_of(const cJSON *list, int n, char **error)
     for (const cJSON *e = list->child; e && !*error; e = e->next, i++) {
         all[i] = (Step){cJSON_IsArray(list) ? i : key_number(e->string), e};
         if (all[i].number < 0)
-            *error = format("cot_steps: want keys that are numbers, got \"%.40s\"", e->string);
+            *error = format("cot_steps: want numbers as keys, got \"%.40s\"", e->string);
         else if (!cJSON_IsObject(e))
             *error = format("cot_steps[%ld]: want an object with pi", all[i].number);
     }
@@ -179,14 +181,14 @@ static Step *steps_of(const cJSON *list, int n, char **error)
         qsort(all, (size_t)n, sizeof *all, by_number);
     for (i = 1; i < n && !*error; i++)
         if (all[i].number == all[i - 1].number)
-            *error = format("cot_steps: two keys are the number %ld", all[i].number);
+            *error = format("cot_steps: two keys mean the number %ld", all[i].number);
     if (!*error)
         return all;
     free(all);
     return NULL;
 }
 
-/* The values pi of cot_steps, up to the first step that has none. */
+/* Reads the values pi of cot_steps, up to the first step without one. */
 static char *take_labels(const cJSON *json, StepsSaid *to)
 {
     const cJSON *list = json_get(json, "cot_steps");
@@ -195,8 +197,8 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
         return NULL;
     const int n = cJSON_GetArraySize(list);
     if ((!cJSON_IsArray(list) && !cJSON_IsObject(list)) || n > LABELS_MOST)
-        return format("cot_steps: want a list of {\"pi\": NUMBER}, or an object of them by number, at most %d",
-                      LABELS_MOST);
+        return format("cot_steps: want a list of {\"pi\": NUMBER}, or an object of them by number, "
+                      "at most %d", LABELS_MOST);
     Step *step = steps_of(list, n, &error);
     for (int i = 0; i < n && !error; i++) {
         const cJSON *pi = json_get(step[i].value, "pi");
@@ -210,7 +212,7 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
     return error;
 }
 
-/* domain, id, meta_label. */
+/* Reads domain, id and meta_label. */
 static char *take_common(const cJSON *json, const char *const *keys, RowOut *row)
 {
     StepsSaid *to = row->more;
@@ -226,7 +228,7 @@ static char *take_common(const cJSON *json, const char *const *keys, RowOut *row
     if (!error && id && !cJSON_IsNull(id) && !cJSON_IsString(id) && !cJSON_IsNumber(id))
         error = format("id: want a string or a number");
     if (!error && cJSON_IsNumber(id) && !(fabs(id->valuedouble) < 0x1p53))
-        error = format("id: numbers from 2^53 on are rounded, and no two of them may be told apart: want a string");
+        error = format("id: numbers from 2^53 on would be rounded and might collide: use a string");
     if (error)
         return error;
     const cJSON *noisy = json_get(json, "noisy");
@@ -237,7 +239,7 @@ static char *take_common(const cJSON *json, const char *const *keys, RowOut *row
     return NULL;
 }
 
-/* The problem of a row of DreamPRM's. */
+/* Returns the problem of a row of DreamPRM. */
 static const char *problem_of(const cJSON *json, StepsSaid *to, char **error)
 {
     const char *informal = text_of(json, "informal_prefix", error);
@@ -249,7 +251,7 @@ static const char *problem_of(const cJSON *json, StepsSaid *to, char **error)
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* The steps with a mark between them, and behind the last one. malloc'ed */
+/* Joins the steps with `marks` marks, one after each step; malloc'ed. */
 static char *joined(const Solution *s, int marks, const char *mark)
 {
     size_t n = 1;
@@ -268,16 +270,17 @@ static char *joined(const Solution *s, int marks, const char *mark)
     return text;
 }
 
-/* The conversation; targets become the marks of the steps. */
-static char *encode(const Rules *rules, const Tokenizer *tok, const char *problem, const char *answer,
-                    Encoded *e, RowOut *row)
+/* Encodes the conversation; targets are the marks of the steps. */
+static char *encode(const Rules *rules, const Tokenizer *tok, const char *problem,
+                    const char *answer, Encoded *e, RowOut *row)
 {
     const StepsRules *steps = rules->more;
     const size_t begin = e->n;
-    cJSON *user = chat_turn("user", problem), *told = *steps->system ? chat_turn("system", steps->system) : NULL;
+    cJSON *user = chat_turn("user", problem),
+          *told = *steps->system ? chat_turn("system", steps->system) : NULL;
     cJSON *messages = told ? chat_list(told, user) : chat_list(user, NULL),
           *said = chat_list(chat_turn("assistant", answer), NULL);
-    row->question = true;        /* --system has been heeded */
+    row->question = true;        /* --system applies to it */
     char *error = chat_encode(rules, tok, messages, said, told ? 2 : 1, e, row);
     cJSON_Delete(messages), cJSON_Delete(said);
     for (size_t i = begin; i < e->n; i++)
@@ -285,9 +288,10 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const char *proble
     return error;
 }
 
-/* Why a solution is left out before it is encoded: `marks` of them, with the labels of `to`. pi: 0 may
- * stand for no label. */
-static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const StepsSaid *to, bool pi)
+/* Returns why a solution with `marks` marks and the labels of `to` is left out before encoding. pi:
+ * a label 0 may mean none. */
+static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const StepsSaid *to,
+                  bool pi)
 {
     const int want = rules->steps ? (int)rules->steps - 1 : STEPS_MARKS,
               labels = to->nlabels < marks ? to->nlabels : marks;
@@ -306,7 +310,7 @@ static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const S
     return zeros ? DROP_ZEROS : DROP_NONE;
 }
 
-/* One solution becomes the row. */
+/* Encodes one solution as the row. */
 static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, const Solution *s,
                  int marks, bool pi, Encoded *e, RowOut *row)
 {
@@ -335,7 +339,7 @@ static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, 
     return NULL;
 }
 
-/* What holds for all rows; makes room for what this one says. */
+/* Checks what applies to all rows, and allocates row->more. */
 static char *start(const Rules *rules, RowOut *row)
 {
     const StepsRules *steps = rules->more;
@@ -347,11 +351,13 @@ static char *start(const Rules *rules, RowOut *row)
         return format("the tokenizer has no token %s to mark steps: %s", steps->mark,
                       steps->no_mark ? steps->no_mark : "name another one");
     if (rules->loss != LOSS_DEFAULT)
-        return format("--loss-on %s: the targets of solutions in steps are their marks", loss_name[rules->loss]);
+        return format("--loss-on %s: the targets of step-labelled solutions are their marks",
+                      loss_name[rules->loss]);
     return NULL;
 }
 
-static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                          RowOut *row)
 {
     char *error = start(rules, row);
     StepsSaid *to = row->more;
@@ -359,7 +365,8 @@ static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample
     error = error ? error : take_labels(s->json, to);
     if (error)
         return error;
-    const char *text = sample_string(s, "cot_response", &error), *problem = problem_of(s->json, to, &error);
+    const char *text = sample_string(s, "cot_response", &error),
+               *problem = problem_of(s->json, to, &error);
     if (error)
         return error;
     if (to->outcome < 0)
@@ -368,7 +375,7 @@ static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample
     return put(rules, tok, problem, &all, all.n - 1, true, e, row);
 }
 
-/* The strings of a list. */
+/* Reads the strings of a list. */
 static char *take_steps(const cJSON *list, Solution *to)
 {
     if (!cJSON_IsArray(list))
@@ -382,7 +389,8 @@ static char *take_steps(const cJSON *list, Solution *to)
     return NULL;
 }
 
-static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                             RowOut *row)
 {
     char *error = start(rules, row);
     StepsSaid *to = row->more;
@@ -400,7 +408,7 @@ static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sam
         label_add(to, i, true, where, &error);
     }
     if (!error && !json_get(s->json, "prompt"))
-        row->stops = true;       /* of another format, though it has completions */
+        row->stops = true;       /* another format that has completions */
     const char *problem = error ? NULL : sample_string(s, "prompt", &error);
     if (error)
         return error;
@@ -412,7 +420,8 @@ static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sam
     return put(rules, tok, problem, &all, all.n, false, e, row);
 }
 
-static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const Sample *s,
+                               Encoded *e, RowOut *row)
 {
     char *error = start(rules, row);
     StepsSaid *to = row->more;
@@ -422,17 +431,19 @@ static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const S
     const int n = cJSON_GetArraySize(list);
     if (!error && (!cJSON_IsArray(list) || !n))
         error = format("candidates: want a list of strings, not empty");
-    if (!error && right && !cJSON_IsNull(right) && (!cJSON_IsArray(right) || cJSON_GetArraySize(right) != n))
+    if (!error && right && !cJSON_IsNull(right) &&
+        (!cJSON_IsArray(right) || cJSON_GetArraySize(right) != n))
         error = format("true_false: want a list of %d, as many as candidates", n);
     if (error)
         return error;
     Rules any = *rules;
     StepsRules free_of_labels = *(const StepsRules *)rules->more;
-    free_of_labels.unlabelled = true;    /* there are none */
+    free_of_labels.unlabelled = true;    /* candidates have no labels */
     any.more = &free_of_labels;
     const cJSON *truth = cJSON_IsArray(right) ? right->child : NULL;
     int k = 1;
-    for (const cJSON *i = list->child; i && !error; i = i->next, k++, truth = truth ? truth->next : NULL) {
+    for (const cJSON *i = list->child; i && !error;
+         i = i->next, k++, truth = truth ? truth->next : NULL) {
         if (k > 1) {
             const StepsSaid first = *(const StepsSaid *)e->row[e->nrows].more;
             row = encoded_next_row(e);
@@ -461,6 +472,7 @@ static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const S
     return error;
 }
 
-const FormatCode steps_format = {.form = FORM_STEPS, .encode = encode_steps, .records = &steps_records},
-                 stepwise_format = {.form = FORM_STEPWISE, .encode = encode_stepwise, .records = &steps_records},
-                 candidates_format = {.form = FORM_CANDIDATES, .encode = encode_candidates, .records = &steps_records};
+#define STEPS_CODE(ID, reads) {.form = FORM_##ID, .encode = reads, .records = &steps_records}
+const FormatCode steps_format = STEPS_CODE(STEPS, encode_steps),
+                 stepwise_format = STEPS_CODE(STEPWISE, encode_stepwise),
+                 candidates_format = STEPS_CODE(CANDIDATES, encode_candidates);

@@ -1,4 +1,4 @@
-/* format_text.c -- {"text": "..."}: a document; and a whole file that is one text.
+/* format_text.c -- documents: {"text": "..."}, or a whole file.
  *
  * Out:   the ids of the text and the end-of-text token, all of them targets. */
 #include "runtime/pack/pack.h"
@@ -18,8 +18,8 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     row->bytes = (int64_t)strlen(text);
     row->stops = rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT;
     if (row->stops)
-        return format("--loss-on %s: a text has no answers, all its tokens are targets: drop it, "
-                      "or say --loss-on all", loss_name[rules->loss]);
+        return format("--loss-on %s: a text has no answers, all its tokens are targets: omit it, "
+                      "or use --loss-on all", loss_name[rules->loss]);
     return row->bytes ? encode_ended(tok, text, (size_t)row->bytes, true, e)
                       : format("text: empty");
 }
@@ -31,8 +31,8 @@ static char *stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, E
     const int32_t *suffix = tokenizer_suffix(tok, &nsuffix);
     char *error = NULL;
     if (rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT)
-        return format("--loss-on: a text has no answers, all its tokens are targets: drop it, "
-                      "or say --loss-on all");
+        return format("--loss-on: a text has no answers, all its tokens are targets: omit it, "
+                      "or use --loss-on all");
     if (p->first)
         encoded_put(e, prefix, nprefix, true);
     error = p->last ? encode_ended(tok, p->text, p->n, false, e)

@@ -1,8 +1,8 @@
-/* format_windows.c -- texts to rows of one length, each beginning a stride behind the one before.
+/* format_windows.c -- overlapping windows of texts, one stride apart.
  *
- * Out:   rows: the begin-of-text token, if there is one, and the tokens of a window, as many as fit; the
- *        last window of a text is of its last tokens, likewise. A text shorter than a window is one row.
- * Keeps: memory: a window and a stretch. */
+ * Out:   rows: the begin-of-text token, if there is one, and the tokens of a window that fit; the
+ *        last window of a text ends with it. A text shorter than a window is one row.
+ * Keeps: memory for one window and one stretch of text. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -32,12 +32,12 @@ static char *stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, E
     return encode_text(tok, p->text, p->n, false, true, e);
 }
 
-/* A text that windows are cut of. */
+/* The current text. */
 typedef struct {
-    int32_t *id, *row;           /* the text's tokens from `base` on, (n) of them; a window */
-    uint8_t *target;             /* of a window: ones */
+    int32_t *id, *row;           /* (n) tokens of the text from `base` on; a window */
+    uint8_t *target;             /* of a window: all 1 */
     int64_t base, n, cap;
-    int64_t next, last;          /* where the next window begins, the one before did; -1: none */
+    int64_t next, last;          /* beginnings of the next and the previous window; -1: none */
     int64_t ntokens;             /* of all texts */
 } Windows;
 
@@ -67,7 +67,7 @@ static void grow(Windows *w, int64_t n, int64_t T)
 
 typedef void Each(void *user, const int32_t *id, const uint8_t *target, size_t n);
 
-/* The window of at most n tokens from place `at` of the text. */
+/* Emits the window of at most n tokens from position `at` of the text. */
 static void emit(Pack *p, const Tokenizer *tok, int64_t at, int64_t n, bool held,
                  Each *each, void *user)
 {
@@ -83,7 +83,7 @@ static void emit(Pack *p, const Tokenizer *tok, int64_t at, int64_t n, bool held
     w->last = at;
 }
 
-/* Tokens that no window to come begins before. */
+/* Drops the tokens before all later windows. */
 static void forget(Windows *w, int64_t T)
 {
     int64_t end = w->base + w->n, keep = w->next < end - T ? w->next : end - T;
@@ -94,14 +94,16 @@ static void forget(Windows *w, int64_t T)
     w->base = keep;
 }
 
-/* " at byte N" of a document's file; "" of a row, whose line is said; malloc'ed. */
+/* Returns " at byte N" of a document's file; "" for a row, which has a line; malloc'ed. */
 static char *byte_of(const Chunk *from, const char *word)
 {
-    const char *at = from->reads == READS_TEXT ? memmem(from->text, from->n, word, strlen(word)) : NULL;
-    return at ? format(" at byte %lld", (long long)(from->offset + (at - from->text) + 1)) : format("%s", "");
+    const char *at = from->reads == READS_TEXT ? memmem(from->text, from->n, word, strlen(word))
+                                               : NULL;
+    return at ? format(" at byte %lld", (long long)(from->offset + (at - from->text) + 1))
+              : format("%s", "");
 }
 
-/* A text says in plain letters what hides a token. */
+/* Fails and returns true if the text contains the mask token, spelled out. */
 static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int32_t *id,
                      const RowOut *row)
 {
@@ -110,7 +112,7 @@ static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int
         if (id[i] == mask) {
             char *word = tokenizer_decode(tok, &mask, 1, false, &n), *at = byte_of(from, word);
             pack_fail(p, EXIT_DATA, (Place){from->place.file, row->line},
-                      format("the text has %s%s, the token %d, which hides others in training: take it out", word, at,
+                      format("the text contains the mask token %s%s (id %d): remove it", word, at,
                              mask));
             free(word), free(at);
             return true;
@@ -118,8 +120,9 @@ static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int
     return false;
 }
 
-static void put_text(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from, const int32_t *id,
-                     const RowOut *row, bool first, bool last, Each *each, void *user)
+static void put_text(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from,
+                     const int32_t *id, const RowOut *row, bool first, bool last, Each *each,
+                     void *user)
 {
     Windows *w = windows_of(p);
     const int64_t T = p->max_length;
@@ -140,7 +143,7 @@ static void put_text(Pack *p, const Rules *rules, const Tokenizer *tok, const Ch
     forget(w, T);
 }
 
-/* A number that depends on n alone. */
+/* Hashes n. */
 static uint64_t mixed(uint64_t n)
 {
     n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9u;
@@ -148,7 +151,7 @@ static uint64_t mixed(uint64_t n)
     return n ^ n >> 31;
 }
 
-/* Method: each window is taken with the probability of how many are still wanted of those left. */
+/* Each window is chosen with probability (still to choose) / (still left). */
 static void hold(Pack *p, double share)
 {
     int64_t want = (int64_t)((double)p->ndocs * share + 1e-6);
@@ -163,15 +166,15 @@ static void hold(Pack *p, double share)
 static void report(const Pack *p, const Rules *r, const Tokenizer *tok, FILE *to)
 {
     const Windows *w = p->more;
-    fprintf(to, "windows of %lld tokens, %lld apart, of %lld tokens of text, each behind %s",
+    fprintf(to, "windows of %lld tokens, %lld apart, of %lld tokens of text, each after %s",
             (long long)p->max_length, (long long)r->stride, (long long)(w ? w->ntokens : 0),
-            windows_first(tok) < 0 ? "no token: the tokenizer has none for the begin of a text" : "");
+            windows_first(tok) < 0 ? "no token: the tokenizer has no begin-of-text token" : "");
     if (windows_first(tok) >= 0)
         fprintf(to, "token %d", windows_first(tok));
     if (p->nheld)
-        fprintf(to, "; %lld to train on, %lld to validate on: %s %g of %s",
+        fprintf(to, "; %lld for training, %lld for validation: %s %g of %s",
                 (long long)(p->ndocs - p->nheld), (long long)p->nheld,
-                r->held == HELD_TAIL ? "the last" : "any", r->share,
+                r->held == HELD_TAIL ? "the last" : "a random", r->share,
                 r->held == HELD_TAIL ? "each text" : "them");
     fputc('\n', to);
 }
@@ -184,5 +187,7 @@ static void free_windows(Pack *p)
     free(w);
 }
 
-static const RecordCode records = {.put_text = put_text, .hold = hold, .report = report, .free = free_windows};
-const FormatCode windows_format = {.form = FORM_WINDOWS, .encode = encode, .stretch = stretch, .records = &records};
+static const RecordCode records = {
+    .put_text = put_text, .hold = hold, .report = report, .free = free_windows};
+const FormatCode windows_format = {
+    .form = FORM_WINDOWS, .encode = encode, .stretch = stretch, .records = &records};

@@ -1,8 +1,8 @@
-/* format_words.c -- samples of words, for objectives that hide some of them: imdb, and any corpus.
+/* format_words.c -- samples of words for objectives that mask some: IMDB, and any corpus.
  *
- * In:    an object with a text, as a string or as a list of words; or a line.
- * Out:   what the tokenizer puts around a text with the words between, cut so that both ends stay;
- *        the targets are what is no special token. */
+ * In:    an object with a text, a string or a list of words; or a line.
+ * Out:   the words with the tokenizer's special tokens around them, cut so that both ends stay;
+ *        targets are all tokens that are not special. */
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
@@ -34,8 +34,8 @@ static char *encode_words(const Rules *rules, const Tokenizer *tok, const char *
     const int32_t *suffix = tokenizer_suffix(tok, &nsuffix);
     row->stops = (size_t)rules->max_length <= nprefix + nsuffix;
     if (row->stops)
-        return format("rows of %lld tokens (seq.max, --max-length) have no room beside their %zu special "
-                      "tokens", (long long)rules->max_length, nprefix + nsuffix);
+        return format("rows of %lld tokens (seq.max, --max-length) have no room besides their %zu "
+                      "special tokens", (long long)rules->max_length, nprefix + nsuffix);
     if (utf8_check(text, n) < n) {
         row->drop = DROP_UTF8;
         return NULL;
@@ -59,7 +59,7 @@ static char *encode_words(const Rules *rules, const Tokenizer *tok, const char *
     return NULL;
 }
 
-/* The words of a list with spaces between; NULL: there is something else in it. */
+/* Joins the words of a list with spaces; NULL: not a list of strings. */
 static char *joined(const cJSON *list)
 {
     size_t n = 1;
@@ -77,7 +77,7 @@ static char *joined(const cJSON *list)
     return text;
 }
 
-/* The value of a key; one that is null is empty. */
+/* Encodes the value of a key; null is empty. */
 static char *encode_value(const Rules *rules, const Tokenizer *tok, const cJSON *value, Encoded *e,
                           RowOut *row)
 {
@@ -93,7 +93,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
                    RowOut *row)
 {
     static const char *const key[] = {"text", "content", "sentence", "passage", "article"};
-    /* the other keys may be anything in imdb's rows */
+    /* rows of IMDB may use the other keys for anything */
     size_t keys = row->form == FORM_IMDB ? 1 : sizeof key / sizeof *key;
     if (!s->json)
         return encode_words(rules, tok, s->text, s->n, e, row);

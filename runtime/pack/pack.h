@@ -1,11 +1,12 @@
-/* pack.h -- raw data to token files, for `gen pack` and for programs; in the order of the data: files
- * -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c -> rows, in order
- * -> pack_write.c and pack_show.c (show.h); pack_files.c is the way through (pack_work.h).
+/* pack.h -- packing of raw data into token files, for `gen pack` and for programs.
  *
- * Files call those of their own layer or below: pack_tables, pack_sample; pack_encoded, pack_spans; pack_chat,
- * pack_turns; format_* and what only they use; pack_keys, pack_rows, pack_write; pack_rules, pack_files, pack_cache.
- *
- * Keeps: errors are malloc'ed messages with a place, NULL means fine; nothing here ends the program. */
+ * Data flow: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c
+ * -> rows, in order -> pack_write.c and pack_show.c (show.h); pack_files.c drives it (pack_work.h).
+ * Layers, lowest first; a file calls only its own layer and those below: pack_tables, pack_sample;
+ * pack_encoded, pack_spans; pack_chat_choose, pack_chat, pack_turns; format_*; pack_keys,
+ * pack_rows, pack_write; pack_rules, pack_files, pack_cache.
+ * Keeps: errors are malloc'ed messages with a place, NULL means success; nothing ends the
+ *        program. */
 #ifndef DIECAST_PACK_H
 #define DIECAST_PACK_H
 
@@ -17,20 +18,20 @@
 #include <stdio.h>
 
 typedef struct {
-    const char *file;            /* as messages name it, borrowed; NULL: nowhere */
-    int line;                    /* 0: the whole of it */
+    const char *file;            /* name for messages, borrowed; NULL: none */
+    int line;                    /* 0: the whole file */
 } Place;
 
 /* Owns its strings, so it outlives the buffers they were copied from. */
 typedef struct {
-    char *text;                  /* malloc'ed; NULL: nothing is wrong */
+    char *text;                  /* malloc'ed; NULL: no error */
     char *file;                  /* malloc'ed copy of Place.file */
     int line;
     int code;                    /* exit code for a program: EXIT_DATA, EXIT_IO ... */
-    int makes;                   /* the Kind that the data are of where another was wanted, else KIND_AUTO */
+    int makes;                   /* the Kind of the data if another was wanted, else KIND_AUTO */
 } PackError;
 
-/* ---- formats.def: what raw data may be ---------------------------------------------------------- */
+/* ---- formats.def: formats of raw data -------------------------------------------------------- */
 
 enum {
 #define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) FORM_##id,
@@ -40,23 +41,25 @@ enum {
 };
 typedef int Form;                /* FORM_...: a row of formats.def */
 
-/* of a file: each object of JSON, each line, or all of it as one text */
+/* Samples of a file: each JSON object, each line, or the whole file as one text. */
 typedef enum { READS_OBJECTS = 1, READS_LINES = 2, READS_TEXT = 4 } Reads;
 
-/* One sample of a file: an object, or (json NULL) a line without its end. */
+/* One sample of a file: an object, or (json NULL) a line without its line end. */
 typedef struct {
     const cJSON *json;
     const char *text;            /* (n) not NUL-terminated */
     size_t n;
 } Sample;
 
-/* Of what a file has: see tokenfile.h. PAIRS: the parts chosen and rejected. STEPS, CANDIDATES: see
- * runtime/data/steps.h. Those from PAIRS on go with no other; their formats have RecordCode. */
-typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS, KIND_PAIRS, KIND_STEPS, KIND_CANDIDATES, NKINDS } Kind;
+/* Kind of a token file: see tokenfile.h. PAIRS: the parts chosen and rejected. STEPS, CANDIDATES:
+ * see runtime/data/steps.h. Kinds from PAIRS on cannot be mixed; their formats have RecordCode. */
+typedef enum {
+    KIND_AUTO, KIND_PACKED, KIND_ROWS, KIND_PAIRS, KIND_STEPS, KIND_CANDIDATES, NKINDS
+} Kind;
 extern const char *const kind_name[NKINDS];
-enum { PACK_PARTS = 2 };         /* most parts of a row */
+enum { PACK_PARTS = 2 };         /* maximum number of parts of a row */
 
-/* What a program knows of every format, see formats.def. */
+/* A row of formats.def; every program has all of them. */
 typedef struct {
     const char *name, *keys;
     unsigned reads;              /* READS_... together */
@@ -68,7 +71,7 @@ typedef struct {
 
 extern const Format pack_format[NFORMATS];     /* by Form */
 const Format *format_find(const char *name);   /* NULL: no row has this name */
-/* Whether its samples are words, of which --min-words says how many. format NULL: any. */
+/* True if its samples are subject to --min-words. f may be NULL. */
 static inline bool format_of_words(const Format *f) { return f && f->reads & READS_LINES; }
 
 typedef struct Rules Rules;
@@ -79,59 +82,61 @@ typedef struct Pack Pack;
 typedef struct Kept Kept;
 typedef struct PackOptions PackOptions;
 
-/* Appends the ids of a sample and their target bits to e, says in row what they are; NULL or what is
- * wrong with the sample. A sample that is no use is none of its own: row->drop, and no ids. Called by
- * several threads. */
+/* Appends the ids of a sample and their target bits to e and fills row; NULL or what is wrong with
+ * the sample. A useless sample is no error: it sets row->drop and appends no ids. Called by several
+ * threads. */
 typedef char *FormatEncode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                            RowOut *row);
 /* The same for a stretch of a text. */
 typedef char *FormatStretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
 
-/* Hooks of a format whose records have more than one column of tokens. Any may be NULL. Each family of
- * formats keeps its own state in Rules.more, RowOut.more and Pack.more. */
+/* Hooks of formats whose records are more than one column of tokens. Any may be NULL. Each family
+ * of formats keeps its state in Rules.more, RowOut.more and Pack.more. */
 typedef struct {
-    const char *part[PACK_PARTS];      /* token columns, each with a column NAME.mask; NULL: tokens, mask */
-    bool drops;                        /* counts the reasons of drops.def from STEPS on, too */
+    const char *part[PACK_PARTS];  /* token columns, each with NAME.mask; NULL: tokens and mask */
+    bool drops;                    /* also counts the reasons of drops.def from STEPS on */
 
     /* Rules. begin() makes rules->more from o->more before any row is read. */
     char *(*begin)(Rules *rules, const PackOptions *o, Tokenizer *tok);
     void (*free_rules)(void *more);
-    char *(*fingerprint)(const Rules *rules);  /* all of rules->more that changes records; malloc'ed */
-    char *(*targets)(const Rules *rules);      /* for the summary: which tokens are targets; malloc'ed */
+    char *(*fingerprint)(const Rules *rules);  /* what of rules->more changes records; malloc'ed */
+    char *(*targets)(const Rules *rules);      /* for the summary: the target tokens; malloc'ed */
 
     /* Rows, in the order of the files. */
     void (*free_row)(void *more);
-    char *(*name)(Pack *p, const RowOut *row, const char *file);   /* the record's name, malloc'ed */
-    void (*show)(const RowOut *row);           /* for --show: prints what its tokens do not */
-    void (*count)(Pack *p, const RowOut *row); /* every row, also one that is left out */
-    /* A row that is kept; p->ndocs is its index. */
+    char *(*name)(Pack *p, const RowOut *row, const char *file);   /* of the record, malloc'ed */
+    void (*show)(const RowOut *row);           /* --show: prints what is not in its tokens */
+    void (*count)(Pack *p, const RowOut *row); /* every row, also those left out */
+    /* A row that is kept; its index is p->ndocs. */
     void (*put)(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target,
                 const char *file);
-    /* Instead of rows: the next ids of a text. For each record that they complete each(), then pack_put(). */
-    void (*put_text)(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from, const int32_t *id,
-                     const RowOut *row, bool first, bool last,
-                     void (*each)(void *user, const int32_t *id, const uint8_t *target, size_t n), void *user);
-    void (*hold)(Pack *p, double share);       /* HELD_RANDOM: chooses the records to validate on */
-    void (*check)(Pack *p);                    /* after the last row; reports by pack_fail() */
+    /* Instead of rows: the next ids of a text. Calls each(), then pack_put(), per completed
+     * record. */
+    void (*put_text)(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from,
+                     const int32_t *id, const RowOut *row, bool first, bool last,
+                     void (*each)(void *user, const int32_t *id, const uint8_t *target, size_t n),
+                     void *user);
+    void (*hold)(Pack *p, double share);       /* HELD_RANDOM: chooses the validation records */
+    void (*check)(Pack *p);                    /* after the last row; fails by pack_fail() */
 
-    /* The file. plan() adds at most PACK_COLUMNS columns and returns their number; tensor() returns NULL for a
-     * name that is not one of them. */
+    /* The file. plan() adds at most PACK_COLUMNS columns and returns their number; tensor() returns
+     * NULL for other names. */
     int (*plan)(Pack *p, StWriter *w, ColumnPlan *column);
     char *(*meta)(const Pack *p, StWriter *w, const Rules *rules);
     const void *(*tensor)(const Pack *p, const char *name, size_t *bytes);
 
-    /* The summary: summary() replaces the common one (malloc'ed), report() adds lines to it. */
+    /* The summary: summary() replaces the common one (malloc'ed), report() adds lines. */
     char *(*summary)(const Pack *p, const Rules *rules);
     void (*report)(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE *to);
     void (*free)(Pack *p);
 } RecordCode;
 enum { PACK_COLUMNS = 8 };
 
-/* The code of a format: a program has that of the formats its objective reads. */
+/* The code of a format; a program has only the formats that its objective reads. */
 typedef struct {
     Form form;
-    FormatEncode *encode;              /* an object or a line; NULL: the format has none */
-    FormatStretch *stretch;            /* a stretch of a text; NULL: the format has none */
+    FormatEncode *encode;              /* an object or a line; NULL: not supported */
+    FormatStretch *stretch;            /* a stretch of a text; NULL: not supported */
     const RecordCode *records;         /* NULL: records are one column of tokens */
 } FormatCode;
 
@@ -140,64 +145,64 @@ typedef struct {
     extern const FormatCode code##_format;
 #include "runtime/pack/formats.def"
 #undef FORMAT
-FormatEncode format_messages, format_prompt;   /* answers are rows of these formats, too */
+FormatEncode format_messages, format_prompt;   /* also used by the format answers */
 
-/* Every row's, for gen pack; the last is NULL. */
+/* The code of all formats, for gen pack; NULL-terminated. */
 extern const FormatCode *const pack_all_formats[];
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
 
 typedef struct {
-    size_t at, n;                /* in Chunk.text */
-    int line;                    /* of its beginning */
+    size_t at, n;                /* offset and length in Chunk.text */
+    int line;                    /* line of its beginning */
 } Span;
 
-/* What one thread encodes at once: some rows, or a stretch of one text. */
+/* The unit of work of a thread: some rows, or a stretch of one text. */
 struct Chunk {
     Place place;                 /* line 0 */
-    int file;                    /* which of the input files, from 1 */
+    int file;                    /* number of the input file, from 1 */
     char *text;
     size_t n;
-    Reads reads;                 /* objects or lines, which span holds; else text is of a document */
-    bool first, last;            /* of a document: its beginning, its end */
-    bool held;                   /* a document to validate on: the last part of a file, by Rules */
-    int64_t offset;              /* of text in a document's file */
+    Reads reads;                 /* objects or lines, in span; else text is part of a document */
+    bool first, last;            /* text begins, ends a document */
+    bool held;                   /* for validation: the last part of a file, by Rules */
+    int64_t offset;              /* of text in the file of a document */
     Span *span;
     int nspans;
-    char *error;                 /* reading went wrong behind the text, at error_at */
+    char *error;                 /* reading failed after the text, at error_at */
     Place error_at;
 };
 
 typedef struct Reader Reader;
 
-const char *reader_name(const char *path);     /* in messages */
-/* path "-": standard input. Refuses what is neither text nor rows with the line that converts
- * it. */
+const char *reader_name(const char *path);     /* for messages */
+/* path "-": standard input. Refuses files that are neither text nor rows, with the command that
+ * converts them. */
 char *reader_open(Reader **r, const char *path, const Tokenizer *tok, const Rules *rules);
 Reads reader_reads(const Reader *r);
-/* By its name a file of a folder is taken: rows of JSON or text. */
+/* True if a file of a folder is read, judged by its name: JSON rows or text. */
 bool reader_takes(const char *path);
-/* Whether refused.def has, by the name of the file, a command that converts it. */
+/* True if refused.def has a command that converts a file of that name. */
 bool reader_converts(const char *path);
-/* Why a folder of files such as `file` is refused, with the command that converts all of them; NULL: refused.def has
- * none. malloc'ed */
+/* Returns why a folder of files such as `file` is refused, with the command that converts them;
+ * malloc'ed; NULL: refused.def has none. */
 char *reader_converts_folder(const char *folder, const char *file);
-/* The same for a folder written by datasets' save_to_disk; splits: by that of a DatasetDict. */
+/* The same for a folder written by save_to_disk() of datasets; splits: by that of a DatasetDict. */
 char *reader_converts_saved(const char *folder, bool splits);
-/* it was taken for a text, and its first line is an object */
+/* True if it is read as text, but its first line is a JSON object. */
 bool reader_looks_like_rows(const Reader *r);
-Chunk *reader_chunk(Reader *r);                /* NULL: no more */
-int64_t reader_bytes(const Reader *r);         /* handed out so far */
+Chunk *reader_chunk(Reader *r);                /* NULL: end of the file */
+int64_t reader_bytes(const Reader *r);         /* returned in chunks so far */
 int64_t reader_size(const Reader *r);          /* -1: unknown */
 void reader_close(Reader *r);
-char *reader_skip(Reader *r);                  /* reads all that is left, for the hashes */
-void reader_note(const void *data, size_t n);  /* something else that was read */
-/* Of what the readers that were opened have read, one file after the other, and of where files end
- * and how they were read. Both begin anew behind it. Returns whether one of the files had rows of JSON. */
+char *reader_skip(Reader *r);                  /* reads the rest, for the hashes */
+void reader_note(const void *data, size_t n);  /* adds other data to the hashes */
+/* Returns the hashes of all bytes read, in the order of files, and of the ends of files and how
+ * they were read, and resets both. True if one of the files had JSON rows. */
 bool reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
 void chunk_free(Chunk *p);
 
-/* ---- pack_chat.c: conversations -------------------------------------------------------------- */
+/* ---- pack_chat_choose.c, pack_chat.c: conversations ------------------------------------------ */
 
 /* See chats.def. */
 typedef enum { TRIM_NOT, TRIM_CONTENT, TRIM_ALL } ChatTrim;
@@ -218,61 +223,62 @@ typedef struct {
     bool by_tokens;
 } Chat;
 
-/* The format that is asked for by name, that the chat_template beside the tokenizer means, or
- * that the added tokens of one without a template mean. *why tells which, for the summary;
- * malloc'ed. */
+/* Chooses the format given by name, else that of the chat_template next to the tokenizer, else,
+ * without a template, by the added tokens. *why: the reason, for the summary; malloc'ed. */
 char *chat_choose(const Chat **chat, char **why, const Tokenizer *tok,
                   const char *tokenizer_path, const char *name);
-/* By the added tokens alone: where there is a template that is not known, and rows have a system text of
- * their own. false: no format has these, or several that write turns apart. */
+/* Chooses by added tokens only: for an unknown template, if rows have their own system text. false:
+ * no format has these tokens, or several that render turns differently. */
 bool chat_by_tokens(const Chat **chat, char **why, const Tokenizer *tok);
-/* The i-th row of chats.def, NULL behind the last; *templates: how many are known to mean it. */
+/* Returns row i of chats.def, NULL after the last; *templates: number of its known templates. */
 const Chat *chat_row(int i, int *templates);
-char *chat_names(void);          /* "chatml, qwen2, ...", malloc'ed */
-/* pack_template.c: the format as a chat_template of transformers, malloc'ed; NULL: of one that thinks there is none. */
+/* True if text begins with one of the format's tokens, so that it is encoded separately. */
+bool chat_begins_token(const Chat *chat, const char *text);
+/* pack_template.c: the format as a chat_template of transformers, malloc'ed; NULL: the format
+ * thinks. */
 char *chat_template(const Chat *chat);
-/* Ids of a conversation, messages with roles, the user's last, as far as where an answer begins: in a format that
- * thinks, one without its reasoning. Appends to e. */
+/* Appends the ids of messages, the last one the user's, up to where the answer begins: in a format
+ * that thinks, an answer without reasoning. */
 char *chat_prompt(const Chat *chat, const Tokenizer *tok, const cJSON *messages, Encoded *e);
-/* Whether id ends an answer of that format. */
+/* True if id ends an answer of that format. */
 bool chat_ends(const Chat *chat, const Tokenizer *tok, int32_t id);
 
-/* ---- what is asked of all rows --------------------------------------------------------------- */
+/* ---- rules for all rows ---------------------------------------------------------------------- */
 
 typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
 extern const char *const loss_name[];
 
-/* Which windows are to validate on: none; those of the last part of each file; any. */
+/* Which windows are for validation: none; those of the last part of each file; random ones. */
 typedef enum { HELD_NONE, HELD_TAIL, HELD_RANDOM, NHELD } Held;
 extern const char *const held_name[NHELD];
 
 enum {
-    PACK_LENGTH = 1024,          /* of rows, by default */
-    PACK_MIN_WORDS = 5,          /* of samples of words */
-    PACK_WORDS = 10000,          /* of a vocabulary of the data */
-    PACK_VERSION = 2             /* another when the same data make other records */
+    PACK_LENGTH = 1024,          /* default length of rows */
+    PACK_MIN_WORDS = 5,          /* default of --min-words */
+    PACK_WORDS = 10000,          /* default size of a word vocabulary of the data */
+    PACK_VERSION = 2             /* changes when the same data give other records */
 };
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
 struct Rules {
     const Format *format;        /* NULL: objects by their keys, other files are texts */
     Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
-    int64_t max_length;          /* of rows, which are cut behind it unless their format does so */
-    int64_t min_words;           /* of samples of words: shorter ones are left out */
+    int64_t max_length;          /* of rows; longer ones are cut, some by their format */
+    int64_t min_words;           /* shorter samples of words are left out */
     const Chat *chat;            /* NULL: no_chat says why */
     char *no_chat;
-    const char *system;          /* of pairs with a question: what the model is told before it */
+    const char *system;          /* of pairs with a question: the system message */
     int64_t stride;              /* from one window to the next */
     Held held;
-    double share;                /* of a text's characters, or of all windows: to validate on */
-    const FormatCode *const *formats;    /* that the program has; the last is NULL; NULL: none */
-    void *more;                  /* of the RecordCode among them that has begin(), which made it */
-    bool own_turns;              /* a row has all turns of a conversation itself, its system message too */
-    bool objects;                /* files hold rows of JSON, whatever their names are */
-    char *const *ignore;         /* (nignore) keys that rows are read without */
+    double share;                /* for validation: of a text's characters, or of all windows */
+    const FormatCode *const *formats;    /* formats of the program, NULL-terminated; NULL: none */
+    void *more;                  /* made by begin() of one of their RecordCode */
+    bool own_turns;              /* rows have all turns themselves, also the system message */
+    bool objects;                /* files hold JSON rows, whatever their names */
+    char *const *ignore;         /* (nignore) keys to remove from rows */
     int nignore;
-    int64_t skip_bad;            /* most malformed rows that may be left out */
+    int64_t skip_bad;            /* maximum number of malformed rows to leave out */
 };
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -292,33 +298,33 @@ struct RowOut {
     int line;
     Form form;
     Drop drop;                   /* then n is 0 */
-    bool cut;                    /* by its format, to max_length */
+    bool cut;                    /* its format has cut it to max_length */
     bool chat;                   /* rendered as a conversation */
-    bool not_prefix;             /* the prompt's tokens are not those the whole begins with */
-    bool blank;                  /* the prompt is a string that ends in a space or a tab */
+    bool not_prefix;             /* the whole does not begin with the prompt's tokens */
+    bool blank;                  /* the prompt is a string ending in a space or tab */
     bool turns;                  /* its system or history became turns of a conversation */
-    unsigned also;               /* bit i: format i fits, too, and this one does not read its keys */
-    uint64_t ignored, unread;    /* bit i: it had key i of Rules.ignore; a key that would have been read */
-    bool more_answers;           /* earlier answers are no targets */
-    bool question;               /* behind Rules.system */
-    bool shared;                 /* pairs: the prompt is what both answers begin with */
-    bool stops;                  /* its error ends the pack even with --skip-bad: another format, or an option */
+    unsigned also;               /* bit i: format i fits too, and this one ignores its keys */
+    uint64_t ignored, unread;    /* bit i: it had key i of Rules.ignore; and would have read it */
+    bool more_answers;           /* earlier answers are not targets */
+    bool question;               /* uses Rules.system */
+    bool shared;                 /* pairs: the prompt is the common beginning of the answers */
+    bool stops;                  /* its error ends the pack even with --skip-bad */
     size_t second;               /* pairs: where the second part begins, in the row */
-    size_t prompt;               /* pairs: ids of each part that are no answer */
-    const RecordCode *records;   /* of its format's code; NULL: it has none */
-    void *more;                  /* what the format says of it for these */
+    size_t prompt;               /* pairs: ids of each part before the answer */
+    const RecordCode *records;   /* of its format; NULL: none */
+    void *more;                  /* state of its format for these */
     int64_t bytes;
 };
 
-/* A target that the data leave out of the loss; when its row is whole it is none. */
+/* A target that the data exclude from the loss; becomes 0 when its row is complete. */
 enum { TARGET_HIDDEN = 2 };
 
-/* A key that rows have and their format does not read. */
+/* A key that rows have but their format does not read. */
 typedef struct {
     char *name;                  /* malloc'ed */
     bool content;                /* it ends the pack; else metadata */
-    char *meant;                 /* a key that the format reads and the row lacks, spelt almost so; or NULL */
-    int64_t rows;                /* of a Pack: how many have it, and where the first is */
+    char *meant;                 /* a similar key that the format reads, but the row lacks */
+    int64_t rows;                /* of a Pack: number of rows with it, and the first one */
     Place first;
 } Key;
 
@@ -328,31 +334,31 @@ typedef struct {
 } KeyList;
 
 typedef struct {
-    int row, key;                /* in Encoded.row, in Encoded.keys */
+    int row, key;                /* indices in Encoded.row, Encoded.keys */
 } KeySeen;
 
 /* A malformed row. */
 typedef struct {
-    int before;                  /* rows of the same Encoded before it */
-    int file;                    /* of a Pack: which of its files, from 1 */
+    int before;                  /* number of rows of the Encoded before it */
+    int file;                    /* of a Pack: number of its file, from 1 */
     Place at;                    /* line is never 0 */
     char *why;                   /* malloc'ed */
 } BadRow;
 
-/* The rows of a chunk, one after the other; of a document's stretch one row. */
+/* The rows of a chunk; a stretch of a document is one row. */
 struct Encoded {
     int32_t *id;
-    uint8_t *target;             /* of rows; first tokens count, though nothing predicts them */
-    bool hides;                  /* while a row is made: some of its targets are TARGET_HIDDEN */
+    uint8_t *target;             /* of rows; includes first tokens, which nothing predicts */
+    bool hides;                  /* while a row is built: it has targets TARGET_HIDDEN */
     size_t n, cap;
     RowOut *row;
     int nrows, caprows;
     KeyList keys;
     KeySeen *seen;               /* (nseen) in the order of rows */
     int nseen, capseen;
-    BadRow *bad;                 /* (nbad) in order; encoding stops at more than Rules.skip_bad of them */
+    BadRow *bad;                 /* (nbad) in order; encoding stops after Rules.skip_bad of them */
     int nbad;
-    char *error;                 /* of the row behind the last */
+    char *error;                 /* of the row after the last */
     Place error_at;
 };
 
@@ -363,12 +369,12 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
 bool is_messages(const cJSON *json);
 /* The member of an object; NULL where it is absent or null. */
 const cJSON *sample_get(const cJSON *object, const char *key);
-/* Whether a value is more than null, "", [] or {}, which count as an absent key. */
+/* True if a value is not null, "", [] or {}, which count as an absent key. */
 bool has_content(const cJSON *value);
-/* The string under a key of an object; NULL and *error: it is none. */
+/* The string under a key of an object; NULL and *error: not a string. */
 const char *sample_string(const Sample *s, const char *key, char **error);
-/* format_prompt.c: what follows a prompt; masked: spans of it (pack_spans.c) or NULL, counted from the
- * string that it ends, `before` bytes earlier */
+/* format_prompt.c: the text after a prompt; masked: spans of it (pack_spans.c) or NULL, counted
+ * from `before` bytes before it, the start of its string */
 typedef struct {
     const char *text;
     const cJSON *masked;
@@ -376,95 +382,100 @@ typedef struct {
 } Answered;
 /* The answer under a key of a sample, with its spans. */
 Answered sample_answer(const Sample *s, const char *key, char **error);
-/* A prompt and its answer, ended; one of Alpaca's rows as a prompt, malloc'ed. */
+/* encode_answered(): a prompt and its answer with the end of text. alpaca_prompt(): the prompt of
+ * an Alpaca row, malloc'ed. */
 char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt, Answered answer,
                       Encoded *e, RowOut *row);
 char *alpaca_prompt(const Sample *s, char **error);
-/* A prompt and its answer as turns of the user and the assistant, after the row's system and history. */
-char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *row_json, const char *prompt,
-                   Answered answer, Encoded *e, RowOut *row);
+/* A prompt and its answer as user and assistant turns, after the row's system and history. */
+char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *row_json,
+                   const char *prompt, Answered answer, Encoded *e, RowOut *row);
 /* Alpaca's instruction and input as LLaMA-Factory joins them, malloc'ed. */
 char *alpaca_question(const Sample *s, char **error);
 
-/* pack_encoded.c: ids appended to e with the given target bit */
+/* pack_encoded.c: append ids to e with the given target bit */
 void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target);
-/* Of a text; NULL or what is wrong with it. specials: what the tokenizer puts around a text, but not
- * before one that begins with it. */
+/* Of a text; NULL or what is wrong with it. specials: adds the tokenizer's special tokens, but not
+ * at the beginning if the text starts with them. */
 char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
                   Encoded *e);
-/* The same for a text that ends a document: with the end-of-text token, as its string where it
- * has one (so that tokenisation is that of the joined string), unless it is there already. */
+/* The same for the end of a document: appends the end-of-text token unless it is there, as a string
+ * if it has one (so that the joined string is tokenised). */
 char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specials, Encoded *e);
 void encoded_free(Encoded *e);
-/* The row that is being made ends, another of the same sample begins: it is returned, as `row` of
- * FormatEncode then is nothing any more. */
+/* Ends the row being built and begins another of the same sample; returns it: `row` of FormatEncode
+ * is then invalid. */
 RowOut *encoded_next_row(Encoded *e);
-/* A new row behind those that e has. */
+/* Begins a new row after those of e. */
 RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int line);
-void row_free(RowOut *row);      /* what its format says of it */
+void row_free(RowOut *row);      /* frees row->more */
 void keys_free(KeyList *keys);
-/* The token before each window, -1: none. */
+/* The token before each window; -1: none. */
 int32_t windows_first(const Tokenizer *tok);
 
-/* pack_spans.c: parts of answers that are no targets */
-/* Of the string `key` of an object: KEY_masked, or NULL. */
+/* pack_spans.c: parts of answers that are not targets */
+/* Sets *masked to KEY_masked of an object, for its string `key`; or NULL. */
 char *spans_beside(const cJSON *json, const char *key, const cJSON **masked);
-/* What a message says with weight or train: *hidden, all of it. */
+/* Reads weight or train of a message; *hidden: all of it is excluded. */
 char *spans_message(const cJSON *message, bool *hidden);
-/* A string of which bytes [cut, cut + kept) stand in a text at `from`. */
+/* A string whose bytes [cut, cut + kept) are in a text at `from`. */
 typedef struct {
     const char *text, *string;
     size_t from, cut, kept;
 } Spanned;
-/* Ids from `at` on are those of s->text; masked: a list of [begin, end) in characters of the string, NULL:
- * nothing is done. What a span's text is made of is hidden: the ids behind as many as there are of the text
- * before it, up to as many as there are with it. */
-char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials, size_t at,
-                 Encoded *e, RowOut *row);
-/* *count: the ids of the first n bytes of a text whose own stand from `at` on. */
-char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at, size_t *count,
-                  Encoded *e, RowOut *row);
-/* The row from `at` on is whole. */
+/* Excludes spans from the targets. Ids from `at` on are those of s->text; masked: a list of
+ * [begin, end) in characters of the string, NULL: none. A span's ids begin at the number of ids of
+ * the text before it and end at the number of ids of the text that includes it. */
+char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
+                 size_t at, Encoded *e, RowOut *row);
+/* Sets *count to the number of ids of the first n bytes of a text, whose ids begin at `at`. */
+char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
+                  size_t *count, Encoded *e, RowOut *row);
+/* Completes the row from `at` on: TARGET_HIDDEN becomes 0. */
 void spans_done(Encoded *e, size_t at);
 
 /* pack_chat.c */
-/* {"role", "content"}; a list of one or two of them, the second may be NULL: cJSON_Delete() frees */
+/* {"role", "content"}; a list of one or two of them, the second may be NULL: cJSON_Delete()
+ * frees */
 cJSON *chat_turn(const char *role, const char *text);
-cJSON *chat_answer(Answered answer);           /* that of the assistant */
+cJSON *chat_answer(Answered answer);           /* of the assistant */
 cJSON *chat_list(cJSON *first, cJSON *second);
-/* messages, then answer (NULL: none) as one conversation; given: messages that are no answer. */
+/* Encodes messages, then answer (NULL: none), as one conversation; given: number of messages before
+ * the answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row);
 
-/* pack_turns.c: "system", a string, and "history", a list of [question, answer], beside a prompt */
+/* pack_turns.c: the keys "system", a string, and "history", a list of [question, answer] */
 bool turns_any(const cJSON *json);             /* a row has one of them */
-/* They and the messages `after` as one list, a system message first; cJSON_Delete() frees, `after` is to live as
- * long. *all NULL: the row has neither. Fails on two system messages that differ, and without a chat format. */
-char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSON **all, RowOut *row);
+/* Joins them and the messages `after` to one list, the system message first; free *all with
+ * cJSON_Delete() before `after`. *all NULL: the row has neither. Fails on two different system
+ * messages, and without a chat format. */
+char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSON **all,
+                 RowOut *row);
 
 /* pack_keys.c: keys of a row that its format does not read (keys.def) */
-/* Takes the keys of Rules.ignore out of a row and its messages. */
+/* Removes the keys of Rules.ignore from a row and its messages. */
 void keys_ignore(const Rules *rules, cJSON *json, RowOut *row);
-/* Of a row that is kept: notes its keys in e. row: its number in e. */
+/* Notes the keys of a kept row in e. row: its index in e. */
 void keys_note(const Format *f, const cJSON *json, Encoded *e, int row);
 
 /* ---- pack_jobs.c: work on all cores, results in order ---------------------------------------- */
 
 typedef struct Jobs Jobs;
 
-/* work(user, thread, job) runs on `threads` threads, numbered from 0; with one on the caller's. NULL:
- * so many cannot be started. */
+/* Runs work(user, thread, job) on `threads` threads, numbered from 0; with 1 on the caller's. NULL:
+ * they cannot be started. */
 Jobs *jobs_start(int threads, void (*work)(void *user, int thread, void *job), void *user);
 bool jobs_full(const Jobs *j);
-bool jobs_none(const Jobs *j);                 /* all that were put were taken */
-void jobs_put(Jobs *j, void *job);             /* not when full */
-/* The oldest job once it is done; NULL: there is none, or it is not done after `seconds`. */
+bool jobs_none(const Jobs *j);                 /* every job put was taken */
+void jobs_put(Jobs *j, void *job);             /* must not be full */
+/* Waits for the oldest job and returns it; NULL: none, or not done after `seconds`. */
 void *jobs_take(Jobs *j, double seconds);
-void jobs_end(Jobs *j);                        /* jobs that were not taken are done, not freed */
+void jobs_end(Jobs *j);                        /* finishes jobs not taken, without freeing them */
 
 /* ---- pack_write.c: the token file ------------------------------------------------------------ */
 
-/* How many texts there are of each number of tokens. */
+/* Histogram of lengths in tokens. */
 typedef struct {
     int64_t *count;              /* (cap) */
     size_t cap;
@@ -472,205 +483,211 @@ typedef struct {
 } Lengths;
 
 typedef struct {
-    FILE *tokens, *mask, *docs;  /* I32, U8, I64, without names */
+    FILE *tokens, *mask, *docs;  /* I32, U8, I64: temporary files */
     int64_t n;                   /* tokens */
 } PartOut;
 
 struct Pack {
     Kind kind;
-    const RecordCode *records;   /* of the kind, or of the first row; NULL: none so far */
-    void *more;                  /* what these keep of all rows; NULL: nothing yet */
+    const RecordCode *records;   /* of the kind, or of the first row; NULL: none yet */
+    void *more;                  /* their state for all rows; NULL: none yet */
     int64_t max_length;          /* of rows; 0: not given */
-    const char *out;             /* NULL: rows are shown, not written */
+    const char *out;             /* NULL: rows are only shown */
     PartOut part[PACK_PARTS];
     int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
-    bool own;                    /* the objective finds targets itself */
+    bool own;                    /* the objective chooses its targets */
     int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions;
     int64_t padded;              /* rows of arrays that end with padding */
-    int64_t nform[NFORMATS];     /* rows of these formats */
-    int64_t nalso[NFORMATS];     /* rows that these formats fit, too; the first was taken for taken[i] */
+    int64_t nform[NFORMATS];     /* rows by format */
+    int64_t nalso[NFORMATS];     /* rows that also fit format i; the first was read as taken[i] */
     Form taken[NFORMATS];
     int64_t nturns, nblank;
-    Place first_blank, first_merge;      /* of nblank, of not_prefix, which has no row of nblank */
+    Place first_blank, first_merge;      /* of nblank; of not_prefix, which excludes nblank */
     KeyList keys;
-    uint64_t ignored, unread;    /* as of RowOut, of all rows */
-    BadRow *bad;                 /* (nbad) malformed rows that were left out */
+    uint64_t ignored, unread;    /* as in RowOut, of all rows */
+    BadRow *bad;                 /* (nbad) malformed rows left out */
     int nbad;
-    uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
+    uint8_t *held;               /* (ndocs) 1: for validation; NULL: none */
     int64_t nheld, capheld;
-    Kind makes;                  /* of PackError, for the error that comes */
-    PackError error;             /* the first: nothing is written behind it */
+    Kind makes;                  /* PackError.makes of the next error */
+    PackError error;             /* the first one; nothing is written after it */
 };
 
 /* pack_tables.c */
-/* Records the first error; later ones are dropped. Takes text, which is malloc'ed, and copies at.file. */
+/* Records the first error; later ones are dropped. Takes text, which is malloc'ed, and copies
+ * at.file. */
 void pack_fail(Pack *p, int code, Place at, char *text);
-/* Opens the files without names; refuses to write over what is no token file. */
+/* Opens the temporary files; refuses to overwrite a file that is not a token file. */
 void pack_begin(Pack *p);
-/* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
- * the rest. */
+/* Sets the kind by the first row, if it is open; NULL, or why this row cannot be mixed with the
+ * others. */
 char *pack_kind(Pack *p, const RowOut *row);
-/* Leaves out the malformed rows of e that come before its row `row`, starting with e->bad[*next]; advances *next.
+/* Leaves out the malformed rows of e before its row `row`, from e->bad[*next] on; advances *next.
  * Fails at the first one beyond rules->skip_bad. file: Chunk.file. */
 void pack_skip(Pack *p, const Rules *rules, Encoded *e, int row, int *next, int file);
-/* File (from 1) and line of each malformed row that was left out, as in "2:7 2:9"; "" if there is none. malloc'ed */
+/* Returns file (from 1) and line of each malformed row left out, as in "2:7 2:9"; malloc'ed. */
 char *pack_skipped(const Pack *p);
-/* A row of a file, for the summary; pack_row() and pack_stretch() do so themselves. */
+/* Counts a row for the summary; pack_row() and pack_stretch() call it. */
 void pack_count(Pack *p, const RowOut *row, const char *file);
-/* Keys of row `row` of e, from *next of e->seen on, which moves behind them. */
+/* Counts the keys of row `row` of e, from e->seen[*next] on; advances *next. */
 void pack_keys(Pack *p, const Encoded *e, int row, const char *file, int *next);
-/* NULL, or why the keys of the rows end the pack and the command that packs without them: `command`, with
- * --ignore-keys behind it. *at: the first such row. */
+/* NULL, or why keys of rows end the pack, with the command that packs without them: `command` plus
+ * --ignore-keys. *at: the first such row. */
 char *keys_error(const Pack *p, const char *command, char *const *ignore, int nignore, Place *at);
-/* Lines of the summary. */
+/* Prints their lines of the summary. */
 void keys_report(const Pack *p, const char *format_flag, FILE *to);
-/* What of a row is written. */
+/* The parts of a row that are written. */
 struct Kept {
     int parts;
     size_t begin[PACK_PARTS], n[PACK_PARTS], targets[PACK_PARTS];
     bool cut;
-    bool behind;                 /* all targets of a part are behind the cut */
-    Drop drop;                   /* it is left out */
+    bool behind;                 /* all targets of a part are after the cut */
+    Drop drop;                   /* the row is left out */
 };
 
-/* One row, each part cut to max_length; one without targets is left out. */
-Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file);
-/* A stretch of a document; first: it begins one. */
-void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first, const char *file);
-/* What a file says of its tokenizer: id, how many ids, and which are special; -1: none. */
+/* Writes one row, each part cut to max_length; leaves out a row without targets. */
+Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
+              const char *file);
+/* Writes a stretch of a document; first: it begins one. */
+void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first,
+                  const char *file);
+/* A tokenizer as recorded in a file: id, number of ids, special ids; -1: none. */
 typedef struct {
     const char *id;
     int64_t size, eos, mask, pad;
 } TokenIds;
 
-/* fingerprint: of all that decides what the records are. */
+/* fingerprint: of everything that determines the records. */
 void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
                 const Rules *rules);
-/* A row that is whole, in a file whose first part is 0. */
+/* Writes a complete row to part 0; held: for validation. */
 void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held);
 /* Closes and frees. */
 void pack_end(Pack *p);
 
 /* pack_lengths.c */
-char *lengths_said(const Lengths *l, const char *name);        /* "NAME 3 to 9 tokens, ..."; malloc'ed */
+char *lengths_said(const Lengths *l, const char *name);  /* "NAME 3 to 9 tokens, ...", malloc'ed */
 void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
 /* The least length that at least `share` (0 to 1) of all do not exceed. */
 int64_t lengths_up_to(const Lengths *l, double share);
 
-/* ---- pack_vocabulary.c: a vocabulary of the data ----------------------------------------------- */
+/* ---- pack_vocabulary.c: a vocabulary made from the data -------------------------------------- */
 
 enum { VOCABULARY_FILES = 2 };
 
 typedef struct {
-    const char *kind;            /* "words" or "char"; NULL: none is made */
-    int64_t distinct, specials;  /* words or characters of the data; tokens besides */
+    const char *kind;            /* "words" or "char"; NULL: not made from the data */
+    int64_t distinct, specials;  /* words or characters of the data; special tokens */
     char *text[VOCABULARY_FILES];
 } Vocabulary;
 
 typedef struct Counter Counter;
 
-bool vocabulary_made(const char *tokenizer);   /* by that name it is made of the data */
-/* Of one that is: the names of the files, the first is tokenizer.json. */
+bool vocabulary_made(const char *tokenizer);   /* true for names of such vocabularies */
+/* Names of their files; the first is tokenizer.json. */
 const char *const *vocabulary_files(const char *tokenizer);
-/* Of one that is: counts what its tokenizer, on one thread, is to encode. */
+/* Counts the words or characters that its tokenizer encodes, on one thread. */
 char *counter_begin(Counter **c, const char *tokenizer);
 const Tokenizer *counter_tokenizer(const Counter *c);
 void counter_free(Counter *c);
 char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer **tok);
-/* The files beside `out`. */
+/* Writes the files next to `out`. */
 char *vocabulary_write(const Vocabulary *v, const char *out);
 void vocabulary_free(Vocabulary *v);
 
-/* ---- what is asked for --------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 struct PackOptions {
     const char *who;             /* begins lines on standard error: "gen pack" */
-    const char *tokenizer;       /* its file, "bytes", or "words" or "char": a vocabulary of the data */
-    int64_t words;               /* most of that vocabulary; 0: PACK_WORDS */
+    const char *tokenizer;       /* its file, "bytes", or "words" or "char": made from the data */
+    int64_t words;               /* maximum size of that vocabulary; 0: PACK_WORDS */
     int64_t min_words;           /* 0: PACK_MIN_WORDS */
     const char *format;          /* a name of formats.def; NULL: by keys and names of files */
-    const char *chat;            /* a name of chats.def; NULL: as the tokenizer's folder says */
-    const char *system;          /* as of Rules; NULL: PACK_SYSTEM */
+    const char *chat;            /* a name of chats.def; NULL: by the tokenizer's folder */
+    const char *system;          /* as in Rules; NULL: PACK_SYSTEM */
     Loss loss;
-    int64_t stride;              /* windows: 0: half of one */
+    int64_t stride;              /* windows: 0: half a window */
     Held held;                   /* windows */
     double share;                /* 0: a tenth */
-    const FormatCode *const *formats;    /* as of Rules */
-    const void *more;            /* what one of them wants to know; NULL: nothing */
-    bool trains;                 /* the records are to train on */
-    /* An option that was given and is for rows from this kind on, and what these are; NULL: none was. */
+    const FormatCode *const *formats;    /* as in Rules */
+    const void *more;            /* options of one of them; NULL: none */
+    bool trains;                 /* the records are for training */
+    /* An option that was given but applies only to rows from this kind on, and their name; NULL:
+     * none. */
     const char *asked;
     Kind asked_kind;
     const char *asked_row;       /* "a solution in steps" */
     Kind kind;
-    int64_t max_length;          /* as of Pack */
-    int64_t vocab, mask;         /* of the model: how many ids, which hides others; 0: as the tokenizer's */
+    int64_t max_length;          /* as in Pack */
+    int64_t vocab, mask;         /* of the model: number of ids, mask; 0: the tokenizer's */
     const char *out;             /* NULL: rows are only shown */
-    int64_t most;                /* of rows, or of packed tokens at least so many, but for windows; 0: all */
-    int64_t show;                /* so many rows, on standard output */
-    int threads;                 /* 0: as many as there are cores */
-    char *const *ignore;         /* (nignore) keys that rows are read without */
+    int64_t most;                /* stop after this many rows or packed tokens; 0: read all */
+    int64_t show;                /* number of rows to print */
+    int threads;                 /* 0: one per core */
+    char *const *ignore;         /* (nignore) keys to remove from rows */
     int nignore;
-    int64_t skip_bad;            /* as of Rules */
-    bool keys_there;             /* each of these has to be in a row */
-    bool arrays;                 /* what is written becomes arrays of ids: those of pack_prepare() */
-    const char *recipe;          /* the recipe, with fields, of the program that packs; NULL: gen pack does */
-    const char *command;         /* the whole command without --ignore-keys, for messages */
-    const char *format_flag;     /* how it calls --format */
+    int64_t skip_bad;            /* as in Rules */
+    bool keys_there;             /* each of `ignore` must occur in a row */
+    bool arrays;                 /* the output becomes arrays of ids: pack_prepare() */
+    const char *recipe;          /* recipe and fields of the program that packs; NULL: gen pack */
+    const char *command;         /* the command without --ignore-keys, for messages */
+    const char *format_flag;     /* its name of --format */
     int nfiles;
     char **file;                 /* "-": standard input */
 };
 
 enum { PACK_THREADS_MAX = 1024, PACK_IGNORE_MAX = 64 };
 
-/* ---- pack_prepared.c: arrays of ids, in a folder ------------------------------------------------ */
+/* ---- pack_prepared.c: arrays of ids in a folder ---------------------------------------------- */
 
 typedef struct Prepared Prepared;
 
-bool prepared_is(const char *path);      /* it has such arrays, or says that it has */
-/* tokenizer: the file of one, or another word; where the folder has none. */
+bool prepared_is(const char *path);      /* the folder has such arrays, or their metadata */
+/* tokenizer: a tokenizer file, used if the folder has none; or another word. */
 char *prepared_open(Prepared **f, const char *folder, const char *tokenizer);
-const TokenIds *prepared_ids(const Prepared *f);       /* id "none": not known */
+const TokenIds *prepared_ids(const Prepared *f);       /* id "none": unknown */
 int64_t prepared_length(const Prepared *f);            /* of all rows */
-/* All rows, checked, for the hashes and into p; NULL: nowhere. */
+/* Checks all rows and adds them to the hashes, and to p unless it is NULL. */
 char *prepared_read(Prepared *f, Pack *p);
 void prepared_close(Prepared *f);
-/* What is wrong with the ids of a tokenizer for such a folder; NULL: nothing. */
+/* NULL, or why a tokenizer cannot be used for such a folder. */
 char *prepared_check(const PackOptions *o, const Tokenizer *tok);
-/* Windows in a record file, some of them to validate on, as such a folder, which is there. bos: what
- * begins a text. */
+/* Writes the windows of a record file, some for validation, to the existing folder. bos: the
+ * begin-of-text token. */
 char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder);
-void prepared_remove(const char *folder);              /* what that wrote */
+void prepared_remove(const char *folder);              /* removes the files written */
 
-/* ---- pack_files.c, pack_cache.c: all of it ------------------------------------------------------- */
+/* ---- pack_files.c, pack_cache.c: the whole pack ---------------------------------------------- */
 
-/* A row as it is read. */
+/* A row for the callback of pack_each(). */
 typedef struct {
     Place at;
-    const int32_t *id;           /* (n) cut to max_length; none of a row that is left out: row->drop */
+    const int32_t *id;           /* (n) cut to max_length; n 0 if left out: row->drop */
     const uint8_t *target;       /* (n) */
     size_t n;
     const RowOut *row;
-    const char *name;            /* of a solution in steps: as a record's; else NULL */
+    const char *name;            /* of a step-labelled solution: the record's name; else NULL */
 } PackedRow;
 
-/* Nothing is written: each(user, row) of each row in order, on the calling thread, and each(user, NULL) where
- * no more could be read for now, and at the end. */
-PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row), void *user);
-/* Makes one token file of files and folders, and tells what it read on `summary`. */
+/* Writes nothing: calls each(user, row) for each row in order, on the calling thread, and
+ * each(user, NULL) when no more input is available for now, and at the end. */
+PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row),
+                    void *user);
+/* Packs files and folders into one token file and prints a summary. */
 PackError pack_files(const PackOptions *o, FILE *summary);
-/* The same in a folder, which is made, under a name that stands for all that decides what is in it;
- * *path, malloc'ed, is where. *found: it was there already, and only the raw data were read. What
- * o->out says does not count. */
+/* The same into a cache folder, created if missing, under a name that is a hash of everything that
+ * determines the content; *path: the file, malloc'ed. *found: it existed, and the raw data were
+ * only read. Ignores o->out. */
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found);
-/* Texts in windows, of o->max_length tokens, as arrays of ids with their metadata and tokenizer.json in
- * the folder `to`, which is made; one that has such files is refused. o->held: HELD_NONE: the tail. */
+/* Writes texts in windows of o->max_length tokens as arrays of ids, with metadata and
+ * tokenizer.json, to the new folder `to`; refuses a folder that has such files. o->held HELD_NONE:
+ * the tail. */
 PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary);
-/* What pack_cached is for: standard input, a folder, a file that is no safetensors file. */
+/* True for raw data: standard input, a folder, a file that is not safetensors. */
 bool pack_is_raw(const char *path);
-/* Rows of JSON, by the name of the file. */
+/* True for JSON rows, by the name of the file. */
 bool pack_is_rows(const char *path);
 
 #endif

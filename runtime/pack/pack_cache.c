@@ -1,7 +1,7 @@
-/* pack_cache.c -- raw data packed once: the record file stands in a folder under a name that means all
- * that decides what is in it.
+/* pack_cache.c -- cache of packed raw data: a record file, named by a hash of everything that
+ * determines its content.
  *
- * Keeps: a process that is killed while it packs leaves nothing that another would take for whole. */
+ * Keeps: a process that is killed while it packs leaves nothing that looks complete. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
@@ -47,8 +47,8 @@ static char *cache_path(const char *folder, const char *hex)
     return format("%s/%.32s/records.safetensors", folder, hex);
 }
 
-/* Reads all files for the name of the file that they make; those of standard input cannot be read
- * twice: NULL. malloc'ed. */
+/* Reads all files to compute the path of their records, malloc'ed; NULL for standard input, which
+ * cannot be read twice. */
 static char *expected_path(Work *w, const char *folder)
 {
     char bytes[SHA256_HEX], files[SHA256_HEX], hex[SHA256_HEX];
@@ -73,7 +73,7 @@ static char *expected_path(Work *w, const char *folder)
     return cache_path(folder, hex);
 }
 
-/* The records, and the tokenizer that was made with them. */
+/* True if the records exist, and the tokenizer made with them. */
 static bool cache_whole(const PackOptions *o, const char *path)
 {
     bool whole = file_named(path);
@@ -86,8 +86,8 @@ static bool cache_whole(const PackOptions *o, const char *path)
     return whole;
 }
 
-/* The new folder `temp` gets the name of what is in it, unless another program was faster; what is
- * left there of one that is not whole goes. */
+/* Renames the new folder `temp` to its final name, unless another program did so first; replaces an
+ * incomplete folder there. */
 static void cache_commit(Pack *p, const PackOptions *o, const char *temp, const char *final)
 {
     char *to = format("%.*s", (int)(strrchr(final, '/') - final), final), *error = NULL;
@@ -102,7 +102,7 @@ static void cache_commit(Pack *p, const PackOptions *o, const char *temp, const 
     free(to);
 }
 
-/* A folder to pack in, of this process alone. malloc'ed. */
+/* Returns the path of this process's temporary folder, malloc'ed. */
 static char *cache_temp(const char *folder)
 {
     char host[64] = "";
@@ -110,8 +110,8 @@ static char *cache_temp(const char *folder)
     return format("%s/packing-%s-%ld", folder, host, (long)getpid());
 }
 
-/* The folder under a lock (flock) that says it is in use, also to containers with PIDs of their own: a descriptor; -1:
- * another process has it. */
+/* Locks the folder by flock(), which works across PID namespaces; returns a descriptor; -1: another
+ * process holds it. */
 static int cache_hold(const char *temp, int how)
 {
     const int fd = open(temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -122,7 +122,7 @@ static int cache_hold(const char *temp, int how)
     return fd;
 }
 
-/* Folders of processes of this host that were killed while they packed. */
+/* Removes the folders of killed processes of this host. */
 static void cache_sweep(const char *folder)
 {
     struct dirent **entry = NULL;
@@ -145,7 +145,7 @@ static void cache_sweep(const char *folder)
     free(entry), free(ours);
 }
 
-/* The tokenizer of arrays of ids, into the folder of their records. */
+/* Copies the tokenizer of arrays of ids to the folder of their records. */
 static void copy_beside(Pack *p, const char *from, const char *folder)
 {
     static const char *const name[] = {"tokenizer.json", "tokenizer_config.json"};
@@ -170,7 +170,7 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
     *path = p->error.text ? NULL : expected_path(&w, folder);
     *found = !p->error.text && *path && cache_whole(o, *path);
     if (!*found && !p->error.text) {
-        /* what a process that had our number was killed at */
+        /* left by a killed process that had the same PID */
         char *error = folder_exists(temp) ? folder_remove(temp) : NULL;
         error = error ? error : folder_make_parents(out);
         if (error)
@@ -182,7 +182,7 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
             copy_beside(p, o->file[0], temp);
         char *final = p->error.text ? NULL : cache_path(folder, hex);
         if (final && *path && strcmp(final, *path))
-            pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while it was read"));
+            pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while being read"));
         cache_commit(p, o, temp, final ? final : out);
         if (held >= 0)
             close(held);

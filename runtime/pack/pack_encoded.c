@@ -1,4 +1,4 @@
-/* pack_encoded.c -- rows of ids as they grow: text becomes tokens, each with its target bit. */
+/* pack_encoded.c -- growing rows of ids with target bits. */
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
@@ -85,9 +85,10 @@ char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool special
     char *error = tokenizer_encode(tok, text, n, specials, &ids, &count);
     if (error)
         return error;
-    size_t around, off = 0;      /* a text that begins with it already */
+    size_t around, off = 0;      /* off: the text begins with the prefix already */
     const int32_t *before = tokenizer_prefix(tok, &around);
-    if (specials && around && count >= 2 * around && !memcmp(ids + around, before, around * sizeof *ids))
+    if (specials && around && count >= 2 * around &&
+        !memcmp(ids + around, before, around * sizeof *ids))
         off = around;
     encoded_put(e, ids + off, count - off, target);
     free(ids);
@@ -106,6 +107,8 @@ char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specia
     if (n >= len && !memcmp(text + n - len, end, len))
         return encode_text(tok, text, n, specials, true, e);
     char *joined = malloc(n + len);
+    if (!joined)
+        abort();
     memcpy(joined, text, n);
     memcpy(joined + n, end, len);
     char *error = encode_text(tok, joined, n + len, specials, true, e);

@@ -1,9 +1,9 @@
-/* pack_files.c -- texts and rows of JSON to the token file that a training program maps.
+/* pack_files.c -- packs texts and JSON rows into a token file.
  *
- * In:    files as pack_read.c takes them, and how their rows are to be read.
- * Out:   the token file, or arrays of ids; what pack_report.c tells.
- * Keeps: the file's bytes do not depend on the number of threads; a bad row ends it all with its
- *        place, unless --skip-bad leaves it out and lists it. */
+ * In:    files (pack_read.c), and the rules for their rows.
+ * Out:   the token file, or arrays of ids; the report (pack_report.c).
+ * Keeps: the file's bytes do not depend on the number of threads; a malformed row ends the pack
+ *        with its place, unless --skip-bad leaves it out and lists it. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
@@ -31,7 +31,7 @@ static int core_count(void)
     return n < 1 ? 1 : n > PACK_THREADS_MAX ? PACK_THREADS_MAX : n;
 }
 
-/* ---- the work -------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void encode(void *user, int thread, void *arg)
 {
@@ -40,11 +40,12 @@ static void encode(void *user, int thread, void *arg)
     rows_encode(&w->rules, w->twin[thread], job->chunk, &job->out);
 }
 
-/* No more rows, or tokens, are wanted. */
+/* True if PackOptions.most is reached. */
 static bool enough(const Work *w)
 {
     const PackOptions *o = w->o;
-    return o->most && (w->pack.kind == KIND_PACKED ? w->pack.ntokens >= o->most : w->pack.ndocs >= o->most);
+    return o->most &&
+           (w->pack.kind == KIND_PACKED ? w->pack.ntokens >= o->most : w->pack.ndocs >= o->most);
 }
 
 typedef struct {
@@ -64,9 +65,9 @@ static void show_window(void *with, const int32_t *id, const uint8_t *target, si
     s->w->to_show--;
 }
 
-/* A text, or a stretch of one, becomes records that are no rows. */
-static void finish_text(Work *w, const Job *job, const RowOut *row, const int32_t *id, bool document,
-                           Progress *g)
+/* Writes a text, or a stretch of one, as records that are not rows. */
+static void finish_text(Work *w, const Job *job, const RowOut *row, const int32_t *id,
+                        bool document, Progress *g)
 {
     Pack *p = &w->pack;
     bool first = !document || job->chunk->first, last = !document || job->chunk->last;
@@ -82,7 +83,7 @@ static void finish_text(Work *w, const Job *job, const RowOut *row, const int32_
                          &(Shown){w, job, row, g});
 }
 
-/* The rows of a chunk that is done, in order. */
+/* Writes the rows of a finished chunk, in order. */
 static void job_finish(Work *w, Job *job, Progress *g)
 {
     Pack *p = &w->pack;
@@ -159,7 +160,7 @@ static void read_all(Work *w, Progress *g)
             flight += (int64_t)chunk->n;
             jobs_put(jobs, job);
         }
-        /* nothing more can be put: wait for the oldest */
+        /* the queue is full, or there is no more input: wait for the oldest job */
         Job *job = jobs_take(jobs, chunk ? 0 : 0.5);
         if (!job && !chunk && !r && next == w->nfiles && jobs_none(jobs))
             break;
@@ -171,7 +172,7 @@ static void read_all(Work *w, Progress *g)
         progress_note(g, &w->pack, before + (r ? reader_bytes(r) : 0) - flight);
     }
     progress_clear(g);
-    Job *left;                   /* what was read ahead */
+    Job *left;                   /* chunks read ahead */
     while (enough(w) && (left = jobs_take(jobs, 60)))
         job_free(left);
     if (enough(w) && !w->pack.error.text)
@@ -181,7 +182,7 @@ static void read_all(Work *w, Progress *g)
     jobs_end(jobs);
 }
 
-/* A tokenizer of the data: all files are read once before. */
+/* Makes a tokenizer from the data, in a first pass over all files. */
 static void count_vocabulary(Work *w)
 {
     PackOptions o = *w->o;
@@ -207,16 +208,16 @@ static void count_vocabulary(Work *w)
     if (c.pack.error.text)
         w->pack.error = c.pack.error;
     char bytes[SHA256_HEX], files[SHA256_HEX];
-    reader_hashes(bytes, files); /* the next reading is the one that counts */
+    reader_hashes(bytes, files); /* resets them for the second pass */
     c.pack.error = (PackError){0};
     pack_end(&c.pack);
     tokenizer_free(c.tok);
     counter_free(counter);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole pack -------------------------------------------------------------------------- */
 
-/* Before rows are written: which of them are to validate on. */
+/* Before rows are written: chooses those for validation. */
 static void hold(Work *w)
 {
     Pack *p = &w->pack;
@@ -224,15 +225,15 @@ static void hold(Work *w)
         p->records->hold(p, w->rules.share);
     if (w->rules.held == HELD_TAIL && !p->nheld)
         pack_fail(p, EXIT_DATA, (Place){0},
-                  format(strcmp(w->o->who, "prepare")
-                             ? "--split tail is of texts, and these are rows of JSON: say random, or none"
-                             : "the tail of a text is what validates, and these are rows of JSON: name texts, or "
-                               "gen pack --prepare DIR --split random FILE"));
+                  format("%s", strcmp(w->o->who, "prepare")
+                             ? "--split tail is for texts, these are JSON rows: use random or none"
+                             : "validation uses the tail of texts, but these are JSON rows: name "
+                               "texts, or gen pack --prepare DIR --split random FILE"));
     else if (w->rules.held && (!p->nheld || p->nheld == p->ndocs))
         pack_fail(p, EXIT_DATA, (Place){0},
-                  format("%lld windows, of which a share of %g leaves %lld to train on and %lld to validate "
-                         "on", (long long)p->ndocs, w->rules.share, (long long)(p->ndocs - p->nheld),
-                         (long long)p->nheld));
+                  format("%lld windows: a share of %g leaves %lld for training and %lld for "
+                         "validation", (long long)p->ndocs, w->rules.share,
+                         (long long)(p->ndocs - p->nheld), (long long)p->nheld));
 }
 
 Work work_begin(const PackOptions *o)
@@ -261,21 +262,23 @@ PackError work_end(Work *w)
     return error;
 }
 
-/* Keys of rows that nothing reads end it all, once every row is read. */
+/* After all rows: fails if rows had keys that nothing reads. */
 static void check_keys(Work *w)
 {
     const PackOptions *o = w->o;
     Place at = {0};
-    char *error = w->pack.error.text ? NULL : keys_error(&w->pack, o->command, o->ignore, o->nignore, &at);
+    char *error = w->pack.error.text ? NULL
+                                     : keys_error(&w->pack, o->command, o->ignore, o->nignore, &at);
     if (error)
         pack_fail(&w->pack, EXIT_DATA, at, error);
-    for (int i = 0; i < o->nignore && o->keys_there && o->out && !w->pack.error.text && !enough(w); i++)
+    for (int i = 0; i < o->nignore && o->keys_there && o->out && !w->pack.error.text && !enough(w);
+         i++)
         if (!(w->pack.ignored >> i & 1))
             pack_fail(&w->pack, EXIT_CONFIG, (Place){0},
                       format("--ignore-keys %s: no row has this key", o->ignore[i]));
 }
 
-/* The same of arrays of ids. */
+/* The same for arrays of ids. */
 static void pack_prepared(Work *w, char hex[SHA256_HEX])
 {
     Pack *p = &w->pack;
@@ -322,7 +325,8 @@ void work_do(Work *w, char name[SHA256_HEX])
                   format("--chat %s: no row is a conversation", o->chat));
     if (!p->error.text && p->out && o->system && !p->nquestions)
         pack_fail(p, EXIT_DATA, (Place){0},
-                  format("--system: no row is a pair of answers to a question, or a solution in steps"));
+                  format("--system: no row is a pair of answers to a question or a step-labelled "
+                         "solution"));
     if (!p->error.text && p->out && o->asked && p->kind < o->asked_kind)
         pack_fail(p, EXIT_DATA, (Place){0}, format("%s: no row is %s", o->asked, o->asked_row));
     if (!p->error.text && p->out && p->records && p->records->check)
@@ -337,8 +341,9 @@ void work_do(Work *w, char name[SHA256_HEX])
     if (error)
         pack_fail(p, EXIT_IO, (Place){0}, error);
     if (!p->error.text && p->out)
-        pack_write(p, &(TokenIds){tokenizer_id(w->tok), tokenizer_size(w->tok), tokenizer_eos(w->tok),
-                                  tokenizer_mask(w->tok), tokenizer_pad(w->tok)},
+        pack_write(p,
+                   &(TokenIds){tokenizer_id(w->tok), tokenizer_size(w->tok), tokenizer_eos(w->tok),
+                               tokenizer_mask(w->tok), tokenizer_pad(w->tok)},
                    bytes, hex, &w->rules);
     for (int i = 0; i < w->threads; i++)
         tokenizer_free(w->twin[i]);
@@ -374,14 +379,21 @@ static void each_row(Work *w, const Chunk *from, Encoded *e,
         }
         pack_keys(&w->pack, e, i, from->place.file, &next);
         const size_t most = (size_t)w->rules.max_length, n = row->n < most ? row->n : most;
-        char *name = row->records && row->records->name ? row->records->name(&w->pack, row, from->place.file) : NULL;
-        each(user, &(PackedRow){.at = {from->place.file, row->line}, .id = n ? e->id + row->begin : NULL,
-                                .target = n ? e->target + row->begin : NULL, .n = n, .row = row, .name = name});
+        char *name = row->records && row->records->name
+                         ? row->records->name(&w->pack, row, from->place.file)
+                         : NULL;
+        each(user, &(PackedRow){.at = {from->place.file, row->line},
+                                .id = n ? e->id + row->begin : NULL,
+                                .target = n ? e->target + row->begin : NULL,
+                                .n = n,
+                                .row = row,
+                                .name = name});
         free(name);
     }
 }
 
-PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row), void *user)
+PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row),
+                    void *user)
 {
     Work w = work_begin(o);
     Reader *r = NULL;
@@ -389,7 +401,8 @@ PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedR
     int64_t before = 0;
     Chunk *chunk;
     if (!w.pack.error.text && (w.prepared || !w.tok))
-        pack_fail(&w.pack, EXIT_CONFIG, (Place){0}, format("want rows of JSON, and a tokenizer that is there"));
+        pack_fail(&w.pack, EXIT_CONFIG, (Place){0},
+                  format("want JSON rows, and an existing tokenizer"));
     if (!w.pack.error.text)
         input_check(&w);
     while (!w.pack.error.text && (chunk = input_next(&w, &r, &next, &before))) {
@@ -412,7 +425,7 @@ PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedR
 
 /* ---- arrays of ids --------------------------------------------------------------------------- */
 
-/* What o has left open, for windows. */
+/* Sets the options for windows that were not given. */
 static PackOptions prepare_options(const PackOptions *o, const char *records)
 {
     PackOptions p = *o;
@@ -424,7 +437,7 @@ static PackOptions prepare_options(const PackOptions *o, const char *records)
     return p;
 }
 
-/* The tokenizer that was named goes with the ids; one that was made is there already. */
+/* Copies the given tokenizer next to the ids; one made from the data is there already. */
 static char *copy_tokenizer(const char *from, const char *folder)
 {
     size_t n;
@@ -464,7 +477,7 @@ PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
         report_all(&w, summary);
     unlink(records);
     if (made && w.pack.error.text)
-        rmdir(to);               /* unless something is in it */
+        rmdir(to);               /* if it is empty */
     free(records);
     return work_end(&w);
 }

@@ -1,8 +1,9 @@
-/* pack_formats.c -- the code of all formats, for gen pack. A program has a list of its own. */
+/* pack_formats.c -- the code of all formats, for gen pack; a program has its own list. */
 #include "runtime/pack/pack.h"
 
 const FormatCode *const pack_all_formats[] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) &code##_format,
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+    &code##_format,
 #include "runtime/pack/formats.def"
 #undef FORMAT
     NULL

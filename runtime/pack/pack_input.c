@@ -1,4 +1,4 @@
-/* pack_input.c -- the files and folders that are packed, in order, chunk by chunk. */
+/* pack_input.c -- reads the input files and folders in order, chunk by chunk. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
@@ -10,14 +10,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DEPTH_MOST = 16 };        /* nested folders; deeper is taken for a link that leads back up */
+enum { DEPTH_MOST = 16 };        /* nested folders; deeper ones are probably a link to a parent */
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* imdb_train.json goes before imdb_test.json. */
+/* Sorts imdb_train.json before imdb_test.json. */
 static int train_first(const struct dirent **a, const struct dirent **b)
 {
     int order = !!strstr((*b)->d_name, "train") - !!strstr((*a)->d_name, "train");
@@ -38,30 +38,32 @@ static bool has_entry(const char *folder, const char *name, bool (*is)(const cha
     return has;
 }
 
-/* train or test of the aclImdb folder: reviews are in pos and neg, the .txt files next to these are lists of URLs. */
+/* True for train or test of the aclImdb folder: reviews are in pos and neg; the .txt files next to
+ * these are lists of URLs. */
 static bool is_reviews(const char *folder)
 {
     return has_entry(folder, "pos", is_folder) && has_entry(folder, "neg", is_folder);
 }
 
-/* The aclImdb folder itself, with train and test. */
+/* True for the aclImdb folder itself, with train and test. */
 static bool has_reviews(const char *folder)
 {
     return has_entry(folder, "train", is_reviews) || has_entry(folder, "test", is_reviews);
 }
 
-/* A folder written by Dataset.save_to_disk(). */
+/* True for a folder written by Dataset.save_to_disk(). */
 static bool is_saved(const char *folder)
 {
-    return has_entry(folder, "state.json", file_named) && has_entry(folder, "dataset_info.json", file_named);
+    return has_entry(folder, "state.json", file_named) &&
+           has_entry(folder, "dataset_info.json", file_named);
 }
 
 /* The search for data files in a folder and its subfolders. */
 typedef struct {
     Work *w;
-    int found, others, folders;  /* files that are read, files that are not, folders with files that are read */
-    bool reviews;                /* an aclImdb folder was among them */
-    char *converts;              /* the first file for which refused.def has a line, malloc'ed; NULL: none */
+    int found, others, folders;  /* files read, files not read, folders with files read */
+    bool reviews;                /* an aclImdb folder was found */
+    char *converts;              /* the first file that refused.def converts, malloc'ed, or NULL */
 } Walk;
 
 static void walk_fail(Walk *k, const char *folder, char *text)
@@ -77,15 +79,16 @@ static void file_add(Work *w, const char *path)
     w->file[w->nfiles++] = format("%s", path);
 }
 
-/* Rows or text by its name, and not the description of a data set. */
+/* True for rows or text by name, except the description of a dataset. */
 static bool is_data(const char *path, const char *name)
 {
-    return reader_takes(path) && strcmp(name, "dataset_info.json") && strcmp(name, "dataset_infos.json");
+    return reader_takes(path) && strcmp(name, "dataset_info.json") &&
+           strcmp(name, "dataset_infos.json");
 }
 
 static void walk(Walk *k, const char *folder, int depth);
 
-/* only: the names of this folder that are read, each between spaces; NULL: all. */
+/* only: names in this folder to read, each between spaces; NULL: all. */
 static void walk_entry(Walk *k, const char *path, const char *name, const char *only, int depth)
 {
     char *spaced = format(" %s ", name);
@@ -109,8 +112,8 @@ static void walk(Walk *k, const char *folder, int depth)
     const bool reviews = is_reviews(folder), above = has_reviews(folder), saved = is_saved(folder);
     const char *only = reviews ? " pos neg unsup " : above ? " train test " : NULL;
     struct dirent **entry = NULL;
-    const int n = scandir(folder, &entry, NULL, above || w->rules.format == &pack_format[FORM_IMDB] ? train_first
-                                                                                                     : by_name);
+    const bool imdb = above || w->rules.format == &pack_format[FORM_IMDB];
+    const int n = scandir(folder, &entry, NULL, imdb ? train_first : by_name);
     const int found = k->found;
     k->reviews = k->reviews || only;
     if (n < 0)
@@ -118,7 +121,8 @@ static void walk(Walk *k, const char *folder, int depth)
     else if (saved || has_entry(folder, "dataset_dict.json", file_named))
         walk_fail(k, folder, reader_converts_saved(folder, !saved));
     else if (depth == DEPTH_MOST)
-        walk_fail(k, folder, format("folders in folders, more than %d: is one a link to one above?", DEPTH_MOST));
+        walk_fail(k, folder, format("more than %d nested folders: is one a link to a parent?",
+                                    DEPTH_MOST));
     for (int i = 0; i < n; i++) {
         char *path = format("%s/%s", folder, entry[i]->d_name);
         if (*entry[i]->d_name != '.' && !w->pack.error.text)
@@ -129,7 +133,7 @@ static void walk(Walk *k, const char *folder, int depth)
     k->folders += k->found > found;
 }
 
-/* Reports the files that are not read, or fails if none is. */
+/* Reports the files that are not read; fails if none is read. */
 static void walk_end(Walk *k, const char *folder)
 {
     const char *who = k->w->o->who;
@@ -137,16 +141,17 @@ static void walk_end(Walk *k, const char *folder)
     if (line)
         walk_fail(k, folder, line);
     else if (!k->found && k->converts)
-        file_add(k->w, k->converts);     /* opening it fails, with the line for its contents */
+        file_add(k->w, k->converts);     /* opening it fails with the command that converts it */
     else if (!k->found)
-        walk_fail(k, folder, format("a folder without files that end in .jsonl, .ndjson, .json or .txt"));
+        walk_fail(k, folder,
+                  format("a folder without files that end in .jsonl, .ndjson, .json or .txt"));
     else if (k->folders > 1)
         fprintf(stderr, "%s: note: %s: %d file%s, subfolders included\n", who, folder, k->found,
                 k->found == 1 ? "" : "s");
     if (k->found && k->others)
-        fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt%s\n", who, folder, k->others,
-                k->others == 1 ? "file is" : "files are",
-                k->reviews ? "; of aclImdb only pos, neg and unsup count" : "");
+        fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt%s\n",
+                who, folder, k->others, k->others == 1 ? "file is" : "files are",
+                k->reviews ? "; of aclImdb only pos, neg and unsup are read" : "");
 }
 
 void input_list(Work *w)
@@ -170,13 +175,13 @@ int64_t input_check(Work *w)
     Pack *p = &w->pack;
     int64_t total = 0;
     int inputs = 0;
-    bool rows = false;           /* a file has rows, or may have */
+    bool rows = false;           /* a file may have rows */
     for (int i = 0; i < w->nfiles && !p->error.text; i++) {
         const char *path = w->file[i];
         if (!strcmp(path, "-")) {
             if (inputs++)
-                pack_fail(p, EXIT_DATA, (Place){0}, format("- stands for standard input, which can be read "
-                                                "once"));
+                pack_fail(p, EXIT_DATA, (Place){0},
+                          format("- means standard input, which can be read only once"));
             total = -1;
             rows = true;
             continue;
@@ -189,18 +194,19 @@ int64_t input_check(Work *w)
         }
         if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS && !rules_windows(w)) {
             p->makes = KIND_PACKED;
-            pack_fail(p, EXIT_DATA, (Place){path, 0}, format("a text file has no rows: give rows of JSON (.jsonl)"));
+            pack_fail(p, EXIT_DATA, (Place){path, 0},
+                      format("a text file has no rows: give JSON rows (.jsonl)"));
         }
         if (reader_looks_like_rows(r))
-            fprintf(stderr, "%s: note: %s is read as one text, though it begins with an "
-                            "object of JSON: rows want a name that ends in .jsonl\n", w->o->who,
-                    path);
+            fprintf(stderr, "%s: note: %s is read as one text, though it begins with a JSON "
+                            "object: for rows its name must end in .jsonl\n", w->o->who, path);
         rows = rows || reader_reads(r) != READS_TEXT;
         total = total < 0 ? -1 : total + reader_size(r);
         reader_close(r);
     }
     if (!p->error.text && w->o->keys_there && w->rules.skip_bad && !rows)
-        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--skip-bad: these files are texts, which have no rows"));
+        pack_fail(p, EXIT_CONFIG, (Place){0},
+                  format("--skip-bad: these files are texts, which have no rows"));
     return total;
 }
 
@@ -211,7 +217,7 @@ Chunk *input_next(const Work *w, Reader **r, int *next, int64_t *before)
         if (!*r) {
             char *error = reader_open(r, path, w->tok, &w->rules);
             ++*next;
-            if (error) {         /* behind the mistakes in what was read before */
+            if (error) {         /* reported after the errors in earlier chunks */
                 Chunk *chunk = calloc(1, sizeof *chunk);
                 chunk->error = error;
                 chunk->error_at = (Place){reader_name(path), 0};

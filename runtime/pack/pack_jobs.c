@@ -1,7 +1,7 @@
-/* pack_jobs.c -- jobs on several threads, whose results come back in the order they were put.
+/* pack_jobs.c -- ordered thread pool: results are taken in the order in which jobs were put.
  *
- * Keeps: at most `cap` jobs between put and take, so that memory is bounded; with one thread the
- *        work is done by the caller when it takes the result. */
+ * Keeps: at most `cap` jobs between put and take, so memory is bounded; with one thread the caller
+ *        does the work when it takes the result. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 

@@ -1,6 +1,6 @@
-/* pack_keys.c -- keys of JSON rows that the row's format does not read, by the tables of keys.def.
+/* pack_keys.c -- keys of JSON rows that their format does not read, by the tables of keys.def.
  *
- * Out:   metadata counted for the summary; one error that names every other such key of the data.
+ * Out:   metadata, counted for the summary; one error that names all other such keys.
  * Keeps: a key whose value is null, "", [] or {} counts as absent. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS_MOST = 256 };        /* distinct keys that are told apart; the last stands for all others */
+enum { KEYS_MOST = 256 };        /* distinct keys; the last one means all others */
 
 static const char *const metadata[] = {
 #define METADATA(key) key,
@@ -42,9 +42,9 @@ static const char message_keys[] =
 #undef MESSAGE
     ;
 
-/* ---- keys that are left out -------------------------------------------------------------------- */
+/* ---- ignored keys ---------------------------------------------------------------------------- */
 
-/* Whether programs that did not know --ignore-keys read this key of such a row. */
+/* True if earlier releases, without --ignore-keys, read this key of such a row. */
 static bool was_read(const cJSON *json, const char *key)
 {
     if (!strcmp(key, "history") || (!strcmp(key, "system") && !json_get(json, "question")))
@@ -75,7 +75,7 @@ void keys_ignore(const Rules *rules, cJSON *json, RowOut *row)
     }
 }
 
-/* ---- keys of a row ----------------------------------------------------------------------------- */
+/* ---- keys of a row --------------------------------------------------------------------------- */
 
 static bool is_metadata(const Format *f, const char *key)
 {
@@ -85,7 +85,8 @@ static bool is_metadata(const Format *f, const char *key)
     return f && names_listed(f->beside, key);
 }
 
-/* A key of the list "a|b" that the object lacks and that is spelt almost as `key`, malloc'ed; NULL: none. */
+/* Returns a key of the list "a|b" that the object lacks and that is similar to `key`, malloc'ed;
+ * NULL: none. */
 static char *almost(const char *list, const cJSON *json, const char *key)
 {
     for (size_t n; *list; list += n + (list[n] == '|')) {
@@ -98,7 +99,7 @@ static char *almost(const char *list, const cJSON *json, const char *key)
     return NULL;
 }
 
-/* The number of a key in a list, to which it is added. */
+/* Returns the index of a key in a list, adding it if needed. */
 static int keys_number(KeyList *to, const char *name, bool is_content)
 {
     for (int i = 0; i < to->n; i++)
@@ -110,7 +111,8 @@ static int keys_number(KeyList *to, const char *name, bool is_content)
     if (!to->key)
         abort();
     const bool last = to->n == KEYS_MOST - 1;
-    to->key[to->n] = (Key){.name = format("%s", last ? "..." : name), .content = is_content || last};
+    to->key[to->n] = (Key){.name = format("%s", last ? "..." : name),
+                           .content = is_content || last};
     return to->n++;
 }
 
@@ -128,14 +130,15 @@ static void keys_add(Encoded *e, int row, int key)
     e->seen[e->nseen++] = (KeySeen){row, key};
 }
 
-/* Whether one of the messages that the format reads has this very text, so that it is not lost. */
+/* True if a message that the format reads has exactly this text, so that it is not lost. */
 static bool is_said(const Format *f, const cJSON *json, const char *text)
 {
     for (const cJSON *list = json->child; list; list = list->next) {
         if (!names_listed(f->uses, list->string) || !is_messages(list))
             continue;
         for (const cJSON *m = list->child; m; m = m->next) {
-            const char *said = cJSON_GetStringValue(json_get(m, json_get(m, "content") ? "content" : "value"));
+            const char *key = json_get(m, "content") ? "content" : "value";
+            const char *said = cJSON_GetStringValue(json_get(m, key));
             if (said && !strcmp(said, text))
                 return true;
         }
@@ -143,8 +146,10 @@ static bool is_said(const Format *f, const cJSON *json, const char *text)
     return false;
 }
 
-/* The members of an object that are no `uses`. f NULL: of a message. also: formats whose keys are not lost, by bits. */
-static void note_members(const Format *f, const cJSON *json, const char *uses, unsigned also, Encoded *e, int row)
+/* Notes the members of an object that are not in `uses`. f NULL: of a message. also: bits of
+ * formats whose keys are not lost. */
+static void note_members(const Format *f, const cJSON *json, const char *uses, unsigned also,
+                         Encoded *e, int row)
 {
     for (const cJSON *m = json->child; m; m = m->next) {
         bool other = false;
@@ -163,7 +168,7 @@ static void note_members(const Format *f, const cJSON *json, const char *uses, u
     }
 }
 
-/* Whether an object has content under all keys of "a|b", one of which is not in `uses`. */
+/* True if an object has content under all keys of "a|b", one of which is not in `uses`. */
 static bool fits_beside(const cJSON *json, const char *has, const char *uses)
 {
     bool new = false;
@@ -178,11 +183,11 @@ static bool fits_beside(const cJSON *json, const char *has, const char *uses)
     return new;
 }
 
-/* Formats other than f that fit an object, by bits. */
+/* Returns the formats other than f that fit an object, as bits. */
 static unsigned formats_beside(const Format *f, const cJSON *json)
 {
     unsigned also = 0;
-    bool more = false;           /* it has keys besides those of f and metadata, as few rows do */
+    bool more = false;           /* it has keys besides those of f and metadata, which is rare */
     for (const cJSON *m = json->child; m && !more; m = m->next)
         more = !names_listed(f->uses, m->string) && !is_metadata(f, m->string);
     for (int i = 0; i < NFORMATS && more; i++)
@@ -196,12 +201,12 @@ void keys_note(const Format *f, const cJSON *json, Encoded *e, int row)
     e->row[row].also = also;
     note_members(f, json, f->uses, also, e, row);
     for (const cJSON *m = json->child; m; m = m->next)
-        for (const cJSON *one = names_listed(f->uses, m->string) && is_messages(m) ? m->child : NULL; one;
-             one = one->next)
-            note_members(NULL, one, message_keys, 0, e, row);
+        if (names_listed(f->uses, m->string) && is_messages(m))
+            for (const cJSON *one = m->child; one; one = one->next)
+                note_members(NULL, one, message_keys, 0, e, row);
 }
 
-/* ---- keys of all rows -------------------------------------------------------------------------- */
+/* ---- keys of all rows ------------------------------------------------------------------------ */
 
 void pack_keys(Pack *p, const Encoded *e, int row, const char *file, int *next)
 {
@@ -223,7 +228,7 @@ void pack_keys(Pack *p, const Encoded *e, int row, const char *file, int *next)
             p->taken[i] = r->form;
 }
 
-/* A name from the data, without control characters. */
+/* Returns a name from the data without control characters, malloc'ed. */
 static char *plain(const char *name)
 {
     char *text = format("%.60s", name);
@@ -248,13 +253,13 @@ static char *key_said(const Key *k, const Place *first)
     const bool same = k->first.file == first->file && k->first.line == first->line;
     char *name = plain(k->name), *meant = k->meant ? format("did you mean %s?", k->meant) : NULL,
          *at = same ? format("%s", "") : format(", first %s:%d", k->first.file, k->first.line);
-    char *all = format("%s (%lld row%s%s%s%s)", name, (long long)k->rows, k->rows == 1 ? "" : "s", at,
-                       meant || why ? ": " : "", meant ? meant : why ? why : "");
+    char *all = format("%s (%lld row%s%s%s%s)", name, (long long)k->rows, k->rows == 1 ? "" : "s",
+                       at, meant || why ? ": " : "", meant ? meant : why ? why : "");
     free(name), free(meant), free(at);
     return all;
 }
 
-/* Whether a name can stand in the list of --ignore-keys, on a terminal. */
+/* True if a name can be typed in the list of --ignore-keys. */
 static bool can_be_typed(const char *name)
 {
     bool good = strcmp(name, "...") && !strchr(name, ',');
@@ -294,8 +299,8 @@ char *keys_error(const Pack *p, const char *command, char *const *ignore, int ni
         return NULL;
     }
     char *word = shell_word(names ? names : "");
-    char *error = format("these keys would be dropped: %s; to pack without them: %s --ignore-keys %s",
-                         said, command ? command : "gen pack ...", word);
+    char *error = format("these keys would be dropped: %s; to pack without them: %s --ignore-keys "
+                         "%s", said, command ? command : "gen pack ...", word);
     free(said), free(names), free(word);
     return error;
 }
@@ -315,7 +320,8 @@ void keys_report(const Pack *p, const char *format_flag, FILE *to)
     for (int i = 0; i < NFORMATS; i++)
         if (p->nalso[i])
             fprintf(to, "%lld row%s the format %s, too, and %s read as %s (%s %s for the other)\n",
-                    (long long)p->nalso[i], p->nalso[i] == 1 ? " fits" : "s fit", pack_format[i].name,
-                    p->nalso[i] == 1 ? "was" : "were", pack_format[p->taken[i]].name,
-                    format_flag ? format_flag : "--format", pack_format[i].name);
+                    (long long)p->nalso[i], p->nalso[i] == 1 ? " fits" : "s fit",
+                    pack_format[i].name, p->nalso[i] == 1 ? "was" : "were",
+                    pack_format[p->taken[i]].name, format_flag ? format_flag : "--format",
+                    pack_format[i].name);
 }

@@ -1,4 +1,4 @@
-/* pack_lengths.c -- how long texts are, by which max_length is chosen. */
+/* pack_lengths.c -- histogram of text lengths, for the choice of max_length. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 

@@ -1,9 +1,9 @@
-/* pack_prepared.c -- a folder of token ids that another program made: train_data.npy, val_data.npy,
- * metadata.json; read, and written.
+/* pack_prepared.c -- reads and writes folders of token ids, as other programs use them:
+ * train_data.npy, val_data.npy, metadata.json.
  *
- * In:    arrays of int64 (rows, tokens of each), all rows of one length; what metadata.json says has to
- *        be so. A tokenizer.json beside them is the one they were made with.
- * Keeps: rows to train on come first; memory: a row. */
+ * In:    arrays of int64 (rows, tokens of each), all rows of one length; metadata.json must agree
+ *        with them. A tokenizer.json next to them is the one they were made with.
+ * Keeps: training rows come first; memory for one row. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -24,7 +24,7 @@ static const char *const count_key[ARRAYS] = {"train_samples", "val_samples"};
 
 struct Prepared {
     char *folder, *id;           /* of the tokenizer; "none" */
-    FILE *array[ARRAYS];         /* behind its header */
+    FILE *array[ARRAYS];         /* positioned after its header */
     int64_t rows[ARRAYS], T, bos;
     TokenIds ids;
 };
@@ -58,9 +58,9 @@ void prepared_close(Prepared *f)
     free(f);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-/* The text behind 'key': in the header of an array. */
+/* Returns the text after 'key': in the header of an array. */
 static const char *header_value(const char *header, const char *key)
 {
     char *quoted = format("'%s':", key);
@@ -70,37 +70,37 @@ static const char *header_value(const char *header, const char *key)
     return at + strspn(at, " ");
 }
 
-/* The error after a short read: errno if the stream failed, else `ends`. malloc'ed. */
+/* Returns the error of a short read: errno if the stream failed, else `ends`; malloc'ed. */
 static char *unread(FILE *f, const char *ends)
 {
     return format("%s", ferror(f) ? strerror(errno) : ends);
 }
 
-/* The shape of an array of int64, and its data next. */
+/* Reads the shape of an array of int64; its data come next. */
 static char *array_open(FILE *f, int64_t *rows, int64_t *T)
 {
     unsigned char head[12] = {0};
     size_t before = fread(head, 1, 8, f) == 8 && head[6] == 1 ? 10 : 12;
     if (memcmp(head, "\x93NUMPY", 6) || head[6] < 1 || head[6] > 3 ||
         fread(head + 8, 1, before - 8, f) != before - 8)
-        return unread(f, "no array of NumPy");
+        return unread(f, "not a NumPy array");
     size_t n = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
     char *header = n <= HEADER_MAX ? calloc(n + 1, 1) : NULL, *error = NULL;
     long long shape[2], end = 0;
-    char close = 0;              /* a third length stands where the shape should end */
+    char close = 0;              /* not ')' if there is a third length */
     struct stat is;
     if (!header || fread(header, 1, n, f) != n) {
         error = unread(f, "its header is cut off");
     } else if (strncmp(header_value(header, "descr"), "'<i8'", 5)) {
-        error = format("dtype %.*s, want int64 ('<i8')", (int)strcspn(header_value(header, "descr"), ",}"),
-                       header_value(header, "descr"));
+        const char *found = header_value(header, "descr");
+        error = format("dtype %.*s, want int64 ('<i8')", (int)strcspn(found, ",}"), found);
     } else if (strncmp(header_value(header, "fortran_order"), "False", 5)) {
-        error = format("its order is Fortran's, want C's: numpy.ascontiguousarray");
-    } else if (sscanf(header_value(header, "shape"), "(%lld, %lld%c", &shape[0], &shape[1], &close) != 3 ||
-               close != ')' || shape[0] < 1 || shape[1] < 1 || shape[1] > INT32_MAX ||
-               shape[0] > INT64_MAX / 8 / shape[1]) {
-        error = format("shape %.*s, want two lengths from 1", (int)strcspn(header_value(header, "shape"), ")}") + 1,
-                       header_value(header, "shape"));
+        error = format("it is in Fortran order, want C order: numpy.ascontiguousarray");
+    } else if (sscanf(header_value(header, "shape"), "(%lld, %lld%c", &shape[0], &shape[1],
+                      &close) != 3 || close != ')' || shape[0] < 1 || shape[1] < 1 ||
+               shape[1] > INT32_MAX || shape[0] > INT64_MAX / 8 / shape[1]) {
+        const char *found = header_value(header, "shape");
+        error = format("shape %.*s, want two lengths from 1", (int)strcspn(found, ")}") + 1, found);
     } else {
         *rows = shape[0], *T = shape[1];
         end = (long long)(before + n) + shape[0] * shape[1] * 8;
@@ -113,7 +113,7 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
     return error;
 }
 
-/* A number of metadata.json from lo to hi. */
+/* Reads a number of metadata.json from lo to hi. */
 static char *number(const cJSON *meta, const char *key, int64_t lo, int64_t hi, int64_t *value)
 {
     const cJSON *v = json_get(meta, key);
@@ -126,7 +126,8 @@ static char *number(const cJSON *meta, const char *key, int64_t lo, int64_t hi, 
 
 static char *equal(const char *key, int64_t says, int64_t is)
 {
-    return says == is ? NULL : format("%s: %lld, the arrays have %lld", key, (long long)says, (long long)is);
+    return says == is ? NULL
+         : format("%s: %lld, the arrays have %lld", key, (long long)says, (long long)is);
 }
 
 static char *check_metadata(Prepared *f, const cJSON *meta)
@@ -143,15 +144,16 @@ static char *check_metadata(Prepared *f, const cJSON *meta)
     if (!error && json_get(meta, "total_tokens")) {
         error = number(meta, "total_tokens", 1, INT64_C(1) << 53, &says);
         if (!error && says != train && says != all)
-            error = format("total_tokens: %lld, the arrays have %lld to train on, %lld in all", (long long)says,
-                           (long long)train, (long long)all);
+            error = format("total_tokens: %lld, the arrays have %lld for training, %lld in all",
+                           (long long)says, (long long)train, (long long)all);
     }
     error = error ? error : number(meta, "vocab_size", 1, INT32_MAX, &f->ids.size);
     for (int i = 0; i < 4 && !error; i++)
         error = number(meta, special[i], 0, f->ids.size - 1, to[i]);
     for (int i = 1; i < 4 && !error; i++)
         if (*to[i] == f->ids.mask)
-            error = format("%s: %lld, which is mask_token: want another", special[i], (long long)*to[i]);
+            error = format("%s: %lld, which is mask_token: want another", special[i],
+                           (long long)*to[i]);
     return error;
 }
 
@@ -162,7 +164,7 @@ static char *at(const char *folder, const char *name, char *error)
     return full;
 }
 
-/* Of the tokenizer.json beside the arrays, or else the one that is named. */
+/* Sets the id of the tokenizer: of tokenizer.json next to the arrays, else of the given file. */
 static char *find_tokenizer(Prepared *f, const char *named)
 {
     char *own = format("%s/tokenizer.json", f->folder), *error = NULL, *other = NULL;
@@ -212,22 +214,22 @@ char *prepared_open(Prepared **to, const char *folder, const char *tokenizer)
     return error;
 }
 
-/* One row as ids. */
+/* Converts and checks one row. */
 static char *take_row(const Prepared *f, int which, int64_t row, const int64_t *from, int32_t *id)
 {
     for (int64_t i = 0; i < f->T; i++) {
         if (from[i] < 0 || from[i] >= f->ids.size || from[i] == f->ids.mask)
             return at(f->folder, array_name[which], from[i] == f->ids.mask
-                ? format("row %lld, place %lld: id %lld, which hides others (mask_token)", (long long)row,
+                ? format("row %lld, position %lld: id %lld is mask_token", (long long)row,
                          (long long)i, (long long)from[i])
-                : format("row %lld, place %lld: id %lld, want 0 to %lld", (long long)row, (long long)i,
-                         (long long)from[i], (long long)f->ids.size - 1));
+                : format("row %lld, position %lld: id %lld, want 0 to %lld", (long long)row,
+                         (long long)i, (long long)from[i], (long long)f->ids.size - 1));
         id[i] = (int32_t)from[i];
     }
     return NULL;
 }
 
-/* Tokens of a row before its padding; where padding ends texts, too, each of them counts. */
+/* Returns the length of a row before its padding; all of it if padding is also the end of text. */
 static int64_t row_length(const Prepared *f, const int32_t *id)
 {
     int64_t n = f->T;
@@ -236,10 +238,11 @@ static int64_t row_length(const Prepared *f, const int32_t *id)
     return n;
 }
 
-/* Records of the same ids are others where these are: which rows are to validate on, what ids mean. */
+/* Adds to the hashes what else determines the records: the split and the special ids. */
 static void note_meaning(const Prepared *f)
 {
-    const int64_t says[] = {f->rows[TRAIN], f->rows[EVAL], f->ids.size, f->ids.eos, f->ids.mask, f->ids.pad};
+    const int64_t says[] = {f->rows[TRAIN], f->rows[EVAL], f->ids.size, f->ids.eos, f->ids.mask,
+                            f->ids.pad};
     reader_note(says, sizeof says);
 }
 
@@ -248,19 +251,22 @@ char *prepared_read(Prepared *f, Pack *p)
     int64_t *from = malloc((size_t)f->T * sizeof *from);
     int32_t *id = malloc((size_t)f->T * sizeof *id);
     uint8_t *target = malloc((size_t)f->T);
-    char *error = from && id && target ? NULL : format("out of memory for a row of %lld ids", (long long)f->T);
+    char *error = from && id && target ? NULL
+                : format("out of memory for a row of %lld ids", (long long)f->T);
     note_meaning(f);
     for (int k = 0; k < ARRAYS && !error; k++) {
         const off_t begin = ftello(f->array[k]);
         for (int64_t i = 0; i < f->rows[k] && !error; i++) {
             if (fread(from, sizeof *from, (size_t)f->T, f->array[k]) != (size_t)f->T)
-                error = at(f->folder, array_name[k], unread(f->array[k], "changed while it was read"));
+                error = at(f->folder, array_name[k],
+                           unread(f->array[k], "changed while being read"));
             else
                 error = take_row(f, k, i, from, id);
             const int64_t n = error ? 0 : row_length(f, id);
             if (!error && !n)
-                error = at(f->folder, array_name[k], format("row %lld is nothing but pad_token %lld", (long long)i,
-                                                            (long long)f->ids.pad));
+                error = at(f->folder, array_name[k],
+                           format("row %lld has only pad_token %lld", (long long)i,
+                                  (long long)f->ids.pad));
             if (error)
                 break;
             reader_note(id, (size_t)f->T * sizeof *id);
@@ -274,9 +280,9 @@ char *prepared_read(Prepared *f, Pack *p)
     return error;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* Windows that were just packed. */
+/* The packed windows. */
 typedef struct {
     RecordFile file;
     const Column *tokens;
@@ -301,21 +307,22 @@ static char *write_array(FILE *to, const void *with)
     const Array *a = with;
     const Windowed *w = a->w;
     char dict[128];
-    int n = snprintf(dict, sizeof dict, "{'descr': '<i8', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                     (long long)(a->end - a->first), (long long)w->T);
+    int n = snprintf(dict, sizeof dict, "{'descr': '<i8', 'fortran_order': False, "
+                     "'shape': (%lld, %lld), }", (long long)(a->end - a->first), (long long)w->T);
     int all = (10 + n + 1 + 63) / 64 * 64 - 10;  /* the data begin at a multiple of 64 */
-    if (fwrite("\x93NUMPY\1\0", 1, 8, to) != 8 || fputc(all & 0xff, to) == EOF || fputc(all >> 8, to) == EOF ||
-        fprintf(to, "%s%*s\n", dict, all - n - 1, "") < 0)
+    if (fwrite("\x93NUMPY\1\0", 1, 8, to) != 8 || fputc(all & 0xff, to) == EOF ||
+        fputc(all >> 8, to) == EOF || fprintf(to, "%s%*s\n", dict, all - n - 1, "") < 0)
         return format("%s", strerror(errno));
     for (int64_t i = a->first; i < a->end; i++) {
         int64_t count;
         const int32_t *id = recordfile_at(&w->file, w->tokens, i, &count);
         if (count != w->T)
-            return format("a window has %lld tokens, the arrays want %lld in each: the text, or its part to "
-                          "validate on, is shorter than a window", (long long)count, (long long)w->T);
+            return format("a window has %lld tokens, but the arrays need %lld: the text, or its "
+                          "part for validation, is shorter than a window", (long long)count,
+                          (long long)w->T);
         for (int64_t k = 0; k < count; k++) {
             if (id[k] == w->ids.mask)
-                return format("the text has the token that hides others, id %d", id[k]);
+                return format("the text contains the mask token, id %d", id[k]);
             if (fwrite(&(int64_t){id[k]}, 8, 1, to) != 1)
                 return format("%s", strerror(errno));
         }
@@ -328,7 +335,8 @@ static char *write_arrays(const Windowed *w, const char *folder)
     const int64_t limit[ARRAYS + 1] = {0, w->train, w->file.n};
     char *error = NULL;
     for (int i = 0; i < ARRAYS && !error; i++)
-        error = folder_replace_file(folder, array_name[i], write_array, &(Array){w, limit[i], limit[i + 1]});
+        error = folder_replace_file(folder, array_name[i], write_array,
+                                    &(Array){w, limit[i], limit[i + 1]});
     return error;
 }
 
@@ -342,7 +350,8 @@ static char *write_metadata(const Windowed *w, int64_t bos, const char *folder)
     cJSON *meta = cJSON_CreateObject();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cJSON_AddNumberToObject(meta, all[i].key, (double)all[i].value);
-    char *text = folder_json_text(meta), *error = folder_replace_text(folder, "metadata.json", text);
+    char *text = folder_json_text(meta),
+         *error = folder_replace_text(folder, "metadata.json", text);
     free(text);
     cJSON_Delete(meta);
     return error;
@@ -352,14 +361,15 @@ char *prepared_check(const PackOptions *o, const Tokenizer *tok)
 {
     const int64_t size = tokenizer_size(tok), mask = o->mask ? o->mask : tokenizer_mask(tok),
                   want = mask < size ? size : mask + 1;
-    const char *lacks = windows_first(tok) < 0 ? "begins a text" : tokenizer_eos(tok) < 0 ? "ends a text"
-                      : mask < 0 ? "hides others" : NULL;
+    const char *lacks = windows_first(tok) < 0 ? "begin-of-text"
+                      : tokenizer_eos(tok) < 0 ? "end-of-text" : mask < 0 ? "mask" : NULL;
     if (lacks)
-        return format("the tokenizer has no token that %s, which metadata.json wants", lacks);
+        return format("the tokenizer has no %s token, which metadata.json needs", lacks);
     return want <= (o->vocab ? o->vocab : size) ? NULL
-         : format("ids go up to %lld (%lld of the tokenizer, %lld hides others), and the model has %lld: gen %s "
-                  "model.vocab=%lld%s", (long long)want - 1, (long long)size, (long long)mask,
-                  (long long)(o->vocab ? o->vocab : size), o->recipe ? o->recipe : "RECIPE", (long long)want,
+         : format("ids go up to %lld (the tokenizer has %lld, the mask is %lld), but the model has "
+                  "%lld: gen %s model.vocab=%lld%s", (long long)want - 1, (long long)size,
+                  (long long)mask, (long long)(o->vocab ? o->vocab : size),
+                  o->recipe ? o->recipe : "RECIPE", (long long)want,
                   o->recipe ? "" : ", and --vocab with that number");
 }
 

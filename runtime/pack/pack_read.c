@@ -1,10 +1,11 @@
-/* pack_read.c -- files and standard input to chunks that threads encode on their own.
+/* pack_read.c -- splits files and standard input into chunks for the threads.
  *
- * In:    .jsonl, .ndjson (a row a line), .json (the same, or an array of rows), any other file as
- *        one text; of standard input the first character decides: { or [ begin rows. A row is an
- *        object, or a list of messages.
- * Out:   Chunks; a text is cut where tokenisation cannot notice.
- * Keeps: memory: a block and the longest row. What is neither text nor rows is refused. */
+ * In:    .jsonl, .ndjson (one row per line), .json (the same, or an array of rows), any other file
+ *        as one text; standard input: rows if it begins with { or [. A row is an object, or a list
+ *        of messages.
+ * Out:   Chunks; a text is cut where tokenisation does not change.
+ * Keeps: memory for one block and the longest row. Files that are neither text nor rows are
+ *        refused. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -25,7 +26,7 @@ enum { ROW_MAX = 16 << 20, BLOCK = 4 << 20, ROWS_CHUNK = 1 << 18, TEXT_CHUNK = 1
        HEAD = 64 };              /* bytes that say what a file is */
 
 struct Reader {
-    const char *path;            /* as messages name it */
+    const char *path;            /* name for messages */
     int fd;
     bool regular;
     struct stat st;              /* when opened */
@@ -34,17 +35,17 @@ struct Reader {
     bool eof, array, begun, done;
     Reads reads;
     int line;                    /* of the next row */
-    int64_t given;               /* bytes handed out, and the mark */
-    int mark;                    /* bytes of a byte order mark, which is no part of the text */
-    double tail;                 /* share of a text that is another document: to validate on; 0: none */
-    int64_t split;               /* where that begins, 0: not known yet */
+    int64_t given;               /* bytes returned in chunks, and the mark */
+    int mark;                    /* bytes of a byte order mark, not part of the text */
+    double tail;                 /* share of a text split off for validation; 0: none */
+    int64_t split;               /* where it begins, 0: not known yet */
     const Tokenizer *tok;
 };
 
-static Sha256 sha;               /* of every byte read, in order */
-static Sha256 cuts;              /* of how they were cut into files, and how these were read */
-static bool hashes;              /* both were begun */
-static bool any_rows;            /* a file was read as rows of JSON */
+static Sha256 sha;               /* of all bytes read, in order */
+static Sha256 cuts;              /* of the ends of files, and how they were read */
+static bool hashes;              /* both are initialised */
+static bool any_rows;            /* a file was read as JSON rows */
 
 static const struct {
     const char *name, *endings, *magic, *line, *folder;
@@ -54,7 +55,7 @@ static const struct {
 #undef REFUSED
 };
 
-/* ---- what a file is -------------------------------------------------------------------------- */
+/* ---- kinds of files -------------------------------------------------------------------------- */
 
 static bool ends_with(const char *path, const char *ending, size_t n)
 {
@@ -70,13 +71,15 @@ static bool ends_with_any(const char *path, const char *endings)
     return false;
 }
 
-/* line with FILE replaced by the path; FILE stays where a shell would misread the path, or where it ends in a dot. */
+/* Returns line with FILE replaced by the path, malloc'ed; keeps FILE if a shell would misread the
+ * path, or if it ends in a dot. */
 static char *convert_line(const char *line, const char *path)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                "._/-+";
     char *all = format("%s", "");
-    const bool good = strspn(path, safe) == strlen(path) && *path && *path != '-' && !ends_with(path, ".", 1);
+    const bool good = strspn(path, safe) == strlen(path) && *path && *path != '-' &&
+                      !ends_with(path, ".", 1);
     const char *name = good ? path : "FILE";
     size_t len = strlen(name);
     while (len > 1 && name[len - 1] == '/')
@@ -92,27 +95,29 @@ static char *convert_line(const char *line, const char *path)
     return all;
 }
 
-/* Rows of JSON as UTF-16 that no byte order mark begins: which of its two, or NULL. */
+/* Returns the encoding of JSON rows in UTF-16 without byte order mark, or NULL. */
 static const char *utf16_rows(const char *head, size_t n)
 {
     if (n < 4 || !head[0] == !head[1])
         return NULL;
     const bool little = head[0];
     const char first = head[!little];
-    return (first == '{' || first == '[') && !head[2] == !little ? (little ? "UTF-16LE" : "UTF-16BE") : NULL;
+    if ((first != '{' && first != '[') || !head[2] != !little)
+        return NULL;
+    return little ? "UTF-16LE" : "UTF-16BE";
 }
 
-/* The message for data of one kind, with the command that converts it. malloc'ed */
+/* Returns the message for a kind of data, with the command that converts it; malloc'ed. */
 static char *refusal(const char *what, const char *line, const char *path)
 {
     char *named = convert_line(line, path);
-    char *error = format("%s, and gen pack reads text and rows of JSON%s%s", what,
+    char *error = format("%s, but gen pack reads text and JSON rows%s%s", what,
                          *named ? "; this converts it: " : "", named);
     free(named);
     return error;
 }
 
-/* The row of refused.def for the name of a file; -1: none. */
+/* Returns the row of refused.def for the name of a file; -1: none. */
 static int refused_named(const char *path)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
@@ -132,7 +137,8 @@ char *reader_converts_folder(const char *folder, const char *file)
     const int i = refused_named(file);
     if (!*refused[i].folder)
         return NULL;
-    char *what = format("a folder of %s data", refused[i].name), *error = refusal(what, refused[i].folder, folder);
+    char *what = format("a folder of %s data", refused[i].name),
+         *error = refusal(what, refused[i].folder, folder);
     free(what);
     return error;
 }
@@ -142,7 +148,8 @@ char *reader_converts_saved(const char *folder, bool splits)
     return refusal("a folder of datasets' save_to_disk", splits
         ? "python3 -c \"import datasets; [d.to_json('FILE.' + k + '.jsonl') for k, d in "
           "datasets.load_from_disk('FILE').items()]\""
-        : "python3 -c \"import datasets; datasets.load_from_disk('FILE').to_json('FILE.jsonl')\"", folder);
+        : "python3 -c \"import datasets; datasets.load_from_disk('FILE').to_json('FILE.jsonl')\"",
+        folder);
 }
 
 static char *refuse(const Reader *r)
@@ -155,13 +162,15 @@ static char *refuse(const Reader *r)
         if (!ends_with_any(r->path, refused[i].endings) &&
             (!magic || n < magic || memcmp(head, refused[i].magic, magic)))
             continue;
-        char *what = format("%s data", refused[i].name), *error = refusal(what, refused[i].line, r->path);
+        char *what = format("%s data", refused[i].name),
+             *error = refusal(what, refused[i].line, r->path);
         free(what);
         return error;
     }
     if (!wide)
         return NULL;
-    char *line = format("iconv -f %s -t UTF-8 FILE | gen pack ... -", wide), *what = format("%s data", wide);
+    char *line = format("iconv -f %s -t UTF-8 FILE | gen pack ... -", wide),
+         *what = format("%s data", wide);
     char *error = refusal(what, line, r->path);
     free(line), free(what);
     return error;
@@ -169,14 +178,14 @@ static char *refuse(const Reader *r)
 
 static char *no_text(const Reader *r, int64_t at)
 {
-    return format("byte %lld is 0: binary data, and gen pack reads text and rows of JSON (token "
+    return format("byte %lld is 0: binary data, but gen pack reads text and JSON rows (for token "
                   "ids of another program: decode them with its tokenizer)",
                   (long long)(r->given + at));
 }
 
 /* ---- the buffer ------------------------------------------------------------------------------ */
 
-/* More bytes behind those that are there. */
+/* Reads more bytes into the buffer. */
 static char *fill(Reader *r)
 {
     if (r->start)
@@ -187,7 +196,7 @@ static char *fill(Reader *r)
         r->cap = 2 * r->cap + 2 * BLOCK;
         char *grown = realloc(r->buf, r->cap);
         if (!grown)
-            return format("out of memory: a chunk of %zu bytes without a place to cut", r->end);
+            return format("out of memory: a chunk of %zu bytes that cannot be cut", r->end);
         r->buf = grown;
     }
     ssize_t got;
@@ -201,7 +210,7 @@ static char *fill(Reader *r)
     return NULL;
 }
 
-/* Hands out what is before buf[to]; every byte passes here once, so the hash is taken here. */
+/* Consumes the bytes before buf[to]; each byte passes here once, so it is hashed here. */
 static void give(Reader *r, size_t to)
 {
     sha256_add(&sha, r->buf + r->start, to - r->start);
@@ -222,14 +231,14 @@ static int first_character(const Reader *r)
     return -1;
 }
 
-/* Whether the first line is a list of messages by itself: then each line is a row. */
+/* True if the first line is a list of messages: then each line is a row. */
 static bool begins_with_list(Reader *r)
 {
     const char *lf;
     char *error = NULL;
     while (!(lf = memchr(r->buf + r->start, '\n', r->end - r->start)) && !r->eof && !error &&
            r->end - r->start < ROW_MAX)
-        error = fill(r);         /* what is wrong is so again when rows are read */
+        error = fill(r);         /* an error occurs again when rows are read */
     free(error), error = NULL;
     const char *head = r->buf + r->start;
     cJSON *list = json_parse(head, lf ? (size_t)(lf - head) : r->end - r->start, &error);
@@ -285,9 +294,9 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
     if (r->fd < 0 || fstat(r->fd, &r->st))
         error = format("%s", strerror(errno));
     else if (S_ISDIR(r->st.st_mode))
-        error = format("a folder that cannot be read");
+        error = format("a folder");
     else if (!(r->regular = S_ISREG(r->st.st_mode)) && !standard)
-        error = format("not a regular file: let it flow in, as in ... | gen pack ... -");
+        error = format("not a regular file: pipe it, as in ... | gen pack ... -");
     while (!error && !r->eof && r->end < HEAD)
         error = fill(r);
     if (!error)
@@ -306,8 +315,8 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
     else if (may & (READS_LINES | READS_TEXT))
         r->reads = may & READS_LINES ? READS_LINES : READS_TEXT;
     else if (!error)
-        error = format("want objects of JSON for the format %s, in a file that ends in .jsonl, "
-                       ".ndjson or .json", kind->name);
+        error = format("the format %s needs JSON objects, in a file that ends in .jsonl, .ndjson "
+                       "or .json", kind->name);
     if (error) {
         reader_close(r);
         return error;
@@ -315,8 +324,8 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
     r->array = r->reads == READS_OBJECTS && c == '[' && !begins_with_list(r);
     if (r->reads == READS_TEXT && rules->held == HELD_TAIL) {
         r->tail = rules->share;
-        error = r->regular ? NULL : format("its last part is not known before its end: write it to a "
-                                           "file, or say --split none or random");
+        error = r->regular ? NULL : format("its last part is not known before its end: write it to "
+                                           "a file, or use --split none or random");
     }
     if (error) {
         reader_close(r);
@@ -390,7 +399,8 @@ char *reader_skip(Reader *r)
 
 typedef enum { ROW_FOUND, ROW_MORE, ROW_END, ROW_BAD } RowFind;
 
-/* The line at buf[at]: its span, *next behind it. ROW_MORE: it does not end in the buffer. */
+/* Finds the line at buf[at]: its span, and *next after it. ROW_MORE: it does not end in the
+ * buffer. */
 static RowFind find_line(Reader *r, size_t at, Span *s, size_t *next)
 {
     const char *from = r->buf + at;
@@ -410,8 +420,8 @@ static RowFind find_line(Reader *r, size_t at, Span *s, size_t *next)
     return ROW_FOUND;
 }
 
-/* The next element of an array of rows at buf[at], where "[" or "," of the one before is still to
- * come. Only its end is sought: what it holds is checked when it is read. */
+/* Finds the next element of an array of rows at buf[at], before its "[" or ",". Only its end is
+ * sought: its content is checked when it is parsed. */
 static RowFind find_element(Reader *r, size_t at, Span *s, size_t *next, const char **error)
 {
     int line = r->line, depth = 0;
@@ -462,7 +472,7 @@ static RowFind find_element(Reader *r, size_t at, Span *s, size_t *next, const c
     if (begin == i && !r->begun && r->buf[i] == ']')
         s->n = 0;                /* an empty array */
     else if (begin == i)
-        s->n = 1;                /* its parser says that a comma is no value */
+        s->n = 1;                /* the parser will refuse the comma */
     for (; begin < i; begin++)
         line += r->buf[begin] == '\n';
     r->line = line;
@@ -510,7 +520,7 @@ static void chunk_rows(Reader *r, Chunk *p)
             continue;
         }
         if (found == ROW_MORE && p->nspans)
-            break;               /* hand out what is there */
+            break;               /* return what there is */
         if (found == ROW_MORE && r->end - at <= ROW_MAX) {
             give(r, at);
             char *why = fill(r);
@@ -539,7 +549,7 @@ static bool begins_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* The byte where character `wanted` of the text begins; *all: how many there are. -1: errno. */
+/* Returns the byte where character `wanted` of the text begins; *all: their number. -1: errno. */
 static int64_t find_character(const Reader *r, int64_t wanted, int64_t *all)
 {
     char *block = malloc(BLOCK);
@@ -555,7 +565,7 @@ static int64_t find_character(const Reader *r, int64_t wanted, int64_t *all)
     return got < 0 ? -1 : found < 0 ? at : found;
 }
 
-/* Where the last part of a text begins, by its characters. */
+/* Sets where the last part of a text begins, by its characters. */
 static char *find_split(Reader *r)
 {
     int64_t all, train;
@@ -563,8 +573,9 @@ static char *find_split(Reader *r)
         return format("%s", strerror(errno));
     train = (int64_t)((double)all * (1 - r->tail) + 1e-6);
     if (train < 1 || train == all)
-        return format("%lld characters, of which a share of %g leaves %lld to train on and %lld to "
-                      "validate on", (long long)all, r->tail, (long long)train, (long long)(all - train));
+        return format("%lld characters: a share of %g leaves %lld for training and %lld for "
+                      "validation", (long long)all, r->tail, (long long)train,
+                      (long long)(all - train));
     r->split = find_character(r, train, &all);
     return r->split < 0 ? format("%s", strerror(errno)) : NULL;
 }
@@ -606,7 +617,7 @@ static void chunk_text(Reader *r, Chunk *p)
             break;
         }
         cut = tokenizer_cut(r->tok, r->buf + r->start, want < n ? want : n);
-        want *= 2;               /* no place to cut: look again in more */
+        want *= 2;               /* cannot be cut: try with more */
     }
     const char *zero = cut ? memchr(r->buf + r->start, 0, cut) : NULL;
     if (zero) {
@@ -631,7 +642,7 @@ Chunk *reader_chunk(Reader *r)
     else if (r->done && !p->error && r->regular &&
              (now.st_size != r->st.st_size || now.st_mtim.tv_sec != r->st.st_mtim.tv_sec ||
               now.st_mtim.tv_nsec != r->st.st_mtim.tv_nsec))
-        chunk_fail(p, r, 0, format("changed while it was read"));
+        chunk_fail(p, r, 0, format("changed while being read"));
     return p;
 }
 

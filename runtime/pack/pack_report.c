@@ -1,5 +1,4 @@
-/* pack_report.c -- what people are told while raw data are packed: progress on standard error, rows of
- * --show, the summary. */
+/* pack_report.c -- reports of a pack: progress on standard error, rows of --show, the summary. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
@@ -42,10 +41,11 @@ void progress_clear(Progress *g)
 /* "24 tokens, 5 targets" of a part. */
 static char *counts(const Kept *k, int i)
 {
-    return format("%zu tokens, %zu target%s", k->n[i], k->targets[i], k->targets[i] == 1 ? "" : "s");
+    const size_t targets = k->targets[i];
+    return format("%zu tokens, %zu target%s", k->n[i], targets, targets == 1 ? "" : "s");
 }
 
-/* target NULL: all are. Nothing predicts the first, unless the objective finds targets itself. */
+/* target NULL: all. The first token is not a target, unless the objective chooses its targets. */
 static void show_ids(const Work *w, const char *title, const int32_t *id, const uint8_t *target,
                      size_t n)
 {
@@ -68,11 +68,13 @@ void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept 
     else if (k->drop == DROP_NO_TARGET)
         printf("%s: %s, %s: left out\n", place, keys, first);
     else
-        printf("%s: %s%s%s%s%s%s\n", place, keys, k->parts > 1 ? "" : ", ", k->parts > 1 ? "" : first,
-               k->cut ? ", cut" : "", k->drop ? ": left out, " : "", k->drop ? drop_why[k->drop] : "");
+        printf("%s: %s%s%s%s%s%s\n", place, keys, k->parts > 1 ? "" : ", ",
+               k->parts > 1 ? "" : first, k->cut ? ", cut" : "",
+               k->drop ? ": left out, " : "", k->drop ? drop_why[k->drop] : "");
     free(first), free(place);
     for (int i = 0; i < k->parts && !row->drop; i++) {
-        char *own = counts(k, i), *title = format("  %s: %s", k->parts > 1 ? row->records->part[i] : "", own);
+        const char *part = k->parts > 1 ? row->records->part[i] : "";
+        char *own = counts(k, i), *title = format("  %s: %s", part, own);
         show_ids(w, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
         free(own), free(title);
     }
@@ -87,11 +89,12 @@ void report_text(const Work *w, const Chunk *from, const RowOut *row, const int3
     free(title);
 }
 
-void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, const uint8_t *target, size_t n)
+void report_window(const Work *w, const Chunk *from, int line, const int32_t *id,
+                   const uint8_t *target, size_t n)
 {
     char *at = line ? format(":%d", line) : format("%s", "");
     char *title = format("%s%s: a window, %zu tokens%s", from->place.file, at, n,
-                         from->held ? ", to validate on" : "");
+                         from->held ? ", for validation" : "");
     show_ids(w, title, id, target, n);
     free(at), free(title);
 }
@@ -113,19 +116,19 @@ void report_rules(const Work *w, FILE *to)
         fprintf(to, "targets: %s\n", targets);
     else if (p->kind == KIND_ROWS)
         fprintf(to, "targets: %s\n",
-                p->own ? "chosen anew for each batch"
+                p->own ? "chosen for each batch"
                 : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
                 ? means[LOSS_ALL] : means[w->rules.loss]);
     free(targets);
 }
 
-/* most: of words, asked for; 0: not said */
+/* most: the given maximum of words; 0: none */
 static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE *to)
 {
     const char *const *file = vocabulary_files(v->kind);
     const bool words = !strcmp(v->kind, "words");
     int64_t taken = size - v->specials, all = v->distinct < PACK_WORDS ? v->distinct : PACK_WORDS;
-    fprintf(to, "%s and %s beside it: %lld special tokens and %lld of %lld %s; for gen: "
+    fprintf(to, "%s and %s next to it: %lld special tokens and %lld of %lld %s; for gen: "
             "model.vocab=%d", file[0], file[1], (long long)v->specials, (long long)taken,
             (long long)v->distinct, words ? "words" : "characters", size);
     if (words && most && taken < all)
@@ -134,34 +137,39 @@ static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE 
     fputc('\n', to);
 }
 
-/* Records with a summary of their own. */
+/* Reports records whose format has its own summary. */
 static void report_own(const Work *w, FILE *to)
 {
     char *said = w->pack.records->summary(&w->pack, &w->rules);
     fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], said);
     free(said);
-    fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat, tokenizer_id(w->tok));
+    fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat,
+            tokenizer_id(w->tok));
     keys_report(&w->pack, w->o->format_flag, to);
 }
 
-/* "3 prompts end in a blank (first x.jsonl:7)", malloc'ed; "": n is 0. */
+/* Returns "3 prompts end in a blank (first x.jsonl:7)", malloc'ed; "" if n is 0. */
 static char *border_said(int64_t n, const char *one, const char *more, Place first)
 {
-    return n ? format("%lld %s (first %s:%d)", (long long)n, n == 1 ? one : more, first.file, first.line)
-             : format("%s", "");
+    if (!n)
+        return format("%s", "");
+    return format("%lld %s (first %s:%d)", (long long)n, n == 1 ? one : more, first.file,
+                  first.line);
 }
 
-/* One line on standard error about prompts whose end falls into a token of the whole row. */
+/* Warns of prompts that end within a token of the whole row. */
 static void warn_borders(const Work *w)
 {
     const Pack *p = &w->pack;
-    char *blank = border_said(p->nblank, "prompt ends in a blank", "prompts end in a blank", p->first_blank),
+    char *blank = border_said(p->nblank, "prompt ends in a blank", "prompts end in a blank",
+                              p->first_blank),
          *merge = border_said(p->not_prefix, "prompt's last token merges with its answer",
                               "prompts' last tokens merge with their answers", p->first_merge);
     if (p->nblank || p->not_prefix)
-        fprintf(stderr, "%s: warning: %s%s%s: at inference the prompt ends in other tokens than in training; %s\n",
-                w->o->who, blank, p->nblank && p->not_prefix ? ", " : "", merge,
-                p->nblank ? "move the blank to the beginning of the answer" : "end the prompt between two words");
+        fprintf(stderr, "%s: warning: %s%s%s: at inference the prompt ends in other tokens than in "
+                "training; %s\n", w->o->who, blank, p->nblank && p->not_prefix ? ", " : "", merge,
+                p->nblank ? "move the blank to the beginning of the answer"
+                          : "end the prompt between two words");
     free(blank), free(merge);
 }
 
@@ -169,13 +177,14 @@ void report_skipped(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
     if (p->nbad)
-        fprintf(to, "%d malformed row%s left out (--skip-bad %lld):\n", p->nbad, p->nbad == 1 ? " is" : "s are",
+        fprintf(to, "%d malformed row%s left out (--skip-bad %lld):\n", p->nbad,
+                p->nbad == 1 ? " is" : "s are",
                 (long long)w->rules.skip_bad);
     for (int i = 0; i < p->nbad; i++)
         fprintf(to, "  %s:%d: %s\n", p->bad[i].at.file, p->bad[i].at.line, p->bad[i].why);
 }
 
-/* Records and how they were made. */
+/* Reports the records and how they were made. */
 static void report_made(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
@@ -184,19 +193,20 @@ static void report_made(const Work *w, FILE *to)
         return;
     }
     if (w->prepared) {
-        fprintf(to, "%s: rows, %lld to train on, %lld to validate on, of %lld tokens each; tokenizer %s\n",
-                p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld, (long long)p->max_length,
-                prepared_ids(w->prepared)->id);
+        fprintf(to, "%s: rows, %lld for training, %lld for validation, of %lld tokens each; "
+                "tokenizer %s\n", p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld,
+                (long long)p->max_length, prepared_ids(w->prepared)->id);
         if (p->padded)
-            fprintf(to, "%lld of them with pad_token at the end, which is no part of a row\n", (long long)p->padded);
+            fprintf(to, "%lld of them with pad_token at the end, which is removed\n",
+                    (long long)p->padded);
         return;
     }
     if (p->kind != KIND_PACKED)
         fprintf(to, "%s: %s, %lld %s, %lld tokens, %lld targets, %lld cut to %lld tokens, "
                 "%lld left out %s", p->out, kind_name[p->kind], (long long)p->ndocs,
-                kind_name[p->kind], (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
-                (long long)p->max_length, (long long)p->dropped[DROP_NO_TARGET],
-                drop_why[DROP_NO_TARGET]);
+                kind_name[p->kind], (long long)p->ntokens, (long long)p->ntargets,
+                (long long)p->cut, (long long)p->max_length,
+                (long long)p->dropped[DROP_NO_TARGET], drop_why[DROP_NO_TARGET]);
     else
         fprintf(to, "%s: packed, %lld document%s, %lld tokens, all targets", p->out,
                 (long long)p->ndocs, p->ndocs == 1 ? "" : "s", (long long)p->ntokens);
@@ -219,11 +229,11 @@ static void report_made(const Work *w, FILE *to)
     if (w->vocabulary.kind)
         report_vocabulary(&w->vocabulary, w->o->words, tokenizer_size(w->tok), to);
     if (p->more_answers)
-        fprintf(to, "%lld rows have earlier answers, which are no targets: --loss-on assistant "
-                "takes them too\n", (long long)p->more_answers);
+        fprintf(to, "%lld rows have earlier answers, which are not targets: --loss-on assistant "
+                "includes them\n", (long long)p->more_answers);
     if (p->nturns && p->nchats < p->ndocs)
-        fprintf(to, "%lld row%s system or history and became %s; the rows without are not written in the chat format\n",
-                (long long)p->nturns, p->nturns == 1 ? " has" : "s have",
+        fprintf(to, "%lld row%s system or history and became %s; the others do not use the chat "
+                "format\n", (long long)p->nturns, p->nturns == 1 ? " has" : "s have",
                 p->nturns == 1 ? "a conversation" : "conversations");
     warn_borders(w);
 }
@@ -246,8 +256,9 @@ char *report_no_row(const Pack *p)
         why = longer;
     }
     char *all = !p->dropped[DROP_LONG_PROMPT] ? format("%s)", why)
-                : format("%s): rows of %lld tokens are too short for it (seq.max, --max-length)%s", why,
-                         (long long)p->max_length, p->kind == KIND_PAIRS ? ", or the text of --system too long" : "");
+                : format("%s): rows of %lld tokens are too short (seq.max, --max-length)%s", why,
+                         (long long)p->max_length,
+                         p->kind == KIND_PAIRS ? ", or the text of --system is too long" : "");
     free(why);
     return all;
 }

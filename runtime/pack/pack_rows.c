@@ -1,9 +1,9 @@
-/* pack_rows.c -- chunks of the input to ids and targets, by the rows of formats.def.
+/* pack_rows.c -- converts chunks of the input to ids and targets, by the rows of formats.def.
  *
- * In:    a Chunk: rows of JSON, lines, or a stretch of a text; Rules.
- * Out:   Encoded; depends on the chunk alone, so that threads may work in any order.
- * Keeps: a malformed row is put on the list of Encoded while Rules.skip_bad allows; after another error the
- *        chunk ends: its place and message stand in Encoded. */
+ * In:    a Chunk: JSON rows, lines, or a stretch of a text; Rules.
+ * Out:   Encoded; depends only on the chunk, so threads may work in any order.
+ * Keeps: a malformed row is added to Encoded.bad while Rules.skip_bad allows; any other error ends
+ *        the chunk, with its place and message in Encoded. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -16,7 +16,8 @@
 
 /* ---- a sample -------------------------------------------------------------------------------- */
 
-/* Whether an object has one of the keys "a|b|c", by `least`: with any value, one that is not null, with content. */
+/* True if an object has one of the keys "a|b|c", by `least`: with any value, one that is not null,
+ * or with content. */
 typedef enum { HAS_CONTENT, HAS_VALUE, HAS_KEY, NHAS } Has;
 
 static bool has_any(const cJSON *json, const char *keys, Has least)
@@ -28,7 +29,8 @@ static bool has_any(const cJSON *json, const char *keys, Has least)
     return false;
 }
 
-/* The first format by the keys of an object; NULL: none. Keys without content do only where no key has any. */
+/* Returns the first format that fits the keys of an object; NULL: none. Keys without content count
+ * only if no key has content. */
 static const Format *format_by_keys(const cJSON *json)
 {
     for (Has least = HAS_CONTENT; least < NHAS; least++)
@@ -56,7 +58,7 @@ static char *want_keys(void)
     return all;
 }
 
-/* Whether a row has all keys by which its format is recognised; one that lacks a key is of another format. */
+/* True if a row has all keys by which its format is recognised; else it is of another format. */
 static bool has_keys(const Format *f, const cJSON *json)
 {
     const char *list = *f->has ? f->has : f->reads & READS_TEXT ? f->uses : "";
@@ -70,18 +72,18 @@ static bool has_keys(const Format *f, const cJSON *json)
     return true;
 }
 
-/* What is wrong with a row that no format fits. */
+/* Returns the error of a row that no format fits. */
 static char *no_format(const cJSON *json)
 {
     if (!cJSON_IsObject(json))
         return format("want a JSON object, or a list of messages");
     if (has_any(json, "role|from", HAS_KEY))
-        return format("a message by itself: want a list of them as a row, [{\"role\", \"content\"}, ...], or "
-                      "{\"messages\": [...]}");
+        return format("a single message: a row must be a list of them, [{\"role\", \"content\"}, "
+                      "...], or {\"messages\": [...]}");
     return want_keys();
 }
 
-/* The code of a format; NULL: the program has none. */
+/* Returns the code of a format; NULL: the program has none. */
 static const FormatCode *code_of(const Rules *rules, Form form)
 {
     const FormatCode *const *at = rules->formats;
@@ -103,9 +105,9 @@ static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *
     if (!ready && *f->elsewhere)
         return row->stops = true, format("%s: %s", f->has, f->elsewhere);
     if (!ready)
-        return NULL;                     /* pack_kind() says why */
+        return NULL;                     /* pack_kind() reports why */
     row->records = code->records;
-    const int first = e->nrows;          /* of a sample of several */
+    const int first = e->nrows;          /* of a sample with several rows */
     char *error = code->encode(rules, tok, s, e, row);
     if (!error && s->json && !e->row[first].drop)
         keys_note(f, s->json, e, first);
@@ -134,13 +136,13 @@ static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk
     e->nrows += !e->error;
 }
 
-/* Whether "byte N: ..." says that an object or a list goes on where the n bytes of its text end. */
+/* True if "byte N: ..." means that an object or a list does not end in its n bytes. */
 static bool ends_early(const char *error, const char *text, size_t n)
 {
     return (*text == '{' || *text == '[') && strtoull(error + strlen("byte "), NULL, 10) >= n;
 }
 
-/* An object of JSON as it stands in the chunk, or a list, which is that of an object's messages. */
+/* Encodes a JSON object, or a list, which is taken as the messages of an object. */
 static char *encode_object(const Rules *rules, const Tokenizer *tok, const char *text, size_t n,
                            Encoded *e, RowOut *row)
 {
@@ -155,10 +157,10 @@ static char *encode_object(const Rules *rules, const Tokenizer *tok, const char 
         keys_ignore(rules, json, row);
         error = row_encode(rules, tok, &(Sample){.json = json}, e, row);
     } else {
-        /* its line number counts inside this row */
-        char *what = strstr(error, "byte "), *only = format("%s%s", what ? what : error,
-            what && ends_early(what, text, n) ? "; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl "
-                                                "writes each row on one" : "");
+        /* its line number counts within this row, so it is dropped */
+        char *what = strstr(error, "byte ");
+        char *only = format("%s%s", what ? what : error, what && ends_early(what, text, n)
+            ? "; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl converts it" : "");
         free(error);
         error = only;
     }
@@ -170,12 +172,14 @@ static char *encode_line(const Rules *rules, const Tokenizer *tok, const char *t
                          Encoded *e, RowOut *row)
 {
     const char *zero = memchr(text, 0, n);
-    return zero ? format("byte %lld is 0: binary data, want lines of text", (long long)(zero - text))
-                : row_encode(rules, tok, &(Sample){.text = text, .n = n}, e, row);
+    if (zero)
+        return format("byte %lld is 0: binary data, want lines of text", (long long)(zero - text));
+    return row_encode(rules, tok, &(Sample){.text = text, .n = n}, e, row);
 }
 
-/* Takes back a row that failed: it goes on the list of malformed rows, or ends the chunk. Takes error. */
-static void row_fails(const Rules *rules, const Chunk *p, int line, int first, char *error, Encoded *e)
+/* Removes a row that failed: adds it to the malformed rows, or ends the chunk. Takes error. */
+static void row_fails(const Rules *rules, const Chunk *p, int line, int first, char *error,
+                      Encoded *e)
 {
     const Place at = {p->place.file, line};
     const bool stops = e->row[e->nrows].stops;
@@ -204,7 +208,7 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
         RowOut *row = encoded_row(e, FORM_TEXT, NULL, s->line);
         char *error = (p->reads == READS_LINES ? encode_line : encode_object)(
             rules, tok, p->text + s->at, s->n, e, row);
-        row = &e->row[e->nrows];         /* the last one, of a sample of several */
+        row = &e->row[e->nrows];         /* the last one, of a sample with several rows */
         row->n = e->n - row->begin;
         spans_done(e, row->begin);
         if (error)

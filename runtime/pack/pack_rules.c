@@ -1,5 +1,5 @@
-/* pack_rules.c -- how raw data are to be read, of what was asked for: the tokenizer, the chat format,
- * windows; and the fingerprint of all that decides what the records are. */
+/* pack_rules.c -- rules for raw data from the options: tokenizer, chat format, windows; and the
+ * fingerprint of everything that determines the records. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
@@ -13,25 +13,25 @@ bool rules_windows(const Work *w)
     return w->rules.format == &pack_format[FORM_WINDOWS];
 }
 
-/* What has to hold where the tokenizer is still to be made. words: the data are samples of words. */
+/* Checks the options for a tokenizer made from the data. words: the data are samples of words. */
 static char *made_rules(Work *w, bool words)
 {
     const char *name = w->o->tokenizer;
     if (!words && !strcmp(name, "words"))
         return format("--tokenizer words is for the formats imdb and corpus");
     if (words && strcmp(name, "words"))
-        return format("--tokenizer %s has no words: the formats imdb and corpus want --tokenizer words, "
-                      "or a file", name);
+        return format("--tokenizer %s has no words: the formats imdb and corpus need --tokenizer "
+                      "words, or a file", name);
     if (w->o->chat)
-        return format("--chat: a vocabulary of %s has no conversations", name);
+        return format("--chat: a vocabulary of %s has no chat tokens", name);
     for (int i = 0; i < w->o->nfiles; i++)
         if (!strcmp(w->o->file[i], "-"))
-            return format("--tokenizer %s reads its data twice, and standard input can be read "
-                          "once: write it to a file", name);
+            return format("--tokenizer %s reads its data twice, but standard input can be read "
+                          "only once: write it to a file", name);
     return NULL;
 }
 
-/* Arrays of ids need no more than to be read. */
+/* Opens arrays of ids, and checks the options for them. */
 static void open_prepared(Work *w)
 {
     const PackOptions *o = w->o;
@@ -39,27 +39,28 @@ static void open_prepared(Work *w)
     char *error = NULL;
     int code = EXIT_CONFIG;
     if (o->nfiles > 1)
-        error = format("%s has arrays of ids: want no other file beside it", o->file[0]);
+        error = format("%s has arrays of ids: give no other file with it", o->file[0]);
     else if (o->kind == KIND_PACKED || o->kind == KIND_PAIRS)
-        error = format("%s has arrays of ids, which make rows; what is packed here is %s", o->file[0],
+        error = format("%s has arrays of ids, which become rows, but the output is %s", o->file[0],
                        kind_name[o->kind]);
     else if (o->show)
-        error = format("--show: %s has arrays of ids: the program that they are for shows them, with its "
-                       "--show", o->file[0]);
+        error = format("--show: %s has arrays of ids: use --show of the program that reads them",
+                       o->file[0]);
     else if (vocabulary_made(o->tokenizer))
-        error = format("--tokenizer %s makes one of texts, and %s has ids", o->tokenizer, o->file[0]);
+        error = format("--tokenizer %s needs texts, but %s has ids", o->tokenizer, o->file[0]);
     else if (o->skip_bad)
-        error = format("--skip-bad: %s has arrays of ids, and none of them is left out", o->file[0]);
+        error = format("--skip-bad: %s has arrays of ids, which are never left out", o->file[0]);
     code = error ? code : EXIT_DATA;
     error = error ? error : prepared_open(&w->prepared, o->file[0], o->tokenizer);
     if (!error && o->max_length && prepared_length(w->prepared) > o->max_length)
-        code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, at most %lld are wanted", o->file[0],
-            (long long)prepared_length(w->prepared), (long long)o->max_length);
+        code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, want at most %lld",
+            o->file[0], (long long)prepared_length(w->prepared), (long long)o->max_length);
     if (!error && o->vocab && prepared_ids(w->prepared)->size != o->vocab)
         code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows: gen %s "
             "model.vocab=%lld, or gen pack --prepare with --vocab %lld", o->file[0],
-            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab, o->recipe ? o->recipe : "RECIPE",
-            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab);
+            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab,
+            o->recipe ? o->recipe : "RECIPE", (long long)prepared_ids(w->prepared)->size,
+            (long long)o->vocab);
     if (error) {
         pack_fail(p, code, (Place){0}, error);
         return;
@@ -74,19 +75,20 @@ static char *window_rules(const Work *w)
 {
     const PackOptions *o = w->o;
     if (!rules_windows(w) && (o->stride || o->held || o->share > 0))
-        return format("%s is for the format windows", o->stride ? "--stride" : o->held ? "--split"
-                                                                                   : "--eval-share");
+        return format("%s is for the format windows",
+                      o->stride ? "--stride" : o->held ? "--split" : "--eval-share");
     if (rules_windows(w) && w->rules.max_length < 2)
-        return format("windows of 1 token hide all of a text: want 2 or more (seq.max, --max-length)");
+        return format("windows of 1 token mask all of a text: use 2 or more (seq.max, "
+                      "--max-length)");
     if (rules_windows(w) && w->rules.stride > w->rules.max_length)
-        return format("--stride %lld leaves out what is between windows of %lld tokens",
+        return format("--stride %lld skips tokens between windows of %lld tokens",
                       (long long)w->rules.stride, (long long)w->rules.max_length);
     if (rules_windows(w) && o->share > 0 && !o->held)
-        return format("--eval-share wants --split tail or random");
+        return format("--eval-share needs --split tail or random");
     return NULL;
 }
 
-/* What the formats of the program want to know before the first row. */
+/* Calls begin() of the program's formats, before the first row. */
 static void begin_formats(Work *w)
 {
     const RecordCode *before = NULL;
@@ -137,7 +139,8 @@ void rules_find(Work *w)
     w->rules.nignore = o->nignore;
     w->rules.skip_bad = o->skip_bad;
     if (o->nignore > PACK_IGNORE_MAX) {
-        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--ignore-keys: want at most %d keys", PACK_IGNORE_MAX));
+        pack_fail(p, EXIT_CONFIG, (Place){0},
+                  format("--ignore-keys: want at most %d keys", PACK_IGNORE_MAX));
         return;
     }
     char *error = window_rules(w);
@@ -145,21 +148,23 @@ void rules_find(Work *w)
         pack_fail(p, EXIT_CONFIG, (Place){0}, error);
         return;
     }
-    error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
-                : o->words && strcmp(o->tokenizer, "words") ? format("--vocab is for --tokenizer words")
-                : made                   ? made_rules(w, words)
-                                         : tokenizer_load(&w->tok, o->tokenizer);
+    if (o->min_words && !words)
+        error = format("--min-words is for the formats imdb and corpus");
+    else if (o->words && strcmp(o->tokenizer, "words"))
+        error = format("--vocab is for --tokenizer words");
+    else
+        error = made ? made_rules(w, words) : tokenizer_load(&w->tok, o->tokenizer);
     if (error)
         pack_fail(p, EXIT_CONFIG, (Place){0}, error);
     if (made && !error)
-        w->rules.no_chat = format("a vocabulary of %s has no chat tokens, which messages want",
+        w->rules.no_chat = format("a vocabulary of %s has no chat tokens, which messages need",
                                   o->tokenizer);
     if (error || made)
         return;
     if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own))
         pack_fail(p, EXIT_CONFIG, (Place){o->tokenizer, 0},
-                  format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
-                         "or config.json with eos_token_id, beside it"));
+                  format("no end-of-text token: put a tokenizer_config.json that names eos_token, "
+                         "or a config.json with eos_token_id, next to it"));
     begin_formats(w);
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
     if (w->rules.no_chat && !o->chat && w->rules.own_turns &&
@@ -171,13 +176,14 @@ void rules_find(Work *w)
         pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
 }
 
-/* `more`, malloc'ed, is freed. */
-static void hash_rules(const Work *w, const char *bytes, const char *files, char *more_rules, char hex[SHA256_HEX])
+/* Takes more_rules, malloc'ed. */
+static void hash_rules(const Work *w, const char *bytes, const char *files, char *more_rules,
+                       char hex[SHA256_HEX])
 {
     const Rules *r = &w->rules;
-    bool made = vocabulary_made(w->o->tokenizer);       /* of the data: its rules say which */
-    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s", PACK_VERSION, bytes, files,
-                        w->prepared ? prepared_ids(w->prepared)->id
+    bool made = vocabulary_made(w->o->tokenizer);       /* the data and rules determine it */
+    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s", PACK_VERSION, bytes,
+                        files, w->prepared ? prepared_ids(w->prepared)->id
                         : made      ? w->o->tokenizer : tokenizer_id(w->tok),
                         (long long)(w->o->words ? w->o->words : PACK_WORDS),
                         kind_name[w->pack.kind], (long long)r->max_length,
@@ -186,8 +192,8 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
     const RecordCode *records = w->pack.records;
     char *own = records && records->fingerprint ? records->fingerprint(r) : format("%s", "");
     char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
-    char *more = rules_windows(w) ? format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share)
-                               : format("%s", "");
+    char *more = !rules_windows(w) ? format("%s", "")
+               : format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share);
     Sha256 h;
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
@@ -200,32 +206,38 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
     free(text);
 }
 
-/* " NAME a b" of the ignored keys with a bit in `which`; malloc'ed, "": none. */
+/* Returns " NAME a b" of the ignored keys with a bit in `which`; malloc'ed; "": none. */
 static char *keys_named(const Rules *r, const char *name, uint64_t which)
 {
     char *all = format("%s%s", which ? " " : "", which ? name : "");
     for (int i = 0; i < r->nignore; i++) {
-        char *longer = format("%s%s%s", all, which >> i & 1 ? " " : "", which >> i & 1 ? r->ignore[i] : "");
+        const bool is = which >> i & 1;
+        char *longer = format("%s%s%s", all, is ? " " : "", is ? r->ignore[i] : "");
         free(all);
         all = longer;
     }
     return all;
 }
 
-/* What older programs did not know, or did not read, changes the fingerprint where it changes tokens. */
+/* Options that earlier releases lacked change the fingerprint only if they change tokens. */
 void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
 {
-    char *without = keys_named(&w->rules, "without", w->pack.unread), *skipped = pack_skipped(&w->pack);
-    char *more = format("%s%s%s%s", w->pack.nturns ? " turns" : "", without, *skipped ? " malformed " : "", skipped);
+    char *without = keys_named(&w->rules, "without", w->pack.unread),
+         *skipped = pack_skipped(&w->pack);
+    char *more = format("%s%s%s%s", w->pack.nturns ? " turns" : "", without,
+                        *skipped ? " malformed " : "", skipped);
     free(without), free(skipped);
     hash_rules(w, bytes, files, more, hex);
 }
 
-void rules_name(const Work *w, const char *bytes, const char *files, bool rows, char hex[SHA256_HEX])
+void rules_name(const Work *w, const char *bytes, const char *files, bool rows,
+                char hex[SHA256_HEX])
 {
-    /* rows that were packed before their keys were looked at are packed anew */
+    /* rows that were packed before their keys were checked are packed again */
     char *ignored = keys_named(&w->rules, "without", ~UINT64_C(0));
-    char *most = w->rules.skip_bad ? format(" skip-bad %lld", (long long)w->rules.skip_bad) : format("%s", "");
-    hash_rules(w, bytes, files, format("%s%s%s", rows ? " keys" : "", rows ? ignored : "", most), hex);
+    char *most = !w->rules.skip_bad ? format("%s", "")
+               : format(" skip-bad %lld", (long long)w->rules.skip_bad);
+    hash_rules(w, bytes, files,
+               format("%s%s%s", rows ? " keys" : "", rows ? ignored : "", most), hex);
     free(ignored), free(most);
 }

@@ -1,4 +1,4 @@
-/* pack_sample.c -- values of a row of JSON. */
+/* pack_sample.c -- values of a JSON row. */
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"

@@ -1,6 +1,6 @@
-/* pack_show.c -- rows as the model sees them: tokens, their text, targets, documents apart.
+/* pack_show.c -- prints rows: tokens, their text, targets, documents.
  *
- * Keeps: nothing that data holds reaches the terminal as a control character. */
+ * Keeps: no control character of the data reaches the terminal. */
 #define _GNU_SOURCE
 #include "runtime/pack/show.h"
 
@@ -15,7 +15,7 @@
 
 enum { COLUMNS = 100, SHOWN = 1024 };
 
-/* Whether c is drawn as a character of its own, or changes what is around it. */
+/* True if c is printed as a separate character, false if it changes others. */
 static bool is_printed(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {
@@ -28,7 +28,7 @@ static bool is_printed(uint32_t c)
     }
 }
 
-/* id "text" with what is no plain character escaped; *width in columns. malloc'ed. */
+/* Returns id "text" with other characters escaped, malloc'ed; *width in columns. */
 static char *token_text(const Tokenizer *tok, int32_t id, int *width)
 {
     size_t n, size;
@@ -58,7 +58,7 @@ static char *token_text(const Tokenizer *tok, int32_t id, int *width)
     return out;
 }
 
-/* "id "text"", the id alone, or the row's own word; *width in columns. malloc'ed. */
+/* Returns id "text", only the id, or the row's own word, malloc'ed; *width in columns. */
 static char *id_text(const Tokenizer *tok, const ShownRow *r, int32_t id, int *width)
 {
     if (tok && !r->word)
@@ -73,7 +73,7 @@ static bool is_target(const ShownRow *r, size_t i)
     return r->target ? r->target[i] : i > 0;
 }
 
-/* Token i with what is to be predicted in its place and its weight, as far as they say more. */
+/* Returns token i, with its label and weight if they differ from the defaults. */
 static char *entry(const Tokenizer *tok, const ShownRow *r, size_t i, int *width)
 {
     char *text = id_text(tok, r, r->token[i], width);
@@ -97,9 +97,10 @@ static char *entry(const Tokenizer *tok, const ShownRow *r, size_t i, int *width
 void show_row(const Tokenizer *tok, const char *title, const ShownRow *row)
 {
     const char *no_color = getenv("NO_COLOR");
-    /* Open MPI makes the standard output of its ranks a terminal even where it writes a file, but not
-     * standard error */
-    bool colour = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && !(no_color && *no_color), green = false;
+    /* Open MPI makes the standard output of ranks a terminal even if it writes to a file, but not
+     * their standard error */
+    bool colour = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && !(no_color && *no_color),
+         green = false;
     size_t n = (size_t)row->n, shown = n < SHOWN ? n : SHOWN;
     int column = 0;
     if (title)

@@ -1,9 +1,9 @@
-/* pack_spans.c -- parts of answers that are left out of the loss: the model reads them and is not trained to
- * write them.
+/* pack_spans.c -- parts of answers that are excluded from the loss.
  *
- * In:    {"weight": 0} or {"train": false} of a message; spans [begin, end) of characters, "masked" of a
- *        message and KEY_masked beside a string KEY.
- * Method: as with prompts: the ids of a span are those behind as many as what stands before it has alone. */
+ * In:    {"weight": 0} or {"train": false} of a message; spans [begin, end) of characters: "masked"
+ *        of a message, KEY_masked for a string KEY.
+ * Method: as with prompts: the ids of a span begin after as many as the text before it alone
+ *         has. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A member of an object that is nearly called so: what was meant; NULL: there is none. */
+/* NULL, or the message for a member of an object with a similar name. */
 static char *misspelt(const cJSON *json, const char *key, int letters)
 {
     for (const cJSON *m = json->child; m; m = m->next)
@@ -38,7 +38,7 @@ char *spans_message(const cJSON *message, bool *hidden)
     char *error = NULL;
     *hidden = false;
     if (sample_get(message, "train_detail"))
-        return format("train_detail: say masked, a list of [begin, end) that are not trained on");
+        return format("train_detail: use masked, a list of [begin, end) to exclude from the loss");
     if (!json_get(message, "weight") && (error = misspelt(message, "weight", 2)))
         return error;
     if (!json_get(message, "train") && (error = misspelt(message, "train", 1)))
@@ -47,15 +47,16 @@ char *spans_message(const cJSON *message, bool *hidden)
         return error;
     if (weight && train)
         return format("a message has both weight and train");
-    if (weight && !(cJSON_IsNumber(weight) && (weight->valuedouble == 0 || weight->valuedouble == 1)))
-        return format("weight: want 0 or 1: a message is in the loss, or is not");
+    if (weight &&
+        !(cJSON_IsNumber(weight) && (weight->valuedouble == 0 || weight->valuedouble == 1)))
+        return format("weight: want 0 or 1: a message is in the loss or not");
     if (train && !cJSON_IsBool(train))
         return format("train: want true or false");
     *hidden = weight ? weight->valuedouble == 0 : cJSON_IsFalse(train);
     return NULL;
 }
 
-/* Bytes before character `at` of a string, which may be its end; -1: it has not as many. */
+/* Returns the bytes before character `at` of a string, or before its end; -1: it is shorter. */
 static int64_t bytes_before(const char *string, double at)
 {
     int64_t characters = 0, i = 0;
@@ -69,26 +70,27 @@ static int64_t bytes_before(const char *string, double at)
     return (double)characters == at ? i : -1;
 }
 
-/* Where byte `at` of the string stands in the text. */
+/* Returns the position in the text of byte `at` of the string. */
 static size_t place_of(const Spanned *s, int64_t at)
 {
     const int64_t behind = at - (int64_t)s->cut, kept = (int64_t)s->kept;
     return s->from + (size_t)(behind < 0 ? 0 : behind > kept ? kept : behind);
 }
 
-char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at, size_t *count,
-                  Encoded *e, RowOut *row)
+char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
+                  size_t *count, Encoded *e, RowOut *row)
 {
     const size_t begin = e->n;
     char *error = encode_text(tok, text, n, specials, false, e);
     *count = e->n - begin;
-    row->not_prefix |= *count > begin - at || memcmp(e->id + at, e->id + begin, *count * sizeof *e->id);
+    row->not_prefix |= *count > begin - at ||
+                       memcmp(e->id + at, e->id + begin, *count * sizeof *e->id);
     e->n = begin;
     return error;
 }
 
-char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials, size_t at,
-                 Encoded *e, RowOut *row)
+char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
+                 size_t at, Encoded *e, RowOut *row)
 {
     if (masked && !cJSON_IsArray(masked))
         return format("masked: want a list of [begin, end)");
@@ -104,7 +106,8 @@ char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bo
                           "text", first->valuedouble, behind->valuedouble);
         size_t before, with;
         char *error = spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
-        error = error ? error : spans_count(tok, s->text, place_of(s, end), specials, at, &with, e, row);
+        error = error ? error
+                      : spans_count(tok, s->text, place_of(s, end), specials, at, &with, e, row);
         if (error)
             return error;
         for (size_t i = at + before; i < at + with && i < e->n; i++)

@@ -1,5 +1,5 @@
-/* pack_steps.c -- what records of solutions in steps have beside their tokens: columns in memory, and what
- * people are told of them. The columns are those of runtime/data/steps.h.
+/* pack_steps.c -- records of step-labelled solutions: their columns besides tokens (see
+ * runtime/data/steps.h), and their summary.
  *
  * In:    rows, in order.  Out: tensors, metadata, the summary. */
 #define _GNU_SOURCE
@@ -30,29 +30,29 @@ static const struct {
 };
 enum { DOMAINS_MOST = 4096 };
 
-/* A column beside the tokens, in memory: a few bytes a record. */
+/* A column besides the tokens, in memory: a few bytes per record. */
 typedef struct {
     char *data;                  /* (bytes) elements */
     size_t bytes, cap;
-    int64_t *at;                 /* ragged: where each record's begin, in elements */
+    int64_t *at;                 /* ragged: offset of each record, in elements */
     size_t nat, capat;
 } ColumnOut;
 
-/* Pack.more: what records of solutions in steps have beside their tokens. */
+/* Pack.more: the state for step-labelled solutions. */
 typedef struct {
     ColumnOut column[STEPS_COLUMNS];
-    ColumnOut noisy;             /* a letter a record; of metadata */
+    ColumnOut noisy;             /* one letter per record, for metadata */
     bool any_noisy;              /* one of them is a digit */
     int64_t ndomains, capdomains;
-    char **domain;               /* as they come first */
-    Lengths length;              /* of solutions, before they are cut */
+    char **domain;               /* by first occurrence */
+    Lengths length;              /* of solutions before they are cut */
     int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;
     struct StepsId {
         char *id;
         Place at;
-    } *own;                      /* (nown) of rows, each candidate's in the first's */
+    } *own;                      /* (nown) of rows; candidates share that of the first */
     int64_t nown, capown;
-    int last_line, same_line;    /* the row before that has no id, how many of that line */
+    int last_line, same_line;    /* line of the previous row without id; rows of that line */
     const char *last_file;
 } StepsOut;
 
@@ -107,7 +107,7 @@ static void remember_id(StepsOut *s, const char *id, Place at)
     s->own[s->nown++] = (struct StepsId){format("%s", id), at};
 }
 
-/* Equal ones in the order of their lines, if they are of one file. */
+/* By id; equal ones of one file by line. */
 static int by_id(const void *a, const void *b)
 {
     const struct StepsId *x = a, *y = b;
@@ -123,12 +123,12 @@ static void check(Pack *p)
     for (int64_t i = 1; i < s->nown; i++)
         if (!strcmp(s->own[i - 1].id, s->own[i].id))
             pack_fail(p, EXIT_DATA, s->own[i].at,
-                      format("id: %s:%d has \"%.60s\", too: what is learned of a record is told by its id; want "
-                             "one of its own for each, or none: then it is the number of its line",
+                      format("id: %s:%d also has \"%.60s\": ids name records in results, so each "
+                             "must be unique; without ids, line numbers are used",
                              s->own[i - 1].at.file, s->own[i - 1].at.line, s->own[i].id));
 }
 
-/* Which of those that came so far, from 0; -1: it has none; -2: there are too many. */
+/* Returns the index of a domain, from 0, adding it if new; -1: none; -2: too many. */
 static int32_t domain_of(StepsOut *s, const char *name)
 {
     if (!name)
@@ -157,7 +157,7 @@ static void count(Pack *p, const RowOut *row)
         lengths_add(&s->length, r->length);
 }
 
-/* A row's key id, else the line it is in; of the second that begins in a line "7.2", of a candidate "7/3". */
+/* Returns a row's id, else its line; the second row of a line is "7.2", a candidate "7/3". */
 static char *name(Pack *p, const RowOut *row, const char *file)
 {
     StepsOut *s = steps_of(p);
@@ -166,25 +166,27 @@ static char *name(Pack *p, const RowOut *row, const char *file)
     if (!r->more)
         s->same_line = same ? s->same_line + 1 : 1;
     s->last_line = row->line, s->last_file = file;
-    char *own = r->id ? format("%s", r->id) : s->same_line > 1 ? format("%d.%d", row->line, s->same_line)
-                                                               : format("%d", row->line);
+    char *own = r->id ? format("%s", r->id)
+              : s->same_line > 1 ? format("%d.%d", row->line, s->same_line)
+                                 : format("%d", row->line);
     char *all = r->candidate ? format("%s/%d", own, r->candidate) : format("%s", own);
     free(own);
     return all;
 }
 
-static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids, const uint8_t *target,
-                const char *file)
+static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids,
+                const uint8_t *target, const char *file)
 {
     const StepsSaid *r = row->more;
     StepsOut *s = p->more;
     (void)k, (void)ids, (void)target;
     const float outcome = (float)r->outcome;
-    const int32_t domain = domain_of(s, r->domain), question = (int32_t)(s->questions - 1), right = r->right;
+    const int32_t domain = domain_of(s, r->domain), right = r->right,
+                  question = (int32_t)(s->questions - 1);
     char *id = name(p, row, file);
     if (domain == -2)
         pack_fail(p, EXIT_DATA, (Place){file, row->line},
-                  format("domain: more than %d different ones: is it the id of each?", DOMAINS_MOST));
+                  format("domain: more than %d different ones: are they ids?", DOMAINS_MOST));
     if (r->id && !r->more)
         remember_id(s, r->id, (Place){file, row->line});
     column_at(&s->column[REWARDS], sizeof *r->label);
@@ -266,7 +268,7 @@ static const void *tensor(const Pack *p, const char *column, size_t *bytes)
     return NULL;
 }
 
-/* As a list of JSON. */
+/* Returns the domains as a JSON list. */
 static char *domains_text(const StepsOut *s)
 {
     cJSON *list = cJSON_CreateArray();
@@ -283,7 +285,8 @@ static char *meta(const Pack *p, StWriter *w, const Rules *rules)
 {
     const StepsOut *s = p->more;
     const StepsRules *r = rules->more;
-    char *domains = domains_text(s), *said = summary(p, rules), *questions = format("%lld", (long long)s->questions);
+    char *domains = domains_text(s), *said = summary(p, rules),
+         *questions = format("%lld", (long long)s->questions);
     char *error = st_add_meta(w, "parts", "tokens");
     error = error ? error : st_add_meta(w, "mark", r->mark);
     error = error ? error : st_add_meta(w, "domains", domains);
@@ -299,22 +302,23 @@ static char *meta(const Pack *p, StWriter *w, const Rules *rules)
     return error;
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- the summary ----------------------------------------------------------------------------- */
 
-/* ", 3 with a step of no text" for each reason; malloc'ed. */
+/* Returns ", 3 with a step of no text" for each reason; malloc'ed. */
 static char *left_out(const Pack *p)
 {
     char *all = format("%s", "");
     for (int i = DROP_NO_TARGET; i < NDROPS; i++) {
-        char *longer = p->dropped[i] ? format("%s%s %lld %s", all, *all ? "," : ":", (long long)p->dropped[i],
-                                              drop_why[i]) : NULL;
+        char *longer = !p->dropped[i] ? NULL
+                     : format("%s%s %lld %s", all, *all ? "," : ":", (long long)p->dropped[i],
+                              drop_why[i]);
         if (longer)
             free(all), all = longer;
     }
     return all;
 }
 
-/* The end of a line, which says how many rows are so. */
+/* Appends a count of rows to a line. */
 static void also(FILE *to, int64_t n, const char *what)
 {
     if (n)
@@ -333,14 +337,16 @@ static char *summary(const Pack *p, const Rules *rules)
     for (int i = 0; i < NDROPS; i++)
         dropped += p->dropped[i];
     fprintf(to, "%lld %s, %lld tokens, %lld marks, %lld cut to %lld tokens; %lld left out%s\n",
-            (long long)p->ndocs, p->kind == KIND_CANDIDATES ? "candidates" : "records", (long long)p->ntokens,
-            (long long)p->ntargets, (long long)p->cut, (long long)p->max_length, (long long)dropped, out);
-    fprintf(to, "lengths before any is cut: %s", lengths);
-    also(to, s->unlabelled && p->kind == KIND_STEPS ? s->unlabelled : 0, "have no labels, and cannot be trained on");
+            (long long)p->ndocs, p->kind == KIND_CANDIDATES ? "candidates" : "records",
+            (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
+            (long long)p->max_length, (long long)dropped, out);
+    fprintf(to, "lengths before cutting: %s", lengths);
+    also(to, s->unlabelled && p->kind == KIND_STEPS ? s->unlabelled : 0,
+         "have no labels and cannot be trained on");
     also(to, p->kind == KIND_STEPS ? s->no_outcome : 0,
-         "say no meta_label: right, unless a stepwise label is against it");
-    also(to, s->no_problem, "name no problem");
-    also(to, s->preamble, "have text before their first step, which is no part of any");
+         "have no meta_label: taken as right, unless a stepwise label is false");
+    also(to, s->no_problem, "have no problem");
+    also(to, s->preamble, "have text before their first step, which is dropped");
     if (p->kind == KIND_CANDIDATES)
         fprintf(to, "; of %lld problems, %lld right", (long long)s->questions, (long long)s->right);
     fprintf(to, "\nmark %s, token %lld; for gen: prm.steps=%lld prm.records=%lld", r->mark,
@@ -352,7 +358,7 @@ static char *summary(const Pack *p, const Rules *rules)
     return text;
 }
 
-/* Without what would steer a terminal; malloc'ed. */
+/* Returns text without control characters, malloc'ed. */
 static char *plain(const char *text)
 {
     char *copy = format("%s", text ? text : "");
@@ -378,7 +384,7 @@ static void show(const RowOut *row)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* The mark of steps, by its id. */
+/* Finds the id of the step mark. */
 static char *begin(Rules *rules, const PackOptions *o, Tokenizer *tok)
 {
     const StepsRules *asked = o->more;
@@ -390,10 +396,10 @@ static char *begin(Rules *rules, const PackOptions *o, Tokenizer *tok)
     *r = *asked;
     r->unlabelled = r->unlabelled && !o->trains;
     r->mark_id = tokenizer_added(tok, r->mark);
-    /* it has all turns itself, and chat formats with the same tokens write them alike */
+    /* rows have all turns, which chat formats with the same tokens render alike */
     rules->own_turns = o->kind >= KIND_STEPS && *r->system;
     if (r->mark_id >= 0 && asked->mark_id && asked->mark_id != r->mark_id)
-        return format("the step mark %s is token %lld of the tokenizer, and not %lld", r->mark,
+        return format("the step mark %s is token %lld of the tokenizer, not %lld", r->mark,
                       (long long)r->mark_id, (long long)asked->mark_id);
     if (r->mark_id >= 0 || !asked->mark_id)
         return NULL;
@@ -404,16 +410,17 @@ static char *begin(Rules *rules, const PackOptions *o, Tokenizer *tok)
 static char *fingerprint(const Rules *rules)
 {
     const StepsRules *r = rules->more;
-    return format(" steps %s %lld %lld %lld %d %s", r->mark, (long long)r->mark_id, (long long)r->steps,
-                  (long long)r->rewards, r->unlabelled, r->system);
+    return format(" steps %s %lld %lld %lld %d %s", r->mark, (long long)r->mark_id,
+                  (long long)r->steps, (long long)r->rewards, r->unlabelled, r->system);
 }
 
 static char *targets(const Rules *rules)
 {
-    return format("the marks %s behind steps", ((const StepsRules *)rules->more)->mark);
+    return format("the marks %s after steps", ((const StepsRules *)rules->more)->mark);
 }
 
 const RecordCode steps_records = {
-    .part = {"tokens"}, .drops = true, .begin = begin, .free_rules = free, .fingerprint = fingerprint,
-    .targets = targets, .free_row = free_row, .name = name, .show = show, .count = count, .put = put,
-    .check = check, .plan = plan, .meta = meta, .tensor = tensor, .summary = summary, .free = free_steps};
+    .part = {"tokens"}, .drops = true, .begin = begin, .free_rules = free,
+    .fingerprint = fingerprint, .targets = targets, .free_row = free_row, .name = name,
+    .show = show, .count = count, .put = put, .check = check, .plan = plan, .meta = meta,
+    .tensor = tensor, .summary = summary, .free = free_steps};

@@ -1,4 +1,4 @@
-/* pack_tables.c -- formats, kinds and reasons as messages and files name them; the first error of a pack. */
+/* pack_tables.c -- names of formats, kinds and reasons; the first error of a pack. */
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 const Format pack_format[NFORMATS] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc)           \
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
     {name, keys, READS_##reads, has, uses, beside, KIND_##kind, own, elsewhere, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
@@ -37,5 +37,6 @@ void pack_fail(Pack *p, int code, Place at, char *text)
     if (p->error.text)
         free(text);
     else
-        p->error = (PackError){text, at.file ? format("%s", at.file) : NULL, at.line, code, p->makes};
+        p->error = (PackError){text, at.file ? format("%s", at.file) : NULL, at.line, code,
+                               p->makes};
 }

@@ -1,6 +1,7 @@
-/* pack_template.c -- a chat format of chats.def as a Jinja template, for folders that have none.
+/* pack_template.c -- writes a chat format as a Jinja template, for folders without one.
  *
- * Out: what transformers renders with it is what pack_chat.c writes. */
+ * Out:   a template with which transformers renders the text of pack_chat.c.
+ * Keeps: the text of templates never changes: folders with one are recognised by its hash. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text as Jinja reads it. */
+/* Writes a text as a Jinja string. */
 static void put_text(FILE *to, const char *text)
 {
     putc('\'', to);
@@ -27,7 +28,7 @@ static void put_output(FILE *to, const char *text)
     fputs(" }}\n", to);
 }
 
-/* A turn: between its opening and its close what `inner` writes, which may be NULL, and the value. */
+/* Writes a turn: opening, `inner` (or NULL), the value, close. */
 static void put_turn(FILE *to, const ChatTurn *turn, const char *inner, const char *value)
 {
     fputs("{{- ", to);
@@ -41,7 +42,8 @@ static void put_turn(FILE *to, const ChatTurn *turn, const char *inner, const ch
     fputs(" }}\n", to);
 }
 
-/* The system message that is the first, as `system`, and the turns behind it; else what the format says itself. */
+/* Sets `system` to a system message that comes first, else to the format's own, and `turns` to the
+ * messages after it. */
 static void put_system(FILE *to, const Chat *c)
 {
     fputs("{%- if messages[0]['role'] == 'system' %}\n"
@@ -54,8 +56,8 @@ static void put_system(FILE *to, const Chat *c)
         fputs("none", to);
     fputs(" %}\n    {%- set turns = messages %}\n{%- endif %}\n", to);
     if (c->alternate && c->system_in == SYSTEM_NOWHERE)
-        fprintf(to, "{%%- if system is not none %%}\n    {{- raise_exception('the chat format %s has no place for a "
-                    "system message') }}\n{%%- endif %%}\n", c->name);
+        fprintf(to, "{%%- if system is not none %%}\n    {{- raise_exception('the chat format %s "
+                    "has no place for a system message') }}\n{%%- endif %%}\n", c->name);
     if (c->begin)
         put_output(to, c->begin);
     if (c->system_in != SYSTEM_TURN)
@@ -65,12 +67,13 @@ static void put_system(FILE *to, const Chat *c)
     fputs("{%- endif %}\n", to);
 }
 
-/* The user's turn, which may have the system message in it. */
+/* Writes the user's turn, which may contain the system message. */
 static void put_user(FILE *to, const Chat *c)
 {
     const bool folds = c->system_in == SYSTEM_FIRST || c->system_in == SYSTEM_LAST;
     if (folds) {
-        fprintf(to, "        {%%- if system is not none and loop.index0 == %s %%}\n            {{- ",
+        fprintf(to, "        {%%- if system is not none and loop.index0 == %s %%}\n"
+                    "            {{- ",
                 c->system_in == SYSTEM_FIRST ? "0" : "(turns | length - 1) // 2 * 2");
         put_text(to, c->user.open);
         fputs(" + (", to);
@@ -90,12 +93,13 @@ static void put_user(FILE *to, const Chat *c)
 
 static void put_turns(FILE *to, const Chat *c)
 {
-    fputs("{%- for message in turns %}\n    {%- set content = message['content'] if message['content'] is string else "
+    fputs("{%- for message in turns %}\n    {%- set content = message['content'] "
+          "if message['content'] is string else "
           "message['content'] | map(attribute='text') | join('') %}\n", to);
     if (c->alternate)
-        fprintf(to, "    {%%- if (message['role'] == 'user') != (loop.index0 %% 2 == 0) %%}\n        {{- "
-                    "raise_exception('the chat format %s wants user and assistant in turn, the user first') }}\n"
-                    "    {%%- endif %%}\n", c->name);
+        fprintf(to, "    {%%- if (message['role'] == 'user') != (loop.index0 %% 2 == 0) %%}\n"
+                    "        {{- raise_exception('the chat format %s wants user and assistant in "
+                    "turn, the user first') }}\n    {%%- endif %%}\n", c->name);
     fputs("    {%- if message['role'] == 'user' %}\n", to);
     put_user(to, c);
     fputs("    {%- elif message['role'] == 'assistant' %}\n        ", to);
@@ -104,7 +108,8 @@ static void put_turns(FILE *to, const Chat *c)
         fputs("    {%- elif message['role'] == 'system' %}\n        ", to);
         put_turn(to, &c->system, NULL, "content");
     }
-    fputs("    {%- else %}\n        {{- raise_exception('the role ' + message['role'] + ' has no place in ", to);
+    fputs("    {%- else %}\n        {{- raise_exception('the role ' + message['role'] + "
+          "' has no place in ", to);
     fprintf(to, "the chat format %s') }}\n    {%%- endif %%}\n{%%- endfor %%}\n", c->name);
 }
 

@@ -1,6 +1,6 @@
 /* pack_turns.c -- system message and earlier turns of a row with a prompt.
  *
- * In:    "system", a string, and "history", a list of [question, answer], as LLaMA-Factory's data sets have them.
+ * In:    "system", a string, and "history", a list of [question, answer], as in LLaMA-Factory.
  * Out:   messages before those of the prompt, which pack_chat.c renders. */
 #include "runtime/pack/pack.h"
 
@@ -20,12 +20,14 @@ static const char *text_under(const cJSON *message, const char *key, const char 
     return text ? text : cJSON_GetStringValue(json_get(message, other));
 }
 
-/* What a list says as its system message; NULL: it begins with none. */
+/* Returns the text of a system message at the beginning of a list; NULL: none. */
 static const char *system_of(const cJSON *list)
 {
     const char *role = list ? text_under(list->child, "role", "from") : NULL;
-    const char *text = role && !strcmp(role, "system") ? text_under(list->child, "content", "value") : NULL;
-    return role && !strcmp(role, "system") ? (text ? text : "") : NULL;
+    if (!role || strcmp(role, "system"))
+        return NULL;
+    const char *text = text_under(list->child, "content", "value");
+    return text ? text : "";
 }
 
 static char *add_history(const cJSON *history, cJSON *all)
@@ -50,7 +52,7 @@ static char *join(const cJSON *json, const cJSON *after, cJSON *all)
     if (has_content(system) && !text)
         return format("system: want a string");
     if (has_content(system) && first && strcmp(text, first))
-        return format("system: the messages begin with another system message: leave one of them out");
+        return format("system: the messages begin with another system message: remove one");
     const cJSON *rest = after->child;
     if (first) {
         cJSON_AddItemReferenceToArray(all, (cJSON *)(uintptr_t)rest);
@@ -64,7 +66,8 @@ static char *join(const cJSON *json, const cJSON *after, cJSON *all)
     return error;
 }
 
-char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSON **all, RowOut *row)
+char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSON **all,
+                 RowOut *row)
 {
     const char *key = has_content(json_get(json, "system")) ? "system" : "history";
     *all = NULL;
@@ -72,8 +75,8 @@ char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSO
         return NULL;
     row->stops = !rules->chat;
     if (row->stops)
-        return format("%s: turns of a conversation want a chat format, and %s; --ignore-keys system,history leaves "
-                      "them out", key, rules->no_chat);
+        return format("%s: turns of a conversation need a chat format, but %s; --ignore-keys "
+                      "system,history drops them", key, rules->no_chat);
     *all = cJSON_CreateArray();
     row->turns = true;
     return join(json, after, *all);
@@ -82,7 +85,8 @@ char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSO
 char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *json, const char *prompt,
                    Answered answer, Encoded *e, RowOut *row)
 {
-    cJSON *user = chat_list(chat_turn("user", prompt), NULL), *said = chat_list(chat_answer(answer), NULL), *all;
+    cJSON *user = chat_list(chat_turn("user", prompt), NULL),
+          *said = chat_list(chat_answer(answer), NULL), *all;
     char *error = turns_join(rules, json, user, &all, row);
     const cJSON *messages = all ? all : user;
     if (!error)

@@ -1,7 +1,7 @@
-/* pack_vocabulary.c -- the tokenizers `words` and `char`: vocabularies of the data that is to be packed.
+/* pack_vocabulary.c -- the tokenizers `words` and `char`, made from the data.
  *
- * Out:   tokenizer.json beside the token file; of words with its twin for Hugging Face, tokenizer_hf.json,
- *        of characters with tokenizer_config.json.
+ * Out:   tokenizer.json next to the token file; for words also tokenizer_hf.json, for Hugging Face;
+ *        for characters also tokenizer_config.json.
  * Keeps: a file with another vocabulary is not replaced: token files may need it. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
@@ -42,7 +42,7 @@ const char *const *vocabulary_files(const char *tokenizer)
     return kinds[kind_of(tokenizer)].file;
 }
 
-/* ---- counting --------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 struct Counter {
     int kind;
@@ -85,7 +85,7 @@ char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer *
     return tokenizer_parse(tok, v->text[0], strlen(v->text[0]), NULL, 0);
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static char *beside(const char *out, const char *name)
 {
@@ -93,7 +93,7 @@ static char *beside(const char *out, const char *name)
     return format("%.*s%s", slash ? (int)(slash + 1 - out) : 0, out, name);
 }
 
-/* NULL: nothing has the name, or what has it holds the text (*there). */
+/* NULL if path does not exist, or is a file with this text (*there). */
 static char *check_file(const char *path, const char *text, bool *there)
 {
     size_t n;
@@ -102,8 +102,8 @@ static char *check_file(const char *path, const char *text, bool *there)
     if (file_named(path))
         old = file_read(path, 256 << 20, &n, &error);
     if (old && strcmp(old, text))
-        error = format("%s is there already, with another vocabulary: --tokenizer %s packs with "
-                       "it; for one of this data remove it, or name another folder with -o", path,
+        error = format("%s exists, with another vocabulary: --tokenizer %s packs with it; for one "
+                       "of this data remove it, or name another folder with -o", path,
                        path);
     *there = old && !error;
     free(old);

@@ -1,48 +1,49 @@
-/* pack_work.h -- what the files of runtime/pack share while they pack: pack_rules.c (how rows are to be
- * read), pack_input.c (the files, in order), pack_report.c (what people are told), pack_files.c (the
- * way through), pack_cache.c (its result under a name that stands for it). */
+/* pack_work.h -- state of a pack, shared by pack_rules.c (rules for rows), pack_input.c (input
+ * files), pack_report.c (progress and summary), pack_files.c (the main loop) and pack_cache.c (the
+ * cache). */
 #ifndef DIECAST_PACK_WORK_H
 #define DIECAST_PACK_WORK_H
 
 #include "runtime/pack/pack.h"
 
-/* What the threads share, and what comes of it. */
+/* State shared by the threads, and the result. */
 typedef struct {
     const PackOptions *o;
     Rules rules;
-    Tokenizer *tok, **twin;      /* one a thread */
+    Tokenizer *tok, **twin;      /* one twin per thread */
     int threads;
-    Vocabulary vocabulary;       /* of a tokenizer that is made */
-    Prepared *prepared;          /* arrays of ids, then all above but rules is empty */
+    Vocabulary vocabulary;       /* of a tokenizer made from the data */
+    Prepared *prepared;          /* arrays of ids: then all above but rules is empty */
     char *why_chat;              /* how the chat format was found */
     Pack pack;
     int64_t to_show;
-    int nfiles;                  /* folders are opened up */
+    int nfiles;                  /* after expanding folders */
     char **file;
 } Work;
 
 /* ---- pack_rules.c ---------------------------------------------------------------------------- */
 
-/* The tokenizer and what its folder says of conversations. */
+/* Loads the tokenizer and chooses the chat format. */
 void rules_find(Work *w);
 void rules_free(Rules *r);
 bool rules_windows(const Work *w);             /* rows are windows of texts */
-/* All that decides what the records are: the bytes read, the tokenizer, the rules. */
+/* Hash of everything that determines the records: bytes read, tokenizer, rules. */
 void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX]);
-/* The same as far as it is known before rows are read: what records are called in a cache. rows: some are JSON. */
-void rules_name(const Work *w, const char *bytes, const char *files, bool rows, char hex[SHA256_HEX]);
+/* The part of it that is known before rows are read: the name of records in the cache. rows: some
+ * input is JSON. */
+void rules_name(const Work *w, const char *bytes, const char *files, bool rows,
+                char hex[SHA256_HEX]);
 
 /* ---- pack_input.c ---------------------------------------------------------------------------- */
 
-/* Folders become the files in them, by name, of imdb those for training first; what is no data there
- * is told. */
+/* Expands folders into their files, sorted by name, for imdb the training files first; reports
+ * other files in them. */
 void input_list(Work *w);
-/* What can be known before anything is read: kinds of files, and how much there is: bytes, -1:
- * unknown. */
+/* Checks the kinds of files before anything is read; returns their size in bytes, -1: unknown. */
 int64_t input_check(Work *w);
-/* The next chunk of the files, NULL: none is left. *next: the file behind that of *r. */
+/* Returns the next chunk of the files; NULL: none. *next: the file after that of *r. */
 Chunk *input_next(const Work *w, Reader **r, int *next, int64_t *before);
-/* Reads what is left, for the hashes: the rest of r, and the files from `next` on. */
+/* Reads the rest for the hashes: of r, and the files from `next` on. */
 void input_skip(Work *w, Reader *r, int next);
 
 /* ---- pack_report.c --------------------------------------------------------------------------- */
@@ -56,23 +57,25 @@ typedef struct {
 
 void progress_note(Progress *g, const Pack *p, int64_t bytes);
 void progress_clear(Progress *g);
-/* A row of a file; a text or its first stretch; a window, text of line `line` (0: of the file): what it
- * becomes, on standard output. */
-void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k, const int32_t *id,
-                const uint8_t *target);
+/* Print to standard output what is packed: a row of a file; a text or its first stretch; a window,
+ * from line `line` (0: the whole file). */
+void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k,
+                const int32_t *id, const uint8_t *target);
 void report_text(const Work *w, const Chunk *from, const RowOut *row, const int32_t *id);
-void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, const uint8_t *target, size_t n);
-/* How the rows became tokens and targets. */
+void report_window(const Work *w, const Chunk *from, int line, const int32_t *id,
+                   const uint8_t *target, size_t n);
+/* Prints how rows were converted to tokens and targets. */
 void report_rules(const Work *w, FILE *to);
 void report_all(const Work *w, FILE *to);
-/* Lists the malformed rows that were left out, one a line; prints nothing if there are none. report_all() calls it. */
+/* Lists the malformed rows that were left out, one per line; prints nothing if there are none.
+ * report_all() calls it. */
 void report_skipped(const Work *w, FILE *to);
-char *report_no_row(const Pack *p);            /* nothing is left: why; malloc'ed */
+char *report_no_row(const Pack *p);            /* why no row is left; malloc'ed */
 
 /* ---- pack_files.c ---------------------------------------------------------------------------- */
 
 Work work_begin(const PackOptions *o);
-/* Reads, writes; name: see rules_name(). */
+/* Reads all input and writes the records; name: see rules_name(). */
 void work_do(Work *w, char name[SHA256_HEX]);
 PackError work_end(Work *w);
 

@@ -1,8 +1,8 @@
-/* pack_write.c -- rows and documents to the token file that a training binary maps.
+/* pack_write.c -- writes rows and documents to a token file.
  *
  * Out:   one safetensors file, see runtime/data/tokenfile.h.
- * Keeps: ids go through unnamed files beside the output, so memory does not grow with the corpus;
- *        what these functions get depends on the order of the rows alone. */
+ * Keeps: ids go to temporary files next to the output, so memory does not grow with the corpus; the
+ *        result depends only on the rows and their order. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -21,7 +21,7 @@
 
 enum { BLOCK = 4 << 20 };
 
-/* ---- files without names --------------------------------------------------------------------- */
+/* ---- temporary files ------------------------------------------------------------------------- */
 
 static FILE *spool_open(Pack *p)
 {
@@ -41,7 +41,7 @@ static FILE *spool_open(Pack *p)
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
     if (!f)
         pack_fail(p, EXIT_IO, (Place){out, 0},
-                  format("scratch space beside it: %s", strerror(errno)));
+                  format("temporary file next to it: %s", strerror(errno)));
     return f;
 }
 
@@ -49,16 +49,16 @@ static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
 {
     if (p->out && !p->error.text && fwrite(data, 1, bytes, f) != bytes)
         pack_fail(p, EXIT_IO, (Place){p->out, 0},
-                  format("scratch space beside it: %s", strerror(errno)));
+                  format("temporary file next to it: %s", strerror(errno)));
 }
 
 static char *spool_failed(const Pack *p, int why)
 {
-    return format("%s: scratch space beside it: %s", p->out,
+    return format("%s: temporary file next to it: %s", p->out,
                   why ? strerror(why) : "it is shorter than what was written");
 }
 
-/* Flushes the stream, which is when a full disk shows, and seeks to the start. */
+/* Flushes the stream, which detects a full disk, and seeks to the start. */
 static char *spool_rewind(const Pack *p, FILE *f)
 {
     return fflush(f) || fseek(f, 0, SEEK_SET) ? spool_failed(p, errno) : NULL;
@@ -71,7 +71,7 @@ static char *spool_get(const Pack *p, FILE *f, void *data, size_t bytes)
     return fread(data, 1, bytes, f) == bytes ? NULL : spool_failed(p, ferror(f) ? errno : 0);
 }
 
-/* A file that is there already goes away at the end: only one of ours may. */
+/* An existing file is replaced at the end: NULL, or why it is not a token file. */
 static char *check_output(const char *out)
 {
     struct stat st;
@@ -84,11 +84,11 @@ static char *check_output(const char *out)
     if (f)
         fclose(f);
     if (why)
-        return format("is there already and cannot be read: %s", strerror(why));
+        return format("exists and cannot be read: %s", strerror(why));
     bool ours = memmem(head, n, RECORDFILE_FORMAT, strlen(RECORDFILE_FORMAT)) ||
                 memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT));
     return ours ? NULL
-         : format("is there already and is no token file: -o wants another name");
+         : format("exists and is not a token file: give another name with -o");
 }
 
 void pack_begin(Pack *p)
@@ -101,7 +101,8 @@ void pack_begin(Pack *p)
         return;
     }
     for (int i = 0; i < PACK_PARTS; i++)
-        p->part[i] = (PartOut){.tokens = spool_open(p), .mask = spool_open(p), .docs = spool_open(p)};
+        p->part[i] = (PartOut){.tokens = spool_open(p), .mask = spool_open(p),
+                               .docs = spool_open(p)};
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -118,13 +119,14 @@ static void note_held(Pack *p, bool held)
     p->nheld += held;
 }
 
-/* Why rows of a format do not go with those of the kind. */
+/* Returns why rows of a format cannot be mixed with those of the kind. */
 static char *other_kind(Kind kind, const Format *f)
 {
     if (kind >= KIND_PAIRS || f->kind >= KIND_PAIRS)
-        return format("%s make %s; what is packed here is %s", f->keys, kind_name[f->kind],
+        return format("%s become %s, but the output is %s", f->keys, kind_name[f->kind],
                       kind_name[kind]);
-    return format("%s make rows with masked prompts; they cannot be packed with plain text", f->keys);
+    return format("%s become rows with masked prompts, which cannot be packed with plain text",
+                  f->keys);
 }
 
 char *pack_kind(Pack *p, const RowOut *row)
@@ -135,14 +137,14 @@ char *pack_kind(Pack *p, const RowOut *row)
     if (p->kind == KIND_AUTO) {
         p->kind = f->kind;
         if (p->kind == KIND_PACKED && p->max_length)
-            return format("--max-length cuts rows, and these are packed documents: drop it%s",
+            return format("--max-length cuts rows, but these are packed documents: omit it%s",
                           document ? "" : " or add --kind rows");
     }
     if (p->kind != KIND_PACKED && !p->max_length)
         p->max_length = PACK_LENGTH;
     p->makes = f->kind == p->kind ? KIND_AUTO : f->kind;
     if (p->kind == KIND_ROWS && document)
-        return format("a text file is a document without rows: pack it on its own");
+        return format("a text file is a document without rows: pack it separately");
     if (f->kind != p->kind && (f->kind != KIND_PACKED || p->kind != KIND_ROWS))
         return other_kind(p->kind, f);
     p->makes = KIND_AUTO;
@@ -150,13 +152,14 @@ char *pack_kind(Pack *p, const RowOut *row)
     return NULL;
 }
 
-/* The places of the first malformed rows, as in "x.jsonl:3, x.jsonl:5"; malloc'ed. */
+/* Returns the places of the first malformed rows, as in "x.jsonl:3, x.jsonl:5"; malloc'ed. */
 static char *bad_said(const Pack *p)
 {
     enum { FEW = 5 };
     char *all = format("%s", "");
     for (int i = 0; i < p->nbad && i < FEW; i++) {
-        char *longer = format("%s%s%s:%d", all, i ? ", " : "", p->bad[i].at.file, p->bad[i].at.line);
+        const Place *at = &p->bad[i].at;
+        char *longer = format("%s%s%s:%d", all, i ? ", " : "", at->file, at->line);
         free(all);
         all = longer;
     }
@@ -197,13 +200,13 @@ void pack_skip(Pack *p, const Rules *rules, Encoded *e, int row, int *next, int 
             continue;
         }
         char *others = bad_said(p);
-        pack_fail(p, EXIT_DATA, b->at, format("%s; --skip-bad %lld is used up by %s: correct the rows, or allow more",
-                                              b->why, (long long)rules->skip_bad, others));
+        pack_fail(p, EXIT_DATA, b->at, format("%s; --skip-bad %lld is used up by %s: correct the "
+                  "rows, or allow more", b->why, (long long)rules->skip_bad, others));
         free(others);
     }
 }
 
-/* One more row of a kind; the first of them is remembered. */
+/* Counts a row of a kind, and notes the first one. */
 static void count_at(int64_t *n, Place *first, bool is, const RowOut *row, const char *file)
 {
     if (is && !(*n)++)
@@ -226,7 +229,7 @@ void pack_count(Pack *p, const RowOut *row, const char *file)
         row->records->count(p, row);
 }
 
-/* What of a part of a row is left, and how many targets it has. */
+/* Sets the length of a part of a row after cutting, and its number of targets. */
 static void keep_part(const Pack *p, const uint8_t *target, bool first, Kept *k, size_t begin,
                       size_t n)
 {
@@ -255,9 +258,10 @@ static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target,
     p->ntokens += (int64_t)n;
 }
 
-Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file)
+Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
+              const char *file)
 {
-    const bool first = pack_format[row->form].own;   /* else nothing predicts it */
+    const bool first = pack_format[row->form].own;   /* the first token may be a target */
     Kept k = {.cut = row->cut, .drop = row->drop};
     pack_count(p, row, file);
     keep_part(p, target, first, &k, 0, row->second ? row->second : row->n);
@@ -289,7 +293,8 @@ void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool 
     p->ndocs++;
 }
 
-void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first, const char *file)
+void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first,
+                  const char *file)
 {
     PartOut *to = &p->part[0];
     if (first) {
@@ -307,7 +312,7 @@ void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool 
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* The lengths of all rows, from the offsets of a part; NULL and *error. */
+/* Returns the offsets of all rows of a part, malloc'ed; or NULL and *error. */
 static int64_t *read_offsets(const Pack *p, FILE *from, char **error)
 {
     const size_t bytes = (size_t)(p->ndocs + 1) * sizeof(int64_t);
@@ -321,9 +326,9 @@ static int64_t *read_offsets(const Pack *p, FILE *from, char **error)
     return NULL;
 }
 
-/* Where the bytes of a tensor go: to the file, or into their checksum. */
+/* Destination of a tensor's bytes: the file, or their checksum. */
 typedef struct {
-    StWriter *w;                 /* NULL: sum */
+    StWriter *w;                 /* NULL: only compute the checksum */
     uint32_t sum;
 } Sink;
 
@@ -335,8 +340,9 @@ static char *sink_put(Sink *to, const char *name, const void *data, size_t n)
     return NULL;
 }
 
-/* The rows to train on, then those to validate on: of elements of `size` bytes, of the offsets 0. */
-static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FILE *docs, size_t size)
+/* Copies the training rows, then the validation rows; size: bytes per element, 0 for offsets. */
+static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FILE *docs,
+                       size_t size)
 {
     char *error = NULL;
     int64_t *at = read_offsets(p, docs, &error), all = 0, most = 0;
@@ -373,7 +379,7 @@ static char *copy_spool(const Pack *p, Sink *to, const char *name, FILE *from)
     return error;
 }
 
-/* Names of the columns of a part: its tokens, and which of them are targets. */
+/* Names of the columns of a part: tokens and target mask. */
 typedef struct {
     const char *tokens;
     char mask[32];
@@ -392,7 +398,7 @@ static int part_names(const Pack *p, PartNames part[PACK_PARTS])
     return n;
 }
 
-/* The file that a tensor comes from. */
+/* Returns the temporary file of a tensor. */
 static FILE *spool_of(const Pack *p, const char *tensor)
 {
     PartNames part[PACK_PARTS];
@@ -410,7 +416,7 @@ static FILE *spool_of(const Pack *p, const char *tensor)
 
 static char *copy_tensor(const Pack *p, Sink *to, const char *name)
 {
-    const PartOut *part = &p->part[0];           /* rows to validate on are of one part */
+    const PartOut *part = &p->part[0];           /* validation rows have one part */
     size_t bytes;
     const void *own = p->records && p->records->tensor ? p->records->tensor(p, name, &bytes) : NULL;
     FILE *from = own ? NULL : spool_of(p, name);
@@ -420,7 +426,7 @@ static char *copy_tensor(const Pack *p, Sink *to, const char *name)
                      from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
 }
 
-/* Metadata crc32c: NAME:SUM of each tensor. */
+/* Returns metadata crc32c: NAME:SUM of each tensor; malloc'ed. */
 static char *add_sums(const Pack *p, StWriter *w)
 {
     char *all = format("%s", ""), *error = NULL;
