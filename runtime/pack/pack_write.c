@@ -123,8 +123,7 @@ static void note_held(Pack *p, bool held)
 static char *other_kind(Kind kind, const Format *f)
 {
     if (kind >= KIND_PAIRS || f->kind >= KIND_PAIRS)
-        return format("%s become %s, but the output is %s", f->keys, kind_name[f->kind],
-                      kind_name[kind]);
+        return format("the output is %s, and %s cannot be part of it", kind_name[kind], f->keys);
     return format("%s become rows with masked prompts, which cannot be packed with plain text",
                   f->keys);
 }

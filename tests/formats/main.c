@@ -762,7 +762,7 @@ static const struct {
     {"offsets far away", "chosen.offsets[3]: 5 after 1099511627776", NULL, "3", INT64_C(1) << 40},
     {"other number of records", "tensor weight: want [4, ...]", NULL, "4", 2},
     {"no number of records", "records: want an integer from 1, got \"\"", NULL, "", 2},
-    {"a column is not told of", "want the tensors of the columns and their offsets; 1 more",
+    {"a column is not told of", "has 1 tensors besides its columns and their offsets",
      "weight=fixed score=fixed chosen=ragged rejected=ragged", "3", 2},
     {"a column is not there", "tensor price: is missing", "price=fixed", "3", 2},
     {"a column twice", "weight is listed twice", "weight=fixed weight=fixed", "3", 2},

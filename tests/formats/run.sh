@@ -226,7 +226,7 @@ $scratch/show.jsonl:1: messages, 29 tokens, 4 targets, cut
      689 "<|im_end|>"  198 "\n"  688 "<|im_start|>"  554 "user"  198 "\n"  64 "a"  689 "<|im_end|>"
      198 "\n"  688 "<|im_start|>"  390 "as"  82 "s"  274 "is"  83 "t"  351 "an"  83 "t"  198 "\n"
   *  65 "b"  215 "\u{1b}"  58 "["  16 "1"
-chat format: chatml, by the tokenizer's added tokens: there is no chat_template beside it
+chat format: chatml, by the tokenizer's added tokens, as it has no chat_template
 targets: the last answer of each row, its completion, or all of a text (the default)
 END
 $pack --show 1 --max-length 29 $qwen $scratch/show.jsonl > $scratch/log 2>&1
@@ -279,11 +279,11 @@ $scratch/pairs.jsonl:4: pairs, cut: left out, with a prompt that leaves no room 
 $scratch/pairs.st: pairs, 3 pairs, 33 tokens, 19 targets, 2 cut to 8 tokens, 0 left out without a target, \
 1 with a prompt that leaves no room for an answer; 1.42 bytes a token, tokenizer bytes
 read pairs: 4
-targets: the answers, each with what ends it
-lengths before any is cut: prompts 2 to 8 tokens, mean 3.8, half up to 2, 95 of 100 up to 8; chosen answers \
+targets: the answers, with their ends
+lengths before cutting: prompts 2 to 8 tokens, mean 3.8, half up to 2, 95 of 100 up to 8; chosen answers \
 2 to 5 tokens, mean 3.0, half up to 2, 95 of 100 up to 5; rejected answers 2 to 7 tokens, mean 3.2, half up to 2, \
 95 of 100 up to 7
-1 pair has no prompt: what both answers begin with is taken for it
+1 pair has no prompt: the common beginning of the answers is used
 1 pair has identical answers: neither is preferred
 END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
@@ -384,21 +384,21 @@ cat > $scratch/steps.jsonl << 'END'
 {"cot_response":"### Step 1: t\na\n### Step 2: t\nb\n### Step 3:\nc","cot_steps":[{"pi":1},{"pi":0}],"meta_label":0}
 END
 cat > $scratch/steps.expected << END
-$scratch/steps.jsonl:1: solutions in steps, 25 tokens, 1 target
+$scratch/steps.jsonl:1: step-labelled solutions, 25 tokens, 1 target
      257 "<|im_start|>"  117 "u"  115 "s"  101 "e"  114 "r"  10 "\\n"  80 "P"  258 "<|im_end|>"
      10 "\\n"  257 "<|im_start|>"  97 "a"  115 "s"  115 "s"  105 "i"  115 "s"  116 "t"  97 "a"
      110 "n"  116 "t"  10 "\\n"  97 "a"
   *  259 "<extra_0>"
      98 "b"  258 "<|im_end|>"  10 "\\n"
   labels 0.5; meta_label 1; domain d?[1m; id 7
-$scratch/steps.jsonl:2: solutions in steps: left out, with another number of steps
+$scratch/steps.jsonl:2: step-labelled solutions: left out, with another number of steps
 $scratch/steps.st: steps, 2 records, 58 tokens, 3 marks, 0 cut to 40 tokens; 2 left out: 1 with another number of \
 steps, 1 with too few labels
-lengths before any is cut: solutions 25 to 33 tokens, mean 29.0, half up to 25, 95 of 100 up to 33; 1 say no \
-meta_label: right, unless a stepwise label is against it; 1 name no problem; 1 have text before their first step, \
-which is no part of any
+lengths before cutting: solutions 25 to 33 tokens, mean 29.0, half up to 25, 95 of 100 up to 33; 1 have no \
+meta_label: taken as right, unless a stepwise label is false; 1 have no problem; 1 have text before their first step, \
+which is dropped
 mark <extra_0>, token 259; for gen: prm.steps=0 prm.records=2 prm.domains=1
-chat format: chatml, by the tokenizer's added tokens: there is no chat_template beside it; tokenizer ID
+chat format: chatml, by the tokenizer's added tokens, as it has no chat_template; tokenizer ID
 END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/steps.expected
 $pack --show 2 -o $scratch/steps.st --steps 0 --max-length 40 --system '' $chains $scratch/steps.jsonl \
@@ -414,7 +414,7 @@ for kind in steps auto; do
 done
 verdict "steps: a chat template that is not known" "$(grep \
     -q 'chatml, by the .* is not known; tok' $scratch/steps.log ||
-    cat $scratch/steps.log; grep -q 'jsonl:1: the chat_template in .* is none of the known' $scratch/auto.log ||
+    cat $scratch/steps.log; grep -q 'jsonl:1: the chat_template in .* is not known' $scratch/auto.log ||
     cat $scratch/auto.log)"
 
 # Characters: the vocabulary is that of the data, its file is a tokenizer like others; one more is refused.
@@ -431,14 +431,14 @@ $pack -o $scratch/char/2.st --tokenizer $scratch/char/tokenizer.json $scratch/ch
 verdict "char: its tokenizer.json" \
     "$(cmp <($work/test dump $scratch/char/1.st) <($work/test dump $scratch/char/2.st) 2>&1)"
 $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/b.txt > $scratch/log 2>&1
-verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no token' $scratch/log ||
+verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no unknown token' $scratch/log ||
     cat $scratch/log)"
 printf 'h\r' > $scratch/char/r.txt
 $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/r.txt > $scratch/log 2>&1
 verdict "char: a character that is not seen" "$(grep -q 'r.txt: the control character 13 is not in' $scratch/log ||
     cat $scratch/log)"
 $pack -o $scratch/char/3.st --tokenizer char $scratch/char/b.txt > $scratch/log 2>&1
-verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json is there already, with another' \
+verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json exists, with another' \
     $scratch/log || cat $scratch/log)"
 printf '{"text":"ab"}\n{"text":"ba[EOS]"}\n' > $scratch/rows.jsonl
 mkdir $scratch/char/rows
@@ -464,7 +464,7 @@ windows "--stride" abcdefgh "--stride 4" '1 3 4 5\n1 7 8 9\n'
 windows "of the end of the text" 'abcdefgh\xc3\xa9\xc3\xa9' "--split tail --eval-share 0.4" \
     '1 3 4 5\n1 5 6 7\n1 9 10 11\n'
 verdict "windows: what the file says" "$(grep -aqF '"train":"2"' $scratch/win/w.st || echo no train
-    grep -qF '2 to train on, 1 to validate on: the last 0.4 of each text' $scratch/log || cat $scratch/log)"
+    grep -qF '2 for training, 1 for validation: the last 0.4 of each text' $scratch/log || cat $scratch/log)"
 for how in tail random; do
     for n in 1 3; do
         $pack -o $scratch/n$n.st --threads $n --format windows --max-length 4096 --split $how --tokenizer \
@@ -484,7 +484,7 @@ arrays=$scratch/arrays
 rm -rf $scratch/win
 mkdir $scratch/win
 $pack --prepare $arrays --tokenizer char --max-length 4 --eval-share 0.4 $scratch/a.txt > $scratch/log 2>&1
-verdict "arrays: the summary" "$(grep -qF "4 to train on, 3 to validate on: the last 0.4" $scratch/log ||
+verdict "arrays: the summary" "$(grep -qF "4 for training, 3 for validation: the last 0.4" $scratch/log ||
     cat $scratch/log)"
 verdict "arrays: the folder" "$(ls $arrays | tr '\n' ' ' |
     diff - <(printf 'metadata.json tokenizer.json tokenizer_config.json train_data.npy val_data.npy ')
@@ -510,13 +510,13 @@ bad_arrays() {                  # name, file, sed's line, pattern
     rm -f $scratch/out.st
 }
 bad_arrays "int32" train_data.npy "s/<i8/<i4/" "dtype '<i4', want int64"
-bad_arrays "Fortran's order" val_data.npy "s/False,/True ,/" "its order is Fortran's"
+bad_arrays "Fortran's order" val_data.npy "s/False,/True ,/" 'it is in Fortran order'
 bad_arrays "one axis" train_data.npy "s/(4, 4)/(16,) /" "shape (16,), want two lengths"
 bad_arrays "three axes" train_data.npy "s/(4, 4), }   /(4, 4, 1), }/" "shape (4, 4, 1), want two lengths"
 bad_arrays "fewer bytes than its shape" train_data.npy "s/(4, 4)/(6, 4)/" "256 bytes, want 320 for its shape"
-bad_arrays "no array" val_data.npy "s/NUMPY/NUMPO/" "no array of NumPy"
+bad_arrays "no array" val_data.npy "s/NUMPY/NUMPO/" "not a NumPy array"
 bad_arrays "other lengths" val_data.npy "s/(3, 4)/(4, 3)/" "rows of 3 tokens, those of train_data.npy have 4"
-bad_arrays "an id beyond the vocabulary" train_data.npy '$s/.$/\x99/' "row 3, place 3: id -[0-9]*, want 0 to 19"
+bad_arrays "an id beyond the vocabulary" train_data.npy '$s/.$/\x99/' "row 3, position 3: id -[0-9]*, want 0 to 19"
 bad_arrays "metadata of another length" metadata.json 's/"sequence_length": 4/"sequence_length": 5/' \
     "sequence_length: 5, the arrays have 4"
 bad_arrays "metadata of more rows" metadata.json 's/"train_samples": 4/"train_samples": 9/' \
@@ -531,7 +531,7 @@ rm -rf $scratch/bad
 cp -r $arrays $scratch/bad
 sed -i 's/"mask_token": 19/"mask_token": 6/' $scratch/bad/metadata.json
 $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
-verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, place 3: id 6, which hides others' \
+verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, position 3: id 6 is mask_token' \
     $scratch/log || cat $scratch/log)"
 # padding at the end of a row is none of it; where it is what ends texts it stays
 for pad in 6 0; do
@@ -547,7 +547,7 @@ verdict "arrays: one is missing" "$(grep -q 'bad/val_data.npy: No such file' $sc
 $pack --prepare $arrays --tokenizer char --max-length 4 $scratch/a.txt > $scratch/log 2>&1
 verdict "arrays: into a folder that has some" "$(grep -q 'has arrays of ids already' $scratch/log || cat $scratch/log)"
 $pack --prepare $scratch/nothing --tokenizer char --max-length 40 $scratch/a.txt > $scratch/log 2>&1
-verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens, the arrays want 40' $scratch/log ||
+verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens, but the arrays need 40' $scratch/log ||
     cat $scratch/log
     [ ! -e $scratch/nothing/train_data.npy ] || echo left)"
 
@@ -595,8 +595,8 @@ tool='{"name":"tool_use","template":"?"}'
 template "named ones" ",\"chat_template\":[$tool,{\"name\":\"default\",\"template\":\"$(json "$qwen2")\"}]" '' \
     'chat format: qwen2, by the chat_template'
 template "named ones without default" ",\"chat_template\":[$tool]" '' \
-    'chat_template has none named default (tool_use): say --chat NAME'
-template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is none of the known ones: .*--chat NAME'
+    'chat_template has none named default (tool_use): give the format with --chat NAME'
+template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is not known: .*--chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
 template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
 # Mistral's, which writes bos_token and eos_token, whatever they are
@@ -610,7 +610,7 @@ for eos in '</s>' '<|im_end|>'; do
     printf '{"bos_token":"<s>","eos_token":"%s","chat_template":"%s"}' "$eos" "$mistral" > ${t%/*}/tokenizer_config.json
     $pack --show 1 --tokenizer $t $scratch/sharegpt.jsonl > $scratch/log 2>&1
     [ "$eos" = '</s>' ] && want='^chat format: mistral-0.2, by the chat_template in' ||
-        want='writes eos_token, which wants to be </s> in'
+        want='renders eos_token, which must be </s> in'
     verdict "chat_template: Mistral's, eos_token $eos" "$(grep -q "$want" $scratch/log || cat $scratch/log)"
 done
 mkdir $scratch/llada                # LLaDA: Llama-3's template, which begins with bos_token, and other names
@@ -622,7 +622,7 @@ verdict "chat format: LLaDA, by its tokens" "$(grep -q '^chat format: llada, by 
     $scratch/log ||
     cat $scratch/log)"
 template "--chat for other tokens" '' '' \
-    'llama-3 wants the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
+    'llama-3 needs the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
 ln -s nowhere $folder/chat_template.jinja
 $pack -o $scratch/out.st --tokenizer $folder/tokenizer.json $scratch/sharegpt.jsonl > $scratch/log 2>&1
 verdict "chat_template: a link that leads nowhere" \
@@ -675,7 +675,7 @@ alike "turns before conversations" "{\"chosen\":[$(told user q),$(told assistant
 \"rejected\":[$(told user q),$(told assistant d)],$turns}" "{$whole}"
 printf '%s\n' '{"prompt":"q","completion":"c"}' "{\"prompt\":\"q\",\"completion\":\"c\",$turns}" > $scratch/mixed.jsonl
 $pack -o $scratch/1.st $qwen $scratch/mixed.jsonl > $scratch/log 2>&1
-verdict "turns before some prompts are told" "$(grep -q '^1 row has system or history and became a conversation; the rows without' \
+verdict "turns before some prompts are told" "$(grep -q '^1 row has system or history and became a conversation; the others do not use' \
     $scratch/log || cat $scratch/log)"
 
 # null counts as an absent key, and so do "", [] and {} where another key says what the row is.
@@ -702,9 +702,9 @@ END
 $pack -o $scratch/keys.st $qwen $scratch/keys.jsonl > $scratch/log 2>&1
 verdict "keys that are not read" "$(diff $scratch/log - << END
 $scratch/keys.jsonl:2: these keys would be dropped: tools (2 rows: tool definitions are not supported), \
-sytem (1 row: did you mean system?), loss (1 row, first $scratch/keys.jsonl:3: of a message: weight 0 or train false \
-leaves it out of the loss), label (1 row, first $scratch/keys.jsonl:4: false marks a bad answer, which would be trained \
-as a good one: keep the rows with true), my key's (1 row, first $scratch/keys.jsonl:4); to pack without them: gen pack \
+sytem (1 row: did you mean system?), loss (1 row, first $scratch/keys.jsonl:3: weight 0 or train false excludes \
+a message from the loss), label (1 row, first $scratch/keys.jsonl:4: a false one marks a bad answer, which must not be \
+learned: keep rows with true), my key's (1 row, first $scratch/keys.jsonl:4); to pack without them: gen pack \
 -o $scratch/keys.st $qwen $scratch/keys.jsonl --ignore-keys 'tools,sytem,loss,label,my key'\\''s'
 END
 [ ! -e $scratch/keys.st ] || echo written)"
@@ -736,9 +736,9 @@ refuse "--ignore-keys misspelt" "$good" "--ignore-keys tolls" '--ignore-keys tol
 refuse "--ignore-keys twice" "$good" "--ignore-keys a --ignore-keys b" 'give --ignore-keys once, as a list A,B'
 refuse "--ignore-keys of nothing" "$good" "--ignore-keys ," 'want keys between commas'
 refuse "turns without a chat format" '{"prompt":"a","completion":"b","system":"s"}' "" \
-    'x.jsonl:1: system: turns of a conversation want a chat format, .*--ignore-keys system,history leaves'
+    'x.jsonl:1: system: turns of a conversation need a chat format, but .*system,history drops'
 refuse "turns before no prompt" '{"chosen":"ab","rejected":"ac","system":"s"}' "$qwen" \
-    'x.jsonl:1: system or history beside answers without a prompt'
+    'x.jsonl:1: system or history, but no prompt'
 refuse "a history of other lists" '{"prompt":"a","completion":"b","history":[["q"]]}' "$qwen" \
     'history: want a list of \[question, answer\], two strings each'
 refuse "a system message of a document" '{"text":"a","system":"s"}' "" 'system (1 row: this format has no system message)'
@@ -812,23 +812,23 @@ refuse "an answer twice" '{"prompt":"a","response":"b","completion":"c"}' "--for
 refuse "a response that is none" '{"prompt":"a","response":1}' "--format answers" 'response: want a string'
 refuse "windows of rows without a text" '{"txt":"a"}' "--format windows" 'x.jsonl:1: text: want a string'
 refuse "windows with what hides a token" '{"text":"a[MASK]"}' "--format windows --tokenizer char" \
-    'x.jsonl:1: the text has \[MASK\], the token 3, which hides others'
+    'x.jsonl:1: the text contains the mask token \[MASK\] (id 3)'
 printf 'ab[MASK]' > $scratch/mask.txt
 $pack -o $scratch/out.st --format windows --tokenizer char $scratch/mask.txt > $scratch/log 2>&1
-verdict "refuses: a text with what hides a token" "$(grep -q 'mask.txt: the text has \[MASK\] at byte 3, ' $scratch/log ||
+verdict "refuses: a text with what hides a token" "$(grep -q 'mask.txt: the text contains the mask token \[MASK\] at byte 3 (id 3)' $scratch/log ||
     cat $scratch/log)"
-refuse "the tail of rows" "$good" "--format windows --split tail" '--split tail is of texts'
+refuse "the tail of rows" "$good" "--format windows --split tail" '--split tail is for texts'
 refuse "too few windows to divide" "$good" "--format windows --split random" \
-    '1 windows, of which a share of 0.1 leaves 1'
+    '1 windows: a share of 0.1 leaves 1'
 refuse "--split of other formats" "$good" "--split tail" '--split is for the format windows'
 refuse "--stride of other formats" "$good" "--stride 5" '--stride is for the format windows'
-refuse "--eval-share without --split" "$good" "--format windows --eval-share 0.5" '--eval-share wants --split'
+refuse "--eval-share without --split" "$good" "--format windows --eval-share 0.5" '--eval-share needs --split'
 refuse "--eval-share of all" "$good" "--format windows --split tail --eval-share 1" \
     'want a number between 0 and 1, got 1'
-refuse "a stride beyond a window" "$good" "--format windows --max-length 4 --stride 5" 'leaves out what is between'
+refuse "a stride beyond a window" "$good" "--format windows --max-length 4 --stride 5" 'skips tokens between'
 refuse "char for messages" '{"messages":[{"role":"user","content":"a"}]}' "--tokenizer char" \
     'a vocabulary of char has no chat tokens'
-refuse "char for words" "$good" "--tokenizer char --format corpus" 'want --tokenizer words'
+refuse "char for words" "$good" "--tokenizer char --format corpus" 'need --tokenizer words'
 refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: want a string'
 refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: want a string'
 refuse "pairs without a prompt" "{$pair}\n{\"chosen\":\"a\",\"rejected\":\"b\"}" "" 'x.jsonl:2: no prompt: want prompt'
@@ -839,19 +839,19 @@ refuse "pairs with a prompt misspelt" "{\"promt\":\"q\",$pair}" "" 'x.jsonl:1: p
 refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" \
     'want one prompt, got question and prompt'
 refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" \
-    'x.jsonl:1: messages want a tokenizer'
+    'x.jsonl:1: messages need a tokenizer'
 refuse "pairs with a question that is none" "{\"question\":7,$pair}" "$qwen" 'question: want a string'
 refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
     'rejected: want a list of {"role", "content"}'
 said='[{"role":"user","content":"a"},{"role":"assistant","content":'
 refuse "pairs of lists behind another string" "{\"prompt\":\"b\",\"chosen\":$said\"c\"}],\"rejected\":$said\"d\"}]}" "$qwen" \
-    'prompt: a string that is not what the user says last in both lists: leave it out'
+    'a string other than the user.s last message in both lists: remove it'
 refuse "pairs that end with a question" \
     '{"chosen":[{"role":"user","content":"a"},{"role":"user","content":"b"}],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"user","content":"c"}]}' "$qwen" \
-    'the answer wants the role assistant, got "user"'
+    'the answer must have the role assistant, got "user"'
 refuse "pairs of lists behind an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
-    'a list of messages, and instruction is none'
+    'chosen: must be a string, like instruction'
 refuse "a span beyond its answer" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[0,99]]}" "" \
     'x.jsonl:1: masked: \[0, 99\]: want 0 <= begin <= end'
 refuse "a span that ends before it begins" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[1,0]]}" "" \
@@ -861,15 +861,15 @@ refuse "spans misspelt" "{\"prompt\":\"q\",$pair,\"rejected_mask\":[[0,1]]}" "" 
     'rejected_mask: did you mean rejected_masked?'
 refuse "spans beside messages" '{"chosen":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"chosen_masked":[],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}' "$qwen" \
-    'chosen_masked: chosen is a list of messages: say masked in these'
+    'chosen_masked: chosen is a list of messages: use masked in these'
 turn='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",'
 refuse "a weight of a half" "$turn\"weight\":0.5}]}" "$qwen" 'weight: want 0 or 1'
 refuse "train that is no word" "$turn\"train\":0}]}" "$qwen" 'train: want true or false'
 refuse "weight and train" "$turn\"weight\":0,\"train\":true}]}" "$qwen" 'both weight and train'
 refuse "weight misspelt" "$turn\"weigth\":0}]}" "$qwen" 'weigth: did you mean weight?'
-refuse "train_detail" "$turn\"train_detail\":[]}]}" "$qwen" 'train_detail: say masked'
-refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: text make packed; what is packed here is pairs'
-refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: pairs make pairs; what is packed here is rows'
+refuse "train_detail" "$turn\"train_detail\":[]}]}" "$qwen" 'train_detail: use masked'
+refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: text become packed, but the output is pairs'
+refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: pairs become pairs, but the output is rows'
 refuse "--loss-on all for pairs" "{$pair}" "--loss-on all" 'the targets of pairs are the answers'
 refuse "--system without a question" "{$pair}" "--system x" '--system: no row is a pair of answers to a question'
 refuse "pairs whose prompt leaves no room" "{\"prompt\":\"abcd\",$pair}" "--max-length 4" \
@@ -883,7 +883,7 @@ refuse "an array without a comma" '[{"text":"a"}\n{"text":"b"}]' "" 'x.jsonl:1: 
 refuse "an array with a comma too many" '[{"text":"a"},]' "" 'x.jsonl:1: .*byte'
 refuse "an empty array" '[]' "" 'no usable row'
 refuse "texts and prompts mixed" "$good{\"prompt\":\"a\",\"completion\":\"b\"}" "" \
-    'x.jsonl:2: prompt + completion make rows'
+    'x.jsonl:2: prompt + completion become rows'
 refuse "nothing usable" '\n\n' "" 'no usable row (0 without a target)'
 refuse "every row cut before its targets" \
     '{"prompt":"abcd","completion":"e"}' "--max-length 3" \
@@ -891,11 +891,11 @@ refuse "every row cut before its targets" \
 refuse "answers behind the end of a row" '{"prompt":"abcd","response":"e"}' "--format answers --max-length 3" \
     'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
 refuse "messages without chat tokens" \
-    '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages want a tokenizer'
+    '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages need a tokenizer'
 refuse "the last turn is the user's" \
-    '{"messages":[{"role":"user","content":"a"}]}' "$qwen" 'the answer wants the role assistant'
+    '{"messages":[{"role":"user","content":"a"}]}' "$qwen" 'the answer must have the role assistant'
 refuse "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' "$qwen" \
-    'tool_calls: calls of tools are not'
+    'tool_calls: tool calls are not'
 refuse "definitions of tools" '{"tools":[{}],"messages":[{"role":"assistant","content":""}]}' "$qwen" \
     'x.jsonl:1: .*: tools (1 row: tool definitions are not supported); .* --ignore-keys tools$'
 refuse "role twice" '{"messages":[{"role":"assistant","from":"gpt","content":""}]}' "$qwen" 'has both role and from'
@@ -905,23 +905,23 @@ refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assi
 refuse "an answer of a tool" '{"messages":[{"role":"tool","content":"a"}]}' "$qwen" 'role: want .*got "tool"'
 refuse "reasoning that the format does not write" \
     '{"messages":[{"role":"assistant","content":"a","reasoning_content":"b"}]}' "$qwen" \
-    'reasoning_content: the chat format chatml does not write it'
+    'reasoning_content: the chat format chatml does not render it'
 chat_tokenizer qwen3
 refuse "an answer of a tool that the user gives" \
     '{"messages":[{"role":"user","content":"<tool_response>a</tool_response>"},{"role":"assistant","content":""}]}' \
-    "--tokenizer $t --chat qwen3" 'answers of tools are not'
+    "--tokenizer $t --chat qwen3" 'tool responses are not'
 refuse "spans of an answer with its reasoning" \
     '{"messages":[{"role":"assistant","content":"<think>a</think>b","masked":[[0,1]]}]}' \
-    "--tokenizer $t --chat qwen3" 'masked: .*say reasoning_content'
+    "--tokenizer $t --chat qwen3" 'masked: not supported for an answer with its reasoning in its content'
 refuse "a picture" '[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]' "$qwen" \
     'content: part 2 is of the type image_url'
 refuse "a part without a text" '[{"role":"user","content":[{"type":"text"}]}]' "$qwen" \
     'content: part 1: text: want a string'
 refuse "a message by itself" '[\n{"role":"user","content":"a"},\n{"role":"assistant","content":"b"}]' "$qwen" \
-    'x.jsonl:2: a message by itself: want a list of them'
+    'x.jsonl:2: a single message: a row must be a list'
 refuse "two system messages" \
     '{"system":"s","conversations":[{"from":"system","value":"t"},{"from":"gpt","value":"a"}]}' "$qwen" \
-    'x.jsonl:1: system: the messages begin with another system message: leave one of them out'
+    'x.jsonl:1: system: the messages begin with another system message: remove one'
 refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
 refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
 refuse "a tokenizer that appends specials" \
@@ -933,7 +933,7 @@ refuse "--loss-on assistant for texts" "$good" "--loss-on assistant" \
     'x.jsonl:1: --loss-on assistant: a text has no answers'
 refuse "--loss-on last for texts" "$good" "--loss-on last" 'x.jsonl:1: --loss-on last: a text has no answers'
 refuse "--loss-on assistant for prompts" '{"prompt":"a","completion":"b"}' "--loss-on assistant" \
-    'assistant wants messages'
+    'assistant needs messages'
 refuse "--loss-on misspelt" "$good" "--loss-on asistant" \
     'want last, assistant or all, got asistant: did you mean assistant'
 refuse "--threads 0" "$good" "--threads 0" 'want 1 to'
@@ -943,7 +943,7 @@ refuse "--max-length 0" "$good" "--max-length 0" 'want 2 to'
 refuse "unknown kind" "$good" "--kind heap" 'want auto, packed, rows, pairs, steps or candidates, got heap'
 refuse "unknown option" "$good" "--frob" 'unknown option --frob'
 refuse "a misspelt option" "$good" "--los-on all" 'did you mean --loss-on?'
-refuse "standard input twice" "$good" "- -" 'can be read once'
+refuse "standard input twice" "$good" "- -" 'can be read only once'
 refuse "an unknown format" "$good" "--format txt" \
     'want pairs, messages, conversations, steps, .*, alpaca, text.*, got txt: did you mean text'
 refuse "objects of another format" '{"prompt":"a","completion":"b"}' "--format text" 'x.jsonl:1: text: want a string'
@@ -996,7 +996,7 @@ cp $words/tokenizer.json $words/keep.json
 $pack -o $words/d.st --tokenizer words --format corpus $words/in/c.txt > $scratch/log 2>&1
 verdict "refuses: to write over another vocabulary" "$([ ! -e $words/d.st ] &&
     cmp $words/tokenizer.json $words/keep.json &&
-    grep -q 'tokenizer.json is there already, with another vocab' $scratch/log || cat $scratch/log)"
+    grep -q 'tokenizer.json exists, with another vocab' $scratch/log || cat $scratch/log)"
 mkdir $words/imdb
 cp $words/in/a.jsonl $words/imdb/imdb_train.json
 cp $words/in/b.json $words/imdb/imdb_test.json
@@ -1007,13 +1007,13 @@ verdict "--dataset imdb: training before testing" \
 refuse "another data set" "$good" "--dataset imbd" 'want imdb or hf, got imbd: did you mean imdb'
 refuse "a data set of another format" "$good" "--dataset hf --format imdb" '--format imdb: the format is corpus already'
 refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is for the formats imdb and corpus'
-refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, and standard input'
+refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, but standard input'
 refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'
 refuse "--min-words for documents" "$good" "--min-words 9" '--min-words is for the formats imdb and corpus'
 refuse "a number as text" '{"text":7}' "--format corpus" 'x.jsonl:1: text: want a string or a list of words'
 refuse "a number as word" '{}\n{"text":["a",7]}' "--format imdb" 'x.jsonl:2: text: want a string or a list of words'
 refuse "no room for a word" "$good" "--tokenizer $words/tokenizer.json --format imdb --max-length 2 --min-words 1" \
-    'x.jsonl:1: rows of 2 tokens (seq.max, --max-length) have no room beside their 2 special tokens'
+    'x.jsonl:1: rows of 2 tokens (seq.max, --max-length) have no room besides their 2 special tokens'
 refuse "words: bad JSON" "{}\n{\"text\":" "--tokenizer words --format imdb" 'x.jsonl:2: byte'
 refuse "no sample of words" '{"text":"a b c d"}\n{"t":1}' "--format imdb" \
     'x.jsonl: no usable row (0 without a target, 1 with too few words, 1 without a text)'
@@ -1031,17 +1031,17 @@ refuse "a label too large for a double" "{$step,\"cot_steps\":[{\"pi\":1e999}]}"
 refuse "labels that are a number" "{$step,\"cot_steps\":7}" "$steps" 'x.jsonl:1: cot_steps: want a list of {"pi"'
 refuse "steps that are numbers" "{$step,\"cot_steps\":[1]}" "$steps" 'cot_steps\[0\]: want an object with pi'
 refuse "keys that are no numbers" "{$step,\"cot_steps\":{\"a\":{\"pi\":1}}}" "$steps" \
-    'want keys that are numbers, got "a"'
+    'want numbers as keys, got "a"'
 refuse "keys that are one number" "{$step,\"cot_steps\":{\"1\":{\"pi\":1},\"01\":{\"pi\":1}}}" "$steps" \
-    'cot_steps: two keys are the number 1'
+    'cot_steps: two keys mean the number 1'
 refuse "1001 labels" "{$step,\"cot_steps\":[$(printf '{},%.0s' $(seq 1000)){}]}" "$steps" 'cot_steps: .*, at most 1000'
 refuse "an outcome between" "{$step,\"meta_label\":0.5}" "$steps" 'x.jsonl:1: meta_label: want 0 or 1'
 refuse "a domain that is a number" "{$step,\"domain\":3}" "$steps" 'x.jsonl:1: domain: want a string'
 refuse "an id that is a list" "{$step,\"id\":[]}" "$steps" 'x.jsonl:1: id: want a string or a number'
 refuse "an id that is rounded" "{$step,\"id\":9007199254740993}" "$steps" \
-    'x.jsonl:1: id: numbers from 2^53 on are rounded'
+    'x.jsonl:1: id: numbers from 2^53 on would be rounded'
 refuse "two records of one id" "{$step,\"id\":7,\"cot_steps\":[{\"pi\":1}]}\n{$step,\"id\":\"7\",\"cot_steps\":[{\"pi\":1}]}" \
-    "$steps" 'x.jsonl:2: id: .*x.jsonl:1 has "7", too'
+    "$steps" 'x.jsonl:2: id: .*x.jsonl:1 also has "7"'
 refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: want a string'
 refuse "a misspelt key of a label" "{$step,\"metalabel\":0}" "$steps" 'metalabel: did you mean meta_label?'
 refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: want a string'
@@ -1058,18 +1058,18 @@ refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps
 refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" \
     'true_false\[1\]: want true or false'
 refuse "candidates behind solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
-    'x.jsonl:2: candidates make candidates; what is packed here is steps'
+    'x.jsonl:2: candidates become candidates, but the output is steps'
 refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
 refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the tokenizer has no token <extra_0>'
-refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'the vocabulary of bytes has no token <extra_0>, and none can'
-refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <extra_0> is token 259 .*, and not 300'
+refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'the byte vocabulary lacks the token <extra_0>'
+refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <extra_0> is token 259 .*, not 300'
 refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: the token or its id 97 exists already'
 refuse "steps of texts" "$good" "--steps 3" '--steps: no row is a solution in steps'
 refuse "one step" "$good" "--steps 1" '--steps: want 2 to 16, or 0: one step has no mark'
 refuse "labels of any number of steps" "$good" "--steps 0 --rewards 2" \
     '--rewards: with --steps 0 every mark wants a label'
 refuse "--loss-on for marks" "{$step,\"cot_steps\":[{\"pi\":1}]}" "$steps --loss-on all" \
-    '--loss-on all: the targets of solutions in steps are their marks'
+    '--loss-on all: the targets of step-labelled solutions are their marks'
 printf '%s\n' "{${step//\\\\/\\},\"cot_steps\":[{\"pi\":1}]}" > $scratch/mark.jsonl
 $pack -o $scratch/mark.st --steps 2 --system '' --tokenizer $(tokenizer qwen2) --mark '<new>' --mark-id 900 \
     $scratch/mark.jsonl > $scratch/log 2>&1
@@ -1203,12 +1203,12 @@ still() {                       # name, a row, the message: it stops the pack wh
 still "rows of no format" '{"question":"a"}' 'want the keys'
 still "an answer without its prompt" '{"completion":"a"}' 'prompt: want a string'
 still "one answer of a pair" '{"prompt":"a","chosen":"b"}' 'rejected: want a string'
-still "a message by itself" '{"role":"user","content":"a"}' 'a message by itself'
+still "a message by itself" '{"role":"user","content":"a"}' 'a single message: a row must be a list'
 still "a number" 7 'want a JSON object'
-still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'pairs make pairs'
+still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'pairs become pairs'
 still "keys that would be dropped" '{"text":"a","tools":"b"}' 'these keys would be dropped'
 still "pictures" '[{"role":"user","content":[{"type":"image_url"}]}]' 'content: part 1 is of the type image_url'
-still "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' 'tool_calls: calls of tools'
+still "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' 'tool_calls: tool calls'
 printf '[{"text":"a"},\n{"text":"b" 7},\n{"text":"c"}]' > $bad/array.json
 $pack -o $bad/a.st --skip-bad 1 - < $bad/array.json > $bad/log 2>&1
 verdict "--skip-bad: of an array, of standard input" "$($work/test dump $bad/a.st | diff - <(printf '97* 256*\n99* 256*\n')
@@ -1268,7 +1268,7 @@ $pack --show 9 $acl 2> $bad/log | sed -n "s|^$acl/\(.*\).txt: a text|\1|p" > $ba
 verdict "aclImdb: reviews by name, those to train on first" "$(diff $bad/got <(tr ' ' '\n' <<< "$order"))"
 verdict "aclImdb: what is told" "$(diff $bad/log - << END
 gen pack: note: $acl: 5 files, subfolders included
-gen pack: note: $acl: 4 files are not read: want .jsonl, .ndjson, .json or .txt; of aclImdb only pos, neg and unsup count
+gen pack: note: $acl: 4 files are not read: want .jsonl, .ndjson, .json or .txt; of aclImdb only pos, neg and unsup are read
 END
 )"
 $pack --show 9 --dataset imdb --min-words 3 --tokenizer $words/tokenizer.json $acl 2> /dev/null |
@@ -1286,7 +1286,7 @@ echo x > $folder/.hidden/x.txt
 $pack -o $bad/f.st $folder > $bad/log 2>&1
 verdict "a folder of folders, by name" "$($work/test dump $bad/f.st | cut -d '*' -f 1 | tr '\n' ' ' | grep -vx '49 50 51 52 ')"
 ln -s .. $folder/b/up
-refuse "a folder in itself" "$good" "$folder" 'nested/b/up/.*: folders in folders, more than 16: is one a link to one above?'
+refuse "a folder in itself" "$good" "$folder" 'nested/b/up/.*: more than 16 nested folders: is one a link to a parent?'
 mkdir -p $scratch/{shards/data,saved,both,gz,stream}
 printf PAR1 > $scratch/shards/data/train-00000-of-00002.parquet
 touch $scratch/shards/README.md $scratch/both/dataset_dict.json $scratch/{saved,stream}/dataset_info.json \
@@ -1294,7 +1294,7 @@ touch $scratch/shards/README.md $scratch/both/dataset_dict.json $scratch/{saved,
 printf '\xff\xff\xff\xff\x10\0\0\0' > $scratch/stream/x-train.arrow
 converts() {                    # folder, what it holds, the command that converts it; SET stands for the folder
     $pack -o $scratch/out.st $scratch/$1 > $scratch/log 2>&1
-    verdict "a folder that is converted: $1" "$(diff $scratch/log <(printf '%s, and gen pack reads text and rows of JSON; '\
+    verdict "a folder that is converted: $1" "$(diff $scratch/log <(printf '%s, but gen pack reads text and JSON rows; '\
 'this converts it: %s\n' "$2" "$3" | sed "s#SET#$scratch/${1%/}#g"))"
 }
 shards="python3 -c \"import glob, pandas; [print(pandas.read_parquet(f).to_json(orient='records', lines=True).strip())"
@@ -1310,7 +1310,7 @@ converts stream 'SET/x-train.arrow: Arrow data' "$stream.to_json('SET/x-train.ar
 converts gz 'SET/x.jsonl.gz: gzip data' 'zcat SET/x.jsonl.gz | gen pack ... -'
 cp $scratch/a.txt $scratch/keep.txt
 $pack -o $scratch/keep.txt $scratch/a.txt > $scratch/log 2>&1
-verdict "refuses: to write over a text" "$(grep -q 'is there already and is no token file' $scratch/log &&
+verdict "refuses: to write over a text" "$(grep -q 'exists and is not a token file' $scratch/log &&
     cmp $scratch/a.txt $scratch/keep.txt || cat $scratch/log)"
 $pack $scratch/a.txt > $scratch/log 2>&1
 verdict "refuses: no -o" "$(grep -q 'want -o OUT.safetensors, or --show N' $scratch/log || cat $scratch/log)"

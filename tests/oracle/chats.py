@@ -142,7 +142,7 @@ def recognised(gen, chat, template, at):
         out = subprocess.run([gen, "pack", "--show", "1", "--tokenizer", os.path.join(folder, "tokenizer.json"),
                               os.path.join(folder, "x.jsonl")], capture_output=True, text=True, check=False)
     found = re.search("chat format: (.*), by the chat_template", out.stdout)
-    return found.group(1) if found else "dated" if "writes the date" in out.stderr else out.stderr
+    return found.group(1) if found else "dated" if "renders today's date" in out.stderr else out.stderr
 
 
 def recorded(tests):

@@ -147,7 +147,7 @@ refused "a list without files" 80 'want files of histories, got ","' bad --data 
 refused "regions of two files" 80 '--show-regions: want one file of --data, got 2' \
     bad --data "$ours,$other" --show-regions 3
 
-refused "tokens are no histories" 88 'want histories of darkroom, a tensor 0/actions' \
+refused "tokens are no histories" 88 'not histories of darkroom: there is no tensor 0/actions' \
     bad --data tests/train/ref/gpt2_tiny/tokens.safetensors
 refused "more streams than there are" 80 '1 streams a task, --source-streams 2 wants more: --source-streams 1, or 0' \
     bad --data $ref/ad_one/tokens.safetensors --source-streams 2

@@ -88,16 +88,16 @@ raw "a model of the hub" 80 "--init-from Org/M-1: no such folder; .*hf download 
 verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/few" && echo "see above"
     sed -n '/^next: /p' "$scratch/said" | grep -v '^next: allow more open files (ulimit -n 4096); then ')"
 raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
-raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed: gen .*\.lua.* data.kind=rows makes" \
+raw "rows of another kind" 88 "with masked prompts, which .*built for data.kind=packed: gen .*\.lua.* data.kind=rows makes" \
     - <<<'{"prompt":"a","completion":"b"}'
 verdict "rows of another kind: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny' \
     "$scratch/said" || tail -n 1 "$scratch/said")"
 # of formats whose code the program does not have: never a row that is read as another
 raw "rows of pairs" 88 \
-    "pairs make pairs; .*built for data.kind=packed; another objective trains on these pairs: gen .*\.lua.* data.kind=pairs names it)$" - <<<'{"prompt":"a","chosen":"b","rejected":"c"}'
+    "the output is packed, and pairs cannot be part of it .built for data.kind=packed; another objective trains on these pairs: gen .*\.lua.* data.kind=pairs names it)$" - <<<'{"prompt":"a","chosen":"b","rejected":"c"}'
 verdict "rows of pairs: what to do" "$(grep -q '^next: that gen command names the objective; ' "$scratch/said" ||
     tail -n 1 "$scratch/said")"
-raw "rows of solutions in steps" 88 "cot_response: solutions in steps are for the objective prm$" \
+raw "rows of solutions in steps" 88 "cot_response: step-labelled solutions are for the objective prm$" \
     - <<<'{"cot_response":"### Step 1: a","text":"b"}'
 printf '{"text":"%s","tools":[{}]}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/keys.jsonl"
 raw "a key of raw data that is not read" 88 \
@@ -111,7 +111,7 @@ raw "binary data" 88 "/program: byte 7 is 0: binary data" "$scratch/raw/program"
 refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --eval-share 0.1
 refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $ours --eval-share 0.1 \
     --eval-data $ref/$case/eval.safetensors
-refuses "a share that leaves nothing" 88 "of 1 samples 0 and 1 are to train and to validate on" gpt2_tiny $ours \
+refuses "a share that leaves nothing" 88 "of 1 samples, 0 and 1 are for training and validation" gpt2_tiny $ours \
     --max-samples 1 --eval-share 0.5
 refuses "samples of no number" 80 "--max-samples: want an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
@@ -133,7 +133,7 @@ refuses "more targets in an evaluation" 88 "llama_rows/eval.* takes 80: .*batch.
 refuses "other tokenizer" 83 "tokenizer" gpt2_tiny $ours \
     --tokenizer tests/tokenizer/gpt2/tokenizer.json
 fresh; cp tests/tokenizer/gpt2/tokenizer.json "$scratch/in/model"
-other="made with tokenizer bytes, $scratch/in/model/tokenizer.json is crc32c:55c877c1:11891: .*gen pack\
+other="packed with tokenizer bytes, $scratch/in/model/tokenizer.json is crc32c:55c877c1:11891: .*gen pack\
  --tokenizer $scratch/in/model/tokenizer.json"
 model "another tokenizer than the model's" 83 "$case/tokens.* $other -o "
 refuses "rows of another tokenizer" 83 "$other --max-length 32 -o .*/llama_rows/tokens" llama_rows \
@@ -284,7 +284,7 @@ done
 shares "nothing" "--data-weights 0,0: their sum is 0, want more than 0" --data "$both" --data-weights 0,0
 shares "the first samples" "--max-samples takes the first samples of all files together" --data "$both" \
     --data-weights 1,2 --max-samples 9
-refuses "shares: less than a sample" 88 "tokens.safetensors: its weight, 1e-09, is less than one sample of the" \
+refuses "shares: less than a sample" 88 "tokens.safetensors: its --data-weights, 1e-09, gives less than one of the" \
     gpt2_tiny \
     --init-from $ref/$case/model --data "$both" --data-weights 1e-9,1
 mixed() {               # PROGRAM RUN ARGS...

@@ -335,13 +335,13 @@ refused mdm_llada "another mask than the model's" 83 "the mask of tokenizer .* i
 sed -i 's/"mask_token_id":[^,]*/"mask_token_id": 7/' "$scratch/other/config.json"
 refused mdm_llada "weights of another mask" 83 "mask_token_id is 7, but the mask here is token 4: gen .* mdm.mask=7" \
     --init-from "$scratch/other" --eval-only --eval-data $ref/mdm_llada/eval.safetensors
-refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the token 7 at place [0-9]*, which hides" \
+refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the mask, token 7, at position" \
     --data "$scratch/hidden.safetensors"
 "$gen" pack -o "$scratch/packed.safetensors" --kind packed "$scratch/text.txt" >"$scratch/log" 2>&1
 refused mdm_masked.bf16 "packed documents" 83 "packed documents, but this .* masks tokens .* gen pack --format NAME" \
     --data "$scratch/packed.safetensors"
 echo '{"text":"what is this?"}' >"$scratch/rows.jsonl"
-refused mdm_masked.bf16 "arrays: of rows" 88 "these are rows of JSON: name texts, or gen pack --prepare DIR" \
+refused mdm_masked.bf16 "arrays: of rows" 88 "these are JSON rows: name texts, or gen pack --prepare DIR" \
     --prepare "$scratch/rows.jsonl" --tokenizer char
 for ((i = 0x4e00; i < 0x4f00; i++)); do printf "\\u$(printf %x $i)"; done >"$scratch/many.txt"
 refused mdm_masked.bf16 "arrays: of too many characters" 83 "ids go up to .* has 205: gen .* model.vocab=26[0-9]$" \

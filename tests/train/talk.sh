@@ -91,7 +91,7 @@ verdict "as they are" "$(printf '%s\n' '[INST]a[/INST]' '[INST]b[/INST]' | sed '
 echo '{"messages":[{"role":"user","content":"b"}]}' >"$scratch/messages.jsonl"
 verdict "messages of a file" "$(says --prompts "$scratch/messages.jsonl" --chat-format mistral-v3-tekken |
     diff - <(echo '{"messages":[{"role":"user","content":"b"}],"answer":"zwei","prompt_tokens":4,"new_tokens":4,"end":"end"}'))"
-refused "messages without a format" 80 "--prompts: messages want a tokenizer with chat tokens" \
+refused "messages without a format" 80 "--prompts: messages need a tokenizer with chat tokens" \
     --prompts "$scratch/messages.jsonl"
 refused "a file that is not there" 80 "--prompts: $scratch/none.txt: No such file" --prompts "$scratch/none.txt"
 : >"$scratch/bad.txt"
@@ -153,7 +153,7 @@ longer than the context|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa|1: the question is 35 t
 END
 refused "a format that is none" 80 "--chat: want one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
     --chat-format mistral-v3-teken
-refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no place" \
+refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no system messages" \
     --chat --chat-system x \
     $tokenizer --chat-format mistral-0.2
 refused "--json alone" 80 "--json: has no effect without --sample or --prompts or --chat or --version$" --json
