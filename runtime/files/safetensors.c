@@ -565,7 +565,7 @@ static char *other_weights(const char *folder)
                       "'%s', torch_dtype='auto').save_pretrained('%s')\"", folder, folder, folder);
     return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s",
                   folder,
-                  shards ? "; the index is missing: download it from where the shards are from"
+                  shards ? "; the index is missing: download it as well"
                   : gguf ? "; GGUF is not read: use the folder it was converted from" : "");
 }
 

@@ -525,7 +525,7 @@ layout file-with-index "$usual"
 rm "$scratch/h/model.safetensors.index.json"            # shards that nothing names
 layout file-beside-shards "$usual"
 rm "$scratch/h/model.safetensors"
-expect layout-shards-without-index 83 'index.json is there, the index is missing: download it' qwen2 load \
+expect layout-shards-without-index 83 'index.json is there; the index is missing: download it' qwen2 load \
     "$scratch/h"
 rm -rf "$scratch/h"; cp -r "$scratch/h.shards" "$scratch/h"
 cp "$scratch/h/model-00001-of"* "$scratch/h/model-00001-of-00099.safetensors"      # not in the index

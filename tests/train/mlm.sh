@@ -196,7 +196,7 @@ done
 line=$("$work/mlm_microbert/train" --out "$scratch/none" --init-from "$scratch/model" \
     --data $ref/mlm_bert/tokens.safetensors 2>&1)
 verdict "exported weights, other words" \
-    "$([ $? = 83 ] && grep -q "model/tokenizer.json is crc32c.*: make it again" <<<"$line" || echo "$line")"
+    "$([ $? = 83 ] && grep -q "model/tokenizer.json is crc32c.*: pack it again" <<<"$line" || echo "$line")"
 # 300 words; a vocabulary that cannot hide any
 seq 300 | paste -d' ' - - - - - - - - - - >"$scratch/words.txt"
 mkdir "$scratch/maskless"
