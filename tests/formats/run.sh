@@ -868,8 +868,8 @@ refuse "train that is no word" "$turn\"train\":0}]}" "$qwen" 'train: want true o
 refuse "weight and train" "$turn\"weight\":0,\"train\":true}]}" "$qwen" 'both weight and train'
 refuse "weight misspelt" "$turn\"weigth\":0}]}" "$qwen" 'weigth: did you mean weight?'
 refuse "train_detail" "$turn\"train_detail\":[]}]}" "$qwen" 'train_detail: use masked'
-refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: text become packed, but the output is pairs'
-refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: pairs become pairs, but the output is rows'
+refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: the output is pairs, and text cannot be part of it'
+refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: the output is rows, and pairs cannot be part of it'
 refuse "--loss-on all for pairs" "{$pair}" "--loss-on all" 'the targets of pairs are the answers'
 refuse "--system without a question" "{$pair}" "--system x" '--system: no row is a pair of answers to a question'
 refuse "pairs whose prompt leaves no room" "{\"prompt\":\"abcd\",$pair}" "--max-length 4" \
@@ -1058,7 +1058,7 @@ refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps
 refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" \
     'true_false\[1\]: want true or false'
 refuse "candidates behind solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
-    'x.jsonl:2: candidates become candidates, but the output is steps'
+    'x.jsonl:2: the output is steps, and candidates cannot be part of it'
 refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
 refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the tokenizer has no token <extra_0>'
 refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'the byte vocabulary lacks the token <extra_0>'
