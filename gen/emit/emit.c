@@ -377,9 +377,46 @@ static bool has_hook(const void *objective_c, const char *hook)
     return strstr(hooks, text_print(".%s = ", hook)) != NULL;
 }
 
-/* What the objective does on the host. Its template may ask for any input, `//@ if target_rows`, and
- * for a parameter group, `//@ if SET_meta`. */
-static char *objective_c(const Graph *g)
+/* A template with its holes filled, those that it does not have aside. Its conditions may ask for names that begin with
+ * a prefix; `holds` says which hold. */
+typedef struct {
+    const char *prefix;
+    bool (*holds)(const void *of, const char *name);
+    const void *of;
+    const Hole *hole;
+    int n;
+} Filler;
+
+static char *fill(const Filler *with, const char *path)
+{
+    int n = with->n;
+    Hole *hole = arena_new((size_t)(n + ASKED) * sizeof *hole);
+    memcpy(hole, with->hole, (size_t)n * sizeof *hole);
+    n += asked(path, with->prefix, with->holds, with->of, hole + n);
+    return template_fill_some(path, hole, n);
+}
+
+/* Puts the modules of a template: the headers of `folder` that its text includes, each with the source beside it, and
+ * those that these include. */
+static void put_modules(const Filler *with, const char *folder, const char *text)
+{
+    for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
+        const int stem = (int)strcspn(p + 10, ".\"/");
+        for (int source = 0; source < 2; source++) {
+            const char *name = text_print("%.*s.%c", stem, p + 10, "hc"[source]);
+            const char *path = text_print("%s/%s", folder, name);
+            if (p[10 + stem] != '.' || folder_has(name) || access(text_print("%s/%s", gen_root(), path), R_OK))
+                continue;
+            char *module = fill(with, path);
+            folder_put(name, module, false);
+            put_modules(with, folder, module);
+        }
+    }
+}
+
+/* What the objective does on the host, with its modules. Its templates may ask for any input, `//@ if target_rows`,
+ * and for a parameter group, `//@ if SET_meta`. Returns objective.c. */
+static char *put_objective(const Graph *g)
 {
     static const char *const inputs[] = {
 #define INPUT(name, ...) #name,
@@ -387,40 +424,38 @@ static char *objective_c(const Graph *g)
 #undef INPUT
     };
     enum { INPUTS = sizeof inputs / sizeof *inputs, OWN = 4 };
-    Hole holes[OWN + INPUTS + 2 * NFIELDS + ASKED] = {
+    Hole holes[OWN + INPUTS + 2 * NFIELDS] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
         {"KIND", g->setting[SETTING_data_kind].text, false},
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
-    int n = OWN + INPUTS + own_fields(g, holes + OWN + INPUTS);
-    const char *path = text_print("templates/objectives/%s.c", g->objective);
-    n += asked(path, "SET_", has_set, g, holes + n);
-    return template_fill_some(path, holes, n);
+    const Filler with = {"SET_", has_set, g, holes, OWN + INPUTS + own_fields(g, holes + OWN + INPUTS)};
+    const char *folder = text_print("templates/objectives/%s", g->objective);
+    char *text = fill(&with, text_print("%s.c", folder));
+    folder_put("objective.c", text, false);
+    put_modules(&with, folder, text);
+    return text;
 }
 
-/* A template whose conditions ask for hooks of the objective. */
-static char *fill_with_hooks(const char *path, const char *objective, Hole *hole, int n)
-{
-    n += asked(path, "hook_", has_hook, objective, hole + n);
-    return template_fill(path, hole, n);
-}
-
-/* The loop, and what the objective does on the host. */
+/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the objective. */
 static void write_train(const Graph *g)
 {
     const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is "
                                    "computed", on_gpu(g) ? "step.cu" : "step.c");
-    char *objective = objective_c(g);
-    Hole train[4 + ASKED] = {{"head", head(g, about), false},
-                             {"defaults", run_defaults(g), false},
-                             {"sets", emit_sets(g), false},
-                             {"lora", ir_size(g, "R") ? "yes" : "", false}};
-    Hole header[2 + ASKED] = {{"metrics", metric_names(g), false}, {"sets", emit_set_names(g), false}};
-    folder_put("train.c", fill_with_hooks("templates/train.c", objective, train, 4), false);
-    folder_put("objective.h", fill_with_hooks("templates/objective.h", objective, header, 2), false);
-    folder_put("objective.c", objective, false);
+    const char *objective = put_objective(g);
+    const Hole train[] = {{"head", head(g, about), false},
+                          {"defaults", run_defaults(g), false},
+                          {"sets", emit_sets(g), false},
+                          {"lora", ir_size(g, "R") ? "yes" : "", false}};
+    const Hole header[] = {{"metrics", metric_names(g), false}, {"sets", emit_set_names(g), false}};
+    const Filler with = {"hook_", has_hook, objective, train, sizeof train / sizeof *train},
+                 with_names = {"hook_", has_hook, objective, header, sizeof header / sizeof *header};
+    char *text = fill(&with, "templates/train.c");
+    folder_put("train.c", text, false);
+    put_modules(&with, "templates/train", text);
+    folder_put("objective.h", fill(&with_names, "templates/objective.h"), false);
 }
 
 static unsigned needs(const Graph *g)

@@ -54,7 +54,7 @@ char *template_fill_some(const char *path, Hole *holes, int n);
 /* emit_sources.c */
 /* Puts the files of runtime/ and kernels/ that the files so far use, of this objective and backend; ranks: for more
  * than one.
- * Returns the objects of their sources for a Makefile, one a line. */
+ * Returns the objects of all sources in C, the program's own first, for a Makefile, one a line. */
 char *sources_put(const char *objective, const char *backend, bool ranks);
 
 /* emit_words.c: names and numbers */

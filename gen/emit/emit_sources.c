@@ -299,13 +299,22 @@ static void need(const char *text, const char *path, int file)
     }
 }
 
+/* A line of the Makefile's list, of the object of a source. */
+static void add_object(Str *to, const char *source)
+{
+    str_print(to, " \\\n    %.*s.o", (int)strlen(source) - 2, source);
+}
+
 char *sources_put(const char *objective, const char *backend, bool ranks)
 {
     memset(&all, 0, sizeof all);
     all.objective = objective;
     add_sources("runtime", backend, ranks);
     EmitFile *own;
+    Str objects = {0};
     for (int i = 0, m = folder_files(&own); i < m; i++) {
+        if (ends_in(own[i].name, ".c"))
+            add_object(&objects, own[i].name);
         if (ends_in(own[i].name, ".c") || ends_in(own[i].name, ".cu"))
             add_definitions(own[i].text, FILES + i);
         need(own[i].text, own[i].name, FILES + i);
@@ -323,11 +332,10 @@ char *sources_put(const char *objective, const char *backend, bool ranks)
         if (all.needed[i])
             path[n++] = all.path[i];
     qsort(path, (size_t)n, sizeof *path, text_order);
-    Str objects = {0};
     for (int i = 0; i < n; i++) {
         folder_put(path[i], text_of(path[i]), false);
         if (ends_in(path[i], ".c"))
-            str_print(&objects, " \\\n    %.*s.o", (int)strlen(path[i]) - 2, path[i]);
+            add_object(&objects, path[i]);
     }
     return objects.n ? objects.text : "";
 }

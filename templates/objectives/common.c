@@ -1,8 +1,8 @@
 /* common.c -- host code that several objectives have alike. A template takes a part by a line
  * `//@ from common.c PART`; it is filled as if it were written there. */
 //@ part batch_at
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
+/* The inputs of a micro-batch. */
+static inline Batch batch_at(int64_t micro)
 {
     return (Batch){
 //@ batch

@@ -191,7 +191,7 @@ verdict "what is in OUT" \
 # other flags: it is no run that could stand for this one; a new one, and nothing is lost
 fit one once --lr 0.1
 verdict "a finished run of other flags" "$([ $? = 80 ] || echo "exit $?"
-    grep -q 'holds a finished run, step 10 of 10, of other flags: lr 0.003 -> 0.1; --force' "$scratch/once.log" ||
+    grep -q 'holds a finished run, step 10 of 10, with other flags: lr 0.003 -> 0.1; --force' "$scratch/once.log" ||
         tail -n 2 "$scratch/once.log")"
 echo mine >"$scratch/once/notes"
 for n in 1 2; do
@@ -215,7 +215,7 @@ done
 verdict "a dry run moves nothing" "$(fitted one once --dry-run --force; [ ! -e "$scratch/once/aside-3" ] ||
     echo "aside-3")"
 TORCHELASTIC_RESTART_COUNT=1 fitted one once --lr 0.1 --force
-verdict "a restart of --force goes on" "$(grep -q 'restart 1: --force was of the first start' "$scratch/once.log" &&
+verdict "a restart of --force goes on" "$(grep -q 'restart 1: --force applied to the first start only' "$scratch/once.log" &&
     grep -q 'nothing to do' "$scratch/once.log" || tail -n 3 "$scratch/once.log")"
 rm -rf "$scratch/once"
 cp -r "$scratch/epochs" "$scratch/once"

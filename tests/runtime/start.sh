@@ -248,7 +248,7 @@ ends "few open files" 80 "2 ranks need 96 open files, 32 are allowed: ulimit -n 
     bash -c "ulimit -n 32; exec '$x/run.sh'"
 ends "few open files, but more may be had" 88 "" bash -c "ulimit -Sn 32; MPIRUN='$scratch/mpirun' \
     STUB='[ \$(ulimit -n) -ge 96 ] && exit 88' exec '$x/run.sh'"
-ends "a small stack" 80 "stacks are limited to 128 KiB, .*: ulimit -s 8192" bash -c "ulimit -s 128; exec '$x/run.sh'"
+ends "a small stack" 80 "stacks are limited to 128 KiB, .* ulimit -s 8192" bash -c "ulimit -s 128; exec '$x/run.sh'"
 for tmp in /proc "$scratch/nowhere"; do
     ends "TMPDIR=$tmp" 90 "TMPDIR=$tmp: the launcher cannot write its files there: make room" \
         env TMPDIR="$tmp" "$x/run.sh"

@@ -261,7 +261,7 @@ plot "figures again" 0 'plots/training.png, plots/losses.png, plots/return.png$'
 verdict "the same figures" "$(diff -r "$scratch/plots" "$scratch/beside/plots" 2>&1 | head -n 2)"
 plot "figures of no run" 80 'nothing: want the folder of a run' nothing
 plot "figures or none" 80 '--plot and --figures false' beside --figures false
-plot "figures and another use" 80 'one use at a time' beside --eval-only
+plot "figures and another use" 80 'give one of them' beside --eval-only
 mkdir "$scratch/hidden" "$scratch/broken"
 : >"$scratch/hidden/libcairo.so.2"
 LD_LIBRARY_PATH=$scratch/hidden plot "figures without the library" 80 \

@@ -306,14 +306,14 @@ while read -r name text args; do
     verdict "refused: $name" "$([ $? = 80 ] && grep -q "^\(rank\|train:\) .*${text//_/ }" "$scratch/log" ||
         tail -n 1 "$scratch/log")"
 done <<'END'
-nothing_to_validate --stop-margin:_wants_validations --data PAIRS --eval-share 0 --stop-margin 2
-nothing_to_answer --answers:_want_--data --adapter none --answers 2
+nothing_to_validate --stop-margin:_this_run_has_no_validations --data PAIRS --eval-share 0 --stop-margin 2
+nothing_to_answer --answers_needs_records_that_are_not_trained_on --adapter none --answers 2
 a_share_of_no_data --eval-only:_--data_is_missing,_whose_last_0.05 --adapter none --eval-only
 greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
 greedy_and_of_several --greedy_takes_the_likeliest_token,_--top-p --data PAIRS --greedy --top-p 0.5
 packed_questions --system:_.*_is_packed --data tests/train/ref/dpo_lora/tokens.safetensors --system S
 no_answers --answers:_want_an_integer_from_1 --data PAIRS --answers 0
-an_adapter_to_start_from reference_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_final
+an_adapter_to_start_from reference_of_this_program_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_final
 END
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
     rm -rf "$scratch/early"
@@ -354,7 +354,7 @@ for words in dpo.reference=none dpo.loss=ipo dpo.reference=copy; do
     rm -rf "$scratch/host"
     "$gen" recipes/dpo_tiny.lua dpo.kl=none $words -o "$scratch/host" >"$scratch/log" 2>&1
     verdict "compiles: $words" "$(cd "$scratch/host" &&
-        gcc -std=c11 -fsyntax-only -Wall -Wextra -Wshadow -Werror -I. objective.c 2>&1)"
+        gcc -std=c11 -fsyntax-only -Wall -Wextra -Wshadow -Werror -I. $(ls ./*.c | grep -v -e step -e train) 2>&1)"
 done
 
 # ---- what is refused --------------------------------------------------

@@ -356,7 +356,7 @@ another format|80|--prepare writes windows|mdm_masked.bf16|--data-format answers
 none to validate on|80|--eval-share 0: |mdm_masked.bf16|--eval-share 0
 no tokenizer|80|--prepare: .* wants a tokenizer|mdm_masked.bf16|
 there already|80|has arrays of ids already|mdm_masked.bf16|--out $scratch/own --tokenizer char
-two uses|80|--generate and --prepare: one use at a time|mdm_masked.bf16|--generate x
+two uses|80|--generate and --prepare: give one of them|mdm_masked.bf16|--generate x
 END
 said=$("$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --tokenizer char 2>&1)
 verdict "arrays: no folder" "$(grep -q 'prepare: want --out DIR' <<<"$said" || echo "$said")"

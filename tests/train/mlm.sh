@@ -65,7 +65,7 @@ probe_refused() {       # NAME TEXT ARGS...: one line, exit 80
 probe_refused "a text that hides nothing" "want a text with the word that hides one" --probe "w10 w20"
 probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 |
     tr '\n' ' ')"
-probe_refused "two uses" "one use at a time" --probe "[MASK]" --export "$scratch/never"
+probe_refused "two uses" "give one of them" --probe "[MASK]" --export "$scratch/never"
 
 # ---- rows for people --------------------------------------------------
 

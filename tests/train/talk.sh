@@ -157,7 +157,7 @@ refused "a system message without a place" 80 "--chat-system: the chat format mi
     --chat --chat-system x \
     $tokenizer --chat-format mistral-0.2
 refused "--json alone" 80 "--json: has no effect without --sample or --prompts or --chat or --version$" --json
-refused "a chat and a sample" 80 "--sample and --chat: one use at a time" --chat --sample a
+refused "a chat and a sample" 80 "--sample and --chat: give one of them" --chat --sample a
 
 # on a terminal: what is typed, what is answered, and the end
 printf 'a\n/nothing\n/reset\nb\n\004' >"$scratch/typed"
@@ -177,7 +177,7 @@ nexts "next: export" "$scratch/trained" export
 verdict "next: behind an export" "$([ -s "$scratch/model/README.md" ] &&
     grep -q "^next: $scratch/model/README.md shows how to load it$" "$scratch/log" || tail -n 2 "$scratch/log")"
 "$train" --bench-steps 1 >/dev/null 2>"$scratch/log"
-verdict "next: behind timings" "$(grep -q "^next: --profile 20 in the place of --bench-steps, and --data FILE, shows" \
+verdict "next: behind timings" "$(grep -q "^next: --profile 20 instead of --bench-steps, and --data FILE, shows" \
     "$scratch/log" || tail -n 2 "$scratch/log")"
 make -s -B -C "$work/llama_rows" .obj/train.o CC=false >"$scratch/log" 2>&1
 verdict "next: of a compiler that fails" "$(grep -q '^next: gen doctor ' "$scratch/log" || tail -n 2 "$scratch/log")"

@@ -85,7 +85,7 @@ verdict "few steps to take apart" "$(grep -q -e '--profile 9: the run has 3 step
     grep -q '^profile: 3 steps, from 1 on, ' "$scratch/few.log" || tail -n 3 "$scratch/few.log")"
 profiled few
 train gpt2_tiny gpt2_tiny few --profile 9 --eval-only
-verdict "--profile of another use" "$([ $? = 80 ] || echo "exit $?"; grep -q -e '--profile is of training' \
+verdict "--profile of another use" "$([ $? = 80 ] || echo "exit $?"; grep -q -e '--profile only applies to training' \
     "$scratch/few.log" ||
     tail -n 1 "$scratch/few.log")"
 exit $failed

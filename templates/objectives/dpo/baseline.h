@@ -1,0 +1,21 @@
+/* baseline.h -- what the initial weights of a run give: metrics and answers before training, and
+ * reference log-probabilities. They are kept in OUT/.reference_cache. */
+#ifndef BASELINE_H
+#define BASELINE_H
+
+#include <cjson/cJSON.h>
+
+#include "pairs.h"
+
+/* start.json: metrics of each split ("before") and answers to its first records ("answers").
+ * NULL on ranks other than 0. */
+extern cJSON *baseline;
+
+/* The hook `loaded`. */
+bool baseline_loaded(const Flags *f, const WeightFolders folder, bool first);
+/* Seconds since then. */
+double baseline_seconds(void);
+/* Writes OUT/FOLDER/NAME; NULL or a malloc'ed message. */
+char *write_json(const char *folder, const char *name, const cJSON *json);
+
+#endif

@@ -1,0 +1,221 @@
+/* commands.c -- export, evaluation, timing, sample rows, dry run and figures. */
+#define _GNU_SOURCE
+#include "commands.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"             // die(), note(), the world of ranks
+#include "runtime/data/vocabulary.h"  // the tokenizer of the records
+#include "runtime/ranks/launch.h"     // which rank this is
+#include "runtime/run/bench.h"        // --bench-steps
+#include "runtime/run/failure.h"      // commands to repeat
+#include "runtime/run/figures.h"      // figures of a run
+#include "runtime/run/initial_weights.h"
+#include "runtime/run/records.h"      // --data, --eval-data
+#include "step.h"                     // the programs of a step
+
+static void load_found(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    initial_load(c, &model);
+    note("weights: %s", initial_words(c, &model));
+}
+
+/* Raw data are encoded with the tokenizer of the weights. */
+static void take_tokenizer(Run *r)
+{
+    WeightFolders folder;
+    folders_of(r, folder);
+    char *own = r->flags.given[FLAG_tokenizer] || !records_raw(&r->flags)
+                    ? NULL : vocabulary_for_raw(folder, WEIGHT_FOLDERS);
+    if (own)
+        r->flags.tokenizer = own;
+}
+
+//@ if hook_wants_start
+/* Chooses finished weights; with names_start() flags may also name the initial ones. */
+//@ end
+//@ unless hook_wants_start
+/* Chooses finished weights. */
+//@ end
+static void find_finished(Run *r)
+{
+//@ if hook_wants_start
+    initial_finished(&r->checkpoints, &r->flags, &model, names_start(&r->flags));
+//@ end
+//@ unless hook_wants_start
+    initial_finished(&r->checkpoints, &r->flags, &model, false);
+//@ end
+    take_tokenizer(r);
+}
+
+void load_finished(Run *r)
+{
+    find_finished(r);
+    check_records(r);
+    load_found(r);
+}
+
+static int export_weights(Run *r)
+{
+//@ unless lora
+    if (*r->flags.merge_lora)
+        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
+//@ end
+    load_finished(r);
+    initial_export(&r->checkpoints, &model);
+    const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
+    note("next: %s/README.md shows how to load it", dir);
+    return EXIT_OK;
+}
+
+/* Prints a JSON line with the metrics of a validation. */
+static int eval_only(Run *r)
+{
+    const Flags *f = &r->flags;
+    if (!records_validate(f) && f->eval_share > 0)
+        die(EXIT_CONFIG, "--eval-only: --data is missing, of which the last %g is validated on "
+            "(--eval-share): name it, or --eval-data FILE", f->eval_share);
+    if (!records_validate(f))
+        die(EXIT_CONFIG, "--eval-only needs --eval-data FILE, or --data FILE and --eval-share X");
+    find_finished(r);
+    open_data(r);
+    load_found(r);
+//@ if hook_loaded
+    tell_loaded(r);
+//@ end
+    LogEval e = validate(r);
+    const Metrics *m = &objective_metrics;
+    double decides = e.value[m->decides];
+    if (!isfinite(decides) && !r->flags.allow_nonfinite)
+        die(EXIT_NONFINITE, "the validation %s is %g; --allow-nonfinite prints it as null",
+            m->eval[m->decides].name, decides);
+    if (world.rank == 0)
+        log_eval_line(stdout, m, &e);
+    return EXIT_OK;
+}
+
+/* For commands that work with any weights: random ones unless flags name others. */
+static void start_with_any(Run *r)
+{
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    if (!*r->flags.init_from)
+        r->flags.init_from = "none";
+    initial_choose(&r->checkpoints, &model);
+    open_data(r);
+}
+
+//@ if hook_round
+/* Steps timed as one, so that each round has one update of every parameter group. */
+//@ end
+//@ unless hook_round
+/* Steps timed as one. */
+//@ end
+static int64_t bench_round(void)
+{
+//@ if hook_round
+    return objective_hooks.round;
+//@ end
+//@ unless hook_round
+    return 1;
+//@ end
+}
+
+static void bench_step(void *run, int64_t round)
+{
+    Run *r = run;
+    LogStep report;
+    for (int64_t i = 0; i < bench_round(); i++) {
+        const int64_t step = round * bench_round() + i;
+        if (r->trains) {
+            train_step(r, step, &report);
+            continue;
+        }
+        param_groups_begin(step, r->total);
+        step_train();
+        step_wait();
+//@ if hook_updated_any
+        objective_hooks.updated_any(step, r->total);
+//@ end
+    }
+}
+
+/* Times whole steps; without --data, on arbitrary tokens. */
+static int bench(Run *r)
+{
+    const Flags *f = &r->flags;
+    start_with_any(r);
+    initial_load(&r->checkpoints, &model);
+    r->total = (f->bench_steps + BENCH_WARM) * bench_round();
+    param_groups_open(param_groups, SETS, f, model.ranks);
+    r->ready = -1;
+    if (!r->trains)
+        objective_fill_any();
+//@ if hook_loaded
+    else
+        tell_loaded(r);
+//@ end
+    bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
+                       .work = (double)(objective_work() * bench_round()), .started = r->started,
+                       .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
+    note("next: --profile 20 instead of --bench-steps%s shows kernels by time",
+         r->trains ? "" : ", and --data FILE,");
+    return EXIT_OK;
+}
+
+/* Prints rows of the first steps with their targets marked. */
+static int show(Run *r)
+{
+    start_with_any(r);
+    if (!r->trains)
+        die(EXIT_CONFIG, "--show needs --data FILE, whose rows it shows");
+    WeightFolders folder;
+    folders_of(r, folder);
+    Tokenizer *tok = vocabulary_of_data(&r->train, records_tokenizer(&r->flags), folder,
+                                        WEIGHT_FOLDERS);
+    show_steps(&(ShowOf){objective_fill, objective_hooks.show}, &r->train, r->flags.show, tok);
+    tokenizer_free(tok);
+    return EXIT_OK;
+}
+
+static void say(const char *line)
+{
+    note("  %s", line);
+}
+
+int dry_run(Run *r)
+{
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
+    if (*r->flags.data) {
+        prepare(r);
+        note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; no run was started", r->total,
+             data_steps_per_epoch(&r->train));
+    }
+    initial_check(&r->checkpoints, &model);
+    note("matrix products:");
+    step_products(say);
+    if (*r->flags.data)
+        failure_again("--dry-run", "trains");
+    return EXIT_OK;
+}
+
+int plot(Run *r)
+{
+    Launch us;
+    char *error = launch_resolve(environ, &us);
+    if (!r->flags.figures && r->flags.given[FLAG_figures])
+        die(EXIT_CONFIG, "--plot draws figures, --figures false draws none: give one of them");
+    if (error || us.rank == 0)
+        figures_asked(&(FiguresOf){r->flags.out, &model, &objective_metrics});
+    free(error);
+    return EXIT_OK;
+}
+
+const Command own_commands[] = {
+    {FLAG_export, export_weights}, {FLAG_merge_lora, export_weights}, {FLAG_eval_only, eval_only},
+    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run},        {FLAG_show, show},
+    {FLAG_plot, plot},             {0, NULL}};

@@ -1,0 +1,21 @@
+/* commands.h -- commands other than training that every program has. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+#include "training.h"
+
+typedef struct {
+    int flag;                    /* FLAG_..., which asks for the command */
+    int (*run)(Run *r);          /* returns the exit status */
+} Command;
+
+extern const Command own_commands[];         /* ends with run NULL */
+
+/* Loads the finished weights that the flags name. */
+void load_finished(Run *r);
+/* --dry-run: prints what a run would do and how each matrix product is computed. */
+int dry_run(Run *r);
+/* --plot: draws figures of a run, also of one that still trains; needs no device, no other ranks. */
+int plot(Run *r);
+
+#endif

@@ -1,0 +1,596 @@
+/* training.c -- trains: steps, validation, checkpoints, resume. */
+#define _GNU_SOURCE
+#include "training.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"             // die(), note(), the world of ranks
+#include "runtime/data/vocabulary.h"  // the tokenizer of the records
+#include "runtime/device.h"           // the model's arrays
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/files/lock.h"       // one run a folder
+#include "runtime/model/weights.h"    // how long reading and writing them takes
+#include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/failure.h"      // what to do after a failure
+#include "runtime/run/fault.h"        // injected faults
+#include "runtime/run/figures.h"      // figures of a run
+#include "runtime/run/hints.h"        // what to do with a finished run
+#include "runtime/run/initial_weights.h"
+#include "runtime/run/logfile.h"      // OUT/logs/
+#include "runtime/run/profile.h"      // --profile
+#include "runtime/run/records.h"      // --data, --eval-data
+#include "runtime/run/run_folder.h"   // what is in OUT
+#include "runtime/run/stop.h"         // signals, DONE, fault files
+#include "step.h"                     // the programs of a step
+
+const ParamGroupRow param_groups[SETS] = {
+//@ sets
+};
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* After a non-finite loss or gradient, which every rank sees; no weight of the group has changed.
+ * Ends the run, or returns if --nonfinite skips the update. */
+static void skip_update(Run *r, int64_t step, int group, double loss)
+{
+    const char *of = group ? " of the set " : "", *name = group ? param_groups[group].name : "";
+    double norm = param_group_norm(group);
+    int64_t sample[8], n = 0;
+    char list[256] = "";
+    if (r->trains)
+        n = data_samples(&r->train, step, sample, 8);
+    for (int64_t i = 0; i < n && i < 8; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "",
+                 sample[i]);
+    if (param_group_skip(group)) {
+        note("step %" PRId64 ": loss %g, gradient norm%s%s %g: update skipped; samples %s%s",
+             step + 1, loss, of, name, norm, list, n > 8 ? " ..." : "");
+        return;
+    }
+    if (world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
+    die(EXIT_NONFINITE,
+        "loss %g, gradient norm%s%s %g; samples %s%s; nothing of this step is saved; %s", loss, of,
+        name, norm, list, n > 8 ? " ..." : "", hint_nonfinite(&r->log, r->flags.out));
+}
+
+/* Fills the inputs of step_train(). */
+static void fill(Run *r, int64_t step)
+{
+    objective_fill(&r->train, step);
+    r->ready = step;
+}
+
+/* Ends the updates begun in this step. finite: their loss is, as far as it is known. */
+static void end_updates(Run *r, int64_t step, bool finite)
+{
+    for (int i = 0; i < SETS; i++)
+        if (!param_group_end(i, finite))
+            skip_update(r, step, i, r->metric[0]);
+}
+
+static void set_values(Run *r)
+{
+    memcpy(r->metric, r->sum, sizeof r->metric);
+    metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
+}
+
+bool train_step(Run *r, int64_t step, LogStep *report)
+{
+    profile_phase(PROFILE_BATCH);
+    param_groups_begin(step, r->total);
+    if (r->ready != step)
+        fill(r, step);
+    fault_step(&model, io.scale);
+    data_count(&r->train, step);
+    profile_phase(PROFILE_LAUNCH);
+    step_train();
+    profile_phase(PROFILE_BATCH);
+    if (step + 1 < r->total)
+        fill(r, step + 1);
+    profile_phase(PROFILE_WAIT);
+    step_wait();
+    profile_phase(PROFILE_HOST);
+    objective_step(step, r->sum);
+    r->sum[STEP_METRICS] = stop_requested();
+    profile_phase(PROFILE_SUMS);
+    comm_allreduce_double(r->sum, STEP_METRICS + 1);
+    profile_phase(PROFILE_HOST);
+    set_values(r);
+    end_updates(r, step, isfinite(r->metric[0]));
+//@ if hook_updated
+    if (objective_hooks.updated(step, r->total, r->sum))
+        r->ready = -1;
+    set_values(r);
+    end_updates(r, step, true);
+//@ end
+    *report = (LogStep){r->sum, r->metric, param_group_norm(SET_model),
+                      param_group_lr(SET_model), &r->train};
+    return r->sum[STEP_METRICS] > 0;
+}
+
+LogEval validate(Run *r)
+{
+    double start = clock_seconds();
+    r->ready = -1;               /* it overwrites the inputs */
+    const int64_t batches = data_eval_batches(&r->eval, &model, r->flags.eval_batches);
+    objective_validate(&r->eval, batches, r->validation);
+    comm_allreduce_double(r->validation, EVAL_METRICS);
+    metrics_values(objective_metrics.eval, EVAL_METRICS, r->validation);
+    return (LogEval){.value = r->validation, .seconds = clock_seconds() - start,
+                     .batches = batches * model.ranks};
+}
+
+/* Validates and logs; true if this is the best validation so far. */
+static bool evaluate(Run *r, int64_t step)
+{
+    LogEval e = validate(r);
+    log_eval(&r->log, step, &e);
+    return best_see(&r->best, step, e.value);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+//@ if hook_name
+/* Links the checkpoint of that step to the objective's name for it. */
+static void name_checkpoint(Run *r, int64_t step)
+{
+    const Epochs *c = &r->epochs;
+    char *from = checkpoint_path(r->flags.out, step), *name = NULL, *path = NULL, *error = NULL;
+    comm_expect(weights_seconds(&model));
+    if (world.rank == 0 && folder_exists(from))
+        name = objective_hooks.name(c, step, r->best.best.step == step);
+    if (name) {
+        path = folder_join(r->flags.out, name);
+        error = folder_make_below(r->flags.out, path);
+        error = error ? error : folder_link(from, path);
+//@ if hook_named
+        if (!error)
+            error = objective_hooks.named(&r->flags, path, c);
+//@ end
+    }
+    comm_expect(0);
+    if (error)
+        warn("%s; training goes on", error);
+    free(from), free(name), free(path), free(error);
+}
+
+//@ end
+/* must: the run ends here, and so fails if the checkpoint cannot be written. */
+static void save(Run *r, int64_t step, bool must)
+{
+    double start = clock_seconds();
+    Checkpoints *c = &r->checkpoints;
+    cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
+    param_groups_save(state);
+    cJSON_AddNumberToObject(state, "total", (double)r->total);
+//@ if hook_wants_start
+    if (r->began) {
+        cJSON_AddStringToObject(state, "began", r->began);
+        initial_save_start(c, state);
+    }
+//@ end
+    Best before = r->best;
+    best_save(&r->best, r->flags.out, step, state, trainer);
+    log_save(&r->log, state);
+    records_save(&r->train, state);
+    epochs_save(&r->epochs, state);
+//@ if hook_measured
+    if (r->measurement_due)
+        cJSON_AddTrueToObject(state, "owes");
+//@ end
+    char *advice = world.rank == 0 ? hint_nonfinite(&r->log, r->flags.out) : NULL;
+    c->advice = advice;
+    bool saved = checkpoint_save(c, &model, step, state, trainer);
+    if (!saved && must)
+        die(EXIT_IO,
+            "%s: the last checkpoint could not be written; step %" PRId64
+            " is lost back to the one before",
+            c->why, step);
+    if (!saved)
+        r->best = before;
+    if (saved && r->tokenizer_is_copy) {
+        char *folder = checkpoint_path(r->flags.out, step);
+        c->tokenizer = folder_join(folder, "tokenizer.json");
+        free(folder);
+    }
+//@ unless lora
+    if (saved && c->found) {     /* an old checkpoint, which may be removed from now on */
+        free(r->saved);
+        c->source = r->saved = checkpoint_path(r->flags.out, step);
+    }
+//@ end
+//@ if hook_name
+    if (saved)
+        name_checkpoint(r, step);
+//@ end
+    free(advice);
+    cJSON_Delete(state);
+    cJSON_Delete(trainer);
+    log_pause(&r->log, clock_seconds() - start);
+}
+
+/* Restores the state that save() put into the checkpoint. */
+static void restore(Run *r)
+{
+    const cJSON *s = r->checkpoints.state;
+    best_load(&r->best, r->flags.out, s);
+    records_load(&r->train, s);
+//@ if hook_measured
+    r->measurement_due = cJSON_IsTrue(json_get(s, "owes"));
+//@ end
+    char *error = param_groups_load(s);
+    if (!error)
+        error = log_load(&r->log, &objective_metrics, s);
+    if (!error)
+        error = epochs_load(&r->epochs, s);
+    if (error)
+        die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+void folders_of(const Run *r, WeightFolders to)
+{
+    const Checkpoints *c = &r->checkpoints;
+    to[0] = c->found;
+    to[1] = initial_folder(r->flags.adapter);
+    to[2] = c->source;
+}
+
+//@ if hook_wants_start
+bool names_start(const Flags *f) { return f->eval_only || *f->beside_start; }
+
+//@ end
+//@ if hook_loaded
+void tell_loaded(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    WeightFolders folder;
+    folders_of(r, folder);
+    r->ready = -1;
+//@ unless hook_wants_start
+    objective_hooks.loaded(&r->flags, folder, !c->found);
+//@ end
+//@ if hook_wants_start
+    const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
+    r->began = !c->found ? initial_mark(&model) : before ? format("%s", before) : NULL;
+    const int flag = model.adapter_json ? FLAG_adapter : FLAG_init_from;
+    const bool named = names_start(&r->flags) && r->flags.given[flag];
+    if ((!objective_hooks.loaded(&r->flags, folder, !c->found) && !named) || !c->found)
+        return;
+    initial_load_first(c, &model);
+    objective_hooks.loaded(&r->flags, folder, true);
+    initial_load(c, &model);
+//@ end
+}
+
+//@ end
+void check_records(const Run *r)
+{
+    WeightFolders folder;
+    folders_of(r, folder);
+    objective_suit(folder, r->trains ? &r->train : NULL);
+    objective_suit(folder, r->evaluates ? &r->eval : NULL);
+}
+
+void open_data(Run *r)
+{
+    r->trains = records_train(&r->flags);
+    r->evaluates = records_validate(&r->flags);
+    objective_open(&r->flags, &r->train, &r->eval);
+    check_records(r);
+}
+
+static void set_schedule(Run *r)
+{
+    const Flags *f = &r->flags;
+    int64_t per_epoch = data_steps_per_epoch(&r->train);
+    r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
+    const Checkpoints *c = &r->checkpoints;
+    const bool lr_changed = checkpoint_changes(c, f, FLAG_lr) ||
+                            checkpoint_changes(c, f, FLAG_lr_scale);
+    r->lr_ranks = param_groups_ranks(lr_changed, c->state, model.ranks);
+    param_groups_open(param_groups, SETS, f, r->lr_ranks);
+}
+
+/* EXIT_CONFIG for flags that need validations the run does not have; defaults get a note. */
+static void check_validations(const Run *r)
+{
+    static const struct {
+        int flag;
+        bool repeated;               /* needs validations during training, not only the last */
+    } needs[] = {{FLAG_eval_every, false}, {FLAG_eval_batches, false}, {FLAG_patience, true},
+                 {FLAG_keep_best, true}, {FLAG_eval_from, true}};
+    const Flags *f = &r->flags;
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const int flag = needs[i].flag;
+        const char *lacks = !r->evaluates ? "--eval-data FILE or --eval-share X"
+                            : needs[i].repeated && !f->eval_every ? "--eval-every N" : NULL;
+        if (!lacks || !flags_on(f, flag))
+            continue;
+        if (f->given[flag])
+            die(EXIT_CONFIG, "%s: this run has no validations; add %s", flags_spelt(flag),
+                lacks);
+        if (needs[i].repeated)
+            note("%s, a default here, has no effect: this run has no validations; add %s",
+                 flags_spelt(flag), lacks);
+    }
+    if (f->given[FLAG_run_name] && !f->tensorboard)
+        note("%s has no effect: --tensorboard is false, and it names the run in TensorBoard",
+             flags_spelt(FLAG_run_name));
+    if (r->evaluates && f->given[FLAG_eval_every] && !f->eval_every)
+        note("%s 0: the validation data is used once, after the last step",
+             flags_spelt(FLAG_eval_every));
+}
+
+/* Fingerprint of all records that are trained on; malloc'ed. */
+static char *fingerprint(const Run *r)
+{
+//@ unless hook_beside
+    return data_fingerprint(&r->train);
+//@ end
+//@ if hook_beside
+    char *own = data_fingerprint(&r->train), *beside = objective_hooks.beside(),
+         *all = format("%s; beside %s", own, beside);
+    free(own), free(beside);
+    return all;
+//@ end
+}
+
+/* A resumed run encodes raw data as it did at its start, even if no flag names the tokenizer again:
+ * with that of the base model, else with the copy in the checkpoint. */
+static void keep_tokenizer(Run *r)
+{
+    const Checkpoints *c = &r->checkpoints;
+    const char *const folder[] = {c->base, c->found};
+    if (!*r->flags.tokenizer && !initial_folder(r->flags.init_from) && records_raw(&r->flags))
+        r->flags.tokenizer = vocabulary_for_raw(folder, 2);
+    if (!r->flags.tokenizer)
+        r->flags.tokenizer = "";
+}
+
+void prepare(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    if (checkpoint_find(c, &model))
+        r->changes = checkpoint_flags(c, &r->flags);
+    initial_choose(c, &model);
+    if (c->found)
+        keep_tokenizer(r);
+    open_data(r);
+    if (!r->trains)
+        die(EXIT_CONFIG,
+            "--data is missing: files to train on, text, JSON Lines or what gen pack makes");
+    check_validations(r);
+    c->fingerprint = fingerprint(r);
+    c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
+    r->tokenizer_is_copy = c->found && c->tokenizer &&
+                           strncmp(c->tokenizer, c->found, strlen(c->found)) == 0;
+    if (c->found)
+        checkpoint_agree(c, &model);
+    set_schedule(r);
+    log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
+                         .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
+                         .weights = initial_words(c, &model), .lr_ranks = r->lr_ranks,
+                         .total = r->total});
+//@ if hook_banner
+    objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
+//@ end
+}
+
+/* The name of the run in TensorBoard. */
+static const char *run_name(const Flags *f)
+{
+    const char *name = f->run_name;
+    if (strchr(name, '/') || *name == '.')
+        die(EXIT_CONFIG, "--run-name %s: names a folder in OUT/runs, so it must not contain / "
+            "or begin with .", name);
+    return *name ? name : objective_hooks.runs ? objective_hooks.runs : model.name;
+}
+
+static void resume_or_start(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    run_name(&r->flags);         /* a bad one ends the program before anything is written */
+    *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    best_clear(&r->best, &objective_metrics, objective_hooks.enough);
+    r->ready = -1;
+    if (r->flags.force)
+        run_folder_set_aside(r->flags.out, objective_hooks.files);
+    checkpoint_start(c, &model);
+    r->logfile = logfile_open(r->flags.out, &model, objective_hooks.log, r->argc, r->argv);
+    prepare(r);
+    epochs_open(&r->epochs, &objective_metrics, data_steps_per_epoch(&r->train),
+                objective_hooks.files != NULL);
+    initial_load(c, &model);
+    initial_tell_padding(c, &model);
+//@ if hook_loaded
+    tell_loaded(r);
+//@ end
+    if (c->found)
+        restore(r);
+    r->stop_reason = c->step < r->total ? best_over(&r->best, r->flags.patience) : NULL;
+    bool over = c->found && (c->step >= r->total || r->stop_reason);
+    if (over && r->changes)
+        die(EXIT_CONFIG, "%s holds a finished run, step %" PRId64 " of %" PRId64 ", with other "
+            "flags: %s; --force moves it aside and starts over, another --out leaves it alone",
+            r->flags.out, c->step, r->total, r->changes);
+    if (!over)
+        stop_undone(r->flags.out);
+    if (c->found && !over)
+        checkpoint_leave_newer(c);
+    log_open(&r->log, r->flags.out, &model, &r->flags, &objective_metrics,
+             over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
+    if (r->flags.tensorboard)
+        log_events(&r->log, run_name(&r->flags), r->argc, r->argv);
+    if (c->found) {
+        note("resumed from %s", c->found);
+//@ if hook_name
+        name_checkpoint(r, c->step);     /* the run may have been killed before it did */
+//@ end
+    }
+}
+
+//@ if hook_write
+/* Writes the objective's own files. must: the run ends here, and so fails if it cannot. */
+static void write_own(Run *r, bool must)
+{
+    double start = clock_seconds();
+    WeightFolders folder;
+    r->ready = -1;
+    folders_of(r, folder);
+    comm_expect(weights_seconds(&model));
+    char *error = objective_hooks.write(&r->flags, folder, &r->epochs);
+    comm_expect(0);
+    if (error && must)
+        die(EXIT_IO, "%s", error);
+    if (error)
+        warn("%s; training goes on", error);
+    free(error);
+    events_samples(&r->log.events);
+    log_pause(&r->log, clock_seconds() - start);
+}
+
+//@ end
+/* After a step: validates and ends the epoch, if due. Returns whether the validation is the best so
+ * far; *marked: there is a new row of the epochs. */
+static bool validate_if_due(Run *r, int64_t step, bool last, bool *marked)
+{
+    const Flags *f = &r->flags;
+    int64_t per_epoch = r->epochs.per_epoch;
+    bool whole = step % per_epoch == 0, better = false,
+         validates = r->evaluates &&
+                     (last || flags_due(f->eval_every, f->eval_from, step, per_epoch));
+    if (whole && f->eval_every < 0) {
+        char *text = epochs_text(&r->epochs);
+        note("epoch %" PRId64 "/%" PRId64 "%s", step / per_epoch,
+             (r->total + per_epoch - 1) / per_epoch, text);
+        log_epoch(&r->log, step, epochs_loss(&r->epochs), param_group_lr(SET_model));
+        free(text);
+    }
+    if (validates)
+        better = evaluate(r, step);
+    *marked = validates || whole || last;
+    if (*marked)
+        epochs_mark(&r->epochs, step, validates ? r->validation : NULL);
+    return better;
+}
+
+//@ if hook_measured
+/* After a step: the objective's own measurement. Returns whether the run is to stop. */
+static bool record_measurement(Run *r, int64_t step, bool stop)
+{
+    const double start = clock_seconds();
+    r->measurement_due = false;
+    cJSON *record = objective_hooks.measured(step, &stop, &r->measurement_due);
+    if (record || r->measurement_due)
+        r->ready = -1;
+    if (record)
+        log_own(&r->log, step, record);
+    log_pause(&r->log, clock_seconds() - start);
+    return stop;
+}
+
+//@ end
+int train(Run *r)
+{
+    const Flags *f = &r->flags;
+    resume_or_start(r);
+    int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
+    if (r->stop_reason)
+        note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; another "
+             "value of that flag goes on", step, r->total, r->stop_reason);
+    else if (step >= r->total)
+        note("nothing to do: step %" PRId64 " of %" PRId64 " is done; --force starts over", step,
+             r->total);
+    if (step == 0 && r->evaluates && f->eval_every) {
+        evaluate(r, 0);
+        epochs_mark(&r->epochs, 0, r->validation);
+    }
+//@ if hook_write
+    if (r->stop_reason || step >= r->total)
+        write_own(r, true);
+//@ end
+//@ if hook_measured
+    bool stop = r->measurement_due && record_measurement(r, step, false);
+//@ end
+//@ unless hook_measured
+    bool stop = false;
+//@ end
+    profile_open(step_ops, step_nops, f->out, f->profile, step, r->stop_reason ? step : r->total);
+    while (step < r->total && !stop && !r->stop_reason) {
+        world.step = step + 1;
+        LogStep report;
+        profile_begin(step);
+        stop = train_step(r, step, &report);
+        step++;
+        log_step(&r->log, step, &report);
+        epochs_step(&r->epochs, step, r->sum);
+        profile_end();
+        bool last = step == r->total, marked, better = validate_if_due(r, step, last, &marked);
+//@ if hook_measured
+        stop = record_measurement(r, step, stop);
+//@ end
+        if (!last && r->best.seen.step == step &&
+            (r->stop_reason = best_over(&r->best, f->patience)))
+            note("stopped early after step %" PRId64 ": %s", step, r->stop_reason);
+        last = last || r->stop_reason;
+//@ if hook_measured
+        r->measurement_due = r->measurement_due && !last;
+//@ end
+        if (last)
+            log_end(&r->log, step, r->stop_reason);
+//@ if hook_write
+        if (marked && !last)
+            write_own(r, false);
+//@ end
+        if (last || stop || (better && f->keep_best) ||
+            flags_due(f->save_every, 0, step, r->epochs.per_epoch))
+            save(r, step, last || stop);
+//@ if hook_write
+        if (last)
+            write_own(r, true);
+//@ end
+    }
+    profile_close();
+    log_close(&r->log);
+    bool done = step >= r->total || r->stop_reason;
+    note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
+         (double)device_used() / (1 << 20));
+    logfile_devices();
+    if (done && world.rank == 0) {
+        stop_done(f->out, step, r->stop_reason);
+        if (f->figures)
+            figures_end(&(FiguresOf){f->out, &model, &objective_metrics});
+        run_folder_report(f->out, objective_hooks.files, r->logfile);
+        hints_print(&model, &r->checkpoints, &r->best, step);
+    }
+//@ if hook_finished
+    if (done) {
+        WeightFolders folder;
+        checkpoint_written(&r->checkpoints, step);
+        folders_of(r, folder);
+        objective_hooks.finished(f, folder, &r->checkpoints);
+    }
+//@ end
+    bool stopped = stop && !done;
+    if (stopped)
+        stop_report(EXIT_STOPPED);
+    lock_release();
+    if (stopped) {
+        note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64
+             " saved; the same command goes on from there",
+             *stop_signal() ? stop_signal() : "request", step, step);
+        failure_again("", "goes on from there");
+        comm_finish();
+        return EXIT_STOPPED;
+    }
+    comm_finish();
+    return EXIT_OK;
+}

@@ -1,0 +1,69 @@
+/* training.h -- state of a run, training steps, validation and checkpoints. */
+#ifndef TRAINING_H
+#define TRAINING_H
+
+#include "objective.h"
+#include "runtime/run/best.h"
+#include "runtime/run/log.h"
+
+extern const ParamGroupRow param_groups[SETS];
+
+typedef struct {
+    Flags flags;
+    Data train, eval;
+    bool trains, evaluates;      /* there are records to train on, to validate on */
+    Checkpoints checkpoints;
+    Log log;
+    Epochs epochs;
+    int64_t total;               /* steps */
+    int64_t lr_ranks;            /* ranks that --lr-scale counts */
+    int64_t ready;               /* the step whose inputs are in io; -1: none */
+    /* Of the last step: sums over ranks and, after them, how many ranks were asked to stop; the
+     * metrics that they become. Of the last validation: its metrics. */
+    double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
+    Best best;                   /* validation */
+//@ if hook_wants_start
+    char *began;                 /* crc32c of the initial weights; NULL: unknown */
+//@ end
+    char *stop_reason;           /* why the run ends before its last step; NULL: it does not */
+    char *saved;                 /* the last checkpoint, if the next one copies files from it */
+    bool tokenizer_is_copy;      /* the tokenizer is the copy in the last checkpoint */
+//@ if hook_measured
+    bool measurement_due;        /* the objective's record of this step was left on a stop */
+//@ end
+    char *changes;               /* flags that differ from those of the checkpoint, as text */
+    char *logfile;               /* in OUT */
+    int argc;
+    char **argv;
+    double started;              /* clock */
+} Run;
+
+/* Folders of the weights, for the objective. */
+void folders_of(const Run *r, WeightFolders to);
+/* Opens --data and --eval-data and checks them against the weights' vocabulary. */
+void open_data(Run *r);
+void check_records(const Run *r);
+/* Finds the checkpoint to resume from and the data, checks that they fit together, and prints the
+ * banner. */
+void prepare(Run *r);
+//@ if hook_wants_start
+/* True if --init-from and --adapter name the initial weights of a checkpoint's run. */
+bool names_start(const Flags *f);
+//@ end
+//@ if hook_loaded
+/* Calls the objective's hook `loaded`.
+//@ if hook_wants_start
+ * If it asks for the initial weights, or flags name them, they are loaded for a second call.
+//@ end
+ */
+void tell_loaded(Run *r);
+//@ end
+/* One optimiser step; fills the inputs of the next one while it runs. Returns whether a rank was
+ * asked to stop. */
+bool train_step(Run *r, int64_t step, LogStep *report);
+/* Metrics of a validation over all ranks. */
+LogEval validate(Run *r);
+/* The whole run. Returns the exit status. */
+int train(Run *r);
+
+#endif
