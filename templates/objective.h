@@ -137,7 +137,7 @@ typedef struct {
 //@ if hook_finished
     /* With the weights of a run that is over, by its last step or early: after training, and in the
      * place of it when the run is found finished. last: of the checkpoint with these weights, for
-     * initial_write(). */
+     * export_write(). */
     void (*finished)(const Flags *f, const WeightFolders folder, const Checkpoints *last);
 //@ end
 } ObjectiveHooks;

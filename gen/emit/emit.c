@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "runtime/files/json.h"
+#include "runtime/objectives/owners.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -340,14 +341,21 @@ static int own_fields(const Graph *g, Hole *holes)
     return n;
 }
 
+/* Names with a prefix that conditions may ask for; `holds` says which hold. */
+typedef struct {
+    const char *prefix;
+    bool (*holds)(const void *of, const char *name);
+    const void *of;
+} Question;
+
 enum { ASKED = 20 };
 
 /* The names that begin with a prefix in the conditions of a template, each once, and whether they hold. Returns how
  * many. */
-static int asked(const char *path, const char *prefix, bool (*holds)(const void *of, const char *name), const void *of,
-                 Hole *holes)
+static int asked(const char *path, const Question *q, Hole *holes)
 {
     int n = 0;
+    const char *prefix = q->prefix;
     for (const char *p = template_source(path); (p = strstr(p, text_print(" %s", prefix))); p++) {
         size_t length = strcspn(p + 1, "\n");
         const char *line = p;
@@ -360,7 +368,7 @@ static int asked(const char *path, const char *prefix, bool (*holds)(const void 
         if (n == ASKED)
             bug("%s asks for more than %d of %s", path, ASKED, prefix);
         char *name = text_print("%.*s", (int)length, p + 1);
-        holes[n++] = (Hole){name, holds(of, name + strlen(prefix)) ? "yes" : "", false};
+        holes[n++] = (Hole){name, q->holds(q->of, name + strlen(prefix)) ? "yes" : "", false};
     }
     return n;
 }
@@ -377,12 +385,9 @@ static bool has_hook(const void *objective_c, const char *hook)
     return strstr(hooks, text_print(".%s = ", hook)) != NULL;
 }
 
-/* A template with its holes filled, those that it does not have aside. Its conditions may ask for names that begin with
- * a prefix; `holds` says which hold. */
+/* What fills a template: it need not have all holes. */
 typedef struct {
-    const char *prefix;
-    bool (*holds)(const void *of, const char *name);
-    const void *of;
+    Question question[2];
     const Hole *hole;
     int n;
 } Filler;
@@ -390,9 +395,10 @@ typedef struct {
 static char *fill(const Filler *with, const char *path)
 {
     int n = with->n;
-    Hole *hole = arena_new((size_t)(n + ASKED) * sizeof *hole);
+    Hole *hole = arena_new((size_t)(n + 2 * ASKED) * sizeof *hole);
     memcpy(hole, with->hole, (size_t)n * sizeof *hole);
-    n += asked(path, with->prefix, with->holds, with->of, hole + n);
+    for (int i = 0; i < 2; i++)
+        n += asked(path, &with->question[i], hole + n);
     return template_fill_some(path, hole, n);
 }
 
@@ -414,6 +420,19 @@ static void put_modules(const Filler *with, const char *folder, const char *text
     }
 }
 
+/* Whether the objective has a row USES(objective, capability). */
+static bool has_capability(const void *objective, const char *name)
+{
+    static const struct { const char *name; int owners; } row[] = {
+#define CAPABILITY(name, doc) {#name, OWNERS_##name},
+#include "runtime/objectives/capabilities.def"
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].name, name))
+            return owners_include(row[i].owners, objective);
+    bug("a template asks for the capability %s, which capabilities.def does not list", name);
+}
+
 /* What the objective does on the host, with its modules. Its templates may ask for any input, `//@ if target_rows`,
  * and for a parameter group, `//@ if SET_meta`. Returns objective.c. */
 static char *put_objective(const Graph *g)
@@ -431,7 +450,8 @@ static char *put_objective(const Graph *g)
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
-    const Filler with = {"SET_", has_set, g, holes, OWN + INPUTS + own_fields(g, holes + OWN + INPUTS)};
+    const Filler with = {{{"SET_", has_set, g}, {"uses_", has_capability, g->objective}}, holes,
+                         OWN + INPUTS + own_fields(g, holes + OWN + INPUTS)};
     const char *folder = text_print("templates/objectives/%s", g->objective);
     char *text = fill(&with, text_print("%s.c", folder));
     folder_put("objective.c", text, false);
@@ -439,7 +459,8 @@ static char *put_objective(const Graph *g)
     return text;
 }
 
-/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the objective. */
+/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the objective and, `//@ if uses_tokens`, for its
+ * capabilities. */
 static void write_train(const Graph *g)
 {
     const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is "
@@ -450,8 +471,9 @@ static void write_train(const Graph *g)
                           {"sets", emit_sets(g), false},
                           {"lora", ir_size(g, "R") ? "yes" : "", false}};
     const Hole header[] = {{"metrics", metric_names(g), false}, {"sets", emit_set_names(g), false}};
-    const Filler with = {"hook_", has_hook, objective, train, sizeof train / sizeof *train},
-                 with_names = {"hook_", has_hook, objective, header, sizeof header / sizeof *header};
+    const Question hooks = {"hook_", has_hook, objective}, uses = {"uses_", has_capability, g->objective};
+    const Filler with = {{hooks, uses}, train, sizeof train / sizeof *train},
+                 with_names = {{hooks, uses}, header, sizeof header / sizeof *header};
     char *text = fill(&with, "templates/train.c");
     folder_put("train.c", text, false);
     put_modules(&with, "templates/train", text);

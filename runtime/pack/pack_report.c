@@ -54,7 +54,8 @@ static void show_ids(const Work *w, const char *title, const int32_t *id, const 
         memcpy(copy, target, n);
         copy[0] = w->pack.own && target[0];
     }
-    show_row(w->tok, title, &(ShownRow){.n = (int64_t)n, .token = id, .target = copy});
+    show_row(&(TokenText){w->tok, show_token}, title,
+             &(ShownRow){.n = (int64_t)n, .token = id, .target = copy});
     free(copy);
 }
 

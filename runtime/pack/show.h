@@ -22,7 +22,15 @@ typedef struct {
     char *(*word)(int32_t id);   /* malloc'ed ASCII for ids without a tokenizer; NULL: none */
 } ShownRow;
 
-/* tok NULL: prints only ids. title: a line; NULL: none. */
-void show_row(const Tokenizer *tok, const char *title, const ShownRow *row);
+/* How tokens become text; tok NULL: only ids are printed. */
+typedef struct {
+    const Tokenizer *tok;
+    char *(*text)(const Tokenizer *tok, int32_t id, int *width);     /* show_token */
+} TokenText;
+
+/* Returns `id "text"` with all but printable characters escaped, malloc'ed; *width in columns. */
+char *show_token(const Tokenizer *tok, int32_t id, int *width);
+/* by NULL: prints only ids. title: a line; NULL: none. */
+void show_row(const TokenText *by, const char *title, const ShownRow *row);
 
 #endif

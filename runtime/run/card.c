@@ -15,7 +15,6 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
-#include "runtime/run/export_files.h"
 
 static const char *const license_keys[] = {"license", "license_name", "license_link"};
 enum { LICENSE_KEYS = sizeof license_keys / sizeof *license_keys };
@@ -139,6 +138,24 @@ typedef struct {
 static const char *word(const cJSON *of, const char *key)
 {
     return cJSON_GetStringValue(json_get(of, key));
+}
+
+bool card_generates(const Model *m)
+{
+    static const struct { const char *pattern, *pipeline; } row[] = {
+#define HUB(pattern, loader, pipeline, left_out) { pattern, pipeline },
+#include "runtime/run/hub.def"
+#undef HUB
+    };
+    char *error = NULL;
+    cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
+    const char *class = cJSON_GetStringValue(cJSON_GetArrayItem(json_get(config, "architectures"), 0));
+    bool generates = false;
+    for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
+        generates = generates || (!fnmatch(row[i].pattern, class, 0) && !strcmp(row[i].pipeline, "text-generation"));
+    cJSON_Delete(config);
+    free(error);
+    return generates;
 }
 
 static void find_class(Card *k)
@@ -329,7 +346,7 @@ static void write_scores(const Card *k, const char *base)
 static void write_use(const Card *k)
 {
     const char *base = word(k->made, "base");
-    const bool ends = k->adapter && k->tokenizer && k->c->file && export_generates(k->m);
+    const bool ends = k->adapter && k->tokenizer && k->c->file && card_generates(k->m);
     fprintf(k->to, "\n## Use\n\n");
     if (!k->loader || (k->adapter && !base)) {
         fprintf(k->to, "transformers has no class for it; programs that diecast makes of such a recipe take it: "
@@ -360,16 +377,15 @@ static void write_use(const Card *k)
 }
 
 /* A vocabulary of words has a twin that transformers reads, by a class that has to be told its tokens. */
-static void find_tokenizer(Card *k, const char *file)
+static void find_tokenizer(Card *k, const char *file, bool words)
 {
-    const bool words = file && export_words(file);
     k->tokenizer = !file ? NULL : words ? "PreTrainedTokenizerFast" : "AutoTokenizer";
     k->tokenizer_call = !words ? ".from_pretrained(\".\")"
                         : "(tokenizer_file=\"tokenizer_hf.json\", mask_token=\"[MASK]\", pad_token=\"[PAD]\", "
                           "unk_token=\"[UNK]\", cls_token=\"[CLS]\", sep_token=\"[SEP]\")";
 }
 
-char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer)
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer, bool words)
 {
     size_t n;
     char *text = NULL, *error = NULL;
@@ -386,7 +402,7 @@ char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *
     if (!made && c->base)
         add_base(k.made, c->base);
     find_class(&k);
-    find_tokenizer(&k, tokenizer);
+    find_tokenizer(&k, tokenizer, words);
     write_head(&k);
     char *name = leaf(m->name, strlen(m->name));
     fprintf(k.to, "# %s%s\n\n", name, adapter ? ", adapter" : "");

@@ -11,8 +11,10 @@
 /* Returns the sources of a run for its checkpoints: names of base model and data, the base's licence. The
  * caller deletes it. */
 cJSON *card_sources(const Checkpoints *c);
+/* True if transformers generates text with this model and so reads generation_config.json. */
+bool card_generates(const Model *m);
 /* Returns the card's text, malloc'ed. adapter: the folder holds adapters only; tokenizer: the exported
- * tokenizer file, "bytes", or NULL. */
-char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer);
+ * tokenizer file, "bytes", or NULL; words: it is a word list (export_words()). */
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer, bool words);
 
 #endif

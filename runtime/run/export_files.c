@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "runtime/run/export_files.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,27 +15,10 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/pack/pack.h"
+#include "runtime/run/card.h"
 
 enum { JSON_MAX = 64 << 20 };
 static const char template_file[] = "chat_template.jinja", class_key[] = "tokenizer_class";
-
-bool export_generates(const Model *m)
-{
-    static const struct { const char *pattern, *pipeline; } row[] = {
-#define HUB(pattern, loader, pipeline, left_out) { pattern, pipeline },
-#include "runtime/run/hub.def"
-#undef HUB
-    };
-    char *error = NULL;
-    cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
-    const char *class = cJSON_GetStringValue(cJSON_GetArrayItem(json_get(config, "architectures"), 0));
-    bool generates = false;
-    for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
-        generates = generates || (!fnmatch(row[i].pattern, class, 0) && !strcmp(row[i].pipeline, "text-generation"));
-    cJSON_Delete(config);
-    free(error);
-    return generates;
-}
 
 static bool has(const char *folder, const char *name)
 {
@@ -244,7 +226,7 @@ char *export_files_write(const char *folder, const void *with)
         error = write_template(folder, chat);
     if (!error && t && !words)
         error = complete_config(folder, x, t, own && has(folder, template_file));
-    if (!error && there && x->trained && export_generates(x->m))
+    if (!error && there && x->trained && card_generates(x->m))
         error = complete_ends(folder, x, t, chat);
     tokenizer_free(t);
     cJSON_Delete(words);

@@ -15,8 +15,6 @@ typedef struct {
     bool bytes;                  /* write tokenizer.json of the byte vocabulary */
 } ExportFiles;
 
-/* True if transformers generates text with this model and so reads generation_config.json. */
-bool export_generates(const Model *m);
 /* True if the file is a word-list vocabulary (words.h), which transformers cannot read. */
 bool export_words(const char *tokenizer);
 /* Adds to a folder that has its weights and, if there is one, its tokenizer:

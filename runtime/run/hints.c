@@ -10,26 +10,11 @@
 #include <string.h>
 
 #include "runtime/base.h"
-#include "runtime/data/vocabulary.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
 #include "runtime/objectives/owners.h"
 #include "runtime/run/failure.h"
-#include "runtime/run/records.h"
-
-/* --tokenizer FILE, where sampling will want it; malloc'ed. */
-static char *tokenizer_words(const char *named, const char *last, const char *source)
-{
-    const char *folder[] = {last, source};
-    char *file = NULL, *id = NULL;
-    for (int i = 0; i < 2 && !id; i++)
-        if (vocabulary_of(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
-            named = "FILE";      /* of this id; where it lies is not known here */
-    char *word = shell_word(named), *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
-    free(file), free(id), free(word);
-    return words;
-}
 
 char *hint_nonfinite(const Log *l, const char *out)
 {
@@ -91,7 +76,7 @@ static bool suits(const Model *m, const Checkpoints *c, const char *last, const 
                                          : (m->nmerges > 0) == !strcmp(wants, "adapter"));
 }
 
-void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step)
+void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step, const char *tokenizer)
 {
     static const struct { int owners; const char *wants, *what, *command, *about; } rows[] = {
 #define FINISHED(owners, ...) {OWNERS(owners), __VA_ARGS__},
@@ -99,7 +84,7 @@ void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t st
     };
     char *last = checkpoint_path(c->out, step);
     FailureHole hole[] = {{"program", failure_program()}, {"out", shell_word(c->out)},
-                   {"tokenizer", tokenizer_words(records_tokenizer(c->flags), last, c->source)}};
+                   {"tokenizer", format("%s", tokenizer)}};
     note("the weights are in %s", last);
     if (isfinite(b->kept.value) && b->kept.step != step) {
         char *best = checkpoint_path(c->out, b->kept.step), *path = shell_word(best),

@@ -39,11 +39,7 @@ char *initial_mark(const Model *m);
  * other weights. start: --init-from and --adapter next to a checkpoint name its initial weights; else they
  * are refused there (EXIT_CONFIG). */
 void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start);
-/* Runs --export and --merge-lora on rank 0. */
+/* Runs --export on rank 0 for a model without a tokenizer and adapters; others: runtime/run/export.h. */
 void initial_export(const Checkpoints *c, Model *m);
-/* At the end of a run, exports the last checkpoint, c's, for transformers or PEFT into `folder`, creating
- * its parents. The tokenizer is copied from c->source, else the file `tokenizer` (or NULL). EXIT_IO. Rank 0
- * only. */
-void initial_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "runtime/base.h"
 
-void show_steps(const ShowOf *of, Data *d, int64_t rows, const Tokenizer *tok)
+void show_steps(const ShowOf *of, Data *d, int64_t rows, const TokenText *by)
 {
     int64_t shown = 0;
     for (int64_t step = 0; shown < rows; step++) {
@@ -27,7 +27,7 @@ void show_steps(const ShowOf *of, Data *d, int64_t rows, const Tokenizer *tok)
                                      *r.about ? ", " : "", (long long)r.n, r.n == 1 ? "" : "s",
                                      (long long)targets, targets == 1 ? "" : "s");
                 if (world.rank == 0)
-                    show_row(tok, title, &r);
+                    show_row(by, title, &r);
                 free(part), free(title);
                 shown++;
             }

@@ -12,8 +12,8 @@ typedef struct {
     bool (*row)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
 } ShowOf;
 
-/* Prints `rows` rows of rank 0. tok NULL: ids only. */
-void show_steps(const ShowOf *of, Data *d, int64_t rows, const Tokenizer *tok);
+/* Prints `rows` rows of rank 0. by NULL: ids only. */
+void show_steps(const ShowOf *of, Data *d, int64_t rows, const TokenText *by);
 
 /* Sets the labels of row `row` of a micro-batch of T positions: at->labels for every position, or with
  * at->target_of only for the targets. n: number of positions with a token; -1: all except the last

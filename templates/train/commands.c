@@ -9,13 +9,20 @@
 #include <unistd.h>
 
 #include "runtime/base.h"             // die(), note(), the world of ranks
+//@ if uses_tokens
 #include "runtime/data/vocabulary.h"  // the tokenizer of the records
+//@ end
 #include "runtime/ranks/launch.h"     // which rank this is
 #include "runtime/run/bench.h"        // --bench-steps
+//@ if uses_tokens
+#include "runtime/run/export.h"       // --export
+//@ end
 #include "runtime/run/failure.h"      // commands to repeat
 #include "runtime/run/figures.h"      // figures of a run
 #include "runtime/run/initial_weights.h"
+//@ if uses_tokens
 #include "runtime/run/records.h"      // --data, --eval-data
+//@ end
 #include "step.h"                     // the programs of a step
 
 static void load_found(Run *r)
@@ -25,6 +32,7 @@ static void load_found(Run *r)
     note("weights: %s", initial_words(c, &model));
 }
 
+//@ if uses_tokens
 /* Raw data are encoded with the tokenizer of the weights. */
 static void take_tokenizer(Run *r)
 {
@@ -36,6 +44,7 @@ static void take_tokenizer(Run *r)
         r->flags.tokenizer = own;
 }
 
+//@ end
 //@ if hook_wants_start
 /* Chooses finished weights; with names_start() flags may also name the initial ones. */
 //@ end
@@ -50,7 +59,9 @@ static void find_finished(Run *r)
 //@ unless hook_wants_start
     initial_finished(&r->checkpoints, &r->flags, &model, false);
 //@ end
+//@ if uses_tokens
     take_tokenizer(r);
+//@ end
 }
 
 void load_finished(Run *r)
@@ -67,7 +78,12 @@ static int export_weights(Run *r)
         die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
 //@ end
     load_finished(r);
+//@ if uses_tokens
+    export_text(&r->checkpoints, &model);
+//@ end
+//@ unless uses_tokens
     initial_export(&r->checkpoints, &model);
+//@ end
     const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
     note("next: %s/README.md shows how to load it", dir);
     return EXIT_OK;
@@ -77,11 +93,17 @@ static int export_weights(Run *r)
 static int eval_only(Run *r)
 {
     const Flags *f = &r->flags;
+//@ if uses_held_out
     if (!records_validate(f) && f->eval_share > 0)
         die(EXIT_CONFIG, "--eval-only: --data is missing, of which the last %g is validated on "
             "(--eval-share): name it, or --eval-data FILE", f->eval_share);
     if (!records_validate(f))
         die(EXIT_CONFIG, "--eval-only needs --eval-data FILE, or --data FILE and --eval-share X");
+//@ end
+//@ unless uses_held_out
+    if (!*f->eval_data)
+        die(EXIT_CONFIG, "--eval-only needs --eval-data FILE");
+//@ end
     find_finished(r);
     open_data(r);
     load_found(r);
@@ -173,12 +195,18 @@ static int show(Run *r)
     start_with_any(r);
     if (!r->trains)
         die(EXIT_CONFIG, "--show needs --data FILE, whose rows it shows");
+    const ShowOf rows = {objective_fill, objective_hooks.show};
+//@ if uses_tokens
     WeightFolders folder;
     folders_of(r, folder);
     Tokenizer *tok = vocabulary_of_data(&r->train, records_tokenizer(&r->flags), folder,
                                         WEIGHT_FOLDERS);
-    show_steps(&(ShowOf){objective_fill, objective_hooks.show}, &r->train, r->flags.show, tok);
+    show_steps(&rows, &r->train, r->flags.show, &(TokenText){tok, show_token});
     tokenizer_free(tok);
+//@ end
+//@ unless uses_tokens
+    show_steps(&rows, &r->train, r->flags.show, NULL);
+//@ end
     return EXIT_OK;
 }
 

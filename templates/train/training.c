@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "runtime/base.h"             // die(), note(), the world of ranks
+//@ if uses_tokens
 #include "runtime/data/vocabulary.h"  // the tokenizer of the records
+//@ end
 #include "runtime/device.h"           // the model's arrays
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
@@ -23,7 +25,9 @@
 #include "runtime/run/initial_weights.h"
 #include "runtime/run/logfile.h"      // OUT/logs/
 #include "runtime/run/profile.h"      // --profile
+//@ if uses_tokens
 #include "runtime/run/records.h"      // --data, --eval-data
+//@ end
 #include "runtime/run/run_folder.h"   // what is in OUT
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "step.h"                     // the programs of a step
@@ -178,7 +182,9 @@ static void save(Run *r, int64_t step, bool must)
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
+//@ if uses_tokens
     records_save(&r->train, state);
+//@ end
     epochs_save(&r->epochs, state);
 //@ if hook_measured
     if (r->measurement_due)
@@ -194,11 +200,13 @@ static void save(Run *r, int64_t step, bool must)
             c->why, step);
     if (!saved)
         r->best = before;
+//@ if uses_tokens
     if (saved && r->tokenizer_is_copy) {
         char *folder = checkpoint_path(r->flags.out, step);
         c->tokenizer = folder_join(folder, "tokenizer.json");
         free(folder);
     }
+//@ end
 //@ unless lora
     if (saved && c->found) {     /* an old checkpoint, which may be removed from now on */
         free(r->saved);
@@ -220,7 +228,9 @@ static void restore(Run *r)
 {
     const cJSON *s = r->checkpoints.state;
     best_load(&r->best, r->flags.out, s);
+//@ if uses_tokens
     records_load(&r->train, s);
+//@ end
 //@ if hook_measured
     r->measurement_due = cJSON_IsTrue(json_get(s, "owes"));
 //@ end
@@ -281,8 +291,14 @@ void check_records(const Run *r)
 
 void open_data(Run *r)
 {
+//@ if uses_tokens
     r->trains = records_train(&r->flags);
     r->evaluates = records_validate(&r->flags);
+//@ end
+//@ unless uses_tokens
+    r->trains = *r->flags.data;
+    r->evaluates = *r->flags.eval_data;
+//@ end
     objective_open(&r->flags, &r->train, &r->eval);
     check_records(r);
 }
@@ -343,6 +359,7 @@ static char *fingerprint(const Run *r)
 //@ end
 }
 
+//@ if uses_tokens
 /* A resumed run encodes raw data as it did at its start, even if no flag names the tokenizer again:
  * with that of the base model, else with the copy in the checkpoint. */
 static void keep_tokenizer(Run *r)
@@ -355,23 +372,33 @@ static void keep_tokenizer(Run *r)
         r->flags.tokenizer = "";
 }
 
+//@ end
 void prepare(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     if (checkpoint_find(c, &model))
         r->changes = checkpoint_flags(c, &r->flags);
     initial_choose(c, &model);
+//@ if uses_tokens
     if (c->found)
         keep_tokenizer(r);
+//@ end
     open_data(r);
     if (!r->trains)
         die(EXIT_CONFIG,
+//@ if uses_raw_data
             "--data is missing: files to train on, text, JSON Lines or what gen pack makes");
+//@ end
+//@ unless uses_raw_data
+            "--data is missing: files to train on");
+//@ end
     check_validations(r);
     c->fingerprint = fingerprint(r);
+//@ if uses_tokens
     c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
     r->tokenizer_is_copy = c->found && c->tokenizer &&
                            strncmp(c->tokenizer, c->found, strlen(c->found)) == 0;
+//@ end
     if (c->found)
         checkpoint_agree(c, &model);
     set_schedule(r);
@@ -569,7 +596,15 @@ int train(Run *r)
         if (f->figures)
             figures_end(&(FiguresOf){f->out, &model, &objective_metrics});
         run_folder_report(f->out, objective_hooks.files, r->logfile);
-        hints_print(&model, &r->checkpoints, &r->best, step);
+//@ if uses_tokens
+        char *last = checkpoint_path(f->out, step),
+             *tokenizer = records_tokenizer_words(f, last, r->checkpoints.source);
+        hints_print(&model, &r->checkpoints, &r->best, step, tokenizer);
+        free(last), free(tokenizer);
+//@ end
+//@ unless uses_tokens
+        hints_print(&model, &r->checkpoints, &r->best, step, "");
+//@ end
     }
 //@ if hook_finished
     if (done) {

@@ -27,7 +27,9 @@ typedef struct {
 //@ end
     char *stop_reason;           /* why the run ends before its last step; NULL: it does not */
     char *saved;                 /* the last checkpoint, if the next one copies files from it */
+//@ if uses_tokens
     bool tokenizer_is_copy;      /* the tokenizer is the copy in the last checkpoint */
+//@ end
 //@ if hook_measured
     bool measurement_due;        /* the objective's record of this step was left on a stop */
 //@ end

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "../../runtime/base.h"
-#include "../../runtime/run/export_files.h"
 
 enum { ROWS = 64 };
 
@@ -273,17 +272,4 @@ const char *fake_differ(const Model *a, const Model *b)
             return s->name;
     }
     return NULL;
-}
-
-/* Of export_files.c, which cards ask: here no model generates text, and no tokenizer is a plain vocabulary of words. */
-bool export_generates(const Model *m)
-{
-    (void)m;
-    return false;
-}
-
-bool export_words(const char *tokenizer)
-{
-    (void)tokenizer;
-    return false;
 }

@@ -15,7 +15,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"    // how long writing them takes
 #include "runtime/ranks/comm.h"       // the other ranks wait
-#include "runtime/run/initial_weights.h"
+#include "runtime/run/export.h"       // writes the model
 #include "runtime/run/records.h"      // the tokenizer that --tokenizer names
 #include "runtime/run/reference.h"    // REFERENCE_FOLDER
 #include "step.h"                     // model
@@ -104,7 +104,7 @@ static void write_model(const Flags *f, const Checkpoints *last)
 {
     char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name),
          *tokenizer = vocabulary_of_records(pairs_known(), records_tokenizer(f));
-    initial_write(last, &model, path, tokenizer);
+    export_write(last, &model, path, tokenizer);
     free(path), free(tokenizer);
 }
 

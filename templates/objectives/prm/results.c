@@ -9,7 +9,7 @@
 #include "runtime/data/vocabulary.h"  // the tokenizer that goes with the model
 #include "runtime/model/weights.h"    // how long writing them takes
 #include "runtime/ranks/comm.h"       // the other ranks wait
-#include "runtime/run/initial_weights.h"
+#include "runtime/run/export.h"       // writes the model
 #include "runtime/run/records.h"      // the tokenizer that --tokenizer names
 #include "runtime/run/run_folder.h"   // names of checkpoints
 #include "step.h"                     // model
@@ -42,7 +42,7 @@ static void write_model(const Flags *f, const WeightFolders folder, const Checkp
     all[WEIGHT_FOLDERS] = trained->folder;
     char *path = final_folder(f),
          *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1);
-    initial_write(last, &model, path, file);
+    export_write(last, &model, path, file);
     free(path), free(file);
 }
 

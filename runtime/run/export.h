@@ -1,0 +1,14 @@
+/* export.h -- Hugging Face and PEFT folders of models that read texts. */
+#ifndef DIECAST_EXPORT_H
+#define DIECAST_EXPORT_H
+
+#include "runtime/run/checkpoint.h"
+
+/* Runs --export and --merge-lora on rank 0. */
+void export_text(const Checkpoints *c, Model *m);
+/* At the end of a run, exports the last checkpoint, c's, for transformers or PEFT into `folder`, creating
+ * its parents. The tokenizer is copied from c->source, else the file `tokenizer` (or NULL). EXIT_IO. Rank 0
+ * only. */
+void export_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer);
+
+#endif
