@@ -1,6 +1,6 @@
-/* objective.h -- what train.c asks of the objective; objective.c answers.
+/* objective.h -- the interface of the objective, which train.c and its modules call.
  *
- * Keeps: what a step reads from io, io.adamw_args aside, is written by the objective alone. */
+ * Keeps: the objective alone writes the inputs of a step in io, except io.adamw_args. */
 #ifndef OBJECTIVE_H
 #define OBJECTIVE_H
 
@@ -12,132 +12,128 @@
 #include "runtime/run/param_groups.h"
 #include "runtime/run/show.h"
 
-/* Folders of weights, the nearest first: a checkpoint, adapters, a model; NULL: none. */
+/* Folders of the weights, innermost first: a checkpoint, adapters, a model; NULL: none. */
 enum { WEIGHT_FOLDERS = 3 };
 typedef const char *WeightFolders[WEIGHT_FOLDERS];
 
-/* Opens the records of --data and --eval-data, those that are given: all of them suit the model,
- * each other and what the flags say of them, on every rank; or the program ends. Before any
- * step. */
+/* Opens the records of --data and --eval-data, if given, on every rank, before any step. Ends the
+ * program unless they suit the model, each other and the flags. */
 void objective_open(const Flags *f, Data *train, Data *eval);
-/* The program ends unless the weights were made with such records, NULL: none. */
+/* Ends the program unless the weights were trained on such records; NULL: no records. */
 void objective_suit(const WeightFolders folder, const Data *records);
 
-/* Parameter groups, each updated by itself. */
+/* Parameter groups. */
 //@ sets
 
-/* Every input of a step for step_train(). */
+/* Fills the inputs of step_train(). */
 void objective_fill(Data *d, int64_t step);
-/* The same of no meaning, for timing: as much work as a step can have. */
+/* Fills them with arbitrary values, for timing: as much work as a step can have. */
 void objective_fill_any(void);
-/* That work, of all ranks: what a second's rate is told of. */
+/* Units of work in such a step, over all ranks; the log shows their rate. */
 int64_t objective_work(void);
 
-/* What is reported; ranks give their part of each (runtime/run/metrics.h). */
+/* Metrics; each rank reports its part (runtime/run/metrics.h). */
 //@ metrics
 extern const Metrics objective_metrics;
-/* Of a step that has run, until the one after the next is filled: STEP_METRICS sums. */
+/* STEP_METRICS sums of a step that has run; valid until the step after the next is filled. */
 void objective_step(int64_t step, double *sum);
-/* Validates on that many batches a rank: EVAL_METRICS sums. Writes over the inputs of a step. */
+/* Validates on `batches` batches of each rank: EVAL_METRICS sums. Overwrites a step's inputs. */
 void objective_validate(Data *d, int64_t batches, double *sum);
 
-/* A use of the program that other objectives do not have. The weights are loaded; returns the exit
- * status. */
+/* A command of the objective. The weights are loaded; returns the exit status. */
 typedef struct {
-    int flag;                    /* FLAG_..., that asks for it */
+    int flag;                    /* FLAG_..., which asks for it */
     int (*run)(const Flags *f, const WeightFolders folder);
 } ObjectiveUse;
 
-/* Hooks of the objective; those that it has no use for are not in this program. All ranks call
- * each. After `updated` said so, and after `loaded`, `write` and a validation, the inputs of a step
- * are filled again. */
+/* Hooks; this program has only those that its objective fills. All ranks call each, unless it says
+ * otherwise. The inputs of a step are filled again after `updated` returned true, and after
+ * `loaded`, `write` and a validation. */
 typedef struct {
-    const ObjectiveUse *use;     /* behind the last one of run NULL */
+    const ObjectiveUse *use;     /* ends with run NULL */
 //@ if hook_without
-    const ObjectiveUse *without; /* the same, of those that want no weights: all folders are NULL */
+    const ObjectiveUse *without; /* commands that need no weights: all folders are NULL */
 //@ end
 //@ if hook_banner
-    /* Lines of its own in the banner, behind those that every run has; eval: NULL, none. */
+    /* Prints lines after the common ones of the banner; eval NULL: no validation. */
     void (*banner)(const Flags *f, const Data *train, const Data *eval);
 //@ end
-    /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
-     * Objectives that have it say USES(NAME, batches). */
+    /* --show N: sets *to to a row of the micro-batch that objective_fill() filled; false: there is
+     * no such row. Objectives with this hook have a row USES(NAME, batches). */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
 //@ if hook_beside
-    /* What data_fingerprint() says of records that steps take beside those of --data: a run goes on
-     * with the same alone. malloc'ed. */
+    /* The data_fingerprint() of records other than those of --data that steps read; a run only
+     * resumes with the same ones. malloc'ed. */
     char *(*beside)(void);
 //@ end
 //@ if hook_loaded
-    /* The weights are in, before the first step or --eval-only. start: those that the run begins
-     * with; else those of its checkpoint folder[0]. Returns whether it wants the former as well:
-     * then they are loaded (EXIT_MISMATCH unless they are the same as at the beginning), it is
-     * called with them, and those of the checkpoint come back. */
+    /* Called when the weights are loaded, before the first step and before --eval-only. start: they
+     * are the initial weights, else those of the checkpoint folder[0]. If it returns true for a
+     * checkpoint, the initial weights are loaded (EXIT_MISMATCH if they have changed since), it is
+     * called with them, and the checkpoint's are loaded again. */
     bool (*loaded)(const Flags *f, const WeightFolders folder, bool start);
 //@ end
 //@ if hook_wants_start
-    bool wants_start;            /* it may: a checksum of the former is kept (reads all of them) */
+    bool wants_start;            /* it may: a checksum of the initial weights is kept (reads all) */
 //@ end
 //@ if hook_updated
-    /* After each update by step_train(), also one that was skipped, the step counted from 0, of
-     * `total`: updates of sets by schedules of the objective's own. For each
+    /* Called after each update by step_train(), also a skipped one; `step` counts from 0, of
+     * `total`. Updates other parameter groups on the objective's own schedule, each with
      *     param_group_begin(SET_x, turn, turns);  step_x();  step_wait();
-     * turns: how many of them the run has; the rest, as whether the gradient is finite, is seen
-     * to. sum: STEP_METRICS sums of that step over all ranks, in which it writes what its updates
-     * tell, the same on all ranks. Returns whether inputs of a step were written over. */
+     * where turns is the number of such updates in the run; the caller does the rest, such as
+     * checking for a finite gradient. sum: the step's STEP_METRICS sums over all ranks, to which it
+     * adds what its updates report, the same on all ranks. Returns whether it overwrote inputs of a
+     * step. */
     bool (*updated)(int64_t step, int64_t total, double *sum);
 //@ end
 //@ if hook_measured
-    /* Behind each step, `step` of them done, and its validation: the members of a record of its
-     * own, the same on all ranks; NULL: none is due. Writes over inputs of a step. *stop, in: the
-     * run ends here, on request; out: one was made while it worked; then a record that is due is
-     * left to the next start: NULL, and *left. */
+    /* Called after each step and its validation, with `step` steps done. Returns the members of a
+     * record of its own, the same on all ranks; NULL: none is due. Overwrites inputs of a step.
+     * *stop: on entry, the run ends here on request; set if a request came meanwhile. Then a record
+     * that is due is left to the next start: it returns NULL and sets *left. */
     cJSON *(*measured)(int64_t step, bool *stop, bool *left);
 //@ end
 //@ if hook_updated_any
-    /* The same for timing: upon objective_fill_any(), of which it writes over nothing. */
+    /* `updated` for timing, after objective_fill_any(), whose inputs it leaves alone. */
     void (*updated_any)(int64_t step, int64_t total);
 //@ end
 //@ if hook_round
-    int64_t round;               /* steps from one such update to the next; 0: there is none */
+    int64_t round;               /* steps between such updates */
 //@ end
-    /* Why a validation with these values, EVAL_METRICS of all ranks, ends the run, for people and
-     * with the flag that decides; malloc'ed. NULL: it goes on. A function of the values and the
-     * flags: a run that is found with such a validation is over unless other flags are given. */
+    /* Returns why a validation with these EVAL_METRICS of all ranks ends the run, naming the flag
+     * that decides, malloc'ed; NULL: the run goes on. Depends on the values and the flags only: a
+     * resumed run whose last validation has such values is over unless flags change. */
     char *(*enough)(const double *eval);
 //@ if hook_write
-    /* Writes files of its own into f->out, from rank 0: behind each row of the epochs, that is
-     * after each validation, at the end of each epoch and after the last step, then also when
-     * the run is found finished. So it may not depend on earlier calls, and replaces what is
-     * there, each folder or file at once: folder_replace() of runtime/files/folder.h;
-     * epochs_csv() makes a table of it. NULL, or a malloc'ed message; a failure ends the run
-     * only after the last step. */
+    /* Writes the objective's own files to f->out, from rank 0: after each validation, at the end of
+     * each epoch, after the last step, and when the run is found finished. So it must not depend on
+     * earlier calls, and replaces each folder or file at once: folder_replace() of
+     * runtime/files/folder.h; epochs_csv() makes a table. NULL, or a malloc'ed message; a failure
+     * ends the run only after the last step. */
     char *(*write)(const Flags *f, const WeightFolders folder, const Epochs *epochs);
 //@ end
 //@ if hook_name
-    /* Of the checkpoint of that step, whose row, if there is one, is epochs_at(course, step); best:
-     * after the best validation so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed;
-     * NULL: none. It stands there too, as long as nobody removes it, and --resume takes it. Rank 0
-     * alone. */
+    /* A second name in OUT, "epochs/epoch_5", for the checkpoint of that step; best: it is after
+     * the best validation so far; epochs_at(epochs, step) is its row, if it has one. malloc'ed;
+     * NULL: none. --resume accepts it. Rank 0 only. */
     char *(*name)(const Epochs *epochs, int64_t step, bool best);
 //@ end
 //@ if hook_named
-    /* Behind that, from rank 0; path: OUT/NAME. NULL, or a malloc'ed message, which is said. */
+    /* Called after that name was made, on rank 0; path: OUT/NAME. NULL, or a malloc'ed message. */
     char *(*named)(const Flags *f, const char *path, const Epochs *epochs);
 //@ end
-    /* Names in OUT that write() and name() make, or patterns of them, behind the last NULL: told at
-     * the end, moved by --force. */
+    /* Names in OUT that write() and name() make, or patterns of them, ending with NULL: listed at
+     * the end of a run, moved by --force. */
     const char *const *files;
 //@ if hook_additions
-    const Additions *additions;  /* what the model has besides its base; NULL: nothing */
+    const Additions *additions;  /* what the model has in addition to its base; NULL: nothing */
 //@ end
-    const char *runs;            /* what TensorBoard calls its runs; NULL: as the recipe */
-    const char *log;             /* pattern of a log file a start (runtime/run/logfile.h), else
-                                  * training.log */
+    const char *runs;            /* name of runs in TensorBoard; NULL: the recipe's */
+    const char *log;             /* pattern of the log file of each start (runtime/run/logfile.h);
+                                  * NULL: training.log */
 //@ if hook_finished
-    /* With the weights of a run that is over, by its last step or early: after training, and in the
-     * place of it when the run is found finished. last: of the checkpoint with these weights, for
-     * export_write(). */
+    /* Called with the weights of a run that is over: after training, or instead of it when the run
+     * is found finished. last: the checkpoint with these weights, for export_write(). */
     void (*finished)(const Flags *f, const WeightFolders folder, const Checkpoints *last);
 //@ end
 } ObjectiveHooks;

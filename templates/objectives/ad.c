@@ -1,5 +1,5 @@
-/* objective.c -- ad on the host: sequences cut from histories, validation on tasks that are not
- * trained on.
+/* objective.c -- ad on the host: sequences from learning histories, validation on held-out tasks,
+ * evaluation in context.
 //@ head
  */
 #define _GNU_SOURCE
@@ -12,15 +12,15 @@
 #include "runtime/choice.h"           // what io.stats holds
 #include "runtime/darkroom.h"         // tokens, tasks
 #include "runtime/data/contexts.h"    // sequences by their index
-#include "runtime/data/histories.h"   // what they are cut from
+#include "runtime/data/histories.h"
 #include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/device.h"           // what it runs on
+#include "runtime/device.h"           // name of the device
 #include "runtime/files/json.h"       // numbers of a record
-#include "runtime/run/rank_agreement.h"        // what all ranks must have the same
 #include "runtime/run/evaluation.h"   // --evaluate
-#include "runtime/run/figures.h"      // the returns as a figure
-#include "runtime/run/run_folder.h"          // names of checkpoints
+#include "runtime/run/figures.h"      // a figure of the returns
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/regions.h"      // --show-regions
+#include "runtime/run/run_folder.h"   // names of checkpoints
 #include "shape.h"                    // B, T, N, ...
 #include "step.h"                     // io, model
 
@@ -54,16 +54,18 @@ static const char cut_name[] = "window";
 //@ end
 
 static const Flags *flags;
-/* To train on, to validate on: the files, and what is cut from them. */
+/* Files of histories. */
 typedef struct {
     const Histories **file;
     char **path;
     int files;
 } Sources;
+/* Of training and of validation: the files, and the sequences cut from them. */
 static Sources source[2];
 static Contexts contexts[2];
 static int64_t steps_an_epoch;
 
+/* Zeros, or the program ends. */
 static void *room(int64_t n, size_t size)
 {
     void *p = calloc((size_t)n, size);
@@ -72,7 +74,7 @@ static void *room(int64_t n, size_t size)
     return p;
 }
 
-/* A file is read once, however often it is named. */
+/* Reads a file, each only once. */
 static const Histories *read_histories(const char *path)
 {
     static struct Read {
@@ -97,24 +99,24 @@ static const Histories *read_histories(const char *path)
     return &one->histories;
 }
 
-/* All files of a list; one that is named twice would count twice. */
+/* Reads the files of a comma-separated list; EXIT_DATA if two have the same histories. */
 static Sources read_sources(const char *paths)
 {
     Sources s = {.path = split_names(paths, &s.files)};
     if (!s.files)
-        die(EXIT_CONFIG, "want files of histories, got \"%s\"", paths);
+        die(EXIT_CONFIG, "--data and --eval-data name files of histories, but got \"%s\"", paths);
     s.file = room(s.files, sizeof *s.file);
     for (int i = 0; i < s.files; i++) {
         s.file[i] = read_histories(s.path[i]);
         for (int k = 0; k < i; k++)
             if (!strcmp(s.file[k]->fingerprint, s.file[i]->fingerprint))
-                die(EXIT_DATA, "%s: the same histories as %s: name each once", s.path[i],
+                die(EXIT_DATA, "%s has the same histories as %s: name each once", s.path[i],
                     s.path[k]);
     }
     return s;
 }
 
-/* The first so many of what a file has `have` of; asked 0: all. */
+/* The number of streams or steps that a flag asks for, of the `have` in a file; asked 0: all. */
 static int64_t first_of(const char *path, int flag, int64_t asked, int64_t have, const char *what)
 {
     if (asked > have)
@@ -124,7 +126,7 @@ static int64_t first_of(const char *path, int flag, int64_t asked, int64_t have,
     return asked ? asked : have;
 }
 
-/* Steps of a stream, in every file the same. */
+/* Steps of a stream, the same in every file. */
 static int64_t steps_of(const Sources *s, int64_t asked)
 {
     int64_t steps = 0;
@@ -140,8 +142,8 @@ static int64_t steps_of(const Sources *s, int64_t asked)
     return steps;
 }
 
-/* What a checkpoint is bound to: "histories:FINGERPRINT/100x1000", of several files one of
- * theirs. */
+/* The kind of data that a checkpoint is bound to: "histories:FINGERPRINT/100x1000"; several files
+ * have a joint fingerprint. */
 static char *kind_of(const Sources *s, int64_t streams, int64_t steps)
 {
     char joint[SHA256_HEX];
@@ -154,7 +156,8 @@ static char *kind_of(const Sources *s, int64_t streams, int64_t steps)
                   (long long)streams, (long long)steps);
 }
 
-/* All streams of the tasks that are trained on; of those of the test the first one of each file. */
+/* Opens the training tasks with all their streams, or the held-out tasks with the first stream of
+ * each file. */
 static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
 {
     source[eval] = read_sources(paths);
@@ -177,7 +180,7 @@ static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
     own.ragged = own.ragged && !eval;
     contexts_open(&contexts[eval], &own, history, n, steps);
     if (!contexts[eval].n)
-        die(EXIT_DATA, "%s: streams of %lld steps, shorter than a %s", paths, (long long)steps,
+        die(EXIT_DATA, "%s: streams have %lld steps, fewer than a %s", paths, (long long)steps,
             cut_name);
     data_open_own(d, kind_of(s, streams, steps), paths, contexts[eval].n, T, &model,
                   (uint64_t)f->seed, eval);
@@ -196,7 +199,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     workers_start(f->num_workers);
 }
 
-/* Any weights read any histories. */
+/* Weights fit any histories. */
 void objective_suit(const WeightFolders folder, const Data *records)
 {
     (void)folder, (void)records;
@@ -204,7 +207,7 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Of all ranks. */
+/* Totals over all ranks. */
 typedef struct {
     int64_t actions, predictions, tokens;
 } Counts;
@@ -213,7 +216,8 @@ static Counts counted[2];        /* of even and odd steps: one runs while the ne
 
 //@ from common.c batch_at
 
-/* The samples of a step, all ranks; -1: none, at the end of a validation. Until the next call. */
+/* The samples of a step on all ranks, -1 for none at the end of a validation; valid until the next
+ * call. */
 static const int64_t *samples_of(Data *d, int64_t step)
 {
     static int64_t *sample, room;
@@ -243,7 +247,7 @@ static void count(const Data *d, int64_t step, const int64_t *sample, Counts *to
         }
 }
 
-/* A sequence into row b; NULL: there is none. */
+/* Sets row b to a sequence; at NULL: an empty row. */
 static void set_row(const Batch *to, int64_t b, const Contexts *c, const ContextAt *at)
 {
     const int64_t first = b * T, asked = b * QUERIES;
@@ -296,7 +300,7 @@ static void fill_micro(const Data *d, int64_t step, const int64_t *sample, int64
 //@ end
 }
 
-/* Losses of actions and of types are means, each over its own of all micro-batches and ranks. */
+/* The losses of actions and of types are separate means over all micro-batches and ranks. */
 static void set_counts(int64_t step, const Counts *c)
 {
     counted[step % 2] = *c;
@@ -316,7 +320,7 @@ void objective_fill(Data *d, int64_t step)
         fill_micro(d, step, sample, micro);
 }
 
-/* The longest sequences. */
+/* Fills in the longest sequences. */
 void objective_fill_any(void)
 {
     enum { STEPS = 2 * (@AD_N_TRANSIT@ + @AD_REGION@) };
@@ -347,7 +351,7 @@ int64_t objective_work(void)
     return N * model.accum * model.ranks;
 }
 
-/* This rank's part of the loss of so many. */
+/* This rank's part of the loss of these counts. */
 static double loss_of(const double *stats, const Counts *c)
 {
     double loss = c->actions ? stats[CHOICE_LOSS] / (double)c->actions : 0;
@@ -377,7 +381,7 @@ void objective_step(int64_t step, double *sum)
     sum[STEP_updates] = tells;
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- banner and sample rows ------------------------------------------------------------------ */
 
 static void banner(const Flags *f, const Data *train, const Data *eval)
 {
@@ -402,7 +406,8 @@ static void banner(const Flags *f, const Data *train, const Data *eval)
 
 enum { ACTION = DARKROOM_CODES, END = ACTION + DARKROOM_ACTIONS };   /* words for labels */
 
-/* "4,4 a3 4,3 +1": a transition, its reward if there is one; "4,3 ?": a query; "a3": an action. */
+/* A token or label as text: "4,4 a3 4,3 +1" is a transition with its reward, if any; "4,3 ?" a
+ * query; "a3" an action. malloc'ed. */
 static char *word(int32_t id)
 {
     const int state = id < DARKROOM_OPEN ? darkroom_state_of(id) : 0;
@@ -490,7 +495,7 @@ static const float *logits_of_queries(void)
     return io.logits;
 }
 
-/* The program as it acts. */
+/* Evaluates in context with this program. */
 static Evaluation evaluation(const Actor *actor)
 {
     return (Evaluation){
@@ -523,7 +528,7 @@ static int evaluate(const Flags *f, const WeightFolders folder)
     return code;
 }
 
-/* --evaluate-every N: each stands by itself. */
+/* --evaluate-every N: each evaluation starts from an empty context. */
 static cJSON *measured(int64_t step, bool *stop, bool *left)
 {
     if (!flags_due(flags->evaluate_every, 0, step, steps_an_epoch))
@@ -533,7 +538,7 @@ static cJSON *measured(int64_t step, bool *stop, bool *left)
     Earned all;
     *left = *stop = *stop || !evaluation_measure(&e, flags, &all);
     if (*left) {
-        note("step %lld: its evaluation in context is left, as the run is to stop",
+        note("step %lld: its evaluation in context is postponed, as the run is to stop",
              (long long)step);
         return NULL;
     }
@@ -547,10 +552,10 @@ static int show_regions(const Flags *f, const WeightFolders folder)
 {
     (void)folder;
     if (!*f->data)
-        die(EXIT_CONFIG, "--show-regions: want --data FILE, the histories");
+        die(EXIT_CONFIG, "--show-regions needs --data FILE, the histories");
     const Sources files = read_sources(f->data);
     if (files.files != 1)
-        die(EXIT_CONFIG, "--show-regions: want one file of --data, got %d", files.files);
+        die(EXIT_CONFIG, "--show-regions: --data must name one file, got %d", files.files);
     const Histories *h = files.file[0];
     if (f->show_regions >= h->tasks)
         die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1,

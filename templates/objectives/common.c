@@ -1,5 +1,5 @@
-/* common.c -- host code that several objectives have alike. A template takes a part by a line
- * `//@ from common.c PART`; it is filled as if it were written there. */
+/* common.c -- parts of host code that several objectives share. A line `//@ from common.c PART` of
+ * a template stands for the lines of that part. */
 //@ part batch_at
 /* The inputs of a micro-batch. */
 static inline Batch batch_at(int64_t micro)
@@ -9,7 +9,7 @@ static inline Batch batch_at(int64_t micro)
     };
 }
 //@ part suit
-/* Weights mean something only with the ids they were trained on. */
+/* Weights fit only records with the token ids they were trained on. */
 void objective_suit(const WeightFolders folder, const Data *records)
 {
     vocabulary_check(folder, WEIGHT_FOLDERS, records);
@@ -20,8 +20,8 @@ int64_t objective_work(void)
     return B * T * model.accum * model.ranks;
 }
 //@ part decoder
-/* The logits behind a token of each text at its place; the places before it were asked for. */
-static const float *logits_behind(const int32_t *token, const int32_t *place)
+/* Logits of the next token, after token[i] at position place[i] of each text. */
+static const float *next_logits(const int32_t *token, const int32_t *place)
 {
     memcpy(io.token, token, DECODE_B * sizeof *io.token);
     memcpy(io.place, place, DECODE_B * sizeof *io.place);
@@ -31,10 +31,9 @@ static const float *logits_behind(const int32_t *token, const int32_t *place)
     return io.logits;
 }
 
-static const Decoder decoder = {.places = T, .vocab = V, .texts = DECODE_B,
-                                .logits = logits_behind};
+static const Decoder decoder = {.places = T, .vocab = V, .texts = DECODE_B, .logits = next_logits};
 //@ part talk
-/* --sample TEXT, --prompts FILE: what the model goes on with, on standard output. */
+/* --sample TEXT, --prompts FILE: prints what the model generates after each prompt. */
 static int sample(const Flags *f, const WeightFolders folder)
 {
     return generate_print(&decoder, f, folder, WEIGHT_FOLDERS);
@@ -48,7 +47,7 @@ static int chat(const Flags *f, const WeightFolders folder)
 //@ part masked_fill
 static MaskedCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
 
-/* The loss of a step is the mean over the hidden tokens of all its micro-batches and ranks. */
+/* The loss of a step is the mean over the masked tokens of all its micro-batches and ranks. */
 static void set_counts(int64_t step, MaskedCounts c)
 {
     const int64_t divisor = masked_divisor(&hidden, &c);

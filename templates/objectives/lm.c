@@ -1,4 +1,4 @@
-/* objective.c -- lm on the host: batches of tokens, their labels, validation, sampling.
+/* objective.c -- lm on the host: token batches and their labels, validation, sampling.
 //@ head
  */
 //@ unless places
@@ -10,9 +10,9 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/ranks/comm.h"       // signs of life
+#include "runtime/ranks/comm.h"       // a long command is no hang
 #include "runtime/run/chat.h"         // --chat
-#include "runtime/run/generate.h" // --sample, --prompts
+#include "runtime/run/generate.h"     // --sample, --prompts
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
@@ -85,7 +85,7 @@ void objective_fill(Data *d, int64_t step)
 }
 
 //@ if target_rows
-/* As many targets as there may be, evenly spread. */
+/* Full rows with as many targets as fit, evenly spread. */
 //@ end
 void objective_fill_any(void)
 {
@@ -129,8 +129,6 @@ void objective_step(int64_t step, double *sum)
     sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
 }
 
-/* ---- rows for people ------------------------------------------------------------------------- */
-
 static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
 {
     const Batch at = batch_at(micro);
@@ -151,7 +149,7 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to
 
 /* ---- validation ------------------------------------------------------------------------------ */
 
-/* The mean of all targets, and the mean of the batches' means that transformers reports. */
+/* Sums for the mean over all targets and for the mean of batch means, as transformers reports. */
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
 //@ if target_rows

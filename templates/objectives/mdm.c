@@ -1,4 +1,4 @@
-/* objective.c -- mdm on the host: texts with tokens hidden at any rate, validation, likelihoods.
+/* objective.c -- mdm on the host: masked texts, validation, likelihoods, generation.
 //@ head
  */
 #include <math.h>
@@ -7,11 +7,11 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/masked_batch.h"      // rows that hide tokens
+#include "runtime/data/masked_batch.h"  // masked rows
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/files/folder.h"     // OUT/checkpoints_pretrained
 #include "runtime/files/json.h"
-#include "runtime/pack/pack.h"        // what a raw file is
+#include "runtime/pack/pack.h"        // whether a file is raw
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/diffusion_generate.h"   // --generate
 #include "runtime/run/records.h"      // opens what --data names
@@ -23,19 +23,18 @@
 //@ from common.c batch_at
 
 static MaskedRow row[B];
-static MaskedBatch hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at,
-                             .row = row,
-                        .norm = MASKED_@MDM_NORM@, .mode = MASKED_@MDM_MODE@,
-                        .rule = {.select = MASK_random, .shorter = @MDM_RANDOM_LENGTH@,
-                                 .mask = @MDM_MASK@}};
-/* In validations: which estimate is the loss; the other is made as well. */
+static MaskedBatch hidden = {
+    .model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
+    .norm = MASKED_@MDM_NORM@, .mode = MASKED_@MDM_MODE@,
+    .rule = {.select = MASK_random, .shorter = @MDM_RANDOM_LENGTH@, .mask = @MDM_MASK@}};
+/* --val-noise: the spread estimate is the loss of a validation; the other one is computed, too. */
 static bool spread_decides, both;
-static const char *trained;      /* the folder of what is trained on; NULL: nothing */
-static Data *validated;          /* the records of the last one */
+static const char *trained;      /* folder of the training records; NULL: none */
+static Data *validated;          /* the records of the last validation */
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* All that may be hidden is hidden at times. */
+/* Any rate may be drawn, so every maskable token needs room. */
 static int64_t takes(int64_t may)
 {
     return may;
@@ -106,7 +105,7 @@ void objective_step(int64_t step, double *sum)
 
 /* ---- validation ------------------------------------------------------------------------------ */
 
-/* The losses of a batch that is filled. */
+/* Sum of the losses of the filled batch. */
 static double losses(void)
 {
     step_eval();
@@ -114,7 +113,7 @@ static double losses(void)
     return *io.loss;
 }
 
-/* Adds what a validation has of one batch to its sums. */
+/* Adds a batch to the sums of a validation. */
 static void add_batch(double *sum, const MaskedCounts *own)
 {
     sum[EVAL_loss] += losses();
@@ -125,7 +124,7 @@ static void add_batch(double *sum, const MaskedCounts *own)
     sum[EVAL_tokens] += (double)own->tokens;
 }
 
-/* The standard error of the mean of n values; of one it is not known. */
+/* Standard error of the mean of n values; NAN for one. */
 static double error_of(const double *value, int64_t n)
 {
     double mean = 0, squares = 0;
@@ -142,12 +141,12 @@ static void sum_over_ranks(double *x, int64_t n)
         comm_allreduce_double(x + i, (int)(n - i < COMM_DOUBLES ? n - i : COMM_DOUBLES));
 }
 
-/* A validation's loss, and how far by its standard error the mean of more draws may be from it. */
+/* The loss of a validation and its standard error. */
 typedef struct {
     double loss, error;
 } Estimate;
 
-/* What batches add to the error of a loss that is all their losses over all their divisors. */
+/* Sums over batches for the standard error of a ratio: their losses by their divisors. */
 typedef struct {
     double n, loss, divisor, squares, products, divisors;
 } Batches;
@@ -161,8 +160,8 @@ static void add_to(Batches *all, double loss, double divisor)
     all->divisors += divisor * divisor;
 }
 
-/* That of one draw, by how batches differ: that their texts differ is in it. Not known of one
- * batch. */
+/* Standard error of a single draw, from the variance between batches, so it includes that of their
+ * texts; NAN for one batch. */
 static double error_over(const Batches *b)
 {
     const double mean = b->divisor > 0 ? b->loss / b->divisor : NAN,
@@ -170,8 +169,8 @@ static double error_over(const Batches *b)
     return b->n > 1 ? sqrt((squares < 0 ? 0 : squares) * b->n / (b->n - 1)) / b->divisor : NAN;
 }
 
-/* By that way to hide; the same on all ranks. sum: EVAL_METRICS, this rank's parts of what is
- * counted. */
+/* The loss with masks drawn by `select`, the same on all ranks. Adds to sum, this rank's
+ * EVAL_METRICS. */
 static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *sum)
 {
     const int64_t draws = hidden.rule.draws;
@@ -214,7 +213,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     by[0] = estimate(d, batches, way[0], sum);
     if (both)
         by[1] = estimate(d, batches, way[1], other);
-    sum[EVAL_tokens] += other[EVAL_tokens];      /* their rate is that of both */
+    sum[EVAL_tokens] += other[EVAL_tokens];      /* the rate counts both estimates */
     if (world.rank != 0)
         return;
     const Estimate *at_random = &by[spread_decides], *evenly = &by[!spread_decides];
@@ -230,13 +229,14 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 
 enum { LOGLIK_DRAWS = 128 };
 
-/* A lower bound of the log-likelihood of a sample, of its tokens that may be hidden. */
+/* A lower bound on the log-likelihood of a sample's maskable tokens. */
 typedef struct {
-    double value, error, tokens;
+    double value, error;         /* nats; error: standard error */
+    double tokens;
 } Bound;
 enum { BOUND = sizeof(Bound) / sizeof(double) };
 
-/* Each batch takes draws from everywhere between few tokens and all. */
+/* The draws of each batch spread over all masking rates. */
 static Bound bound_of(Data *d, int64_t sample)
 {
     const int64_t draws = hidden.rule.draws, n = (draws + B - 1) / B;
@@ -262,7 +262,7 @@ static void print_number(const char *key, const char *as, double x)
     printf(isfinite(x) ? as : "null", x);
 }
 
-/* All ranks have the same bound. */
+/* Prints a line of JSON on rank 0; all ranks have the same bound. */
 static void print_bound(int64_t sample, const Bound *b, bool nonfinite)
 {
     if (!isfinite(b->value) && !nonfinite)
@@ -276,8 +276,7 @@ static void print_bound(int64_t sample, const Bound *b, bool nonfinite)
     printf("}\n");
 }
 
-/* Validation on what --loglik names. Raw data are encoded as the model's were; rows of JSON are
- * answers. */
+/* Opens --loglik FILE. Raw data are encoded with the model's tokenizer; JSON rows are answers. */
 static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
 {
     Flags of = *f;
@@ -295,7 +294,7 @@ static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
     free(beside);
 }
 
-/* --loglik FILE: as many samples at a time as there are ranks, told in their order. */
+/* --loglik FILE: a sample for each rank at a time; prints them in their order. */
 static int loglik(const Flags *f, const WeightFolders folder)
 {
     Data d = {0};
@@ -323,7 +322,7 @@ static int loglik(const Flags *f, const WeightFolders folder)
 
 /* ---- generation ------------------------------------------------------------------------------ */
 
-/* (ASKED, V), of io.asked */
+/* Logits (ASKED, V) at the positions io.asked. */
 static const float *logits_asked(void)
 {
     step_generate();
@@ -331,7 +330,7 @@ static const float *logits_asked(void)
     return io.logits;
 }
 
-/* The program as it finds hidden tokens. */
+/* The sampler on this program. */
 static DiffusionSampler denoiser(void)
 {
     const Batch to = batch_at(0);
@@ -339,8 +338,8 @@ static DiffusionSampler denoiser(void)
     memset(to.types, 0, B * T * sizeof *to.types);
 //@ end
     return (DiffusionSampler){.rows = B, .places = T, .block = ASKED / B, .vocab = V,
-                              .tokens = to.tokens,
-                      .lengths = to.lengths, .at = io.asked, .logits = logits_asked};
+                              .tokens = to.tokens, .lengths = to.lengths, .at = io.asked,
+                              .logits = logits_asked};
 }
 
 /* --generate TEXT, --generate-file FILE */
@@ -350,7 +349,7 @@ static int generate(const Flags *f, const WeightFolders folder)
     return diffusion_print(&by, f, @MDM_MASK@, hidden.mode != MASKED_sft, folder, WEIGHT_FOLDERS);
 }
 
-/* A text behind each validation. */
+/* Writes a generated text after each validation. */
 static char *write_sample(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
     const EpochRow *last = epochs->n ? &epochs->row[epochs->n - 1] : NULL;
@@ -366,7 +365,7 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Epoc
     char *tokenizer = vocabulary_file(validated->tokenizer, named, all, WEIGHT_FOLDERS + 2),
          *error = NULL;
     if (!tokenizer && validated->tokenizer && !strcmp(validated->tokenizer, "bytes"))
-        tokenizer = format("bytes");     /* which have no file */
+        tokenizer = format("bytes");     /* has no file */
     data_order(validated, 0);
     if (tokenizer && data_row_of_step(validated, 0, 0, &first))
         error = diffusion_sample_text(&by, f, hidden.rule.mask, tokenizer, &first, last->step);
@@ -381,8 +380,8 @@ static int prepare(const Flags *f, const WeightFolders folder)
 {
     (void)folder;
     if (hidden.mode == MASKED_sft)
-        die(EXIT_CONFIG, "--prepare makes windows of texts, and this binary learns answers "
-            "(mdm.mode=sft): --data takes their rows as they are");
+        die(EXIT_CONFIG, "--prepare makes windows of texts, but this program learns answers "
+            "(mdm.mode=sft): pass the rows to --data as they are");
     records_prepare(f, f->prepare, &model, formats, T, V, @MDM_MASK@);
     return EXIT_OK;
 }
@@ -391,7 +390,7 @@ static int prepare(const Flags *f, const WeightFolders folder)
 
 static const char pretrained[] = "checkpoints_pretrained";
 
-/* Of each epoch that is the best so far, and of every fifth. */
+/* Names the checkpoint of each epoch that is the best so far, and of every fifth. */
 static char *name(const Epochs *epochs, int64_t step, bool best)
 {
     const EpochRow *last = epochs_at(epochs, step);
@@ -400,7 +399,7 @@ static char *name(const Epochs *epochs, int64_t step, bool best)
     return format("%s/checkpoint_epoch_%lld", pretrained, (long long)last->epoch);
 }
 
-/* Beside that checkpoint: the losses of all epochs; null: there was no validation. */
+/* Writes the losses of all epochs next to that checkpoint; null: there was no validation. */
 static char *write_stats(const Flags *f, const char *path, const Epochs *epochs)
 {
     cJSON *all = cJSON_CreateObject(), *train, *eval;
@@ -425,8 +424,6 @@ static char *write_stats(const Flags *f, const char *path, const Epochs *epochs)
     free(folder), free(file), free(text);
     return error;
 }
-
-/* ---- rows for people ------------------------------------------------------------------------- */
 
 //@ from common.c masked_show
 

@@ -1,4 +1,4 @@
-/* objective.c -- mlm on the host: texts that hide some of their words, validation, probing.
+/* objective.c -- mlm on the host: texts with masked words, validation, probing.
 //@ head
  */
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/masked_batch.h"      // rows that hide words
+#include "runtime/data/masked_batch.h"  // masked rows
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
@@ -22,10 +22,9 @@
 //@ from common.c batch_at
 
 static MaskedRow row[B];
-static MaskedBatch hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at,
-                             .row = row,
-                        .rule = {.select = MASK_@MLM_SELECT@, .share = @MLM_SHARE@,
-                                 .mask = -1}};
+static MaskedBatch hidden = {
+    .model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
+    .rule = {.select = MASK_@MLM_SELECT@, .share = @MLM_SHARE@, .mask = -1}};
 static const char *tokenizer_of; /* id of the records' tokenizer */
 static const char *tokenizer_in; /* the folder of the records */
 
@@ -70,8 +69,6 @@ void objective_step(int64_t step, double *sum)
     sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
 }
 
-/* ---- rows for people ------------------------------------------------------------------------- */
-
 //@ from common.c masked_show
 
 /* ---- validation ------------------------------------------------------------------------------ */
@@ -96,7 +93,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 
 enum { BEST = 5 };
 
-/* The logits at a place of the text in row 0. */
+/* Logits at a position of the text in row 0. */
 static const float *logits_at(int64_t place)
 {
     *io.row = (int32_t)place;
@@ -105,8 +102,8 @@ static const float *logits_at(int64_t place)
     return io.logits;
 }
 
-/* The likeliest words of the tokenizer, which may be fewer than the model has rows for, with their
- * probabilities among all rows. */
+/* Prints the likeliest words with their probabilities over the model's vocabulary, which may be
+ * larger than the tokenizer's. */
 static void print_best(const Tokenizer *t, const float *logits)
 {
     int32_t best[BEST];
@@ -117,7 +114,7 @@ static void print_best(const Tokenizer *t, const float *logits)
     for (int32_t v = 0; v < V; v++)
         sum += exp(logits[v] - most);
     for (int32_t v = 0; v < ids; v++) {
-        int k = n;               /* place of v among the best so far */
+        int k = n;               /* rank of v among the best so far */
         while (k > 0 && logits[v] > logits[best[k - 1]])
             k--;
         if (k == BEST || v == unknown || tokenizer_special(t, v))
@@ -134,8 +131,7 @@ static void print_best(const Tokenizer *t, const float *logits)
     }
 }
 
-/* A text laid out as in training; the words that may stand where it has a mask. NULL, or a
- * malloc'ed message. */
+/* Prints the likeliest words for each mask of a text. NULL, or a malloc'ed message. */
 static char *probe_text(const Tokenizer *t, const char *text)
 {
     const Batch to = batch_at(0);
@@ -169,7 +165,7 @@ static char *probe_text(const Tokenizer *t, const char *text)
     return NULL;
 }
 
-/* Texts are laid out with it from now on. */
+/* Lays out texts with this tokenizer from now on. */
 static void take_tokenizer(const Tokenizer *t, const char *whose)
 {
     if (tokenizer_mask(t) < 0)
@@ -181,8 +177,8 @@ static void take_tokenizer(const Tokenizer *t, const char *whose)
 
 static const char own_folder[] = ".mlm_pretrained_v3";
 
-/* The tokenizer.json of that id: named, beside the weights, in the folder of the records, or of an
- * earlier run. malloc'ed; NULL: there is none. */
+/* The tokenizer.json with that id: the one that --tokenizer names, one next to the weights, in the
+ * folder of the records, or of an earlier run. malloc'ed; NULL: not found. */
 static char *tokenizer_file(const Flags *f, const WeightFolders folder, const char *id)
 {
     char *own = folder_join(f->out, own_folder);
@@ -195,7 +191,7 @@ static char *tokenizer_file(const Flags *f, const WeightFolders folder, const ch
     return path;
 }
 
-/* The mean of each epoch's losses and of the validation at its end; null: there was none. */
+/* Writes each epoch's mean loss and that of the validation at its end; null: there was none. */
 static char *write_history(const Epochs *epochs, const char *folder)
 {
     cJSON *all = cJSON_CreateObject(), *train = cJSON_AddArrayToObject(all, "train_losses"),
@@ -237,7 +233,7 @@ static char *write_own(const Flags *f, const WeightFolders folder, const Epochs 
     return error;
 }
 
-/* ---- uses of finished weights ---------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 /* --probe TEXT */
 static int probe(const Flags *f, const WeightFolders folder)
@@ -256,7 +252,7 @@ static int probe(const Flags *f, const WeightFolders folder)
     return EXIT_OK;
 }
 
-/* A first look at what was learned. */
+/* Probes some sentences. */
 static void finished(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
     static const char *const around[][2] = {
@@ -266,8 +262,8 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
     (void)last;
     char *path = tokenizer_file(f, folder, tokenizer_of);
     if (!path) {
-        note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "
-             "nothing is probed; --tokenizer FILE names it", tokenizer_of);
+        note("no tokenizer.json with the id %s is named, next to the weights or next to the "
+             "records: nothing is probed; --tokenizer FILE names it", tokenizer_of);
         return;
     }
     Tokenizer *t = vocabulary_load("--tokenizer", path, folder, WEIGHT_FOLDERS, V);

@@ -141,17 +141,17 @@ verdict "validated on both" "$(last apart | grep -q 'samples": 1440}' || last ap
 refused "resumed with one file more" 83 'data: histories 1x80 -> 2x80 (files x steps), samples ' \
     killed --data "$ours,$other" "${args[@]}"
 cp "$ours" "$scratch/again-other.safetensors"
-refused "the same histories twice" 88 'other.safetensors: the same histories as .*tokens.safetensors: name each once' \
+refused "the same histories twice" 88 'other.safetensors has the same histories as .*tokens.safetensors: name each once' \
     bad --data "$ours,$scratch/again-other.safetensors"
-refused "a list without files" 80 'want files of histories, got ","' bad --data ,
-refused "regions of two files" 80 '--show-regions: want one file of --data, got 2' \
+refused "a list without files" 80 '--data and --eval-data name files of histories, but got ","' bad --data ,
+refused "regions of two files" 80 '--show-regions: --data must name one file, got 2' \
     bad --data "$ours,$other" --show-regions 3
 
 refused "tokens are no histories" 88 'not histories of darkroom: there is no tensor 0/actions' \
     bad --data tests/train/ref/gpt2_tiny/tokens.safetensors
 refused "more streams than there are" 80 '1 streams a task, --source-streams 2 wants more: --source-streams 1, or 0' \
     bad --data $ref/ad_one/tokens.safetensors --source-streams 2
-refused "histories shorter than a region" 88 'streams of 7 steps, shorter than a region' \
+refused "histories shorter than a region" 88 'streams have 7 steps, fewer than a region' \
     bad --data $ref/ad_one/tokens.safetensors --source-steps 7
 
 # ---- in context: agents of a model that knows nothing, in the 8 tasks of the test

@@ -361,6 +361,6 @@ END
 said=$("$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --tokenizer char 2>&1)
 verdict "arrays: no folder" "$(grep -q 'prepare: want --out DIR' <<<"$said" || echo "$said")"
 said=$("$work/mdm_sft.2x1x4/run.sh" --prepare "$scratch/text.txt" --tokenizer char --out "$scratch/none" 2>&1)
-verdict "arrays: answers" "$(grep -q ': --prepare makes windows of texts, and this binary learns answers' <<<"$said" ||
+verdict "arrays: answers" "$(grep -q ': --prepare makes windows of texts, but this program learns answers' <<<"$said" ||
     echo "$said")"
 exit $failed
