@@ -459,8 +459,8 @@ static char *put_objective(const Graph *g)
     return text;
 }
 
-/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the objective and, `//@ if uses_tokens`, for its
- * capabilities. */
+/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the objective and, as in
+ * `//@ if uses_tokens`, for its capabilities. */
 static void write_train(const Graph *g)
 {
     const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is "

@@ -15,7 +15,7 @@ extern const Command own_commands[];         /* ends with run NULL */
 void load_finished(Run *r);
 /* --dry-run: prints what a run would do and how each matrix product is computed. */
 int dry_run(Run *r);
-/* --plot: draws figures of a run, also of one that still trains; needs no device, no other ranks. */
+/* --plot: draws figures of a run, also while it trains; needs no device and no other ranks. */
 int plot(Run *r);
 
 #endif

@@ -280,7 +280,7 @@ done
 system=$'tab\tline\ndelete\1771 quote" back\\slash what??/ \xc3\xa9'
 if "$GEN" recipes/dreamprm_tiny.lua "prm.system=$system" -o "$T/text" >"$T/b" 2>&1; then
     { printf '#include <stdio.h>\nint main(void)\n{\n    fputs('
-        sed -n '/^ *\.system = /,/};/p' "$T/text/objective.c" | sed 's/^ *\.system = //; s/};$/, stdout);\n}/'
+        sed -n '/^ *\.system = /,/};/p' "$T/text/solutions.c" | sed 's/^ *\.system = //; s/};$/, stdout);\n}/'
     } | gcc -std=c11 -Wall -Wextra -Werror -x c -o "$T/say" - 2>"$T/b" && "$T/say" >"$T/b"
 fi
 check text/prm.system "$system" "$(cat "$T/b")"
