@@ -262,3 +262,16 @@ Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *cons
     free(path);
     return t;
 }
+
+char *vocabulary_flag(const char *named, const char *last, const char *source)
+{
+    const char *folder[] = {last, source};
+    char *file = NULL, *id = NULL;
+    for (int i = 0; i < 2 && !id; i++)
+        if (vocabulary_of(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
+            named = "FILE";      /* where the file with that id lies is not known here */
+    char *word = shell_word(named);
+    char *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
+    free(file), free(id), free(word);
+    return words;
+}

@@ -12,7 +12,6 @@
 #include "runtime/data/recordfile.h"
 #include "runtime/data/tokenfile.h"
 #include "runtime/data/tokenizer.h"
-#include "runtime/data/vocabulary.h"
 #include "runtime/data/words.h"
 #include "runtime/data/workers.h"
 #include "runtime/files/folder.h"
@@ -82,18 +81,6 @@ bool records_packed(const char *flag, const char *paths)
 const char *records_tokenizer(const Flags *f)
 {
     return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;
-}
-
-char *records_tokenizer_words(const Flags *f, const char *last, const char *source)
-{
-    const char *folder[] = {last, source}, *named = records_tokenizer(f);
-    char *file = NULL, *id = NULL;
-    for (int i = 0; i < 2 && !id; i++)
-        if (vocabulary_of(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
-            named = "FILE";      /* of this id; where it lies is not known here */
-    char *word = shell_word(named), *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
-    free(file), free(id), free(word);
-    return words;
 }
 
 /* Whether a flag that other programs lack is given. */

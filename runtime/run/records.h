@@ -23,9 +23,6 @@ typedef struct {
 
 /* Returns the value of --tokenizer; "" also for `words`, which is built from the data. */
 const char *records_tokenizer(const Flags *f);
-/* Returns " --tokenizer FILE" if commands that sample from checkpoint `last` of a model `source` (or NULL)
- * need it, else ""; malloc'ed. */
-char *records_tokenizer_words(const Flags *f, const char *last, const char *source);
 
 bool records_train(const Flags *f);      /* training data were given; validation data or a share for them */
 bool records_validate(const Flags *f);

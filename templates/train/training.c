@@ -598,7 +598,8 @@ int train(Run *r)
         run_folder_report(f->out, objective_hooks.files, r->logfile);
 //@ if uses_tokens
         char *last = checkpoint_path(f->out, step),
-             *tokenizer = records_tokenizer_words(f, last, r->checkpoints.source);
+             *tokenizer = vocabulary_flag(records_tokenizer(f), last,
+                                          r->checkpoints.source);
         hints_print(&model, &r->checkpoints, &r->best, step, tokenizer);
         free(last), free(tokenizer);
 //@ end

@@ -257,7 +257,7 @@ while read -r name code text args; do
     verdict "refused: $name" "$([ $said = "$code" ] && grep -q "^\(rank\|train:\) .*${text//_/ }" "$scratch/err" ||
         echo "exit $said: $(tail -n 1 "$scratch/err")")"
 done <<'END'
-no_meta_data 80 --meta-data:_want_records_that_say --data DIR/train.jsonl
+no_meta_data 80 --meta-data_is_missing --data DIR/train.jsonl
 meta_data_by_their_flag 88 --meta-data:_.*not.jsonl:1 --data DIR/train.jsonl --meta-data DIR/not.jsonl
 a_domain_rate 80 no_such_flag --data DIR/train.jsonl --domain-lr 1
 END
@@ -280,7 +280,7 @@ verdict "refused: adapters below a head of zeros" "$([ $? = 80 ] &&
 line=$("$work/prm_instance/train" --data "$ref/prm_instance/tokens.safetensors,$ref/prm_instance/tokens.safetensors" \
     --meta-data $ref/prm_instance/meta.safetensors --init-from none --out "$scratch/no" 2>&1)
 verdict "refused: more records than weights" "$([ $? = 80 ] &&
-    grep -q '48 records, and this program has 24 weights: gen .* prm.records=48' <<<"$line" || tail -n 1 <<<"$line")"
+    grep -q '48 records, but this program has 24 weights; use gen .* prm.records=48' <<<"$line" || tail -n 1 <<<"$line")"
 line=$("$work/prm_none/train" --data $ref/prm_instance/tokens.safetensors --init-from none --meta-lr 0.1 \
     --out "$scratch/no" 2>&1)
 verdict "refused: a rate of weights that are none" "$([ $? = 80 ] &&
