@@ -33,7 +33,6 @@ static const FlagDefault defaults[] = {
     {NULL, NULL}
 };
 
-
 enum { THREADS_MOST = 1024 };
 
 static void set_threads(const Flags *f)

@@ -1,25 +1,25 @@
 #!/bin/bash
-# Starts the program beside this file as the processes it was built for and hands it every argument
-# but --nodes and --hosts:
+# Starts the processes that the program next to this file was built for, and passes on every
+# argument but --nodes, --hosts and --restarts:
 #
-#   ./run.sh --help                           these lines, then every flag of the program
-#   ./run.sh --nodes 2 --hosts node1,node2 ...  several machines: once, on one of them; it reaches
-#                                               the others by ssh, this folder is at the same path
-#   ./run.sh --restarts 3 ...                   starts again when a rank dies or hangs, at most so often
-#   MPIRUN=mpirun.mpich ./run.sh ...            launcher of another MPI (make MPICC=mpicc.mpich)
+#   ./run.sh --help                             these lines, then every flag of the program
+#   ./run.sh --nodes 2 --hosts node1,node2 ...  several machines: run it once, on one of them; it
+#                                               reaches the others by ssh and needs this folder at
+#                                               the same path there
+#   ./run.sh --restarts 3 ...                   restarts up to 3 times when a rank dies or hangs
+#   MPIRUN=mpirun.mpich ./run.sh ...            the launcher of another MPI (make MPICC=mpicc.mpich)
 #   MPIRUN_FLAGS="--hostfile hosts" ./run.sh    flags for the launcher
-#   OMP_NUM_THREADS=4 ./run.sh ...              threads of a process; else its share of the cores
+#   OMP_NUM_THREADS=4 ./run.sh ...              threads of a process (default: its share of the cores)
 #
 # SIGTERM, SIGINT and SIGUSR1 to this process ask all ranks to save and stop; a second SIGTERM or
-# SIGINT ends them. Where the launcher hides why the ranks ended, the newest fault file of this
-# start says it. From the recipe and its
-# cluster come the values below and nothing else.
+# SIGINT ends them. If the launcher hides why the ranks ended, the newest fault file of this start
+# tells. Only the values below come from the recipe and its cluster.
 set -u
 NAME=@NAME@
 RECIPE=@RECIPE@
 RANKS=@RANKS@
-# Of the recipe's cluster, where nothing else says it: its nodes and their names, threads of a process,
-# the interface of the network between nodes.
+# Defaults from the recipe's cluster: its nodes and their names, threads of a process, the network
+# interface between nodes.
 CLUSTER=@CLUSTER@
 NODES=@NODES@
 HOSTS=@HOSTS@

@@ -1,25 +1,25 @@
 #!/bin/bash
-# Starts the program beside this file, one process a GPU, and hands it every argument but these:
+# Starts the program next to this file, one process for each GPU, and passes on every argument but
+# these:
 #
 #   ./run.sh --nodes 2 --node-rank 0 --master-addr node1 [--master-port 29500] ...
-#                                             several hosts: once on each, the same on all but
-#                                             its rank; or NNODES, NODE_RANK, MASTER_ADDR and
-#                                             MASTER_PORT say so
-#   ./run.sh --gpu-ids 4,5 ...                these GPUs; or CUDA_VISIBLE_DEVICES=4,5
-#   ./run.sh --restarts 3 ...                 starts again when a rank dies or hangs, at most so often
-#   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process; else its share of the cores
+#                                             several hosts: run it on each, with another
+#                                             --node-rank; or set NNODES, NODE_RANK, MASTER_ADDR
+#                                             and MASTER_PORT
+#   ./run.sh --gpu-ids 4,5 ...                uses these GPUs; or set CUDA_VISIBLE_DEVICES=4,5
+#   ./run.sh --restarts 3 ...                 restarts up to 3 times when a rank dies or hangs
+#   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process (default: its share of the cores)
 #
-# Several hosts want DIECAST_SECRET, the same word on all, or this folder shared between them. As
-# well: torchrun --no-python ./train, srun ./train, mpirun ./train start it without this file.
-# What neither says is taken from the file of gen config, if there is one, then from the cluster.
-# SIGTERM, SIGINT and SIGUSR1 to this process ask all of its ranks to save and stop.
-# The values below come from the recipe and its cluster, and
-# nothing else does.
+# Several hosts need the same DIECAST_SECRET on all of them, or must share this folder. Without this
+# file, torchrun --no-python ./train, srun ./train and mpirun ./train start the program.
+# Values that neither flags nor variables set come from the file of gen config, if there is one, then
+# from the cluster. SIGTERM, SIGINT and SIGUSR1 to this process ask all of its ranks to save and stop.
+# Only the values below come from the recipe and its cluster.
 set -u
 NAME=@NAME@
 RECIPE=@RECIPE@
 RANKS=@RANKS@
-# Of the recipe's cluster, where nothing else says it: its nodes and their names, threads of a process.
+# Defaults from the recipe's cluster: its nodes and their names, threads of a process.
 CLUSTER=@CLUSTER@
 NODES=@NODES@
 HOSTS=@HOSTS@

@@ -84,7 +84,12 @@ static int export_weights(Run *r)
 //@ unless uses_tokens
     initial_export(&r->checkpoints, &model);
 //@ end
+//@ if lora
     const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
+//@ end
+//@ unless lora
+    const char *dir = r->flags.export;
+//@ end
     note("next: %s/README.md shows how to load it", dir);
     return EXIT_OK;
 }

@@ -42,8 +42,9 @@ typedef struct {
 
 /* Folders of the weights, for the objective. */
 void folders_of(const Run *r, WeightFolders to);
-/* Opens --data and --eval-data and checks them against the weights' vocabulary. */
+/* Opens --data and --eval-data and checks that they suit the weights. */
 void open_data(Run *r);
+/* The second check alone. */
 void check_records(const Run *r);
 /* Finds the checkpoint to resume from and the data, checks that they fit together, and prints the
  * banner. */

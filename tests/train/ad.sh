@@ -154,6 +154,9 @@ refused "more streams than there are" 80 '1 streams a task, --source-streams 2 w
 refused "histories shorter than a region" 88 'streams have 7 steps, fewer than a region' \
     bad --data $ref/ad_one/tokens.safetensors --source-steps 7
 
+# Its objective has no --eval-share.
+refused "a validation without records" 80 '--eval-only needs --eval-data FILE$' bad --eval-only
+
 # ---- in context: agents of a model that knows nothing, in the 8 tasks of the test
 
 lines() { grep '^{' "$scratch/$1.log"; }
