@@ -30,7 +30,7 @@ compare ad_last.bf16 reference $ref/ad_last "$scratch/bf16" 4e-3
 dir=$work/ad_all
 # shellcheck disable=SC2046
 gcc -std=c11 -Og -Wall -Wextra -Werror -I$dir -DDIECAST_RANKS=1 -fopenmp $haste -o "$scratch/act" $here/act.c \
-    $(find $dir/.obj -name '*.o' ! -name train.o ! -name objective.o) \
+    $dir/.obj/step.o $(find $dir/.obj/runtime -name '*.o') \
     -ldnnl -lcjson -lpcre2-8 -lutf8proc -lpthread -lm 2>"$scratch/log" || verdict act "$(head -n 3 "$scratch/log")"
 "$scratch/act" $ref/ad_all/model $ref/ad_all/act.json || failed=1
 
@@ -263,7 +263,7 @@ mv "$scratch/beside/plots" "$scratch/plots"
 plot "figures again" 0 'plots/training.png, plots/losses.png, plots/return.png$' beside
 verdict "the same figures" "$(diff -r "$scratch/plots" "$scratch/beside/plots" 2>&1 | head -n 2)"
 plot "figures of no run" 80 'nothing: want the folder of a run' nothing
-plot "figures or none" 80 '--plot and --figures false' beside --figures false
+plot "figures or none" 80 '--plot draws figures, --figures false draws none' beside --figures false
 plot "figures and another use" 80 'give one of them' beside --eval-only
 mkdir "$scratch/hidden" "$scratch/broken"
 : >"$scratch/hidden/libcairo.so.2"
