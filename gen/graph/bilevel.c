@@ -1,16 +1,17 @@
-/* bilevel.c -- derivatives of the losses of single samples along v, the gradient of another loss.
+/* bilevel.c -- derivatives of per-sample losses along v, the gradient of another loss.
  *
- * In:    programs that write v in the place of a set's gradients, and that make the losses.
- * Out:   $along, $slope; the programs direction, and of differences forth, back and restore.
+ * In:    programs that write v over a parameter group's gradients, and programs of the losses.
+ * Out:   $along, $slope; program direction; for finite differences, programs forth, back, restore.
  * Keeps: parameters end as they began, bit for bit.
- * Method: differences: (l(theta + eps v) - l(theta - eps v)) / 2 eps. Products: gradient.c. */
+ * Method: finite differences: (l(theta + eps v) - l(theta - eps v)) / 2 eps; Jacobian-vector
+ *         products: gradient.c. */
 #include "gen/graph/bilevel.h"
 
 #include <inttypes.h>
 
 #include "runtime/along.h"
 
-/* What the values and programs of these slopes are called. */
+/* Name of a value or program of these slopes. */
 static const char *word(const Slopes *slopes, const char *name, char between)
 {
     return slopes->set->name ? text_print("%s%c%s", name, between, slopes->set->name) : name;
@@ -39,7 +40,7 @@ Slopes *slopes_new(Build *b, Set *set)
 
 Ref slopes_of(const Build *b, const Slopes *slopes) { return build_input(b, slopes->slope); }
 
-/* The n-th trained parameter of the set, in the order of its updates; NULL: there are no more. */
+/* The n-th trained parameter of the group, in the order of updates; NULL: no more. */
 static Value *parameter(const Build *b, const Slopes *slopes, int n)
 {
     for (int i = 0; i < b->g->nvalues; i++) {
@@ -84,7 +85,7 @@ void slopes_losses(Build *b, const Slopes *slopes, Ref losses)
     op_out(op, slopes_of(b, slopes));
 }
 
-/* Every parameter and what is kept of it. */
+/* Writes an op for every parameter and its saved value. */
 static void copies(Build *b, const Slopes *slopes, bool back)
 {
     Value *w;

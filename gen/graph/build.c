@@ -1,6 +1,6 @@
-/* build.c -- what all that write programs share: values and ops in the place a Build stands at.
+/* build.c -- values and ops at the current position of a Build.
  *
- * Keeps: inside a region a temporary is an array of one a layer. */
+ * Keeps: inside a region, a temporary is an array with one element per layer. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ const char *set_word(const Build *b, const char *name)
     return b->set->name ? text_print("%s.%s", name, b->set->name) : name;
 }
 
-/* What belongs to a parameter and has its shape. */
+/* Creates a state value with the shape of a parameter. */
 static Value *beside(Build *b, const char *prefix, const Value *param, Purpose purpose, Dtype dtype)
 {
     const char *name = text_print("%s.%s", prefix, param->name);
@@ -89,7 +89,8 @@ Value *build_sum(Build *b, const char *name, int64_t n)
     if (b->added.nsums == (int)(sizeof b->added.sum / sizeof b->added.sum[0]))
         bug("too many sums");
     Dim d = dim(n, text_print("%" PRId64, n));
-    return b->added.sum[b->added.nsums++] = build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
+    return b->added.sum[b->added.nsums++] =
+               build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
 }
 
 Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound)

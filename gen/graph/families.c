@@ -1,8 +1,10 @@
-/* families.c -- a model's forward pass: the steps of families.def, a function each.
+/* families.c -- a model's forward pass: one function per step of families.def.
  *
- * In:    the model.* fields.   Out: forward ops, on what layers.c makes.
- * Keeps: the same functions write the training, recomputing, evaluating and decoding passes.
- * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, GemmaForCausalLM, Gemma3ForCausalLM. */
+ * In:    the model.* fields.
+ * Out:   forward ops, built with layers.c.
+ * Keeps: the training, recomputing, evaluating and decoding passes share these functions.
+ * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, GemmaForCausalLM,
+ *         Gemma3ForCausalLM. */
 #include "gen/config/objective.h"
 #include "gen/graph/layers.h"
 
@@ -13,7 +15,7 @@
 
 /* ---- shapes and values ----------------------------------------------------------------------- */
 
-/* Whether a list of steps goes on with this one. */
+/* True if this step is the next of a list. */
 static bool is_step(const char *steps, const char *word)
 {
     size_t n = strlen(word);
@@ -42,23 +44,23 @@ void family_shapes(Build *b)
     b->model.pad = config_int(c, F_model_pad);
 }
 
-/* Whether linear layers of this kind have a bias. */
+/* True if linear layers of this kind have a bias. */
 static bool biased(const Build *b, int kind)
 {
     int chosen = config_bool(b->c, F_model_attention_bias) ? BIAS_ATTENTION : 0;
     return (b->family->biases | chosen) & kind;
 }
 
-/* Places of a block where the model itself may drop: attention's probabilities, what attention and
- * feed-forward part give, inside the latter. Each has a site, whether it drops or not. */
+/* Ops of a block where the model may apply dropout: attention probabilities, outputs of attention
+ * and of the feed-forward layer, inside the latter. Each has a site, used or not. */
 static int block_drops(const Build *b)
 {
     const Family *f = b->family;
     return 2 * family_steps(f, "attention") + (f->hidden_drop ? 2 : 1) * family_steps(f, "ffn");
 }
 
-/* Attributes and noise of an op of that place of its block; outside of blocks the site stands behind
- * theirs. */
+/* Sets dropout attributes and noise of an op; outside of blocks, sites follow those of the
+ * blocks. */
 static void drop_attrs(Build *b, Op *op, double p, int place)
 {
     int64_t drops = block_drops(b), behind = b->region ? place : drops * b->stack.layers.n;
@@ -83,8 +85,8 @@ static Dim dim_heads(const Build *b)
 static void residual_init(Build *b, const char *name)
 {
     if (b->family->residual_init)
-        ir_value(b->g, name)->std =
-            config_float(b->c, F_model_init_std) / sqrt(b->family->residual_init * (double)b->stack.layers.n);
+        ir_value(b->g, name)->std = config_float(b->c, F_model_init_std) /
+                                    sqrt(b->family->residual_init * (double)b->stack.layers.n);
 }
 
 static void head_attrs(const Build *b, Op *op)
@@ -92,15 +94,15 @@ static void head_attrs(const Build *b, Op *op)
     op_int(op, "heads", b->model.H), op_int(op, "kv", b->model.K), op_int(op, "dim", b->model.D);
 }
 
-/* Each head of q and of k normed: their weights are one parameter, that of q first. */
+/* Normalises each head of q and k; their weights are one parameter, q first. */
 static Ref norm_heads(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_norm_eps);
     const Module m[2] = {{b->family->q_norm, b->model.D}, {b->family->k_norm, b->model.D}};
     const Dim d[3] = {qkv.v->dim[0], qkv.v->dim[1], dim(b->model.H + b->model.K, "H+K")};
-    Value *w = layer_parameter(b, layer_name(b, "qk_norm", "w"), dim(2 * b->model.D, "2*D"),
-                               dim(0, ""), m, 2,
-                               "weight", first_as(b, b->family->norm_plus ? "zeros" : "ones", false));
+    Value *w =
+        layer_parameter(b, layer_name(b, "qk_norm", "w"), dim(2 * b->model.D, "2*D"), dim(0, ""), m,
+                        2, "weight", first_as(b, b->family->norm_plus ? "zeros" : "ones", false));
     Ref y = build_like(b, "qk_norm", qkv, ref_columns(qkv)),
         rstd = build_temp(b, "qk_norm.rstd", DT_F32, 3, d);
     Op *op = build_op(b, OP_qk_norm);
@@ -131,7 +133,7 @@ static Ref rotate(Build *b, Ref qkv)
     return y;
 }
 
-/* Keys or values of every place so far of each text: (N, K, T, D) a layer. */
+/* KV cache: keys or values of all positions of each text, (N, K, T, D) per layer. */
 static Value *cache(Build *b, const char *what)
 {
     const char *name = text_print("%s%s", b->stack.name, what);
@@ -174,7 +176,7 @@ static Ref attention(Build *b, Ref qkv)
     return o;
 }
 
-/* What a part of the block gives, elements of it dropped. */
+/* Output of a part of the block, after dropout. */
 static Ref drop(Build *b, const char *name, Ref x)
 {
     double p = drop_share(b, F_model_dropout);
@@ -201,8 +203,8 @@ static Ref pointwise(Build *b, int kind, const char *name, Ref x, Dim width)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Appends what a path names, all rows together: a module, or with %h one for each head; how many
- * there are then. */
+/* Appends the modules of a path, `rows` rows in all: one, or with %h one per head; returns their
+ * number. */
 static int add_modules(Module *m, int n, const char *path, int64_t heads, int64_t rows)
 {
     const char *hole = strstr(path, "%h");
@@ -216,7 +218,7 @@ static int add_modules(Module *m, int n, const char *path, int64_t heads, int64_
     return n;
 }
 
-/* Modules whose tensors a linear layer has, one below the other; how many. */
+/* Stores the modules of a linear layer, stacked by rows; returns their number. */
 static int qkv_modules(const Build *b, Module **m)
 {
     const Family *f = b->family;
@@ -242,8 +244,8 @@ static Dim dim_up(const Build *b)
     return b->family->gate ? dim(2 * b->model.F, "2*F") : dim(b->model.F, "F");
 }
 
-/* What follows a step: `next` is the rest of the list. A norm that only a linear layer reads leaves
- * room in its rows for that layer's adapters. */
+/* Columns of a norm's result; next: the steps after it. If only a linear layer reads it, they
+ * include room for that layer's adapters. */
 static Dim dim_normed(const Build *b, const char *next)
 {
     Module *qkv, up[2];
@@ -259,7 +261,7 @@ static Dim dim_normed(const Build *b, const char *next)
     return dim_hidden(b);
 }
 
-/* Where a step leaves its result: the last one where the list's goes. */
+/* Destination of a step's result; for the last step, that of the list. */
 static Ref result(Build *b, const char *name, Dim width, const char *next)
 {
     if (*next)
@@ -269,17 +271,18 @@ static Ref result(Build *b, const char *name, Dim width, const char *next)
     return build_like(b, b->mode == MODE_AGAIN ? "out" : name, b->x, width);
 }
 
-/* The table of places, or NULL. */
+/* The position table, or NULL. */
 static Value *places_table(Build *b)
 {
     int64_t P = config_int(b->c, F_model_positions);
     Module m = {b->family->places, P};
     First first = b->family->places_std > 0 ? (First){"normal", b->family->places_std, false}
                                             : first_table(b);
-    return !m.path ? NULL : layer_parameter(b, "wpe", dim(P, "P"), dim_hidden(b), &m, 1, "weight", first);
+    return !m.path ? NULL
+                   : layer_parameter(b, "wpe", dim(P, "P"), dim_hidden(b), &m, 1, "weight", first);
 }
 
-/* A linear layer of b->in.features, and the rows of places; of whole sequences. */
+/* A linear layer of b->in.features plus positions, for whole sequences. */
 static void step_features(Build *b, const char *next)
 {
     if (b->mode == MODE_DECODE || b->in.places)
@@ -296,7 +299,8 @@ static void step_features(Build *b, const char *next)
     }
     Value *w = layer_parameter(b, "embed.w", C, ref_columns(x), &m, 1, "weight",
                                first_weight(b, ref_columns(x))),
-          *bias = layer_parameter(b, "embed.b", C, none, &m, 1, "bias", first_bias(b, ref_columns(x))),
+          *bias =
+              layer_parameter(b, "embed.b", C, none, &m, 1, "bias", first_bias(b, ref_columns(x))),
           *wpe = places_table(b);
     Ref y = wpe ? build_like(b, "embed", x, C) : result(b, "embed", C, next);
     Op *op = build_op(b, OP_linear_bias);
@@ -311,12 +315,13 @@ static void step_features(Build *b, const char *next)
     op_out(op, b->x);
 }
 
-/* The last row of the table of tokens, trained beside adapters: named as PEFT names trainable tokens. */
+/* The last row of the embedding, trained along with adapters: named as in PEFT's trainable
+ * tokens. */
 static Value *new_row(Build *b)
 {
     Module m = {text_print("base_model.model.%s.token_adapter", b->family->tokens), 1};
-    Value *v = layer_parameter(b, "wte.last", dim(1, "1"), dim_hidden(b), &m, 1, "trainable_tokens_delta",
-                               first_table(b));
+    Value *v = layer_parameter(b, "wte.last", dim(1, "1"), dim_hidden(b), &m, 1,
+                               "trainable_tokens_delta", first_table(b));
     return layer_adapter(b, v, "zeros", 0);
 }
 
@@ -340,7 +345,8 @@ static void step_tokens(Build *b, const char *next)
     Value *wpe = places_table(b);
     bool at = b->mode == MODE_DECODE, documents = wpe && b->in.places && !at,
          row = b->model.new_row && !table.v->trained;
-    Ref y = row ? build_like(b, "embed", b->x, dim_hidden(b)) : result(b, "embed", dim_hidden(b), next);
+    Ref y =
+        row ? build_like(b, "embed", b->x, dim_hidden(b)) : result(b, "embed", dim_hidden(b), next);
     Op *op = build_op(b, OP_embed);
     op_in(op, build_input(b, b->in.tokens)), op_in(op, table);
     if (wpe)
@@ -363,7 +369,7 @@ static void step_tokens(Build *b, const char *next)
     op_int(op, "token", b->model.V - 1);
 }
 
-/* The rows of the tokens' types added. */
+/* Adds the embeddings of token types. */
 static void step_types(Build *b, const char *next)
 {
     const Family *f = b->family;
@@ -374,7 +380,8 @@ static void step_types(Build *b, const char *next)
     Module m = {f->types, f->type_rows};
     Dim rows = dim(f->type_rows, text_print("%d", f->type_rows));
     Value *table = layer_parameter(b, "wtt", rows, dim_hidden(b), &m, 1, "weight", first_table(b));
-    Ref row = build_like(b, "type", b->x, dim_hidden(b)), y = result(b, "embed.type", dim_hidden(b), next);
+    Ref row = build_like(b, "type", b->x, dim_hidden(b)),
+        y = result(b, "embed.type", dim_hidden(b), next);
     Op *op = build_op(b, OP_embed);
     op_in(op, build_input(b, b->in.types)), op_in(op, ref(table));
     op_out(op, row);
@@ -468,8 +475,9 @@ static void step_attention(Build *b, const char *next)
     Module *qkv, o = {b->family->o, b->model.C};
     int n = qkv_modules(b, &qkv);
     b->loc = config_loc(b->c, F_model_hidden);
-    Ref y = layer_linear_from(b, "qkv", b->x, dim_hidden(b), dim_qkv(b), qkv, n, biased(b, BIAS_QKV),
-                              first_qkv(b, dim_hidden(b), dim_qkv(b)), first_bias_attention(b, dim_hidden(b)));
+    Ref y = layer_linear_from(b, "qkv", b->x, dim_hidden(b), dim_qkv(b), qkv, n,
+                              biased(b, BIAS_QKV), first_qkv(b, dim_hidden(b), dim_qkv(b)),
+                              first_bias_attention(b, dim_hidden(b)));
     if (b->family->q_norm)
         y = norm_heads(b, y);
     if (b->model.cos)
@@ -504,11 +512,12 @@ static void step_dense(Build *b, const char *next)
     (void)next;
     Module m = {b->family->dense, b->model.C};
     b->loc = config_loc(b->c, F_model_hidden);
-    Ref y = layer_linear(b, "dense", b->x, dim_hidden(b), dim_hidden(b), &m, 1, biased(b, BIAS_DENSE));
+    Ref y =
+        layer_linear(b, "dense", b->x, dim_hidden(b), dim_hidden(b), &m, 1, biased(b, BIAS_DENSE));
     b->x = pointwise(b, op_find(b->family->activation), "dense.act", y, dim_hidden(b));
 }
 
-/* x as a number of this type, rounded to even: with so many bits. */
+/* x rounded to even with the mantissa of this type. */
 static double rounded(Dtype dt, double x)
 {
     int exponent, bits = dt == DT_BF16 ? 8 : dt == DT_F16 ? 11 : 24;
@@ -516,7 +525,7 @@ static double rounded(Dtype dt, double x)
     return ldexp(nearbyint(ldexp(part, bits)), exponent - bits);
 }
 
-/* Rows of the table times the root of their width, which is rounded as they are. */
+/* Embedding rows times the square root of their width, a factor rounded to the same type. */
 static void step_scale(Build *b, const char *next)
 {
     b->loc = config_loc(b->c, F_model_hidden);
@@ -528,7 +537,7 @@ static void step_scale(Build *b, const char *next)
     b->x = y;
 }
 
-/* Behind the steps before the first block, in training with dropout. */
+/* Dropout after the steps before the first block, in training. */
 static void step_drop(Build *b, const char *next)
 {
     b->loc = config_loc(b->c, F_model_dropout);
@@ -548,8 +557,8 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
     {"scale", step_scale},   {"norm_o", step_norm_o},       {"norm_d", step_norm_d},
 };
 
-/* The stage that a step belongs to: sums and norms to the layers before them, but for a norm right
- * before some. */
+/* Stage of a step: sums and norms belong to the layer before them, except a norm directly before a
+ * layer. */
 static const char *stage_of(const Build *b, const char *step)
 {
     static const struct { const char *word, *stage; } stages[] = {
@@ -566,7 +575,7 @@ static const char *stage_of(const Build *b, const char *step)
     return b->stage;
 }
 
-/* Writes a list of steps from b->x to `to`; to.v == NULL: to a value of its own. */
+/* Writes a list of steps from b->x to `to`; to.v NULL: to a new value. */
 static void walk(Build *b, const char *list, Ref to)
 {
     b->to = to;

@@ -1,24 +1,25 @@
-/* gradient.c -- reverse-mode differentiation of a list of ops: one rule a row of ops.def.
+/* gradient.c -- reverse-mode differentiation of a list of ops: one rule per row of ops.def.
  *
- * In:    forward ops, and gradients of the values they end in.
- * Out:   backward ops behind them; a trained parameter's gradient is written into $grad.NAME.
- * Method: ops in reverse; a value used n times collects n contributions, added as they come; those
- *         to an input are dead. x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
+ * In:    forward ops, and gradients of their final values.
+ * Out:   backward ops, appended; the gradient of a trained parameter goes to $grad.NAME.
+ * Method: ops in reverse. A value used n times accumulates n contributions; contributions to inputs
+ *         are dropped. For the array x and its gradient dx, the last contribution to x[l] goes to
+ *         dx[l]. */
 #include "gen/graph/bilevel.h"
 
 #include <string.h>
 
 typedef struct {
     Ref value, gradient;
-    int uses;                /* contributions still to come */
-    bool known;              /* gradient holds the sum of those that came */
+    int uses;                /* contributions still missing */
+    bool known;              /* gradient holds the sum so far */
 } Entry;
 
 static struct {
     int n, nstreams;
     Entry entry[256];
     struct { Value *x, *dx; } stream[8];
-    int skip;                /* op whose gradient was taken together with a later one; -1: none */
+    int skip;                /* op differentiated together with a later one; -1: none */
 } tape;
 
 void gradient_start(Build *b)
@@ -59,7 +60,7 @@ static Ref gradient_get(Ref value)
 
 Value *gradient_of(Build *b, Value *param) { return build_state(b, "grad", param, PU_gradients); }
 
-/* A temporary like a value, but for its last dimension. */
+/* Creates a temporary like a value, with another last dimension. */
 static Ref like(Build *b, const char *name, Ref value, Dim columns)
 {
     Dim d[5];
@@ -73,7 +74,7 @@ static const char *without(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) ? name : name + strlen(prefix);
 }
 
-/* The name of a value without what build_temp() puts in front of it. */
+/* Name of a value without the prefixes of build_temp(). */
 static const char *base_name(const Build *b, Ref value)
 {
     const char *name = value.v->name;
@@ -82,15 +83,15 @@ static const char *base_name(const Build *b, Ref value)
     return without(without(name, b->program_prefix ? b->program_prefix : ""), b->stack.name);
 }
 
-/* A temporary of a parameter's shape. */
+/* Creates a temporary with the shape of a parameter. */
 static Ref of_shape(Build *b, const char *what, Ref param, Dtype dtype)
 {
     return build_temp(b, text_print("%s.%s", what, base_name(b, param)), dtype, param.v->rank,
                       param.v->dim);
 }
 
-/* Where the whole gradient of a value lives: that of a stream's element in the stream of gradients,
- * else a temporary of `columns`. */
+/* Location of the complete gradient of a value: for an element of a stream, in the gradient stream;
+ * else a temporary with `columns`. */
 static Ref whole(Build *b, Ref value, const char *suffix, Dim columns)
 {
     for (int i = 0; i < tape.nstreams && !*suffix; i++)
@@ -111,7 +112,7 @@ void gradient_stream(Value *x, Value *dx)
 
 Ref gradient_room(Build *b, Ref value) { return whole(b, value, "", columns(value)); }
 
-/* A place for one more contribution to the gradient of value, or of its first columns. */
+/* Location for another contribution to the gradient of value, or of its first columns. */
 static Ref contribution_of(Build *b, Ref value, Dim some)
 {
     Entry *e = entry_of(value);
@@ -140,16 +141,16 @@ static void contribute(Build *b, Ref value, Ref part)
 
 static Ref same_index(Ref like, Value *v) { return (Ref){v, like.index, like.k}; }
 
-/* The gradient of parameter `param` as an output of op, with its beta. */
+/* Makes the gradient of `param` an output of op, and sets beta. */
 static void out_gradient(Build *b, Op *op, Ref param)
 {
     op_out(op, same_index(param, gradient_of(b, param.v)));
 }
 
-/* Whether the gradient of a parameter is wanted: a pass of slopes leaves none. */
+/* True if the gradient of a parameter is needed; a pass with slopes needs none. */
 static bool learns(const Build *b, Ref param) { return param.v->trained && !b->slopes; }
 
-/* Whether it adds follows from the schedule: schedule_betas(). */
+/* beta depends on the schedule: schedule_betas() sets it. */
 static void beta(Op *op) { op_int(op, "beta", 0); }
 
 static void copy_attrs(Op *to, const Op *from)
@@ -164,11 +165,11 @@ static void grad_none(Build *b, const Op *op, int i)
     bug("%s has no gradient", op_row[op->kind].name);
 }
 
-/* Of the table of tokens. */
+/* Gradient of the embedding. */
 static void tokens_bwd(Build *b, const Op *fwd)
 {
     Ref table = fwd->in[1], dy = gradient_get(fwd->out[0]), made = {0};
-    if (table.v->kind == VK_TEMP)        /* by an op of its own, whose gradient goes on from fp32 sums */
+    if (table.v->kind == VK_TEMP)  /* computed by an op, whose gradient continues from fp32 sums */
         made = build_temp(b, text_print("d%s", base_name(b, table)), DT_F32, 2, table.v->dim);
     else if (!learns(b, table))
         return;
@@ -186,7 +187,7 @@ static void tokens_bwd(Build *b, const Op *fwd)
         contribute(b, table, made);
 }
 
-/* What stands in the place of those rows is no result of the table's, which is frozen. */
+/* The replaced rows have no gradient to the embedding, which is frozen. */
 static void grad_embed_row(Build *b, const Op *fwd, int i)
 {
     (void)i;
@@ -212,7 +213,7 @@ static void pos_bwd(Build *b, const Op *fwd, Ref wpe)
     beta(op);
 }
 
-/* Of the table of positions, by places. */
+/* Gradient of the position table, by positions. */
 static void places_bwd(Build *b, const Op *fwd, Ref wpe, Ref places)
 {
     if (!learns(b, wpe))
@@ -279,7 +280,7 @@ static void grad_layernorm(Build *b, const Op *fwd, int i)
     contribute(b, x, dx);
 }
 
-/* Whether weights count as 1 + w. */
+/* True if weights count as 1 + w. */
 static void copy_plus(Op *to, const Op *from)
 {
     if (op_attr(from, "plus"))
@@ -370,8 +371,8 @@ static void grad_linear_bias(Build *b, const Op *fwd, int i)
     grad_linear(b, fwd, i);
 }
 
-/* A layer y = w(x) and its adapters, whose x and u are where the forward pass has left them: what
- * the layer itself gives is where the adapters add theirs. */
+/* A layer y = w(x) with adapters, whose x and u the forward pass stored; the adapters accumulate
+ * into the layer's gradients. */
 static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy, Ref kept, Ref u)
 {
     Ref A = fwd->in[2], B = fwd->in[3];
@@ -385,7 +386,7 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
         op_in(op, fwd->in[4]);
     op_out(op, dx);
     for (int k = 2; k < 4; k++)
-        if (b->slopes)       /* nobody reads them */
+        if (b->slopes)       /* not read */
             op_out(op, of_shape(b, "unread", fwd->in[k], DT_F32));
         else
             out_gradient(b, op, fwd->in[k]);
@@ -394,7 +395,7 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
     contribute(b, x, dx);
 }
 
-/* The layer's own op stands just before. */
+/* The op of the layer itself is directly before. */
 static void grad_lora(Build *b, const Op *fwd, int i)
 {
     Op base = b->p->ops[i - 1];
@@ -406,7 +407,7 @@ static void grad_lora(Build *b, const Op *fwd, int i)
     with_adapters(b, fwd, &base, x, gradient_get(fwd->out[0]), x, fwd->out[1]);
 }
 
-/* The layer's own op stands just behind. */
+/* The op of the layer itself is directly after. */
 static void grad_lora_fold(Build *b, const Op *fwd, int i)
 {
     Op base = b->p->ops[i + 1];
@@ -507,7 +508,7 @@ static void grad_add(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[1], dy);
 }
 
-/* The same mask again, of the gradient. */
+/* Applies the same dropout mask to the gradient. */
 static void grad_dropout(Build *b, const Op *fwd, int i)
 {
     (void)i;
@@ -519,7 +520,7 @@ static void grad_dropout(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[0], dx);
 }
 
-/* Each row goes to one place at most, so that the way back is a gather too. */
+/* Each row is gathered at most once, so the backward pass is a gather, too. */
 static void grad_gather(Build *b, const Op *fwd, int i)
 {
     (void)i;
@@ -532,9 +533,9 @@ static void grad_gather(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[0], dx);
 }
 
-/* ---- slopes: <dy, z> a sample, z what the op gives with v in the place of its parameters ------- */
+/* ---- slopes: <dy, z> a sample, z what the op gives with v in the place of its parameters ----- */
 
-/* v in the place of a parameter, in its type. */
+/* v instead of a parameter, converted to its type. */
 static Ref direction_of(Build *b, Ref param)
 {
     Ref v = same_index(param, gradient_of(b, param.v));
@@ -547,8 +548,8 @@ static Ref direction_of(Build *b, Ref param)
     return y;
 }
 
-/* The op once more, with `first` in the place of its first operand if that is one, and v in those of
- * the parameters in[from..to): what it gives. */
+/* Repeats the op with v instead of the parameters in[from..to) and, unless NULL, `first` as its
+ * first operand; returns its result. */
 static Ref with_direction(Build *b, const Op *fwd, const char *name, Ref first, int from, int to)
 {
     Ref in[8];
@@ -569,7 +570,7 @@ static Ref with_direction(Build *b, const Op *fwd, const char *name, Ref first, 
     return b->p->ops[at].out[0];
 }
 
-/* What the op's parameters add to its result to first order, when they are moved by v. */
+/* First-order change of the op's result when its parameters move by v. */
 static Ref moved_by(Build *b, const Op *fwd, Ref dy)
 {
     const char *name = text_print("z%s", base_name(b, fwd->out[0]));
@@ -595,8 +596,10 @@ static void add_slopes(Build *b, const Op *fwd)
     if (!trained)
         return;
     if (trained < params)
-        err(fwd->loc, "%s: of its parameters some are trained and some are not: there is no derivative "
-            "along a gradient of all", op_row[fwd->kind].name);
+        err(fwd->loc,
+            "%s: of its parameters some are trained and some are not: there is no derivative along "
+            "a gradient of all",
+            op_row[fwd->kind].name);
     Ref dy = gradient_get(fwd->out[0]), z = moved_by(b, fwd, dy);
     Op *op = build_op(b, dy.v->dtype == b->model.act ? OP_slope_dot : OP_slope_dot_f32);
     op_in(op, dy), op_in(op, z), op_in(op, ref(b->slopes->along));
@@ -609,7 +612,7 @@ static void (*const rule[NOPS])(Build *, const Op *, int) = {
 #undef OP
 };
 
-/* Without what was said of the pass. */
+/* Forgets the state of the pass. */
 static char *stage_name(const char *stage)
 {
     return text_print("%.*s", (int)strcspn(stage, ","), stage);
@@ -624,7 +627,7 @@ void gradient_walk(Build *b, int first, int last)
     for (int i = last - 1; i >= first; i--) {
         Op fwd = b->p->ops[i];
         if (i == tape.skip || (i > first && b->p->ops[i - 1].kind == OP_lora_fold))
-            continue;        /* taken together with its adapters */
+            continue;        /* differentiated together with its adapters */
         b->loc = fwd.loc;
         b->stage = fwd.stage ? text_print("%s, backward", stage_name(fwd.stage)) : NULL;
         if (b->slopes)

@@ -1,9 +1,10 @@
-/* graph.c -- the programs of a recipe: before training, and those that its objective builds.
+/* graph.c -- all programs of a recipe: those that run at start, and those of its objective.
  *
- * In:    Config.   Out: values and programs of ops.   Verified by check_graph().
- * Keeps: constant shapes and dtypes; a temporary is defined once and before its uses; every trained
- *        parameter has one gradient and one update; equal layers are one repeat region.
- * Method: programs.c has the parts of programs; the objective's file puts them together. */
+ * In:    Config.
+ * Out:   values and programs of ops, verified by check_graph().
+ * Keeps: constant shapes and dtypes; a temporary is defined once, before its uses; every trained
+ *        parameter has one gradient and one update; equal layers form one repeat region.
+ * Method: the objective's file combines the parts of programs.c. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -16,14 +17,16 @@ static void make_rope(Build *b)
     Config *c = b->c;
     b->loc = config_loc(c, F_model_rope_theta);
     bool layered = b->family->layered;
-    Dim T = layered ? dim(2 * b->in.T, "2*T") : dim(b->in.T, "T"), half = dim(b->model.D / 2, "D/2");
+    Dim T = layered ? dim(2 * b->in.T, "2*T") : dim(b->in.T, "T"),
+        half = dim(b->model.D / 2, "D/2");
     b->model.cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
     b->model.sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
     b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
     Op *op = build_op(b, OP_rope_table);
     op_out(op, ref(b->model.cos)), op_out(op, ref(b->model.sin));
     if (layered)
-        op_int(op, "rows", b->in.T), op_float(op, "local", config_float(c, F_model_rope_local_theta));
+        op_int(op, "rows", b->in.T),
+            op_float(op, "local", config_float(c, F_model_rope_local_theta));
     op_float(op, "theta", config_float(c, F_model_rope_theta));
     if (!layered && !config_is(c, F_model_rope_scaling, "none"))
         op_float(op, "factor", config_float(c, F_model_rope_factor));
@@ -55,7 +58,7 @@ static bool is_dead(const Graph *g, const Op *op)
     return true;
 }
 
-/* Ops whose results nobody reads go, and the values that nobody names any more. */
+/* Removes ops whose results are not read, and values without uses. */
 static void remove_dead(Graph *g)
 {
     for (bool changed = true; changed;) {
@@ -84,8 +87,8 @@ static void remove_dead(Graph *g)
     g->nvalues = kept;
 }
 
-/* An array of one tensor a layer needs one slot when all of its uses are in one region: no block
- * writes element l + 1 before its last use of element l, or check_plan refuses. */
+/* An array with a tensor per layer needs only one slot if all uses are in one region: no block
+ * writes element l + 1 before its last use of element l, which check_plan() verifies. */
 static void set_slots(Graph *g)
 {
     for (int i = 0; i < g->nvalues; i++) {
@@ -107,7 +110,7 @@ static void set_slots(Graph *g)
     }
 }
 
-/* What the recipe wants folded can be. */
+/* Checks that the adapters the recipe wants to fold can be folded. */
 static void check_fold(const Build *b)
 {
     bool folded = !config_is(b->c, F_lora_fold, "all");
@@ -115,9 +118,8 @@ static void check_fold(const Build *b)
         for (int k = 0; k < b->g->programs[i]->nops; k++)
             folded |= b->g->programs[i]->ops[k].kind == OP_lora_fold;
     if (!folded)
-        err(config_loc(b->c, F_lora_fold),
-            "lora.fold: \"all\" wants adapters of a layer behind a norm, lora.targets names none; "
-            "leave it out");
+        err(config_loc(b->c, F_lora_fold), "lora.fold: \"all\" needs adapters on a layer after a "
+                                           "norm, and lora.targets has none; leave it out");
 }
 
 Graph *graph_of(Config *c, void (*objective)(Build *b))
@@ -145,7 +147,10 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     return g;
 }
 
-Graph *graph_build(Config *c) { return graph_of(c, objective_parts(config_text(c, F_objective))->build); }
+Graph *graph_build(Config *c)
+{
+    return graph_of(c, objective_parts(config_text(c, F_objective))->build);
+}
 
 /* ---- the contract ---------------------------------------------------------------------------- */
 
@@ -164,7 +169,7 @@ static int count_updates(const Graph *g, const Value *param, const Value *gradie
     return n;
 }
 
-/* Each temporary is written before it is read; an array element [l+1] may come from the last
+/* Checks that each temporary is written before it is read; an element [l+1] may come from the last
  * turn. */
 static void check_order(const Program *p)
 {
@@ -181,14 +186,14 @@ static void check_order(const Program *p)
         }
 }
 
-/* Elements of its value that an output means over all turns: first to last. */
+/* First and last element that an output writes over all turns. */
 static void elements_of(const Program *p, const Op *op, Ref r, int64_t *first, int64_t *last)
 {
     *first = r.index == IX_NONE ? 0 : r.k;
     *last = r.index == IX_LOOP ? r.k + p->region[op->region].count.n - 1 : *first;
 }
 
-/* No element of a temporary is written by two ops. */
+/* Checks that no element of a temporary is written by two ops. */
 static void check_once(const Graph *g, const Value *v)
 {
     int64_t first[8], last[8];
@@ -210,7 +215,7 @@ static void check_once(const Graph *g, const Value *v)
         bug("%s is never defined", v->name);
 }
 
-/* The loss scale that the update of this gradient undoes; NULL: none. */
+/* Loss scale that the update of this gradient divides by; NULL: none. */
 static const Value *scaler_undone(const Graph *g, const Value *gradient)
 {
     for (int i = 0; i < g->nprograms; i++)
@@ -222,8 +227,8 @@ static const Value *scaler_undone(const Graph *g, const Value *gradient)
     return NULL;
 }
 
-/* What norms and updates read and write is of one set; gradients are multiplied with the loss scale
- * of their own. */
+/* Checks that norms and updates stay within one parameter group and that gradients have their own
+ * group's loss scale. */
 static void check_sets(const Graph *g, const Program *p)
 {
     const Value *scaler = NULL;
@@ -247,8 +252,8 @@ static void check_sets(const Graph *g, const Program *p)
     }
 }
 
-/* A trained parameter has a gradient that is written, stands in the norm of its set and updates it
- * once. */
+/* Checks that a trained parameter has a gradient that is written, is part of its group's norm and
+ * updates it once. */
 static void check_gradient(const Graph *g, const Value *param)
 {
     const Value *grad = ir_value(g, text_print("grad.%s", param->name));

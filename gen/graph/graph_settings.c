@@ -1,7 +1,8 @@
-/* graph_settings.c -- what later rooms need of a recipe besides its programs: rows of settings.def, and sizes.
+/* graph_settings.c -- recipe values that later rooms need (settings.def), and sizes.
  *
- * In:    Config, values of the graph.   Out: Graph.setting, Graph.size.
- * Keeps: a dimension is what its symbol says of the sizes; so are counts that C has by name. */
+ * In:    Config, values of the graph.
+ * Out:   Graph.setting, Graph.size.
+ * Keeps: every dimension, and every count that C code knows by name, equals its symbol's size. */
 #include "gen/graph/graph.h"
 
 #include <ctype.h>
@@ -57,7 +58,7 @@ void settings_make(Graph *g, Config *c)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* The chunk of the losses over the vocabulary; 0: there are none. */
+/* Chunk of the losses over the vocabulary; 0: none. */
 static int64_t chunk_of(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++)
@@ -113,12 +114,12 @@ void sizes_make(Build *b)
             ir_size_add(g, b->added.size[i].sym, b->added.size[i].n, "of the objective");
 }
 
-/* A symbol being computed: "3*C", "(H+2*K)*D". */
+/* Parser of a symbol such as "3*C" or "(H+2*K)*D". */
 typedef struct {
     const Graph *g;
     const char *p;
     int depth;
-    bool bad;                /* it cannot be computed */
+    bool bad;                /* not a valid symbol */
 } Sum;
 
 static int64_t sum(Sum *s);

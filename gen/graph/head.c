@@ -1,8 +1,8 @@
-/* head.c -- from the last hidden states to a loss over the vocabulary: which rows, how many at a time.
+/* head.c -- output head and losses over the vocabulary, in chunks of rows.
  *
- * In:    (B, T, C) of a model, the bound of its targets, the recipe's memory.loss_rows.
- * Keeps: no (B, T, V) value exists: the head, the loss and its gradient are one op, a chunk of rows
- *        at a time. */
+ * In:    hidden states (B, T, C), the bound of targets, memory.loss_rows.
+ * Keeps: no (B, T, V) value exists: head, loss and gradient are one op that works on a chunk of
+ *        rows at a time. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -23,7 +23,8 @@ static int64_t most_rows(const Build *b)
 
 int64_t head_chunk(Build *b)
 {
-    int64_t rows = b->added.N, most = most_rows(b), half = rows > 1 && !b->in.target_rows ? rows / 2 : rows;
+    int64_t rows = b->added.N, most = most_rows(b),
+            half = rows > 1 && !b->in.target_rows ? rows / 2 : rows;
     int64_t chunk = config_int(b->c, F_memory_loss_rows);
     if (!chunk) {
         for (chunk = half < most ? half : most; rows % chunk; chunk--)
@@ -38,8 +39,8 @@ int64_t head_chunk(Build *b)
     return chunk;
 }
 
-/* Rows that go through the head: all, or so many as there are targets, rounded up to equal chunks
- * where the generator chooses those. */
+/* Number of rows that pass through the head: all, or the bound of targets, rounded up to equal
+ * chunks if gen chooses those. */
 static int64_t head_rows(Build *b)
 {
     int64_t rows = b->added.targets, most = most_rows(b);
@@ -58,7 +59,7 @@ void head_labels(Build *b)
     b->in.target_of = input_new(b, "target_of");
 }
 
-/* Rows of y, by their places in (B, T); inverse, or NULL, undoes it. */
+/* Gathers rows of y by their indices in (B, T); inverse: the inverse indices, or NULL. */
 static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places, Value *inverse)
 {
     Dim d[2] = {n, dim_hidden(b)};
@@ -87,14 +88,14 @@ Ref head_at(Build *b, const char *what, Ref y, Value *places)
     return gather(b, what, y, places->dim[0], places, NULL);
 }
 
-/* What each row's loss counts, as the host says. */
+/* Loss weights of rows, written by the host. */
 static Ref given_weights(const Build *b)
 {
     return b->in.weights ? build_input(b, b->in.weights) : (Ref){0};
 }
 
-/* The op that makes losses of rows y, and what it takes; its outputs are the
- * caller's. scale: of the gradients, NULL without; weights.v NULL: none. */
+/* Creates the op for losses of rows y with its inputs; the caller adds outputs. scale: of the
+ * gradients; NULL: no gradients. weights.v NULL: none. */
 static Op *head_op(Build *b, Ref y, int kind, const Ref *scale, Ref weights)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
@@ -141,7 +142,7 @@ Ref head_losses_gradient(Build *b, Ref y, Ref dy, Ref weights, const char *name)
     return losses;
 }
 
-/* Without what only the gradients want. */
+/* Without the inputs that only gradients need. */
 static Op *divergence_op(Build *b, int kind, Ref y, Reference from)
 {
     if (family_head_bias(b))
@@ -225,7 +226,8 @@ void head_eval(Build *b)
 void head_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->model.V, "V"));
+    Value *logits =
+        build_kept(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->model.V, "V"));
     Op *op = build_op(b, bias                ? OP_logits_bias
                          : y.v->rank == 2 ? OP_logits_rows
                                           : OP_logits);

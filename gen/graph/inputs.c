@@ -1,7 +1,8 @@
-/* inputs.c -- what the host writes: values from the rows of inputs.def.
+/* inputs.c -- input values from the rows of inputs.def.
  *
- * In:    a row, the sizes of the recipe.   Out: an input with its shape and placement.
- * Keeps: the emitted StepIO and the runtime's Batch follow from the same rows. */
+ * In:    a row, the sizes of the recipe.
+ * Out:   an input with its shape and placement.
+ * Keeps: the emitted StepIO and the runtime's Batch come from the same rows. */
 #include "gen/graph/graph.h"
 
 #include <ctype.h>
@@ -54,14 +55,14 @@ static Dim size_of(const Build *b, const char *word)
     bug("no size %s", word);
 }
 
-/* The last is for fp16 alone. */
+/* The last is only for fp16. */
 static Dim adamw_entries(const Build *b)
 {
     int n = b->model.act == DT_F16 ? ADAMW_UNSCALE + 1 : ADAMW_UNSCALE;
     return dim(n, text_print("%d", n));
 }
 
-/* Appends the dimensions that a word stands for. */
+/* Appends the dimensions of a word. */
 static int add_dims(const Build *b, const char *word, Dim *d)
 {
     if (!strcmp(word, "rows") && !b->added.targets) {
@@ -74,7 +75,7 @@ static int add_dims(const Build *b, const char *word, Dim *d)
     return 1;
 }
 
-/* name: of the input, its row's or that of a set */
+/* name: of the input: its row's, or that of a group */
 static Value *input_named(Build *b, const InputRow *row, const char *name)
 {
     enum { MOST = sizeof((Value *)0)->dim / sizeof(Dim) };

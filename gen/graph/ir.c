@@ -1,8 +1,7 @@
-/* ir.c -- the intermediate representation as text; ir_read.c reads it back.
+/* ir.c -- the intermediate representation as text; ir_read.c parses it.
  *
- * Text: one value, op, repeat mark or group a line; each room adds columns to the right. Printing
- *       and parsing are inverse: print(parse(x)) == x, so that a dump can be read, edited and
- *       compared. */
+ * One value, op, repeat mark or group per line; each room appends columns.
+ * Keeps: print(parse(x)) == x, so that a dump can be edited, compared and read back. */
 #define _GNU_SOURCE
 #include "gen/graph/kernels.h"
 
@@ -55,10 +54,10 @@ static void print_value(Str *s, const Value *v)
         str_print(s, " set %s", v->set);
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
-                  v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->optional_in_checkpoint ?
-                      " optional_in_checkpoint" : "",
-                  v->extra_vocab_row ? " extra_vocab_row" : "", v->not_in_model ? " not_in_model" : "", v->init,
-                      v->std);
+                  v->decay ? " decay" : "", v->adapter ? " adapter" : "",
+                  v->optional_in_checkpoint ? " optional_in_checkpoint" : "",
+                  v->extra_vocab_row ? " extra_vocab_row" : "",
+                  v->not_in_model ? " not_in_model" : "", v->init, v->std);
     if (v->place)
         str_print(s, "  %s", placement_name[v->place]);
     if (v->place == PL_SHARD)
@@ -123,7 +122,8 @@ static void print_program(Str *s, const Graph *g, const Program *p)
         if (op->group != group && op->group >= 0)
             print_group(s, g, p, group = op->group);
         if (strcmp(op->stage ? op->stage : "none", stage))
-            str_print(s, "%s-- %s\n", region ? "    " : "  ", stage = op->stage ? op->stage : "none");
+            str_print(s, "%s-- %s\n", region ? "    " : "  ",
+                      stage = op->stage ? op->stage : "none");
         print_op(s, op, region);
     }
     if (region)
@@ -158,7 +158,7 @@ static char *quoted(const char *text)
     return value_print(FT_STRING, &v);
 }
 
-/* Lines behind a bar each, so that a text ends as it did. */
+/* Prints lines with a bar in front of each, which preserves a missing final newline. */
 static void print_lines(Str *s, const char *text)
 {
     for (const char *end; text; text = *end ? end + 1 : NULL) {

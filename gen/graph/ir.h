@@ -1,5 +1,6 @@
-/* ir.h -- the intermediate representation: values, operations, programs and schedules, which graph builds and
- * fuse, part and plan extend. */
+/* ir.h -- intermediate representation: values, operations, programs and schedules.
+ *
+ * The graph room builds it; fuse, part and plan extend it. */
 #ifndef IR_H
 #define IR_H
 
@@ -11,7 +12,7 @@ extern const int dtype_bytes[NDTYPES];
 
 typedef struct {
     int64_t n;
-    /* how a reader would write it: "B", "3*C"; printed beside the number */
+    /* symbolic form, printed next to the number: "B", "3*C" */
     const char *sym;
 } Dim;
 
@@ -20,7 +21,7 @@ typedef enum {
     /* outlives a program: gradient, moment, master copy, table, running sum */
     VK_STATE,
     VK_INPUT,                /* written by the host before the program runs */
-    VK_TEMP                  /* defined and used inside one program */
+    VK_TEMP                  /* defined and used within one program */
 } ValueKind;
 extern const char *const value_kind_name[];
 
@@ -30,22 +31,23 @@ extern const char *const value_kind_name[];
 typedef enum { PURPOSES(PURPOSE_ENUM) NPURPOSES } Purpose;
 extern const char *const purpose_name[NPURPOSES];
 
-/* Among the ranks: the same on all of them; each its own slice; each a summand of the whole. */
+/* Distribution over the ranks: REP: the same on all; SHARD: a slice each; PARTIAL: a summand
+ * each. */
 typedef enum {
     PL_NONE,                 /* before part */
     PL_REP,
     PL_SHARD,
     PL_PARTIAL,
-    PL_BEGUN                 /* of no value: a partial one while a collective makes it whole */
+    PL_BEGUN                 /* partial, with its all-reduce in progress; no value ends so */
 } Placement;
 extern const char *const placement_name[];
 
 /* One tensor of a Hugging Face or PEFT file that lives in rows row0 .. row0+rows-1 of a
  * parameter. */
 typedef struct {
-    const char *name;        /* file's name, "%d" stands for the layer */
+    const char *name;        /* tensor name in the file, %d for the layer */
     int64_t row0, rows;
-    int64_t cols;            /* of each row, from its begin; 0: all (out, in); out alone has none */
+    int64_t cols;            /* leading columns of each row; 0: all (out, in); rank 1 has none */
     bool transposed;         /* the file holds (in, out), we hold (out, in) */
 } Piece;
 
@@ -57,40 +59,43 @@ struct Value {
     Dtype dtype;
     int rank;
     Dim dim[5];
-    int64_t count;           /* 0: one tensor; n: an array [0..n-1], one a layer */
-    int64_t slots;           /* tensors really stored: element i lives in slot i % slots */
+    int64_t count;           /* 0: one tensor; n: an array [0..n-1], one per layer */
+    int64_t slots;           /* tensors in memory: element i is in slot i % slots */
     Loc loc;
-    /* of the parameters that are updated together: they, what belongs to them, their norm, `adamw_args`
-     * and loss scale; NULL: the set "model", often the only one */
+    /* parameter group of a parameter, of its state, and of the group's norm, `adamw_args` and loss
+     * scale; NULL: "model", often the only group */
     const char *set;
     /* parameters */
     bool trained, decay, adapter;
-    bool optional_in_checkpoint;  /* trained, and a model that is taken in may be without it: then as `init` says */
-    bool extra_vocab_row;  /* its last row: a model that is taken in may be without it: then the mean of the others */
-    bool not_in_model;              /* of the training, not of the model: its pieces are in checkpoints alone; fp32 */
+    /* trained; if an imported model lacks it, initialised by `init` */
+    bool optional_in_checkpoint;
+    /* if an imported model lacks the last row, that is the mean of the others */
+    bool extra_vocab_row;
+    /* state of the training, not of the model: stored in checkpoints only; fp32 */
+    bool not_in_model;
     const char *init;        /* "normal", "uniform", "ones", "zeros" */
     double std;              /* of normal; bound of uniform */
     int npieces;
     Piece *piece;
-    const char *of;          /* gradient, moment, master: the parameter's name */
-    bool early;              /* gradient: summed over ranks behind its layer, beside the backward pass */
+    const char *of;          /* gradient, moment, master: name of the parameter */
+    bool early;              /* gradient: all-reduced after its layer, during the backward pass */
     /* after part */
     Placement place;
     int axis;                /* PL_SHARD: the sharded axis */
     /* after plan */
     const char *arena;       /* "device" */
-    int storage;             /* within plan: values that share one have equal slots and stride */
+    int storage;             /* within plan: values with the same storage share slots and stride */
     int64_t offset, stride;  /* bytes; stride between slots */
-    int first, last;         /* positions at which it is alive, both inclusive */
+    int first, last;         /* live range in positions, both inclusive */
     bool internal;           /* inside one group: never stored */
 };
 
-/* A use or definition of a value: %x, %x[3], %x[l], %x[l+1]; %x[m]: that of the micro-batch. */
+/* A use or definition of a value: %x, %x[3], %x[l], %x[l+1]; %x[m]: of the micro-batch. */
 typedef enum { IX_NONE, IX_CONST, IX_LOOP, IX_MICRO } IndexKind;
 typedef struct {
     Value *v;
     IndexKind index;
-    int64_t k;               /* the constant, or what is added to l */
+    int64_t k;               /* the constant, or the offset from l */
 } Ref;
 
 enum {
@@ -115,13 +120,13 @@ struct Op {
     int capin, capout;
     Ref *in, *out;           /* grown by op_in() and op_out() */
     Attr attr[14];
-    int region;              /* 0: straight line; else the repeat region it belongs to */
+    int region;              /* repeat region; 0: none */
     int group;               /* after fuse: index of its group */
-    const char *stage;       /* of the model: "attention", "head, backward"; NULL: none */
+    const char *stage;       /* stage of the model: "attention", "head, backward"; NULL: none */
     Loc loc;
 };
 
-/* Equal layers: the ops of a region run for l = 0..count-1, or backwards. Regions do not nest. */
+/* Repeat region of equal layers: its ops run for l = 0..count-1, or in reverse; never nested. */
 typedef struct {
     Dim count;
     bool reverse;
@@ -131,18 +136,17 @@ typedef struct {
     int kernel;              /* row of kernels.def */
     int first_op, nops;      /* ops[first_op ..] of the program */
     int region;
-    int64_t workspace;       /* bytes asked for by the row */
-    Value *ws;               /* after plan: where it lives; NULL when 0 */
+    int64_t workspace;       /* bytes, from the row */
+    Value *ws;               /* after plan: the workspace; NULL if 0 bytes */
     int pos;                 /* after plan: position in time, its number in the texts */
 } Group;
 
-/* What a program does for a step, for the rooms that tell programs apart; check_schedules() holds
- * each to its own ops. */
+/* Role of a program in a step; check_schedules() verifies that its ops match. */
 #define ROLES(X) \
-    X(tables)                /* once at start: what the others look up */ \
+    X(tables)                /* at start: computes lookup tables */ \
     X(clear)                 /* sets gradients to zero */ \
     X(gradients)             /* forward and backward: writes gradients */ \
-    X(reduce)                /* makes one number of whole gradients */ \
+    X(reduce)                /* reduces complete gradients to a number */ \
     X(update)                /* changes weights */ \
     X(forward)               /* results only */
 #define ROLE_ENUM(r) ROLE_##r,
@@ -151,7 +155,7 @@ extern const char *const role_name[NROLES];
 
 typedef struct {
     const char *name;        /* "micro": the function is run_micro() */
-    const char *about;       /* one line for readers of step.c */
+    const char *about;       /* one-line comment in step.c */
     Role role;
     int nops, capops;
     Op *ops;
@@ -161,31 +165,37 @@ typedef struct {
     Group *groups;
 } Program;
 
-/* What a schedule does, one after the other. */
+/* An entry of a schedule. */
 typedef struct {
-    Program *program;        /* NULL: the value is set to zero */
+    Program *program;        /* NULL: sets `clears` to zero */
     Value *clears;
     int64_t times;           /* turns of the program */
 } Item;
 
-/* The host calls a schedule as a whole, as step_NAME(); one of tables is a part of step_open(). The
- * order of a step stands here and nowhere else. */
+/* A sequence of programs that the host calls as step_NAME(), or for tables as part of step_open().
+ * The order of a step is defined only here. */
 typedef struct {
     const char *name, *about;
     int nitems, nresults;
     Item *item;
-    Value **result;          /* what the host reads behind it */
-    bool captured;           /* on a GPU: one graph, launched as a whole */
+    Value **result;          /* values that the host reads afterwards */
+    bool captured;           /* on a GPU: launched as one CUDA graph */
 } Schedule;
 
-/* What later rooms need of a recipe besides its programs: rows of settings.def. */
+/* Recipe values that later rooms need: rows of settings.def. */
 enum {
 #define SETTING(kind, name, field, doc) SETTING_##name,
 #include "gen/graph/settings.def"
 #undef SETTING
     NSETTINGS
 };
-typedef enum { SETTING_IS_TEXT, SETTING_IS_CHOICE, SETTING_IS_INT, SETTING_IS_WORDS, SETTING_IS_LINES } SettingType;
+typedef enum {
+    SETTING_IS_TEXT,
+    SETTING_IS_CHOICE,
+    SETTING_IS_INT,
+    SETTING_IS_WORDS,
+    SETTING_IS_LINES
+} SettingType;
 typedef struct {
     const char *name;
     SettingType kind;
@@ -194,14 +204,14 @@ typedef struct {
 extern const SettingRow setting_row[NSETTINGS];
 
 typedef struct {
-    const char *text;        /* NULL: lines that are missing */
+    const char *text;        /* NULL: optional lines that are absent */
     int64_t i;
     int n;
     char **word;
     Loc loc;
 } GraphSetting;
 
-/* A number that symbols of dimensions and C have by name. */
+/* A named number, used in symbols of dimensions and in C code. */
 typedef struct {
     const char *name;        /* "B" */
     int64_t n;
@@ -236,38 +246,41 @@ Ref ref_loop(Value *v, int64_t k);                           /* %v[l+k] */
 Ref ref_micro(Value *v);                                     /* %v[m] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
-int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
-int64_t value_parameters(const Value *v);       /* elements of the model files' tensors; 0 of one aside */
+int64_t piece_columns(const Value *v, const Piece *piece);   /* of a matrix */
+/* Elements in the model's files; 0 if not_in_model. */
+int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter */
 const char *value_set(const Value *v);                      /* "model" or another */
 bool value_same_set(const Value *v, const Value *w);
 Program *ir_program(Graph *g, const char *name, Role role, const char *about);
 void ir_size_add(Graph *g, const char *name, int64_t n, const char *about);
 int64_t ir_size(const Graph *g, const char *name);           /* 0: there is none */
-/* room for one more behind the n pointers of a list */
+/* Returns the list of n pointers, grown by one. */
 void *ir_one_more(void *list, int n);
-/* model_files.c: as Hugging Face prints it; deletes json */
+/* model_files.c: JSON text as Hugging Face formats it; deletes json. */
 struct cJSON;
 char *json_text(struct cJSON *json);
 /* graph_settings.c */
-const char *attr_symbol(const char *key);                    /* attributes that are a size, or NULL */
-/* What contradicts the sizes or the precision, or NULL. */
+const char *attr_symbol(const char *key);  /* size symbol of an attribute; NULL: none */
+/* Message if a value or op contradicts the sizes or the precision; else NULL. */
 char *size_fault_value(const Graph *g, const Value *v);
 char *size_fault_op(const Graph *g, const Program *p, const Op *op);
-/* What model_fields, config_json or adapter_json (*setting) says otherwise than the sizes, or NULL. */
+/* Message if model_fields, config_json or adapter_json (stored in *setting) contradicts the sizes;
+ * else NULL. */
 char *model_fault(const Graph *g, int *setting);
 /* order.c */
 Schedule *ir_schedule(Graph *g, const char *name, const char *about);
-void schedule_run(Schedule *s, Program *p, int64_t times);   /* appended, like these */
+/* These append an entry or a result. */
+void schedule_run(Schedule *s, Program *p, int64_t times);
 void schedule_clear(Schedule *s, Value *v);
 void schedule_result(Schedule *s, Value *v);
 bool schedule_at_start(const Schedule *s);                   /* of tables */
-/* How often a schedule that has the program repeats it; 1: none does */
+/* Turns of the program in the schedule that repeats it; 1: none does. */
 int64_t program_times(const Graph *g, const Program *p);
-/* Micro-batches of what it reads, 1: it does not read micro-batches by number */
+/* Micro-batches of the inputs it indexes by micro-batch; 1: it indexes none. */
 int64_t program_micros(const Program *p);
 int ir_region(Program *p, Dim count, bool reverse);
-/* The region whose turns v[l] is for; NULL: none of the program's. */
+/* The region of the program that indexes v[l]; NULL: none. */
 const Region *ir_region_of(const Program *p, const Value *v);
 Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */
 void op_in(Op *op, Ref r);
@@ -279,9 +292,9 @@ const Attr *op_attr(const Op *op, const char *key);          /* or NULL */
 char *attr_text(const Attr *a);                              /* its value */
 char *text_float(double f);                                  /* 1.0, 0.125, 1e-05 */
 char *ir_print(const Graph *g);
-/* user errors end the program with file:line */
+/* Errors end the program with file:line. */
 Graph *ir_parse(const char *text, const char *file);
-/* The number of a group in the texts: groups are counted through all programs. */
+/* Number of a group in texts, counted over all programs. */
 int group_number(const Graph *g, const Program *p, int index);
 
 typedef struct {
@@ -292,30 +305,30 @@ typedef struct {
 } OpRow;
 extern const OpRow op_row[NOPS];
 int op_find(const char *name);                               /* NOPS: none */
-double program_flops(const Program *p);                      /* of one turn */
+double program_flops(const Program *p);                      /* FLOPs of one turn */
 
-/* A row of inputs.def: what the host writes. */
+/* A row of inputs.def: a value that the host writes. */
 typedef struct {
     const char *name;
     Dtype dtype;
     const char *dims;        /* "B,T" */
-    bool micro;              /* a tensor for each micro-batch of a step */
-    bool sharded;            /* each rank has its own, else all the same */
+    bool micro;              /* one tensor per micro-batch of a step */
+    bool sharded;            /* each rank has its own; else the same on all */
     const char *doc;
-    bool of_set;             /* a tensor for each parameter group: "adamw_args", "adamw_args.NAME" */
+    bool of_set;             /* one tensor per parameter group: "adamw_args", "adamw_args.NAME" */
 } InputRow;
-/* The row of an input of that name; or NULL. */
+/* Row of the input of that name; NULL: none. */
 const InputRow *input_row(const char *name);
 
-/* ---- rules.c: an op against its row of ops.def --------------------------------------------- */
+/* ---- rules.c: checks of ops against their rows of ops.def ---------------------------------- */
 
 bool op_is_collective(int kind);                             /* it moves values between ranks */
 bool op_takes(int kind, const char *key);                    /* an attribute of that name */
-/* Index among the op's operands of operand k of its row in ops.def, -1: the op leaves it out; and back. */
+/* Index in the op's operands of operand k of its row, -1: absent; and the inverse. */
 int op_operand(const Op *op, bool out, int k);
 int op_row_operand(const Op *op, bool out, int k);
-/* NULL, or what is wrong with an op of the program: number, types and dimensions of its operands,
- * its attributes, its region, what its indices reach. */
+/* Checks number, types and dimensions of an op's operands, its attributes, region and indices.
+ * Returns NULL or a message. */
 char *op_fault(const Program *p, const Op *op);
 void check_ops(const Graph *g);                              /* of all programs, after every room */
 

@@ -1,6 +1,6 @@
-/* ir_parts.c -- the intermediate representation: how rooms build it, and what its parts answer.
+/* ir_parts.c -- construction and queries of the intermediate representation.
  *
- * Keeps: names of values are unique; arrays grow, so an Op * is good until the next ir_op(). */
+ * Keeps: value names are unique. Arrays grow: an Op * is valid until the next ir_op(). */
 #include "gen/graph/ir.h"
 
 #include <inttypes.h>
@@ -38,6 +38,8 @@ Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *n
 {
     if (ir_value(g, name))
         bug("value %s is defined twice", name);
+    if (rank < 0 || rank > (int)(sizeof ((Value *)0)->dim / sizeof (Dim)))
+        bug("value %s has %d dimensions", name, rank);
     Value *v = add_value(g);
     v->name = text_copy(name);
     v->kind = kind;
@@ -90,7 +92,7 @@ int64_t value_parameters(const Value *v)
     return n * (v->count ? v->count : 1);
 }
 
-/* It doubles at powers of two. */
+/* Capacity doubles at powers of two. */
 void *ir_one_more(void *list, int n)
 {
     if (n & (n - 1))
@@ -208,7 +210,7 @@ const Attr *op_attr(const Op *op, const char *key)
     return NULL;
 }
 
-/* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
+/* Shortest text of a float that still has the form of one: 1.0, 0.125, 1e-05. */
 char *text_float(double f)
 {
     char *text = text_print("%.9g", f);

@@ -1,7 +1,7 @@
-/* ir_read.c -- the text of the intermediate representation, read back.
+/* ir_read.c -- parser for the text of the intermediate representation.
  *
- * In:     what ir_print() of ir.c writes, or a text edited by hand.
- * Out:    the graph; an error at the line that cannot be read.
+ * In:     the output of ir_print(), perhaps edited by hand.
+ * Out:    the graph; user errors name the line.
  * Method: one line at a time, words left to right. */
 #define _GNU_SOURCE
 #include "gen/graph/kernels.h"
@@ -14,21 +14,24 @@
 #include <string.h>
 
 typedef struct {
-    const char *p;           /* what is left of the line */
-    Loc at;                  /* of the line in the text being read */
+    const char *p;           /* rest of the line */
+    Loc at;                  /* position of the line */
     Graph *g;
     Program *program;
     Value *value;            /* last value, for hf lines */
     int region, group;
-    const char *stage;       /* of the ops that follow */
-    GraphSetting *lines;             /* whose lines follow, or NULL */
-    Str text;                /* of them so far */
-    int setting_line[NSETTINGS];   /* where each stands; 0: nowhere */
+    const char *stage;       /* stage of the following ops */
+    GraphSetting *lines;             /* setting whose lines follow, or NULL */
+    Str text;                /* those lines so far */
+    int setting_line[NSETTINGS];   /* line of each setting; 0: absent */
     int nlines;
-    int *value_line;         /* where each value stands */
-    int nlater;              /* schedule lines: what they name stands below */
-    struct { const char *p; int line; } *later;
-} Reader;
+    int *value_line;         /* line of each value */
+    int nlater;              /* schedule lines, parsed after the programs they name */
+    struct {
+        const char *p;
+        int line;
+        } *later;
+    } Reader;
 
 static void skip_spaces(Reader *r) { while (*r->p == ' ') r->p++; }
 
@@ -50,7 +53,7 @@ static void expect(Reader *r, const char *text)
         err(r->at, "want \"%s\", found \"%.40s\"", text, r->p);
 }
 
-/* The longest run of characters that are not in stop. */
+/* Longest run of characters that are not in stop. */
 static char *read_until(Reader *r, const char *stop)
 {
     skip_spaces(r);
@@ -62,7 +65,7 @@ static char *read_until(Reader *r, const char *stop)
     return word;
 }
 
-/* What stands in C as it is. */
+/* Text that is emitted as C code. */
 static char *read_name(Reader *r)
 {
     skip_spaces(r);
@@ -482,7 +485,7 @@ static char *read_string(Reader *r)
     return text_copy(v.s);
 }
 
-/* A word of those between bars. */
+/* Parses one of the words between bars. */
 static bool is_choice(const char *choices, const char *word)
 {
     size_t n = strlen(word);
@@ -492,7 +495,7 @@ static bool is_choice(const char *choices, const char *word)
     return false;
 }
 
-/* What goes into C, make and scripts as it stands. */
+/* Checks text that is emitted to C, make and scripts unchanged. */
 static void check_setting(const Reader *r, int setting)
 {
     const GraphSetting *f = &r->g->setting[setting];
@@ -563,7 +566,7 @@ static void read_size(Reader *r)
     end_line(r);
 }
 
-/* It goes into scripts. */
+/* Used in scripts. */
 static void check_machines(const Reader *r)
 {
     const char *lines = r->g->setting[SETTING_cluster].text, *fault = cluster_fault(lines);
@@ -572,16 +575,16 @@ static void check_machines(const Reader *r)
         err(at, "%s", fault);
     const int64_t nodes = lines ? atoll(cluster_value(lines, "nodes", 0)) : 1;
     if (r->g->ranks % nodes)
-        err(at, "cluster: %" PRId64 " ranks cannot be dealt evenly to %" PRId64 " nodes", r->g->ranks, nodes);
+        err(at, "cluster: %" PRId64 " ranks cannot be dealt evenly to %" PRId64 " nodes",
+            r->g->ranks, nodes);
 }
 
 static void check_whole(const Reader *r)
 {
     check_machines(r);
     for (int i = 0; i < NSETTINGS; i++)
-        if (!r->setting_line[i] && setting_row[i].kind != SETTING_IS_WORDS && i != SETTING_adapter_json &&
-            i != SETTING_cluster &&
-            i != SETTING_other_fields)
+        if (!r->setting_line[i] && setting_row[i].kind != SETTING_IS_WORDS &&
+            i != SETTING_adapter_json && i != SETTING_cluster && i != SETTING_other_fields)
             err(r->at, "no line `set %s`", setting_row[i].name);
     int setting;
     char *model = model_fault(r->g, &setting);
@@ -639,8 +642,9 @@ static void read_line(Reader *r)
     if (accept(r, "#"))
         return read_head(r);
     if (!r->g->room)
-        err(r->at, "the first line of a room's text is missing: # ROOM  objective NAME  family NAME  target NAME  "
-            "ranks N");
+        err(r->at, "the first line of a room's text is missing: # ROOM  objective NAME  family "
+                   "NAME  target NAME  "
+                   "ranks N");
     if (accept(r, "set"))
         return read_setting(r);
     if (accept(r, "size"))

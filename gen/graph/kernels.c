@@ -1,6 +1,6 @@
-/* kernels.c -- the rows of kernels.def as tables: what ops may become, where, and what it takes.
+/* kernels.c -- the rows of kernels.def as tables: kernels of each backend, and their workspaces.
  *
- * Keeps: workspaces are as the kernels themselves compute them. */
+ * Keeps: workspace sizes use the formulas of the kernels themselves. */
 #include "gen/graph/kernels.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/cuda/workspace.h"
@@ -16,8 +16,8 @@ static int64_t rows(Ref r) { return value_elements(r.v) / cols(r); }
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
 
-/* cuBLASLt's epilogues with GELU are for 16-bit operands, and rows of 16 bytes in the one kept; a
- * single token is no shape to ask them for. */
+/* cuBLASLt's GELU epilogues need 16-bit operands and, for the stored input, rows of 16 bytes; not
+ * used for a single token. */
 static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
 {
     (void)g;
@@ -27,8 +27,8 @@ static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
                                         : NULL;
 }
 
-/* Products of gradients give that of a bias too, but do not add to it; 16-byte rows as above. A
- * library that has no algorithm for it is found at start, see gemm_init. */
+/* cuBLASLt computes bias gradients along with weight gradients, but cannot add to them; 16-byte
+ * rows as above. A library without an algorithm for this is detected at start, see gemm_init. */
 static const char *fits_bgrad_epilogue(const Graph *g, const Op *op)
 {
     (void)g;
@@ -46,15 +46,17 @@ static const char *fits_head_size(const Graph *g, const Op *op)
     (void)g;
     int64_t d = op_attr(op, "dim")->i;
     if (d > 128 && op_attr(op, "dropout"))
-        return "head_dim: want at most 128 where probabilities are dropped; try model.attention_dropout = 0";
+        return "head_dim: want at most 128 where probabilities are dropped; try "
+               "model.attention_dropout = 0";
     return d > 256 || d % 2 ? "head_dim: want an even number from 2 to 256" : NULL;
 }
 
 static const char *fits_drops_head_size(const Graph *g, const Op *op)
 {
-    return !op_attr(op, "dropout")                        ? "nothing is dropped"
-           : !strcmp(op_attr(op, "mask")->word, "shared") ? "a shared prompt has no kernel that drops"
-                                                          : fits_head_size(g, op);
+    return !op_attr(op, "dropout") ? "nothing is dropped"
+           : !strcmp(op_attr(op, "mask")->word, "shared")
+               ? "a shared prompt has no kernel that drops"
+               : fits_head_size(g, op);
 }
 
 static const char *fits_undropped_head_size(const Graph *g, const Op *op)
@@ -63,7 +65,7 @@ static const char *fits_undropped_head_size(const Graph *g, const Op *op)
     return why ? why : op_attr(op, "dropout") ? "probabilities are dropped" : NULL;
 }
 
-/* The norm at op or behind a sum writes rows with room behind their columns. */
+/* True if the norm at op, or after a sum, writes rows with room after their columns. */
 static const char *fits_wide_rows(const Graph *g, const Op *op)
 {
     (void)g;
@@ -71,9 +73,13 @@ static const char *fits_wide_rows(const Graph *g, const Op *op)
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
-/* A column `fits` that asks one question of the op. */
+/* A column `fits` with a single condition. */
 #define FITS_IF(name, condition, otherwise) \
-    static const char *fits_##name(const Graph *g, const Op *op) { (void)g; return condition ? NULL : otherwise; }
+    static const char *fits_##name(const Graph *g, const Op *op) \
+    { \
+        (void)g; \
+        return condition ? NULL : otherwise; \
+    }
 FITS_IF(placed, op_operand(op, false, 3) >= 0, "tokens are at their positions in the sequence")
 FITS_IF(positions, op_operand(op, false, 2) >= 0, "no position table")
 FITS_IF(padded, op_attr(op, "pad"), "no token is padding")
@@ -111,7 +117,8 @@ static float dropout(const Op *op)
 #define ATTENTION(pass, x) \
     attention_##pass##_workspace(size(x, 0), size(x, 1), attr(kv), attr(dim), bytes(x))
 #define ATTENTION_CUDA(pass, x) \
-    attention_##pass##_cuda_workspace(size(x, 0), size(x, 1), attr(heads), attr(kv), attr(dim), bytes(x))
+    attention_##pass##_cuda_workspace(size(x, 0), size(x, 1), attr(heads), attr(kv), attr(dim), \
+                                      bytes(x))
 #define CE ce_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define CE_CUDA ce_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define KL kl_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
@@ -128,7 +135,8 @@ int64_t kernel_workspace(int kernel, const Op *op)
 #define SIZE_cpu(cpu, cuda) if (row++ == kernel) return cpu;
 #define SIZE_cuda(cpu, cuda) if (row++ == kernel) return cuda;
 #define SIZE_both(cpu, cuda) SIZE_cpu(cpu, cuda) SIZE_cuda(cpu, cuda)
-#define KERNEL(name, backend, pattern, file, args, inplace, fits, cpu, cuda, doc) SIZE_##backend(cpu, cuda)
+#define KERNEL(name, backend, pattern, file, args, inplace, fits, cpu, cuda, doc) \
+    SIZE_##backend(cpu, cuda)
 #include "kernels/kernels.def"
 #undef KERNEL
     bug("no kernel %d", kernel);
@@ -136,10 +144,10 @@ int64_t kernel_workspace(int kernel, const Op *op)
 
 /* ---- VARIANT rows of kernels.def ------------------------------------------------------------- */
 
-/* Every part has rows. */
+/* True if every part has rows. */
 static bool fits_norm_parts(const Op *op, int parts) { return parts <= rows(op->in[1]); }
 
-/* Tensor cores take heads of whole 16 elements; of the masks these two are measured. */
+/* Tensor cores need head sizes that are multiples of 16; only these two masks were measured. */
 static bool fits_attention_rows(const Op *op, int owned)
 {
     (void)owned;

@@ -1,7 +1,7 @@
-/* layers.c -- parameters with their Hugging Face names, linear layers, and the adapters on them.
+/* layers.c -- parameters with their Hugging Face names, linear layers, LoRA adapters.
  *
  * In:    a Build inside a pass, a family's module paths, the lora.* fields.
- * Out:   parameters, the ops that read them.
+ * Out:   parameters, and the ops that read them.
  * Source: PEFT's LoRA. */
 #include "gen/graph/layers.h"
 
@@ -21,15 +21,15 @@ static bool listed(Config *c, int field, const char *path)
     return config_listed(c, field, family_leaf(path));
 }
 
-/* ---- what parameters are before training ------------------------------------------------------ */
+/* ---- what parameters are before training ----------------------------------------------------- */
 
 First first_as(const Build *b, const char *init, bool plain)
 {
     return (First){init, config_float(b->c, F_model_init_std), plain};
 }
 
-/* A linear layer's weight and bias, and an embedding. PyTorch: U(-1/sqrt(in), 1/sqrt(in)) for both,
- * N(0, 1). */
+/* Initialisation of linear weights and biases and of embeddings. PyTorch: U(-1/sqrt(in),
+ * 1/sqrt(in)) for weights and biases, N(0, 1). */
 First first_weight(const Build *b, Dim in)
 {
     return b->family->torch_init ? (First){"uniform", 1 / sqrt((double)in.n), false}
@@ -47,7 +47,7 @@ First first_table(const Build *b)
     return b->family->torch_init ? (First){"normal", 1, false} : first_as(b, "normal", false);
 }
 
-/* q, k and v as one matrix: Glorot and Bengio 2010 where that is PyTorch's way. */
+/* q, k and v as one matrix: Glorot and Bengio 2010, if initialised as in PyTorch. */
 First first_qkv(const Build *b, Dim in, Dim out)
 {
     return b->family->torch_attention ? (First){"uniform", sqrt(6 / (double)(in.n + out.n)), false}
@@ -59,7 +59,7 @@ First first_bias_attention(const Build *b, Dim in)
     return b->family->torch_attention ? first_as(b, "zeros", true) : first_bias(b, in);
 }
 
-/* ---- parameters ------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Names that transformers 5 exempts from weight decay (Trainer.get_decay_parameter_names):
  * bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.), in lower case. */
@@ -78,7 +78,8 @@ static bool exempt(const char *name)
     return false;
 }
 
-/* Weight decay by the rule of the recipe; hf5: as transformers 5 decides, by module and by name. */
+/* True if a parameter decays, by optim.decay_rule; hf5: as in transformers 5, by module and
+ * name. */
 static bool decays(const Build *b, First first, const char *name)
 {
     const char *rule = config_text(b->c, F_optim_decay_rule);
@@ -142,17 +143,17 @@ Value *layer_adapter(const Build *b, Value *v, const char *init, double std)
 
 Ref layer_use(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
 
-/* ---- linear layers and their adapters --------------------------------------------------------- */
+/* ---- linear layers and their adapters -------------------------------------------------------- */
 
-/* The modules of a layer that get adapters: parts of its output. */
+/* Modules of a layer with adapters: parts of its output. */
 typedef struct {
     int parts;
-    Module a[3], b[3];               /* as PEFT names them */
-    int64_t column[3], width;        /* where each part begins; of all of them */
+    Module a[3], b[3];               /* by their names in PEFT */
+    int64_t column[3], width;        /* first column of each part; total width */
     Value *A, *B;
 } Adapters;
 
-/* Whether the module gets adapters, by PEFT's rule. */
+/* True if the module has adapters, by PEFT's rule. */
 static bool is_target(Config *c, const char *path)
 {
     const FieldValue *v = &c->v[F_lora_targets];
@@ -185,11 +186,11 @@ static Dim dim_ranks(const Build *b, const Adapters *l)
                l->parts == 1 ? "R" : text_print("%d*R", l->parts));
 }
 
-/* Whether a GPU takes less time for y = [x | u] [w | B]^T than for x w^T and u B^T added to it.
- * Folded, an element of y costs `ranks` more multiply-adds, those with the zeros beside B's parts
- * included, and B is written once more into rows of w; apart, the elements that adapters add to
- * are read and written again. Tensor cores do at least 150 16-bit operations in the time in which
- * memory moves a byte: A100 312 TFLOP/s and 2.0 TB/s, H200 989 and 4.8, RTX 4090 165 and 1.0. */
+/* True if a GPU computes y = [x | u] [w | B]^T faster than x w^T and u B^T added to it. Folded, an
+ * element of y costs `ranks` more multiply-adds, including the zeros beside B's parts, and B is
+ * copied into rows of w; separate, the elements that adapters add to are read and written again.
+ * Tensor cores do at least 150 16-bit operations per byte of memory traffic: A100 312 TFLOP/s and
+ * 2.0 TB/s, H200 989 and 4.8, RTX 4090 165 and 1.0. */
 static bool fold_pays(const Build *b, const Adapters *l, int64_t ranks, int64_t out)
 {
     double rows = (double)(b->in.B * b->in.T), element = dtype_bytes[b->model.act];
@@ -212,39 +213,40 @@ Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
     if (!aligned)
         err(config_loc(b->c, F_lora_fold),
             "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
-            " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = \"auto\"",
+            " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = "
+            "\"auto\"",
             l.parts, ranks.n, dtype_bytes[b->model.act], family_leaf(m[0].path));
     return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));
 }
 
-/* The A's, which share x and are stacked, and the B's. */
+/* Parameters A, which share x and are stacked, and B. */
 static void adapter_weights(Build *b, const char *name, Adapters *l, Dim in, Dim out)
 {
     Dim rows = l->width == out.n ? out : dim(l->width, text_print("%" PRId64, l->width));
     Value *A = layer_parameter(b, layer_name(b, name, "lora_a"), dim_ranks(b, l), in, l->a,
                                l->parts, "lora_A.weight", (First){0});
     Value *B = layer_parameter(b, layer_name(b, name, "lora_b"), rows,
-                               dim(config_int(b->c, F_lora_rank), "R"), l->b, l->parts, "lora_B.weight",
-                               (First){0});
+                               dim(config_int(b->c, F_lora_rank), "R"), l->b, l->parts,
+                               "lora_B.weight", (First){0});
     l->A = layer_adapter(b, A, "uniform", 1 / sqrt((double)in.n));
     l->B = layer_adapter(b, B, "zeros", 0);
 }
 
-/* Linear layers, each with a dropout site, of a block. */
+/* Number of linear layers of a block, each with a dropout site. */
 static int block_sites(const Build *b)
 {
     return 2 * (family_steps(b->family, "attention") + family_steps(b->family, "ffn"));
 }
 
-/* The dropout site of the linear layer just begun, in a block that of layer 0. */
+/* Dropout site of the current linear layer; in a block, that of layer 0. */
 static int64_t site(const Build *b)
 {
     int64_t behind = b->region ? 0 : block_sites(b) * (b->stack.layers.n - 1);
     return b->stack.site + behind + b->sites - 1;
 }
 
-/* An op of the layer's adapters: the caller's two operands, their weights, in training the noise of
- * dropout. */
+/* Adds an op of the layer's adapters: the caller's two operands, the adapter weights, and in
+ * training the dropout noise. */
 static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters *l)
 {
     Config *c = b->c;
@@ -252,8 +254,9 @@ static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters 
            p = drop_share(b, F_lora_dropout);
     const Value *x = kind == OP_lora_fold ? first.v : second.v;
     if (p > 0 && x->rank < 3)
-        err(config_loc(c, F_lora_dropout), "lora.dropout: %s reads the rows that have a target alone, "
-            "whose places no draw knows; leave lora.dropout out, or %s out of lora.targets",
+        err(config_loc(c, F_lora_dropout),
+            "lora.dropout: %s reads only rows with a target, for whose positions no dropout mask "
+            "is drawn; leave lora.dropout out, or %s out of lora.targets",
             family_leaf(l->b[0].path), family_leaf(l->b[0].path));
     Op *op = build_op(b, kind);
     op_in(op, first), op_in(op, second), op_in(op, layer_use(l->A)), op_in(op, layer_use(l->B));
@@ -266,11 +269,12 @@ static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters 
     }
     op_float(op, "scale", alpha / (config_bool(c, F_lora_rslora) ? sqrt(r) : r));
     if (p > 0)
-        op_float(op, "dropout", p), op_int(op, "site", site(b)), op_int(op, "sites", b->region ? block_sites(b) : 0);
+        op_float(op, "dropout", p), op_int(op, "site", site(b)),
+            op_int(op, "sites", b->region ? block_sites(b) : 0);
     return op;
 }
 
-/* PEFT's adapters of the targeted modules on top of y = x w^T. */
+/* Applies the adapters of the targeted modules to y = x w^T. */
 static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, Dim out)
 {
     b->loc = config_loc(b->c, F_lora_rank);
@@ -282,7 +286,7 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, D
     return out_y;
 }
 
-/* The same before y = x w^T: what stands behind the columns of x and w. */
+/* The same before y = x w^T, with the columns after those of x and w. */
 static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, Dim out)
 {
     b->loc = config_loc(b->c, F_lora_rank);
@@ -299,7 +303,8 @@ Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const 
     Adapters l = adapters(b, m, nmodules);
     Dim wide = ref_columns(x);
     Loc loc = b->loc;
-    Value *w = layer_parameter(b, layer_name(b, name, "w"), out, wide, m, nmodules, "weight", first_w);
+    Value *w =
+        layer_parameter(b, layer_name(b, name, "w"), out, wide, m, nmodules, "weight", first_w);
     bool folded = wide.n > in.n;
     b->sites++;
     for (int i = 0; i < nmodules && folded; i++)
@@ -310,8 +315,8 @@ Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const 
     Ref y = build_like(b, name, x, out);
     Op *op;
     if (bias) {
-        Value *v = layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules, "bias",
-                                   first_b);
+        Value *v = layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules,
+                                   "bias", first_b);
         op = build_op(b, OP_linear_bias);
         op_in(op, x), op_in(op, layer_use(w)), op_in(op, layer_use(v));
     } else {
@@ -332,7 +337,7 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
                              first_bias(b, in));
 }
 
-/* ---- layers beside the family's blocks -------------------------------------------------------- */
+/* ---- layers beside the family's blocks ------------------------------------------------------- */
 
 Ref layer_output(Build *b, Ref x, const char *path, Dim width)
 {
@@ -344,7 +349,7 @@ Ref layer_output(Build *b, Ref x, const char *path, Dim width)
     return layer_apply(b, head, "head.y", x);
 }
 
-/* Of a layer beside the family's own. */
+/* Module of a layer that the family does not have. */
 static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
                     const char *suffix, First first, bool trained)
 {
@@ -373,7 +378,8 @@ Value *layer_rows(Build *b, const char *name, const char *path, const char *tens
                   double std)
 {
     Module m = {path, rows.n};
-    return layer_parameter(b, name, rows, dim_hidden(b), &m, 1, tensor, (First){"normal", std, false});
+    return layer_parameter(b, name, rows, dim_hidden(b), &m, 1, tensor,
+                           (First){"normal", std, false});
 }
 
 Layer layer_modules(Build *b, const char *name, int n, const char *const *path,

@@ -1,4 +1,4 @@
-/* layers.h -- what families.c writes a model's steps with: parameters, linear layers, adapters. */
+/* layers.h -- model parameters, linear layers and LoRA adapters. */
 #ifndef LAYERS_H
 #define LAYERS_H
 
@@ -6,50 +6,51 @@
 
 static inline Dim ref_columns(Ref x) { return x.v->dim[x.v->rank - 1]; }
 
-/* Share dropped in the pass being written, by that field. */
+/* Dropout rate of the current pass, from that field; 0 where nothing is dropped. */
 double drop_share(const Build *b, int field);
 
-/* What a parameter is before training. */
+/* Initialisation of a parameter. */
 typedef struct {
     const char *init;
     double std;              /* of normal; bound of uniform */
-    bool plain;              /* of PyTorch's LayerNorm, or a bias */
+    bool plain;              /* a bias, or a weight of PyTorch's LayerNorm */
 } First;
 
-/* By model.init_std, or as PyTorch's modules begin, whichever the family says. */
+/* By model.init_std, or as in PyTorch's modules, depending on the family. */
 First first_as(const Build *b, const char *init, bool plain);
 First first_weight(const Build *b, Dim in);
 First first_bias(const Build *b, Dim in);
 First first_table(const Build *b);
-/* q, k and v as one matrix, and the biases of attention. */
+/* For q, k and v as one matrix, and for biases of attention. */
 First first_qkv(const Build *b, Dim in, Dim out);
 First first_bias_attention(const Build *b, Dim in);
 
-/* Where tensors of a parameter stand in a model's files: module path, and its rows. */
+/* A module of a model's files whose tensor is part of a parameter: path and number of rows. */
 typedef struct { const char *path; int64_t rows; } Module;
 
 /* "b.qkv.w" inside blocks, "norm_f.w" outside. */
 const char *layer_name(const Build *b, const char *name, const char *suffix);
-/* A parameter of rank 1, or 2 with cols.n, that holds the tensors `suffix` of the modules, one below the
- * other; made at its first use. In a pass by the weights as they were at the start, what that reads. */
-Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m, int nmodules,
-                       const char *suffix, First first);
-/* What the pass reads of a parameter that is there: in one by the weights as they were at the start the
- * kept values of a trained one. */
+/* Returns the parameter that holds the tensors `suffix` of the modules, stacked by rows; created on
+ * first use. Rank 2 if cols.n is not 0, else 1. If b->started, returns its initial weights. */
+Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
+                       int nmodules, const char *suffix, First first);
+/* Returns the value that the current pass reads for a parameter: if b->started and it is trained,
+ * its initial weights. */
 Value *layer_read(Build *b, Value *v);
-/* Makes it an adapter's weight: trained, in the adapter's file, which never holds it transposed. */
+/* Makes it an adapter weight: trained, in the adapter's file, never transposed there. */
 Value *layer_adapter(const Build *b, Value *v, const char *init, double std);
-/* As an op of the block being written reads it: this layer's. */
+/* Reference to the current layer's element. */
 Ref layer_use(Value *v);
 
-/* Columns of the rows of a layer's input and weight: `in`, and behind them room for the adapters' u and B
- * where these are folded into the layer's product. */
+/* Columns of a layer's input and weight: `in`, plus the adapters' u and B if these are folded into
+ * the layer's product. */
 Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules);
-/* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters: folded into the
- * product where the rows of x have room for that. */
-Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules, bool bias);
-/* The same; what weight and bias are at first. */
-Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
-                      bool bias, First first_w, First first_b);
+/* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters, which are
+ * folded into the product if the rows of x have the columns of dim_folded(). */
+Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
+                 bool bias);
+/* The same with explicit initialisation. */
+Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m,
+                      int nmodules, bool bias, First first_w, First first_b);
 
 #endif

@@ -1,7 +1,9 @@
-/* model_files.c -- what a recipe's model is in files: config.json, adapter_config.json, its fields.
+/* model_files.c -- config.json, adapter_config.json and the model fields of checkpoints.
  *
- * In:    the model.* and lora.* fields, parameters of the graph.   Out: text.
- * Keeps: keys and names of transformers and PEFT; both generations of renamed keys are written. */
+ * In:    the model.* and lora.* fields, parameters of the graph.
+ * Out:   text.
+ * Keeps: keys and names of transformers and PEFT; keys that were renamed are written in both
+ *        spellings. */
 #define _GNU_SOURCE
 #include "gen/config/objective.h"
 #include "gen/config/rules.h"
@@ -14,7 +16,7 @@
 
 #include "runtime/files/json.h"
 
-/* Whether checkpoints of such a recipe compare the field. */
+/* True if checkpoints of the recipe compare the field. */
 static bool is_compared(const Config *c, int field)
 {
     static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"},
@@ -48,7 +50,8 @@ char *other_fields(const Graph *g, const Config *c)
     const int64_t update = c->v[F_batch_micro].i * c->v[F_batch_accum].i * c->v[F_gpus].i;
     Str s = {0};
     for (int i = 0; i < NFIELDS; i++)
-        if (i != F_name && i != F_about && field_applies(c, i) && !field_of_cluster(i) && !(g && is_compared(c, i)))
+        if (i != F_name && i != F_about && field_applies(c, i) && !field_of_cluster(i) &&
+            !(g && is_compared(c, i)))
             str_print(&s, "%s=%s\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
     if (field_applies(c, F_batch_micro) && c->v[F_batch_global].i != update)
         str_print(&s, "%s=%" PRId64 "\n", batch, update);
@@ -98,7 +101,8 @@ static void add_rope(Config *c, cJSON *o, bool layered)
     bool scaled = !config_is(c, F_model_rope_scaling, "none");
     bool llama3 = config_is(c, F_model_rope_scaling, "llama3");
     const char *type = scaled ? config_text(c, F_model_rope_scaling) : "default";
-    cJSON *both = cJSON_AddObjectToObject(o, "rope_parameters"), *parameters = both, *scaling = NULL;
+    cJSON *both = cJSON_AddObjectToObject(o, "rope_parameters"), *parameters = both,
+          *scaling = NULL;
     if (layered) {
         cJSON *local = cJSON_AddObjectToObject(both, "sliding_attention");
         parameters = cJSON_AddObjectToObject(both, "full_attention");
@@ -136,7 +140,7 @@ static void add_field(Config *c, cJSON *o, const char *key, int field)
     }
 }
 
-/* JSON of a row; a number with a point keeps it. */
+/* JSON value of a row; a number with a point keeps it. */
 static void add_literal(cJSON *o, const char *key, const char *json)
 {
     cJSON *value = cJSON_Parse(json);
@@ -158,7 +162,7 @@ static const struct { const char *family, *key, *written; } config_keys[] = {
 #include "runtime/model/families.def"
 };
 
-/* A family's row stands in the place of what all families write. */
+/* A family's row replaces the row of all families. */
 static void add_keys(Config *c, cJSON *o, const char *family)
 {
     for (size_t i = 0; i < sizeof config_keys / sizeof config_keys[0]; i++) {
@@ -169,7 +173,7 @@ static void add_keys(Config *c, cJSON *o, const char *family)
         while (field < NFIELDS && strcmp(field_row[field].path, written))
             field++;
         if (field == F_model_pad && config_int(c, field) < 0)
-            continue;        /* none is what transformers has without the key */
+            continue;        /* transformers' default without the key is none */
         if (field == NFIELDS || field_applies(c, field))
             cJSON_DeleteItemFromObjectCaseSensitive(o, key);
         if (field == NFIELDS)
@@ -206,7 +210,7 @@ char *model_config_json(const Graph *g, Config *c)
     return json_text(o);
 }
 
-/* Leaf names of the modules that have adapters. */
+/* Last path components of the modules with adapters. */
 static cJSON *target_modules(const Graph *g)
 {
     const char *leaf[32];
@@ -230,7 +234,8 @@ static cJSON *target_modules(const Graph *g)
     return cJSON_CreateStringArray(leaf, n);
 }
 
-/* The same for PEFT: where the recipe has paths, a last part may be that of modules without adapters, too. */
+/* The same for PEFT; if the recipe has paths, because modules without adapters may share their last
+ * component. */
 static cJSON *named_modules(const Graph *g, const Config *c)
 {
     const FieldValue *v = &c->v[F_lora_targets];
@@ -244,8 +249,8 @@ static cJSON *named_modules(const Graph *g, const Config *c)
     return target_modules(g);
 }
 
-/* PEFT looks at the end of a module's path: a head called as a part of the blocks is named as none of
- * those that have adapters. */
+/* PEFT matches the end of a module's path, so the head must not be named like a module of the
+ * blocks that has adapters. */
 static void add_excluded(const Graph *g, cJSON *o)
 {
     const char *head = family_find(g->family)->head;
@@ -256,7 +261,8 @@ static void add_excluded(const Graph *g, cJSON *o)
     cJSON_Delete(targets);
 }
 
-/* Layers beside the family's own that are trained beside adapters: the first name of their paths. */
+/* Layers that the family does not have, trained along with adapters: first components of their
+ * paths. */
 static void add_layers(const Graph *g, cJSON *list)
 {
     for (int i = 0; i < g->nvalues; i++) {
@@ -298,7 +304,8 @@ char *model_adapter_json(const Graph *g, Config *c)
     for (int i = 0; i < saved->n; i++)
         cJSON_AddItemToArray(whole, cJSON_CreateString(saved->list[i]));
     add_layers(g, whole);
-    cJSON_AddItemToObject(o, "modules_to_save", cJSON_GetArraySize(whole) ? whole : cJSON_CreateNull());
+    cJSON_AddItemToObject(o, "modules_to_save",
+                          cJSON_GetArraySize(whole) ? whole : cJSON_CreateNull());
     cJSON_AddStringToObject(o, "peft_type", "LORA");
     add_int(o, "r", config_int(c, F_lora_rank));
     cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());
@@ -327,12 +334,16 @@ static const struct { int field; const char *size; } sized[] = {
     {F_model_vocab, "V"},  {F_model_positions, "P"}, {F_lora_rank, "R"}};
 enum { SIZED = sizeof sized / sizeof sized[0] };
 
-/* What a line of model_fields wants to be; NULL: nothing else says it. */
+/* Expected line of model_fields; NULL: nothing else determines it. */
 static char *wanted_line(const Graph *g, int field)
 {
-    const struct { int field; const char *text; } words[] = {
-        {F_precision, g->setting[SETTING_precision].text}, {F_data_kind, g->setting[SETTING_data_kind].text},
-        {F_objective, g->objective}, {F_model_family, g->family}};
+    const struct {
+        int field;
+        const char *text;
+    } words[] = {{F_precision, g->setting[SETTING_precision].text},
+                 {F_data_kind, g->setting[SETTING_data_kind].text},
+                 {F_objective, g->objective},
+                 {F_model_family, g->family}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (words[i].field == field)
             return text_print("%s=\"%s\"", field_row[field].path, words[i].text);
@@ -342,7 +353,8 @@ static char *wanted_line(const Graph *g, int field)
     return NULL;
 }
 
-/* What a field's value of n bytes should be; NULL: it is such a value. Those that nothing has set may be 0. */
+/* Expected value of a field, if the n bytes at value are not valid; NULL: they are. Fields that
+ * nothing sets may be 0. */
 static char *value_fault(int field, const char *text, size_t n)
 {
     const FieldRow *row = &field_row[field];
@@ -370,14 +382,15 @@ static char *lines_fault(const char *lines, bool once)
         if (there[field] && once)
             return text_print("%s appears twice", field_row[field].path);
         if (want)
-            return text_print("%s: want %s, found %.*s", field_row[field].path, want, (int)(p + all - value), value);
+            return text_print("%s: want %s, found %.*s", field_row[field].path, want,
+                              (int)(p + all - value), value);
         there[field] = true;
         p += all;
     }
     return NULL;
 }
 
-/* The line that begins with a field's path, in lines; NULL: there is none. */
+/* The line of `lines` that begins with the field's path; NULL: none. */
 static const char *line_in(const char *lines, const char *path)
 {
     const size_t n = strlen(path);
@@ -394,10 +407,12 @@ static char *fields_fault(const Graph *g)
     c.v[F_objective].s = g->objective;
     c.v[F_model_family].s = g->family;
     for (int i = 0; i < NFIELDS; i++) {
-        const char *want = wanted_line(g, i), *path = field_row[i].path, *line = line_in(lines, path);
+        const char *want = wanted_line(g, i), *path = field_row[i].path,
+                   *line = line_in(lines, path);
         const size_t n = line ? strcspn(line, "\n") : 0;
         if (want && (n != strlen(want) || strncmp(line, want, n)))
-            return text_print("want the line %s, found %.*s", want, line ? (int)n : 4, line ? line : "none");
+            return text_print("want the line %s, found %.*s", want, line ? (int)n : 4,
+                              line ? line : "none");
         if (!line && is_compared(&c, i))
             return text_print("want a line %s=VALUE, found none", path);
     }

@@ -23,6 +23,9 @@ const ObjectiveParts *objective_parts(const char *name)
     bug("no objective %s", name);
 }
 
-static const ObjectiveRules *rules_of(const char *objective) { return &objective_parts(objective)->rules; }
+static const ObjectiveRules *rules_of(const char *objective)
+{
+    return &objective_parts(objective)->rules;
+}
 
 void objectives_install(void) { config_set_rules(rules_of); }

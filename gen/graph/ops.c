@@ -1,7 +1,7 @@
-/* ops.c -- the rows of ops.def, and the FLOPs and bytes of an op.
+/* ops.c -- the rows of ops.def; FLOPs and bytes of an op.
  *
- * FLOPs count a multiply-add as two, softmax and other pointwise work as a few a element; they
- * serve the plan's report and MFU, never a decision about results. */
+ * A multiply-add counts as two FLOPs, softmax and other pointwise work as a few per element. These
+ * counts serve reports and MFU; no result depends on them. */
 #include "gen/graph/ir.h"
 
 #include <string.h>
@@ -23,7 +23,10 @@ static double flops_linear(const Op *op) { return 2 * elements(op->in[0]) * colu
 static double flops_linear_dx(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
 static double flops_linear_dw(const Op *op) { return 2 * rows(op->in[0]) * elements(op->out[0]); }
 static double flops_table(const Op *op) { return 2 * columns(op->in[0]) * elements(op->out[0]); }
-static double flops_table_bwd(const Op *op) { return 2 * columns(op->out[0]) * elements(op->in[0]); }
+static double flops_table_bwd(const Op *op)
+{
+    return 2 * columns(op->out[0]) * elements(op->in[0]);
+}
 static double flops_margin(const Op *op) { return 4 * elements(op->in[0]); }
 static double flops_margin_dw(const Op *op) { return 2 * elements(op->in[1]); }
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
@@ -41,11 +44,11 @@ static double flops_lora_bwd(const Op *op)
 }
 static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
 
-/* Of the score matrix a causal mask leaves half, limits are taken to; documents are counted as one,
- * lengths as whole, holes as filled. (B, T, (H + 2 K) D) */
+/* A causal mask leaves half of the score matrix, and so do limits; documents count as one, lengths
+ * as full, holes as filled. (B, T, (H + 2 K) D) */
 static double flops_attention(const Op *op)
 {
-    const Value *x = op->in[op->nout == 1].v;        /* the backward pass has dqkv alone */
+    const Value *x = op->in[op->nout == 1].v;        /* the backward pass only has dqkv */
     const char *mask = op_attr(op, "mask")->word;
     bool whole = !strcmp(mask, "full") || !strcmp(mask, "docs_full") || !strcmp(mask, "length");
     double B = (double)x->dim[0].n, T = (double)x->dim[1].n;

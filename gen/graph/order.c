@@ -1,8 +1,8 @@
 /* order.c -- schedules: the order in which programs run, and what follows from it.
  *
- * In:    programs.   Out: lists of them; whether each write of a gradient overwrites or adds.
- * Verified by check_schedules().
- * Method: a value is followed through a schedule, a repeated program twice. */
+ * In:    programs.
+ * Out:   schedules, verified by check_schedules(); beta of each gradient write (overwrite or add).
+ * Method: a value is followed through a schedule; a repeated program is visited twice. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -66,13 +66,13 @@ static bool lists(const Ref *list, int n, const Value *v)
     return false;
 }
 
-/* What a schedule has done to a value so far. */
+/* State of a value during a schedule. */
 typedef struct {
     bool there;              /* written or cleared */
-    bool used;               /* as a whole gradient: the next write begins another */
+    bool used;               /* used as a complete gradient: the next write starts a new one */
 } State;
 
-/* One turn of a program. NULL, or what is wrong. */
+/* Follows the value through one turn of a program. Returns NULL, or what is wrong. */
 static char *follow_turn(Program *p, const Value *v, State *now, bool set)
 {
     bool whole = p->role == ROLE_reduce || p->role == ROLE_update;
@@ -103,7 +103,7 @@ static char *follow_turn(Program *p, const Value *v, State *now, bool set)
     return NULL;
 }
 
-/* Through a schedule from its start; whether v was written. */
+/* Follows v through a schedule; returns true if it was written. */
 static bool follow(const Schedule *s, const Value *v, bool set)
 {
     State now = {0};
@@ -130,7 +130,7 @@ void schedule_betas(Graph *g)
 
 /* ---- the contract ---------------------------------------------------------------------------- */
 
-/* The role that a program of this op has; NROLES: any. */
+/* Role of programs that have this op; NROLES: any. */
 static Role role_of(const Op *op)
 {
     if (op->kind == OP_zero)
@@ -142,8 +142,8 @@ static Role role_of(const Op *op)
     return op_attr(op, "beta") ? ROLE_gradients : NROLES;
 }
 
-/* A program does what its role says; it stands in a schedule, and each that has it repeats it as
- * often as there are micro-batches of what it reads. */
+/* Checks that a program's ops match its role, that it is in a schedule, and that every schedule
+ * repeats it once per micro-batch it reads. */
 static void check_program(const Graph *g, const Program *p)
 {
     for (int i = 0; i < p->nops; i++) {
@@ -174,7 +174,7 @@ static void check_program(const Graph *g, const Program *p)
         bug("program %s stands in no schedule", p->name);
 }
 
-/* What the host reads was written in the same schedule, and nobody has read it before. */
+/* Checks that results were written in the same schedule and not read before. */
 void check_schedules(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++)

@@ -1,4 +1,4 @@
-/* programs.c -- the parts of programs that objectives share: passes, losses, a step's other programs.
+/* programs.c -- parts of programs that objectives share: passes, losses, updates.
  *
  * In:    a Build at the program to be written.
  * Method: families.c writes a forward pass, gradient.c its backward pass. */
@@ -38,7 +38,7 @@ static const char *set_program_name(const Build *b, const char *name)
     return b->set->name ? text_print("%s_%s", name, b->set->name) : name;
 }
 
-/* A program of b->set. */
+/* Begins a program of b->set. */
 static Program *set_program(Build *b, const char *name, Role role, const char *about)
 {
     const char *set = b->set->name;
@@ -46,7 +46,7 @@ static Program *set_program(Build *b, const char *name, Role role, const char *a
                       set ? text_print("%s; set %s", about, set) : about);
 }
 
-/* What outlives a program and belongs to b->set. */
+/* Creates a state value of b->set. */
 static Value *set_kept(Build *b, const char *name, int64_t n)
 {
     Value *v = build_kept(b, set_word(b, name), PU_optimiser, DT_F32, 1,
@@ -62,7 +62,7 @@ static Value *set_scale(Build *b)
     return b->set->scale;
 }
 
-/* fp16; else NULL */
+/* in fp16; else NULL */
 static Value *set_scaler(Build *b)
 {
     if (b->model.act == DT_F16 && !b->set->scaler)
@@ -70,7 +70,7 @@ static Value *set_scaler(Build *b)
     return b->set->scaler;
 }
 
-/* ---- losses ----------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 void loss_inputs(Build *b)
 {
@@ -102,7 +102,7 @@ Ref loss_scale_of(Build *b, Value *scale)
     Dim one = dim(1, "1");
     const char *name = "scaled";
     for (int i = 0; i < b->p->nops; i++)
-        if (b->p->ops[i].kind == OP_scale_loss)      /* of another scale */
+        if (b->p->ops[i].kind == OP_scale_loss)      /* with another scale */
             name = text_print("scaled.%s", scale->name);
     Ref scaled = build_temp(b, name, DT_F32, 1, &one);
     Op *op = build_op(b, OP_scale_loss);
@@ -165,7 +165,7 @@ void pass_backward(Build *b, const Pass *p, int end)
         b->x = ref_loop(p->x, 0);
         family_block(b);
         first = b->block_first, last = b->block_last;
-        out = b->x;          /* x[l+1] is there already: the sum that makes it is dead */
+        out = b->x;          /* x[l+1] exists already: the sum that computes it is dead */
         b->mode = MODE_TRAIN;
     }
     gradient_set(out, ref_loop(p->dx, 1));
@@ -194,8 +194,8 @@ void program_prefixed(Build *b, const char *name, Role role, const char *about)
     gradient_start(b);
 }
 
-/* Gradients of a layer are summed over ranks while the next runs, where the message is worth it:
- * smaller ones cost more than they hide. */
+/* Gradients of a layer are all-reduced while the next layer runs, if the message is large enough:
+ * smaller ones cost more than the overlap saves. */
 enum { EARLY_BYTES = 1 << 20 };
 
 static bool sums_early(Build *b, const Value *gradient)
@@ -207,15 +207,16 @@ static bool sums_early(Build *b, const Value *gradient)
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
 }
 
-/* What decides who is updated together: gradients that are summed early, weights that decay, types. */
+/* What decides who is updated together: gradients that are summed early, weights that decay,
+ * types. */
 static int update_rule(const Graph *g, const Value *gradient)
 {
     const Value *w = ir_value(g, gradient->of);
     return 4 * gradient->early + 2 * !w->decay + (w->dtype != DT_F32);
 }
 
-/* Gradients of one set and rule stand side by side, in the order of their parameters: one call updates
- * them. Those that are summed early stand behind the others. */
+/* Orders gradients so that those of a group with the same rule are adjacent, in the order of their
+ * parameters, and one call updates them; those that are all-reduced early come last. */
 static void order_gradients(Build *b)
 {
     Graph *g = b->g;
@@ -238,7 +239,7 @@ static void order_gradients(Build *b)
         bug("%d gradients of %d", n, next);
 }
 
-/* The gradient behind `v` among those of b->set, NULL: the first; NULL: there are no more. */
+/* Next gradient of b->set after v, NULL: the first; returns NULL after the last. */
 static Value *next_gradient(const Build *b, const Value *v)
 {
     bool there = !v;
@@ -251,7 +252,7 @@ static Value *next_gradient(const Build *b, const Value *v)
     return NULL;
 }
 
-/* One program for all schedules. */
+/* One program, shared by all schedules. */
 static Program *program_begin(Build *b)
 {
     for (int i = 0; i < b->g->nprograms; i++)
@@ -321,7 +322,7 @@ static void give_sums(const Build *b, Schedule *s)
         schedule_result(s, b->added.sum[i]);
 }
 
-/* Whether the program writes gradients of b->set. */
+/* True if the program writes gradients of b->set. */
 static bool writes_set(const Build *b, const Program *p)
 {
     for (int i = 0; i < p->nops; i++)
@@ -333,7 +334,7 @@ static bool writes_set(const Build *b, const Program *p)
     return false;
 }
 
-/* The sets whose gradients the program writes; how many. */
+/* Stores the groups whose gradients the program writes; returns their number. */
 static int sets_written(Build *b, const Program *p, Set **set)
 {
     Set *was = b->set;
@@ -345,7 +346,7 @@ static int sets_written(Build *b, const Program *p, Set **set)
     return n;
 }
 
-/* Micro-batches that follow each other add to gradients that were cleared; a single one sets them. */
+/* Several micro-batches add to cleared gradients; a single one overwrites them. */
 void schedule_turns(Build *b, Schedule *s)
 {
     Set *was = b->set, *set[SETS];

@@ -1,7 +1,8 @@
-/* rules.c -- what ops.def says of an op's operands and attributes, and whether an op keeps to it.
+/* rules.c -- checks of ops against the operands and attributes of ops.def.
  *
- * In:    the columns operands and attributes of ops.def.   Out: op_fault(): what is wrong, or NULL.
- * Method: a row is read once; then letters are bound where a dimension is a letter alone, and every
+ * In:    the columns operands and attributes of ops.def.
+ * Out:   op_fault(): a message, or NULL.
+ * Method: each row is parsed once. A dimension that is a single letter binds it; then every
  *         dimension is computed and compared. */
 #include "gen/graph/ir.h"
 
@@ -11,12 +12,12 @@
 #include <string.h>
 
 enum {
-    TYPE_ACT = NDTYPES,          /* one of f32, bf16, f16: the same for all operands of an op */
+    TYPE_ACT = NDTYPES,          /* f32, bf16 or f16: the same for all operands of an op */
     MAX_DIMS = 5,                /* of a Value */
     LETTERS = 26
 };
 
-/* Part of a row's text. */
+/* A part of a row's text. */
 typedef struct {
     const char *at;
     int n;
@@ -24,12 +25,12 @@ typedef struct {
 
 typedef struct {
     Word name, shape;            /* "y", "act[N..,>=C]" */
-    Word when;                   /* "a|b": there where an attribute says so; n 0: see often */
+    Word when;                   /* "a|b": present if an attribute has it; n 0: see often */
     char often;                  /* '*': any number of them, '?': one or none, 0: one */
     int type;                    /* a Dtype or TYPE_ACT */
     bool any;                    /* [*] */
-    char rest;                   /* N of "N..", which stands first; 0: none */
-    int ndims;                   /* behind it */
+    char rest;                   /* N of a leading "N.."; 0: none */
+    int ndims;                   /* after it */
     Word dim[MAX_DIMS];
     bool or_more[MAX_DIMS];
 } Operand;
@@ -140,7 +141,7 @@ static void read_attributes(const OpRow *row, Rule *rule)
     }
 }
 
-/* The words of a dimension are attributes of the op. */
+/* Checks that the words of a dimension are attributes of the op. */
 static void check_words(const OpRow *row, const Rule *rule, const Operand *o)
 {
     for (int i = 0; i < o->ndims; i++)
@@ -181,7 +182,7 @@ bool op_takes(int kind, const char *key)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* One of the words of a|b. */
+/* True if the text is one of the words a|b. */
 static bool is_choice(Word kind, const char *word)
 {
     for (const char *p = kind.at, *end = kind.at + kind.n; p < end; p++) {
@@ -195,7 +196,7 @@ static bool is_choice(Word kind, const char *word)
     return false;
 }
 
-/* NULL, or what the kind wants instead. */
+/* NULL, or what the kind expects instead. */
 static const char *kind_fault(Word kind, const Attr *a)
 {
     if (word_is(kind, "float"))
@@ -235,7 +236,7 @@ static char *attributes_fault(const Rule *rule, const Op *op)
     return NULL;
 }
 
-/* An op that drops names its probability and its site; one that does not, neither. */
+/* An op with dropout has its rate and site; an op without has neither. */
 static char *drops_fault(const Op *op)
 {
     static const char *const key[] = {"site", "sites"};
@@ -247,9 +248,9 @@ static char *drops_fault(const Op *op)
     return NULL;
 }
 
-/* ---- which operands of its row an op has ------------------------------------------------------- */
+/* ---- which operands of its row an op has ----------------------------------------------------- */
 
-/* An attribute of the op is among the words, or has one of them as its value; 0 counts as none. */
+/* True if an attribute of the op has one of these names or values; value 0 counts as absent. */
 static bool is_asked_for(Word when, const Op *op)
 {
     for (int i = 0; i < op->nattr; i++) {
@@ -261,7 +262,7 @@ static bool is_asked_for(Word when, const Op *op)
     return false;
 }
 
-/* The index in the row's list of the op's k-th operand; all behind the last are more of it. */
+/* Index in the row of the op's k-th operand; those after the last belong to the last. */
 static int position_of(const Operand *list, int n, const Op *op, int k)
 {
     for (int i = 0; i < n; i++)
@@ -292,18 +293,19 @@ int op_operand(const Op *op, bool out, int k)
 
 /* ---- dimensions ------------------------------------------------------------------------------ */
 
-/* What the letters and `act` of a row stand for in one op. */
+/* Values of a row's letters and `act` in an op. */
 typedef struct {
     const Op *op;
     int act;                     /* a Dtype; -1: none yet */
     int64_t letter[LETTERS];     /* 0: not bound */
-    const Value *rest[LETTERS];  /* N..: the first nrest dimensions of this value; NULL: not bound */
+    /* N..: the first nrest dimensions of this value; NULL: not bound */
+    const Value *rest[LETTERS];
     int nrest[LETTERS];
 } Bound;
 
 static int64_t sum_of(const Bound *b, const char **p, const char *end);
 
-/* A number, letter, attribute or (sum); 0: not known. */
+/* Value of a number, letter, attribute or (sum); 0: unknown. */
 static int64_t factor_of(const Bound *b, const char **p, const char *end)
 {
     if (**p == '(') {
@@ -335,7 +337,7 @@ static int64_t product_of(const Bound *b, const char **p, const char *end)
     return n;
 }
 
-/* 0: not known, or no number of elements. */
+/* Value of a dimension; 0: unknown or not a number of elements. */
 static int64_t sum_of(const Bound *b, const char **p, const char *end)
 {
     int64_t n = product_of(b, p, end);
@@ -353,7 +355,7 @@ static int64_t dim_of(const Bound *b, Word dim)
     return sum_of(b, &p, dim.at + dim.n);
 }
 
-/* Dimensions of an operand that its "N.." takes. */
+/* Number of dimensions that "N.." of an operand covers. */
 static int rest_of(const Operand *o, const Value *v) { return o->rest ? v->rank - o->ndims : 0; }
 
 static void bind(Bound *b, const Operand *o, const Value *v)
@@ -395,7 +397,7 @@ static bool agrees(const Bound *b, const Operand *o, const Value *v)
     return true;
 }
 
-/* "bf16[8,512,>=256]": an operand as the others and the attributes want it. */
+/* Expected form of an operand, given the others and the attributes: "bf16[8,512,>=256]". */
 static char *wanted_text(const Bound *b, const Operand *o)
 {
     Str s = {0};
@@ -420,7 +422,7 @@ static char *found_text(const Value *v)
     return s.text;
 }
 
-/* found: how many the op has. */
+/* found: number of operands of the op. */
 static bool counts(const Operand *list, int n, const Op *op, int found)
 {
     int least = 0, most = 0;

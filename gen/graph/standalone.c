@@ -1,4 +1,4 @@
-/* standalone.c -- figures of a standalone program, in the order in which they are reported. */
+/* standalone.c -- figures of a standalone program, in the order of the report. */
 #include "gen/graph/standalone.h"
 
 static Figure *add(Figures *f)

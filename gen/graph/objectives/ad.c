@@ -1,9 +1,9 @@
-/* ad.c -- the objective ad: the next action of histories of learning, read off the model at queries
- * of a state, and where a region of the context ends; algorithm distillation.
+/* ad.c -- algorithm distillation: predicts the next action of RL learning histories from their
+ * context, at queries for a state and at the ends of context regions.
  *
- * In:    a model's last hidden states, (N, C) of the queries; tokens are codes of runtime/darkroom.h.
+ * In:    hidden states (N, C) of the queries; tokens are codes of runtime/darkroom.h.
  * Out:   the schedules train, eval and act with their programs.
- * Keeps: what the host writes is listed in templates/objectives/ad.c.
+ * Keeps: templates/objectives/ad.c lists what the host writes.
  * Source: Laskin et al. 2022, Algorithm Distillation. */
 #include "gen/graph/graph.h"
 
@@ -18,15 +18,16 @@ enum { TYPES = 3, MARKS = 2, STATS = 4 };
 static bool compressed(const Build *b) { return config_is(b->c, F_ad_context, "compressed"); }
 static bool asks_all(const Build *b) { return config_is(b->c, F_ad_queries, "all"); }
 
-/* ---- rules between fields --------------------------------------------------------------------- */
+/* ---- rules between fields -------------------------------------------------------------------- */
 
-/* How long a sequence is and how many queries it has; .env and .ragged are left out. */
+/* Length of a sequence and number of queries; .env and .ragged are not set. */
 static ContextRules context_rules(const Config *c)
 {
-    return (ContextRules){
-        .compressed = !strcmp(c->v[F_ad_context].s, "compressed"), .all = !strcmp(c->v[F_ad_queries].s, "all"),
-        .last = !strcmp(c->v[F_ad_boundary].s, "last"), .n_transit = c->v[F_ad_n_transit].i,
-        .region = c->v[F_ad_region].i};
+    return (ContextRules){.compressed = !strcmp(c->v[F_ad_context].s, "compressed"),
+                          .all = !strcmp(c->v[F_ad_queries].s, "all"),
+                          .last = !strcmp(c->v[F_ad_boundary].s, "last"),
+                          .n_transit = c->v[F_ad_n_transit].i,
+                          .region = c->v[F_ad_region].i};
 }
 
 static void defaults(Config *c)
@@ -51,28 +52,32 @@ static void check_fields(Build *b)
     build_unused(b, F_ad_type_weight, two, plain);
     build_unused(b, F_ad_ragged, !two && !all,
                  two ? "of ad.context = \"plain\" alone"
-                     : "has no effect while ad.queries is \"all\", whose contexts have all lengths");
+                     : "has no effect while ad.queries is \"all\", whose contexts have all "
+                       "lengths");
     if (two && own.last && own.region == 1)
         err(config_loc(b->c, F_ad_region),
-            "ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one of a region: nothing "
-            "would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"");
+            "ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one "
+            "of a region: nothing would be trained; try ad.region = 2 or more, or ad.boundary = "
+            "\"next\"");
     if (two && all && longest > own.n_transit)
         err(config_loc(b->c, F_ad_n_transit),
-            "ad.n_transit: %" PRId64 " positions would cut regions, whose places are all asked: the "
-            "longest of two regions of %" PRId64 " and their marks has %" PRId64 "; try ad.n_transit = %"
-            PRId64 ", or ad.queries = \"one\"", own.n_transit, own.region, longest, longest);
+            "ad.n_transit: %" PRId64 " positions would cut regions, whose places are all asked: "
+                                     "the longest of two regions of %" PRId64
+            " and their marks has %" PRId64 "; try ad.n_transit = %" PRId64
+            ", or ad.queries = \"one\"",
+            own.n_transit, own.region, longest, longest);
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* Queries of a sequence. */
+/* Number of queries of a sequence. */
 static int64_t queries(const Build *b)
 {
     const ContextRules rules = context_rules(b->c);
     return rules.all ? contexts_places(&rules) : 1;
 }
 
-static Value *kinds, *type_scale;        /* inputs; compressed alone, else NULL */
+static Value *kinds, *type_scale;        /* inputs if compressed; else NULL */
 
 static void make_inputs(Build *b)
 {
@@ -82,7 +87,7 @@ static void make_inputs(Build *b)
     b->in.tokens = input_new(b, "tokens");
     b->in.places = input_new(b, "places");
     if (asks_all(b))
-        b->in.mask = (Mask){"limit", {b->in.places}};      /* as many tokens are before it */
+        b->in.mask = (Mask){"limit", {b->in.places}};      /* as many tokens as precede it */
     b->in.target_rows = input_new(b, "target_rows");
     b->in.target_of = input_new(b, "target_of");
     b->in.labels = input_new(b, "labels");
@@ -98,18 +103,19 @@ static void make_inputs(Build *b)
 
 static Dim number(int64_t n) { return dim(n, text_print("%" PRId64, n)); }
 
-/* The rows of all codes, (DARKROOM_CODES, C). */
+/* Embedding rows of all codes, (DARKROOM_CODES, C). */
 static Ref table(Build *b)
 {
     static const char *const path[] = {"embed.transition"};
     Dim d[2] = {number(DARKROOM_CODES), dim_hidden(b)};
     Layer transition =
         layer_modules(b, "transition", 1, path, &b->model.C, number(DARKROOM_FEATURES));
-    Value *states = layer_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
+    Value *states =
+        layer_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
     bool permuted = config_is(b->c, F_ad_env, "permuted");
     Value *more[2] = {0};
     if (compressed(b)) {
-        /* PyTorch's truncated normal numbers end at 2, a hundred standard deviations */
+        /* PyTorch's truncated normal is cut at 2, a hundred standard deviations */
         more[0] = layer_rows(b, "marks", "embed", "marks", number(MARKS), 0.02);
         more[1] = layer_rows(b, "types", "embed.type", "weight", number(TYPES), 1);
     }
@@ -123,7 +129,7 @@ static Ref table(Build *b)
     return y;
 }
 
-/* One matrix for actions and types. */
+/* One output matrix for actions and types. */
 static Layer heads(Build *b)
 {
     static const char *const path[] = {"action", "type"};
@@ -139,7 +145,7 @@ static Ref choices(Build *b, Pass *pass)
     return layer_apply(b, heads(b), "choice", x);
 }
 
-/* Adds to loss and stats; gradient: of a trained pass, what they change by the logits. */
+/* Adds to loss and stats; gradient (of a trained pass): derivative by the logits. */
 static Ref losses(Build *b, Ref logits, bool gradient)
 {
     Ref dlogits = {0}, scale = {0}, of_types = {0};
@@ -182,7 +188,7 @@ static void make_eval(Build *b)
     schedule_loss(b, "this rank's losses of micro-batch 0, and its hits");
 }
 
-/* Sequences of environments, as long as there are positions. */
+/* Program act: sequences of environments, as long as there are positions. */
 static void make_act(Build *b)
 {
     b->mode = MODE_SCORE;

@@ -1,13 +1,13 @@
-/* dpo.c -- the objective dpo: of two answers to a prompt the chosen one above the other, relative to
- * a reference.
+/* dpo.c -- direct preference optimisation: chosen against rejected answers, with a reference.
  *
- * In:    a model's last hidden states, (N, C) of the answers' rows: answers 2i and 2i + 1 of a
- *        micro-batch are the chosen and the rejected one of pair i, each a sequence behind its
- *        prompt, or with dpo.shared_prompt both in one behind the same prompt.
+ * In:    hidden states (N, C) of the answers' rows: answers 2i and 2i + 1 of a micro-batch are the
+ *        chosen and the rejected one of pair i, each in a sequence after its prompt, or with
+ *        dpo.shared_prompt both in one sequence after a single prompt.
  * Out:   the schedules train, eval, score and decode with their programs.
- * Method: a row's gradient is linear in its answer's. A frozen head gives the rows' gradients in one
- *        pass, which are then scaled; a trained one has a pass for the losses before. That of the
- *        divergence of a row (dpo.kl token) is not: it is added to these. */
+ * Method: the gradient of a row is linear in its answer's coefficient. With a frozen head, one pass
+ *         gives the gradients of rows, which are then scaled; with a trained head, a pass for the
+ *         losses precedes it. The per-row divergence (dpo.kl token) is not linear in it: its
+ *         gradient is added. */
 #include "gen/graph/graph.h"
 
 #include <string.h>
@@ -32,15 +32,17 @@ static void check_fields(Build *b)
     build_unused(b, F_dpo_smoothing, !ipo, "has no effect while dpo.loss is \"ipo\"");
     build_unused(b, F_dpo_margin, !ipo,
            "has no effect while dpo.loss is \"ipo\", whose h is to be 1 / (2 beta)");
-    build_unused(b, F_dpo_kl_weight, !field_is(b, F_dpo_kl, "none"), "has no effect while dpo.kl is \"none\"");
+    build_unused(b, F_dpo_kl_weight, !field_is(b, F_dpo_kl, "none"),
+                 "has no effect while dpo.kl is \"none\"");
     if (field_is(b, F_dpo_reference, "none") && !field_is(b, F_dpo_kl, "none"))
         err(config_loc(b->c, F_dpo_reference),
             "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; "
             "try dpo.kl = \"none\"", config_text(b->c, F_dpo_kl));
     if (field_is(b, F_dpo_kl, "token") && field_is(b, F_dpo_reference, "cache"))
         err(config_loc(b->c, b->c->v[F_dpo_reference].set ? F_dpo_reference : F_dpo_kl),
-            "dpo.reference: a cache has a number an answer, and dpo.kl = \"token\" wants the reference's "
-            "distribution of every token; try dpo.reference = \"%s\"", lora ? "adapter_off" : "copy");
+            "dpo.reference: a cache has a number an answer, and dpo.kl = \"token\" wants the "
+            "reference's distribution of every token; try dpo.reference = \"%s\"",
+            lora ? "adapter_off" : "copy");
     if (config_bool(b->c, F_dpo_shared_prompt) && config_float(b->c, F_model_attention_dropout) > 0)
         err(config_loc(b->c, F_dpo_shared_prompt),
             "dpo.shared_prompt: attention over a shared prompt drops nothing, and "
@@ -54,15 +56,15 @@ static void check_fields(Build *b)
             "dpo.reference = \"cache\"");
     if (b->c->v[F_lora_modules_to_save].n)
         err(config_loc(b->c, F_dpo_reference),
-            "dpo.reference: \"adapter_off\" is not the first model where lora.modules_to_save trains "
-            "some of it beside the adapters; try dpo.reference = \"cache\"");
+            "dpo.reference: \"adapter_off\" is not the first model where lora.modules_to_save "
+            "trains some of it beside the adapters; try dpo.reference = \"cache\"");
 }
 
 /* ---- the pieces of a program --------------------------------------------------------------- */
 
 static bool by_token(Build *b) { return field_is(b, F_dpo_kl, "token"); }
 
-/* Returns the reference's log-probabilities where the host knows them, else NULL. */
+/* Returns the reference's log-probabilities if the host provides them, else NULL. */
 static Value *make_inputs(Build *b)
 {
     b->added.targets = b->added.targets ? b->added.targets : b->in.B * b->in.T;
@@ -81,7 +83,7 @@ static Value *make_inputs(Build *b)
     return known;
 }
 
-/* The rows of the answers. */
+/* Hidden states of the answers' rows. */
 static Ref answers(Build *b, Pass *pass)
 {
     return pass_last(b, head_gather(b, pass_blocks(b, pass)));
@@ -103,7 +105,7 @@ static Ref a_row(Build *b, const char *name)
     return build_temp(b, name, DT_F32, 1, &d);
 }
 
-/* Of which answer each row is: by its place in (BOTH, T). */
+/* Answer index of each row, from its position in (BOTH, T). */
 static void row_answers(Build *b, Op *op)
 {
     Value *answers = ir_value(b->g, "answers");
@@ -111,7 +113,7 @@ static void row_answers(Build *b, Op *op)
     op_int(op, "length", b->in.T);
 }
 
-/* Log-probabilities of the answers, and how many targets they have. */
+/* Log-probabilities and target counts of the answers. */
 typedef struct {
     Ref lp, counts;
 } SeqLogp;
@@ -133,7 +135,7 @@ static SeqLogp seq_logp(Build *b, Ref losses)
     return t;
 }
 
-/* From here to beside_end() programs compute the reference. */
+/* From here to beside_end(), passes compute the reference. */
 static void beside_begin(Build *b)
 {
     b->pass_prefix = "ref.";
@@ -147,15 +149,14 @@ static void beside_end(Build *b)
     b->adapters_off = b->started = false;
 }
 
-/* The reference's rows of the answers. */
+/* The reference's hidden states of the answers' rows. */
 static Ref reference_rows(Build *b)
 {
     Pass pass = pass_only(b, b->mode == MODE_TRAIN ? "ref.x" : "e.ref.x");
     return answers(b, &pass);
 }
 
-/* Log-probabilities by the reference, known or computed beside those of the model; v NULL: there is
- * none. */
+/* The reference's log-probabilities, given or computed in the same program; v NULL: none. */
 static Ref reference_of(Build *b, Value *known)
 {
     if (known)
@@ -168,8 +169,8 @@ static Ref reference_of(Build *b, Value *known)
     return lp;
 }
 
-/* Adds to loss and stats; what they change by each log-probability. from: the reference's, v NULL: it
- * has none. */
+/* Adds to loss and stats; returns the derivative by each log-probability. from: the reference's; v
+ * NULL: none. */
 static Ref pairs(Build *b, SeqLogp t, Ref from)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
@@ -195,7 +196,7 @@ static Ref pairs(Build *b, SeqLogp t, Ref from)
     return coef;
 }
 
-/* What each row's loss counts. */
+/* Loss weight of each row. */
 static Ref row_weights(Build *b, Ref coef, Ref counts)
 {
     Ref weights = a_row(b, "row_weights");
@@ -207,7 +208,7 @@ static Ref row_weights(Build *b, Ref coef, Ref counts)
     return weights;
 }
 
-/* What each row's divergence counts: that of an answer is the mean of its rows'. */
+/* Divergence weight of each row: an answer's divergence is the mean over its rows. */
 static Ref kl_weights(Build *b)
 {
     Ref weights = a_row(b, "kl_weights");
@@ -219,7 +220,7 @@ static Ref kl_weights(Build *b)
     return weights;
 }
 
-/* dy (N, C): each, of losses that count 1, times their weights. */
+/* dy (N, C): gradients of losses with weight 1, times their weights. */
 static void scale_rows(Build *b, Ref dy, Ref each, Ref weights)
 {
     Op *op = build_op(b, OP_scale_rows);
@@ -227,11 +228,11 @@ static void scale_rows(Build *b, Ref dy, Ref each, Ref weights)
     op_out(op, dy);
 }
 
-/* Rows y beside those of the reference. */
+/* Rows y with those of the reference. */
 typedef struct {
     Divergence d;
     Reference from;
-    Ref weights, kl_weights;     /* of each row's loss, of its divergence */
+    Ref weights, kl_weights;     /* weights of each row's loss and divergence */
 } ByToken;
 
 /* Adds to loss and stats. */

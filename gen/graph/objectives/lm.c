@@ -1,8 +1,8 @@
-/* lm.c -- the objective lm: cross-entropy of the next token.
+/* lm.c -- causal language modelling: cross-entropy of the next token.
  *
- * In:    a model's last hidden states, (B, T, C), or (N, C) of the rows that have a target.
+ * In:    hidden states (B, T, C), or (N, C) of the rows that have a target.
  * Out:   the schedules train, eval and decode with their programs.
- * Keeps: what the host writes is listed in templates/objectives/lm.c. */
+ * Keeps: templates/objectives/lm.c lists what the host writes. */
 #include "gen/graph/graph.h"
 
 static void make_inputs(Build *b)

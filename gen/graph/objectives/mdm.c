@@ -1,15 +1,15 @@
-/* mdm.c -- the objective mdm: masked diffusion, tokens hidden at any rate from those that are seen.
+/* mdm.c -- masked diffusion: predicts tokens masked at a random rate.
  *
- * In:    a model's last hidden states, (N, C) of the rows that are hidden; every token meets all of
- *        its text, and no padding.
+ * In:    hidden states (N, C) of the masked rows; every token attends to its whole text, not to
+ *        padding.
  * Out:   the schedules train, eval and generate with their programs.
- * Keeps: what the host writes is listed in templates/objectives/mdm.c. */
+ * Keeps: templates/objectives/mdm.c lists what the host writes. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- rules between fields --------------------------------------------------------------------- */
+/* ---- rules between fields -------------------------------------------------------------------- */
 
 static void defaults(Config *c)
 {
@@ -31,13 +31,14 @@ static void check_fields(const Build *b)
 {
     if (config_is(b->c, F_mdm_mode, "sft") && config_float(b->c, F_mdm_random_length) > 0)
         err(config_loc(b->c, F_mdm_random_length),
-            "mdm.random_length: want 0 where mdm.mode is sft, whose answers would be cut off, got %g",
+            "mdm.random_length: want 0 where mdm.mode is sft, whose answers would be cut off, got "
+            "%g",
             config_float(b->c, F_mdm_random_length));
 }
 
-/* ---- programs --------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
-/* All tokens may be hidden at once. */
+/* All tokens may be masked at once. */
 static void make_inputs(Build *b)
 {
     b->added.targets = b->added.targets ? b->added.targets : b->in.B * b->in.T;
@@ -57,10 +58,11 @@ static void build(Build *b)
     head_micro(b);
     schedule_train(b);
     head_eval(b);
-    /* of every sequence a block: never (B, T, V) logits */
+    /* one block per sequence: never (B, T, V) logits */
     b->loc = config_loc(b->c, F_mdm_block);
     size_add(b, "ASKED", b->in.B * config_int(b->c, F_mdm_block));
-    head_program_at(b, "generate", "asked", "the logits of a block of each sequence of micro-batch 0");
+    head_program_at(b, "generate", "asked",
+                    "the logits of a block of each sequence of micro-batch 0");
 }
 
 const ObjectiveParts mdm_parts = {

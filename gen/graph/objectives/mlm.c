@@ -1,9 +1,9 @@
-/* mlm.c -- the objective mlm: words that a text hides, from all that stand around them.
+/* mlm.c -- masked language modelling: predicts masked tokens from both sides.
  *
- * In:    a model's last hidden states, (N, C) of the rows that are chosen; every token meets all of
- *        its text, and no padding.
+ * In:    hidden states (N, C) of the selected rows; every token attends to its whole text, not to
+ *        padding.
  * Out:   the schedules train, eval and probe with their programs.
- * Keeps: what the host writes is listed in templates/objectives/mlm.c. */
+ * Keeps: templates/objectives/mlm.c lists what the host writes. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>

@@ -1,10 +1,9 @@
-/* prm.c -- the objective prm: labels of a solution's steps, each read off the model at the mark
- * behind its step, records weighted by what they teach.
+/* prm.c -- process reward model: step labels predicted at step marks, with learned record weights.
  *
- * In:    a model's last hidden states, (N, C) of the marks: row b * M + j is mark j of record b.
- * Out:   the schedules train and score with their programs; unless all records count 1, meta, which
- *        updates what they count.
- * Keeps: what the host writes is listed in templates/objectives/prm.c. */
+ * In:    hidden states (N, C) of the marks: row b * M + j is mark j of record b.
+ * Out:   the schedules train and score with their programs, and, unless every record has weight 1,
+ *        meta, which updates the weights.
+ * Keeps: templates/objectives/prm.c lists what the host writes. */
 #include "gen/graph/bilevel.h"
 
 #include <inttypes.h>
@@ -14,7 +13,7 @@
 #include "runtime/data/steps.h"
 #include "runtime/prm.h"
 
-/* ---- rules between fields --------------------------------------------------------------------- */
+/* ---- rules between fields -------------------------------------------------------------------- */
 
 static void defaults(Config *c)
 {
@@ -28,17 +27,21 @@ static void defaults(Config *c)
 
 static bool any_precision(const Config *c) { return rule_is_open(c, F_prm_hypergradient); }
 
-/* ---- options of gen new ------------------------------------------------------------------------ */
+/* ---- options of gen new ---------------------------------------------------------------------- */
 
 static const char *new_token(const Config *c)
 {
     return c->v[F_prm_new_mark].i
-               ? text_print("%s is new: model.vocab has one row more than the base", c->v[F_prm_mark].s) : NULL;
+               ? text_print("%s is new: model.vocab has one row more than the base",
+                            c->v[F_prm_mark].s)
+               : NULL;
 }
 
 static const char *pack_options(const Config *c)
 {
-    return c->v[F_prm_new_mark].i ? text_print("--format steps --mark-id %" PRId64, c->v[F_model_vocab].i - 1) : NULL;
+    return c->v[F_prm_new_mark].i
+               ? text_print("--format steps --mark-id %" PRId64, c->v[F_model_vocab].i - 1)
+               : NULL;
 }
 
 static const char *run_flags(const Config *c)
@@ -48,13 +51,13 @@ static const char *run_flags(const Config *c)
 
 typedef struct {
     Build *b;
-    int64_t marks;           /* M, that a record may have */
-    Value *rewards, *record; /* inputs; record NULL: all count 1 */
+    int64_t marks;           /* M, the maximum of a record */
+    Value *rewards, *record; /* inputs; record NULL: all weights are 1 */
     Value *domains;          /* input: entries in use; or NULL */
-    Value *learned[4];       /* the table, or of a net both layers' weights and biases */
+    Value *learned[4];       /* weight table, or weights and biases of both layers of the net */
     int nlearned;
-    Value *judged;           /* of a net: margins that it has judged; or NULL */
-    Set *meta;               /* what is learned of the meta records; or NULL */
+    Value *judged;           /* of a net: the margins it was applied to; or NULL */
+    Set *meta;               /* group trained on the meta records; or NULL */
 } Prm;
 
 static bool field_is(const Prm *prm, int field, const char *word)
@@ -67,7 +70,8 @@ static bool field_is(const Prm *prm, int field, const char *word)
 static void check_fields(Prm *prm)
 {
     Build *b = prm->b;
-    bool none = field_is(prm, F_prm_weights, "none"), instance = field_is(prm, F_prm_weights, "instance");
+    bool none = field_is(prm, F_prm_weights, "none"),
+         instance = field_is(prm, F_prm_weights, "instance");
     int64_t steps = config_int(b->c, F_prm_steps), labels = config_int(b->c, F_prm_rewards);
     const char *unlearned = "has no effect while prm.weights is \"none\"";
     build_unused(b, F_prm_activation, instance, "of prm.weights = \"instance\" alone");
@@ -79,19 +83,20 @@ static void check_fields(Prm *prm)
     build_unused(b, F_meta_micro, !none, unlearned);
     if (field_is(prm, F_prm_hypergradient, "fd") && b->model.act != DT_F32)
         err(config_loc(b->c, F_prm_hypergradient),
-            "prm.hypergradient: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products "
-            "read do not show; try prm.hypergradient = \"dot\", or precision = \"fp32\"");
+            "prm.hypergradient: \"fd\" moves parameters by about 1e-6, which the 16-bit copies "
+            "that products read do not show; try prm.hypergradient = \"dot\", or precision = "
+            "\"fp32\"");
     if (!*config_text(b->c, F_prm_mark))
         err(config_loc(b->c, F_prm_mark),
             "prm.mark: want a token, such as \"<extra_0>\", got none: scores are read at it");
     if (field_is(prm, F_prm_weights, "domain") && config_int(b->c, F_prm_domains) == 1)
         err(config_loc(b->c, F_prm_domains),
-            "prm.domains: the weight of a domain is relative to the mean of all, that of one alone 1 for good; want 2 "
+            "prm.domains: the weight of a domain is relative to the mean of all, that of one alone "
+            "1 for good; want 2 "
             "or more, or prm.weights = \"none\"");
     if (steps == 1)
-        err(config_loc(b->c, F_prm_steps),
-            "prm.steps: want 2 or more, of which all but the last have a mark, or 0 for any number from 2 to 16, "
-            "got 1");
+        err(config_loc(b->c, F_prm_steps), "prm.steps: want 2 or more, of which all but the last "
+                                           "have a mark, or 0 for any number from 2 to 16, got 1");
     build_unused(b, F_prm_rewards, steps,
                  "has no effect while prm.steps is 0: a record has a label for each of its marks");
     if (steps && labels < steps - 1)
@@ -128,8 +133,8 @@ static void learn(Prm *prm, const char *name, int64_t rows, int64_t columns, con
     prm->learned[prm->nlearned++] = build_aside(b, name, d0, d1, init, bound);
 }
 
-/* What is learned of the meta records: a number for each record, or domain; or a net, whose layers
- * begin as those of PyTorch. At first every record counts 1, but for a net. */
+/* Parameters trained on the meta records: a weight for each record or domain, initially 1; or a net
+ * initialised as in PyTorch. */
 static void make_learned(Prm *prm)
 {
     Build *b = prm->b;
@@ -154,7 +159,7 @@ static void make_learned(Prm *prm)
 
 /* ---- the pieces of a program --------------------------------------------------------------- */
 
-/* The score head: the margin of each mark's two logits, (N) fp32, or into `to`. */
+/* Score head: margin of the two logits of each mark, (N) fp32, or into `to`. */
 static Ref margins(Prm *prm, Ref x, Value *to)
 {
     Build *b = prm->b;
@@ -164,7 +169,8 @@ static Ref margins(Prm *prm, Ref x, Value *to)
     Dim C = dim_hidden(b), N = x.v->dim[0];
     Layer in = layer_beside(b, "score.in", "score.0", C, C, false, trained);
     Layer out = layer_beside(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
-    Ref z = layer_apply(b, in, "score.z", x), h = build_temp(b, "score.h", b->model.act, 2, z.v->dim);
+    Ref z = layer_apply(b, in, "score.z", x),
+        h = build_temp(b, "score.h", b->model.act, 2, z.v->dim);
     Op *op = build_op(b, OP_relu);
     op_in(op, z);
     op_out(op, h);
@@ -188,7 +194,7 @@ static Ref a_record(Build *b, const char *name)
     return build_temp(b, name, DT_F32, 1, &d);
 }
 
-/* The operands of an op on records' marks: `first`, their labels and their places. */
+/* Operands of an op on marks: `first`, their labels and positions. */
 static Op *on_marks(Prm *prm, int kind, Ref first, Ref d)
 {
     Build *b = prm->b;
@@ -201,7 +207,8 @@ static Op *on_marks(Prm *prm, int kind, Ref first, Ref d)
     return op;
 }
 
-/* An op of what each record counts: a gradient's operands first, then what they count by. */
+/* Creates an op of record weights: operands of its gradient first, then those that determine the
+ * weights. */
 static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref slope, Ref scale, Ref d)
 {
     Build *b = prm->b;
@@ -226,7 +233,7 @@ static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref slope, R
     return op;
 }
 
-/* What each record counts; v NULL: 1. */
+/* Weight of each record; v NULL: 1. */
 static Ref weights_of(Prm *prm, Ref d)
 {
     Build *b = prm->b;
@@ -247,7 +254,7 @@ static Ref losses_of(Prm *prm, Ref d)
     return losses;
 }
 
-/* Adds to loss and stats; what they change by each margin, times the scale. */
+/* Adds to loss and stats; returns the derivative by each margin, times the scale. */
 static Ref weighted_loss(Prm *prm, Ref d)
 {
     Build *b = prm->b;
@@ -280,8 +287,8 @@ static void make_micro(Prm *prm)
 
 /* ---- the upper level: what records count, learned of the meta records ------------------------ */
 
-/* Of what records count the gradient: a record counts less, the more its loss grows along v. A net
- * judges the margins of the records, which differences leave to a pass of its own. */
+/* Gradient of record weights: a record's weight decreases, the more its loss grows along v. The net
+ * reads the records' margins; with finite differences a separate pass computes them. */
 static void weigh(Prm *prm, const Slopes *slopes)
 {
     Build *b = prm->b;
@@ -302,7 +309,7 @@ static void weigh(Prm *prm, const Slopes *slopes)
     b->set = b->added.sets;
 }
 
-/* Forward and backward of the meta records, in the place of the others. */
+/* Forward and backward pass of the meta records, as inputs instead of the others. */
 static void judge(Prm *prm, Value *scale, Value *stats)
 {
     Build *b = prm->b;
@@ -333,7 +340,7 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     b->in = in;
 }
 
-/* The records' losses, unweighted, with parameters moved. */
+/* Unweighted losses of the records, with moved parameters. */
 static void probe(Prm *prm, const Slopes *slopes)
 {
     Build *b = prm->b;
@@ -342,7 +349,7 @@ static void probe(Prm *prm, const Slopes *slopes)
     slopes_losses(b, slopes, losses_of(prm, scored(prm, &pass, NULL)));
 }
 
-/* Their backward pass, of which only products with v are left. */
+/* Their backward pass, which only computes products with v. */
 static void probe_products(Prm *prm, Slopes *slopes)
 {
     Build *b = prm->b;
@@ -402,7 +409,8 @@ static void make_score(Prm *prm)
     b->p = ir_program(b->g, "score", ROLE_forward, "the margin of each mark's two logits");
     Pass pass = pass_only(b, "s.x");
     b->loc = config_loc(b->c, F_objective);
-    Value *kept = build_kept(b, "margins", PU_activations, DT_F32, 1, dim(b->added.N, "N"), dim(0, ""));
+    Value *kept =
+        build_kept(b, "margins", PU_activations, DT_F32, 1, dim(b->added.N, "N"), dim(0, ""));
     scored(prm, &pass, kept);
     schedule_alone(b, "the margins of micro-batch 0's marks", "margins");
 }
