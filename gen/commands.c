@@ -1,7 +1,6 @@
-/* commands.c -- the rows of commands.def, and the help made of them.
+/* commands.c -- the rows of commands.def as tables, and the help pages generated from them.
  *
- * In:    the tables.   Out: pages for people.
- * Keeps: what is in no row does not exist: parsers ask command_option(). */
+ * Keeps: parsers ask command_option(), so an option without a row does not exist. */
 #include "gen/commands.h"
 #include "runtime/pack/pack.h"
 #include "runtime/pack/format_steps.h"
@@ -20,7 +19,7 @@ const OptionRow option_row[] = {
 };
 const int noptions = (int)(sizeof option_row / sizeof *option_row);
 
-enum { WIDTH = 100, LEFT = 24 };     /* columns of a page; of them those before a text */
+enum { WIDTH = 100, LEFT = 24 };     /* columns of a page, and of its left part */
 
 int command_find(const char *word)
 {
@@ -30,7 +29,7 @@ int command_find(const char *word)
     return -1;
 }
 
-/* Whether command stands in "a||b": the empty word, too. */
+/* True if command is one of "a||b", where the empty word counts, too. */
 static bool listed(const char *commands, const char *command)
 {
     size_t n = strlen(command), k;
@@ -66,12 +65,13 @@ static const char *owners(const OptionRow *o)
     Str s = {0};
     for (int i = 0; i < ncommands; i++)
         if (listed(o->commands, command_row[i].word))
-            str_print(&s, "%s%s", s.n ? ", " : "", *command_row[i].word ? command_row[i].word : "RECIPE");
+            str_print(&s, "%s%s", s.n ? ", " : "",
+                      *command_row[i].word ? command_row[i].word : "RECIPE");
     return s.text;
 }
 
-/* Letters of text that go into one line of so many: up to the last blank with room, a line's end, or, of a word
- * that is longer, all of the word. */
+/* Bytes of text for one line of `room` columns: up to a newline or the last blank that fits, or all
+ * of a longer word. */
 static size_t line_of(const char *text, size_t room)
 {
     size_t n = strcspn(text, "\n");
@@ -129,11 +129,11 @@ void command_help(int command, FILE *to)
 
 void commands_help(FILE *to)
 {
-    fprintf(to, "gen turns a recipe into the source of one training binary.\n\n");
+    fprintf(to, "gen writes the source of one training program from a recipe.\n\n");
     for (int i = 0; i < ncommands; i++)
         fputs(text_columns(text_print("  %s", call_of(&command_row[i])), command_row[i].about), to);
-    fprintf(to, "\noptions; those of pack: gen pack --help\n");
+    fprintf(to, "\noptions (of pack: gen pack --help)\n");
     command_options_print(NULL, to);
-    fprintf(to, "\nA recipe is a Lua file that returns a table; README.md has the first steps. FIELD=VALUE goes\n"
-                "before what it sets, FIELD= leaves that out (a text or list it makes empty).\n");
+    fprintf(to, "\nA recipe is a Lua file that returns a table; see README.md. FIELD=VALUE sets\n"
+                "a field of the recipe; FIELD= removes it (or sets an empty text or list).\n");
 }

@@ -1,11 +1,11 @@
-/* commands.h -- the command line: commands and options, and their help, from commands.def. */
+/* commands.h -- commands and options of gen, and their help: the rows of commands.def. */
 #ifndef GEN_COMMANDS_H
 #define GEN_COMMANDS_H
 
 #include "gen/util.h"
 
 typedef struct {
-    const char *word, *words, *takes, *about;        /* as the row has them */
+    const char *word, *words, *takes, *about;        /* columns of the row */
 } CommandRow;
 extern const CommandRow command_row[];
 extern const int ncommands;
@@ -16,18 +16,19 @@ typedef struct {
 } OptionRow;
 extern const OptionRow option_row[];
 extern const int noptions;
-/* Of the command of that word; NULL: it has no such option. */
+/* The option of a command ("": none was typed); NULL: it has no such option. */
 const OptionRow *command_option(const char *command, const char *word);
-/* The words of a command's options; how many. */
+/* Stores the words of a command's options; returns their number. */
 int command_option_words(const char *command, const char **word, int max);
-/* Lines of its options; command NULL: of all commands but pack, with the commands. */
+/* Prints a command's options; NULL: those of all commands except pack, with the commands. */
 void command_options_print(const char *command, FILE *to);
 void command_help(int command, FILE *to);                    /* gen COMMAND --help */
 void commands_help(FILE *to);                                /* gen --help */
-/* "left    text", the text wrapped in a column of its own; left empty: it has all of the line. */
+/* "left    text", with text wrapped in its own column; left "": in the whole line. */
 char *text_columns(const char *left, const char *text);
 
-/* gen new: the target of models with as many million parameters and more, below it is cpu; the rank of adapters. */
+/* gen new: models with at least this many million parameters get this target, smaller ones cpu;
+ * default rank of adapters. */
 #define NEW_MILLIONS 100
 #define NEW_TARGET "sm_80"
 #define NEW_RANK 16

@@ -1,4 +1,4 @@
-/* main.c -- the command line, and the rooms in the order of the data. */
+/* main.c -- command line of gen, and the pipeline of rooms from recipe to program. */
 #include "gen/commands.h"
 #include "gen/config/foreign.h"
 #include "gen/emit/emit.h"
@@ -20,20 +20,20 @@ enum { FIRST_IR = 2, ROOMS = sizeof room_name / sizeof *room_name };
 
 typedef struct {
     const char *recipe, *out;        /* out NULL: out/NAME */
-    const char *stop;                /* room whose text is wanted; NULL: none */
-    const char *from;                /* room of whose text recipe is the file; NULL: a recipe */
+    const char *stop;                /* room whose text to print; NULL: none */
+    const char *from;                /* room whose text the file `recipe` holds; NULL: a recipe */
     bool roundtrip;
-    bool locked;                     /* everything has to be tuned */
-    bool force;                      /* over runs of another model, over files of others */
+    bool locked;                     /* everything must be tuned */
+    bool force;                      /* overwrite runs of another model and foreign files */
     bool insist, by_nvcc;            /* of gen check */
-    const char *snapshot;            /* of gen container: the day of its packages */
-    const char *rows;                /* of gen tune: what the tuner printed elsewhere */
+    const char *snapshot;            /* of gen container: time of its packages */
+    const char *rows;                /* of gen tune: output of the tuner from another machine */
     const char *base, *allow;        /* of gen diff */
     char **override;
     int noverrides;
 } Command;
 
-/* -1: there is no such room. */
+/* Index of a room; -1: no such room. */
 static int find_room(const char *name)
 {
     for (int i = 0; i < ROOMS; i++)
@@ -65,7 +65,7 @@ static void print_rval(Str *s, const Rval *r, const char *path)
         str_print(s, "%s = %s  # command line\n", path, text);
 }
 
-/* Ends the program when the texts differ, naming the first line that does. */
+/* Ends the program if the texts differ, naming the first line that does. */
 static void same_text(const char *room, const char *a, const char *b)
 {
     for (int line = 1;; line++) {
@@ -83,7 +83,8 @@ static void same_text(const char *room, const char *a, const char *b)
     printf("same: %s\n", room);
 }
 
-/* After a room: its text if that is wanted (the program ends), the check that it reads back. */
+/* After a room: prints its text and ends the program if requested; checks that the text reads
+ * back. */
 static void config_left(const Command *cmd, Config *c)
 {
     bug_after("config", cmd->recipe);
@@ -110,24 +111,28 @@ static void graph_left(const Command *cmd, Graph *g, const char *room)
 
 /* ---- the rooms ----------------------------------------------------------------------------- */
 
-/* Where the recipe of a text is, whose lock file is read: in the project of the folder that has the text as
- * ir/plan.ir, else beside the text, here or below gen's root. */
+/* Finds the recipe of a room's text, next to which the lock file is: in the project of the folder
+ * that has the text as ir/plan.ir, else next to the text, in this folder or below gen's root. */
 static void find_recipe(Graph *g, const char *file)
 {
     const char *told = g->setting[SETTING_recipe].text, *slash = strrchr(file, '/');
     const char *beside = slash ? text_print("%.*s", (int)(slash - file), file) : ".";
-    const bool emitted = !strcmp(beside, "ir") || (strlen(beside) > 3 && !strcmp(beside + strlen(beside) - 3, "/ir"));
+    const bool emitted = !strcmp(beside, "ir") ||
+                         (strlen(beside) > 3 && !strcmp(beside + strlen(beside) - 3, "/ir"));
     char *looked;
-    const char *found = emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, told, &looked);
+    const char *found =
+        emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, told, &looked);
     if (found) {
         recipe_tell(found, NULL, told);
         g->setting[SETTING_recipe].text = found;
     } else if (!strcmp(g->target->backend, "cuda"))
-        err((Loc){file, 0}, "is of the recipe %s, which is in none of %s: its lock file says how products are "
-            "computed; run gen in the folder of that file", told, looked);
+        err((Loc){file, 0},
+            "was made from the recipe %s, which is in none of %s; gen needs its lock file: run gen "
+            "in the folder of the recipe",
+            told, looked);
 }
 
-/* A text of a room, checked as that room's result. */
+/* Reads and checks the text of a room. */
 static Graph *read_text(const Command *cmd)
 {
     static void (*const check[])(const Graph *) = {check_graph, check_fuse, check_part, check_plan};
@@ -153,7 +158,7 @@ static Graph *read_text(const Command *cmd)
     return g;
 }
 
-/* The rooms behind that of which g is. c: NULL: there is no recipe. */
+/* Runs the rooms after the one that made g. c: NULL without a recipe. */
 static Graph *later_rooms(const Command *cmd, Graph *g, Config *c)
 {
     int done = find_room(g->room);
@@ -178,7 +183,7 @@ static Graph *later_rooms(const Command *cmd, Graph *g, Config *c)
     return g;
 }
 
-/* *config: what the graph was made of; NULL: a text. NULL: the objective is whole, *config is all there is. */
+/* Stores the Config in *config, NULL for a room's text. Returns NULL for a standalone objective. */
 static Graph *run_rooms(const Command *cmd, Config **config)
 {
     *config = NULL;
@@ -197,8 +202,10 @@ static Graph *run_rooms(const Command *cmd, Config **config)
     config_left(cmd, c);
     const char *objective = config_text(c, F_objective);
     if (objective_find(objective)->standalone && cmd->stop)
-        err(config_loc(c, F_objective), "-d %s: the objective %s trains no model of layers, so there is no such text; "
-            "want recipe or config", cmd->stop, objective);
+        err(config_loc(c, F_objective),
+            "-d %s: the objective %s trains no model of layers, so there is no such text; want "
+            "recipe or config",
+            cmd->stop, objective);
     if (objective_find(objective)->standalone)
         return NULL;
     Graph *g = graph_build(c);
@@ -229,10 +236,12 @@ static void generate(const Command *cmd)
     if (unread)
         bug("the recipe sets %s, which no room reads", unread);
     if (!g)
-        printf("%s: %s, %s; build it: make -C %s\n", out, c->v[F_target].s, c->v[F_objective].s, text_shell(out));
+        printf("%s: %s, %s; build it: make -C %s\n", out, c->v[F_target].s, c->v[F_objective].s,
+               text_shell(out));
     else
-        printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out, g->target->name,
-               (long long)g->ranks, g->ranks == 1 ? "" : "s", text_bytes(g->arena_bytes), text_shell(out));
+        printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out,
+               g->target->name, (long long)g->ranks, g->ranks == 1 ? "" : "s",
+               text_bytes(g->arena_bytes), text_shell(out));
 }
 static void plan(const Command *cmd)
 {
@@ -246,8 +255,8 @@ static void plan(const Command *cmd)
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
-/* Where the value of an option of commands.def goes in Command, a text or a bool; what it is called in messages
- * (NULL: it has none). */
+/* Options of commands.def: name of the value in messages (NULL: a flag without value) and its field
+ * in Command, a text or a bool. */
 static const struct {
     const char *word, *wants;
     size_t at;
@@ -267,12 +276,14 @@ static const struct {
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
-/* An option of no command: perhaps a flag of the training program, or a field. */
+/* Ends the program for an option that gen does not have: perhaps a flag of the training program, or
+ * a field. */
 static void unknown_option(const char *word, const char *next)
 {
     for (int i = 0; i < OPTIONS; i++)
         if (!strcmp(option[i].word, word))
-            err((Loc){0}, "%s is no option of this command; `gen --help` says of which", word);
+            err((Loc){0}, "%s is not an option of this command; `gen --help` lists its commands",
+                word);
     const char *bare = word + strspn(word, "-"), *equal = strchr(bare, '=');
     const char *name = renamed_name(equal ? text_print("%.*s", (int)(equal - bare), bare) : bare);
     const char *given = equal ? equal + 1 : next && *next != '-' ? next : NULL;
@@ -280,7 +291,8 @@ static void unknown_option(const char *word, const char *next)
     const Foreign *row = foreign_find(name);
     for (int i = 0; i < NFIELDS; i++)
         if (names_same(field_row[i].path, name))
-            err((Loc){0}, "--%s: fields are words without --: %s=%s", name, field_row[i].path, value);
+            err((Loc){0}, "--%s: fields are words without --: %s=%s", name, field_row[i].path,
+                value);
     for (int i = 0; i < nrun_flags; i++)
         if (names_same(run_flag[i].name, row && row->kind == FOREIGN_ALIAS ? row->ours : name))
             err((Loc){0}, "--%s is a flag of the training program: out/NAME/run.sh --%s %s%s", name,
@@ -293,7 +305,7 @@ static void unknown_option(const char *word, const char *next)
     err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
 }
 
-/* argv[*i] when it is one of the command's options: taken, and what belongs to it. */
+/* Stores argv[*i] and its value if it is an option of the command; returns false if it is not. */
 static bool take_option(Command *cmd, const char *command, int argc, char **argv, int *i)
 {
     const char *word = argv[*i];
@@ -313,7 +325,7 @@ static bool take_option(Command *cmd, const char *command, int argc, char **argv
     return false;
 }
 
-/* Ends the program unless word is a room from the first on. */
+/* Ends the program unless word is a room with index `first` or later. */
 static void want_room(const char *before, const char *word, int first)
 {
     if (find_room(word) >= first)
@@ -327,7 +339,7 @@ static void want_room(const char *before, const char *word, int first)
         near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
 }
 
-/* The words of --from ROOM FILE. */
+/* Checks the arguments of --from ROOM FILE. */
 static Command check_from(Command cmd)
 {
     want_room("--from", cmd.from, FIRST_IR);
@@ -341,12 +353,12 @@ static Command check_from(Command cmd)
     if (cmd.stop) {
         want_room("-d", cmd.stop, FIRST_IR);
         if (find_room(cmd.stop) < find_room(cmd.from))
-            err((Loc){0}, "-d %s: comes before %s, from which --from goes on", cmd.stop, cmd.from);
+            err((Loc){0}, "-d %s: comes before %s, the room of --from", cmd.stop, cmd.from);
     }
     return cmd;
 }
 
-/* Words after the command: options, one recipe, overrides. command: "" where there is none. */
+/* Parses options, one recipe and overrides. command: "": none was typed. */
 static Command parse_words(int argc, char **argv, const char *command)
 {
     Command cmd = {.override = arena_new((size_t)argc * sizeof(char *) + 1)};
@@ -374,7 +386,7 @@ static Command parse_words(int argc, char **argv, const char *command)
     if (length > 3 && !strcmp(cmd.recipe + length - 3, ".ir"))
         err((Loc){cmd.recipe, 0}, "the text of a room; want: gen --from ROOM %s", cmd.recipe);
     cmd.recipe = recipe_find(cmd.recipe);
-    path_check("recipe", cmd.recipe);            /* which may be below gen's own folder */
+    path_check("recipe", cmd.recipe);            /* it may be in gen's own folder */
     if (cmd.out)
         path_check("-o", cmd.out);
     if (cmd.stop)
@@ -421,12 +433,13 @@ static int run_tune(int argc, char **argv)
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
     if (!g)
-        err(config_loc(c, F_objective), "the objective %s has no matrix products or kernels to measure",
-            c->v[F_objective].s);
-    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->setting[SETTING_name].text), cmd.rows);
+        err(config_loc(c, F_objective),
+            "the objective %s has no matrix products or kernels to measure", c->v[F_objective].s);
+    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->setting[SETTING_name].text),
+                    cmd.rows);
 }
 
-/* RECIPE [FIELD=VALUE ...], or options alone: for gen. */
+/* RECIPE [FIELD=VALUE ...], or only options, for a container of gen. */
 static int run_container(int argc, char **argv)
 {
     Str words = {0};
@@ -447,8 +460,9 @@ static int run_container(int argc, char **argv)
         cmd = parse_words(argc - 1, argv + 1, argv[0]);
         g = run_rooms(&cmd, &c);
     }
-    const char *command = text_print("gen container%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
-                                     cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "");
+    const char *command =
+        text_print("gen container%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
+                   cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "");
     char *lines = c ? cluster_lines(c) : NULL;
     container_print(command, words.n ? words.text : "", c ? c->name : NULL,
                     c ? target_find(config_text(c, F_target)) : NULL, g ? g->ranks : 1, c && !g,
@@ -471,14 +485,15 @@ static int run_cost(int argc, char **argv)
     Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     Config *c;
     if (!cmd.base)
-        err((Loc){0}, "diff: --allow %s: limits what a recipe costs more than --base FILE, which is missing",
+        err((Loc){0},
+            "diff: --allow %s: limits what a recipe costs more than --base FILE, which is missing",
             cmd.allow);
     const Graph *g = run_rooms(&cmd, &c);
     return cost_run(g, c, cmd.base, cmd.allow, stdout);
 }
 
-/* RECIPE [FIELD=VALUE ...] [RECIPE [FIELD=VALUE ...]]: without a second recipe the words are those of the other side of
- * the first. */
+/* RECIPE [FIELD=VALUE ...] [RECIPE [FIELD=VALUE ...]]; without a second recipe, compares the first
+ * with and without its FIELD=VALUE words. */
 static int run_diff(int argc, char **argv)
 {
     int second = 0, recipes = 0;
@@ -489,10 +504,13 @@ static int run_diff(int argc, char **argv)
         if (*argv[i] != '-' && (!strchr(argv[i], '=') || strchr(argv[i], '/'))) {
             second = ++recipes == 2 ? i : second;
             if (recipes == 3)
-                err((Loc){0}, "diff: %s: want two recipes, and FIELD=VALUE words behind each", argv[i]);
+                err((Loc){0},
+                    "diff: %s: want at most two recipes, each followed by FIELD=VALUE words",
+                    argv[i]);
         }
     if (recipes && argc == 2)
-        err((Loc){0}, "diff: want a second recipe, or FIELD=VALUE words that the first is compared with");
+        err((Loc){0},
+            "diff: want a second recipe, or FIELD=VALUE words that the first is compared with");
     Command a = parse_words(second ? second - 1 : argc - 1, argv + 1, argv[0]), b = a;
     if (second)
         b = parse_words(argc - second, argv + second, argv[0]);
@@ -558,18 +576,19 @@ static int (*const command_run[])(int argc, char **argv) = {
 #include "gen/commands.def"
 };
 
-/* A word that is neither a command nor looks like a recipe. */
+/* Ends the program for a word that is neither a command nor a recipe. */
 static void unknown_command(const char *word)
 {
     const char *name[sizeof command_run / sizeof *command_run + MAX_RECIPES];
     for (int i = 0; i < ncommands; i++)
         name[i] = command_row[i].word;
-    const char *near = text_nearest(word, name, ncommands + recipe_names(name + ncommands, MAX_RECIPES));
+    const char *near =
+        text_nearest(word, name, ncommands + recipe_names(name + ncommands, MAX_RECIPES));
     err((Loc){0}, "%s: neither a command nor a recipe (NAME.lua)%s", word,
         near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
 }
 
-/* --card NAME is the word card=NAME. Returns the new argc. */
+/* Replaces --card NAME by the word card=NAME. Returns the new argc. */
 static int take_cards(int argc, char **argv, const char *command)
 {
     for (int i = 1; i < argc && command_option(command, "--card"); i++) {
@@ -583,7 +602,7 @@ static int take_cards(int argc, char **argv, const char *command)
     return argc;
 }
 
-/* --option=VALUE as the two words that it stands for, where the command has an option of that name with a value. */
+/* Splits --option=VALUE into two words if the command has this option with a value. */
 static void split_options(const char *command, int *argc, char ***argv)
 {
     char **words = arena_new((2 * (size_t)*argc + 1) * sizeof *words);
@@ -603,7 +622,7 @@ static void split_options(const char *command, int *argc, char ***argv)
     *argv = words;
 }
 
-/* Ends the program if an option of the command with a value is given twice; --card is a field. */
+/* Ends the program if an option with a value is given twice, except --card, which is a field. */
 static void refuse_repeats(const char *command, int argc, char **argv)
 {
     const char **value = arena_new((size_t)noptions * sizeof *value);
@@ -619,8 +638,20 @@ static void refuse_repeats(const char *command, int argc, char **argv)
     }
 }
 
+/* At exit: a command whose output could not be written has failed. */
+static void check_stdout(void)
+{
+    const bool failed = ferror(stdout);
+    errno = 0;
+    if (!fclose(stdout) && !failed)
+        return;
+    fprintf(stderr, "gen: standard output: %s\n", errno ? strerror(errno) : "cannot be written");
+    _exit(1);
+}
+
 int main(int argc, char **argv)
 {
+    atexit(check_stdout);
     objectives_install();
     if (argc > 1) {
         const char *command = *argv[1] && command_find(argv[1]) >= 0 ? argv[1] : "";
@@ -645,7 +676,7 @@ int main(int argc, char **argv)
             i--;
         }
     bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
-    if (help && command_run[k] != pack_main) {           /* whose help has more */
+    if (help && command_run[k] != pack_main) {           /* whose own help has more */
         command_help(k, stdout);
         return 0;
     }

@@ -1,7 +1,7 @@
-/* quote.c -- texts of the user inside of what is emitted and printed: one function a language.
+/* quote.c -- quoting of user text in emitted files and messages: one function per language.
  *
  * In:    recipe paths, folders, overrides, names: any bytes.
- * Keeps: nothing of them is read as C, as shell or as make, also where path_check() let it pass. */
+ * Keeps: no such text is read as C, shell or make code, even if path_check() accepted it. */
 #include "gen/util.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-,@/";
 
-/* A character as it may stand in a C string; ? because of trigraphs. */
+/* Escapes a character for a C string, also ? because of trigraphs. */
 static void escape(Str *s, unsigned char c)
 {
     if (c == '"' || c == '\\' || c == '?')
@@ -25,7 +25,7 @@ char *c_string(const char *text)
 {
     enum { COLUMNS = 90 };
     Str s = {0};
-    size_t line = 0;                 /* where it begins in s */
+    size_t line = 0;                 /* start of the current line in s */
     str_print(&s, "\"");
     for (const char *p = text; *p; p++) {
         const bool ends = *p == '\n';
@@ -82,8 +82,8 @@ char *text_shown(const char *text)
     return s.text;
 }
 
-/* Bytes of the character at p if a path may hold it, else 0: those of plain, blanks, and letters of
- * other alphabets; no space or sign of those that direct or hide text. */
+/* Bytes of the character at p if it is allowed in paths, else 0: safe ASCII, blanks, letters of
+ * other alphabets; no Unicode spaces or invisible or direction marks. */
 static int allowed(const char *p)
 {
     int bad, n = utf8_length(p, strlen(p), &bad);
@@ -107,8 +107,8 @@ void path_check_at(Loc loc, const char *what, const char *path)
         int n = allowed(p), bad;
         if (!n) {
             int len = utf8_length(p, strlen(p), &bad);
-            err(loc, "%s %s: %s cannot stand in a path that goes into Makefiles and scripts; "
-                "want letters, digits, blanks and _ . + - , @ / alone: rename it", what,
+            err(loc, "%s %s: %s is not allowed in paths, which go into Makefiles and scripts: "
+                "rename it with only letters, digits, blanks and _ . + - , @ /", what,
                 text_shown(path), text_shown(text_print("%.*s", len ? len : bad, p)));
         }
         p += n;

@@ -1,7 +1,7 @@
-/* util.c -- memory, text, files and the two doors for errors.
+/* util.c -- memory, text, files and errors of the generator.
  *
- * Keeps: one zeroed arena for the whole run, never freed; output that depends on its input alone.
- * Method: err_add() collects, err_flush() sorts by place: mistakes appear in source order. */
+ * Keeps: one zeroed arena for the whole run, never freed; output depends on input alone.
+ * Method: err_add() collects mistakes, err_flush() sorts them by file and line. */
 #define _GNU_SOURCE
 #include "gen/util.h"
 
@@ -16,21 +16,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/files/folder.h"
 #include "runtime/files/names.h"
 
 enum { CHUNK = 1 << 20, MAX_ERRORS = 20 };
 
 typedef struct {
     Loc loc;
-    int order;               /* of being added, to keep the sort stable */
+    int order;               /* rank in which it was added, to keep the sort stable */
     char *text;
 } Mistake;
 
-static char *chunk;          /* the part of the arena that is being filled */
+static char *chunk;          /* free part of the arena */
 static size_t chunk_left;
 static Mistake mistakes[MAX_ERRORS];
-static int nmistakes;        /* may exceed MAX_ERRORS: the rest is only counted */
+static int nmistakes;        /* may exceed MAX_ERRORS; further ones are only counted */
 static struct Source { const char *file, *text; } *sources;
 static int nsources;
 static const char *good_room, *good_recipe;
@@ -222,7 +221,7 @@ static bool same_content(const char *path, const char *text, size_t n, bool exec
         return false;
     size_t m;
     char *old = file_text(path, n, &m);
-    return old && m == n && memcmp(old, text, n) == 0;
+    return old && m == n && !memcmp(old, text, n);
 }
 
 /* Creates the folders above path. */
@@ -246,15 +245,20 @@ bool file_commit(const char *temp, const char *path)
         close(fd);
     if (!why && rename(temp, path))
         why = errno;
-    if (!why)
-        free(folder_sync(slash ? text_print("%.*s", (int)(slash - path) + 1, path) : "."));
-    else
+    const char *folder = slash ? text_print("%.*s", (int)(slash - path) + 1, path) : ".";
+    int dir = why ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir >= 0) {
+        fsync(dir);      /* fails on some network file systems; the file itself is synced */
+        close(dir);
+    }
+    if (why)
         unlink(temp);
     errno = why;
     return !why;
 }
 
-static bool write_if_changed(const char *path, const char *text, size_t n, bool executable, bool durable)
+static bool write_if_changed(const char *path, const char *text, size_t n, bool executable,
+                             bool durable)
 {
     if (same_content(path, text, n, executable))
         return false;
@@ -342,7 +346,7 @@ void err_source(const char *file, const char *text)
     sources[nsources++] = (struct Source){file, text};
 }
 
-/* The line that loc names, indented below the message, cut at 100 columns. */
+/* Prints the source line of loc, indented, cut at 100 columns. */
 static void print_source_line(Loc loc)
 {
     for (int i = 0; i < nsources; i++) {
@@ -405,7 +409,7 @@ static void print_mistakes(void)
         fprintf(stderr, "gen: and %d more\n", nmistakes - n);
 }
 
-static bool telling;         /* it is being told: a bug in there is not */
+static bool telling;         /* inside `teller`, which must not be called for its own bugs */
 static void (*teller)(int n, const Loc *loc, const char *const *text, int status);
 
 void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int status))
@@ -413,7 +417,7 @@ void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int s
     teller = tell;
 }
 
-/* The mistakes that were added, in their order, and one more, unless it is NULL. */
+/* Passes the collected errors and `last`, unless NULL, to `teller`. */
 static void tell_mistakes(const Mistake *last, int status)
 {
     Loc loc[MAX_ERRORS + 1];
@@ -477,8 +481,8 @@ void bug_in_text(const char *file, const char *text)
     room_text = text;
 }
 
-/* Whether a line of a room's text defines a name: `value %NAME`, `param $NAME`, or without values `program NAME`,
- * `schedule NAME`, `set NAME`, `| NAME=`. */
+/* True if a line of a room's text defines a name: `value %NAME`, `param $NAME`; without `value`,
+ * `program NAME`, `schedule NAME`, `set NAME`, `| NAME=`. */
 static bool defines(const char *line, const char *name, size_t n, bool value)
 {
     static const char *const kind[] = {"program ", "schedule ", "set ", "size ", "| "};
@@ -488,14 +492,15 @@ static bool defines(const char *line, const char *name, size_t n, bool value)
                !strncmp(line + word + 2, name, n) && line[word + 2 + n] == ' ';
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
         const size_t k = strlen(kind[i]);
-        if (!strncmp(line, kind[i], k) && !strncmp(line + k, name, n) && strchr(" =\n", line[k + n]))
+        if (!strncmp(line, kind[i], k) && !strncmp(line + k, name, n) &&
+            strchr(" =\n", line[k + n]))
             return true;
     }
     return false;
 }
 
-/* The line of the room's text with the first value that a message names, else the first program, schedule, setting or
- * field; 0: it names none. */
+/* Line of the room's text that defines the first value in a message, else the first program,
+ * schedule, setting or field; 0: none. */
 static int line_of(const char *message)
 {
     static const char between[] = " ,:;()\"'";

@@ -14,18 +14,18 @@
 /* ---- util.c: memory, text, errors ---------------------------------------------------------- */
 
 typedef struct {
-    const char *file;    /* as typed by the user; NULL: the command line or a default */
+    const char *file;    /* as typed by the user; NULL: command line or default */
     int line;            /* 1-based; 0: no line */
 } Loc;
 
-/* A text that grows; text is always NUL-terminated after the first print. */
+/* A growing text, NUL-terminated after the first print. */
 typedef struct {
     char *text;
     size_t n, cap;
 } Str;
 
 void *arena_new(size_t bytes);                        /* zeroed; lives until exit */
-/* copy of old in a larger zeroed block */
+/* Returns a larger block with a copy of old, the rest zeroed. */
 void *arena_grow(void *old, size_t old_bytes, size_t new_bytes);
 char *text_copy(const char *s);
 char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -36,7 +36,7 @@ char *text_seconds(double s);                         /* "3.4 ms", "12 h", "5 da
 char *text_grouped(int64_t n);                         /* "1,000,000", n >= 0 */
 #define TEXT_OF_NUMBER(n) #n
 #define TEXT_OF(number) TEXT_OF_NUMBER(number)         /* of a macro */
-/* by names_distance(), or NULL: none is near */
+/* Nearest of n names, by names_distance(); NULL: none is near. */
 const char *text_nearest(const char *name, const char *const *names, int n);
 /* Replaces a file that gen can write again; creates its folders. Returns false if it had this
  * content and mode already. Ends the program on failure. */
@@ -48,37 +48,37 @@ void file_save(const char *path, const char *text, size_t n);
  * path unchanged. */
 bool file_commit(const char *temp, const char *path);
 char *file_text(const char *path, size_t max, size_t *n);  /* NULL and errno on failure */
-/* folder that holds templates/, kernels/ ...; from /proc/self/exe */
+/* Folder of templates/, kernels/, runtime/ and recipes/, above /proc/self/exe. */
 const char *gen_root(void);
 char *sha256_hex(const void *data, size_t n);
 
-/* The user's mistakes. err() collects nothing: it prints `file:line: message` and exits 1.
- * err_add() prints one of several and err_flush() exits 1 if any was added, so that a recipe's
- * mistakes are shown together (at most 20). */
+/* User errors. err() prints `file:line: message` and exits with 1. err_add() collects a message and
+ * err_flush() exits with 1 if there are any, so that all mistakes of a recipe are reported together
+ * (at most 20). */
 void err(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 void err_add(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_flush(void);
-/* Is told the mistakes that end the program, before it ends with the status. */
+/* Sets a function that receives the errors before they end the program with `status`. */
 void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int status));
-/* text of a file, so that errors show the line */
+/* Registers the text of a file, so that errors show their line. */
 void err_source(const char *file, const char *text);
-/* Our mistakes: names the place in gen and the last good dump, then aborts. */
+/* Internal errors: prints the position in gen and the last good dump, then aborts. */
 void bug_at(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
-void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
-/* From here on what bug() finds is a mistake in the text of a room that the user gave: err() of this file, at the line
- * that defines what the message names. Both outlive the program. */
+void bug_after(const char *room, const char *recipe);  /* sets the last room whose check passed */
+/* After this call bug() reports an error in this text of a room, at the line that defines the name
+ * in its message. Both texts must outlive the program. */
 void bug_in_text(const char *file, const char *text);
 
-/* ---- quote.c: text of the user in emitted files -------------------------------------------- */
+/* ---- quote.c: user text in emitted files and messages ---------------------------------------- */
 
-char *c_string(const char *text);            /* a C string literal, one line of text a line */
-/* for comments of C, shell and make: what could end or continue one becomes ? */
+char *c_string(const char *text);            /* C string literal, one line of code per line */
+/* For comments of C, shell and make: characters that end or continue one become ?. */
 char *text_comment(const char *text);
-char *text_shell(const char *text);          /* one word of a shell, quoted if it has to be */
+char *text_shell(const char *text);          /* one shell word, quoted if necessary */
 char *text_shown(const char *text);          /* "in quotes", for messages */
-/* Ends the program unless what stands for one path that is safe to go into Makefiles and scripts. */
+/* Ends the program unless path is safe in Makefiles and scripts; what: its name in the message. */
 void path_check(const char *what, const char *path);
 void path_check_at(Loc loc, const char *what, const char *path);
 

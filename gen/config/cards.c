@@ -1,8 +1,9 @@
-/* cards.c -- the GPU that a recipe names: its target and its memory.
+/* cards.c -- target and memory of the GPU that a recipe names.
  *
- * In:    the fields as the recipe and the command line set them.   Out: target and memory.limit_gib.
- * Keeps: a card on the command line replaces what the recipe says of its GPU; any other contradiction is an error
- *        that names both values. */
+ * In:    fields set by the recipe and the command line.
+ * Out:   target and memory.limit_gib.
+ * Keeps: a card on the command line replaces the recipe's target and memory; any other
+ *        contradiction is an error that names both values. */
 #include "gen/config/objective.h"
 
 #include <string.h>
@@ -11,15 +12,17 @@ char *card_fault(const char *name)
 {
     const char *driver = !strncmp(name, "NVIDIA ", 7) ? name + 7 : name;
     if (driver != name && card_find(driver))
-        return text_print("%s is the driver's name, which chooses a section of a lock file: tune.card; as a card it is "
-                          "%s", text_shown(name), card_find(driver)->name);
+        return text_print("%s is the driver's name, which chooses a section of a lock file: "
+                          "tune.card; as a card it is %s",
+                          text_shown(name), card_find(driver)->name);
     if (card_find(name))
         return NULL;
     if (card_near(name))
-        return text_print("unknown card %s; did you mean %s? gen list cards prints all", text_shown(name),
-                          card_near(name)->name);
-    return text_print("unknown card %s; gen list cards prints the known ones; for another set target and "
-                      "memory.limit_gib", text_shown(name));
+        return text_print("unknown card %s; did you mean %s? gen list cards prints all",
+                          text_shown(name), card_near(name)->name);
+    return text_print("unknown card %s; gen list cards prints the known ones; for another set "
+                      "target and memory.limit_gib",
+                      text_shown(name));
 }
 
 const char *card_take(const char *name, FieldValue *v)
@@ -42,16 +45,18 @@ static const char *place(Loc loc)
     return loc.file ? text_print("%s:%d", loc.file, loc.line) : "the command line";
 }
 
-/* other: a field that contradicts the card; is: what the card has in its place. */
+/* Adds an error. other: the contradicting field; is: the card's value. */
 static void refuse(const Config *c, const Card *card, const char *is, int other)
 {
     const FieldValue *v = &c->v[F_card], *o = &c->v[other];
-    const char *value = field_row[other].type == FT_FLOAT ? text_print("%.15g", o->f) : text_print("\"%s\"", o->s);
-    err_add(v->loc, "card: %s%s, but %s = %s (%s); leave one of them out%s", card->name, is, field_row[other].path,
-            value, place(o->loc), v->loc.file && !o->loc.file ? " (card=)" : "");
+    const char *value =
+        field_row[other].type == FT_FLOAT ? text_print("%.15g", o->f) : text_print("\"%s\"", o->s);
+    err_add(v->loc, "card: %s%s, but %s = %s (%s); leave one of them out%s", card->name, is,
+            field_row[other].path, value, place(o->loc),
+            v->loc.file && !o->loc.file ? " (card=)" : "");
 }
 
-/* Whether the card, given on the command line, replaces a value of the recipe. */
+/* True if a card on the command line replaces a value of the recipe. */
 static bool replaces(const Config *c, int other)
 {
     return !c->v[F_card].loc.file && c->v[other].loc.file;
@@ -64,7 +69,8 @@ void card_fill(Config *c)
     const FieldValue *of_cluster = &c->v[F_cluster_card];
     const Loc loc = c->v[F_card].loc.file ? c->v[F_card].loc : (Loc){c->recipe, 0};
     const char *objective = c->v[F_objective].set ? c->v[F_objective].s : NULL;
-    if (!card || (objective && objective_find(objective)->standalone))        /* which has no field card */
+    /* a standalone objective has no field card */
+    if (!card || (objective && objective_find(objective)->standalone))
         return;
     if (c->cluster) {                        /* target and memory follow from the cluster */
         node = of_cluster->set && of_cluster->s ? card_find(of_cluster->s) : NULL;

@@ -1,8 +1,10 @@
-/* cluster.c -- the machines that a recipe names: what follows from them, and what contradicts them.
+/* cluster.c -- cluster fields: values derived from them, and checks.
  *
- * In:    the fields cluster.* of a recipe.   Out: target, gpus, memory.limit_gib and run.out where the recipe leaves
- *        them open; lines for the later rooms.
- * Keeps: what the recipe sets is never changed; every text that goes into a script is of safe characters. */
+ * In:    the cluster.* fields of a recipe.
+ * Out:   target, gpus, memory.limit_gib and run.out, unless the recipe sets them; lines for later
+ *        rooms.
+ * Keeps: values set by the recipe never change; text that reaches a script has only safe
+ *        characters. */
 #include "gen/config/objective.h"
 
 #include <dirent.h>
@@ -12,19 +14,30 @@
 
 #define WORD "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-/* The texts that reach shells and #SBATCH lines: what they may be made of, and begin with. */
-static const struct { int field; const char *of, *begins; size_t most; const char *want; } text_row[] = {
+/* Fields whose text reaches shells and #SBATCH lines: allowed characters, allowed first characters,
+ * maximum length. */
+static const struct {
+    int field;
+    const char *of, *begins;
+    size_t most;
+    const char *want;
+} text_row[] = {
     {F_cluster_name, WORD ".-", WORD, 64, "up to 64 letters, digits and _ . -"},
     {F_cluster_interface, WORD ".-", WORD, 15, "the name of one interface, such as eth0 or ib0"},
-    {F_cluster_nccl, WORD ".,:^=+/-", "N", 200, "NCCL_NAME=VALUE of letters, digits and _ . , : ^ = + / -"},
+    {F_cluster_nccl, WORD ".,:^=+/-", "N", 200,
+     "NCCL_NAME=VALUE of letters, digits and _ . , : ^ = + / -"},
     {F_cluster_hosts, WORD ".-", WORD, 200, "host names of letters, digits and _ . -"},
     {F_cluster_partition, WORD ".,+-", WORD, 200, "letters, digits and _ . , + -"},
     {F_cluster_account, WORD ".+-", WORD, 100, "letters, digits and _ . + -"},
     {F_cluster_qos, WORD ".,+-", WORD, 100, "letters, digits and _ . , + -"},
-    {F_cluster_time, "0123456789:-", "0123456789", 20, "MINUTES, HH:MM:SS, DAYS-HH or DAYS-HH:MM:SS"},
-    {F_cluster_modules, WORD ".+/-", WORD, 200, "names of modules of letters, digits and _ . + / -"},
-    {F_cluster_container, WORD ".,:=@+/-", WORD "./-", 400, "words of letters, digits and _ . , : = @ + / -"},
-    {F_cluster_scratch, WORD ".+/-", "/", 400, "an absolute path of letters, digits and _ . + / -, without \"..\""},
+    {F_cluster_time, "0123456789:-", "0123456789", 20,
+     "MINUTES, HH:MM:SS, DAYS-HH or DAYS-HH:MM:SS"},
+    {F_cluster_modules, WORD ".+/-", WORD, 200,
+     "names of modules of letters, digits and _ . + / -"},
+    {F_cluster_container, WORD ".,:=@+/-", WORD "./-", 400,
+     "words of letters, digits and _ . , : = @ + / -"},
+    {F_cluster_scratch, WORD ".+/-", "/", 400,
+     "an absolute path of letters, digits and _ . + / -, without \"..\""},
 };
 enum { DECODE_B = sizeof text_row / sizeof *text_row };
 
@@ -33,19 +46,19 @@ static int64_t int_of(const Config *c, int field)
     return c->v[field].set && c->v[field].i > 0 ? c->v[field].i : 1;
 }
 
-int64_t cluster_gpus(const Config *c)
+static int64_t all_gpus(const Config *c)
 {
     return int_of(c, F_cluster_nodes) * int_of(c, F_cluster_gpus_per_node);
 }
 
-/* NULL: its nodes have none, or the recipe is wrong anyway. */
+/* Card of the nodes; NULL: none, or the recipe is invalid. */
 static const Card *card_of(const Config *c)
 {
     const FieldValue *v = &c->v[F_cluster_card];
     return v->set && v->s ? card_find(v->s) : NULL;
 }
 
-/* Where a value that follows stands: never the command line, whose words are repeated elsewhere. */
+/* Position of a derived value: never the command line, whose words are repeated elsewhere. */
 static Loc follows(const Config *c, int field)
 {
     Loc loc = c->v[field].loc;
@@ -62,10 +75,12 @@ static const char *name_of(const Config *c)
             file = c->v[i].loc.file;
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
     const size_t n = strcspn(base, ".");
-    return text_print("%.*s", (int)(strchr(base, '.') ? strlen(base) - strlen(strrchr(base, '.')) : n), base);
+    return text_print("%.*s",
+                      (int)(strchr(base, '.') ? strlen(base) - strlen(strrchr(base, '.')) : n),
+                      base);
 }
 
-/* What its nodes run; NULL: not said, or wrong. */
+/* Target of the nodes; NULL: not given, or invalid. */
 static const char *target_of(const Config *c)
 {
     const Card *card = card_of(c);
@@ -88,26 +103,32 @@ void cluster_target(Config *c)
     const int from = own->set ? F_cluster_target : F_cluster_card;
     if (!c->v[F_cluster_card].set && !own->set)
         err_add(c->v[F_gpus].loc.file ? c->v[F_gpus].loc : (Loc){c->recipe, 0},
-                "cluster.card: want the GPU of its nodes (gen list cards), or of a cluster of CPUs target = \"cpu\"");
+                "cluster.card: want the GPU of its nodes (gen list cards), or of a cluster of CPUs "
+                "target = \"cpu\"");
     else if (own->set && own->s && card && strcmp(own->s, card->target))
-        err_add(own->loc, "cluster.target: %s, but a %s is %s; leave it out", own->s, card->name, card->target);
-    else if (own->set && own->s && !card && !c->v[F_cluster_card].set && strcmp(target_find(own->s)->backend, "cpu"))
-        err_add(own->loc, "cluster.target: for %s want cluster.card, which says the memory too (gen list cards)",
+        err_add(own->loc, "cluster.target: %s, but a %s is %s; leave it out", own->s, card->name,
+                card->target);
+    else if (own->set && own->s && !card && !c->v[F_cluster_card].set &&
+             strcmp(target_find(own->s)->backend, "cpu"))
+        err_add(own->loc,
+                "cluster.target: %s needs cluster.card, which also sets the memory (gen list "
+                "cards)",
                 own->s);
     else if (!target && c->v[F_cluster_card].s && !own->set)
-        err_add(c->v[F_cluster_card].loc, "cluster.card: none: of a cluster of CPUs want target = \"cpu\" as well");
+        err_add(c->v[F_cluster_card].loc,
+                "cluster.card: none: of a cluster of CPUs want target = \"cpu\" as well");
     else if (target && v->set && v->s && !same_kind(v->s, target))
-        err_add(v->loc, "target: %s, but the nodes of cluster %s have %s%s; leave it out (target=)", v->s, name_of(c),
-                card ? text_print("%s, which is ", card->name) : "", target);
+        err_add(v->loc, "target: %s, but the nodes of cluster %s have %s%s; leave it out (target=)",
+                v->s, name_of(c), card ? text_print("%s, which is ", card->name) : "", target);
     if (c->v[F_cluster_card].set && !c->v[F_cluster_card].s)
-        v->set = true;                   /* that was the mistake, not a target that is missing */
+        v->set = true;                   /* to report this error, not a missing target */
     if (target && !v->set) {
         *v = (FieldValue){.set = true, .s = target, .loc = follows(c, from)};
         choice_find(field_choices(F_target), target, &v->i);
     }
 }
 
-/* GiB of a GPU, or of a node of CPUs; 0: what the target says. */
+/* GiB of a GPU, or of a CPU node; 0: the target's. */
 static double memory_of(const Config *c)
 {
     const Card *card = card_of(c);
@@ -118,13 +139,14 @@ static double memory_of(const Config *c)
 static void fill_ranks(Config *c)
 {
     FieldValue *v = &c->v[F_gpus];
-    const int64_t all = cluster_gpus(c);
+    const int64_t all = all_gpus(c);
     if (v->set && !v->s)
         return;
     *v = (FieldValue){.set = true, .i = all, .f = (double)all, .loc = follows(c, F_cluster_nodes)};
     if (v->f > field_row[F_gpus].hi)
-        err_add(v->loc, "gpus: a cluster of %" PRId64 " is larger than the largest, %g; want fewer nodes", all,
-                field_row[F_gpus].hi);
+        err_add(v->loc,
+                "gpus: a cluster of %" PRId64 " is larger than the largest, %g; want fewer nodes",
+                all, field_row[F_gpus].hi);
 }
 
 static void fill_memory(Config *c)
@@ -141,11 +163,15 @@ static void fill_memory(Config *c)
     if (!gib)
         return;
     if (v->set && v->f > gib)
-        err_add(v->loc, "memory.limit_gib: %g, but %s of cluster %s has %.4g; leave it out (memory.limit_gib=)", v->f,
-                cpu ? "a rank's share of a node" : "a card", name_of(c), gib);
+        err_add(v->loc,
+                "memory.limit_gib: %g, but %s of cluster %s has %.4g; leave it out "
+                "(memory.limit_gib=)",
+                v->f, cpu ? "a rank's share of a node" : "a card", name_of(c), gib);
     else if (!v->set && (int64_t)(gib * (1 << 30)) != t->memory)
-        *v = (FieldValue){.set = true, .f = gib,
-                          .loc = follows(c, c->v[F_cluster_memory_gib].set ? F_cluster_memory_gib : F_cluster_card)};
+        *v = (FieldValue){.set = true,
+                          .f = gib,
+                          .loc = follows(c, c->v[F_cluster_memory_gib].set ? F_cluster_memory_gib
+                                                                           : F_cluster_card)};
 }
 
 static void fill_out(Config *c, const char *name)
@@ -161,7 +187,7 @@ static void fill_out(Config *c, const char *name)
     c->run_value[c->nrun++] = text_print("%s/%s", v->s, name);
 }
 
-/* The GPUs of this machine, by its driver; CUDA_VISIBLE_DEVICES shows some of them. */
+/* Number of GPUs that the driver reports and CUDA_VISIBLE_DEVICES shows. */
 static int64_t machine_gpus(void)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -176,7 +202,7 @@ static int64_t machine_gpus(void)
     return visible && shown < there ? shown : there;
 }
 
-/* gpus=all without a cluster. */
+/* Resolves gpus=all without a cluster. */
 static void take_machine(const Config *c, FieldValue *gpus)
 {
     const char *target = c->v[F_target].s;
@@ -184,8 +210,9 @@ static void take_machine(const Config *c, FieldValue *gpus)
     if (n)
         *gpus = (FieldValue){.set = true, .i = n, .f = (double)n, .loc = gpus->loc};
     else
-        err_add(gpus->loc, "gpus: all are those of a cluster, else of this machine, whose driver shows none%s: add "
-                "cluster=NAME (gen list clusters), or want a number",
+        err_add(gpus->loc,
+                "gpus: all are those of a cluster, else of this machine, whose driver shows "
+                "none%s: add cluster=NAME (gen list clusters), or want a number",
                 target && strncmp(target, "sm_", 3) ? " to a CPU program" : "");
 }
 
@@ -199,9 +226,11 @@ void cluster_fill(Config *c, const char *name)
     }
     if (!c->cluster)
         return;
-    const Objective *o = c->v[F_objective].set && c->v[F_objective].s ? objective_find(c->v[F_objective].s) : NULL;
+    const Objective *o =
+        c->v[F_objective].set && c->v[F_objective].s ? objective_find(c->v[F_objective].s) : NULL;
     if (o && o->standalone) {
-        err_add(c->v[F_objective].loc, "cluster: programs of the objective %s are one process of a CPU; leave it out%s",
+        err_add(c->v[F_objective].loc,
+                "cluster: programs of the objective %s are one process of a CPU; leave it out%s",
                 o->name, c->chosen ? "" : " (cluster=)");
         err_flush();
     }
@@ -216,7 +245,7 @@ void cluster_fill(Config *c, const char *name)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Two digits, or as many as there are: "24", "7". */
+/* Parses a number of one or more digits, such as "24" or "7". */
 static bool number(const char **p, long most)
 {
     const size_t n = strspn(*p, "0123456789");
@@ -227,7 +256,7 @@ static bool number(const char **p, long most)
     return n && n < 6 && v <= most;
 }
 
-/* As sbatch takes it, and more than nothing. */
+/* True for a time limit of sbatch that is not zero. */
 static bool is_time(const char *p)
 {
     const char *from = p;
@@ -251,7 +280,7 @@ static bool is_nccl(const char *s)
            strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == (size_t)(equal - s);
 }
 
-/* Whether a value of that row may be written into a script. */
+/* True if the value is safe in a script, by that row of text_row. */
 static bool is_safe(int row, const char *s)
 {
     if (!*s || strspn(s, text_row[row].of) != strlen(s) || strlen(s) > text_row[row].most ||
@@ -269,15 +298,19 @@ static void check_text(const Config *c, int row)
     for (int i = 0; i < (list ? v->n : 1); i++) {
         const char *s = list ? v->list[i] : v->s;
         if (s && (list || *s) && !is_safe(row, s))
-            err_add(v->loc, "%s: want %s, got %s", field_row[field].path, text_row[row].want, text_shown(s));
+            err_add(v->loc, "%s: want %s, got %s", field_row[field].path, text_row[row].want,
+                    text_shown(s));
     }
 }
 
 static void check_nccl(const Config *c)
 {
-    static const struct { const char *name, *why; } taken[] = {
+    static const struct {
+        const char *name, *why;
+    } taken[] = {
         {"NCCL_SOCKET_IFNAME", "is cluster.interface"},
-        {"NCCL_IB_DISABLE", "is 1 with cluster.network = \"ethernet\", not set with \"infiniband\""},
+        {"NCCL_IB_DISABLE",
+         "is 1 with cluster.network = \"ethernet\", not set with \"infiniband\""},
         {"NCCL_COMM_ID", "stops every program: ranks meet by MASTER_ADDR"}};
     const FieldValue *v = &c->v[F_cluster_nccl];
     for (int i = 0; i < v->n; i++) {
@@ -287,11 +320,11 @@ static void check_nccl(const Config *c)
                 err_add(v->loc, "cluster.nccl: %s %s; leave it out", taken[k].name, taken[k].why);
         for (int k = 0; k < i; k++)
             if (!strncmp(v->list[k], v->list[i], n + 1))
-                err_add(v->loc, "cluster.nccl: %.*s stands there twice", (int)n, v->list[i]);
+                err_add(v->loc, "cluster.nccl: %.*s is set twice", (int)n, v->list[i]);
     }
 }
 
-/* What other launchers, or CPUs, have no use for. */
+/* Adds an error for each of the fields that is set: other launchers, or CPUs, do not use them. */
 static void refuse_fields(const Config *c, const int *field, int n, const char *why)
 {
     for (int i = 0; i < n; i++)
@@ -299,7 +332,8 @@ static void refuse_fields(const Config *c, const int *field, int n, const char *
             err_add(c->v[field[i]].loc, "%s: %s; leave it out", field_row[field[i]].path, why);
 }
 #define REFUSE(c, why, ...) \
-    refuse_fields(c, (const int[]){__VA_ARGS__}, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), why)
+    refuse_fields(c, (const int[]){__VA_ARGS__}, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), \
+                  why)
 
 static void check_launcher(const Config *c)
 {
@@ -307,46 +341,55 @@ static void check_launcher(const Config *c)
     const FieldValue *hosts = &c->v[F_cluster_hosts];
     const bool cpu = !strcmp(target_find(c->v[F_target].s)->backend, "cpu");
     if (strcmp(launcher, "slurm"))
-        REFUSE(c, text_print("of clusters whose launcher is slurm; here it is %s", launcher), F_cluster_partition,
-               F_cluster_account, F_cluster_qos, F_cluster_time, F_cluster_modules, F_cluster_container);
+        REFUSE(c, text_print("of clusters whose launcher is slurm; here it is %s", launcher),
+               F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time,
+               F_cluster_modules, F_cluster_container);
     if (!strcmp(launcher, "slurm") || !strcmp(launcher, "torchrun"))
-        REFUSE(c, text_print("of clusters whose launcher is run.sh or mpirun; %s knows its nodes", launcher),
+        REFUSE(c,
+               text_print("of clusters whose launcher is run.sh or mpirun; %s knows its nodes",
+                          launcher),
                F_cluster_hosts);
     if (cpu && !strcmp(launcher, "torchrun"))
-        err_add(c->v[F_cluster_launcher].loc, "cluster.launcher: torchrun starts GPU programs; of CPUs want run.sh, "
-                "mpirun or slurm");
+        err_add(c->v[F_cluster_launcher].loc, "cluster.launcher: torchrun starts GPU programs; of "
+                                              "CPUs want run.sh, mpirun or slurm");
     if (cpu)
         REFUSE(c, "of clusters with GPUs", F_cluster_nccl, F_cluster_link);
     if (hosts->n && hosts->n != c->v[F_cluster_nodes].i)
-        err_add(hosts->loc, "cluster.hosts: names %d machines, but cluster.nodes = %" PRId64, hosts->n,
-                c->v[F_cluster_nodes].i);
+        err_add(hosts->loc, "cluster.hosts: names %d machines, but cluster.nodes = %" PRId64,
+                hosts->n, c->v[F_cluster_nodes].i);
 }
 
 void check_cluster(const Config *c)
 {
     if (!c->cluster)
         return;
-    const int64_t nodes = c->v[F_cluster_nodes].i, each = c->v[F_cluster_gpus_per_node].i, ranks = c->v[F_gpus].i;
+    const int64_t nodes = c->v[F_cluster_nodes].i, each = c->v[F_cluster_gpus_per_node].i,
+                  ranks = c->v[F_gpus].i;
     const FieldValue *gpus = &c->v[F_gpus];
     for (int i = 0; i < DECODE_B; i++)
         check_text(c, i);
     check_nccl(c);
     check_launcher(c);
     if (ranks > nodes * each)
-        err_add(gpus->loc, "gpus: %" PRId64 ", but cluster %s has %" PRId64 " nodes x %" PRId64 " = %" PRId64
-                "; gpus=all takes these", ranks, c->v[F_cluster_name].s, nodes, each, nodes * each);
+        err_add(gpus->loc,
+                "gpus: %" PRId64 ", but cluster %s has %" PRId64 " nodes x %" PRId64 " = %" PRId64
+                "; gpus=all takes these",
+                ranks, c->v[F_cluster_name].s, nodes, each, nodes * each);
     else if (ranks % nodes)
-        err_add(gpus->loc, "gpus: %" PRId64 " cannot be dealt evenly to the %" PRId64 " nodes of cluster %s; gpus=all "
-                "takes all %" PRId64 ", cluster.nodes=1 one node", ranks, nodes, c->v[F_cluster_name].s, nodes * each);
+        err_add(gpus->loc,
+                "gpus: %" PRId64 " cannot be dealt evenly to the %" PRId64
+                " nodes of cluster %s; gpus=all takes all %" PRId64 ", cluster.nodes=1 one node",
+                ranks, nodes, c->v[F_cluster_name].s, nodes * each);
 }
 
 /* ---- for later rooms ------------------------------------------------------------------------- */
 
-/* Fields of the lines, by the name behind "cluster.". */
-static const int line_field[] = {F_cluster_name, F_cluster_nodes, F_cluster_network, F_cluster_interface,
-                                 F_cluster_nccl, F_cluster_launcher, F_cluster_hosts, F_cluster_cpus_per_task,
-                                 F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time,
-                                 F_cluster_modules, F_cluster_container};
+/* Fields of cluster_lines(), without the prefix "cluster.". */
+static const int line_field[] = {F_cluster_name,      F_cluster_nodes,         F_cluster_network,
+                                 F_cluster_interface, F_cluster_nccl,          F_cluster_launcher,
+                                 F_cluster_hosts,     F_cluster_cpus_per_task, F_cluster_partition,
+                                 F_cluster_account,   F_cluster_qos,           F_cluster_time,
+                                 F_cluster_modules,   F_cluster_container};
 enum { LINES = sizeof line_field / sizeof *line_field, BEHIND = sizeof "cluster." - 1 };
 
 char *cluster_lines(Config *c)
@@ -377,7 +420,7 @@ char *cluster_value(const char *lines, const char *name, int k)
     return NULL;
 }
 
-/* The same rules as for fields: a text of a room may be edited. */
+/* Applies the rules of the field, because a room's text may have been edited. */
 static bool is_good(int field, const char *value)
 {
     const FieldRow *row = &field_row[field];
@@ -407,5 +450,6 @@ char *cluster_fault(const char *lines)
         if (!good)
             return text_print("cluster: a line that no cluster has: %s", text_shown(line));
     }
-    return lines && !cluster_value(lines, "nodes", 0) ? text_copy("cluster: no line nodes=N") : NULL;
+    return lines && !cluster_value(lines, "nodes", 0) ? text_copy("cluster: no line nodes=N")
+                                                      : NULL;
 }

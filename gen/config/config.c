@@ -1,7 +1,8 @@
-/* config.c -- plain values -> Config, by the rows of fields.def and of the flags a recipe may set.
+/* config.c -- typed fields and run-time flags from a recipe's plain values.
  *
- * In:    the recipe's table.      Out: every field set, typed and in range.
- * Keeps: the place of every value; all mistakes of the recipe are shown together.
+ * In:    the recipe's table; rows of fields.def and flags.def.
+ * Out:   Config: every field set, typed and in range.
+ * Keeps: file and line of every value; all mistakes of a recipe are reported together.
  * Rules between fields are in config_rules.c, text forms and help in config_text.c. */
 #include "gen/config/foreign.h"
 #include "gen/config/objective.h"
@@ -17,7 +18,7 @@ static bool was_read[NFIELDS];
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-/* The key of field i inside the table `section` ("": the recipe itself); NULL: it is elsewhere. */
+/* Key of field i in the table `section` ("": the recipe); NULL: not in that table. */
 static const char *key_in(int i, const char *section)
 {
     const char *path = field_row[i].path, *dot = strchr(path, '.');
@@ -35,7 +36,7 @@ static bool is_section(const char *key)
     return !strcmp(key, "run");
 }
 
-/* Every key that the table `section` may hold, in the order of the rows. */
+/* Stores all keys of the table `section`, in the order of the rows; returns their number. */
 static int keys_of(const char *section, const char **key)
 {
     int n = 0;
@@ -91,7 +92,7 @@ static const char *show(const Rval *r)
     }
 }
 
-/* NULL: v holds the number; else what was wanted. */
+/* Converts a number to v. Returns NULL, or what was expected. */
 static const char *take_number(FieldType type, double lo, double hi, const Rval *r, FieldValue *v)
 {
     bool number = r->kind == RV_INT || r->kind == RV_FLOAT;
@@ -141,8 +142,8 @@ static const char *take_list(const char *ours, const Rval *r, FieldValue *v, con
     return NULL;
 }
 
-/* NULL: v holds the value; else what was wanted, and in *got what was there. ours: the field or flag,
- * whose WORD rows of aliases.def are taken too. */
+/* Converts a value to v. Returns NULL, or what was expected, and stores what was found in *got.
+ * ours: the field or flag, whose WORD rows of aliases.def apply, too. */
 static const char *take(const char *ours, FieldType type, double lo, double hi, const char *choices,
                         const Rval *r, FieldValue *v, const char **got)
 {
@@ -171,7 +172,7 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
         v->i = r->b;
         return r->kind == RV_BOOL ? NULL : "true or false";
     case FT_STRING:
-        /* a word of the command line has its text, whatever it looks like */
+        /* on the command line its text, whatever it looks like */
         v->s = r->s ? foreign_word(ours, r->s) : NULL;
         return r->kind == RV_STRING || (r->s && r->kind != RV_OTHER) ? NULL : "a string";
     case FT_CHOICE:
@@ -192,7 +193,7 @@ static const char *join(const char *section, const char *key)
     return *section ? text_print("%s.%s", section, key) : key;
 }
 
-/* r: what was given. */
+/* Adds an error for an unknown key; r: its value. */
 static void unknown_key(const Rval *r, const char *section, const char *key)
 {
     Loc loc = r->loc;
@@ -239,7 +240,7 @@ static void unknown_key(const Rval *r, const char *section, const char *key)
     err_add(loc, "%s: unknown key; there are: %s", path, list.text);
 }
 
-/* What to say of a card, or of an architecture without a row; NULL: nothing. */
+/* Hint for a card name, or for an architecture without a row; NULL: none. */
 static const char *target_hint(const Rval *r)
 {
     static const char *const before[] = {"v100", "t4", "p100", "p40", "k80", "rtx2080", "titan"};
@@ -254,11 +255,12 @@ static const char *target_hint(const Rval *r)
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         old = old || !strcmp(card, before[i]);
     if (old)
-        return text_print("%s is not supported: GPUs from Ampere on (sm_80); gen list names the targets",
-                          r->s);
+        return text_print(
+            "%s is not supported: GPUs from Ampere on (sm_80); gen list names the targets", r->s);
     const Card *named = card_find(r->s);
     if (named)
-        return text_print("\"%s\" is a card: want card = \"%s\", which sets target %s and memory.limit_gib = %g (%s)",
+        return text_print("\"%s\" is a card: want card = \"%s\", which sets target %s and "
+                          "memory.limit_gib = %g (%s)",
                           r->s, named->name, named->target, named->gib, named->about);
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
@@ -275,7 +277,8 @@ static const char *target_hint(const Rval *r)
     return NULL;
 }
 
-/* `field=` on the command line: what the recipe sets is left out; of texts and lists, empty ones. */
+/* True for `field=` on the command line, which removes the recipe's value; texts and lists become
+ * empty. */
 static bool leaves_out(FieldType type, const Rval *r)
 {
     return !r->loc.file && r->kind == RV_STRING && !*r->s && type != FT_STRING && type != FT_LIST;
@@ -289,7 +292,7 @@ static void fill_field(Config *c, int field, const Rval *r)
         err_add(r->loc, "%s: set twice, as gpus and as ranks, which are the same field", row->path);
         return;
     }
-    if (old->set && r->loc.file)            /* the command line goes first */
+    if (old->set && r->loc.file)            /* the command line overrides it */
         return;
     if (leaves_out(row->type, r)) {
         old->set = false;
@@ -303,7 +306,7 @@ static void fill_field(Config *c, int field, const Rval *r)
         const char *fault = card_take(r->s, &v);
         if (fault)
             err_add(r->loc, "%s: %s", row->path, fault);
-        *old = v;                            /* set, but to nothing where that was wrong */
+        *old = v;                            /* set, but empty if the value was invalid */
         return;
     }
     const char *got, *wanted =
@@ -314,7 +317,7 @@ static void fill_field(Config *c, int field, const Rval *r)
         err_add(r->loc, "%s: want %s, got %s", row->path, wanted, got);
     else
         *old = v;
-    old->set = true;                        /* a wrong value is not a missing one */
+    old->set = true;                        /* an invalid value is not a missing one */
 }
 
 static void fill_flag(Config *c, const char *key, const Rval *r)
@@ -376,7 +379,7 @@ static void fill_table(Config *c, const char *section, const Rval *t)
     for (int i = 0; i < t->nkeys; i++) {
         const char *key = t->key[i];
         const int field = field_find(join(section, key));
-        const bool whole = field < 0 || t->value[i]->kind == RV_TABLE;       /* not tune = "required" */
+        const bool whole = field < 0 || t->value[i]->kind == RV_TABLE;  /* not tune = "required" */
         if (!strcmp(section, "run"))
             fill_flag(c, key, t->value[i]);
         else if (!*section && is_section(key) && whole)
@@ -388,7 +391,7 @@ static void fill_table(Config *c, const char *section, const Rval *t)
     }
 }
 
-/* Where a field would stand that the recipe leaves out: its table, or the recipe. */
+/* Position of a field that the recipe does not set: its table, or the recipe. */
 static Loc default_place(const Rval *recipe, int field)
 {
     for (int i = 0; i < recipe->nkeys; i++)
@@ -397,7 +400,7 @@ static Loc default_place(const Rval *recipe, int field)
     return recipe->loc;
 }
 
-/* The objective's own defaults of flags, where the recipe sets none. */
+/* Adds the objective's own flag defaults that the recipe does not set. */
 static void fill_run(Config *c, const Rval *recipe)
 {
     const char *objective = c->v[F_objective].s, *text;
@@ -434,24 +437,27 @@ static void sort_run(Config *c)
         }
 }
 
-/* A memory limit holds for the target that it was first set beside, not for another one that the
- * command line or a later table chooses. */
+/* A memory limit applies to the target of the table that first set it, not to a target chosen by
+ * the command line or a later table. */
 static void drop_limit(Config *c)
 {
     FieldValue *limit = &c->v[F_memory_limit_gib];
     const char *now = c->v[F_target].s, *beside = recipe_beside(limit->loc, limit->f);
     if (!now || !beside || !strcmp(beside, now))
         return;
-    fprintf(stderr, "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
-            "memory.limit_gib=N sets one\n", limit->f, beside, limit->loc.file, limit->loc.line, now);
+    fprintf(stderr,
+            "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
+            "memory.limit_gib=N sets one\n",
+            limit->f, beside, limit->loc.file, limit->loc.line, now);
     *limit = (FieldValue){0};
 }
 
-/* lora.rank=0 of the command line leaves out the adapters that the recipe's file has. */
+/* lora.rank=0 on the command line removes the recipe's adapter fields. */
 static void drop_adapters(Config *c)
 {
     const FieldValue *rank = &c->v[F_lora_rank];
-    for (int i = F_lora_rank + 1; rank->set && !rank->loc.file && !rank->i && i <= F_lora_modules_to_save; i++)
+    for (int i = F_lora_rank + 1;
+         rank->set && !rank->loc.file && !rank->i && i <= F_lora_modules_to_save; i++)
         if (c->v[i].set && c->v[i].loc.file)
             c->v[i] = (FieldValue){0};
 }
@@ -512,7 +518,8 @@ const char *config_unread(Config *c)
 {
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && !was_read[i] && i != F_name && i != F_about && !field_of_cluster(i) &&
-            !objective_owns(c->v[F_objective].s, field_row[i].path))     /* its host's, emitted */
+            /* used by the objective's host code */
+            !objective_owns(c->v[F_objective].s, field_row[i].path))
             return field_row[i].path;
     return NULL;
 }
@@ -540,7 +547,7 @@ Config *config_fill(Rval *recipe, const char *path)
         const char *text = row->def;
         bool follows = i == F_batch_micro && c->v[F_batch_global].set;
         if (!*text && !follows && field_applies(c, i) && !field_fixed(c, i))
-            err_add(c->v[i].loc, "%s: has to be set: %s", row->path, row->doc);
+            err_add(c->v[i].loc, "%s: is required: %s", row->path, row->doc);
         else if (*text && *text != '?' && value_parse(row->type, &text, &c->v[i]))
             bug("default of %s: %s", row->path, row->def);
         if (row->type == FT_CHOICE && c->v[i].s)
@@ -549,8 +556,8 @@ Config *config_fill(Rval *recipe, const char *path)
     fill_run(c, recipe);
     sort_run(c);
     err_flush();
-    was_read[F_batch_global] = true;     /* by config_derive() alone */
-    was_read[F_card] = true;             /* by card_fill() alone */
+    was_read[F_batch_global] = true;     /* only by config_derive() */
+    was_read[F_card] = true;             /* only by card_fill() */
     config_derive(c);
     c->hash = config_hash(c);
     return c;

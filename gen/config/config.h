@@ -34,14 +34,15 @@ typedef struct {
     const char *name;        /* of out/NAME */
     const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
     bool cluster;            /* the recipe has a cluster */
-    const char *chosen;      /* NAME of cluster=NAME on the command line, "" of cluster=; NULL: not given */
+    /* NAME of cluster=NAME on the command line, "" of cluster=; NULL: not given */
+    const char *chosen;
 } Config;
 
 /* A row of fields.def. */
 typedef struct {
     const char *path;
     FieldType type;
-    const char *def;         /* as in the row: "" required, "?" filled by config_derive() */
+    const char *def;         /* as in the row; "": required, "?": set by config_derive() */
     double lo, hi;
     const char *choices;     /* "a|b|c"; of target: the names of targets.def */
     const char *unit, *doc;
@@ -49,7 +50,7 @@ typedef struct {
 extern const FieldRow field_row[NFIELDS];
 int field_find(const char *path);                           /* by path, in any spelling; -1: none */
 const char *field_choices(int field);
-const char *field_default_word(int field);                  /* of a CHOICE or STRING field, without quotes */
+const char *field_default_word(int field);  /* of a CHOICE or STRING field, without quotes */
 
 /* A row of runtime/run/flags.def. */
 typedef struct {
@@ -62,7 +63,8 @@ typedef struct {
 } RunFlag;
 extern const RunFlag run_flag[];
 extern const int nrun_flags;
-/* Objectives whose recipes have the field, or whose programs have the flag, between bars; NULL: all. */
+/* Objectives whose recipes have the field, or whose programs have the flag, between bars; NULL:
+ * all. */
 const char *field_objectives(int field);
 const char *run_flag_objectives(int flag);
 /* Description of a flag, followed by those that objectives give it. */
@@ -76,25 +78,26 @@ bool field_of_cluster(int field);
 /* Why recipes of this objective cannot set the field; NULL: they can. */
 const char *field_fixed(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
-bool run_flag_words(int flag);                              /* its value is one of a list of words */
+bool run_flag_words(int flag);  /* its value is one of a list of words */
 /* True if word is one of choices, "a|b|c"; stores its index in *at. */
 bool choice_find(const char *choices, const char *word, int64_t *at);
 char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
-/* Parses one value in Lua's spelling and moves *text past it. Returns NULL, or what was expected. */
+/* Parses one value in Lua's spelling and moves *text past it. Returns NULL, or what was
+ * expected. */
 const char *value_parse(FieldType type, const char **text, FieldValue *v);
 /* Allowed values in words, "an integer from 1 to 8"; choices: for FT_CHOICE. */
 char *range_print(FieldType type, double lo, double hi, const char *choices);
 
-/* types and ranges, then config_derive() */
+/* Types and checks all fields, then calls config_derive(). */
 Config *config_fill(Rval *recipe, const char *path);
-/* defaults that follow from other fields */
+/* Sets defaults that depend on other fields. */
 void config_derive(Config *c);
-/* A copy of the recipe in another precision; NULL if its target or another of its fields does not allow that. */
+/* A copy of the recipe in another precision; NULL if its target or another of its fields does not
+ * allow that. */
 Config *config_in_precision(const Config *c, const char *precision);
-const char *config_name(const Config *c);                   /* the recipe's name, or that of its file */
+const char *config_name(const Config *c);                   /* field name, else the file name */
 void check_config(Config *c);                               /* rules between fields */
-/* Every reader goes through these, so that a field nobody reads is found (config_unread, used by
- * the tests). */
+/* Rooms read fields only through these, so that config_unread() finds fields without a reader. */
 int64_t config_int(Config *c, int field);
 double config_float(Config *c, int field);
 bool config_bool(Config *c, int field);
@@ -103,40 +106,40 @@ bool config_is(Config *c, int field, const char *word);      /* true if its text
 bool config_listed(Config *c, int field, const char *word);  /* true if a list holds word */
 Loc config_loc(Config *c, int field);
 const char *config_hash(const Config *c);                   /* of the canonical text */
-/* Stores the fields and flags set on the command line as words field=value; returns their number. */
+/* Stores the fields and flags set on the command line as words field=value; returns their
+ * number. */
 int config_overrides(const Config *c, char ***words);
-/* one `field = value   # file:line` a line */
+/* Text with one line `field = value   # file:line` per field. */
 const char *config_print(Config *c);
 Config *config_parse(const char *text, const char *file);   /* print(parse(x)) == x */
 void config_fields(FILE *to);                               /* gen fields */
-/* gen explain FIELD; unknown: nearest name, exit 1 */
+/* gen explain FIELD; ends the program with the nearest name if there is none. */
 void config_explain(FILE *to, const char *field);
-/* Finds a word: a field, a flag of programs, a group of fields or, in *row, another trainer's name. at has room for
- * NFIELDS + nrun_flags entries; below NFIELDS they are fields, from there on flags. Returns their number; exits with 1
- * if there is none. */
+/* Finds a word: a field, a flag of programs, a group of fields or, in *row, another trainer's name.
+ * at has room for NFIELDS + nrun_flags entries; below NFIELDS they are fields, from there on flags.
+ * Returns their number; exits with 1 if there is none. */
 int config_find(const char *word, int *at, const Foreign **row);
-/* a set field that no room has read, or NULL */
+/* A set field that no room has read, or NULL. */
 const char *config_unread(Config *c);
 
-/* card.c: the GPU that a recipe names. Before defaults, in place of target and memory.limit_gib, which it sets. */
+/* cards.c: sets target and memory.limit_gib from the field card, before defaults. */
 void card_fill(Config *c);
-const Card *config_card(const Config *c);                   /* NULL: it names none */
-/* v: the card of that name, or none. What is wrong; NULL: nothing. */
+const Card *config_card(const Config *c);                   /* NULL: none named */
+/* Sets v to the card of that name, or none. Returns NULL or what is wrong. */
 const char *card_take(const char *name, FieldValue *v);
-char *card_fault(const char *name);                         /* for messages: why that is no card; NULL: it is one */
+char *card_fault(const char *name);        /* why it is not a card; NULL: it is */
 
-/* cluster.c: the machines of a recipe's cluster. Before defaults: the target of its card; number of ranks, memory and
- * run folder that follow. Contradictions are errors. */
+/* cluster.c: sets the target from the cluster's card, and ranks, memory and run folder, before
+ * defaults. Contradictions are errors. */
 void cluster_target(Config *c);
 void cluster_fill(Config *c, const char *name);
 void check_cluster(const Config *c);
-int64_t cluster_gpus(const Config *c);                      /* of all its nodes */
-Config *config_of_cluster(const char *path);                /* configure.c: the fields of such a file, checked */
-/* What later rooms need of it, lines NAME=VALUE, of lists one a word; NULL: there is none. */
+Config *config_of_cluster(const char *path);  /* configure.c: the fields of such a file, checked */
+/* Cluster values for later rooms: lines NAME=VALUE, for lists one per word; NULL: no cluster. */
 char *cluster_lines(Config *c);
-/* Of such lines: why one of them is refused; NULL: all are good. */
+/* What is wrong with such lines; NULL: nothing. */
 char *cluster_fault(const char *lines);
-/* The k-th value of a name; NULL: there are no more. */
+/* The k-th value of a name; NULL: no more. */
 char *cluster_value(const char *lines, const char *name, int k);
 
 #endif

@@ -1,8 +1,9 @@
-/* config_rules.c -- what fields have to do with each other: defaults that follow, combinations.
+/* config_rules.c -- rules between recipe fields: derived defaults and invalid combinations.
  *
- * In:    every field typed and in range.      Out: no default left open; no rule broken.
- * Keeps: a value that the recipe sets is never changed.
- * Method: rules in the order of fields.def; each message has the numbers and a way out. */
+ * In:    every field typed and in range.
+ * Out:   every default filled; no rule violated.
+ * Keeps: values set by the recipe never change.
+ * Method: rules in the order of fields.def; each message has the numbers and a remedy. */
 #include "gen/config/family.h"
 #include "gen/config/objective.h"
 #include "gen/config/rules.h"
@@ -50,7 +51,8 @@ const char *config_name(const Config *c)
     return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
 }
 
-/* batch.global = batch.micro * batch.accum * gpus: what the recipe leaves out, or has to agree. */
+/* Computes the missing one of batch.global = batch.micro * batch.accum * gpus; checks that they
+ * agree. */
 static void derive_micro(Config *c)
 {
     int64_t global = c->v[F_batch_global].i, accum = c->v[F_batch_accum].i, ranks = c->v[F_gpus].i,
@@ -101,7 +103,9 @@ int64_t config_texts(const Config *c)
 {
     enum { MOST = 8 };
     const int64_t sequences = c->v[F_batch_micro].i * objective_sequences(c);
-    return !rule_is_open(c, F_batch_texts) ? c->v[F_batch_texts].i : sequences < MOST ? sequences : MOST;
+    return !rule_is_open(c, F_batch_texts) ? c->v[F_batch_texts].i
+           : sequences < MOST              ? sequences
+                                           : MOST;
 }
 
 static bool takes_precision(const Config *c, const char *precision)
@@ -113,7 +117,8 @@ Config *config_in_precision(const Config *c, const char *precision)
 {
     const ObjectiveRules *rules = config_rules(c);
     const bool other_one = strcmp(c->v[F_precision].s, precision) != 0;
-    if (!takes_precision(c, precision) || (other_one && rules->any_precision && !rules->any_precision(c)))
+    if (!takes_precision(c, precision) ||
+        (other_one && rules->any_precision && !rules->any_precision(c)))
         return NULL;
     Config *other = arena_new(sizeof *other);
     *other = *c;
@@ -133,8 +138,8 @@ void config_derive(Config *c)
     rule_fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
     if (rule_is_open(c, F_model_ffn) && !f->ffn)
-        err_add(c->v[F_model_ffn].loc, "model.ffn: has to be set for %s: width inside the "
-                "feed-forward part", f->name);
+        err_add(c->v[F_model_ffn].loc,
+                "model.ffn: is required for %s: width of the feed-forward layer", f->name);
     rule_fill_int(c, F_model_ffn, f->ffn * c->v[F_model_hidden].i);
     rule_fill_int(c, F_model_positions, c->v[F_seq_max].i);
     rule_fill_text(c, F_model_norm_eps, f->eps);
@@ -173,14 +178,16 @@ static void check_name(const Config *c)
                 value_print(FT_STRING, &c->v[F_name]));
 }
 
-/* What other objectives have alone is refused, not ignored. */
+/* Fields that only other objectives have are errors. */
 static void check_objective(const Config *c)
 {
     const Objective *o = objective_find(c->v[F_objective].s);
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && o->standalone && !field_applies(c, i) && !field_of_cluster(i))
-            err_add(c->v[i].loc, "%s: recipes whose objective is %s train no model of layers and have no such field; "
-                    "leave it out", field_row[i].path, o->name);
+            err_add(c->v[i].loc,
+                    "%s: recipes whose objective is %s train no model of layers and have no such "
+                    "field; leave it out",
+                    field_row[i].path, o->name);
         else if (c->v[i].set && field_objectives(i) && !field_applies(c, i))
             err_add(c->v[i].loc, "%s: of recipes whose objective is %s; this one's is %s: leave it "
                     "out", field_row[i].path, field_objectives(i), o->name);
@@ -196,8 +203,8 @@ static void check_objective(const Config *c)
                        : "of programs whose objective trains a model of layers", o->name);
     }
     if (*o->kinds ? !names_listed(o->kinds, c->v[F_data_kind].s) : c->v[F_data_kind].set)
-        err_add(c->v[F_data_kind].loc, "data.kind: objective=%s trains on %s, got \"%s\"%s", o->name,
-                *o->kinds ? o->kinds : "no token files", c->v[F_data_kind].s,
+        err_add(c->v[F_data_kind].loc, "data.kind: objective=%s trains on %s, got \"%s\"%s",
+                o->name, *o->kinds ? o->kinds : "no token files", c->v[F_data_kind].s,
                 objective_for(c->v[F_data_kind].s));
 }
 
@@ -210,10 +217,11 @@ static void check_precision(const Config *c)
                 c->v[F_target].s);
 }
 
-/* Fields that say how a GPU works. */
+/* Fields that affect only GPU programs. */
 static void check_gpu_fields(const Config *c)
 {
-    static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune_lock, F_tune_card};
+    static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune_lock,
+                                F_tune_card};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
         if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
             err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",
@@ -290,7 +298,7 @@ static void check_heads(const Config *c, const Family *f)
                 hd, hd + 1);
 }
 
-/* Fields without effect for this family or with the other settings are refused, not ignored. */
+/* Fields without effect for this family or these settings are errors. */
 static void refuse_set(const Config *c, int first, int last, const char *why)
 {
     for (int i = first; i <= last; i++)
@@ -307,7 +315,7 @@ static const char *bias_choosers(void)
     return s.text;
 }
 
-/* Families that have a class with this head. */
+/* Lists the families that have a class with this head. */
 static const char *headed_families(const char *head)
 {
     Str s = {0};
@@ -351,16 +359,19 @@ static void check_family(const Config *c, const Family *f)
             "model.rope_scaling: scaled rotary embeddings of %s are not built; leave it out",
                 f->name);
     if (f->layered && c->v[F_seq_max].i > c->v[F_model_window].i)
-        err_add(rule_loc(c, F_seq_max, F_model_window), "seq.max: %" PRId64 " tokens, but layers of %s meet the last %"
-                PRId64 " alone (model.window), and longer sequences are not built; try seq.max = %" PRId64,
+        err_add(rule_loc(c, F_seq_max, F_model_window),
+                "seq.max: %" PRId64 " tokens, but layers of %s meet the last %" PRId64
+                " alone (model.window), and longer sequences are not built; try seq.max = %" PRId64,
                 c->v[F_seq_max].i, f->name, c->v[F_model_window].i, c->v[F_model_window].i);
     if (scaled && f->rotary && family_writes(f, "model.rope_theta"))
-        err_add(c->v[F_model_rope_scaling].loc, "model.rope_scaling: models of the family %s have none, "
-                "and their config.json could not say it; leave it out", f->name);
+        err_add(c->v[F_model_rope_scaling].loc,
+                "model.rope_scaling: the family %s does not have it, and its config.json has no "
+                "key for it; leave it out",
+                f->name);
     if (scaled && c->v[F_model_rope_low_freq_factor].f >= c->v[F_model_rope_high_freq_factor].f)
         err_add(
             rule_loc(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
-            "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
+            "model.rope_low_freq_factor: %.15g must be below model.rope_high_freq_factor = %.15g",
             c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
     if (f->torch_init)
         refuse_set(c, F_model_init_std, F_model_init_std,
@@ -369,17 +380,21 @@ static void check_family(const Config *c, const Family *f)
     if (f->tied_fixed && c->v[F_model_tied].i != f->tied)
         err_add(c->v[F_model_tied].loc,
                 f->tied ? "model.tied: the head of %s is its table of tokens; leave it out"
-                        : "model.tied: the head of %s is a matrix of its own; leave it out", f->name);
+                        : "model.tied: the head of %s is a matrix of its own; leave it out",
+                f->name);
     if (!f->bias_chosen)
         refuse_set(c, F_model_attention_bias, F_model_attention_bias,
                    text_print("of %s alone; %s has its own biases: leave it out",
                               bias_choosers(), f->name));
     for (int i = F_model_dropout; i <= F_model_attention_dropout; i++)
         if (c->v[i].f > 0 && !family_writes(f, field_row[i].path))
-            err_add(c->v[i].loc, "%s: models of the family %s have none, and their config.json could "
-                    "not say it; leave it out", field_row[i].path, f->name);
+            err_add(c->v[i].loc,
+                    "%s: the family %s does not have it, and its config.json has no key for it; "
+                    "leave it out",
+                    field_row[i].path, f->name);
     if (!f->padded && !f->pad_chosen && c->v[F_model_pad].i >= 0)
-        err_add(c->v[F_model_pad].loc, "model.pad: %s has no row of padding; leave it out", f->name);
+        err_add(c->v[F_model_pad].loc, "model.pad: %s has no row of padding; leave it out",
+                f->name);
     rule_token(c, F_model_bos, false);
     rule_token(c, F_model_eos, false);
     rule_token(c, F_model_pad, f->padded);
@@ -393,7 +408,7 @@ static const char *with_blanks(const char *const *word, int n)
     return s.text;
 }
 
-/* Each word of a list is one of the family's modules. */
+/* Checks that each word of a list is a module of the family. */
 static void check_modules(const Config *c, int field, const char *const *word, int n,
                           const Family *f)
 {
@@ -424,8 +439,10 @@ static void check_lora(const Config *c, const Family *f)
         return;
     }
     if (strstr(f->q, "%h")) {
-        err_add(c->v[F_lora_rank].loc, "lora.rank: %s has a module for each head of attention, to which "
-                "there are no adapters; leave it out", f->name);
+        err_add(c->v[F_lora_rank].loc,
+                "lora.rank: %s has a module for each head of attention, to which there are no "
+                "adapters; leave it out",
+                f->name);
         return;
     }
     const FieldValue *targets = &c->v[F_lora_targets], *saved = &c->v[F_lora_modules_to_save];
@@ -438,20 +455,21 @@ static void check_lora(const Config *c, const Family *f)
         err_add(targets->loc, "lora.targets: want at least one module, or \"all-linear\"");
     for (int i = 0; i < targets->n; i++)
         if (targets->n > 1 && !strcmp(targets->list[i], "all-linear"))
-            err_add(targets->loc, "lora.targets: \"all-linear\" has to stand alone");
+            err_add(targets->loc, "lora.targets: \"all-linear\" must be the only item");
     if (saved->n && c->v[F_model_tied].i)
         err_add(saved->loc, "lora.modules_to_save: model.tied = true makes embedding and head one "
-                            "matrix, which cannot "
-                            "be trained beside adapters; leave this out");
+                            "matrix, which cannot be trained along with adapters; leave this out");
 }
 
-/* A program that stands whole in its template. */
+/* Rules of a standalone program. */
 static void check_whole(const Config *c)
 {
     const Target *t = target_find(c->v[F_target].s);
     if (strcmp(t->backend, "cpu"))
-        err_add(c->v[F_target].loc, "target: programs of the objective %s run on CPUs: want cpu, cpu_v4 or "
-                "cpu_native, got \"%s\"", c->v[F_objective].s, t->name);
+        err_add(c->v[F_target].loc,
+                "target: programs of the objective %s run on CPUs: want cpu, cpu_v4 or cpu_native, "
+                "got \"%s\"",
+                c->v[F_objective].s, t->name);
 }
 
 static void check_own(const Config *c)

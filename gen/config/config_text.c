@@ -1,4 +1,4 @@
-/* config_text.c -- Config and the field reference as text.
+/* config_text.c -- text form of Config, and the field reference.
  *
  * Keeps: print(parse(x)) == x. */
 #define _GNU_SOURCE
@@ -11,26 +11,32 @@
 
 /* ---- the identity of a recipe -------------------------------------------------------------- */
 
-/* Fields and words in the hash have the names that they first had, so that a recipe keeps its hash. */
+/* The hash uses the original names of fields and words, so that a recipe keeps its hash when they
+ * are renamed. */
 static const char *name_in_hash(int field)
 {
     const char *first = renamed_from(field_row[field].path);
-    return field == F_tune_lock ? "tune" : field == F_tune_card ? "card" : first ? first : field_row[field].path;
+    return field == F_tune_lock   ? "tune"
+           : field == F_tune_card ? "card"
+           : first                ? first
+                                  : field_row[field].path;
 }
 
 static const char *value_in_hash(int field, const FieldValue *v)
 {
-    const char *first = field_row[field].type == FT_CHOICE ? renamed_word_from(field_row[field].path, v->s) : NULL;
+    const char *first =
+        field_row[field].type == FT_CHOICE ? renamed_word_from(field_row[field].path, v->s) : NULL;
     return first ? text_print("\"%s\"", first) : value_print(field_row[field].type, v);
 }
 
-/* A card is there as the target and the memory that it sets. */
+/* A card is part of the hash through the target and memory that it sets. */
 const char *config_hash(const Config *c)
 {
     char *line[NFIELDS + 256];
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
-        if (i != F_name && i != F_about && i != F_card && field_applies(c, i) && !field_of_cluster(i))
+        if (i != F_name && i != F_about && i != F_card && field_applies(c, i) &&
+            !field_of_cluster(i))
             line[n++] = text_print("%s=%s\n", name_in_hash(i), value_in_hash(i, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);
@@ -211,14 +217,15 @@ static void print_field(FILE *to, int i)
     if (*row->unit)
         fprintf(to, ", %s", row->unit);
     if (!*row->def)
-        fprintf(to, "; has to be set");
+        fprintf(to, "; required");
     else if (*row->def != '?')
         fprintf(to, "; default %s", row->def);
     if (field_objectives(i))
         fprintf(to, "; of the objective %s", field_objectives(i));
     fprintf(to, "\n    %s\n", row->doc);
     for (int k = 0; k < family_count() && i == F_model_family; k++)
-        fprintf(to, "    %s: %s; %s\n", family_row(k)->name, family_row(k)->about, family_defaults(family_row(k)));
+        fprintf(to, "    %s: %s; %s\n", family_row(k)->name, family_row(k)->about,
+                family_defaults(family_row(k)));
 }
 
 static void print_flag(FILE *to, const RunFlag *f)
@@ -250,7 +257,8 @@ void config_fields(FILE *to)
             print_flag(to, &run_flag[i]);
 }
 
-/* The field, flag or group of fields of this name: as config_find() has them; how many. */
+/* Stores the fields and flags of this name or group, as config_find() does; returns their
+ * number. */
 static int find_ours(const char *name, int *at)
 {
     bool run = names_same(name, "run");
@@ -300,7 +308,8 @@ int config_find(const char *word, int *at, const Foreign **row)
 void config_explain(FILE *to, const char *field)
 {
     const Foreign *row;
-    int *at = arena_new(sizeof *at * (size_t)(NFIELDS + nrun_flags)), n = config_find(field, at, &row);
+    int *at = arena_new(sizeof *at * (size_t)(NFIELDS + nrun_flags)),
+        n = config_find(field, at, &row);
     if (row)
         fprintf(to, "%s: %s\n", row->name, foreign_say(row));
     for (int i = 0; i < n; i++) {
@@ -310,7 +319,7 @@ void config_explain(FILE *to, const char *field)
         else if (f->recipe)
             print_flag(to, f);
         else
-            fprintf(to, "--%s %s: of the training program's command line alone\n    %s\n", f->name,
-                    f->value, f->doc);
+            fprintf(to, "--%s %s: a flag of the training program; recipes cannot set it\n    %s\n",
+                    f->name, f->value, f->doc);
     }
 }

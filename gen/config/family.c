@@ -1,4 +1,4 @@
-/* family.c -- the rows of families.def as a table, and what follows from a row. */
+/* family.c -- the rows of families.def as a table, and values derived from a row. */
 #include "gen/config/family.h"
 
 #include <string.h>
@@ -92,7 +92,7 @@ bool family_names(const char *word, const char *path)
 
 enum { LINEARS = 8 };
 
-/* Paths of a layer's linear modules; NULL: the family has none of that kind. */
+/* Paths of a layer's linear modules; NULL: none of that kind. */
 static void linear_paths(const Family *f, const char *path[LINEARS])
 {
     memcpy(path, (const char *[]){f->q, f->k, f->v, f->o, f->gate, f->up, f->down, f->dense},

@@ -1,6 +1,6 @@
-/* fields.c -- the rows of fields.def and of runtime/run/flags.def as tables, and values as text.
+/* fields.c -- the rows of fields.def and flags.def as tables; values as text.
  *
- * Keeps: numbers in the fewest digits that read back the same; no locale. */
+ * Keeps: numbers have the fewest digits that read back the same; no locale. */
 #define _GNU_SOURCE
 #include "gen/config/family.h"
 #include "gen/config/objective.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define SCHEDULE(name, ...) "|" #name
-static const char SCHEDULE_NAMES[] =       /* as runtime/run/schedule.h has them for programs */
+static const char SCHEDULE_NAMES[] =       /* the same as in runtime/run/schedule.h */
 #include "runtime/run/schedule.def"
     ;
 #undef SCHEDULE
@@ -39,7 +39,7 @@ static const char *objective_name(int i) { return objective_row(i)->name; }
 static int cards_and_none(void) { return card_count() + 1; }
 static const char *card_name(int i) { return i ? card_row(i - 1)->name : "none"; }
 
-/* The i-th value of data.kind that an objective learns from; NULL: there are fewer. */
+/* The i-th value of data.kind for an objective; NULL: fewer. */
 static const char *kind_name(int i)
 {
     Str seen = {0};
@@ -159,7 +159,8 @@ bool field_applies(const Config *c, int field)
     if (field_of_cluster(field))
         return c->cluster;
     const char *family = c->v[F_model_family].s;
-    if (field_of_families(field) && family && !family_writes(family_find(family), field_row[field].path))
+    if (field_of_families(field) && family &&
+        !family_writes(family_find(family), field_row[field].path))
         return false;
     const char *of = field_objectives(field), *objective = c->v[F_objective].s;
     if (!of && objective && objective_find(objective)->standalone)
@@ -286,7 +287,7 @@ char *value_print(FieldType type, const FieldValue *v)
     return NULL;
 }
 
-/* NULL: *out holds the string and *text is behind it. */
+/* Parses a string to *out and moves *text past it. Returns NULL, or what was expected. */
 static const char *parse_string(const char **text, const char **out)
 {
     const char *p = *text;

@@ -1,6 +1,7 @@
-/* foreign.c -- names of other trainers in words of ours.
+/* foreign.c -- equivalents of other trainers' settings.
  *
- * In:    rows of runtime/files/aliases.def.   Out: what to write instead. */
+ * In:    rows of runtime/files/aliases.def.
+ * Out:   the field, flag or argument to write instead. */
 #include "gen/config/config.h"
 #include "gen/config/foreign.h"
 
@@ -22,11 +23,12 @@ const char *foreign_typed(const Foreign *row, const char *given)
                           noted(row));
     if ((row->kind == FOREIGN_ALIAS || row->kind == FOREIGN_MEANS) && run_flag[flag].recipe)
         return text_print("here it is the word run.%s=%s%s", row->ours,
-                          row->kind == FOREIGN_MEANS ? foreign_value(row, given) : value, noted(row));
+                          row->kind == FOREIGN_MEANS ? foreign_value(row, given) : value,
+                          noted(row));
     return foreign_say(row);
 }
 
-/* A value in Lua's spelling. */
+/* Value in Lua syntax. */
 static const char *in_lua(FieldType type, const char *value)
 {
     Str s = {0};
@@ -47,7 +49,8 @@ const char *foreign_written(const Foreign *row, const char *given)
         return text_print("leave it out; here it is %s%s", row->ours, noted(row));
     if (row->kind != FOREIGN_MEANS || field < 0 || !strcmp(value, row->value))
         return foreign_say(row);
-    return text_print("here it is %s = %s%s", row->ours, in_lua(field_row[field].type, value), noted(row));
+    return text_print("here it is %s = %s%s", row->ours, in_lua(field_row[field].type, value),
+                      noted(row));
 }
 
 const char *foreign_say(const Foreign *row)

@@ -1,10 +1,11 @@
-/* foreign_file.c -- the settings file of another trainer as a recipe.
+/* foreign_file.c -- conversion of another trainer's settings file to a recipe.
  *
- * In:    the tree of settings.c; rows of runtime/files/aliases.def.   Out: one message with the recipe.
- * Keeps: a row maps values to values; explicit values beat implied ones; two explicit values of one field that differ
- *        are an error; every key of the file is in the recipe or is listed after it.
- * Method: a walk over the tree names each value by its path; what a value says is a list of claims; of the claims of
- *         each field one is chosen, whatever the order of the file. */
+ * In:    the tree of settings.c; rows of runtime/files/aliases.def.
+ * Out:   one message with the recipe.
+ * Keeps: rows map values to values. Explicit values override implied ones; two explicit values that
+ *        differ are an error. Every key of the file is in the recipe or listed after it.
+ * Method: a walk over the tree names each value by its path and adds its claims to a list; for each
+ *         field one claim is chosen, independent of the order of the file. */
 #include "gen/config/foreign.h"
 #include "gen/config/objective.h"
 #include "gen/config/settings.h"
@@ -13,23 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value of the file, and the name that it is looked up by. */
+/* A value of the file, and the name for its lookup. */
 typedef struct {
     const Setting *s;
     const char *path;            /* full, for messages */
-    const char *name;            /* of aliases.def or ours */
-    bool taken;                  /* something of it is in the recipe */
-    bool needless;               /* it holds here, or is off and absent here */
-    const char *why;             /* why it is not carried over; NULL: no name of this project */
+    const char *name;            /* of aliases.def, or a field or flag of ours */
+    bool taken;                  /* at least a part of it is in the recipe */
+    bool needless;               /* always true here, or off and not supported here */
+    const char *why;             /* why it is not carried over; NULL: unknown name */
 } Key;
 
-/* What a key says of a field or flag. */
+/* A value that a key gives a field or flag. */
 typedef struct {
     int key;                     /* its number */
     int at;                      /* a field, or NFIELDS + flag */
-    const char *lua;             /* NULL: the value is left to another key */
+    const char *lua;             /* NULL: another key has the value */
     bool adds;                   /* to a list */
-    int implied;                 /* 0: explicit; else a rank, the larger one counts */
+    int implied;                 /* 0: explicit; else a priority, larger ones win */
 } Claim;
 
 typedef struct {
@@ -87,7 +88,7 @@ static char *lua_list(const char *ours, const char *p)
     return s.n ? text_print("{ %s }", s.text) : NULL;
 }
 
-/* In Lua's spelling for a field or flag; NULL: no value of it. */
+/* Value of a field or flag in Lua syntax; NULL: invalid. */
 static char *lua_value(int at, const char *text)
 {
     const char *ours = bare_of(at), *word = foreign_word(ours, text);
@@ -108,13 +109,14 @@ static char *lua_value(int at, const char *text)
     case FT_CHOICE:
         return choice_find(field_choices(at), word, &v.i) ? value_print(FT_STRING, &v) : NULL;
     default:
-        if (at >= NFIELDS && run_flag_words(at - NFIELDS) && !choice_find(run_flag[at - NFIELDS].value, word, &v.i))
+        if (at >= NFIELDS && run_flag_words(at - NFIELDS) &&
+            !choice_find(run_flag[at - NFIELDS].value, word, &v.i))
             return NULL;
         return value_print(FT_STRING, &v);
     }
 }
 
-/* Whether two values in Lua's spelling are one: 2e-4 and 0.0002. */
+/* True if two values in Lua syntax are equal: 2e-4 and 0.0002. */
 static bool same_lua(const char *a, const char *b)
 {
     char *end_a, *end_b;
@@ -157,7 +159,7 @@ static bool named(const char *const *rows, int n, const char *name)
     return false;
 }
 
-/* Whether a PATH row begins with this path and a dot. */
+/* True if a PATH row begins with this path and a dot. */
 static bool has_paths(const char *path)
 {
     const size_t n = strlen(path);
@@ -168,10 +170,11 @@ static bool has_paths(const char *path)
     return false;
 }
 
-/* The field or flag of this name; -1: none. */
+/* Field or flag of this name; -1: none. */
 static int ours_find(const char *name)
 {
-    const int field = field_find(name), flag = run_flag_find(name + (strncmp(name, "run.", 4) ? 0 : 4));
+    const int field = field_find(name),
+              flag = run_flag_find(name + (strncmp(name, "run.", 4) ? 0 : 4));
     return field >= 0 ? field : flag >= 0 ? NFIELDS + flag : -1;
 }
 
@@ -186,7 +189,7 @@ static const char *name_of(const char *full, const char *bare)
     return ours_find(full) >= 0 ? full : bare;
 }
 
-/* NULL, or the value at a path of the file. */
+/* Value at a path of the file; NULL: none. */
 static const Setting *setting_at(const Setting *table, const char *path)
 {
     const size_t n = strcspn(path, ".");
@@ -211,7 +214,7 @@ static void key_add(File *f, const Setting *s, const char *full, const char *nam
     f->key[f->nkeys++] = (Key){.s = s, .path = full, .name = name};
 }
 
-/* Whether the members of a table have names of their own, so that the table is no value itself. */
+/* True if the members of a table are separate settings, not one value. */
 static bool opens(const Setting *s, const char *full, const char *bare)
 {
     if (!s->first || (s->kind != SETTING_TABLE && s->kind != SETTING_LIST))
@@ -230,7 +233,8 @@ static bool opens(const Setting *s, const char *full, const char *bare)
 
 static void walk(File *f, const Setting *table, const char *full, const char *bare)
 {
-    const bool section = !*full || named(section_row, SECTIONS, full) || named(section_row, SECTIONS, bare);
+    const bool section =
+        !*full || named(section_row, SECTIONS, full) || named(section_row, SECTIONS, bare);
     int i = 0;
     for (const Setting *c = table->first; c; c = c->next, i++) {
         const char *key = table->kind == SETTING_LIST ? text_print("%d", i) : c->key;
@@ -255,7 +259,7 @@ static void claim_add(File *f, Claim c)
     f->claim[f->nclaims++] = c;
 }
 
-/* The text of a scalar, or of a list of scalars with commas between them; NULL: it has none. */
+/* Text of a scalar, or of a list of scalars joined by commas; NULL: none. */
 static const char *given_text(const Setting *s)
 {
     Str items = {0};
@@ -271,15 +275,15 @@ static const char *given_text(const Setting *s)
     return items.n ? items.text : NULL;
 }
 
-/* No value, or none in it: null, "", [], {}. */
+/* True for null, "", [] and {}. */
 static bool is_absent(const Setting *s)
 {
     return s->kind == SETTING_NULL || (s->kind == SETTING_TEXT && !s->text[strspn(s->text, " \t")])
         || ((s->kind == SETTING_LIST || s->kind == SETTING_TABLE) && !s->first);
 }
 
-/* Claims of WHEN and IMPLIED rows. covers: the field or flag that the name itself stands for, -1: none. Returns
- * whether they say what this value is there. */
+/* Adds the claims of WHEN and IMPLIED rows. covers: the field or flag that the name itself stands
+ * for, -1: none. Returns true if they give it a value. */
 static bool claim_meanings(File *f, int key, const char *given, int covers)
 {
     bool said = false;
@@ -291,22 +295,25 @@ static bool claim_meanings(File *f, int key, const char *given, int covers)
         if (at < 0)
             f->key[key].needless = true;
         else
-            claim_add(f, (Claim){key, at, *m->value == '?' ? NULL : lua_value(at, m->value + (*m->value == '+')),
+            claim_add(f, (Claim){key, at,
+                                 *m->value == '?' ? NULL
+                                                  : lua_value(at, m->value + (*m->value == '+')),
                                  *m->value == '+', m->implied ? i + 1 : 0});
         said = said || at == covers || at < 0 || strcmp(m->given, "*");
     }
     return said;
 }
 
-/* The value times the nodes of the file, where the name counts what is in one of them. */
+/* The value, multiplied by the number of nodes if the name is a count per node. */
 static const char *of_all_nodes(const File *f, const char *name, const char *given)
 {
     char *end;
     const long n = strtol(given, &end, 10);
-    return f->nodes > 1 && foreign_per_node(name) && !*end ? text_print("%ld", n * f->nodes) : given;
+    return f->nodes > 1 && foreign_per_node(name) && !*end ? text_print("%ld", n * f->nodes)
+                                                           : given;
 }
 
-/* Why a value is not carried over; row: NULL for a name of ours, whose field or flag is at. */
+/* Why a value is not carried over; row NULL: `at` is our own field or flag. */
 static const char *reason(int at, const Foreign *row, const char *given)
 {
     if (row && !*row->ours)
@@ -316,14 +323,16 @@ static const char *reason(int at, const Foreign *row, const char *given)
     if (!strcmp(given, "auto"))
         return "\"auto\" leaves the value to another program: write the value";
     if (at >= NFIELDS && !run_flag[at - NFIELDS].recipe)
-        return text_print("a flag of the training program alone: --%s", run_flag[at - NFIELDS].name);
+        return text_print("a flag of the training program alone: --%s",
+                          run_flag[at - NFIELDS].name);
     if (row)
         return foreign_say(row);
     if (at >= NFIELDS)
         return text_print("here %s is: %s", path_of(at), run_flag_doc(at - NFIELDS));
     const FieldRow *r = &field_row[at];
     const char *choices = field_choices(at);
-    return text_print("here %s is %s", path_of(at), range_print(r->type, r->lo, r->hi, choices ? choices : ""));
+    return text_print("here %s is %s", path_of(at),
+                      range_print(r->type, r->lo, r->hi, choices ? choices : ""));
 }
 
 static void claim_value(File *f, int i)
@@ -342,12 +351,14 @@ static void claim_value(File *f, int i)
     }
     if (given && claim_meanings(f, i, given, at))
         return;
-    if (given && row && foreign_off(given) && (row->kind == FOREIGN_NONE || row->kind == FOREIGN_MEANS))
+    if (given && row && foreign_off(given) &&
+        (row->kind == FOREIGN_NONE || row->kind == FOREIGN_MEANS))
         k->needless = true;
     if (given && row && row->kind == FOREIGN_ALWAYS)
         k->needless = names_same(given, row->value);
-    const bool passes = row ? row->kind == FOREIGN_ALIAS || row->kind == FOREIGN_LINE || row->kind == FOREIGN_RECIPE
-                            : at >= 0 && (at < NFIELDS || type_of(at) != FT_STRING || run_flag_words(at - NFIELDS));
+    const bool passes =
+        row ? row->kind == FOREIGN_ALIAS || row->kind == FOREIGN_LINE || row->kind == FOREIGN_RECIPE
+            : at >= 0 && (at < NFIELDS || type_of(at) != FT_STRING || run_flag_words(at - NFIELDS));
     const char *lua = NULL;
     if (given && passes && !strstr(given, "${") && (at < NFIELDS || run_flag[at - NFIELDS].recipe)
         && (!row || foreign_share(row, given)))
@@ -373,12 +384,14 @@ static void two_values(const File *f, const Claim *a, const Claim *b)
 {
     const Key *key[] = {&f->key[a->key], &f->key[b->key]};
     qsort(key, 2, sizeof *key, by_path);
-    err_add((Loc){0}, "%s: %s: %s (line %d) and %s: %s (line %d) set %s to different values: keep one of them", f->path,
-            key[0]->path, setting_shown(key[0]->s), key[0]->s->line, key[1]->path, setting_shown(key[1]->s),
-            key[1]->s->line, path_of(a->at));
+    err_add((Loc){0},
+            "%s: %s: %s (line %d) and %s: %s (line %d) set %s to different values: keep one of "
+            "them",
+            f->path, key[0]->path, setting_shown(key[0]->s), key[0]->s->line, key[1]->path,
+            setting_shown(key[1]->s), key[1]->s->line, path_of(a->at));
 }
 
-/* A list with the names of another one added; all-linear has all of them. */
+/* Union of two lists of modules; all-linear includes all. */
 static char *joined(const char *a, const char *b)
 {
     static const char all[] = "\"all-linear\"";
@@ -399,7 +412,7 @@ static char *joined(const char *a, const char *b)
     return s.text;
 }
 
-/* The value of a field or flag, NULL: none; marks the keys that it is from. */
+/* Chosen value of a field or flag, NULL: none; marks the keys that it comes from. */
 static const char *chosen(File *f, int at)
 {
     const Claim *best = NULL, *left = NULL;
@@ -438,7 +451,7 @@ static const char *chosen(File *f, int at)
     return value;
 }
 
-/* Of a field that the objective has not: why. */
+/* Why the objective does not have the field. */
 static const char *of_another(int at, const char *objective)
 {
     const char *owners = at < NFIELDS ? field_objectives(at) : run_flag_objectives(at - NFIELDS);
@@ -462,7 +475,7 @@ static bool is_only_claim(const File *f, int claim)
     return true;
 }
 
-/* Values of fields and flags, by number; NULL: not set. */
+/* Stores the values of fields and flags by number; NULL: not set. */
 static void choose(File *f, const char **lua)
 {
     const char *objective = chosen(f, F_objective), *word = field_default_word(F_objective);
@@ -473,7 +486,9 @@ static void choose(File *f, const char **lua)
         if (at == F_objective)
             continue;
         const char *value = chosen(f, at), *why = value ? of_another(at, word) : NULL;
-        const char *kind = at == F_data_kind && value ? text_print("%.*s", (int)strlen(value) - 2, value + 1) : NULL;
+        const char *kind = at == F_data_kind && value
+                               ? text_print("%.*s", (int)strlen(value) - 2, value + 1)
+                               : NULL;
         if (!why && kind && !learns_from(word, kind))
             why = text_print("the objective %s learns from %s", word, objective_find(word)->kinds);
         lua[at] = why ? NULL : value;
@@ -499,18 +514,20 @@ static void print_section(Str *s, const char **lua, const char *section)
     bool run = !strcmp(section, "run");
     for (int i = run ? NFIELDS : 0; i < (run ? NFIELDS + nrun_flags : NFIELDS); i++) {
         const char *path = bare_of(i), *dot = run ? NULL : strchr(path, '.');
-        bool here = run || (n ? dot && (size_t)(dot - path) == n && !strncmp(path, section, n) : !dot);
+        bool here =
+            run || (n ? dot && (size_t)(dot - path) == n && !strncmp(path, section, n) : !dot);
         if (here && lua[i] && !n)
             str_print(s, "\n        %s = %s,", path, lua[i]);
         else if (here && lua[i])
-            str_print(s, "%s%s = %s", s->n > before ? ", " : text_print("\n        %s = { ", section),
+            str_print(s, "%s%s = %s",
+                      s->n > before ? ", " : text_print("\n        %s = { ", section),
                       dot ? dot + 1 : path, lua[i]);
     }
     if (n && s->n > before)
         str_print(s, " },");
 }
 
-/* The recipe; *open: fields that are still to be set. */
+/* Prints the recipe; *open: required fields that are missing. */
 static void print_recipe(Str *s, Str *open, const File *f, const char **lua)
 {
     str_print(s, " What can be carried over:\n    return {");
@@ -541,10 +558,12 @@ static void print_rest(Str *s, const File *f)
         if (k->needless)
             str_print(&needless, "%s%s", needless.n ? ", " : "", path);
         else if (k->why)
-            str_print(&why, "\n    %s: %s (line %d): %s", path, setting_shown(k->s), k->s->line, k->why);
+            str_print(&why, "\n    %s: %s (line %d): %s", path, setting_shown(k->s), k->s->line,
+                      k->why);
         else
-            str_print(&unknown, "\n    %s%s%s (line %d): unknown here", path, is_absent(k->s) ? "" : ": ",
-                      is_absent(k->s) ? "" : setting_shown(k->s), k->s->line);
+            str_print(&unknown, "\n    %s%s%s (line %d): unknown here", path,
+                      is_absent(k->s) ? "" : ": ", is_absent(k->s) ? "" : setting_shown(k->s),
+                      k->s->line);
     }
     if (needless.n)
         str_print(s, "\nneeds no setting here: %s", needless.text);
@@ -577,7 +596,7 @@ void foreign_file(const char *path, const char *language, const char *text, size
     choose(&f, lua);
     for (int i = 0; i < NFIELDS + nrun_flags; i++) {
         if (lua[i] && i == F_lora_rank && same_lua(lua[i], "0"))
-            lua[i] = NULL;                       /* the default; a line lora = { rank = 0 } would only puzzle */
+            lua[i] = NULL;  /* the default; a line lora = { rank = 0 } would only confuse */
         any = any || lua[i];
     }
     str_print(&s, "%s", "");
@@ -587,6 +606,8 @@ void foreign_file(const char *path, const char *language, const char *text, size
         str_print(&s, "\nstill to be set: %s", open.text);
     if (f.nkeys)
         print_rest(&s, &f);
-    err((Loc){0}, "%s is %s; a recipe is a Lua file that returns a table (gen list has some to start from, gen fields "
-        "every field).%s", path, language, s.text);
+    err((Loc){0},
+        "%s is %s; a recipe is a Lua file that returns a table (gen list has some to start from, "
+        "gen fields every field).%s",
+        path, language, s.text);
 }

@@ -1,4 +1,4 @@
-/* objective.c -- the rows of objectives as tables. */
+/* objective.c -- the rows of runtime/objectives as tables. */
 #include "gen/config/objective.h"
 
 #include <string.h>
@@ -72,7 +72,8 @@ int64_t objective_steps_a_turn(const Config *c, const char *schedule)
 bool objective_owns(const char *name, const char *path)
 {
     const size_t n = strcspn(path, "."), k = strlen(name);
-    return path[n] == '.' && k >= n && !strncmp(name + k - n, path, n) && (k == n || name[k - n - 1] == '_');
+    return path[n] == '.' && k >= n && !strncmp(name + k - n, path, n) &&
+           (k == n || name[k - n - 1] == '_');
 }
 
 int objective_count(void)

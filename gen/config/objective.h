@@ -23,10 +23,10 @@ int64_t objective_sequences(const Config *c);
 int64_t config_texts(const Config *c);
 /* Number of training steps between two turns of a schedule. */
 int64_t objective_steps_a_turn(const Config *c, const char *schedule);
-/* True if the field's section is the objective's name, as of mlm.share, or its last words, as of diffusion.mode with
- * masked_diffusion; templates/objectives/NAME.c can then use it. */
+/* True if the field's section is the objective's name, as in mlm.share, or its last words, as in
+ * diffusion.mode with masked_diffusion; templates/objectives/NAME.c can then use it. */
 bool objective_owns(const char *name, const char *path);
-/* " (objective=NAME trains on KIND)", for messages, of the first objective that does; "": none does. */
+/* " (objective=NAME trains on KIND)", for messages, with the first such objective; "": none. */
 const char *objective_for(const char *kind);
 int objective_count(void);
 const Objective *objective_row(int i);

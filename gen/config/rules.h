@@ -18,7 +18,7 @@ typedef struct {
     bool (*any_precision)(const Config *c);
     const char *free_field;          /* one that a checkpoint's run may change; NULL: none */
     /* Fields for gen new; NULL: none. */
-    const char *head_field;          /* true: trains a head that the folder lacks, with adapters too */
+    const char *head_field;  /* true: trains a head that the folder lacks, with adapters too */
     const char *new_token_field;     /* true: adds a row for a token that the folder lacks */
     const char *token_field;         /* that token */
     /* Words for gen new, each NULL where there are none. */

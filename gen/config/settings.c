@@ -1,9 +1,10 @@
-/* settings.c -- reads the settings file of another trainer into a tree of keys and values.
+/* settings.c -- parser for other trainers' settings files.
  *
- * In:    YAML 1.1, JSON, or one assignment a line (TOML, Python).   Out: a tree; errors end the program.
- * Keeps: the order and the line of every key. Nothing is left out: what cannot be read is an error, or a value of
- *        kind SETTING_OTHER.
- * Method: YAML by libyaml, its plain words typed as PyYAML types them; JSON by runtime/files/json.h. */
+ * In:    YAML 1.1, JSON, or one assignment per line (TOML, Python).
+ * Out:   a tree of keys and values; errors end the program.
+ * Keeps: order and line of every key. Nothing is skipped: text that cannot be read is an error or a
+ *        value of kind SETTING_OTHER.
+ * Method: YAML by libyaml, with plain scalars typed as in PyYAML; JSON by runtime/files/json.h. */
 #define _GNU_SOURCE
 #include "gen/config/settings.h"
 #include "runtime/files/names.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH = 64 };             /* of tables and lists; deeper ones are an error */
+enum { DEPTH = 64 };             /* maximum nesting of tables and lists */
 
 static Setting *setting_new(SettingKind kind, const char *text, int line)
 {
@@ -31,7 +32,8 @@ const char *setting_shown(const Setting *s)
     Str items = {0};
     const bool table = s->kind == SETTING_TABLE;
     for (const Setting *c = s->first; c && items.n <= LONGEST; c = c->next)
-        str_print(&items, "%s%s%s%s", items.n ? ", " : "", c->key, table ? ": " : "", setting_shown(c));
+        str_print(&items, "%s%s%s%s", items.n ? ", " : "", c->key, table ? ": " : "",
+                  setting_shown(c));
     if (table || s->kind == SETTING_LIST)
         text = text_print(table ? "{%s}" : "[%s]", items.n ? items.text : "");
     return text_comment(strlen(text) > LONGEST ? text_print("%.*s...", LONGEST, text) : text);
@@ -49,8 +51,10 @@ static void add(Setting *to, const char *path, const char *key, Setting *value)
     value->key = key;
     for (const Setting *c = to->first; c && to->kind == SETTING_TABLE; c = c->next)
         if (!strcmp(c->key, key))
-            err((Loc){0}, "%s: the key %s appears twice, %s (line %d) and %s (line %d): keep one of them", path,
-                text_comment(key), setting_shown(c), c->line, setting_shown(value), value->line);
+            err((Loc){0},
+                "%s: the key %s appears twice, %s (line %d) and %s (line %d): keep one of them",
+                path, text_comment(key), setting_shown(c), c->line, setting_shown(value),
+                value->line);
     append(to, value);
 }
 
@@ -63,7 +67,7 @@ static bool listed(const char *const *words, const char *text)
     return *words != NULL;
 }
 
-/* The digits of a number without underscores. */
+/* Copies a number without its underscores. */
 static char *bare_number(const char *text)
 {
     char *copy = text_copy(text), *to = copy;
@@ -74,7 +78,7 @@ static char *bare_number(const char *text)
     return copy;
 }
 
-/* Parts between colons to the base 60, as PyYAML reads 1:30 and 1:30.5; NULL: not that. */
+/* Value of a base-60 number as in PyYAML, 1:30 and 1:30.5; NULL: not one. */
 static char *base_60(const char *text)
 {
     const char *sign = *text == '-' ? "-" : "", *p = bare_number(text);
@@ -99,7 +103,7 @@ static char *base_60(const char *text)
     }
 }
 
-/* A whole number as PyYAML reads it, in decimal digits; NULL: not one. 010 is 8. */
+/* Decimal digits of an integer as in PyYAML; 010 is 8; NULL: not one. */
 static char *whole_number(const char *text)
 {
     const char *sign = *text == '-' ? "-" : "", *p = text + (*text == '-' || *text == '+');
@@ -114,10 +118,12 @@ static char *whole_number(const char *text)
     char *end, *plain = bare_number(digits);
     errno = 0;
     unsigned long long value = strtoull(plain, &end, base);
-    return errno || !*plain ? NULL : base == 10 ? text_print("%s%s", sign, plain) : text_print("%s%llu", sign, value);
+    return errno || !*plain ? NULL
+           : base == 10     ? text_print("%s%s", sign, plain)
+                            : text_print("%s%llu", sign, value);
 }
 
-/* Whether PyYAML reads a plain word as a float: it has a point, and a sign in its exponent. */
+/* True if PyYAML reads a plain scalar as a float: with a point, and a sign in the exponent. */
 static bool is_float(const char *text)
 {
     const char *p = text + (*text == '-' || *text == '+');
@@ -129,14 +135,17 @@ static bool is_float(const char *text)
     if (*p != 'e' && *p != 'E')
         return !*p;
     p++;
-    return (*p == '-' || *p == '+') && isdigit((unsigned char)p[1]) && !p[1 + strspn(p + 1, "0123456789")];
+    return (*p == '-' || *p == '+') && isdigit((unsigned char)p[1]) &&
+           !p[1 + strspn(p + 1, "0123456789")];
 }
 
 static Setting *plain_word(const char *text, int line)
 {
     static const char *const no_value[] = {"", "~", "null", "Null", "NULL", NULL};
-    static const char *const yes[] = {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", NULL};
-    static const char *const no[] = {"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", NULL};
+    static const char *const yes[] = {"yes",  "Yes", "YES", "true", "True",
+                                      "TRUE", "on",  "On",  "ON",   NULL};
+    static const char *const no[] = {"no",    "No",  "NO",  "false", "False",
+                                     "FALSE", "off", "Off", "OFF",   NULL};
     char *number;
     if (listed(no_value, text))
         return setting_new(SETTING_NULL, "", line);
@@ -153,7 +162,7 @@ static Setting *plain_word(const char *text, int line)
 
 typedef struct {
     yaml_parser_t parser;
-    yaml_event_t event;          /* the one to look at */
+    yaml_event_t event;          /* current event */
     const char *path;
     int documents;
 } Yaml;
@@ -167,9 +176,11 @@ static void next_event(Yaml *y)
 {
     yaml_event_delete(&y->event);
     if (!yaml_parser_parse(&y->parser, &y->event)) {
-        size_t line = y->parser.problem_mark.line ? y->parser.problem_mark.line : y->parser.context_mark.line;
-        err((Loc){y->path, (int)line + 1}, "not YAML: %s%s%s", y->parser.problem ? y->parser.problem : "out of memory",
-            y->parser.context ? ", " : "", y->parser.context ? y->parser.context : "");
+        size_t line =
+            y->parser.problem_mark.line ? y->parser.problem_mark.line : y->parser.context_mark.line;
+        err((Loc){y->path, (int)line + 1}, "not YAML: %s%s%s",
+            y->parser.problem ? y->parser.problem : "out of memory", y->parser.context ? ", " : "",
+            y->parser.context ? y->parser.context : "");
     }
 }
 
@@ -179,7 +190,8 @@ static void refuse_marks(const Yaml *y, const yaml_char_t *anchor, const yaml_ch
     const bool known = tag && !strncmp((const char *)tag, standard, sizeof standard - 1);
     const Loc loc = {y->path, line_of(y)};
     if (anchor)
-        err(loc, "anchors are not supported (&%s): write the value where it is used", (const char *)anchor);
+        err(loc, "anchors are not supported (&%s): write the value where it is used",
+            (const char *)anchor);
     if (tag)
         err(loc, "tags are not supported (%s%s): write the value without it", known ? "!!" : "",
             (const char *)tag + (known ? sizeof standard - 1 : 0));
@@ -202,7 +214,8 @@ static void yaml_members(Yaml *y, Setting *table, int depth)
         const Setting *key = yaml_value(y, depth);
         const char *name = key->typed ? key->typed : key->text;
         if (!strcmp(name, "<<"))
-            err((Loc){y->path, line}, "the merge key << is not supported: write out the keys that it stands for");
+            err((Loc){y->path, line},
+                "the merge key << is not supported: write out the keys that it stands for");
         next_event(y);
         Setting *value = yaml_value(y, depth + 1);
         value->line = line;
@@ -210,7 +223,7 @@ static void yaml_members(Yaml *y, Setting *table, int depth)
     }
 }
 
-/* The value that the event begins; the event is its last afterwards. */
+/* Parses the value that begins with the current event, up to its last event. */
 static Setting *yaml_value(Yaml *y, int depth)
 {
     const Loc loc = {y->path, line_of(y)};
@@ -219,14 +232,16 @@ static Setting *yaml_value(Yaml *y, int depth)
         err(loc, "lists and tables are nested deeper than %d", DEPTH);
     switch (y->event.type) {
     case YAML_ALIAS_EVENT:
-        err(loc, "aliases are not supported (*%s): write the value here", (const char *)y->event.data.alias.anchor);
+        err(loc, "aliases are not supported (*%s): write the value here",
+            (const char *)y->event.data.alias.anchor);
     case YAML_SCALAR_EVENT: {
         refuse_marks(y, y->event.data.scalar.anchor, y->event.data.scalar.tag);
         const char *text = (const char *)y->event.data.scalar.value;
         if (strlen(text) != y->event.data.scalar.length)
             err(loc, "a text has a NUL character");
         bool plain = y->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        s = plain ? plain_word(text, loc.line) : setting_new(SETTING_TEXT, text_copy(text), loc.line);
+        s = plain ? plain_word(text, loc.line)
+                  : setting_new(SETTING_TEXT, text_copy(text), loc.line);
         s->typed = text_copy(text);
         return s;
     }
@@ -256,7 +271,8 @@ static Setting *read_yaml(const char *path, const char *text, size_t n)
         if (y.event.type != YAML_DOCUMENT_START_EVENT)
             continue;
         if (y.documents++)
-            err((Loc){path, line_of(&y)}, "several documents in a file are not supported: split it at ---");
+            err((Loc){path, line_of(&y)},
+                "several documents in a file are not supported: split it at ---");
         next_event(&y);
         root = yaml_value(&y, 0);
         next_event(&y);
@@ -268,13 +284,13 @@ static Setting *read_yaml(const char *path, const char *text, size_t n)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* The place in a text that json_check() accepted behind which keys are still to come, and its line. */
+/* Position in a text that json_check() accepted, from which keys are searched; its line. */
 typedef struct {
     const char *p;
     int line;
 } Keys;
 
-/* The line of the next key. */
+/* Line of the next key. */
 static int next_key(Keys *k)
 {
     while (*k->p) {
@@ -327,7 +343,8 @@ static Setting *read_json(const char *path, const char *text, size_t n)
     Keys keys = {text, 1};
     cJSON *json = json_parse(text, n, &error);
     if (!json && (json = cJSON_ParseWithLength(text, n)))
-        json_value(path, json, &keys, 1);        /* ends here if a key is there twice: both are named */
+        /* ends the program if a key appears twice, naming both */
+        json_value(path, json, &keys, 1);
     if (error)
         err((Loc){0}, "%s: not JSON: %s", path, error);
     Setting *root = json_value(path, json, &keys, 1);
@@ -349,7 +366,8 @@ static bool at_end(const char *p)
     return !*p || *p == '#';
 }
 
-/* A text in quotes, a number, a word, a product of whole numbers; NULL: none of them. *p goes behind it. */
+/* Parses a quoted text, a number, a word or a product of integers and moves *p past it; NULL: none
+ * of them. */
 static Setting *assigned(const Lines *l, const char **p)
 {
     const char *q = *p;
@@ -415,25 +433,27 @@ static Setting *child(Setting *table, const char *key)
     return NULL;
 }
 
-/* The table of a line [a.b]. */
+/* Table of a line [a.b]. */
 static Setting *toml_table(const Lines *l, Setting *root, const char *line)
 {
     const char *end = strchr(line, ']');
     if (line[1] == '[' || !end || !at_end(end + 1) || end == line + 1)
         err((Loc){l->path, l->line}, "want [section] or key = value; lists of tables are not read");
     char *name = text_print("%.*s", (int)(end - line - 1), line + 1), *save = NULL;
-    for (char *part = strtok_r(name, ". \t\"'", &save); part; part = strtok_r(NULL, ". \t\"'", &save)) {
+    for (char *part = strtok_r(name, ". \t\"'", &save); part;
+         part = strtok_r(NULL, ". \t\"'", &save)) {
         Setting *next = child(root, part);
         if (!next)
             add(root, l->path, part, next = setting_new(SETTING_TABLE, "", l->line));
         if (next->kind != SETTING_TABLE)
-            err((Loc){l->path, l->line}, "%s has a value in line %d and is a section here", part, next->line);
+            err((Loc){l->path, l->line}, "%s has a value in line %d and is a section here", part,
+                next->line);
         root = next;
     }
     return root;
 }
 
-/* A line that is no assignment is a key itself, so that it is named. */
+/* Adds a line that is not an assignment as a key, so that messages list it. */
 static void add_statement(Setting *to, const char *line, int number)
 {
     Setting *s = setting_new(SETTING_OTHER, "", number);
@@ -465,12 +485,12 @@ static void read_line(const Lines *l, Setting *to, const char *line)
         }
     }
     if (!l->python)
-        err((Loc){l->path, l->line}, "want key = value in one line, with a text, a number, true, false or a list of "
-            "them");
+        err((Loc){l->path, l->line},
+            "want key = value in one line, with a text, a number, true, false or a list of them");
     add_statement(to, line, l->line);
 }
 
-/* Whether the line leaves a text in three quotes open: *quote is its quote, 0 outside of one. */
+/* Tracks triple-quoted texts over a line; *quote: the quote of an open one, else 0. */
 static void follow_text(const char *line, char *quote)
 {
     for (const char *p = line; *p; p++) {
@@ -503,7 +523,7 @@ static Setting *read_lines(const char *path, bool python, const char *text, size
             follow_text(line, &quote);
         if (!*from || (*from == '#' && !text_line))
             continue;
-        if (inside) {                            /* a part of a text, or of a statement over several lines */
+        if (inside) {  /* continues a text or a statement */
             add_statement(root, from, l.line);
             continue;
         }
@@ -521,9 +541,10 @@ Setting *settings_read(const char *path, const char *language, const char *text,
     const size_t skip = n >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
     text += skip;
     n -= skip;
-    Setting *root = !strcmp(language, "YAML")   ? read_yaml(path, text, n)
-                    : !strcmp(language, "JSON") ? read_json(path, text, n)
-                                                : read_lines(path, !strcmp(language, "Python"), text, n);
+    Setting *root = !strcmp(language, "YAML") ? read_yaml(path, text, n)
+                    : !strcmp(language, "JSON")
+                        ? read_json(path, text, n)
+                        : read_lines(path, !strcmp(language, "Python"), text, n);
     if (root->kind == SETTING_NULL)
         root = setting_new(SETTING_TABLE, "", 1);
     if (root->kind != SETTING_TABLE)

@@ -25,7 +25,8 @@ typedef struct Setting {
     struct Setting *first, *last, *next;     /* of LIST and TABLE: in the order of the file */
 } Setting;
 
-/* The table of a file in YAML, JSON, TOML or Python. A file that cannot be read ends the program with its line. */
+/* The table of a file in YAML, JSON, TOML or Python. A file that cannot be read ends the program
+ * with its line. */
 Setting *settings_read(const char *path, const char *language, const char *text, size_t n);
 
 const char *setting_shown(const Setting *s);  /* the value in one line, for messages */

@@ -18,7 +18,8 @@ static const Backend backend[] = {
 
 static const Card card[] = {
 #define CARD(name, target, memory, about, fp32, bf16, bandwidth, link) \
-    {#name, #target, GIB(memory), memory, about, fp32 * 1e12, bf16 * 1e12, bandwidth * 1e9, link * 1e9},
+    {#name,       #target,     GIB(memory),     memory,    about, \
+     fp32 * 1e12, bf16 * 1e12, bandwidth * 1e9, link * 1e9},
 #include "gen/config/cards.def"
 };
 
@@ -58,7 +59,7 @@ const Card *card_row(int i)
     return &card[i];
 }
 
-/* Letters and digits, small: "RTX 4090" is "rtx4090". */
+/* Lower-case letters and digits: "RTX 4090" is "rtx4090". */
 static char *bare(const char *name)
 {
     Str s = {0};
@@ -78,8 +79,9 @@ const Card *card_near(const char *name)
         bug("more cards than there is room for");
     for (int i = 0; i < n; i++)
         all[i] = card[i].name;
-    for (int i = 0; i < n; i++)              /* "A100-SXM4-80GB"; the longest name, h100nvl before h100 */
-        if (strstr(word, bare(card[i].name)) && (!found || strlen(card[i].name) > strlen(found->name)))
+    for (int i = 0; i < n; i++)  /* "A100-SXM4-80GB"; the longest name, h100nvl before h100 */
+        if (strstr(word, bare(card[i].name)) &&
+            (!found || strlen(card[i].name) > strlen(found->name)))
             found = &card[i];
     for (int i = 0; i < n && strlen(word) > 1 && !found; i++)        /* "4090" */
         if (strstr(bare(card[i].name), word))

@@ -31,7 +31,8 @@ const Target *target_row(int i);
 /* What estimates take for all targets of a backend. */
 typedef struct {
     const char *name;
-    double bandwidth, link;  /* bytes/s of memory, cuda: 0, a card's; between ranks, cuda: over PCIe 4 */
+    /* bytes/s of memory, cuda: 0, a card's; between ranks, cuda: over PCIe 4 */
+    double bandwidth, link;
     double start, meet;      /* seconds until a kernel begins, and a sum over ranks */
 } Backend;
 const Backend *target_backend(const Target *t);
@@ -51,6 +52,7 @@ typedef struct {
 int card_count(void);
 const Card *card_row(int i);
 const Card *card_find(const char *name);         /* however its name is spaced; NULL: none */
-const Card *card_near(const char *name);         /* of a name that is none: what it may mean; NULL: nothing */
+/* of a name that is none: what it may mean; NULL: nothing */
+const Card *card_near(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* toolchain.c -- the rows of runtime/toolchain.def, by who needs them; see toolchain.h. */
+/* toolchain.c -- build and run-time dependencies from runtime/toolchain.def; see toolchain.h. */
 #include "gen/config/toolchain.h"
 
 #include <string.h>
@@ -22,7 +22,8 @@ int toolchain_packages(unsigned needs, bool nvidia, const char *name[TOOLCHAIN_P
 {
     int n = 0;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        const bool theirs = !strncmp(row[i].package, "cuda-", 5) || !strncmp(row[i].package, "libnccl", 7);
+        const bool theirs =
+            !strncmp(row[i].package, "cuda-", 5) || !strncmp(row[i].package, "libnccl", 7);
         bool wanted = (row[i].needs & needs) && theirs == nvidia;
         for (int k = 0; k < n; k++)
             wanted = wanted && strcmp(name[k], row[i].package);

@@ -1,8 +1,8 @@
-/* environment.c -- what a recipe can see of Lua.
+/* environment.c -- the Lua functions available to a recipe.
  *
- * Keeps: nothing whose result differs between runs or machines is within reach: no io, os, clock,
- *        random, address, order of hash tables; no table.sort, whose pivot depends on the clock.
- *        Nor is pcall, so that an error or a limit always ends the recipe. */
+ * Keeps: nothing whose result differs between runs or machines: no io, os, clock, random, address
+ *        or hash-table order; no table.sort, whose pivot depends on the clock. No pcall, so that
+ *        an error or a limit always ends the recipe. */
 #include "gen/recipe/recipe.h"
 
 #include <lauxlib.h>
@@ -31,7 +31,7 @@ static int pairs_next(lua_State *L)
     return 2;
 }
 
-/* pairs(t) by ascending key, so that a recipe cannot depend on the order of a hash table. */
+/* pairs(t) in ascending order of keys, so that recipes do not depend on hash tables. */
 static int sorted_pairs(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -43,7 +43,7 @@ static int sorted_pairs(lua_State *L)
         lua_pop(L, 1);
         int kind = lua_type(L, -1);
         if (kind != LUA_TSTRING && kind != LUA_TNUMBER)
-            return luaL_error(L, "pairs: keys have to be strings or numbers, got a %s",
+            return luaL_error(L, "pairs: keys must be strings or numbers, got a %s",
                               luaL_typename(L, -1));
         lua_pushvalue(L, -1);
         lua_rawseti(L, 2, ++n);
@@ -66,7 +66,7 @@ static int sorted_pairs(lua_State *L)
     return 2;
 }
 
-/* Refuses what would print an address. */
+/* Lua error for values whose text is an address. */
 static void plain_only(lua_State *L, int from, const char *who)
 {
     for (int i = from; i <= lua_gettop(L); i++) {
@@ -97,11 +97,11 @@ static int plain_format(lua_State *L)
 
 static int closed_name(lua_State *L, const char *library, const char *name)
 {
-    return luaL_error(L, "\"%s%s\" is not there: a recipe is only data and gives the same values "
+    return luaL_error(L, "\"%s%s\" is not available: recipes are data, with the same values "
                       "everywhere", library, name);
 }
 
-/* Of math, string and table: what is left out of them. Upvalue: "math." */
+/* Lua error for functions removed from math, string and table. Upvalue: "math." */
 static int unknown_in_library(lua_State *L)
 {
     const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
@@ -133,7 +133,7 @@ static int unknown_name(lua_State *L)
 
 /* ---- the table of globals ---------------------------------------------------------------- */
 
-/* Leaves in the table at the top only the words of `names`; library: "math.", or NULL. */
+/* Keeps only `names` (NULL-terminated) in the table on top; library: "math.", or NULL. */
 static void keep_only(lua_State *L, const char *library, const char *const *names)
 {
     lua_newtable(L);

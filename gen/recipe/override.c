@@ -1,6 +1,6 @@
-/* override.c -- the words field=value of the command line, set over a recipe's table.
+/* override.c -- field=value words of the command line, set over a recipe's table.
  *
- * Keeps: the spelling of every word beside its value: only config.c knows the field's type. */
+ * Keeps: the spelling of every value, because only config.c knows the type of its field. */
 #include "gen/recipe/recipe.h"
 
 #include <errno.h>
@@ -36,6 +36,8 @@ static Rval *parse_word(const char *text)
     return r;
 }
 
+/* Returns the entry `key` of a table, replaced by `fresh` unless that is NULL; created if
+ * missing. */
 static Rval *named(Rval *table, const char *key, Rval *fresh)
 {
     int k = 0;
@@ -56,10 +58,10 @@ void recipe_override(Rval *recipe, const char *word)
 {
     const char *eq = strchr(word, '=');
     if (!eq || eq == word)
-        err((Loc){0}, "%s: want field=value, for example batch.micro=4", word);
+        err((Loc){0}, "%s: not a field=value word, for example batch.micro=4", word);
     char *path = text_print("%.*s", (int)(eq - word), word);
     Rval *t = recipe;
-    if (!strcmp(path, "tune"))               /* the short form of tune = { lock = ... } */
+    if (!strcmp(path, "tune"))               /* short form of tune = { lock = ... } */
         path = text_copy("tune.lock");
     for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
         *dot = 0;

@@ -1,12 +1,12 @@
-/* recipe.c -- runs a recipe in a closed Lua and turns the table it returns into plain values.
+/* recipe.c -- plain values with file and line from a Lua recipe, run in a sandbox.
  *
- * In:     a Lua file, overrides of the command line.     Out: Rval with the place of every value.
- * Keeps:  the same values on every machine; what Lua may see is in environment.c.
- * Method: limits on memory, instructions and CPU time; constructors hand over the tables that they
- *         make (source.c), so that lines are joined to tables by identity. */
+ * In:     a Lua file, overrides of the command line.
+ * Out:    Rval, with the position of every value.
+ * Keeps:  the same values on every machine; environment.c lists what Lua may use.
+ * Method: limits on memory, instructions and CPU time. Constructors pass their tables to a function
+ *         (source.c), so that lines are matched to tables by identity. */
 #define _GNU_SOURCE
-#include "gen/recipe/recipe.h"
-#include "runtime/files/names.h"
+#include "gen/recipe/tables.h"
 #include "runtime/files/utf8.h"
 
 #include <dirent.h>
@@ -26,39 +26,16 @@ enum {
     MAX_INSTRUCTIONS = 20000000,
     HOOK_EVERY = 100000, /* instructions */
     MAX_CPU = 2,         /* seconds; stops what the hook cannot see, such as string.find */
-    MAX_FILES = 100,     /* read by `use`, each time counted */
-    MAX_EXTENDS = 1000,
-    MAX_DEPTH = 16 /* of tables in tables */
+    MAX_EXTENDS = 1000
 };
-
-/* What a table field held when its place in the source was noted: a later assignment changes it. */
-typedef struct {
-    const char *key;                 /* NULL: item number `item` */
-    int64_t item;
-    Loc loc;
-    int type;
-    const void *ref;                 /* tables and functions */
-    lua_Number num;
-    const char *str;
-} Noted;
-
-typedef struct {
-    const void *table; /* address; Lua's collector is off, so it is never used again */
-    Loc loc;           /* of its {; line 0: made by extend */
-    int n;
-    Noted *field;
-} Note;
 
 static size_t memory_used;
 static long instructions;
-static Source **files;               /* chunk name "=#i" belongs to files[i] */
-static int nfiles;
-static const char *loading[MAX_DEPTH];   /* files being run, outermost first */
+static const char *loading[MAX_DEPTH];   /* paths of the files being run, outermost first */
 static int nloading;
-static Note *notes;
-static int nnotes, capnotes, nextends;
+static int nextends;
 static char cpu_message[256];
-/* Every memory.limit_gib beside a target, in the order in which tables were made. */
+/* Every memory.limit_gib in a table with a target, in the order of evaluation. */
 static struct { Loc loc; double gib; const char *target; } limits[MAX_FILES + 2 * MAX_EXTENDS];
 static int nlimits;
 
@@ -97,7 +74,7 @@ static void cpu_limit_reached(int sig)
 {
     (void)sig;
     if (write(STDERR_FILENO, cpu_message, strlen(cpu_message)) < 0)
-        _exit(1);                              /* nowhere to say it */
+        _exit(1);
     _exit(1);
 }
 
@@ -117,16 +94,15 @@ static void limit_cpu(const char *path, struct rlimit *before)
         bug("cannot limit CPU time: %s", strerror(errno));
 }
 
-/* ---- places -------------------------------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------------------------- */
 
-/* Splits "#3:14: text" of a Lua message into its place and the text. */
+/* Splits "#3:14: text" of a Lua message into position and text. */
 static Loc message_place(const char **text, Loc otherwise)
 {
     int file, line, used = 0;
-    if (sscanf(*text, "#%d:%d: %n", &file, &line, &used) == 2 && used && file >= 0
-        && file < nfiles) {
+    if (sscanf(*text, "#%d:%d: %n", &file, &line, &used) == 2 && used && tables_file(file)) {
         *text += used;
-        return (Loc){files[file]->file, line};
+        return (Loc){tables_file(file)->file, line};
     }
     return otherwise;
 }
@@ -136,116 +112,21 @@ static Loc caller(lua_State *L)
 {
     lua_Debug ar;
     if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "Sl", &ar) || ar.source[0] != '=')
-        return (Loc){files[0]->file, 0};
-    return (Loc){files[atoi(ar.source + 2)]->file, ar.currentline};
+        return (Loc){tables_file(0)->file, 0};
+    return (Loc){tables_file(atoi(ar.source + 2))->file, ar.currentline};
 }
 
-static Note *note_of(const void *table)
-{
-    for (int i = 0; i < nnotes; i++)
-        if (notes[i].table == table)
-            return &notes[i];
-    return NULL;
-}
-
-static Note *new_note(const void *table)
-{
-    if (nnotes == capnotes) {
-        int more = capnotes ? 2 * capnotes : 32;
-        notes = arena_grow(notes, (size_t)nnotes * sizeof *notes, (size_t)more * sizeof *notes);
-        capnotes = more;
-    }
-    notes[nnotes] = (Note){.table = table};
-    return &notes[nnotes++];
-}
-
-/* What the value at the top of the stack is, to be recognised later. */
-static Noted snapshot(lua_State *L, const char *key, int64_t item, Loc loc)
-{
-    Noted d = {key, item, loc, lua_type(L, -1), NULL, 0, NULL};
-    if (d.type == LUA_TNUMBER)
-        d.num = lua_tonumber(L, -1);
-    else if (d.type == LUA_TBOOLEAN)
-        d.num = lua_toboolean(L, -1);
-    else if (d.type == LUA_TSTRING)
-        d.str = text_copy(lua_tostring(L, -1));
-    else
-        d.ref = lua_topointer(L, -1);
-    return d;
-}
-
-static bool unchanged(const Noted *a, const Noted *b)
-{
-    bool same = a->num == b->num || (isnan(a->num) && isnan(b->num));
-    return same && a->type == b->type && a->ref == b->ref
-        && (!a->str || !strcmp(a->str, b->str));
-}
-
-/* Pushes the field of the table at t that f names. */
-static void push_field(lua_State *L, int t, const char *key, int64_t item)
-{
-    if (key) {
-        lua_pushstring(L, key);
-        lua_rawget(L, t);
-    } else
-        lua_rawgeti(L, t, item);
-}
-
-/* __place(i, table) of the chunk of file (upvalue): notes what constructor i has made; returns it. */
-static int lua_place(lua_State *L)
-{
-    const Source *src = files[lua_tointeger(L, lua_upvalueindex(1))];
-    const Ctor *c = src->ctor[lua_tointeger(L, 1)];
-    Noted *field = arena_new((size_t)c->n * sizeof *field + 1);
-    int64_t item = 0;
-    for (int i = 0; i < c->n; i++) {
-        const CtorField *f = &c->field[i];
-        int64_t k = f->key ? 0 : ++item;
-        push_field(L, 2, f->key, k);
-        field[i] = snapshot(L, f->key, k, (Loc){src->file, f->line});
-        lua_pop(L, 1);
-    }
-    Note *note = new_note(lua_topointer(L, 2));
-    note->loc = (Loc){src->file, c->line};
-    note->n = c->n;
-    note->field = field;
-    return 1;
-}
-
-/* The place of the value at the top of the stack, held by `table` under key or item. */
-static Loc place_of(lua_State *L, const void *table, const char *key, int64_t item, Loc parent,
-                    int *order)
-{
-    const Note *note = note_of(table);
-    *order = note ? note->n : 0;
-    Noted now = snapshot(L, key, item, parent);
-    for (int i = 0; note && i < note->n; i++) {
-        const Noted *f = &note->field[i];
-        if (key ? !f->key || strcmp(f->key, key) : f->key || f->item != item)
-            continue;
-        *order = i;
-        if (unchanged(f, &now))
-            return f->loc;
-    }
-    Loc found = parent;
-    for (int f = nfiles - 1; key && f >= 0; f--)
-        for (int i = 0; i < files[f]->nsets; i++)
-            if (!strcmp(files[f]->set[i].key, key))
-                found = (Loc){files[f]->file, files[f]->set[i].line};
-    return found;
-}
-
-/* Notes for which target the table at t sets memory.limit_gib. */
+/* Records the target for which the table at t sets memory.limit_gib. */
 static void note_limit(lua_State *L, int t)
 {
     int top = lua_gettop(L), order;
     lua_checkstack(L, 4);
-    push_field(L, t, "target", 0);
-    push_field(L, t, "memory", 0);
+    table_push(L, t, "target", 0);
+    table_push(L, t, "memory", 0);
     if (lua_type(L, top + 1) == LUA_TSTRING && lua_istable(L, top + 2)) {
-        push_field(L, top + 2, "limit_gib", 0);
+        table_push(L, top + 2, "limit_gib", 0);
         if (lua_type(L, -1) == LUA_TNUMBER) {
-            Loc loc = place_of(L, lua_topointer(L, top + 2), "limit_gib", 0, (Loc){0}, &order);
+            Loc loc = table_loc(L, lua_topointer(L, top + 2), "limit_gib", 0, (Loc){0}, &order);
             limits[nlimits].loc = loc;
             limits[nlimits].gib = lua_tonumber(L, -1);
             limits[nlimits++].target = text_copy(lua_tostring(L, top + 1));
@@ -254,9 +135,9 @@ static void note_limit(lua_State *L, int t)
     lua_settop(L, top);
 }
 
-/* ---- what a recipe can call ---------------------------------------------------------------- */
+/* ---- functions of recipes ------------------------------------------------------------------ */
 
-static void load_file(lua_State *L, const char *shown, const char *path, Loc from);
+static const Source *load_file(lua_State *L, const char *shown, const char *path, Loc from);
 
 static int names_in(const char *dir, const char *below, const char **name, int n, int max)
 {
@@ -279,11 +160,12 @@ static const char *folder_of(const char *path)
     return slash ? text_print("%.*s", (int)(slash - path), path) : ".";
 }
 
-/* A file named on the command line has no recipe that it stands beside: then the list is told, too. */
+/* A file named on the command line has no recipe that it stands beside: then the list is told,
+ * too. */
 static void no_such_file(Loc loc, const char *said, const char *word)
 {
     enum { MAX = 200 };
-    const char *name[MAX], *folder = folder_of(files[0]->file);
+    const char *name[MAX], *folder = folder_of(tables_file(0)->file);
     const char *slash = strrchr(word, '/');
     char *below = text_print("%.*s", slash ? (int)(slash - word) + 1 : 0, word);
     int n = names_in(text_print("%s/%s", folder, below), below, name, 0, MAX);
@@ -300,7 +182,8 @@ static void no_such_file(Loc loc, const char *said, const char *word)
         all.n ? all.text : "");
 }
 
-/* Runs the file that a name means: beside the recipe, of clusters in recipes/ of this folder, of the project. */
+/* Runs the file that a name means: beside the recipe, of clusters in recipes/ of this folder, of
+ * the project. */
 static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
 {
     if (!*word || strlen(word) > 200 || *word == '/' || strstr(word, "..")
@@ -310,9 +193,10 @@ static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
             "%s: want a name below recipes/ made of letters, digits and _ . + - /, without "
             "\"..\"",
             said);
-    const char *folder = folder_of(files[0]->file), *path = NULL;
-    const char *shown = strcmp(folder, ".") || !strncmp(files[0]->file, "./", 2) ? text_print("%s/%s.lua", folder, word)
-                                                                                 : text_print("%s.lua", word);
+    const char *own = tables_file(0)->file, *folder = folder_of(own), *path = NULL;
+    const char *shown = strcmp(folder, ".") || !strncmp(own, "./", 2)
+                            ? text_print("%s/%s.lua", folder, word)
+                            : text_print("%s.lua", word);
     if (!access(shown, F_OK))
         path = shown;
     if (!path && !strncmp(word, "clusters/", 9)) {
@@ -325,9 +209,9 @@ static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
         if (access(path, F_OK))
             no_such_file(loc, said, word);
     }
-    load_file(L, shown, path, loc);
+    const Source *used = load_file(L, shown, path, loc);
     if (!lua_istable(L, -1))
-        err((Loc){shown, files[nfiles - 1]->return_line},
+        err((Loc){shown, used->return_line},
             "want a file that returns a table, got %s", luaL_typename(L, -1));
 }
 
@@ -342,234 +226,7 @@ static int lua_use(lua_State *L)
     return 1;
 }
 
-/* Pushes a deep copy of the table at t, noting the same places. */
-static void copy_table(lua_State *L, int t, int depth);
-
-/* The value at the top of the stack becomes a copy of itself if it is a table. */
-static void copy_value(lua_State *L, int depth)
-{
-    if (!lua_istable(L, -1))
-        return;
-    copy_table(L, lua_gettop(L), depth + 1);
-    lua_remove(L, -2);
-}
-
-static void copy_fields(lua_State *L, int from, int to, int depth)
-{
-    lua_pushnil(L);
-    while (lua_next(L, from)) {
-        copy_value(L, depth);
-        lua_pushvalue(L, -2);
-        lua_insert(L, -2);
-        lua_rawset(L, to);
-    }
-}
-
-/* Writes the note of the table at t from those of the tables it was made of: later ones win. */
-static void note_merged(lua_State *L, int t, const Note *a, const Note *b)
-{
-    int na = a ? a->n : 0, nb = b ? b->n : 0, n = 0;
-    Noted *field = arena_new((size_t)(na + nb) * sizeof *field + 1);
-    for (int i = 0; i < na + nb; i++) {
-        const Noted *f = i < na ? &a->field[i] : &b->field[i - na];
-        int j = 0;
-        while (j < n && !(f->key ? field[j].key && !strcmp(field[j].key, f->key)
-                                 : !field[j].key && field[j].item == f->item))
-            j++;
-        push_field(L, t, f->key, f->item);
-        field[j] = snapshot(L, f->key, f->item, f->loc);
-        lua_pop(L, 1);
-        n += j == n;
-    }
-    const void *table = lua_topointer(L, t);
-    Note *note = new_note(table);
-    note->n = n;
-    note->field = field;
-}
-
-/* A copy, as the notes may move while others are made. */
-static const Note *keep(const Note *note)
-{
-    return note ? memcpy(arena_new(sizeof *note), note, sizeof *note) : NULL;
-}
-
-static void check_depth(lua_State *L, int depth)
-{
-    luaL_checkstack(L, 16, "extend");
-    if (depth > MAX_DEPTH)
-        luaL_error(L, "extend: tables are nested deeper than %d, or contain themselves", MAX_DEPTH);
-}
-
-static void copy_table(lua_State *L, int t, int depth)
-{
-    check_depth(L, depth);
-    const Note *a = keep(note_of(lua_topointer(L, t)));
-    lua_newtable(L);
-    int to = lua_gettop(L);
-    copy_fields(L, t, to, depth);
-    note_merged(L, to, a, NULL);
-}
-
-static void merge_tables(lua_State *L, int base, int changes, int depth)
-{
-    check_depth(L, depth);
-    const Note *a = keep(note_of(lua_topointer(L, base))),
-               *b = keep(note_of(lua_topointer(L, changes)));
-    lua_newtable(L);
-    int to = lua_gettop(L);
-    copy_fields(L, base, to, depth);
-    lua_pushnil(L);
-    while (lua_next(L, changes)) {
-        int key = lua_gettop(L) - 1;
-        lua_pushvalue(L, key);
-        lua_rawget(L, base);
-        if (lua_istable(L, -1) && lua_istable(L, -2) && lua_rawlen(L, -1) == 0
-            && lua_rawlen(L, -2) == 0) {
-            merge_tables(L, key + 2, key + 1, depth + 1);
-        } else {
-            lua_pushvalue(L, key + 1);
-            copy_value(L, depth);
-        }
-        lua_pushvalue(L, key);
-        lua_insert(L, -2);
-        lua_rawset(L, to);
-        lua_settop(L, key);
-    }
-    note_merged(L, to, a, b);
-}
-
-/* ---- names of earlier releases --------------------------------------------------------------- */
-
-/* Notes the place of the value that the table at t has under key. */
-static void note_place(lua_State *L, int t, const char *key, Loc loc)
-{
-    Note *note = note_of(lua_topointer(L, t));
-    note = note ? note : new_note(lua_topointer(L, t));
-    int i = 0;
-    while (i < note->n && !(note->field[i].key && !strcmp(note->field[i].key, key)))
-        i++;
-    if (i == note->n)
-        note->field = arena_grow(note->field, (size_t)note->n * sizeof *note->field,
-                                 (size_t)(note->n + 1) * sizeof *note->field);
-    note->n += i == note->n;
-    push_field(L, t, key, 0);
-    note->field[i] = snapshot(L, key, 0, loc);
-    lua_pop(L, 1);
-}
-
-/* Pushes the table in which the table at t has the field, *key its name there. Makes it if it has to.
- * false, and nothing is pushed: it is not there, or no table. */
-static bool push_owner(lua_State *L, int t, const char *path, const char **key, bool make)
-{
-    const char *dot = strchr(path, '.');
-    *key = dot ? dot + 1 : path;
-    if (!dot) {
-        lua_pushvalue(L, t);
-        return true;
-    }
-    const char *section = text_print("%.*s", (int)(dot - path), path);
-    push_field(L, t, section, 0);
-    if (lua_isnil(L, -1) && make) {
-        lua_pop(L, 1);
-        lua_newtable(L);
-        lua_pushvalue(L, -1);
-        lua_setfield(L, t, section);
-    }
-    if (lua_istable(L, -1))
-        return true;
-    lua_pop(L, 1);
-    return false;
-}
-
-/* Whether the table at t has the field; *loc: where. */
-static bool has_field(lua_State *L, int t, const char *path, Loc *loc)
-{
-    const char *key;
-    int order;
-    if (!push_owner(L, t, path, &key, false))
-        return false;
-    const Note *note = note_of(lua_topointer(L, -1));
-    push_field(L, lua_gettop(L), key, 0);
-    const bool has = !lua_isnil(L, -1);
-    if (has)
-        *loc = place_of(L, lua_topointer(L, -2), key, 0, note ? note->loc : (Loc){files[0]->file, 0}, &order);
-    lua_pop(L, 2);
-    return has;
-}
-
-static void move_field(lua_State *L, int t, const char *before, const char *now, Loc loc)
-{
-    const char *key;
-    const int top = lua_gettop(L);
-    push_owner(L, t, before, &key, false);
-    const int from = lua_gettop(L);
-    push_field(L, from, key, 0);
-    lua_pushnil(L);
-    lua_setfield(L, from, key);
-    if (!push_owner(L, t, now, &key, true)) {   /* today's section is no table, which is refused as such */
-        lua_settop(L, top);
-        return;
-    }
-    const int to = lua_gettop(L);
-    lua_pushvalue(L, from + 1);
-    lua_setfield(L, to, key);
-    note_place(L, to, key, loc);
-    if (strchr(now, '.'))
-        note_place(L, t, text_print("%.*s", (int)strcspn(now, "."), now), loc);
-    lua_pushnil(L);
-    if (from != t && !lua_next(L, from) && strchr(before, '.')) {
-        lua_pushnil(L);                   /* nothing is left of its section */
-        lua_setfield(L, t, text_print("%.*s", (int)strcspn(before, "."), before));
-    }
-    lua_settop(L, top);
-}
-
-/* The table at t becomes a copy of itself in today's names and words, where it has others. */
-static void rename_fields(lua_State *L, int t)
-{
-    bool copied = false;
-    Loc loc, other;
-    for (int i = 0; i < renamed_rows; i++) {
-        const char *before = renamed_row[i].before, *now = renamed_row[i].now;
-        if (!has_field(L, t, before, &loc))
-            continue;
-        if (has_field(L, t, now, &other))
-            err(loc, "%s and %s are one field, by its old name and its new one: leave out %s", before, now, before);
-        if (!copied) {
-            copy_table(L, t, 0);
-            lua_replace(L, t);
-        }
-        copied = true;
-        renamed_name(before);
-        move_field(L, t, before, now, loc);
-    }
-}
-
-/* A recipe's words are those of strings: of a field without a section. */
-static void rename_words(lua_State *L, int t)
-{
-    Loc loc;
-    lua_getfield(L, t, "objective");
-    const char *word = lua_type(L, -1) == LUA_TSTRING ? text_copy(lua_tostring(L, -1)) : "";
-    lua_pop(L, 1);
-    if (!renamed_word("objective", word) || !has_field(L, t, "objective", &loc))
-        return;
-    copy_table(L, t, 0);
-    lua_replace(L, t);
-    lua_pushstring(L, renamed_value("objective", word));
-    lua_setfield(L, t, "objective");
-    note_place(L, t, "objective", loc);
-}
-
-static void rename_all(lua_State *L, int t)
-{
-    luaL_checkstack(L, 16, "recipe");
-    rename_fields(L, t);
-    rename_words(L, t);
-}
-
-/* extend(base, changes): a deep copy of base with the fields of changes set over it; lists are
- * replaced whole. */
+/* extend(base, changes): see table_merge(). */
 static int lua_extend(lua_State *L)
 {
     Loc loc = caller(L);
@@ -579,20 +236,22 @@ static int lua_extend(lua_State *L)
         err(loc, "extend: called more than %d times", MAX_EXTENDS);
     note_limit(L, 1);
     note_limit(L, 2);
-    rename_all(L, 1);
-    rename_all(L, 2);
-    merge_tables(L, 1, 2, 0);
+    table_rename(L, 1);
+    table_rename(L, 2);
+    table_merge(L, 1, 2, 0);
     return 1;
 }
 
-/* Runs a file and pushes what it returns. path: where it is; shown: what messages call it. */
-static void load_file(lua_State *L, const char *shown, const char *path, Loc from)
+/* Runs the file `path`, which messages call `shown`, and pushes its result. */
+static const Source *load_file(lua_State *L, const char *shown, const char *path, Loc from)
 {
     for (int i = 0; i < nloading; i++)
         if (!strcmp(loading[i], path))
             err(from, "use: %s is already being read: it uses itself", shown);
-    if (nloading == MAX_DEPTH || nfiles == MAX_FILES)
-        err(from, "use: more than %d files", nfiles == MAX_FILES ? MAX_FILES : MAX_DEPTH);
+    const bool deep = nloading == MAX_DEPTH;
+    if (deep || tables_files() == MAX_FILES)
+        err(from, "use: more than %d files%s", deep ? MAX_DEPTH : MAX_FILES,
+            deep ? " that use each other" : "");
     size_t n;
     char *text = file_text(path, MAX_TEXT, &n);
     if (!text)
@@ -603,15 +262,18 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
         err(from, "%s is Lua bytecode; want source text", shown);
     err_source(shown, text);
     Source *src = source_scan(shown, text, n);
-    const char *folder = nfiles ? text_print("%s/", folder_of(files[0]->file)) : "";
+    const Source *first = tables_file(0);
+    const char *folder = first ? text_print("%s/", folder_of(first->file)) : "";
     const size_t beside = strlen(folder);
-    recipe_tell(shown, path, !nfiles ? NULL : strncmp(shown, folder, beside) ? shown : shown + beside);
-    int file = nfiles++;
-    files[file] = src;
+    recipe_tell(shown, path,
+                !first                           ? NULL
+                : strncmp(shown, folder, beside) ? shown
+                                                 : shown + beside);
+    const int file = tables_add_file(src);
     loading[nloading++] = path;
     char chunk[16];
     snprintf(chunk, sizeof chunk, "=#%d", file);
-    /* the text itself first: messages of syntax speak of it */
+    /* the text itself first, for messages of syntax errors */
     if (luaL_loadbufferx(L, text, n, chunk, "t")
         || luaL_loadbufferx(L, src->marked.text, src->marked.n, chunk, "t"))
         lua_error(L);
@@ -620,11 +282,12 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
     luaL_setfuncs(L, ours, 0);
     lua_setupvalue(L, -2, 1);
     lua_pushinteger(L, file);
-    lua_pushcclosure(L, lua_place, 1);
+    lua_pushcclosure(L, table_made, 1);
     lua_call(L, 1, 1);
     nloading--;
     if (lua_istable(L, -1))
         note_limit(L, lua_gettop(L));
+    return src;
 }
 
 /* ---- Lua values -> Rval -------------------------------------------------------------------- */
@@ -673,7 +336,7 @@ static void convert_table(lua_State *L, Rval *r, const char *path, int depth)
             nitems++;
         } else if (lua_type(L, -2) == LUA_TSTRING) {
             const char *key = text_copy(lua_tostring(L, -2));
-            Loc at = place_of(L, self, key, 0, r->loc, &e[norder].order);
+            Loc at = table_loc(L, self, key, 0, r->loc, &e[norder].order);
             e[norder].key = key;
             e[norder++].value = convert(L, at, text_print("%s%s%s", path, *path ? "." : "", key),
                                         depth + 1);
@@ -698,7 +361,7 @@ static void convert_table(lua_State *L, Rval *r, const char *path, int depth)
     for (int i = 0; i < r->nitems; i++) {
         int order;
         lua_rawgeti(L, t, i + 1);
-        Loc at = place_of(L, self, NULL, i + 1, r->loc, &order);
+        Loc at = table_loc(L, self, NULL, i + 1, r->loc, &order);
         r->item[i] = convert(L, at, text_print("%s[%d]", path, i + 1), depth + 1);
         lua_pop(L, 1);
     }
@@ -747,7 +410,8 @@ typedef struct {
     Rval *result;
 } Job;
 
-/* The recipe's table is at the top of the stack: its cluster becomes the one of the command line; "": none. */
+/* The recipe's table is at the top of the stack: its cluster becomes the one of the command line;
+ * "": none. */
 static void set_cluster(lua_State *L, const char *name)
 {
     const int recipe = lua_gettop(L);
@@ -761,7 +425,8 @@ static void set_cluster(lua_State *L, const char *name)
     lua_settop(L, recipe);
 }
 
-/* Notes that the command line chose it: the text of its table is the word, or it is an empty text. */
+/* Notes that the command line chose it: the text of its table is the word, or it is an empty
+ * text. */
 static void note_cluster(Rval *recipe, const char *name)
 {
     for (int i = 0; i < recipe->nkeys; i++)
@@ -779,17 +444,16 @@ static int protected_load(lua_State *L)
     Job *job = lua_touserdata(L, 1);
     lua_gc(L, LUA_GCSTOP);
     load_file(L, job->path, job->path, (Loc){0});
-    Loc at = {job->path, files[0]->return_line};
+    Loc at = {job->path, tables_file(0)->return_line};
     if (!lua_istable(L, -1))
         err(at, "want a recipe that returns a table: return { target = \"cpu\", ... }; got %s",
             lua_isnil(L, -1) ? "nothing" : luaL_typename(L, -1));
     const void *recipe = lua_topointer(L, -1);
     if (job->cluster)
         set_cluster(L, job->cluster);
-    const Note *note = note_of(recipe);
-    if (note && note->loc.line)
-        at = note->loc;
-    rename_all(L, lua_gettop(L));
+    if (table_start(recipe).line)
+        at = table_start(recipe);
+    table_rename(L, lua_gettop(L));
     job->result = convert(L, at, "", 0);
     return 0;
 }
@@ -808,8 +472,8 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     override = renamed_words(override, noverrides);
     memory_used = 0;
     instructions = 0;
-    nfiles = nloading = nnotes = nextends = nlimits = 0;
-    files = arena_new(MAX_FILES * sizeof *files);
+    nloading = nextends = nlimits = 0;
+    tables_begin();
     struct rlimit before;
     limit_cpu(path, &before);
     lua_State *L = lua_newstate(limited_alloc, NULL);

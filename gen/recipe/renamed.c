@@ -1,14 +1,15 @@
-/* renamed.c -- names of fields in earlier releases, which are still taken.
+/* renamed.c -- field names of earlier releases.
  *
- * In:    rows RENAMED and RENAMED_WORD of runtime/files/aliases.def.   Out: today's names, a line on stderr. */
+ * In:    rows RENAMED and RENAMED_WORD of runtime/files/aliases.def.
+ * Out:   current names, and one line on stderr. */
 #include "gen/recipe/recipe.h"
 #include "runtime/files/names.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static char given[1024];         /* what renamed_tell() has to say */
-static bool told;
+static char given[1024];         /* text for renamed_tell() */
+static bool told;                /* it was printed */
 
 static void add(const char *before, const char *now)
 {
@@ -18,7 +19,7 @@ static void add(const char *before, const char *now)
         snprintf(given + n, sizeof given - n, "%s%s", n ? ", " : "", one);
 }
 
-/* Whether each name in the group `before` is in the group `now` today. */
+/* True if path is in the group `before` and was renamed; *now: its current group. */
 static bool moved(const char *before, const char *path, const char **now)
 {
     const size_t n = strlen(before);
@@ -52,7 +53,7 @@ const char *renamed_value(const char *field, const char *word)
     return now;
 }
 
-/* The field of a word FIELD=VALUE; NULL: it is no such word. */
+/* FIELD of a word FIELD=VALUE; NULL: not such a word. */
 static char *field_of(const char *word)
 {
     const size_t n = strcspn(word, "=");
@@ -79,7 +80,8 @@ char **renamed_words(char **word, int n)
             now[i] = text_print("%s=%s", today, renamed_value(today, value));
         for (int k = 0; k < i; k++)
             if (same_field(now[k], now[i]))
-                err((Loc){0}, "%s and %s set the same field: leave one of them out", word[k], word[i]);
+                err((Loc){0}, "%s and %s set the same field: leave one of them out", word[k],
+                    word[i]);
     }
     return now;
 }

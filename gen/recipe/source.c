@@ -1,9 +1,11 @@
-/* source.c -- finds the lines of table keys in a Lua source: Lua itself forgets them.
+/* source.c -- line numbers of table keys in Lua source, which Lua itself does not keep.
  *
- * In:     the text of a recipe.        Out: its table constructors with the line of every key, and the
- *         same text in which each constructor hands its table, once made, to a function.
- * Keeps:  nothing is evaluated; no line moves; a text that is not Lua gives something, never an error.
- * Method: one pass over the tokens with a stack of what is open: braces, brackets, blocks. */
+ * In:     the text of a recipe.
+ * Out:    its table constructors with the line of every key; the same text with a call around each
+ *         constructor that passes the new table to a function.
+ * Keeps:  nothing is evaluated; no line moves; text that is not Lua gives some result, never an
+ *         error.
+ * Method: one pass over the tokens with a stack of open braces, brackets and blocks. */
 #define _GNU_SOURCE
 #include "gen/recipe/recipe.h"
 
@@ -14,8 +16,8 @@ enum { TK_END, TK_NAME, TK_STRING, TK_OTHER };
 
 typedef struct {
     int kind, line;
-    char c;                  /* TK_OTHER: the character; '=' stands for a single = only */
-    char *text;              /* TK_NAME, TK_STRING (escapes are not decoded) */
+    char c;                  /* TK_OTHER: the character; '=': a single = only */
+    char *text;              /* TK_NAME, TK_STRING (escapes not decoded) */
 } Token;
 
 typedef struct {
@@ -160,7 +162,7 @@ static Ctor *add_ctor(Source *s, int line)
     return s->ctor[s->nctors++] = c;
 }
 
-/* Adds the field that begins at t (already read). Returns the token after its `key =`, if any. */
+/* Adds the field that begins with token t. Returns the token after its `key =`, if any. */
 static Token begin_field(Lexer *x, const char *file, Ctor *c, Token t)
 {
     Lexer back = *x;
@@ -207,7 +209,7 @@ static Open *push(Open *up, char kind, Ctor *c)
     return o;
 }
 
-/* The text goes over to the marked one up to here; then comes what was put in. */
+/* Appends the source from *from to `to`, then `added`, to the marked text. */
 static void mark(Source *s, const char **from, const char *to, const char *added)
 {
     while (*from < to) {                       /* a string may hold a NUL byte */
@@ -225,7 +227,7 @@ Source *source_scan(const char *file, const char *text, size_t n)
     s->return_line = 1;
     str_print(&s->marked, "local __place = ...; ");
     Lexer x = {text, text + n, 1};
-    const char *from = text;                   /* not in the marked text yet */
+    const char *from = text;                   /* end of what is in the marked text */
     Open *open = NULL;
     Token last = {TK_OTHER, 1, 0, NULL};       /* the token before t */
     for (Token t = next(&x); t.kind != TK_END; last = t, t = next(&x)) {

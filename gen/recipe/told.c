@@ -1,7 +1,9 @@
-/* told.c -- names of recipe files in what gen writes: the same in whatever folder and by whatever path gen is called.
+/* told.c -- paths of recipe files as they are written to emitted files: independent of the folder
+ * and the path with which gen is called.
  *
- * Keeps: a file below gen's root has its path from there; the name of another recipe is its file name, of a file that
- *        it uses the word of `use`. Paths that no recipe was read from (those of a room's text) stay as they are. */
+ * Keeps: a file below gen's root has its path relative to the root. Any other recipe has its file
+ *        name, and a file that it uses the argument of `use`. Paths that no recipe was read from
+ *        (those in a room's text) do not change. */
 #define _GNU_SOURCE
 #include "gen/recipe/recipe.h"
 
@@ -11,7 +13,7 @@
 typedef struct Told Told;
 struct Told {
     const char *shown, *path, *name;
-    const char *told;            /* NULL: nobody asked */
+    const char *told;            /* result of recipe_told(); NULL: not asked for yet */
     Told *next;
 };
 static Told *all;
@@ -22,13 +24,15 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The path from gen's root; NULL: the file is elsewhere. Through a link to a file of another name it is the link's. */
+/* The path from gen's root; NULL: the file is elsewhere. Through a link to a file of another name
+ * it is the link's. */
 static const char *below_root(const char *path)
 {
     char *root = realpath(gen_root(), NULL), *real = realpath(path, NULL);
     const char *found = NULL;
     const size_t n = root ? strlen(root) : 0;
-    if (root && real && !strcmp(base_of(real), base_of(path)) && !strncmp(real, root, n) && real[n] == '/')
+    if (root && real && !strcmp(base_of(real), base_of(path)) && !strncmp(real, root, n) &&
+        real[n] == '/')
         found = text_copy(real + n + 1);
     free(root), free(real);
     return found;

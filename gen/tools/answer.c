@@ -1,22 +1,21 @@
-/* answer.c -- JSON for programs; see answer.h. */
+/* answer.c -- JSON output of commands; see answer.h. */
 #define _GNU_SOURCE
 #include "gen/tools/answer.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/files/utf8.h"
 
-static const char *asked;        /* the command; NULL: pages for people */
+static const char *asked;        /* the command; NULL: without --json */
 
 bool answer_wanted(void)
 {
     return asked != NULL;
 }
 
-/* Bytes that are no UTF-8 become U+FFFD. */
+/* Replaces invalid UTF-8 by U+FFFD. */
 static char *whole_text(const char *text)
 {
     Str s = {0};
@@ -43,7 +42,7 @@ cJSON *answer_new(void)
     return o;
 }
 
-/* As it stands: a double would round it. */
+/* As text, because a double would round it. */
 static cJSON *whole_number(int64_t n)
 {
     return cJSON_CreateRaw(text_print("%" PRId64, n));
@@ -81,10 +80,7 @@ void answer_print(cJSON *o)
     char *text = cJSON_Print(o);
     if (!text)
         bug("no memory for JSON");
-    if (puts(text) < 0 || fflush(stdout)) {
-        fprintf(stderr, "gen: standard output: %s\n", strerror(errno));
-        exit(1);
-    }
+    puts(text);
     free(text);
     cJSON_Delete(o);
 }

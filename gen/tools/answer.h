@@ -1,7 +1,7 @@
-/* answer.h -- what commands say with --json: one JSON object on stdout, also when they end with a mistake.
+/* answer.h -- JSON output of commands (--json): one object on stdout, also on errors.
  *
- * Keeps: numbers are numbers in base units (bytes, FLOP, seconds, counts), integers with all their digits; a text is
- *        UTF-8 whatever the files hold; what there is none of is null, a list without items []. */
+ * Keeps: numbers are in base units (bytes, FLOP, seconds, counts), integers with all digits; texts
+ *        are UTF-8 whatever the files hold; absent values are null, empty lists []. */
 #ifndef GEN_ANSWER_H
 #define GEN_ANSWER_H
 
@@ -11,10 +11,10 @@
 
 #include <cjson/cJSON.h>
 
-/* From here on mistakes end the program with {"command", "error": {"message", "file", "line"}, "errors": [...],
- * "exit_status"} on stdout, beside their lines on stderr. */
+/* After this call errors also print {"command", "error": {"message", "file", "line"},
+ * "errors": [...], "exit_status"} on stdout, in addition to their lines on stderr. */
 void answer_begin(const char *command);
-bool answer_wanted(void);                    /* answer_begin() was called */
+bool answer_wanted(void);                    /* true after answer_begin() */
 
 cJSON *answer_new(void);                     /* {"command": ...} */
 void answer_int(cJSON *o, const char *key, int64_t n);
@@ -23,22 +23,22 @@ void answer_bool(cJSON *o, const char *key, bool b);
 void answer_text(cJSON *o, const char *key, const char *text);       /* NULL: null */
 cJSON *answer_object(cJSON *o, const char *key);
 cJSON *answer_list(cJSON *o, const char *key);
-cJSON *answer_item(cJSON *list);             /* a new object behind the others */
+cJSON *answer_item(cJSON *list);             /* appends an object */
 void answer_word(cJSON *list, const char *text);
 void answer_number(cJSON *list, int64_t n);
-/* A list of the words of "a|b|c". */
+/* Adds the list of words in "a|b|c". */
 void answer_words(cJSON *o, const char *key, const char *words);
-/* What several commands say of a recipe (report.c). g NULL: its objective is whole. */
+/* Parts shared by several commands (report.c). g NULL: standalone objective. */
 void answer_recipe(cJSON *o, const Graph *g, Config *c);
-void answer_cluster(cJSON *o, const Config *c);
-char *cluster_said(const Config *c);         /* in a line */
+char *cluster_said(const Config *c);         /* the cluster in one line */
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
-cJSON *plan_object(const Graph *g, Config *c);       /* all that gen plan --json prints */
-cJSON *standalone_object(Config *c);              /* the same where the objective is whole (standalone_report.c) */
-/* What runs leave, and the commands (info.c). recipe: the words behind gen. */
+cJSON *plan_object(const Graph *g, Config *c);       /* output of gen plan --json */
+/* The same for a standalone objective (standalone_report.c). */
+cJSON *standalone_object(Config *c);
+/* Files of a run, and commands (info.c). recipe: the arguments of gen. */
 void answer_leaves(cJSON *o, const Objective *of);
 void answer_commands(cJSON *o, const char *recipe, const char *out);
-/* Prints it and a newline; a stream that fails ends the program. */
+/* Prints the object and a newline. */
 void answer_print(cJSON *o);
 
 #endif

@@ -1,9 +1,10 @@
-/* check.c -- gen check: compiles a recipe's kernels for its target and says what they ask of it.
+/* check.c -- `gen check`: compiles a recipe's CUDA kernels and reports their resources.
  *
- * In:    the graph after plan.   Out: a row a kernel: registers, shared memory, spills, occupancy.
- * Keeps: nothing on disk; the same numbers whatever GPU this machine has, or none.
- * Method: NVRTC, a kernel file at a time; where it is absent nvcc on the emitted step.cu. The log
- *         has registers and spills, the PTX launch bounds and dynamic shared memory. */
+ * In:    the graph after plan.
+ * Out:   a row per kernel: registers, shared memory, spills, occupancy.
+ * Keeps: writes nothing to disk; the numbers do not depend on this machine's GPU.
+ * Method: NVRTC, one kernel file at a time; without it, nvcc on the emitted step.cu. Registers and
+ *         spills are from the compiler's log, launch bounds and dynamic shared memory from PTX. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/tools/answer.h"
@@ -19,22 +20,22 @@
 
 enum {
     MAX_KERNELS = 512,
-    BLOCK_SHARED = 1024,         /* bytes of shared memory the driver takes of each block */
-    NO_BOUND = 1024              /* threads of a block when a kernel has no launch bounds */
+    BLOCK_SHARED = 1024,         /* shared memory that the driver reserves per block, bytes */
+    NO_BOUND = 1024              /* threads per block of a kernel without launch bounds */
 };
 
 typedef struct {
-    char *entry;                 /* as the assembler names it */
+    char *entry;                 /* mangled name in PTX */
     int registers, threads;
-    int64_t fixed, dynamic;      /* bytes of shared memory; dynamic -1: not known */
-    int64_t stores, loads;       /* bytes of registers that went to memory and back */
+    int64_t fixed, dynamic;      /* bytes of shared memory; dynamic -1: unknown */
+    int64_t stores, loads;       /* bytes of spilled registers */
 } Usage;
 
 typedef struct { int n; Usage list[MAX_KERNELS]; } Table;
 
 static Table used;
 
-/* Kernels that may spill. */
+/* Kernels that are allowed to spill. */
 static const struct { const char *kernel; int64_t bytes; } spill_row[] = {
 #define KERNEL(...)
 #define SPILLS(kernel, bytes, why) {#kernel, bytes},
@@ -55,7 +56,7 @@ static int64_t number_before(const char *line, const char *what)
     return at ? strtoll(at, NULL, 10) : 0;
 }
 
-/* A kernel that several files include is one. */
+/* Finds a kernel by name, so that one included by several files counts once. */
 static Usage *usage_of(const char *entry)
 {
     int i = 0;
@@ -67,7 +68,8 @@ static Usage *usage_of(const char *entry)
     return &used.list[i];
 }
 
-/* Spills of a function that an entry calls count as the entry's. dynamic: what is known so far. */
+/* Adds a kernel of the log; spills of functions that an entry calls count as the entry's. dynamic:
+ * as known so far. */
 static void read_log(const char *log, int64_t dynamic)
 {
     static const char begin[] = "Compiling entry function '";
@@ -118,14 +120,15 @@ static char *plain_name(const char *entry)
     return s.text;
 }
 
-/* Whatever the arguments of its template are. */
+/* Compares names without template arguments. */
 static bool is_kernel(const Usage *u, const char *name)
 {
     const char *plain = plain_name(u->entry);
     return strcspn(plain, "<") == strlen(name) && !strncmp(plain, name, strlen(name));
 }
 
-/* Launch bounds of kernels, and dynamic shared memory: SHARED_BYTES in kernels/cuda/types.cuh. */
+/* Reads launch bounds and dynamic shared memory (SHARED_BYTES of kernels/cuda/types.cuh) from
+ * PTX. */
 static void read_ptx(const char *ptx)
 {
     static const char begin[] = ".entry ", end[] = "_shared = ";
@@ -151,13 +154,13 @@ static void read_ptx(const char *ptx)
     }
 }
 
-static const char *folder;       /* what is compiled; gone at exit */
+static const char *folder;       /* folder of the compilation; removed at exit */
 
 /* ---- compilers ------------------------------------------------------------------------------- */
 
 typedef struct {
     void *library;
-    char *folder;                /* that it was found in */
+    char *folder;                /* folder in which it was found */
     int (*version)(int *, int *);
     int (*create)(void **, const char *, const char *, int, const char *const *,
                   const char *const *);
@@ -205,7 +208,7 @@ const char *check_nvrtc(void)
     return nvrtc_open(&n) && !n.version(&major, &minor) ? text_print("%d.%d", major, minor) : NULL;
 }
 
-/* Of the toolkit: beside the library, then where toolkits usually are. */
+/* Finds the toolkit's headers: next to the library, then in the usual folders. */
 static char *find_headers(const char *library)
 {
     const char *home = getenv("CUDA_HOME");
@@ -219,7 +222,7 @@ static char *find_headers(const char *library)
     return NULL;
 }
 
-/* Lines of the log that are not the assembler's. */
+/* Prints lines of the log that are not from the assembler. */
 static void print_errors(const char *log)
 {
     for (const char *p = log; *p;) {
@@ -238,8 +241,8 @@ static const char *precision_define(const Graph *g)
                                 : "";
 }
 
-/* `#define KERNEL_name 1` of each kernel in use, and `#define KERNEL_name_word 1` where its op has a
- * word among its attributes: forms of one file that not every recipe has are compiled by them. */
+/* `#define KERNEL_name 1` of each kernel in use, and `#define KERNEL_name_word 1` where its op has
+ * a word among its attributes: forms of one file that not every recipe has are compiled by them. */
 static const char *kernel_defines(const Graph *g)
 {
     Str s = {0};
@@ -256,12 +259,13 @@ static const char *kernel_defines(const Graph *g)
     return s.text;
 }
 
-/* True: it compiled. */
+/* Returns true if it compiled. */
 static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file)
 {
-    /* in <>: not what the current folder has */
-    const char *text = text_print("%s%s%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
-                                  precision_define(g), kernel_defines(g), emit_variant_lists(), file);
+    /* in <>, not in the current folder */
+    const char *text =
+        text_print("%s%s%s#include <shape.h>\n#include <kernels/cuda/%s>\n", precision_define(g),
+                   kernel_defines(g), emit_variant_lists(), file);
     const char *const option[] = {
         text_print("--gpu-architecture=%s", g->target->arch), "-std=c++20", "--ptxas-options=-v",
         text_print("-I%s", folder), text_print("-I%s/kernels/cuda", folder),
@@ -292,7 +296,7 @@ static const char *find_nvcc(void)
     return nvcc ? nvcc : program_find("/usr/local/cuda/bin/nvcc");
 }
 
-static const double nvcc_seconds = 3600;     /* against hangs only */
+static const double nvcc_seconds = 3600;     /* limit for hangs */
 
 static bool nvcc_compile(const char *nvcc, const Graph *g)
 {
@@ -350,7 +354,7 @@ static int64_t may_spill(const Usage *u)
     return 0;
 }
 
-/* What is wrong with it, or NULL. */
+/* Message if the kernel has a fault, else NULL. */
 static const char *fault(const Target *t, const Usage *u)
 {
     if (u->stores + u->loads > may_spill(u))
@@ -433,8 +437,8 @@ static bool any_spills(void)
     return false;
 }
 
-/* What builds the program decides about spills: the numbers of nvcc for kernels that NVRTC spills.
- * (The two name parameters of 64 bits differently.) */
+/* The program's own compiler decides about spills: takes nvcc's numbers for kernels that spill with
+ * NVRTC. */
 static void ask_nvcc(const char *nvcc, const Graph *g)
 {
     static Table before;
@@ -451,7 +455,7 @@ static void ask_nvcc(const char *nvcc, const Graph *g)
     used = before;
 }
 
-/* What there is to say instead of a table; of kernels that were checked why is NULL. */
+/* Text instead of a table; why: reason, NULL if kernels were checked. */
 static void say(const char *recipe, const Target *t, const char *why, const char *by, double took)
 {
     if (!answer_wanted()) {
@@ -491,7 +495,8 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     const char *nvcc = NULL, *headers = NULL;
     bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
     if (!have && !(nvcc = find_nvcc())) {
-        say(recipe, t, "kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here", NULL, 0);
+        say(recipe, t, "kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here",
+            NULL, 0);
         return insist;
     }
     double start = seconds();
@@ -514,7 +519,8 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     } else
         compiled = nvcc_compile(nvcc, g);
     if (!compiled) {
-        say(recipe, t, text_print("does not compile for %s by %s", t->arch, by), by, seconds() - start);
+        say(recipe, t, text_print("does not compile for %s by %s", t->arch, by), by,
+            seconds() - start);
         return 1;
     }
     qsort(used.list, (size_t)used.n, sizeof *used.list, by_name);
@@ -524,7 +530,7 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     }
     print_table(t);
     const int faults = faults_of(t);
-    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->setting[SETTING_recipe].text, used.n,
-           g->target->arch, by, seconds() - start, faults);
+    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->setting[SETTING_recipe].text,
+           used.n, g->target->arch, by, seconds() - start, faults);
     return faults > 0;
 }

@@ -1,7 +1,9 @@
-/* ci.c -- `gen ci`: a workflow of continuous integration for recipes, a job a recipe.
+/* ci.c -- `gen ci`: a continuous-integration workflow with one job per recipe.
  *
- * In:    recipes of this repository, templates/ci.   Out: YAML on stdout, the same bytes each time.
- * Keeps: what stands in it of the user is a quoted scalar; commands get it as variables, never as their text. */
+ * In:    recipes of this repository, templates/ci.
+ * Out:   YAML on stdout, reproducible.
+ * Keeps: user text is a quoted scalar; commands receive it as variables, never as their own
+ *        text. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/tools/tools.h"
@@ -12,14 +14,15 @@
 
 typedef struct {
     const char *option, *template;
-    const char *image;               /* what a job's container is called there */
-    int most;                        /* jobs of a matrix that it takes */
+    const char *image;               /* key of a job's container */
+    int most;                        /* maximum number of jobs in a matrix */
 } Host;
 static const Host host_row[] = {{"--github", "templates/ci/github.yml", "container", 256},
                                 {"--gitlab", "templates/ci/gitlab.yml", "IMAGE", 200}};
 enum { HOSTS = sizeof host_row / sizeof *host_row };
 
-/* Where jobs run: Debian as in gen/deps.sh; for CUDA programs an image that has nvcc, NVRTC, cuBLASLt and NCCL. */
+/* Images of jobs: Debian as in gen/deps.sh; for CUDA programs one with nvcc, NVRTC, cuBLASLt and
+ * NCCL. */
 static const char image_cpu[] = "debian:12", image_cuda[] = "nvidia/cuda:13.0.1-devel-ubuntu24.04";
 
 typedef struct {
@@ -70,16 +73,19 @@ static Words words_of(int argc, char **argv)
         bytes_of("ci: --allow", w.allow);
     static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "-_.:/@~+#";
-    if (w.diecast && (!*w.diecast || strchr("-#", *w.diecast) || w.diecast[strspn(w.diecast, set)] ||
-                      strstr(w.diecast, "#-") || (strchr(w.diecast, '#') && !strchr(w.diecast, '#')[1])))
-        err((Loc){0}, "ci: --diecast %s: want what git clone takes, of letters, digits and _ . : / @ ~ + -, and "
-            "perhaps #REF behind it", text_shown(w.diecast));
+    if (w.diecast &&
+        (!*w.diecast || strchr("-#", *w.diecast) || w.diecast[strspn(w.diecast, set)] ||
+         strstr(w.diecast, "#-") || (strchr(w.diecast, '#') && !strchr(w.diecast, '#')[1])))
+        err((Loc){0},
+            "ci: --diecast %s: want what git clone takes, of letters, digits and _ . : / @ ~ + -, "
+            "and perhaps #REF behind it",
+            text_shown(w.diecast));
     return w;
 }
 
 /* ---- the repository -------------------------------------------------------------------------- */
 
-/* The folder above this one that holds .git. */
+/* Root of the git repository of this folder. */
 static const char *repository(void)
 {
     char *here = getcwd(NULL, 0);
@@ -88,10 +94,11 @@ static const char *repository(void)
             return here;
         end = strrchr(here, '/');
     }
-    err((Loc){0}, "ci: this folder belongs to no git repository, which workflows begin with: git init");
+    err((Loc){0},
+        "ci: this folder belongs to no git repository, which workflows begin with: git init");
 }
 
-/* Where path is below root; NULL: it is elsewhere. */
+/* Path relative to root; NULL: not below it. */
 static const char *below(const char *root, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -105,7 +112,7 @@ static const char *below(const char *root, const char *path)
 
 typedef struct { const char *path, *name; bool cuda; } Job;
 
-/* The recipes as the repository has them; ends the program at one that cannot be a job. */
+/* Stores a job per recipe; ends the program if a recipe cannot be a job. */
 static int jobs_of(Words *w, const char *root, Job *job)
 {
     static Config *c[MAX_RECIPES];
@@ -116,26 +123,30 @@ static int jobs_of(Words *w, const char *root, Job *job)
     if (!n)
         err((Loc){0}, "ci: none of the %d recipes has these values", all);
     if (n > w->host->most)
-        err((Loc){0}, "ci: %d recipes; a matrix has at most %d jobs there: choose some by FIELD=VALUE words", n,
-            w->host->most);
+        err((Loc){0},
+            "ci: %d recipes; a matrix has at most %d jobs there: choose some by FIELD=VALUE words",
+            n, w->host->most);
     for (int i = 0; i < n; i++) {
-        job[i] = (Job){below(root, w->path[i]), c[i]->name, strcmp(target_find(c[i]->v[F_target].s)->backend, "cpu")};
+        job[i] = (Job){below(root, w->path[i]), c[i]->name,
+                       strcmp(target_find(c[i]->v[F_target].s)->backend, "cpu")};
         if (!job[i].path)
-            err((Loc){0}, "ci: %s: outside of the repository %s, where jobs would not find it%s", w->path[i], root,
-                named ? "" : "; name recipes of yours");
+            err((Loc){0}, "ci: %s: not in the repository %s, so jobs cannot find it%s",
+                w->path[i], root, named ? "" : "; name recipes of yours");
         path_check("recipe", job[i].path);
         path_check("name", job[i].name);
         for (int k = 0; k < i; k++)
             if (!strcmp(job[i].path, job[k].path))
                 err((Loc){0}, "ci: %s: named twice", job[i].path);
             else if (!strcmp(job[i].name, job[k].name))
-                err((Loc){0}, "ci: %s and %s: both are called %s, as their files would be: set name in one of them",
+                err((Loc){0},
+                    "ci: %s and %s: both are called %s, as their files would be: set name in one "
+                    "of them",
                     job[k].path, job[i].path, job[i].name);
     }
     return n;
 }
 
-/* A YAML scalar of one line; path_check() lets no quote pass. */
+/* One-line YAML scalar; path_check() has excluded quotes. */
 static const char *scalar(const char *text)
 {
     if (strpbrk(text, "'\n"))
@@ -150,10 +161,11 @@ static const char *matrix_of(const Words *w, const Job *job, int n)
     for (int i = 0; i < n; i++) {
         const char *image = scalar(job[i].cuda ? image_cuda : image_cpu);
         if (upper)
-            str_print(&s, "      - RECIPE: %s\n        NAME: %s\n        IMAGE: %s\n", scalar(job[i].path),
-                      scalar(job[i].name), image);
+            str_print(&s, "      - RECIPE: %s\n        NAME: %s\n        IMAGE: %s\n",
+                      scalar(job[i].path), scalar(job[i].name), image);
         else
-            str_print(&s, "          - recipe: %s\n            name: %s\n            container: %s\n",
+            str_print(&s,
+                      "          - recipe: %s\n            name: %s\n            container: %s\n",
                       scalar(job[i].path), scalar(job[i].name), image);
     }
     return s.text;
@@ -166,7 +178,10 @@ int ci_main(int argc, char **argv)
     const char *root = repository(), *own = below(root, gen_root());
     const int n = jobs_of(&w, root, job);
     if (!own && !w.diecast)
-        err((Loc){0}, "ci: the repository %s does not hold Diecast: say where jobs clone it: --diecast URL#REF", root);
+        err((Loc){0},
+            "ci: the repository %s does not contain Diecast; tell jobs where to clone it: "
+            "--diecast URL#REF",
+            root);
     if (!w.diecast)
         path_check("the folder of Diecast", own);
     char *mark = w.diecast ? strchr(w.diecast, '#') : NULL;
@@ -176,13 +191,13 @@ int ci_main(int argc, char **argv)
     Hole hole[] = {
         {"jobs", matrix_of(&w, job, n), false},
         {"CUDA", cuda ? "1" : "", false},
-        {"CLONE", w.diecast ? scalar(text_print("%.*s", (int)strcspn(w.diecast, "#"), w.diecast)) : "", false},
+        {"CLONE",
+         w.diecast ? scalar(text_print("%.*s", (int)strcspn(w.diecast, "#"), w.diecast)) : "",
+         false},
         {"REF", mark ? scalar(mark + 1) : "", false},
         {"FOLDER", scalar(w.diecast ? "out/diecast" : own), false},
         {"ALLOW", scalar(w.allow ? w.allow : "any"), false},
     };
     fputs(template_fill(w.host->template, hole, sizeof hole / sizeof *hole), stdout);
-    if (fflush(stdout) || ferror(stdout))
-        err((Loc){0}, "ci: cannot write the workflow");
     return 0;
 }

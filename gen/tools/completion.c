@@ -1,7 +1,7 @@
-/* completion.c -- `gen completion bash`: a script that completes words of gen, and of run.sh and train.
+/* completion.c -- `gen completion bash`: completion for gen, run.sh and train.
  *
- * In:    the tables of commands, options, fields, flags, cards ...   Out: bash functions; recipes are read
- * when asked. */
+ * In:    the tables of commands, options, fields, flags, cards ...
+ * Out:   bash functions, which look up recipes when they run. */
 #include "gen/commands.h"
 #include "gen/tools/tools.h"
 #include "runtime/pack/format_names.h"
@@ -9,14 +9,16 @@
 
 #include <string.h>
 
-/* What bash has in common for all: the word that is written, in pieces where it holds `=` or `:`. */
+/* What bash has in common for all: the word that is written, in pieces where it holds `=` or
+ * `:`. */
 static const char head[] =
     "# bash completion of gen and of the programs that it writes; made by `gen completion bash`\n"
     "_gen_kind() {             # what a word may be: $1 as commands.def has it\n"
     "    local file\n"
     "    case $1 in\n"
     "    recipe)\n"
-    "        for file in \"$_gen_root\"/recipes/*.lua; do file=${file##*/}; echo \"${file%.lua}\"; done\n"
+    "        for file in \"$_gen_root\"/recipes/*.lua; do file=${file##*/}; echo \"${file%.lua}\"; "
+    "done\n"
     "        compgen -f -X '!*.lua' -- \"$2\"; compgen -d -S / -- \"$2\" ;;\n"
     "    recipes) _gen_kind recipe \"$2\"; _gen_kind fields ;;\n"
     "    file) compgen -f -- \"$2\" ;;\n"
@@ -24,10 +26,11 @@ static const char head[] =
 
 static const char middle[] =
     "_gen_pick() { local IFS=$'\\n'; COMPREPLY=($(compgen -W \"$1\" -- \"$2\")); }\n"
-    "_gen_space() { [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null; "
-    "return 0; }\n"
+    "_gen_space() { [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace "
+    "2>/dev/null; return 0; }\n"
     "_gen() {\n"
-    "    local cur=${COMP_WORDS[COMP_CWORD]} before= field= command=${COMP_WORDS[1]} at=2 n=0 i takes\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} before= field= command=${COMP_WORDS[1]} at=2 n=0 i "
+    "takes\n"
     "    [ \"$COMP_CWORD\" -lt 1 ] || before=${COMP_WORDS[COMP_CWORD-1]}\n"
     "    COMPREPLY=()\n"
     "    if [ \"$cur\" = = ]; then field=$before cur=\n"
@@ -35,12 +38,16 @@ static const char middle[] =
     "    fi\n"
     "    if [ -n \"$field\" ]; then _gen_pick \"$(_gen_values \"$field\")\" \"$cur\"; return; fi\n"
     "    if [ \"$COMP_CWORD\" = 1 ] && [[ $cur != -* ]]; then\n"
-    "        _gen_pick \"$_gen_commands\"$'\\n'\"$(_gen_kind recipe \"$cur\")\" \"$cur\"; _gen_space; return\n"
+    "        _gen_pick \"$_gen_commands\"$'\\n'\"$(_gen_kind recipe \"$cur\")\" \"$cur\"; "
+    "_gen_space; return\n"
     "    fi\n"
-    "    case $'\\n'$_gen_commands$'\\n' in *$'\\n'\"$command\"$'\\n'*) ;; *) command= at=1 ;; esac\n"
+    "    case $'\\n'$_gen_commands$'\\n' in *$'\\n'\"$command\"$'\\n'*) ;; *) command= at=1 ;; "
+    "esac\n"
     "    takes=$(_gen_value_of \"$command $before\")\n"
-    "    if [ -n \"$takes\" ]; then _gen_pick \"$(_gen_kind \"$takes\" \"$cur\")\" \"$cur\"; _gen_space; return; fi\n"
-    "    if [[ $cur == -* ]]; then _gen_pick \"$(_gen_options \"$command\")\" \"$cur\"; return; fi\n"
+    "    if [ -n \"$takes\" ]; then _gen_pick \"$(_gen_kind \"$takes\" \"$cur\")\" \"$cur\"; "
+    "_gen_space; return; fi\n"
+    "    if [[ $cur == -* ]]; then _gen_pick \"$(_gen_options \"$command\")\" \"$cur\"; return; "
+    "fi\n"
     "    for ((i = at; i < COMP_CWORD; i++)); do\n"
     "        case ${COMP_WORDS[i]} in\n"
     "        -*) [ -z \"$(_gen_value_of \"$command ${COMP_WORDS[i]}\")\" ] || ((i++)) ;;\n"
@@ -57,15 +64,17 @@ static const char middle[] =
     "    local cur=${COMP_WORDS[COMP_CWORD]} flag= kind\n"
     "    COMPREPLY=()\n"
     "    [ \"$COMP_CWORD\" -lt 1 ] || flag=${COMP_WORDS[COMP_CWORD-1]}\n"
-    "    if [ \"$cur\" = = ]; then cur=; elif [ \"$flag\" = = ]; then flag=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+    "    if [ \"$cur\" = = ]; then cur=; elif [ \"$flag\" = = ]; then "
+    "flag=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
     "    kind=$(_diecast_value \"$flag\")\n"
-    "    if [[ -n $kind && $cur != --* ]]; then _gen_pick \"$(_gen_kind \"$kind\" \"$cur\")\" \"$cur\"; return; fi\n"
+    "    if [[ -n $kind && $cur != --* ]]; then _gen_pick \"$(_gen_kind \"$kind\" \"$cur\")\" "
+    "\"$cur\"; return; fi\n"
     "    _gen_pick \"$_diecast_flags\" \"$cur\"\n"
     "}\n"
     "complete -F _gen gen\n"
     "complete -F _diecast_train run.sh train\n";
 
-/* Words between bars as lines. */
+/* Converts words between bars to lines. */
 static void print_words(const char *words)
 {
     for (const char *p = words; *p; p += *p == '|') {
@@ -148,7 +157,8 @@ static char *dashed(const char *name)
     return s;
 }
 
-/* A kind of _gen_kind, or words between bars, for the value of a flag; "any" for what cannot be known. */
+/* A kind of _gen_kind, or words between bars, for the value of a flag; "any" for what cannot be
+ * known. */
 static const char *flag_kind(int i)
 {
     const RunFlag *f = &run_flag[i];
@@ -170,8 +180,9 @@ static void print_script(void)
     here("@targets", print_targets);
     here("@formats", print_formats);
     here("@chats", print_chats);
-    printf("    any) ;;\n    *) tr '|' '\\n' <<<\"$1\" ;;\n    esac\n}\n_gen_root=%s\n_gen_commands='",
-        text_shell(gen_root()));
+    printf("    any) ;;\n    *) tr '|' '\\n' <<<\"$1\" ;;\n    "
+           "esac\n}\n_gen_root=%s\n_gen_commands='",
+           text_shell(gen_root()));
     print_commands();
     printf("'\n_gen_takes() {\n    case $1 in\n");
     for (int i = 0; i < ncommands; i++)
@@ -190,7 +201,8 @@ static void print_script(void)
         for (int k = 0, n = command_option_words(command_row[i].word, word, 64); k < n; k++) {
             const OptionRow *o = command_option(command_row[i].word, word[k]);
             if (*o->value)
-                printf("    '%s %s') echo '%s' ;;\n", command_row[i].word, word[k], *o->takes ? o->takes : "any");
+                printf("    '%s %s') echo '%s' ;;\n", command_row[i].word, word[k],
+                       *o->takes ? o->takes : "any");
         }
     }
     printf("    esac\n}\n_gen_values() {            # of FIELD=\n    case $1 in\n");
@@ -218,7 +230,7 @@ static void print_script(void)
 int completion_main(int argc, char **argv)
 {
     if (argc != 2 || strcmp(argv[1], "bash"))
-        err((Loc){0}, "completion: want a shell that is known: gen completion bash%s",
+        err((Loc){0}, "completion: the only supported shell is bash: gen completion bash%s",
             argc > 1 ? text_print(", got %s", argv[1]) : "");
     print_script();
     return 0;

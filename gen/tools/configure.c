@@ -1,9 +1,9 @@
-/* configure.c -- `gen config`: what this machine is, for run.sh; `gen config --cluster NAME`: a cluster's file.
+/* configure.c -- `gen config`: the machine file for run.sh, and cluster files.
  *
- * In:    flags, on a terminal answers to questions.
- * Out:   lines KEY=VALUE of the machine's file; recipes/clusters/NAME.lua.
- * Keeps: without a terminal nothing is asked: what is missing is named. Precision is a field of recipes and stands in
- *        neither file. */
+ * In:    flags, or answers on a terminal.
+ * Out:   KEY=VALUE lines of the machine file; recipes/clusters/NAME.lua.
+ * Keeps: without a terminal it asks nothing and names what is missing. Precision is a recipe field
+ *        and is in neither file. */
 #define _GNU_SOURCE
 #include "gen/commands.h"
 #include "gen/tools/process.h"
@@ -14,14 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- one value -------------------------------------------------------------------------------- */
+/* ---- one value ------------------------------------------------------------------------------- */
 
 static bool is_number(const char *s, long lo, long hi)
 {
     char *end;
     errno = 0;
     const long n = strtol(s, &end, 10);
-    return *s && strspn(s, "0123456789") == strlen(s) && (*s != '0' || !s[1]) && !errno && n >= lo && n <= hi;
+    return *s && strspn(s, "0123456789") == strlen(s) && (*s != '0' || !s[1]) && !errno &&
+           n >= lo && n <= hi;
 }
 
 static bool is_nodes(const char *s) { return is_number(s, 1, 65536); }
@@ -35,7 +36,7 @@ static bool is_host(const char *s)
            !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")];
 }
 
-/* 0,1,2: each once; or all. */
+/* True for numbers such as 0,1,2, each once, or all. */
 static bool is_gpus(const char *s)
 {
     bool seen[10000] = {false};
@@ -58,25 +59,31 @@ static const struct {
     const char *key, *flag, *question, *usual, *want;
     bool (*good)(const char *s);
 } row[KEYS] = {
-    [NODES] = {"NNODES", "--nodes", "how many machines take part in a run", "1", "a number of machines", is_nodes},
-    [RANK] = {"NODE_RANK", "--node-rank", "which of them is this, from 0", "", "a number from 0", is_rank},
-    [ADDRESS] = {"MASTER_ADDR", "--master-addr", "name or address of machine 0", "", "a host name or address", is_host},
-    [PORT] = {"MASTER_PORT", "--master-port", "a free port on machine 0", "29500", "a port, 1 to 65535", is_port},
+    [NODES] = {"NNODES", "--nodes", "how many machines take part in a run", "1",
+               "a number of machines", is_nodes},
+    [RANK] = {"NODE_RANK", "--node-rank", "which of them is this, from 0", "", "a number from 0",
+              is_rank},
+    [ADDRESS] = {"MASTER_ADDR", "--master-addr", "name or address of machine 0", "",
+                 "a host name or address", is_host},
+    [PORT] = {"MASTER_PORT", "--master-port", "a free port on machine 0", "29500",
+              "a port, 1 to 65535", is_port},
     [GPUS] = {"GPU_IDS", "--gpu-ids", "which of its GPUs, such as 0,1 (nothing: all)", "",
               "numbers of GPUs such as 0,1, each once, or all", is_gpus},
 };
 
-/* ---- the machine's file ------------------------------------------------------------------------ */
+/* ---- the machine's file ---------------------------------------------------------------------- */
 
 static const char *machine_path(void)
 {
-    const char *own = getenv("DIECAST_CONFIG"), *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *own = getenv("DIECAST_CONFIG"), *base = getenv("XDG_CONFIG_HOME"),
+               *home = getenv("HOME");
     if (own && *own)
         return own;
     if (base && *base)
         return text_print("%s/diecast/machine", base);
     if (!home || !*home)
-        err((Loc){0}, "config: no HOME; DIECAST_CONFIG=FILE says where the machine's file is");
+        err((Loc){0},
+            "config: HOME is not set; set DIECAST_CONFIG=FILE to the path of the machine file");
     return text_print("%s/.config/diecast/machine", home);
 }
 
@@ -102,7 +109,8 @@ static int show(void)
                             strncmp(row[k].key, line, (size_t)(equal - line))))
             k++;
         if (k == KEYS)
-            err(at, "want NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got %s", text_shown(line));
+            err(at, "want NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got %s",
+                text_shown(line));
         if (given[k])
             err(at, "%s stands there twice", row[k].key);
         if (!row[k].good(equal + 1))
@@ -116,14 +124,14 @@ static int show(void)
     return 0;
 }
 
-/* ---- questions ---------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static bool on_terminal(void)
 {
     return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-/* What is typed; nothing: usual. */
+/* Reads an answer; empty: usual. */
 static const char *ask(const char *question, const char *usual)
 {
     char *line = NULL;
@@ -155,9 +163,11 @@ static int configure_machine(const char **given)
         const bool several = given[NODES] && strcmp(given[NODES], "1");
         const bool wanted = k == NODES || k == GPUS || several;
         if (given[k] && !row[k].good(given[k]))
-            err((Loc){0}, "config: %s: want %s, got %s", row[k].flag, row[k].want, text_shown(given[k]));
+            err((Loc){0}, "config: %s: want %s, got %s", row[k].flag, row[k].want,
+                text_shown(given[k]));
         if (given[k] && !wanted)
-            err((Loc){0}, "config: %s: is for several machines; say --nodes N as well", row[k].flag);
+            err((Loc){0}, "config: %s: is for several machines; add --nodes N",
+                row[k].flag);
         if (!given[k] && wanted && asks)
             given[k] = ask_machine(k);
         else if (!given[k] && wanted && k == PORT)
@@ -168,11 +178,12 @@ static int configure_machine(const char **given)
     if (missing.n)
         err((Loc){0}, "config: no terminal to ask on: want %s", missing.text);
     if (given[RANK] && atol(given[RANK]) >= atol(given[NODES]))
-        err((Loc){0}, "config: --node-rank: %s of %s machines; want 0 to %ld", given[RANK], given[NODES],
-            atol(given[NODES]) - 1);
+        err((Loc){0}, "config: --node-rank: %s of %s machines; want 0 to %ld", given[RANK],
+            given[NODES], atol(given[NODES]) - 1);
     if (given[GPUS] && !strcmp(given[GPUS], "all"))
-        given[GPUS] = "";                /* run.sh takes all where nothing names some */
-    str_print(&s, "# of gen config, for run.sh of programs on GPUs; flags and the environment go before it\n");
+        given[GPUS] = "";                /* without GPU_IDS, run.sh uses all */
+    str_print(&s, "# of gen config, for run.sh of programs on GPUs; flags and the environment go "
+                  "before it\n");
     for (int k = 0; k < KEYS; k++)
         if (given[k] && *given[k])
             str_print(&s, "%s=%s\n", row[k].key, given[k]);
@@ -182,7 +193,7 @@ static int configure_machine(const char **given)
     return 0;
 }
 
-/* ---- a cluster's file ---------------------------------------------------------------------------- */
+/* ---- a cluster's file ------------------------------------------------------------------------ */
 
 static const struct { const char *name, *question, *usual, *only; } cluster_row[] = {
     {"about", "what it is, in a line", "", ""},
@@ -201,7 +212,7 @@ static const struct { const char *name, *question, *usual, *only; } cluster_row[
     {"scratch", "folder for runs that all machines see", "", ""},
 };
 
-/* The words FIELD=VALUE of a cluster, asked for on a terminal. */
+/* Asks for the FIELD=VALUE words of a cluster; returns their number. */
 static int ask_cluster(char **word)
 {
     const char *launcher = "run.sh";
@@ -222,23 +233,26 @@ static int ask_cluster(char **word)
     return n;
 }
 
-/* The fields as a recipe would have them: types, ranges and rules are the same. */
-static const char recipe[] = "return { seq = { max = 8 }, batch = { micro = 1 },\n"
-                             "    model = { family = \"gpt2\", layers = 1, hidden = 8, heads = 2, vocab = 9 } }\n";
+/* A recipe that reads the cluster, so that types, ranges and rules are the same. */
+static const char recipe[] =
+    "return { seq = { max = 8 }, batch = { micro = 1 },\n"
+    "    model = { family = \"gpt2\", layers = 1, hidden = 8, heads = 2, vocab = 9 } }\n";
 
-/* A recipe in a folder of a moment, beside the text of a cluster; its path. */
+/* Writes that recipe to a scratch folder, next to the text of a cluster; returns its path. */
 static const char *small_recipe(const char *name, const char *text)
 {
     const char *folder = scratch_folder(), *path = text_print("%s/recipe.lua", folder);
     file_write_if_changed(path, recipe, sizeof recipe - 1, false);
-    file_write_if_changed(text_print("%s/clusters/%s.lua", folder, name), text, strlen(text), false);
+    file_write_if_changed(text_print("%s/clusters/%s.lua", folder, name), text, strlen(text),
+                          false);
     return path;
 }
 
 Config *config_of_cluster(const char *path)
 {
     size_t n;
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *text = file_text(path, 1 << 20, &n);
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path,
+               *text = file_text(path, 1 << 20, &n);
     if (!text)
         err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
     const char *name = text_print("%.*s", (int)(strlen(base) - 4), base);
@@ -266,7 +280,9 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
     const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
     if (!*name || !strchr(letters, *name) || strlen(name) > 64 ||
         strspn(name, text_print("%s.-", letters)) != strlen(name) || strstr(name, ".."))
-        err((Loc){0}, "config: --cluster: want a name of up to 64 letters, digits and _ . -, got %s", text_shown(name));
+        err((Loc){0},
+            "config: --cluster: want a name of up to 64 letters, digits and _ . -, got %s",
+            text_shown(name));
     const char *path = text_print("%s/%s.lua", folder, name);
     if (!access(path, F_OK) && !force)
         err((Loc){path, 0}, "is there already; --force writes over it");
@@ -276,8 +292,9 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
         n = ask_cluster(asked);
     }
     if (!n)
-        err((Loc){0}, "config: no terminal to ask on: want words FIELD=VALUE: card=NAME or target=cpu, nodes=N, "
-            "gpus_per_node=N, launcher=slurm ... (gen fields, cluster)");
+        err((Loc){0},
+            "config: no terminal to ask on: want words FIELD=VALUE: card=NAME or target=cpu, "
+            "nodes=N, gpus_per_node=N, launcher=slurm ... (gen fields, cluster)");
     const Config *c = check_words(name, word, n);
     Str s = {0};
     str_print(&s, "-- of gen config --cluster %s\nreturn {\n", name);
@@ -291,7 +308,7 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
     return 0;
 }
 
-/* ---- the command ---------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 int configure_main(int argc, char **argv)
 {
@@ -301,17 +318,20 @@ int configure_main(int argc, char **argv)
     int n = 0;
     for (int i = 1; i < argc; i++) {
         const char *equal = strchr(argv[i], '='), *text = NULL;
-        char *flag = *argv[i] == '-' && equal ? text_print("%.*s", (int)(equal - argv[i]), argv[i]) : argv[i];
+        char *flag = *argv[i] == '-' && equal ? text_print("%.*s", (int)(equal - argv[i]), argv[i])
+                                              : argv[i];
         const OptionRow *o = *flag == '-' ? command_option("config", flag) : NULL;
         if (*flag != '-') {
             if (!equal)
-                err((Loc){0}, "config: %s: want flags, and behind --cluster NAME words FIELD=VALUE", argv[i]);
+                err((Loc){0}, "config: %s: want flags, or --cluster NAME and FIELD=VALUE words",
+                    argv[i]);
             word[n++] = argv[i];
             continue;
         }
         if (strstr(flag, "precision"))
-            err((Loc){0}, "config: %s: precision is a field of recipes: precision=bf16 behind gen RECIPE or "
-                "gen new FILE.lua",
+            err((Loc){0},
+                "config: %s: precision is a recipe field: add precision=bf16 to gen RECIPE or gen "
+                "new FILE.lua",
                 flag);
         if (!o)
             err((Loc){0}, "unknown option %s; `gen config --help` lists them", flag);

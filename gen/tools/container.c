@@ -1,7 +1,8 @@
-/* container.c -- gen container: what a container is built by, to build and run a recipe in it.
+/* container.c -- `gen container`: a Containerfile that builds and runs a recipe.
  *
- * In:    the recipe's target, ranks and cluster; versions of packages from the cluster's lock, else of this machine.
- * Out:   a Containerfile, on stdout. */
+ * In:    the recipe's target, ranks and cluster; package versions of the cluster's lock, else of
+ *        this machine.
+ * Out:   a Containerfile on stdout. */
 #define _GNU_SOURCE
 #include "gen/config/toolchain.h"
 #include "gen/emit/emit.h"
@@ -17,13 +18,15 @@
 enum { MOST = 1 << 20 };
 static const double query_seconds = 60;
 
-/* The cluster's lock; NULL: it has none. */
+/* Lock of the cluster; NULL: none. */
 static cJSON *read_lock(const char *cluster)
 {
-    const char *path = cluster ? text_print("%s/recipes/clusters/%s.lock.json", gen_root(), cluster) : NULL;
+    const char *path =
+        cluster ? text_print("%s/recipes/clusters/%s.lock.json", gen_root(), cluster) : NULL;
     if (!path || access(path, F_OK))
         return NULL;
-    const char *const words[] = {text_print("%s/runtime/toolchain.sh", gen_root()), "show", path, NULL};
+    const char *const words[] = {text_print("%s/runtime/toolchain.sh", gen_root()), "show", path,
+                                 NULL};
     Ended e = process_run((char *const *)words, NULL, query_seconds);
     if (e.code || e.late)
         err((Loc){0}, "%.*s", (int)strcspn(e.text, "\n"), e.text);
@@ -35,7 +38,7 @@ static cJSON *read_lock(const char *cluster)
     return o;
 }
 
-/* "gcc=4:12.2.0-3" of a package; NULL: no version is known. */
+/* Pinned package such as "gcc=4:12.2.0-3"; NULL: version unknown. */
 static const char *pinned(const cJSON *lock, const char *package)
 {
     const size_t n = strlen(package);
@@ -47,7 +50,8 @@ static const char *pinned(const cJSON *lock, const char *package)
     }
     if (!program_find("dpkg-query"))
         return NULL;
-    const char *const words[] = {"dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package, NULL};
+    const char *const words[] = {"dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}",
+                                 package,      NULL};
     Ended e = process_run((char *const *)words, NULL, query_seconds);
     static const char installed[] = "installed ";
     return !e.code && !e.late && !strncmp(e.text, installed, sizeof installed - 1)
@@ -62,62 +66,73 @@ static char *pins(const cJSON *lock, unsigned needs)
     for (int i = 0, n = toolchain_packages(needs, false, name); i < n; i++) {
         const char *pin = pinned(lock, name[i]);
         if (!pin)
-            err((Loc){0}, "container: no version of the package %s: it is not installed here, and no lock of a cluster "
-                "names it (make lock-toolchain)", name[i]);
+            err((Loc){0},
+                "container: no version of the package %s: it is not installed here, and no lock of "
+                "a cluster names it (make lock-toolchain)",
+                name[i]);
         str_print(&s, " \\\n    %s", text_shell(pin));
     }
     return s.text;
 }
 
-/* "debian:bookworm": of the lock, or of this machine. */
+/* Image such as "debian:bookworm", of the lock or this machine. */
 static const char *image(const cJSON *lock)
 {
     const char *said = cJSON_GetStringValue(json_get(lock, "system"));
     if (!said) {
-        const char *const words[] = {"sh", "-c", ". /etc/os-release && echo \"$ID $VERSION_CODENAME\"", NULL};
+        const char *const words[] = {"sh", "-c",
+                                     ". /etc/os-release && echo \"$ID $VERSION_CODENAME\"", NULL};
         Ended e = process_run((char *const *)words, NULL, query_seconds);
         said = e.code || e.late ? "unknown" : e.text;
     }
     const char *blank = strchr(said, ' ');
     if (!blank || (strncmp(said, "debian ", 7) && strncmp(said, "ubuntu ", 7)))
-        err((Loc){0}, "container: the system is %.*s: want Debian or Ubuntu, whose packages are pinned",
+        err((Loc){0},
+            "container: the system is %.*s: want Debian or Ubuntu, whose packages are pinned",
             (int)strcspn(said, "\n"), said);
-    return text_print("%.*s:%.*s", (int)(blank - said), said, (int)strcspn(blank + 1, "\n"), blank + 1);
+    return text_print("%.*s:%.*s", (int)(blank - said), said, (int)strcspn(blank + 1, "\n"),
+                      blank + 1);
 }
 
-/* A line that takes packages from an archive of that day; "": from the image's sources. */
+/* Line that takes packages from the archive of that time; "": from the image's sources. */
 static char *sources(const char *date, const char *system)
 {
     if (!date)
         return "";
-    if (strlen(date) != 16 || date[8] != 'T' || date[15] != 'Z' || strspn(date, "0123456789") != 8 ||
-        strspn(date + 9, "0123456789") != 6)
+    if (strlen(date) != 16 || date[8] != 'T' || date[15] != 'Z' ||
+        strspn(date, "0123456789") != 8 || strspn(date + 9, "0123456789") != 6)
         err((Loc){0}, "container: --snapshot %s: want a time as 20261101T000000Z", date);
     if (strncmp(system, "debian:", 7))
-        err((Loc){0}, "container: --snapshot: there is an archive of Debian; the system is %s", system);
+        err((Loc){0}, "container: --snapshot: there is an archive of Debian; the system is %s",
+            system);
     const char *suite = system + 7;
     return text_print("RUN rm -f /etc/apt/sources.list.d/* && printf 'deb [check-valid-until=no] "
-                      "http://snapshot.debian.org/archive/%%s/%s %%s main\\n' debian %s debian-security %s-security "
-                      ">/etc/apt/sources.list\n", date, suite, suite);
+                      "http://snapshot.debian.org/archive/%%s/%s %%s main\\n' debian %s "
+                      "debian-security %s-security >/etc/apt/sources.list\n",
+                      date, suite, suite);
 }
 
-void container_print(const char *command, const char *words, const char *name, const Target *t, int64_t ranks,
-                     bool whole, const char *cluster, const char *snapshot, FILE *to)
+void container_print(const char *command, const char *words, const char *name, const Target *t,
+                     int64_t ranks, bool whole, const char *cluster, const char *snapshot, FILE *to)
 {
     const bool cuda = name && strcmp(t->backend, "cpu");
     const unsigned needs = NEED_GEN | (name ? toolchain_needs(t, ranks, whole) : NEED_CPU_MANY);
     cJSON *lock = read_lock(cluster);
     const char *system = image(lock);
     char *packages = pins(lock, name ? needs & ~NEED_GEN : needs);
+    const char *about =
+        name ? text_print("%s, built and run", name) : "gen, and CPU programs it writes";
+    const char *pins_of = lock ? text_print("the lock of the cluster %s", cluster)
+                               : "the machine that printed this";
     Hole hole[] = {
-        {"ABOUT", name ? text_print("%s, built and run", name) : "gen, and CPU programs it writes", true},
+        {"ABOUT", about, true},
         {"COMMAND", command, true},
         {"WORDS", words, true},
         {"NAME", name ? name : "diecast", true},
         {"TAG", name ? name : "diecast", true},
         {"CONTEXT", name ? "out" : ".", true},
         {"DEVICES", cuda ? "--device nvidia.com/gpu=all " : "", true},
-        {"PINS", lock ? text_print("the lock of the cluster %s", cluster) : "the machine that printed this", true},
+        {"PINS", pins_of, true},
         {"SYSTEM", system, true},
         {"PINNED", packages, true},
         {"LOCKED", lock ? " TOOLCHAIN=locked" : "", true},

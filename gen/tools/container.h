@@ -1,12 +1,13 @@
-/* container.h -- gen container. */
+/* container.h -- Containerfiles. */
 #ifndef GEN_CONTAINER_H
 #define GEN_CONTAINER_H
 
 #include "gen/config/target.h"
 
-/* command, words: as typed, of this and of gen. name: of out/NAME; NULL: a container for gen. whole: its objective has
- * no model of layers. cluster, snapshot: NULL: none. */
-void container_print(const char *command, const char *words, const char *name, const Target *t, int64_t ranks,
-                     bool whole, const char *cluster, const char *snapshot, FILE *to);
+/* command: the command line as typed; words: its recipe and fields. name: NAME of out/NAME; NULL: a
+ * container for gen. whole: standalone objective. cluster, snapshot: NULL: none. */
+void container_print(const char *command, const char *words, const char *name, const Target *t,
+                     int64_t ranks, bool whole, const char *cluster, const char *snapshot,
+                     FILE *to);
 
 #endif

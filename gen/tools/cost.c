@@ -1,8 +1,8 @@
-/* cost.c -- `gen diff --base FILE RECIPE`: what a change of a recipe costs.
+/* cost.c -- `gen diff --base FILE RECIPE`: the cost of a recipe change.
  *
- * In:    what `gen plan --json` printed before the change, or nothing, and the recipe as it is.
- * Out:   a sentence and a table of Markdown, or JSON; 0 or 1, by --allow.
- * Keeps: both sides are read from the same kind of object, so that a number means the same in both. */
+ * In:    an earlier `gen plan --json` of the recipe, or none, and the current recipe.
+ * Out:   a sentence and a Markdown table, or JSON; exit code 0 or 1, by --allow.
+ * Keeps: both sides are objects of the same kind, so their numbers are comparable. */
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 28 };                     /* bytes of a plan */
+enum { MOST = 1 << 28 };                     /* maximum size of a plan, bytes */
 
 static const cJSON *number(const cJSON *o, const char *key)
 {
@@ -21,7 +21,8 @@ static const cJSON *number(const cJSON *o, const char *key)
     return cJSON_IsNumber(n) ? n : NULL;
 }
 
-/* FLOP of a step of all ranks: of the first schedule that updates parameters. -1: the plan does not say. */
+/* FLOP of a step of all ranks: of the first schedule that updates parameters. -1: the plan does not
+ * say. */
 static double step_flop(const cJSON *o)
 {
     const cJSON *s, *ranks = number(o, "ranks");
@@ -31,25 +32,30 @@ static double step_flop(const cJSON *o)
     return -1;
 }
 
-static const struct { const char *key, *label; } number_row[] = {
-    {"device_bytes", "bytes of a rank"}, {"step_flop", "FLOP of a step, all ranks"}, {"flop", "FLOP of a run"},
-    {"parameters", "parameters"}, {"parameters_trained", "parameters trained"}};
+static const struct {
+    const char *key, *label;
+} number_row[] = {{"device_bytes", "bytes of a rank"},
+                  {"step_flop", "FLOP of a step, all ranks"},
+                  {"flop", "FLOP of a run"},
+                  {"parameters", "parameters"},
+                  {"parameters_trained", "parameters trained"}};
 enum { BYTES, STEP, RUN, PARAMETERS, TRAINED, NUMBERS };
 
-/* -1: there is none. */
+/* -1: none. */
 static double value_of(const cJSON *o, int row)
 {
     const cJSON *n = number(o, number_row[row].key);
     return row == STEP ? step_flop(o) : n ? n->valuedouble : -1;
 }
 
-/* The stored plan; what is none of this recipe ends the program. */
+/* Reads the stored plan; ends the program if it is not one of this recipe. */
 static cJSON *read_base(const char *file, const char *name)
 {
     size_t n;
     char *text = file_text(file, MOST, &n), *error = NULL;
     if (!text)
-        err((Loc){0}, "diff: --base %s: cannot be read: %s; gen plan --json RECIPE prints such a file", file,
+        err((Loc){0},
+            "diff: --base %s: cannot be read: %s; gen plan --json RECIPE prints such a file", file,
             strerror(errno));
     cJSON *o = json_parse(text, n, &error);
     if (!o)
@@ -64,11 +70,13 @@ static cJSON *read_base(const char *file, const char *name)
             command ? "that of gen " : "other JSON",
             command ? command : "");
     if (strcmp(of, name))
-        err((Loc){file, 0}, "is the plan of %s, the recipe is called %s; gen diff A B compares two recipes", of, name);
+        err((Loc){file, 0},
+            "is the plan of %s, the recipe is called %s; gen diff A B compares two recipes", of,
+            name);
     bool rank = value_of(o, BYTES) >= 0 && value_of(o, STEP) >= 0 && value_of(o, TRAINED) >= 0;
     if (value_of(o, PARAMETERS) < 0 || (!rank && value_of(o, RUN) < 0))
-        err((Loc){file, 0}, "lacks numbers of a plan: made by another version of gen? gen plan --json again, of the "
-            "recipe as it was");
+        err((Loc){file, 0}, "lacks numbers of a plan: made by another version of gen? gen plan "
+                            "--json again, of the recipe as it was");
     return o;
 }
 
@@ -77,10 +85,11 @@ static char *grouped(double x)
     return x < 0 ? "-" : x < 9e15 ? text_grouped((int64_t)x) : text_print("%.6g", x);
 }
 
-/* The recipe's, as a program would read it: integers are texts before they are printed. */
+/* Plan of the recipe, parsed from its own text, so that both sides have the same types. */
 static cJSON *read_present(const Graph *g, Config *c)
 {
-    char *text = cJSON_PrintUnformatted(g ? plan_object(g, c) : standalone_object(c)), *error = NULL;
+    char *text = cJSON_PrintUnformatted(g ? plan_object(g, c) : standalone_object(c)),
+         *error = NULL;
     cJSON *o = text ? json_parse(text, strlen(text), &error) : NULL;
     if (!o || value_of(o, PARAMETERS) < 0)
         bug("the plan of %s does not read back: %s", c->name, error ? error : "no parameters");
@@ -98,7 +107,7 @@ static char *change_of(double a, double b, bool bytes)
                       bytes && by ? text_print(" (%s%s)", sign, text_bytes((int64_t)by)) : "");
 }
 
-/* a NULL: new. */
+/* a NULL: new recipe. */
 static char *sentence(const cJSON *a, const cJSON *b, const char *name, bool same)
 {
     const double x = a ? value_of(a, BYTES) : -1, y = value_of(b, BYTES);
@@ -107,8 +116,8 @@ static char *sentence(const cJSON *a, const cJSON *b, const char *name, bool sam
         return text_print("%s is new%s", name, now);
     if (x >= 0 && y >= 0 && x != y)
         return text_print("this change %s %s on %s: %s a rank, was %s", y > x ? "costs" : "saves",
-                          text_bytes((int64_t)(y > x ? y - x : x - y)), name, text_bytes((int64_t)y),
-                          text_bytes((int64_t)x));
+                          text_bytes((int64_t)(y > x ? y - x : x - y)), name,
+                          text_bytes((int64_t)y), text_bytes((int64_t)x));
     if (same)
         return text_print("this change costs nothing on %s%s, as before", name, now);
     return text_print("this change costs no memory on %s%s; other numbers differ", name, now);
@@ -125,7 +134,8 @@ static void print_table(const cJSON *a, const cJSON *b, const char *name, FILE *
     }
 }
 
-static void print_answer(const cJSON *a, const cJSON *b, const char *name, const char *say, bool same, bool within)
+static void print_answer(const cJSON *a, const cJSON *b, const char *name, const char *say,
+                         bool same, bool within)
 {
     cJSON *o = answer_new(), *list;
     answer_text(o, "name", name);
@@ -149,7 +159,8 @@ int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FIL
     int64_t most = !allow || !strcmp(allow, "any") ? INT64_MAX
                    : !strcmp(allow, "0")           ? 0
                                                    : bytes_of("diff: --allow", allow);
-    const cJSON *a = strcmp(file, "none") ? read_base(file, c->name) : NULL, *b = read_present(g, c);
+    const cJSON *a = strcmp(file, "none") ? read_base(file, c->name) : NULL,
+                *b = read_present(g, c);
     const double x = a ? value_of(a, BYTES) : -1, y = value_of(b, BYTES);
     bool same = a != NULL;
     for (int i = 0; i < NUMBERS && same; i++)

@@ -1,8 +1,8 @@
-/* diff.c -- `gen diff A B`: how two recipes differ, and what that changes.
+/* diff.c -- `gen diff A B`: differences between two recipes and their effects.
  *
- * In:    two Configs with their graphs after plan; of recipes without a model their fields alone.
- * Out:   lines for people, or JSON; 0: the same, 1: not.
- * Keeps: names of recipes and places in them make no difference; nothing is written to disk. */
+ * In:    two Configs with their graphs after plan; for standalone programs only the fields.
+ * Out:   text or JSON; exit code 0: equal, 1: different.
+ * Keeps: ignores recipe names and source positions; writes nothing to disk. */
 #include "gen/commands.h"
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
@@ -24,12 +24,17 @@ typedef struct {
     int nfiles;
 } Side;
 
-/* Where in which recipe something stands goes out of the graph. name: of the folder, for both sides. */
+/* Where in which recipe something stands goes out of the graph. name: of the folder, for both
+ * sides. */
 static Side side_of(Graph *g, Config *c, const char *name)
 {
     if (!g)
         return (Side){.c = c};
-    Side s = {.g = g, .c = c, .held = measure_holdings(g), .work = step_work(g), .cost = step_cost(g, c),
+    Side s = {.g = g,
+              .c = c,
+              .held = measure_holdings(g),
+              .work = step_work(g),
+              .cost = step_cost(g, c),
               .tokens = step_tokens(g, c)};
     for (int i = 0; i < g->nvalues; i++)
         g->values[i]->loc = (Loc){0};
@@ -38,7 +43,7 @@ static Side side_of(Graph *g, Config *c, const char *name)
             g->programs[i]->ops[k].loc = (Loc){0};
     for (int i = 0; i < NSETTINGS; i++)
         g->setting[i].loc = (Loc){0};
-    lock_renew(g);                       /* by the recipe's own path, which goes */
+    lock_renew(g);                       /* uses the recipe's own path, which is removed next */
     g->setting[SETTING_recipe].text = "@.lua";
     g->setting[SETTING_name].text = name;
     g->setting[SETTING_overrides].n = 0;
@@ -62,7 +67,7 @@ static const char *flag_of(const Config *c, const char *name)
     return "-";
 }
 
-/* The fields and flags that differ: name, value in a, value in b; how many. */
+/* Stores fields and flags that differ: name, value in a, value in b; returns their number. */
 static int fields_of(const Side *a, const Side *b, const char *(*row)[3])
 {
     int n = 0;
@@ -86,15 +91,18 @@ static int numbers_of(const Side *a, const Side *b, Number *row)
     int n = 0;
     if (!a->g || !b->g)
         return 0;
-    row[n++] = (Number){"parameters", (double)a->held.parameters, (double)b->held.parameters, false};
-    row[n++] = (Number){"parameters_trained", (double)a->held.trained, (double)b->held.trained, false};
+    row[n++] =
+        (Number){"parameters", (double)a->held.parameters, (double)b->held.parameters, false};
+    row[n++] =
+        (Number){"parameters_trained", (double)a->held.trained, (double)b->held.trained, false};
     for (int i = 0; i < NPURPOSES; i++)
         row[n++] = (Number){text_print("bytes_%s", purpose_name[i]), (double)a->held.purpose[i],
                             (double)b->held.purpose[i], true};
     row[n++] = (Number){"device_bytes", (double)a->g->arena_bytes, (double)b->g->arena_bytes, true};
     row[n++] = (Number){"checkpoint_bytes", (double)disk_of(a->g, a->c).checkpoint,
                         (double)disk_of(b->g, b->c).checkpoint, true};
-    row[n++] = (Number){"step_flop", a->work.flops * (double)a->g->ranks, b->work.flops * (double)b->g->ranks, false};
+    row[n++] = (Number){"step_flop", a->work.flops * (double)a->g->ranks,
+                        b->work.flops * (double)b->g->ranks, false};
     row[n++] = (Number){"step_tokens", a->tokens, b->tokens, false};
     row[n++] = (Number){"token_flop", a->work.flops * (double)a->g->ranks / a->tokens,
                         b->work.flops * (double)b->g->ranks / b->tokens, false};
@@ -117,7 +125,7 @@ static const char *file_state(const Side *a, const Side *b, const char *name)
     return !y ? "only in A" : !x ? "only in B" : strcmp(x, y) ? "changed" : NULL;
 }
 
-/* Names of both sides, each once, sorted. */
+/* Union of the names of both sides, sorted. */
 static int files_of(const Side *a, const Side *b, const char **name)
 {
     int n = 0;
@@ -164,7 +172,7 @@ static void print_files(const Side *a, const Side *b, const char **name, int n, 
     }
 }
 
-/* All that is told. */
+/* Results of a comparison. */
 typedef struct {
     Side a, b;
     const char *(*field)[3];
@@ -216,8 +224,8 @@ static void diff_print(const Diff *d, FILE *to)
     for (int i = 0; i < d->nnumbers; i++) {
         const Number *n = &d->number[i];
         if (n->a || n->b)
-            fprintf(to, "  %-22s %16s %16s %10s\n", n->name, number_text(n->a, n->bytes), number_text(n->b, n->bytes),
-                    n->a ? text_print("%.4g", n->b / n->a) : "-");
+            fprintf(to, "  %-22s %16s %16s %10s\n", n->name, number_text(n->a, n->bytes),
+                    number_text(n->b, n->bytes), n->a ? text_print("%.4g", n->b / n->a) : "-");
     }
     fprintf(to, "\nemitted files: %d of %d differ\n", d->changed, d->nnames);
     print_files(&d->a, &d->b, d->name, d->nnames, to);

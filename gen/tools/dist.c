@@ -1,7 +1,9 @@
-/* dist.c -- gen dist: an emitted folder as one file that is built and run elsewhere.
+/* dist.c -- `gen dist`: an archive of an emitted folder, to build elsewhere.
  *
- * In:    the folder's manifest.json and the files that it lists.   Out: a tar file.
- * Keeps: only what gen wrote, as it wrote it; names sorted, no time, owner or machine: the same bytes each time. */
+ * In:    the folder's manifest.json and the files that it lists.
+ * Out:   a tar file.
+ * Keeps: only files as gen wrote them; sorted names, no time, owner or machine, so that the archive
+ *        is reproducible. */
 #define _GNU_SOURCE
 #include "gen/tools/process.h"
 #include "gen/tools/tools.h"
@@ -25,7 +27,7 @@ static bool is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/* NAME is out/NAME; with a slash it is a folder as it stands. */
+/* Folder of a word: out/NAME, or the word itself if it has a slash. */
 static const char *find_folder(const char *word)
 {
     const char *path = strchr(word, '/') ? word : text_print("out/%s", word);
@@ -58,11 +60,12 @@ static cJSON *read_manifest(const char *folder)
         err((Loc){path, 0}, "%s; run gen again", o ? "lists no files" : error);
     const char *by = cJSON_GetStringValue(json_get(o, "generator"));
     if (!by || strcmp(by, GEN_VERSION) || !cJSON_IsArray(json_get(o, "packages")))
-        err((Loc){folder, 0}, "was written by an older gen (%s): run gen again", by ? by : "of no version");
+        err((Loc){folder, 0}, "was written by an older gen (%s): run gen again",
+            by ? by : "of no version");
     return o;
 }
 
-/* Names of the folder's files, a line each, sorted; ends the program where one is not as gen wrote it. */
+/* Lines with the folder's file names, sorted; ends the program if a file is not as gen wrote it. */
 static char *check_files(const char *folder, const cJSON *files, int *count)
 {
     const char **name = arena_new(((size_t)cJSON_GetArraySize(files) + 1) * sizeof *name);
@@ -73,8 +76,8 @@ static char *check_files(const char *folder, const cJSON *files, int *count)
         const char *hash = cJSON_GetStringValue(entry), *why = NULL;
         size_t bytes;
         if (*entry->string == '/' || strstr(entry->string, "..") || strchr(entry->string, '\n'))
-            err((Loc){text_print("%s/manifest.json", folder), 0}, "lists %s, a name that gen writes to no file",
-                entry->string);
+            err((Loc){text_print("%s/manifest.json", folder), 0},
+                "lists %s, a name that gen writes to no file", entry->string);
         char *text = file_text(text_print("%s/%s", folder, entry->string), MOST, &bytes);
         if (!text)
             why = "is missing";
@@ -128,14 +131,15 @@ int dist_main(int argc, char **argv)
     to = to ? to : text_print("%s.tar", folder);
     const char *part = text_print("%s.part", to);
     write_text(list, files);
-    /* names in the archive are below the folder's own; what tar takes as a sign in them is put behind one */
+    /* names in the archive begin with the folder's own; escape what has a meaning to tar */
     Str sign = {0};
     for (const char *p = name; *p; p++)
         str_print(&sign, strchr("&,\\", *p) ? "\\%c" : "%c", *p);
     const char *const words[] = {
-        "tar", "--create", "--file", part, "--format=ustar", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner",
-        "--mode=u=rwX,go=rX", "--no-recursion", text_print("--transform=s,^,%s/,", sign.text), "-C", folder,
-        "--verbatim-files-from", "--files-from", list, NULL};
+        "tar", "--create", "--file", part, "--format=ustar", "--mtime=@0", "--owner=0", "--group=0",
+        "--numeric-owner", "--mode=u=rwX,go=rX", "--no-recursion",
+        text_print("--transform=s,^,%s/,", sign.text), "-C", folder, "--verbatim-files-from",
+        "--files-from", list, NULL};
     unsetenv("TAR_OPTIONS");
     Ended e = process_run((char *const *)words, NULL, tar_seconds);
     struct stat st;
@@ -144,6 +148,7 @@ int dist_main(int argc, char **argv)
         unlink(part);
         err((Loc){0}, "%s is not written: %.*s", to, (int)strcspn(why, "\n"), why);
     }
-    printf("%s: %d files, %s; elsewhere: tar -xf it, then README.md in %s\n", to, n, text_bytes(st.st_size), name);
+    printf("%s: %d files, %s; elsewhere: tar -xf it, then README.md in %s\n", to, n,
+           text_bytes(st.st_size), name);
     return 0;
 }

@@ -1,7 +1,8 @@
-/* doctor.c -- `gen doctor [RECIPE]`: what a machine has and lacks, and whether the recipe builds and runs there.
+/* doctor.c -- `gen doctor [RECIPE]`: checks of this machine.
  *
- * In:    /proc, /sys, compilers, libraries, the driver, the environment; what the recipe asks for.
- * Out:   lines or JSON; 0: it can be built and run here (without a recipe: a CPU program of one process), else 1. */
+ * In:    /proc, /sys, compilers, libraries, the driver, the environment; the recipe's requirements.
+ * Out:   text or JSON; exit code 0: the recipe (without one: a CPU program of one process) builds
+ *        and runs here, else 1. */
 #define _GNU_SOURCE
 #include "gen/tools/answer.h"
 #include "gen/tools/doctor.h"
@@ -16,9 +17,9 @@ extern char **environ;
 
 static const char *const state_name[] = {"ok", "warning", "missing"};
 
-/* ---- the end --------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
-/* Whether something stands in the way of these needs. */
+/* True if a finding blocks one of these needs. */
 static bool blocked(const Doctor *d, unsigned needs)
 {
     for (int i = 0; i < d->n; i++)
@@ -32,7 +33,7 @@ static const char *yes(bool y) { return y ? "yes" : "no"; }
 static bool can_build(const Doctor *d, unsigned wants) { return !blocked(d, wants & NEED_BUILDS); }
 static bool can_run(const Doctor *d, unsigned wants) { return !blocked(d, wants & ~NEED_BUILDS); }
 
-/* What a recipe does without is no fault of the machine. */
+/* A finding that the recipe does not need is not an error. */
 static void forgive(Doctor *d)
 {
     for (int i = 0; i < d->n; i++) {
@@ -54,7 +55,7 @@ static const char *todo(const Finding *f)
                                   : text_print("install what Debian calls %s", f->package);
 }
 
-/* Packages of findings that are not ok, each once. */
+/* Packages that would fix findings, each once. */
 static int packages(const Doctor *d, const char **name, int max)
 {
     int n = 0;
@@ -89,15 +90,15 @@ static void print_summary(const Doctor *d, unsigned wants, FILE *to)
         fputs("\n", to);
     }
     for (int i = 0; i < USUAL && !d->wanted; i++)
-        fprintf(to, "  %-28s builds here: %s, runs here: %s\n", usual[i].what, yes(can_build(d, usual[i].wants)),
-                yes(can_run(d, usual[i].wants)));
+        fprintf(to, "  %-28s builds here: %s, runs here: %s\n", usual[i].what,
+                yes(can_build(d, usual[i].wants)), yes(can_run(d, usual[i].wants)));
     if (!d->wanted)
         return;
     for (int i = 0; i < d->n; i++)
         if (d->list[i].blocks & wants)
             fprintf(to, "  in the way: %s: %s\n", d->list[i].what, d->list[i].text);
-    fprintf(to, "  %s: builds here: %s, runs here: %s\n", d->wanted->recipe, yes(can_build(d, wants)),
-            yes(can_run(d, wants)));
+    fprintf(to, "  %s: builds here: %s, runs here: %s\n", d->wanted->recipe,
+            yes(can_build(d, wants)), yes(can_run(d, wants)));
 }
 
 static void print_lines(const Doctor *d, FILE *to)
@@ -110,7 +111,8 @@ static void print_lines(const Doctor *d, FILE *to)
             fprintf(to, "%s%s\n", *section ? "\n" : "", f->section);
         section = f->section;
         fprintf(to, "  %-8s %-16s %s%s%s\n", state_name[f->state], f->what, f->text,
-                remedy && f->state != DOCTOR_OK ? ": " : "", remedy && f->state != DOCTOR_OK ? remedy : "");
+                remedy && f->state != DOCTOR_OK ? ": " : "",
+                remedy && f->state != DOCTOR_OK ? remedy : "");
     }
 }
 
@@ -145,7 +147,8 @@ static void print_json(const Doctor *d, unsigned wants, FILE *to)
         cJSON_AddBoolToObject(o, "runs", can_run(d, usual[i].wants));
         cJSON_AddItemToArray(kinds, o);
     }
-    cJSON_AddItemToObject(all, "packages", cJSON_CreateStringArray(package, packages(d, package, MAX_PACKAGES)));
+    cJSON_AddItemToObject(all, "packages",
+                          cJSON_CreateStringArray(package, packages(d, package, MAX_PACKAGES)));
     cJSON_AddItemToObject(all, "sections", sections);
     for (int i = 0; i < d->n; i++) {
         const Finding *f = &d->list[i];
@@ -157,7 +160,7 @@ static void print_json(const Doctor *d, unsigned wants, FILE *to)
     fputs(json_text(all), to);
 }
 
-/* ---- the command ----------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static Wanted *wanted_of(const Graph *g, Config *c)
 {
@@ -185,13 +188,14 @@ static void advise(Doctor *d)
         return;
     if (!d->gpu_memory) {
         doctor_add(d, DOCTOR_OK, "advice",
-                   "no GPU: models of some million parameters train on a CPU (gen list target=cpu); "
-                   "gen plan FOLDER --card NAME says what of a model fits which GPU");
+                   "no GPU: models of some million parameters train on a CPU (gen list "
+                   "target=cpu); gen plan FOLDER --card NAME says what of a model fits which GPU");
         return;
     }
     while (row[i].below && d->gpu_memory >= (int64_t)row[i].below * 1000000000)
         i++;
-    doctor_number(doctor_add(d, DOCTOR_OK, "advice", "%s", row[i].text), "gpu_memory_bytes", (double)d->gpu_memory);
+    doctor_number(doctor_add(d, DOCTOR_OK, "advice", "%s", row[i].text), "gpu_memory_bytes",
+                  (double)d->gpu_memory);
 }
 
 int doctor_run(const Graph *g, Config *c, bool json)

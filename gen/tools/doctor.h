@@ -1,6 +1,7 @@
-/* doctor.h -- what the parts of `gen doctor` share: findings, and who cannot do without what.
+/* doctor.h -- findings of `gen doctor`, and the requirements of a recipe.
  *
- * Keeps: a fact is found once and told twice, as a line and as JSON; nothing outside TMPDIR is written. */
+ * Keeps: each fact is determined once and reported as a line and as JSON; nothing is written
+ *        outside TMPDIR. */
 #ifndef DOCTOR_H
 #define DOCTOR_H
 
@@ -17,61 +18,63 @@ typedef struct {
     const char *section;
     DoctorState state;
     const char *what, *text;
-    const char *todo;            /* what to do about it; NULL: nothing */
-    const char *package;         /* that brings it; NULL: none does */
-    unsigned blocks;             /* NEED_... that it stands in the way of */
+    const char *todo;            /* remedy; NULL: none */
+    const char *package;         /* package that provides it; NULL: none */
+    unsigned blocks;             /* NEED_... that fail because of it */
     cJSON *facts;                /* an object */
 } Finding;
 
-/* What a recipe asks of the machine. */
+/* Requirements of a recipe. */
 typedef struct {
     const char *recipe, *name;   /* as typed; of out/NAME */
     unsigned wants;              /* NEED_... */
     const Target *target;
-    int ranks, nodes;            /* nodes: of its cluster; 0: it has none */
+    int ranks, nodes;            /* nodes of its cluster; 0: no cluster */
     const char *precision;
-    int64_t rank_bytes;          /* planned a rank; 0: not known */
-    int64_t kept_bytes;          /* of a checkpoint */
+    int64_t rank_bytes;          /* planned bytes of a rank; 0: unknown */
+    int64_t kept_bytes;          /* bytes of a checkpoint */
 } Wanted;
 
 typedef struct {
-    const char *root;            /* before /proc, /sys and /etc: "" but in tests */
+    const char *root;            /* prefix of /proc, /sys and /etc: "" except in tests */
     char *const *env;
     const Wanted *wanted;        /* NULL: no recipe */
-    const char *section;         /* of findings from here on */
+    const char *section;         /* section of new findings */
     int n, cap;
     Finding *list;
-    /* what later parts ask of earlier ones */
+    /* results that later parts use */
     int64_t memory, memory_free; /* bytes, of this machine or the container */
     int cpus;
     const char *cpu_flags;       /* " fpu vme ... " */
-    const char *cc[8], *mpicc[8], *mpirun[8];     /* words, NULL behind them; [0] NULL: not there */
-    const char *cuda, *nvcc;     /* the toolkit's folder; NULL: none */
+    const char *cc[8], *mpicc[8], *mpirun[8];     /* words, NULL-terminated; [0] NULL: not found */
+    const char *cuda, *nvcc;     /* folder of the toolkit; NULL: none */
     const char *nvcc_version;
     bool nccl;                   /* can be linked */
-    int ngpus;                   /* that programs see */
-    bool gpus_run;               /* the driver answers */
-    int64_t gpu_memory;          /* bytes of the smallest of them */
-    int capability[DOCTOR_GPUS];          /* of each, times 10 */
-    int sees[DOCTOR_GPUS];                  /* its number on the machine */
+    int ngpus;                   /* GPUs visible to programs */
+    bool gpus_run;               /* the driver works */
+    int64_t gpu_memory;          /* bytes of the smallest visible GPU */
+    int capability[DOCTOR_GPUS]; /* compute capability of each, times 10 */
+    int sees[DOCTOR_GPUS];       /* index of each on the machine */
 } Doctor;
 
-/* doctor_findings.c. The text is one line. */
+/* doctor_findings.c: adds a finding; the text is one line. */
 Finding *doctor_add(Doctor *d, DoctorState state, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void doctor_number(Finding *f, const char *name, double value);          /* facts */
+/* Add a fact for JSON. */
+void doctor_number(Finding *f, const char *name, double value);
 void doctor_fact(Finding *f, const char *name, const char *value);
-/* What stands in the way of what is wanted, or would of a program if none is. */
+/* True if the recipe needs one of these NEED_..., or without a recipe, if any program does. */
 bool doctor_wants(const Doctor *d, unsigned blocks);
 const char *doctor_env(const Doctor *d, const char *name);              /* NULL: not set */
 int doctor_local_ranks(const Doctor *d);     /* of the recipe, on this machine */
-/* A small file of /proc, /sys or /etc below root, without the newline at its end; NULL: there is none. */
+/* Content of a small file of /proc, /sys or /etc below root, without the final newline; NULL: no
+ * such file. */
 char *doctor_read(const Doctor *d, const char *path);
-/* Names in such a folder, sorted; how many. */
+/* Stores the sorted names in such a folder; returns their number. */
 int doctor_names(const Doctor *d, const char *path, const char **name, int max);
-/* First number with points in a text, "12.2.0"; "" without. */
+/* First dotted number in a text, such as "12.2.0"; "": none. */
 char *doctor_version(const char *text);
-double doctor_scale(const Doctor *d);        /* DIECAST_TIMEOUT_SCALE: all times are multiplied */
+double doctor_scale(const Doctor *d);        /* DIECAST_TIMEOUT_SCALE, a factor of all timeouts */
 
 /* doctor_system.c: distribution, kernel, CPU, memory; shared memory, limits, disks. */
 void doctor_system(Doctor *d);
@@ -79,25 +82,24 @@ void doctor_limits(Doctor *d);
 /* doctor_tools.c: compilers, libraries. */
 void doctor_compilers(Doctor *d);
 void doctor_libraries(Doctor *d);
-/* doctor_gpus.c: what the driver says of GPUs and of what joins them. */
+/* doctor_gpus.c: driver, GPUs and their links. */
 void doctor_gpus(Doctor *d);
-/* doctor_network.c: InfiniBand, interfaces, the port, what launchers have set. */
+/* doctor_network.c: InfiniBand, interfaces, the port; launcher variables. */
 void doctor_network(Doctor *d);
 void doctor_launch(Doctor *d);
-typedef struct { const char *name; bool up, loopback; int family; } DoctorInterface;      /* family: AF_... */
-/* The first that NCCL takes, by its rule: what NCCL_SOCKET_IFNAME names; else ib*, all but docker, lo and virbr*, at
- * last these. -1: none. */
+/* family: AF_... */
+typedef struct { const char *name; bool up, loopback; int family; } DoctorInterface;
+/* Index of the interface that NCCL chooses, by its rule: the first named by NCCL_SOCKET_IFNAME;
+ * else the first of ib*, then of all but docker, lo and virbr*, then of these. -1: none. */
 int doctor_nccl_interface(const DoctorInterface *list, int n, const char *ifname);
-/* doctor_cluster.c: what the recipe's cluster wants of a node. */
+/* doctor_cluster.c: requirements of the recipe's cluster. */
 void doctor_cluster(Doctor *d, const Config *c);
-/* doctor_start.c: small programs, built and run here: MPI; products, memory, copies and NCCL of GPUs. */
+/* doctor_start.c: builds and runs small programs: MPI; products, memory, copies and NCCL on
+ * GPUs. */
 void doctor_start(Doctor *d);
 
-/* doctor_gpus.c, for its tests: the GPUs of the machine that a program sees by CUDA_VISIBLE_DEVICES; how many. uuid: of
- * the n GPUs there. */
+/* doctor_gpus.c: stores the indices of the GPUs that are visible by a value of
+ * CUDA_VISIBLE_DEVICES; returns their number. uuid: of the machine's n GPUs. */
 int doctor_visible(const char *text, const char *const *uuid, int n, int *sees, int max);
-/* link[a * n + b]: how far apart, 0 for the nearest. The k of n GPUs whose worst pair is nearest, then whose sum is
- * least, the first of equals; in `best`. n at most 16. */
-void doctor_best_set(const int *link, int n, int k, int *best);
 
 #endif

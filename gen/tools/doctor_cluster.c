@@ -1,6 +1,7 @@
-/* doctor_cluster.c -- gen doctor: what the recipe's cluster says of a node, and what this machine has of it.
+/* doctor_cluster.c -- gen doctor: this machine against the recipe's cluster.
  *
- * In:    the fields cluster.* and card, earlier findings.   Out: findings; none without a cluster and a card. */
+ * In:    the cluster.* fields and card, earlier findings.
+ * Out:   findings; none if the recipe has neither cluster nor card. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
 #include "gen/tools/process.h"
@@ -12,11 +13,14 @@
 
 static void find_launcher(Doctor *d, const Config *c)
 {
-    static const char *const program[][2] = {{"slurm", "srun"}, {"slurm", "sbatch"}, {"torchrun", "torchrun"}};
+    static const char *const program[][2] = {{"slurm", "srun"},
+                                             {"slurm", "sbatch"},
+                                             {"torchrun", "torchrun"}};
     const char *launcher = c->v[F_cluster_launcher].s;
     for (size_t i = 0; i < sizeof program / sizeof *program; i++)
         if (!strcmp(program[i][0], launcher) && !program_find(program[i][1])) {
-            Finding *f = doctor_add(d, DOCTOR_MISSING, "launcher", "%s: no %s on PATH", launcher, program[i][1]);
+            Finding *f = doctor_add(d, DOCTOR_MISSING, "launcher", "%s: no %s on PATH", launcher,
+                                    program[i][1]);
             f->todo = "look on a node of the cluster, or set cluster.launcher";
             f->blocks = NEED_ALL_RUN;
             return;
@@ -27,32 +31,36 @@ static void find_launcher(Doctor *d, const Config *c)
         doctor_add(d, DOCTOR_OK, "launcher", "%s", launcher);
 }
 
-/* Memory is what tells cards of an architecture apart. */
+/* Cards of one architecture are told apart by their memory. */
 static void find_cards(Doctor *d, const Config *c)
 {
     const Card *card = c->cluster ? card_find(c->v[F_cluster_card].s) : config_card(c);
     const int each = (int)(c->cluster ? c->v[F_cluster_gpus_per_node].i : c->v[F_gpus].i);
     if (!card)
         return;
-    const double gib = c->cluster && c->v[F_cluster_memory_gib].f > 0 ? c->v[F_cluster_memory_gib].f : card->gib;
+    const double gib =
+        c->cluster && c->v[F_cluster_memory_gib].f > 0 ? c->v[F_cluster_memory_gib].f : card->gib;
     const double have = (double)d->gpu_memory / (1 << 30);
     const int capability = target_find(card->target)->capability;
     Finding *f;
     if (!d->ngpus)
-        f = doctor_add(d, DOCTOR_MISSING, "card", "%d x %s a node, here is no GPU", each, card->name);
+        f = doctor_add(d, DOCTOR_MISSING, "card", "%d x %s a node, here is no GPU", each,
+                       card->name);
     else if (d->capability[0] != capability)
-        f = doctor_add(d, DOCTOR_MISSING, "card", "%s is %s, the first GPU here sm_%d", card->name, card->target,
-                       d->capability[0]);
+        f = doctor_add(d, DOCTOR_MISSING, "card", "%s is %s, the first GPU here sm_%d", card->name,
+                       card->target, d->capability[0]);
     else if (d->gpu_memory && have < 0.98 * gib)
-        f = doctor_add(d, DOCTOR_MISSING, "card", "%s with %.4g GiB, the smallest GPU here has %.4g", card->name,
-                       gib, have);
+        f = doctor_add(d, DOCTOR_MISSING, "card",
+                       "%s with %.4g GiB, the smallest GPU here has %.4g", card->name, gib, have);
     else if (c->cluster && d->ngpus != each)
-        f = doctor_add(d, DOCTOR_WARNING, "card", "%d x %s a node, here are %d", each, card->name, d->ngpus);
+        f = doctor_add(d, DOCTOR_WARNING, "card", "%d x %s a node, here are %d", each, card->name,
+                       d->ngpus);
     else
         f = doctor_add(d, DOCTOR_OK, "card", "%d x %s", each, card->name);
     f->todo = f->state == DOCTOR_OK ? NULL
-              : c->cluster          ? "cluster.card and cluster.gpus_per_node say what a node has; or is this none?"
-                                    : "run it where that card is, or set card to this machine's (gen list cards)";
+              : c->cluster
+                  ? "cluster.card and cluster.gpus_per_node say what a node has; or is this none?"
+                  : "run it where that card is, or set card to this machine's (gen list cards)";
     f->blocks = f->state == DOCTOR_MISSING ? NEED_CUDA_RUN : 0;
 }
 
@@ -69,18 +77,21 @@ static void find_interface(Doctor *d, const Config *c)
     if (!*name)
         return;
     const char *state = doctor_read(d, text_print("/sys/class/net/%s/operstate", name));
-    Finding *f = !there ? doctor_add(d, DOCTOR_MISSING, "interface", "%s: none of that name; there are: %s", name,
-                                     n ? s.text : "none")
-               : state && !strcmp(state, "down") ? doctor_add(d, DOCTOR_MISSING, "interface", "%s is down", name)
-                                                 : doctor_add(d, DOCTOR_OK, "interface", "%s", name);
+    Finding *f = !there
+                     ? doctor_add(d, DOCTOR_MISSING, "interface",
+                                  "%s: none of that name; there are: %s", name, n ? s.text : "none")
+                 : state && !strcmp(state, "down")
+                     ? doctor_add(d, DOCTOR_MISSING, "interface", "%s is down", name)
+                     : doctor_add(d, DOCTOR_OK, "interface", "%s", name);
     f->todo = "cluster.interface says which";
     f->blocks = f->state == DOCTOR_MISSING ? NEED_MPI_RUN | NEED_NCCL_RUN : 0;
-    if (!strcmp(c->v[F_cluster_network].s, "infiniband") && !doctor_names(d, "/sys/class/infiniband", all, 256))
+    if (!strcmp(c->v[F_cluster_network].s, "infiniband") &&
+        !doctor_names(d, "/sys/class/infiniband", all, 256))
         doctor_add(d, DOCTOR_WARNING, "InfiniBand", "no adapter here, the cluster has it")->todo =
             "cluster.network says what joins the nodes";
 }
 
-/* Room for a checkpoint, one while it is written, and what is written beside. */
+/* Checks the space for a checkpoint, the next one while it is written, and further files. */
 static void find_scratch(Doctor *d, const Config *c)
 {
     const char *path = c->v[F_cluster_scratch].s;
@@ -97,7 +108,8 @@ static void find_scratch(Doctor *d, const Config *c)
         f = doctor_add(d, DOCTOR_MISSING, "scratch", "%s: %s left, two checkpoints are %s", path,
                        text_bytes((int64_t)(s.f_bavail * s.f_frsize)), text_bytes(want));
     else
-        f = doctor_add(d, DOCTOR_OK, "scratch", "%s: %s left", path, text_bytes((int64_t)(s.f_bavail * s.f_frsize)));
+        f = doctor_add(d, DOCTOR_OK, "scratch", "%s: %s left", path,
+                       text_bytes((int64_t)(s.f_bavail * s.f_frsize)));
     f->todo = "cluster.scratch says where run folders go; --out goes before it";
     f->blocks = f->state == DOCTOR_MISSING ? NEED_ALL_RUN : 0;
 }

@@ -1,6 +1,8 @@
-/* doctor_findings.c -- gen doctor: its list of findings; small files and versions.
+/* doctor_findings.c -- gen doctor: the list of findings; small files and versions.
  *
- * In:    facts of the other parts.   Out: Doctor.list.  Keeps: a finding is one line, without control characters. */
+ * In:    facts from the other parts.
+ * Out:   Doctor.list.
+ * Keeps: a finding is one line without control characters. */
 #include "gen/tools/doctor.h"
 
 #include "runtime/ranks/launch.h"
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- findings ------------------------------------------------------------------------------------ */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 const char *doctor_env(const Doctor *d, const char *name)
 {
@@ -40,11 +42,16 @@ Finding *doctor_add(Doctor *d, DoctorState state, const char *what, const char *
         if ((unsigned char)*p < ' ')
             *p = ' ';
     if (d->n == d->cap) {
-        d->list = arena_grow(d->list, sizeof *d->list * (size_t)d->cap, sizeof *d->list * (size_t)(2 * d->cap + 64));
+        d->list = arena_grow(d->list, sizeof *d->list * (size_t)d->cap,
+                             sizeof *d->list * (size_t)(2 * d->cap + 64));
         d->cap = 2 * d->cap + 64;
     }
     Finding *f = &d->list[d->n++];
-    *f = (Finding){.section = d->section, .state = state, .what = what, .text = text, .facts = cJSON_CreateObject()};
+    *f = (Finding){.section = d->section,
+                   .state = state,
+                   .what = what,
+                   .text = text,
+                   .facts = cJSON_CreateObject()};
     return f;
 }
 
@@ -61,11 +68,11 @@ void doctor_fact(Finding *f, const char *name, const char *value)
 double doctor_scale(const Doctor *d)
 {
     double scale;
-    launch_scale(d->env, &scale);        /* what is wrong with it, doctor_launch() says */
+    launch_scale(d->env, &scale);        /* errors are reported by doctor_launch() */
     return scale;
 }
 
-/* ---- files and texts ------------------------------------------------------------------------------- */
+/* ---- files and texts ------------------------------------------------------------------------- */
 
 char *doctor_read(const Doctor *d, const char *path)
 {

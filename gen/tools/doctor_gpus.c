@@ -1,7 +1,8 @@
-/* doctor_gpus.c -- gen doctor: the driver, the GPUs and who uses them, what joins them.
+/* doctor_gpus.c -- gen doctor: driver, GPUs, their processes and their links.
  *
- * In:    NVML, CUDA_VISIBLE_DEVICES, devices of /sys below a root.   Out: findings; in Doctor what programs see.
- * Keeps: no GPU is woken or used. */
+ * In:    NVML, CUDA_VISIBLE_DEVICES, devices of /sys below a root.
+ * Out:   findings; in Doctor, the GPUs visible to programs.
+ * Keeps: no GPU is woken up or used. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
 #include "runtime/nvml_cuda.h"
@@ -13,7 +14,7 @@
 
 enum { MAX_GPUS = DOCTOR_GPUS, MAX_PROCESSES = 64, LINKS = 18, SETS = 16 };
 
-/* ---- what only gen asks NVML ------------------------------------------------------------------- */
+/* ---- what only gen asks NVML ----------------------------------------------------------------- */
 
 typedef struct { unsigned pid; unsigned long long bytes; unsigned instance, compute; } Process;
 typedef struct {
@@ -54,9 +55,9 @@ typedef struct {
     NvmlUse use;
 } Gpu;
 
-/* ---- links --------------------------------------------------------------------------------------- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
-/* From near to far; the levels of NVML's common ancestor, words of nvidia-smi, what they mean. */
+/* From near to far: NVML's levels of the common ancestor, nvidia-smi's words, meanings. */
 static const struct { int level; const char *word, *about; } way[] = {
     {-1, "NV", "NVLink, with the number of links"},
     {0, "ON", "one board"},
@@ -67,9 +68,15 @@ static const struct { int level; const char *word, *about; } way[] = {
     {50, "SYS", "from socket to socket"},
     {-2, "?", "the driver does not say"},
 };
-enum { WAYS = sizeof way / sizeof *way, NVLINK = 0, SAME_SOCKET = 5, UNKNOWN = WAYS - 1, STEP = 64 };
+enum {
+    WAYS = sizeof way / sizeof *way,
+    NVLINK = 0,
+    SAME_SOCKET = 5,
+    UNKNOWN = WAYS - 1,
+    STEP = 64
+};
 
-/* NVLinks that lead from a to b, by a switch or not; 0: none. */
+/* Number of NVLinks from a to b, direct or through a switch. */
 static int lanes(const Gpu *a, const Gpu *b)
 {
     enum { BY_NVLINK = 2 };
@@ -87,7 +94,7 @@ static int lanes(const Gpu *a, const Gpu *b)
     return direct ? direct : joined == 0 ? all : 0;
 }
 
-/* STEP * row of `way`, less the number of links. */
+/* Distance: STEP * row of `way`, less the number of links. */
 static int cost_of(const Gpu *a, const Gpu *b)
 {
     int level = -2, n = lanes(a, b), i = NVLINK + 1;
@@ -106,7 +113,7 @@ static char *way_text(int cost)
     return i == NVLINK ? text_print("NV%d", STEP - 1 - cost % STEP) : text_copy(way[i].word);
 }
 
-/* Of the GPUs in the set: the farthest pair and the sum over pairs. */
+/* Farthest pair of the set and the sum over pairs. */
 static int64_t set_cost(const int *link, int n, unsigned set)
 {
     int64_t worst = -1, sum = 0;
@@ -119,11 +126,15 @@ static int64_t set_cost(const int *link, int n, unsigned set)
     return worst * 1000000 + sum;
 }
 
-void doctor_best_set(const int *link, int n, int k, int *best)
+/* Stores in `best` the k of n GPUs, n at most 16, whose farthest pair is nearest, then whose sum of
+ * distances is least; the first of equal sets. link[a * n + b]: distance, 0 for the nearest. */
+static void best_set(const int *link, int n, int k, int *best)
 {
     unsigned found = 0;
     int64_t least = INT64_MAX;
-    /* the set of the lowest numbers comes first among equals */
+    if (n > SETS || k > n)
+        bug("%d of %d GPUs: at most %d", k, n, SETS);
+    /* of equal sets the one with the lowest numbers is first */
     for (unsigned set = 0; set < 1u << n; set++)
         if (__builtin_popcount(set) == k && set_cost(link, n, set) < least) {
             least = set_cost(link, n, set);
@@ -134,7 +145,7 @@ void doctor_best_set(const int *link, int n, int k, int *best)
             best[at++] = i;
 }
 
-/* Pairs of the first k that are apart: across sockets, or by PCIe where others have NVLink. */
+/* Number of slow pairs among the first k: across sockets, or by PCIe while others have NVLink. */
 static void judge_pairs(Doctor *d, const int *link, int n, int k)
 {
     Str pairs = {0};
@@ -159,7 +170,7 @@ static void judge_pairs(Doctor *d, const int *link, int n, int k)
                             pairs.text, split > 12 ? ", ..." : "");
     doctor_number(f, "pairs", split);
     if (n > k && n <= SETS) {
-        doctor_best_set(link, n, k, best);
+        best_set(link, n, k, best);
         unsigned mine = (1u << k) - 1, theirs = 0;
         Str list = {0};
         for (int i = 0; i < k; i++) {
@@ -201,7 +212,7 @@ static void find_links(Doctor *d, const Gpu *gpu, int k)
     judge_pairs(d, link, n, k);
 }
 
-/* ---- what programs see --------------------------------------------------------------------------- */
+/* ---- what programs see ----------------------------------------------------------------------- */
 
 int doctor_visible(const char *text, const char *const *uuid, int n, int *sees, int max)
 {
@@ -222,11 +233,11 @@ int doctor_visible(const char *text, const char *const *uuid, int n, int *sees, 
             for (int i = 0; i < n && number < 0 && length > 4; i++)
                 if (!strncmp(uuid[i], p, length))
                     number = i;
-        if (number < 0 || number >= n)      /* CUDA stops here as well */
+        if (number < 0 || number >= n)      /* as in CUDA, later ones are ignored */
             break;
         for (int i = 0; i < count; i++)
             if (sees[i] == number)
-                return 0;                    /* twice: none is seen */
+                return 0;                    /* listed twice: none is visible */
         sees[count++] = number;
         p += length;
         p += strspn(p, " ,");
@@ -234,7 +245,7 @@ int doctor_visible(const char *text, const char *const *uuid, int n, int *sees, 
     return count;
 }
 
-/* Processes with memory of it, "pid 12: 1.0 GiB"; "" without. */
+/* Processes that use its memory, "pid 12: 1.0 GiB"; "": none. */
 static const char *processes(const Gpu *g, int *n)
 {
     static Process list[MAX_PROCESSES];
@@ -247,7 +258,9 @@ static const char *processes(const Gpu *g, int *n)
     for (int i = 0; i < *n; i++)
         if (i < 4)
             str_print(&s, "%spid %u%s", i ? ", " : "", list[i].pid,
-                      list[i].bytes < 1ull << 50 ? text_print(": %s", text_bytes((int64_t)list[i].bytes)) : "");
+                      list[i].bytes < 1ull << 50
+                          ? text_print(": %s", text_bytes((int64_t)list[i].bytes))
+                          : "");
     return s.text;
 }
 
@@ -257,17 +270,22 @@ static void show_gpu(Doctor *d, const Gpu *g, int number, bool seen)
     const char *list = processes(g, &others);
     const char *target = NULL;
     for (int i = 0; i < target_count() && !target; i++)
-        if (target_row(i)->capability && target_row(i)->capability == 10 * g->about.major + g->about.minor)
+        if (target_row(i)->capability &&
+            target_row(i)->capability == 10 * g->about.major + g->about.minor)
             target = target_row(i)->name;
     int64_t left = g->use.total - g->use.used;
-    Finding *f = doctor_add(d, others || !target ? DOCTOR_WARNING : DOCTOR_OK, text_print("GPU %d", number),
-                            "%s, %s, %s free, compute capability %d.%d%s, %s%s%s%s",
-                            *g->about.name ? g->about.name : "?",
-                            text_bytes(g->use.total), text_bytes(left), g->about.major, g->about.minor,
-                            target ? text_print(" (%s)", target) : ", for which gen has no target",
-                            *g->about.bus ? g->about.bus : "?", seen ? "" : ", hidden by CUDA_VISIBLE_DEVICES",
-                            others ? text_print("; in use by %d process%s: ", others,
-                                                others == 1 ? "" : "es") : "", list);
+    Finding *f =
+        doctor_add(d, others || !target ? DOCTOR_WARNING : DOCTOR_OK, text_print("GPU %d", number),
+                   "%s, %s, %s free, compute capability %d.%d%s, %s%s%s%s",
+                   *g->about.name ? g->about.name : "?", text_bytes(g->use.total), text_bytes(left),
+                   g->about.major, g->about.minor,
+                   target ? text_print(" (%s)", target) : ", for which gen has no target",
+                   *g->about.bus ? g->about.bus : "?",
+                   seen ? "" : ", hidden by CUDA_VISIBLE_DEVICES",
+                   others
+                       ? text_print("; in use by %d process%s: ", others, others == 1 ? "" : "es")
+                       : "",
+                   list);
     f->todo = others ? "wait for them, or take others by CUDA_VISIBLE_DEVICES" : NULL;
     doctor_number(f, "number", number);
     doctor_fact(f, "name", g->about.name);
@@ -280,7 +298,7 @@ static void show_gpu(Doctor *d, const Gpu *g, int number, bool seen)
     cJSON_AddBoolToObject(f->facts, "visible", seen);
 }
 
-/* ---- what a recipe wants of them ------------------------------------------------------------------- */
+/* ---- what a recipe wants of them ------------------------------------------------------------- */
 
 static Finding *in_the_way(Doctor *d, const char *what, const char *text)
 {
@@ -293,29 +311,35 @@ static void judge_recipe(Doctor *d, const Gpu *gpu, int ranks)
 {
     const Wanted *w = d->wanted;
     if (d->ngpus < ranks && d->ngpus)
-        in_the_way(d, "number", text_print("the recipe wants %d GPUs here, programs see %d", ranks, d->ngpus))->todo =
+        in_the_way(d, "number",
+                   text_print("the recipe wants %d GPUs here, programs see %d", ranks, d->ngpus))
+            ->todo =
             text_print("gpus=%d, more machines, or another CUDA_VISIBLE_DEVICES", d->ngpus);
     for (int i = 0; i < ranks && i < d->ngpus; i++) {
         const Gpu *g = &gpu[d->sees[i]];
         const char *of = text_print("GPU %d", d->sees[i]);
         const int64_t need = w->rank_bytes + w->target->reserve, left = g->use.total - g->use.used;
         if (d->capability[i] != w->target->capability)
-            in_the_way(d, of, text_print("has compute capability %d.%d, target %s wants %d.%d", g->about.major,
-                                         g->about.minor, w->target->name, w->target->capability / 10,
-                                         w->target->capability % 10))->todo =
-                text_print("target=sm_%d, if gen list targets has it, or other GPUs by CUDA_VISIBLE_DEVICES",
-                           d->capability[i]);
+            in_the_way(d, of,
+                       text_print("has compute capability %d.%d, target %s wants %d.%d",
+                                  g->about.major, g->about.minor, w->target->name,
+                                  w->target->capability / 10, w->target->capability % 10))
+                ->todo = text_print("target=sm_%d, if gen list targets has it, or other GPUs by "
+                                    "CUDA_VISIBLE_DEVICES",
+                                    d->capability[i]);
         if (g->use.total && need > left)
-            in_the_way(d, of, text_print("has %s free of %s, the plan takes %s and the context about %s",
-                                         text_bytes(left),
-                                         text_bytes(g->use.total), text_bytes(w->rank_bytes),
-                                         text_bytes(w->target->reserve)))->todo =
-                need > g->use.total ? "gen plan says what fits: smaller batch.micro, memory.recompute=block, LoRA"
-                                    : "end what else uses it";
+            in_the_way(d, of,
+                       text_print("has %s free of %s, the plan takes %s and the context about %s",
+                                  text_bytes(left), text_bytes(g->use.total),
+                                  text_bytes(w->rank_bytes), text_bytes(w->target->reserve)))
+                ->todo =
+                need > g->use.total
+                    ? "gen plan says what fits: smaller batch.micro, memory.recompute=block, LoRA"
+                    : "end what else uses it";
     }
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 /* NVIDIA's display and 3D devices on the PCI bus. */
 static int cards_on_bus(const Doctor *d)
@@ -336,15 +360,19 @@ static void judge_driver(Doctor *d)
     if (!ASK(nvmlSystemGetCudaDriverVersion_v2, &version))
         version = 0;
     int major = d->nvcc_version ? atoi(d->nvcc_version) : 0;
-    Finding *f = doctor_add(d, DOCTOR_OK, "driver", "%s%s", *nvml_driver() ? nvml_driver() : "of unknown version",
-                            version ? text_print(", for CUDA up to %d.%d", version / 1000, version % 1000 / 10) : "");
+    Finding *f = doctor_add(d, DOCTOR_OK, "driver", "%s%s",
+                            *nvml_driver() ? nvml_driver() : "of unknown version",
+                            version ? text_print(", for CUDA up to %d.%d", version / 1000,
+                                                 version % 1000 / 10)
+                                    : "");
     doctor_fact(f, "version", nvml_driver());
     if (version)
         doctor_fact(f, "cuda", text_print("%d.%d", version / 1000, version % 1000 / 10));
     if (version && major > version / 1000)
-        in_the_way(d, "driver", text_print("is for CUDA %d, nvcc makes programs of CUDA %d", version / 1000,
-                                           major))->todo =
-            "a newer driver, or an older toolkit";
+        in_the_way(d, "driver",
+                   text_print("is for CUDA %d, nvcc makes programs of CUDA %d", version / 1000,
+                              major))
+            ->todo = "a newer driver, or an older toolkit";
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!cuda)
         in_the_way(d, "libcuda.so.1", "does not load, so no program computes")->todo =
@@ -360,10 +388,13 @@ void doctor_gpus(Doctor *d)
     const char *why = nvml_open();
     if (why) {
         int cards = cards_on_bus(d);
-        in_the_way(d, "driver", text_print("%s; CUDA programs do not run here%s", why,
-                                           cards ? text_print(", though %d NVIDIA card%s on the bus", cards,
-                                                              cards == 1 ? " is" : "s are") : ""))->todo =
-            cards ? "install NVIDIA's driver: nvidia-smi has to answer" : "a machine with an NVIDIA GPU and its driver";
+        in_the_way(d, "driver",
+                   text_print("%s; CUDA programs do not run here%s", why,
+                              cards ? text_print(", though %d NVIDIA card%s on the bus", cards,
+                                                 cards == 1 ? " is" : "s are")
+                                    : ""))
+            ->todo = cards ? "install NVIDIA's driver: nvidia-smi has to answer"
+                           : "a machine with an NVIDIA GPU and its driver";
         return;
     }
     find_functions();
@@ -391,12 +422,15 @@ void doctor_gpus(Doctor *d)
         d->gpu_memory = !i || g->use.total < d->gpu_memory ? g->use.total : d->gpu_memory;
     }
     if (!d->ngpus)
-        in_the_way(d, "number", all ? text_print("CUDA_VISIBLE_DEVICES=%s shows none of the %d", visible, all)
-                                    : "the driver sees no GPU")->todo =
+        in_the_way(d, "number",
+                   all ? text_print("CUDA_VISIBLE_DEVICES=%s shows none of the %d", visible, all)
+                       : "the driver sees no GPU")
+            ->todo =
             all ? text_print("unset it, or numbers from 0 to %d", all - 1) : "nvidia-smi says why";
     if (!alike && !doctor_env(d, "CUDA_DEVICE_ORDER"))
-        doctor_add(d, DOCTOR_WARNING, "order", "the cards differ: CUDA counts the fastest first, not as here")->todo =
-            "export CUDA_DEVICE_ORDER=PCI_BUS_ID";
+        doctor_add(d, DOCTOR_WARNING, "order",
+                   "the cards differ: CUDA counts the fastest first, not as here")
+            ->todo = "export CUDA_DEVICE_ORDER=PCI_BUS_ID";
     if (d->ngpus > 1)
         find_links(d, gpu, cuda && ranks < d->ngpus ? ranks : d->ngpus);
     else if (d->ngpus && !d->wanted)

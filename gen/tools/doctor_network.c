@@ -1,7 +1,8 @@
-/* doctor_network.c -- gen doctor: InfiniBand, the interface and the port at which ranks meet, what launchers have set.
+/* doctor_network.c -- gen doctor: InfiniBand, interface and port of ranks, launcher variables.
  *
- * In:    /sys/class/infiniband below a root, interfaces, the environment.   Out: findings.
- * Keeps: no address is told to anybody; the port is free again. */
+ * In:    /sys/class/infiniband below a root, interfaces, the environment.
+ * Out:   findings.
+ * Keeps: no address leaves the machine; the port is free again afterwards. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
 #include "runtime/ranks/launch.h"
@@ -18,9 +19,9 @@
 
 enum { MAX_INTERFACES = 256, MAX_DEVICES = 64 };
 
-/* ---- NCCL's rule for interfaces ---------------------------------------------------------------- */
+/* ---- NCCL's rule for interfaces -------------------------------------------------------------- */
 
-/* One name of a list a,b: a begin of names, with = a whole name. */
+/* Matches a name of a list a,b: a prefix, with = a whole name. */
 static bool in_list(const char *list, bool exact, const char *name)
 {
     for (const char *p = list; *p; p += strspn(p, ",")) {
@@ -32,7 +33,7 @@ static bool in_list(const char *list, bool exact, const char *name)
     return false;
 }
 
-/* As NCCL_SOCKET_IFNAME is read: ^ turns it round, = wants whole names. */
+/* Rule of NCCL_SOCKET_IFNAME: ^ inverts it, = means whole names. */
 static bool matches(const char *rule, const char *name)
 {
     bool other = *rule == '^';
@@ -62,9 +63,9 @@ int doctor_nccl_interface(const DoctorInterface *list, int n, const char *ifname
     return found;
 }
 
-/* ---- devices and interfaces -------------------------------------------------------------------- */
+/* ---- devices and interfaces ------------------------------------------------------------------ */
 
-/* Ports that are active; the first of them in *device, "mlx5_0". */
+/* Number of active ports; the first in *device, "mlx5_0". */
 static int find_infiniband(Doctor *d, const char **device)
 {
     static const char folder[] = "/sys/class/infiniband";
@@ -77,8 +78,9 @@ static int find_infiniband(Doctor *d, const char **device)
             const char *rate = doctor_read(d, text_print("%s/%s/rate", ports, port[k]));
             const char *layer = doctor_read(d, text_print("%s/%s/link_layer", ports, port[k]));
             bool up = state && strstr(state, "ACTIVE");
-            Finding *f = doctor_add(d, up ? DOCTOR_OK : DOCTOR_WARNING, "InfiniBand", "%s port %s: %s, %s, %s", name[i],
-                                    port[k], state ? state : "unknown state", rate ? rate : "unknown rate",
+            Finding *f = doctor_add(d, up ? DOCTOR_OK : DOCTOR_WARNING, "InfiniBand",
+                                    "%s port %s: %s, %s, %s", name[i], port[k],
+                                    state ? state : "unknown state", rate ? rate : "unknown rate",
                                     layer ? layer : "unknown link");
             f->todo = "look at its cable and subnet manager, or leave it out: NCCL_IB_HCA=^DEVICE";
             doctor_fact(f, "device", name[i]);
@@ -106,11 +108,13 @@ static int list_interfaces(struct ifaddrs *all, DoctorInterface *list, const str
 {
     int n = 0;
     for (struct ifaddrs *a = all; a && n < MAX_INTERFACES; a = a->ifa_next) {
-        if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
+        if (!a->ifa_addr ||
+            (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
             continue;
         of[n] = a;
-        list[n++] = (DoctorInterface){a->ifa_name, (a->ifa_flags & IFF_UP) && (a->ifa_flags & IFF_RUNNING),
-                                      a->ifa_flags & IFF_LOOPBACK, a->ifa_addr->sa_family};
+        list[n++] =
+            (DoctorInterface){a->ifa_name, (a->ifa_flags & IFF_UP) && (a->ifa_flags & IFF_RUNNING),
+                              a->ifa_flags & IFF_LOOPBACK, a->ifa_addr->sa_family};
     }
     return n;
 }
@@ -121,21 +125,25 @@ static void judge_interface(Doctor *d, int active, const char *device)
     const struct ifaddrs *of[MAX_INTERFACES];
     struct ifaddrs *all = NULL;
     char address[INET6_ADDRSTRLEN] = "";
-    const char *off = doctor_env(d, "NCCL_IB_DISABLE"), *ifname = doctor_env(d, "NCCL_SOCKET_IFNAME");
+    const char *off = doctor_env(d, "NCCL_IB_DISABLE"),
+               *ifname = doctor_env(d, "NCCL_SOCKET_IFNAME");
     bool fabric = active && !(off && atoi(off));
     if (getifaddrs(&all))
         all = NULL;
     int i = doctor_nccl_interface(list, list_interfaces(all, list, of), ifname);
     if (i < 0) {
-        Finding *f = doctor_add(d, DOCTOR_WARNING, "NCCL's way", "no interface that is up%s%s",
-                                ifname ? " has the name of NCCL_SOCKET_IFNAME=" : "", ifname ? ifname : "");
+        Finding *f =
+            doctor_add(d, DOCTOR_WARNING, "NCCL's way", "no interface that is up%s%s",
+                       ifname ? " has the name of NCCL_SOCKET_IFNAME=" : "", ifname ? ifname : "");
         f->blocks = NEED_NCCL_RUN;
-        f->todo = ifname ? "unset NCCL_SOCKET_IFNAME, or name one of `ip -brief addr`" : "bring one up";
+        f->todo =
+            ifname ? "unset NCCL_SOCKET_IFNAME, or name one of `ip -brief addr`" : "bring one up";
     } else {
         const struct sockaddr *a = of[i]->ifa_addr;
         inet_ntop(a->sa_family,
-                  a->sa_family == AF_INET ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
-                                          : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  a->sa_family == AF_INET
+                      ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
+                      : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr,
                   address, sizeof address);
         Finding *f = doctor_add(d, DOCTOR_OK, "NCCL's way",
                                 "ranks of several machines meet over %s (%s), data go over %s%s%s",
@@ -150,9 +158,9 @@ static void judge_interface(Doctor *d, int active, const char *device)
         freeifaddrs(all);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------ */
+/* ---- the port -------------------------------------------------------------------------------- */
 
-/* 0, or errno of a program that would listen there. */
+/* 0, or errno of listening on the port. */
 static int try_port(int port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -178,11 +186,14 @@ static void judge_port(Doctor *d)
         return;
     }
     int why = try_port(port);
-    Finding *f = doctor_add(d, why ? DOCTOR_WARNING : DOCTOR_OK, "port", "%d is %s%s", port,
-                            why == EADDRINUSE ? "taken" : why ? strerror(why) : "free",
-                            agent ? ", one more than MASTER_PORT, where torchrun's agent listens" : "");
-    f->todo = "MASTER_PORT=ANOTHER for run.sh, DIECAST_PORT=ANOTHER for other launchers; on one machine run.sh finds a "
-              "free one itself";
+    Finding *f =
+        doctor_add(d, why ? DOCTOR_WARNING : DOCTOR_OK, "port", "%d is %s%s", port,
+                   why == EADDRINUSE ? "taken"
+                   : why             ? strerror(why)
+                                     : "free",
+                   agent ? ", one more than MASTER_PORT, where torchrun's agent listens" : "");
+    f->todo = "MASTER_PORT=ANOTHER for run.sh, DIECAST_PORT=ANOTHER for other launchers; on one "
+              "machine run.sh finds a free one itself";
     doctor_number(f, "port", port);
     cJSON_AddBoolToObject(f->facts, "free", !why);
 }
@@ -196,9 +207,9 @@ void doctor_network(Doctor *d)
     judge_port(d);
 }
 
-/* ---- launchers ----------------------------------------------------------------------------------- */
+/* ---- launchers ------------------------------------------------------------------------------- */
 
-/* Whether NAME= is a row of the table, or begins like one with a star. */
+/* True if NAME= matches a row of the table, or its prefix before a star. */
 static bool is_shown(const char *entry)
 {
     static const char *const row[] = {
@@ -226,15 +237,17 @@ static void show_variables(Doctor *d)
         if (!equal || !is_shown(sorted[i]))
             continue;
         const char *name = text_print("%.*s", (int)(equal - sorted[i]), sorted[i]);
-        const char *value = strcmp(name, "DIECAST_SECRET") ? text_print("%.200s", equal + 1) : "(set, not shown)";
-        doctor_fact(doctor_add(d, DOCTOR_OK, name, "%s", *value ? value : "(empty)"), "value", value);
+        const char *value =
+            strcmp(name, "DIECAST_SECRET") ? text_print("%.200s", equal + 1) : "(set, not shown)";
+        doctor_fact(doctor_add(d, DOCTOR_OK, name, "%s", *value ? value : "(empty)"), "value",
+                    value);
         shown++;
     }
     if (!shown)
         doctor_add(d, DOCTOR_OK, "variables", "none of a launcher, of NCCL, OpenMP or ours is set");
 }
 
-/* The environment as run.sh hands it on: it takes the two itself. */
+/* The environment that run.sh passes on, without the variables that it consumes. */
 static char *const *of_ranks(char *const *env)
 {
     int n = 0, kept = 0;
@@ -254,25 +267,28 @@ void doctor_launch(Doctor *d)
     show_variables(d);
     char *wrong = launch_resolve(of_ranks(d->env), &l);
     Finding *f = doctor_add(d, wrong ? DOCTOR_WARNING : DOCTOR_OK, "launcher", "%s",
-                            wrong                     ? wrong
-                            : strcmp(l.source, "none") ? text_print("%s: rank %d of %d", l.source, l.rank, l.size)
-                                                       : "none: out/NAME/run.sh starts all ranks");
+                            wrong ? wrong
+                            : strcmp(l.source, "none")
+                                ? text_print("%s: rank %d of %d", l.source, l.rank, l.size)
+                                : "none: out/NAME/run.sh starts all ranks");
     f->todo = "unset it: programs refuse to start with it";
     f->blocks = wrong ? NEED_ALL_RUN : 0;
     if (w && !wrong && l.size != 1 && l.size != w->ranks) {
-        f = doctor_add(d, DOCTOR_WARNING, "ranks", "%s says %d, the recipe %d", l.source, l.size, w->ranks);
+        f = doctor_add(d, DOCTOR_WARNING, "ranks", "%s says %d, the recipe %d", l.source, l.size,
+                       w->ranks);
         f->todo = text_print("gpus=%d, or start as many", l.size);
         f->blocks = NEED_ALL_RUN;
     }
     if (doctor_env(d, "NCCL_COMM_ID")) {
-        f = doctor_add(d, DOCTOR_WARNING, "NCCL_COMM_ID", "programs refuse it: ranks meet by an id of their own");
+        f = doctor_add(d, DOCTOR_WARNING, "NCCL_COMM_ID",
+                       "programs refuse it: ranks meet by an id of their own");
         f->todo = "unset it";
         f->blocks = NEED_NCCL_RUN;
     }
     const char *other = w ? launch_precision_conflict(d->env, w->precision) : NULL;
     if (other) {
-        f = doctor_add(d, DOCTOR_WARNING, "precision", "ACCELERATE_MIXED_PRECISION=%s, but the recipe has %s", other,
-                       w->precision);
+        f = doctor_add(d, DOCTOR_WARNING, "precision",
+                       "ACCELERATE_MIXED_PRECISION=%s, but the recipe has %s", other, w->precision);
         f->todo = text_print("unset it, or precision=%s", strcmp(other, "no") ? other : "fp32");
         f->blocks = NEED_ALL_RUN;
     }
@@ -284,5 +300,6 @@ void doctor_launch(Doctor *d)
         f->blocks = NEED_ALL_RUN;
     }
     if (doctor_env(d, "DIECAST_FAULT"))
-        doctor_add(d, DOCTOR_WARNING, "DIECAST_FAULT", "programs will fail on purpose")->todo = "unset it";
+        doctor_add(d, DOCTOR_WARNING, "DIECAST_FAULT", "programs will fail on purpose")->todo =
+            "unset it";
 }

@@ -1,8 +1,9 @@
-/* doctor_start.c -- gen doctor: small programs, built and run now: OpenMP, two ranks of MPI; products, memory,
+/* doctor_start.c -- gen doctor: small test programs: OpenMP, two MPI ranks; products, memory,
  * copies and NCCL of the GPUs.
  *
- * In:    templates/doctor, the compilers that were found.   Out: findings.
- * Keeps: what is built lies in TMPDIR and goes with gen; what does not end is ended. */
+ * In:    templates/doctor, the compilers that were found.
+ * Out:   findings.
+ * Keeps: programs are built in TMPDIR and removed when gen ends; those that hang are killed. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
 #include "gen/tools/process.h"
@@ -34,7 +35,7 @@ static Ended run(const Doctor *d, const Command *c, double seconds)
     return process_run((char *const *)c->word, NULL, seconds * doctor_scale(d));
 }
 
-/* The first line that says what went wrong. */
+/* First line that reports an error. */
 static char *said(const Ended *e, const char *late)
 {
     const char *at = strstr(e->text, "rror");
@@ -63,9 +64,9 @@ static void try_openmp(Doctor *d)
     add(&c, text_print("%s/openmp", scratch_folder()));
     Ended e = run(d, &c, start_seconds);
     if (e.code || e.late)
-        bad(d, "OpenMP", NEED_CPU_RUN, text_print("a small program does not run: %s", said(&e,
-                                                                                           "it does not end")))->todo =
-            "install libgomp1, look at LD_LIBRARY_PATH";
+        bad(d, "OpenMP", NEED_CPU_RUN,
+            text_print("a small program does not run: %s", said(&e, "it does not end")))
+            ->todo = "install libgomp1, look at LD_LIBRARY_PATH";
     else
         doctor_add(d, DOCTOR_OK, "OpenMP", "a small program, built and run");
 }
@@ -84,8 +85,8 @@ static void try_mpi(Doctor *d)
     add(&c, text_print("%s/templates/doctor/mpi.c", gen_root()));
     Ended e = run(d, &c, build_seconds);
     if (e.code || e.late) {
-        bad(d, "MPI", NEED_MPI_BUILD | NEED_MPI_RUN, text_print("%s compiles no program: %s", d->mpicc[0],
-                                                                said(&e, "no answer")));
+        bad(d, "MPI", NEED_MPI_BUILD | NEED_MPI_RUN,
+            text_print("%s compiles no program: %s", d->mpicc[0], said(&e, "no answer")));
         return;
     }
     c.n = 0;
@@ -96,7 +97,7 @@ static void try_mpi(Doctor *d)
     c.word[--c.n] = NULL;
     add(&c, "-n");
     add(&c, "2");
-    if (strstr(e.text, "Open MPI") || strstr(e.text, "OpenRTE")) {      /* as run.sh starts programs */
+    if (strstr(e.text, "Open MPI") || strstr(e.text, "OpenRTE")) {  /* as in run.sh */
         add(&c, "--bind-to");
         add(&c, "none");
         add(&c, "--oversubscribe");
@@ -107,23 +108,32 @@ static void try_mpi(Doctor *d)
     e = run(d, &c, start_seconds);
     const char *line = strstr(e.text, "mpi ok 2 ");
     if (line && !e.code && !e.late)
-        doctor_add(d, DOCTOR_OK, "MPI", "two ranks met and summed: %.*s", (int)strcspn(line + 9, "\r\n"), line + 9);
+        doctor_add(d, DOCTOR_OK, "MPI", "two ranks met and summed: %.*s",
+                   (int)strcspn(line + 9, "\r\n"), line + 9);
     else
-        bad(d, "MPI", NEED_MPI_RUN, text_print("two ranks do not meet: %s", said(&e, "they do not end")))->todo =
-            "MPICC and MPIRUN of one and the same MPI; a host name that resolves";
+        bad(d, "MPI", NEED_MPI_RUN,
+            text_print("two ranks do not meet: %s", said(&e, "they do not end")))
+            ->todo = "MPICC and MPIRUN of one and the same MPI; a host name that resolves";
 }
 
 /* ---- GPUs ---- */
 
-/* `WHAT GPU ok|bad TEXT` as findings; which[i] counts what of GPU i was answered. */
+/* Adds findings from lines `WHAT GPU ok|bad TEXT`; which[i]: number of results of GPU i. */
 static void read_answers(Doctor *d, const char *text, int *answers)
 {
-    static const struct { const char *what, *name; unsigned blocks; const char *todo; } row[] = {
-        {"device", "device", NEED_CUDA_RUN, "nvidia-smi says what is wrong with it"},
-        {"product", "product", NEED_CUDA_RUN, "cuBLASLt of this toolkit and the driver do not go together"},
-        {"memory", "memory", NEED_CUDA_RUN, "take another GPU; its memory may be damaged: nvidia-smi -q -d ECC"},
-        {"copy", "copy", NEED_NCCL_RUN, "NCCL_P2P_DISABLE=1; turn ACS and the IOMMU off in the BIOS"},
-        {"nccl", "NCCL", NEED_NCCL_RUN, "NCCL_DEBUG=INFO says more; /dev/shm, NCCL_SOCKET_IFNAME"}};
+    static const struct {
+        const char *what, *name;
+        unsigned blocks;
+        const char *todo;
+    } row[] = {{"device", "device", NEED_CUDA_RUN, "nvidia-smi says what is wrong with it"},
+               {"product", "product", NEED_CUDA_RUN,
+                "cuBLASLt of this toolkit and the driver do not go together"},
+               {"memory", "memory", NEED_CUDA_RUN,
+                "take another GPU; its memory may be damaged: nvidia-smi -q -d ECC"},
+               {"copy", "copy", NEED_NCCL_RUN,
+                "NCCL_P2P_DISABLE=1; turn ACS and the IOMMU off in the BIOS"},
+               {"nccl", "NCCL", NEED_NCCL_RUN,
+                "NCCL_DEBUG=INFO says more; /dev/shm, NCCL_SOCKET_IFNAME"}};
     char *all = text_copy(text), *save = NULL;
     for (char *line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char what[16], gpu[40], state[8];
@@ -136,13 +146,14 @@ static void read_answers(Doctor *d, const char *text, int *answers)
             bool good = !strcmp(state, "ok");
             int to, from = atoi(gpu);
             char *name = from < 0 || from >= d->ngpus ? gpu : text_print("%d", d->sees[from]);
-            if (sscanf(gpu, "%d-%d", &from, &to) == 2 && from < d->ngpus && to < d->ngpus && from >= 0 && to >= 0)
+            if (sscanf(gpu, "%d-%d", &from, &to) == 2 && from < d->ngpus && to < d->ngpus &&
+                from >= 0 && to >= 0)
                 name = text_print("%d to %d", d->sees[from], d->sees[to]);
             answers[i]++;
             if (good && !strcmp(what, "copy"))
-                continue;                    /* one line for all of them */
-            Finding *f = doctor_add(d, good ? DOCTOR_OK : DOCTOR_MISSING, text_print("%s %s", row[i].name, name), "%s",
-                                    line + at);
+                continue;                    /* one finding for all of them */
+            Finding *f = doctor_add(d, good ? DOCTOR_OK : DOCTOR_MISSING,
+                                    text_print("%s %s", row[i].name, name), "%s", line + at);
             f->blocks = good ? 0 : row[i].blocks;
             f->todo = row[i].todo;
         }
@@ -153,7 +164,8 @@ static void try_gpus(Doctor *d)
 {
     const bool nccl = d->nccl && d->ngpus > 1;
     const char *program = text_print("%s/gpu", scratch_folder());
-    const int ranks = d->wanted ? doctor_local_ranks(d) : d->ngpus, gpus = ranks < d->ngpus ? ranks : d->ngpus;
+    const int ranks = d->wanted ? doctor_local_ranks(d) : d->ngpus,
+              gpus = ranks < d->ngpus ? ranks : d->ngpus;
     Command c = {.n = 0};
     int answers[5] = {0};
     if (!d->nvcc || !d->cuda || !gpus || !d->gpus_run || !doctor_wants(d, NEED_CUDA_RUN))
@@ -185,7 +197,8 @@ static void try_gpus(Doctor *d)
     add(&c, text_print("%s/lib64", d->cuda));
     Ended e = run(d, &c, build_seconds);
     if (e.code || e.late) {
-        bad(d, "GPU program", NEED_CUDA_BUILD | NEED_CUDA_RUN, text_print("does not build: %s", said(&e, "no answer")));
+        bad(d, "GPU program", NEED_CUDA_BUILD | NEED_CUDA_RUN,
+            text_print("does not build: %s", said(&e, "no answer")));
         return;
     }
     c.n = 0;
@@ -195,11 +208,13 @@ static void try_gpus(Doctor *d)
     e = run(d, &c, gpu_seconds);
     read_answers(d, e.text, answers);
     if (answers[3] == gpus * (gpus - 1) && gpus > 1)
-        doctor_add(d, DOCTOR_OK, "copies", "each of %d GPUs to each other, every value compared", gpus);
+        doctor_add(d, DOCTOR_OK, "copies", "each of %d GPUs to each other, every value compared",
+                   gpus);
     for (int i = 0; i < 3; i++)
         if (answers[i] < gpus || e.late || e.code) {
-            bad(d, "GPU program", NEED_CUDA_RUN, text_print("does not answer for all GPUs: %s",
-                                                            said(&e, "it does not end")))->todo = "nvidia-smi";
+            bad(d, "GPU program", NEED_CUDA_RUN,
+                text_print("does not answer for all GPUs: %s", said(&e, "it does not end")))
+                ->todo = "nvidia-smi";
             return;
         }
     if (nccl && answers[4] < gpus)

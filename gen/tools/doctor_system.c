@@ -17,7 +17,8 @@ static const int64_t GIB = INT64_C(1) << 30;
 
 /* ---- texts of the kernel ---- */
 
-/* Behind "key" and what separates it, up to the end of the line; the next from *at on. NULL: no more. */
+/* Behind "key" and what separates it, up to the end of the line; the next from *at on. NULL: no
+ * more. */
 static char *next_value(const char **at, const char *key)
 {
     size_t n = strlen(key);
@@ -37,14 +38,14 @@ static char *value_of(const char *text, const char *key)
     return text ? next_value(&text, key) : NULL;
 }
 
-/* "MemTotal: 123 kB" in bytes; -1: it does not say. */
+/* Bytes of a line such as "MemTotal: 123 kB"; -1: no such line. */
 static int64_t kilobytes(const char *meminfo, const char *key)
 {
     const char *value = value_of(meminfo, key);
     return value ? strtoll(value, NULL, 10) * 1024 : -1;
 }
 
-/* A file with one number; -1: there is none ("max"). */
+/* Number in a file; -1: none ("max"). */
 static int64_t number_in(const Doctor *d, const char *path)
 {
     char *text = doctor_read(d, path), *end;
@@ -104,8 +105,8 @@ static void find_cpu(Doctor *d)
         d->cpus = (int)((quota + period - 1) / period);
     d->cpu_flags = text_print(" %s ", flags ? flags : "");
     Finding *f = doctor_add(d, DOCTOR_OK, "CPU", "%s, %d socket%s, %d core%s, %d thread%s%s",
-                            model ? model : "of unknown model", sockets, sockets == 1 ? "" : "s", cores,
-                            cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+                            model ? model : "of unknown model", sockets, sockets == 1 ? "" : "s",
+                            cores, cores == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
                             d->cpus < threads ? text_print(", of which %d for us", d->cpus) : "");
     doctor_fact(f, "model", model ? model : "");
     doctor_number(f, "sockets", sockets);
@@ -116,13 +117,15 @@ static void find_cpu(Doctor *d)
     str_print(&s, "%s", "");
     for (size_t i = 0; i < sizeof feature / sizeof *feature; i++)
         if (has_flag(d, feature[i].flag))
-            str_print(&s, "%s%s%s", s.n ? ", " : "", feature[i].name, feature[i].tested ? "" : " (never tested)");
-    f = doctor_add(d, DOCTOR_OK, "instructions", "%s", s.n ? s.text : "none of those that programs ask for");
+            str_print(&s, "%s%s%s", s.n ? ", " : "", feature[i].name,
+                      feature[i].tested ? "" : " (never tested)");
+    f = doctor_add(d, DOCTOR_OK, "instructions", "%s",
+                   s.n ? s.text : "none of those that programs ask for");
     for (size_t i = 0; i < sizeof feature / sizeof *feature; i++)
         cJSON_AddBoolToObject(f->facts, feature[i].flag, has_flag(d, feature[i].flag));
 }
 
-/* Whether this CPU runs what the target's flags make. */
+/* True if this CPU has the instructions of the target's flags. */
 static void judge_cpu(Doctor *d)
 {
     static const struct { const char *word, *flags; } march[] = {
@@ -142,16 +145,18 @@ static void judge_cpu(Doctor *d)
                 str_print(&lacking, "%s%s", lacking.n ? " " : "", flag);
     }
     if (lacking.n) {
-        Finding *f = doctor_add(d, DOCTOR_MISSING, "target", "%s is %s; this CPU is without %s", t->name, t->about,
-                                lacking.text);
+        Finding *f = doctor_add(d, DOCTOR_MISSING, "target", "%s is %s; this CPU is without %s",
+                                t->name, t->about, lacking.text);
         f->blocks = NEED_CPU_RUN;
         f->todo = strcmp(t->name, "cpu") ? "target=cpu, where it has AVX2 and FMA"
                                          : "build and run on another machine";
     } else
         doctor_add(d, DOCTOR_OK, "target", "%s: %s", t->name, t->about);
-    if (d->wanted && !strcmp(d->wanted->precision, "bf16") && !has_flag(d, "avx512_bf16") && !has_flag(d, "amx_bf16"))
-        doctor_add(d, DOCTOR_WARNING, "precision", "bf16 is slow on this CPU, which has no instructions for it")->todo =
-            "precision=fp32";
+    if (d->wanted && !strcmp(d->wanted->precision, "bf16") && !has_flag(d, "avx512_bf16") &&
+        !has_flag(d, "amx_bf16"))
+        doctor_add(d, DOCTOR_WARNING, "precision",
+                   "bf16 is slow on this CPU, which has no instructions for it")
+            ->todo = "precision=fp32";
 }
 
 /* ---- memory ---- */
@@ -170,27 +175,31 @@ static void judge_memory(Doctor *d)
         return;
     int ranks = doctor_local_ranks(d);
     int64_t all = ranks * w->rank_bytes;
-    DoctorState state = all > d->memory ? DOCTOR_MISSING : all > d->memory_free ? DOCTOR_WARNING : DOCTOR_OK;
-    Finding *f = doctor_add(d, state, "memory planned", "%s for %d rank%s here, %s", text_bytes(all), ranks,
-                            ranks == 1 ? "" : "s",
-                            state == DOCTOR_OK        ? "which is free"
-                            : state == DOCTOR_WARNING ? text_print("of which %s are free now",
-                                                                   text_bytes(d->memory_free))
-                                                      : text_print("more than the %s there are",
-                                                                   text_bytes(d->memory)));
+    DoctorState state = all > d->memory        ? DOCTOR_MISSING
+                        : all > d->memory_free ? DOCTOR_WARNING
+                                               : DOCTOR_OK;
+    Finding *f = doctor_add(d, state, "memory planned", "%s for %d rank%s here, %s",
+                            text_bytes(all), ranks, ranks == 1 ? "" : "s",
+                            state == DOCTOR_OK ? "which is free"
+                            : state == DOCTOR_WARNING
+                                ? text_print("of which %s are free now", text_bytes(d->memory_free))
+                                : text_print("more than the %s there are", text_bytes(d->memory)));
     doctor_number(f, "bytes", (double)all);
-    f->todo = "a smaller batch.micro with more batch.accum, memory.recompute=block, or end other programs";
+    f->todo = "a smaller batch.micro with more batch.accum, memory.recompute=block, or end other "
+              "programs";
     f->blocks = state == DOCTOR_MISSING ? NEED_CPU_RUN : 0;
     if (ranks > d->cpus)
-        doctor_add(d, DOCTOR_WARNING, "processes", "%d share %d CPUs: right, but slow", ranks, d->cpus)->todo =
-            text_print("gpus=%d", d->cpus);
+        doctor_add(d, DOCTOR_WARNING, "processes", "%d share %d CPUs: right, but slow", ranks,
+                   d->cpus)
+            ->todo = text_print("gpus=%d", d->cpus);
 }
 
 static void find_memory(Doctor *d)
 {
     const char *text = doctor_read(d, "/proc/meminfo"), *node[256];
     int64_t total = kilobytes(text, "MemTotal"), left = kilobytes(text, "MemAvailable");
-    int64_t most = number_in(d, "/sys/fs/cgroup/memory.max"), used = number_in(d, "/sys/fs/cgroup/memory.current");
+    int64_t most = number_in(d, "/sys/fs/cgroup/memory.max"),
+            used = number_in(d, "/sys/fs/cgroup/memory.current");
     if (most < 0) {
         most = number_in(d, "/sys/fs/cgroup/memory/memory.limit_in_bytes");
         used = number_in(d, "/sys/fs/cgroup/memory/memory.usage_in_bytes");
@@ -198,24 +207,27 @@ static void find_memory(Doctor *d)
     const bool limited = most >= 0 && most < total;
     d->memory = limited ? most : total;
     d->memory_free = limited && used >= 0 && most - used < left ? most - used : left;
-    Finding *f = doctor_add(d, DOCTOR_OK, "memory", "%s, %s free%s", text_bytes(d->memory), text_bytes(d->memory_free),
-                            limited ? text_print(" (this container's, of %s)", text_bytes(total)) : "");
+    Finding *f =
+        doctor_add(d, DOCTOR_OK, "memory", "%s, %s free%s", text_bytes(d->memory),
+                   text_bytes(d->memory_free),
+                   limited ? text_print(" (this container's, of %s)", text_bytes(total)) : "");
     doctor_number(f, "bytes", (double)d->memory);
     doctor_number(f, "free_bytes", (double)d->memory_free);
     int64_t swap = kilobytes(text, "SwapTotal"), swap_left = kilobytes(text, "SwapFree");
-    f = doctor_add(d, DOCTOR_OK, "swap", "%s", swap > 0 ? text_print("%s, %s free", text_bytes(swap),
-                                                                     text_bytes(swap_left))
-                                                      : "none");
+    f = doctor_add(d, DOCTOR_OK, "swap", "%s",
+                   swap > 0 ? text_print("%s, %s free", text_bytes(swap), text_bytes(swap_left))
+                            : "none");
     doctor_number(f, "bytes", swap > 0 ? (double)swap : 0);
     int nodes = 0, n = doctor_names(d, "/sys/devices/system/node", node, 256);
     Str s = {0};
     for (int i = 0; i < n; i++)
         if (!strncmp(node[i], "node", 4) && node[i][4] >= '0' && node[i][4] <= '9') {
-            const char *cpus = doctor_read(d, text_print("/sys/devices/system/node/%s/cpulist", node[i]));
+            const char *cpus =
+                doctor_read(d, text_print("/sys/devices/system/node/%s/cpulist", node[i]));
             str_print(&s, "%sCPUs %s", nodes++ ? "; " : "", cpus && *cpus ? cpus : "none");
         }
-    f = doctor_add(d, DOCTOR_OK, "NUMA", "%d node%s%s%s", nodes ? nodes : 1, nodes > 1 ? "s" : "", nodes ? ": " : "",
-                   nodes ? s.text : "");
+    f = doctor_add(d, DOCTOR_OK, "NUMA", "%d node%s%s%s", nodes ? nodes : 1, nodes > 1 ? "s" : "",
+                   nodes ? ": " : "", nodes ? s.text : "");
     doctor_number(f, "nodes", nodes ? nodes : 1);
     judge_memory(d);
 }
@@ -223,15 +235,17 @@ static void find_memory(Doctor *d)
 void doctor_system(Doctor *d)
 {
     struct utsname machine;
-    const char *release = doctor_read(d, "/etc/os-release"), *name = value_of(release, "PRETTY_NAME");
+    const char *release = doctor_read(d, "/etc/os-release"),
+               *name = value_of(release, "PRETTY_NAME");
     const char *kernel = doctor_read(d, "/proc/sys/kernel/osrelease");
     Finding *f = doctor_add(d, DOCTOR_OK, "distribution", "%s, kernel %s", name ? name : "unknown",
                             kernel ? kernel : "unknown");
     doctor_fact(f, "name", name ? name : "");
     doctor_fact(f, "kernel", kernel ? kernel : "");
     if (!*d->root && !uname(&machine) && strcmp(machine.machine, "x86_64"))
-        doctor_add(d, DOCTOR_MISSING, "architecture", "%s; programs are for x86_64", machine.machine)->blocks =
-            NEED_CPU_RUN | NEED_CUDA_RUN | NEED_CPU_BUILD | NEED_CUDA_BUILD;
+        doctor_add(d, DOCTOR_MISSING, "architecture", "%s; programs are for x86_64",
+                   machine.machine)
+            ->blocks = NEED_CPU_RUN | NEED_CUDA_RUN | NEED_CPU_BUILD | NEED_CUDA_BUILD;
     find_cpu(d);
     judge_cpu(d);
     find_memory(d);
@@ -248,7 +262,13 @@ static char *limit_text(rlim_t n, bool bytes)
 
 static void find_limits(Doctor *d)
 {
-    static const struct { const char *name; int resource; rlim_t least; bool bytes; const char *why, *todo; } row[] = {
+    static const struct {
+        const char *name;
+        int resource;
+        rlim_t least;
+        bool bytes;
+        const char *why, *todo;
+    } row[] = {
 #define LIMIT(name, resource, least, bytes, why, todo) {name, resource, least, bytes, why, todo},
 #include "gen/tools/doctor.def"
     };
@@ -257,17 +277,20 @@ static void find_limits(Doctor *d)
         if (getrlimit((__rlimit_resource_t)row[i].resource, &l))
             continue;
         bool scarce = l.rlim_cur != RLIM_INFINITY && l.rlim_cur < row[i].least;
-        Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, row[i].name, "%s%s",
-                                limit_text(l.rlim_cur, row[i].bytes),
-                                scarce ? text_print(", less than %s: %s", limit_text(row[i].least, row[i].bytes),
-                                                    row[i].why) : "");
+        Finding *f =
+            doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, row[i].name, "%s%s",
+                       limit_text(l.rlim_cur, row[i].bytes),
+                       scarce ? text_print(", less than %s: %s",
+                                           limit_text(row[i].least, row[i].bytes), row[i].why)
+                              : "");
         f->todo = row[i].todo;
         doctor_number(f, "limit", l.rlim_cur == RLIM_INFINITY ? -1 : (double)l.rlim_cur);
     }
     const char *device[1];
     if (getrlimit(RLIMIT_MEMLOCK, &l))
         return;
-    bool fabric = doctor_names(d, "/sys/class/infiniband", device, 1), scarce = fabric && l.rlim_cur != RLIM_INFINITY;
+    bool fabric = doctor_names(d, "/sys/class/infiniband", device, 1),
+         scarce = fabric && l.rlim_cur != RLIM_INFINITY;
     Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, "locked memory", "%s%s",
                             limit_text(l.rlim_cur, true),
                             scarce ? ": InfiniBand wants to lock what it sends" : "");
@@ -275,7 +298,7 @@ static void find_limits(Doctor *d)
     doctor_number(f, "limit", l.rlim_cur == RLIM_INFINITY ? -1 : (double)l.rlim_cur);
 }
 
-/* Free bytes of the file system of a folder, or of the next one above it that exists. */
+/* Free bytes of the file system of a folder, or of its nearest existing parent. */
 static bool room_in(const char *path, int64_t *left, int64_t *total)
 {
     struct statvfs s;
@@ -294,8 +317,8 @@ static bool room_in(const char *path, int64_t *left, int64_t *total)
     return true;
 }
 
-static void find_room(Doctor *d, const char *what, const char *path, int64_t least, const char *why, const char *remedy,
-                      bool of_all)
+static void find_room(Doctor *d, const char *what, const char *path, int64_t least, const char *why,
+                      const char *remedy, bool of_all)
 {
     int64_t left, total;
     if (!room_in(path, &left, &total)) {
@@ -303,8 +326,8 @@ static void find_room(Doctor *d, const char *what, const char *path, int64_t lea
         return;
     }
     bool scarce = (of_all ? total : left) < least;
-    Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, what, "%s free of %s in %s%s", text_bytes(left),
-                            text_bytes(total), path,
+    Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, what, "%s free of %s in %s%s",
+                            text_bytes(left), text_bytes(total), path,
                             scarce ? text_print(", less than %s: %s", text_bytes(least), why) : "");
     f->todo = remedy;
     doctor_fact(f, "path", path);
@@ -315,13 +338,15 @@ static void find_room(Doctor *d, const char *what, const char *path, int64_t lea
 void doctor_limits(Doctor *d)
 {
     const char *temp = doctor_env(d, "TMPDIR");
-    const int64_t kept = d->wanted ? 2 * d->wanted->kept_bytes : 0;      /* a new checkpoint beside the last */
+    /* a new checkpoint while the last still exists */
+    const int64_t kept = d->wanted ? 2 * d->wanted->kept_bytes : 0;
     find_limits(d);
     find_room(d, "shared memory", text_print("%s/dev/shm", d->root), GIB / 2,
               "MPI and NCCL pass data between ranks there",
               "docker run --shm-size=8g, or mount -o remount,size=8g /dev/shm", true);
-    find_room(d, "disk", "out", kept > GIB ? kept : GIB, kept > GIB ? "two checkpoints" : "programs and checkpoints",
+    find_room(d, "disk", "out", kept > GIB ? kept : GIB,
+              kept > GIB ? "two checkpoints" : "programs and checkpoints",
               "another disk: -o FOLDER for the program, --out FOLDER for its runs", false);
-    find_room(d, "TMPDIR", temp && *temp ? temp : "/tmp", GIB, "compilers write there", "TMPDIR=FOLDER elsewhere",
-              false);
+    find_room(d, "TMPDIR", temp && *temp ? temp : "/tmp", GIB, "compilers write there",
+              "TMPDIR=FOLDER elsewhere", false);
 }

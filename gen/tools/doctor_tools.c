@@ -1,8 +1,9 @@
-/* doctor_tools.c -- gen doctor: compilers and launchers, libraries, their versions and who needs them.
+/* doctor_tools.c -- gen doctor: compilers, launchers and libraries, with versions and users.
  *
- * In:    PATH; CC, CXX, MPICC, MPIRUN, CUDA, NVCC, as emitted Makefiles take them.   Out: findings.
- * Method: the compiler itself is asked: for headers and their versions once for all libraries, then to link them all;
- *         one by one where that fails. What programs load is opened here. */
+ * In:    PATH; CC, CXX, MPICC, MPIRUN, CUDA, NVCC, as in emitted Makefiles.
+ * Out:   findings.
+ * Method: compiles one file for the headers and versions of all libraries, then links them all; one
+ *         by one if that fails. Libraries that programs load at run time are opened here. */
 #define _GNU_SOURCE
 #include "gen/tools/doctor.h"
 #include "gen/tools/process.h"
@@ -32,7 +33,7 @@ static const Tool tool[] = {
 };
 enum { TOOLS = sizeof tool / sizeof *tool };
 
-/* Words of a text between blanks; at most max - 1, NULL behind them. */
+/* Splits a text at blanks into at most max - 1 words, NULL-terminated. */
 static void split(const char *text, const char **word, int max)
 {
     char *all = text_copy(text), *save = NULL;
@@ -42,7 +43,7 @@ static void split(const char *text, const char **word, int max)
     word[n] = NULL;
 }
 
-/* words, those of `flags` between blanks, then the words of `paths`, NULL behind each. */
+/* Appends the words of `flags`, then those of `paths`, to `words`; NULL-terminated. */
 static char *const *with(const char *const *words, const char *flags, const char *const *paths)
 {
     enum { MOST = 96 };
@@ -64,7 +65,7 @@ static char *first_line(const char *text)
     return text_print("%.*s", (int)strcspn(text, "\r\n"), text);
 }
 
-/* The line that says what is wrong: the first with "error", else the first. */
+/* Line with the error: the first with "error", else the first. */
 static char *error_line(const char *text)
 {
     const char *at = strstr(text, "error");
@@ -75,32 +76,37 @@ static char *error_line(const char *text)
 
 static void add_missing(Doctor *d, const Tool *t, const char *why)
 {
-    Finding *f = doctor_add(d, t->blocks ? DOCTOR_MISSING : DOCTOR_OK, t->name, "%s; %s", why, t->why);
+    Finding *f =
+        doctor_add(d, t->blocks ? DOCTOR_MISSING : DOCTOR_OK, t->name, "%s; %s", why, t->why);
     f->blocks = t->blocks;
     f->package = t->package;
 }
 
-/* words[0] NULL: it is not there or of no use. */
+/* words[0] NULL: not found or not usable. */
 static void find_tool(Doctor *d, const Tool *t, const char **words, int max)
 {
     const char *said = *t->variable ? doctor_env(d, t->variable) : NULL;
     const char *names = said && *said ? said : t->commands;
     char *list = text_copy(names), *save = NULL;
     words[0] = NULL;
-    for (char *one = strtok_r(list, "|", &save); one && !words[0]; one = strtok_r(NULL, "|", &save)) {
+    for (char *one = strtok_r(list, "|", &save); one && !words[0];
+         one = strtok_r(NULL, "|", &save)) {
         split(one, words, max);
         if (words[0] && !program_find(words[0]))
             words[0] = NULL;
     }
     if (!words[0]) {
-        add_missing(d, t, text_print("%s is not there", said && *said ? text_print("%s=%s", t->variable, said)
-                                                                      : t->commands));
+        add_missing(d, t,
+                    text_print("%s is not there", said && *said
+                                                      ? text_print("%s=%s", t->variable, said)
+                                                      : t->commands));
         return;
     }
     Ended e = {.code = -1};
     const char *version = "";
     list = text_copy(t->version);
-    for (char *one = strtok_r(list, "|", &save); one && !*version; one = strtok_r(NULL, "|", &save)) {
+    for (char *one = strtok_r(list, "|", &save); one && !*version;
+         one = strtok_r(NULL, "|", &save)) {
         e = process_run(with(words, one, NULL), NULL, tool_seconds * doctor_scale(d));
         version = e.code || e.late ? "" : doctor_version(e.text);
     }
@@ -112,7 +118,8 @@ static void find_tool(Doctor *d, const Tool *t, const char **words, int max)
     }
     const char *path = program_find(words[0]);
     if (strtod(version, NULL) < t->least) {
-        add_missing(d, t, text_print("%s is version %s, want %g or later", path, version, t->least));
+        add_missing(d, t,
+                    text_print("%s is version %s, want %g or later", path, version, t->least));
         words[0] = NULL;
         return;
     }
@@ -121,7 +128,7 @@ static void find_tool(Doctor *d, const Tool *t, const char **words, int max)
     doctor_fact(f, "version", version);
 }
 
-/* C11 with OpenMP and the target's instructions, linked. */
+/* Compiles and links C11 with OpenMP and the target's instructions. */
 static void try_compiler(Doctor *d)
 {
     const Target *t = d->wanted ? d->wanted->target : target_find("cpu");
@@ -129,23 +136,25 @@ static void try_compiler(Doctor *d)
     if (!d->cc[0])
         return;
     const char *const paths[] = {"-o", text_print("%s/openmp", scratch_folder()), NULL};
-    Ended e = process_run(with(d->cc, text_print("-std=c11 -fopenmp %s -x c -", flags), paths),
-                          "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n",
-                          3 * tool_seconds * doctor_scale(d));
+    Ended e =
+        process_run(with(d->cc, text_print("-std=c11 -fopenmp %s -x c -", flags), paths),
+                    "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n",
+                    3 * tool_seconds * doctor_scale(d));
     if (!e.code && !e.late)
         return;
-    Finding *f = doctor_add(d, DOCTOR_MISSING, "C compiler", "%s makes no program with OpenMP for target %s: %s",
-                            d->cc[0],
-                            t->name, e.late ? "no answer" : error_line(e.text));
+    Finding *f = doctor_add(d, DOCTOR_MISSING, "C compiler",
+                            "%s makes no program with OpenMP for target %s: %s", d->cc[0], t->name,
+                            e.late ? "no answer" : error_line(e.text));
     f->blocks = NEED_CPU_BUILD;
     f->todo = "install gcc with libc6-dev and libgomp, or unset CC";
     d->cc[0] = NULL;
 }
 
-/* As emitted Makefiles find the toolkit: CUDA, the folder of nvcc on PATH, the usual one. */
+/* Finds the toolkit as emitted Makefiles do: CUDA, the folder of nvcc on PATH, the usual folder. */
 static void find_toolkit(Doctor *d)
 {
-    const char *said = doctor_env(d, "CUDA"), *nvcc = doctor_env(d, "NVCC"), *path = program_find("nvcc");
+    const char *said = doctor_env(d, "CUDA"), *nvcc = doctor_env(d, "NVCC"),
+               *path = program_find("nvcc");
     size_t n = path ? strlen(path) : 0;
     if (said && *said)
         d->cuda = said;
@@ -160,8 +169,8 @@ static void find_toolkit(Doctor *d)
         d->cuda = NULL;
 }
 
-/* Architectures that are wanted and that nvcc does not know, between blanks; NULL: none. *toolkit: the first CUDA
- * toolkit that knows them all. */
+/* Architectures that are wanted and that nvcc does not know, between blanks; NULL: none. *toolkit:
+ * the first CUDA toolkit that knows them all. */
 static const char *unknown_targets(const Doctor *d, const char *codes, const char **toolkit)
 {
     Str s = {0};
@@ -198,8 +207,11 @@ static void find_nvcc(Doctor *d)
     Ended e = process_run(with(nvcc, "--version", NULL), NULL, seconds);
     const char *version = e.code || e.late ? "" : doctor_version(e.text);
     if (strtod(version, NULL) < row->least) {
-        add_missing(d, row, *version ? text_print("%s is version %s, want 12.0 or later (C++20)", d->nvcc, version)
-                                      : text_print("%s does not say its version: %s", d->nvcc, first_line(e.text)));
+        add_missing(d, row,
+                    *version ? text_print("%s is version %s, want 12.0 or later (C++20)", d->nvcc,
+                                          version)
+                             : text_print("%s does not say its version: %s", d->nvcc,
+                                          first_line(e.text)));
         d->nvcc = NULL;
         return;
     }
@@ -207,9 +219,8 @@ static void find_nvcc(Doctor *d)
     e = process_run(with(nvcc, "--list-gpu-code", NULL), NULL, seconds);
     const char *toolkit, *unknown = e.code || e.late ? NULL : unknown_targets(d, e.text, &toolkit);
     if (unknown) {
-        Finding *f = doctor_add(d, d->wanted ? DOCTOR_MISSING : DOCTOR_WARNING, "nvcc", "%s %s does not know %s",
-                                d->nvcc,
-                                version, unknown);
+        Finding *f = doctor_add(d, d->wanted ? DOCTOR_MISSING : DOCTOR_WARNING, "nvcc",
+                                "%s %s does not know %s", d->nvcc, version, unknown);
         f->blocks = d->wanted ? NEED_CUDA_BUILD : 0;
         f->todo = text_print("install CUDA toolkit %s or later", toolkit);
         return;
@@ -269,13 +280,14 @@ static const Library library[] = {
 };
 enum { LIBRARIES = sizeof library / sizeof *library };
 
-/* What the compiler says of one library. */
+/* Results of the compiler for a library. */
 typedef struct {
-    const char *version;         /* of its header; NULL: there is none */
-    const char *bad;             /* why it does not link; NULL: it does */
+    const char *version;         /* version in its header; NULL: no header */
+    const char *bad;             /* linker error; NULL: it links */
 } Built;
 
-/* The macros of a version when cc is through with them: quotes and blanks are left out, 13000 is 13.0. */
+/* The macros of a version when cc is through with them: quotes and blanks are left out, 13000 is
+ * 13.0. */
 static const char *plain_version(const char *text)
 {
     Str s = {0};
@@ -295,9 +307,10 @@ static bool ask_headers(const Doctor *d, int first, int last, Built *b)
     for (int i = first; i < last; i++) {
         b[i].version = NULL;
         if (!library[i].cuda || d->cuda)
-            str_print(&source, "#if __has_include(<%s>)\n#define PCRE2_CODE_UNIT_WIDTH 8\n#include <%s>\n"
-                      "diecast_doctor %d %s\n#undef PCRE2_CODE_UNIT_WIDTH\n#endif\n", library[i].header,
-                      library[i].header, i, library[i].version);
+            str_print(&source,
+                      "#if __has_include(<%s>)\n#define PCRE2_CODE_UNIT_WIDTH 8\n#include <%s>\n"
+                      "diecast_doctor %d %s\n#undef PCRE2_CODE_UNIT_WIDTH\n#endif\n",
+                      library[i].header, library[i].header, i, library[i].version);
     }
     if (!source.n)
         return true;
@@ -314,7 +327,8 @@ static bool ask_headers(const Doctor *d, int first, int last, Built *b)
     return !e.code && !e.late;
 }
 
-/* NULL, or the line that says why a program with libraries first .. last - 1 that have headers is not made. */
+/* NULL, or the line that says why a program with libraries first .. last - 1 that have headers is
+ * not made. */
 static const char *link_all(const Doctor *d, int first, int last, const Built *b)
 {
     const char *words[LIBRARIES + 4] = {"-o", text_print("%s/linked", scratch_folder())};
@@ -324,8 +338,8 @@ static const char *link_all(const Doctor *d, int first, int last, const Built *b
     for (int i = first; i < last; i++)
         if (b[i].version)
             words[n++] = text_print("-l%s", library[i].link);
-    Ended e = process_run(with(d->cc, "-x c - -x none -Wl,--no-as-needed", words), "int main(void) { return 0; }\n",
-                          3 * tool_seconds * doctor_scale(d));
+    Ended e = process_run(with(d->cc, "-x c - -x none -Wl,--no-as-needed", words),
+                          "int main(void) { return 0; }\n", 3 * tool_seconds * doctor_scale(d));
     const char *why = strstr(e.text, "ld: ");
     return !e.code && !e.late ? NULL : e.late ? "no answer" : first_line(why ? why + 4 : e.text);
 }
@@ -336,7 +350,9 @@ static const char *load(const Doctor *d, const Library *l)
     char *list = text_copy(l->loads), *save = NULL;
     const char *why = NULL;
     for (char *name = strtok_r(list, "|", &save); name; name = strtok_r(NULL, "|", &save)) {
-        const char *const path[] = {l->cuda && d->cuda ? text_print("%s/lib64/%s", d->cuda, name) : name, name};
+        const char *const path[] = {l->cuda && d->cuda ? text_print("%s/lib64/%s", d->cuda, name)
+                                                       : name,
+                                    name};
         for (int i = 0; i < 2; i++) {
             void *opened = dlopen(path[i], RTLD_LAZY | RTLD_LOCAL);
             if (opened) {
@@ -358,11 +374,13 @@ static void judge_library(Doctor *d, const Library *l, const Built *b)
         f = doctor_add(d, DOCTOR_MISSING, l->name, "no header %s%s; %s", l->header,
                        bad ? "" : " (programs built elsewhere load it)", l->why);
     else if (d->cc[0] && b->bad)
-        f = doctor_add(d, DOCTOR_MISSING, l->name, "%s, but does not link: %s; %s", b->version, b->bad, l->why);
+        f = doctor_add(d, DOCTOR_MISSING, l->name, "%s, but does not link: %s; %s", b->version,
+                       b->bad, l->why);
     else if (bad)
         f = doctor_add(d, DOCTOR_MISSING, l->name, "does not load: %s; %s", bad, l->why);
     else if (b->version && l->major && atoi(b->version) != l->major)
-        f = doctor_add(d, DOCTOR_MISSING, l->name, "version %s, want %d; %s", b->version, l->major, l->why);
+        f = doctor_add(d, DOCTOR_MISSING, l->name, "version %s, want %d; %s", b->version, l->major,
+                       l->why);
     else {
         f = doctor_add(d, DOCTOR_OK, l->name, "%s; %s",
                        b->version ? b->version : "there, without a compiler to ask more",
@@ -398,9 +416,10 @@ void doctor_libraries(Doctor *d)
     for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
         void *is = dlopen(opened[i].loads, RTLD_LAZY | RTLD_LOCAL);
         const char *why = is ? NULL : dlerror();
-        Finding *f = doctor_add(d, is ? DOCTOR_OK : DOCTOR_WARNING, opened[i].name, "%s%s%s", opened[i].loads,
-                                is ? "" : text_print(" does not load (%s): ",
-                                                     why ? why : ""), is ? "" : opened[i].without);
+        Finding *f = doctor_add(d, is ? DOCTOR_OK : DOCTOR_WARNING, opened[i].name, "%s%s%s",
+                                opened[i].loads,
+                                is ? "" : text_print(" does not load (%s): ", why ? why : ""),
+                                is ? "" : opened[i].without);
         f->package = opened[i].package;
         if (is)
             dlclose(is);

@@ -1,4 +1,4 @@
-/* explain.c -- `gen fields` and `gen explain`: the fields of recipes and the flags of programs, as pages or JSON. */
+/* explain.c -- `gen fields` and `gen explain`: recipe fields and program flags, as text or JSON. */
 #include "gen/config/foreign.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
@@ -7,9 +7,9 @@
 
 static const char *type_name(FieldType type)
 {
-    static const char *const name[] = {[FT_INT] = "int", [FT_FLOAT] = "float", [FT_BOOL] = "bool",
-                                       [FT_STRING] = "string", [FT_CHOICE] = "choice", [FT_LIST] = "list",
-                                       [FT_EVERY] = "every"};
+    static const char *const name[] =
+        {[FT_INT] = "int",       [FT_FLOAT] = "float", [FT_BOOL] = "bool",  [FT_STRING] = "string",
+         [FT_CHOICE] = "choice", [FT_LIST] = "list",   [FT_EVERY] = "every"};
     return name[type];
 }
 
@@ -25,7 +25,7 @@ static void add_range(cJSON *o, FieldType type, double lo, double hi, const char
         answer_words(o, "choices", words);
 }
 
-/* The default as a value; of a rule: null. */
+/* Default as a JSON value; null if a rule sets it. */
 static void add_default(cJSON *o, const FieldRow *r)
 {
     FieldValue v = {0};
@@ -74,7 +74,7 @@ static void add_flag(cJSON *list, int i)
     answer_text(o, "about", f->doc);
 }
 
-/* word NULL: all fields, and the flags that recipes set. */
+/* word NULL: all fields, and the flags that recipes can set. */
 static void fields_answer(const char *word)
 {
     int *at = arena_new(sizeof *at * (size_t)(NFIELDS + nrun_flags)), n = 0;

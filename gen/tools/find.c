@@ -1,8 +1,9 @@
-/* find.c -- which recipe a word of the command line means.
+/* find.c -- the recipe file for a word of the command line.
  *
- * In:    a path, a recipe's bare name, or something that is no recipe.   Out: the path of a file.
- * Keeps: a path that exists is taken as it is; what is taken for a folder, or a path that does not exist, is said on
- *        stderr. */
+ * In:    a path, the bare name of a recipe, or neither.
+ * Out:   the path of a file.
+ * Keeps: an existing path is used as it is; a word taken for a folder, or a path that does not
+ *        exist, is reported on stderr. */
 #define _GNU_SOURCE
 #include "gen/config/settings.h"
 #include "gen/tools/tools.h"
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LONGEST_SETTINGS = 1 << 24 };     /* bytes of a settings file */
+enum { LONGEST_SETTINGS = 1 << 24 };     /* maximum size of a settings file, bytes */
 
 static bool is_kind(const char *path, unsigned kind)
 {
@@ -28,7 +29,7 @@ static bool holds(const char *folder, const char *name)
     return !access(text_print("%s/%s", folder, name), F_OK);
 }
 
-/* The name of the file without its folders and .lua. */
+/* File name without folders and .lua. */
 static char *bare_name(const char *word)
 {
     const char *slash = strrchr(word, '/'), *base = slash ? slash + 1 : word;
@@ -36,7 +37,7 @@ static char *bare_name(const char *word)
     return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
 }
 
-/* recipes/NAME.lua of this folder, else of the project; NULL: neither. */
+/* recipes/NAME.lua of this folder, else of the project; NULL: none. */
 static const char *in_recipes(const char *name)
 {
     const char *here = text_print("recipes/%s.lua", name);
@@ -54,8 +55,8 @@ int recipe_names(const char **name, int max)
         const char *dot = strrchr(file[i]->d_name, '.');
         const bool recipe = dot && dot != file[i]->d_name && !strcmp(dot, ".lua");
         if (recipe && n == max)
-            err((Loc){0}, "%s/recipes: more than %d recipes; move some of them to another folder", gen_root(),
-                MAX_RECIPES);
+            err((Loc){0}, "%s/recipes: more than %d recipes; move some of them to another folder",
+                gen_root(), MAX_RECIPES);
         if (recipe)
             name[n++] = bare_name(file[i]->d_name);
         free(file[i]);
@@ -65,11 +66,14 @@ int recipe_names(const char **name, int max)
     return n;
 }
 
-/* By the end of its name: "YAML" ...; NULL: a recipe, for all we know. */
+/* Language by file extension, "YAML" ...; NULL: possibly a recipe. */
 static const char *language(const char *path)
 {
-    static const char *const ends[][2] = {
-        {".yaml", "YAML"}, {".yml", "YAML"}, {".json", "JSON"}, {".toml", "TOML"}, {".py", "Python"}};
+    static const char *const ends[][2] = {{".yaml", "YAML"},
+                                          {".yml", "YAML"},
+                                          {".json", "JSON"},
+                                          {".toml", "TOML"},
+                                          {".py", "Python"}};
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
         if (!strcasecmp(dot, ends[i][0]))
@@ -91,15 +95,20 @@ static bool is_hub_name(const char *word)
 static void refuse_folder(const char *word)
 {
     if (holds(word, "adapter_config.json"))
-        err((Loc){0}, "%s is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the model "
-            "below it; the program takes the adapter: --adapter %s", word, word);
+        err((Loc){0},
+            "%s is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the "
+            "model below it; the program takes the adapter: --adapter %s",
+            word, word);
     if (holds(word, "config.json") && !holds(word, "manifest.json"))
-        err((Loc){0}, "%s is a model's folder, no recipe: gen new FILE.lua --from %s writes one, gen plan %s "
+        err((Loc){0},
+            "%s is a model's folder, no recipe: gen new FILE.lua --from %s writes one, gen plan %s "
             "shows what fits",
             word, text_shell(word), text_shell(word));
     if (holds(word, "manifest.json"))
-        err((Loc){0}, "%s is a folder that gen wrote: the head of its train.c has the recipe and the "
-            "words that made it", word);
+        err((Loc){0},
+            "%s is a folder that gen wrote: the head of its train.c has the recipe and the words "
+            "that made it",
+            word);
 }
 
 const char *recipe_find(const char *word)
@@ -113,8 +122,9 @@ const char *recipe_find(const char *word)
             if (!text)
                 err((Loc){0}, "cannot read %s: %s", word, strerror(errno));
             if (!strcmp(name, "config.json") && strstr(text, "\"model_type\""))
-                err((Loc){0}, "%s: of a model's folder, no recipe: gen new FILE.lua --from %s writes one", word,
-                    slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
+                err((Loc){0},
+                    "%s: of a model's folder, no recipe: gen new FILE.lua --from %s writes one",
+                    word, slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
             foreign_file(word, is, text, n);
         }
         return word;
@@ -122,23 +132,27 @@ const char *recipe_find(const char *word)
     bool folder = is_kind(word, S_IFDIR);
     const char *found = folder && strchr(word, '/') ? NULL : in_recipes(bare_name(word));
     if (found) {
-        const bool name = !strchr(word, '/') && !strstr(word, ".lua");   /* not a path that is misspelt */
+        /* not a misspelt path */
+        const bool name = !strchr(word, '/') && !strstr(word, ".lua");
         if (folder || !name)
-            fprintf(stderr, "gen: %s: %s; taking %s\n", word, folder ? "a folder" : "no such file", found);
+            fprintf(stderr, "gen: %s: %s; taking %s\n", word, folder ? "a folder" : "no such file",
+                    found);
         return found;
     }
     if (folder) {
         refuse_folder(word);
-        return word;                         /* its reader says that it cannot be read */
+        return word;                         /* reading it reports the error */
     }
     if (is_hub_name(word))
-        err((Loc){0}, "%s: no such file; if it is a model of the Hugging Face hub, download it (hf "
-            "download %s --local-dir DIR); gen new FILE.lua --from DIR writes a recipe for it, gen plan DIR shows "
-            "what fits", word, word);
+        err((Loc){0},
+            "%s: no such file; if it is a model of the Hugging Face hub, download it (hf download "
+            "%s --local-dir DIR); gen new FILE.lua --from DIR writes a recipe for it, gen plan DIR "
+            "shows what fits",
+            word, word);
     const char *name[MAX_RECIPES];
     const char *near = text_nearest(bare_name(word), name, recipe_names(name, MAX_RECIPES));
-    err((Loc){0}, "%s: no such file, and recipes/ has no %s.lua%s; gen list shows what there is", word,
-        bare_name(word), near ? text_print("; did you mean %s?", near) : "");
+    err((Loc){0}, "%s: no such file, and recipes/ has no %s.lua%s; gen list shows what there is",
+        word, bare_name(word), near ? text_print("; did you mean %s?", near) : "");
 }
 
 bool recipe_known(const char *word)

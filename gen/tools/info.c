@@ -1,7 +1,7 @@
-/* info.c -- `gen info NAME`: what a recipe trains, how, what it takes, and the commands.
+/* info.c -- `gen info NAME`: summary of a recipe: purpose, time, memory, commands.
  *
- * In:    the graph after plan.   Out: a page for people, or JSON.
- * Keeps: both say the same numbers: Info is made once. */
+ * In:    the graph after plan.
+ * Out:   text or JSON, with the same numbers. */
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
@@ -12,7 +12,7 @@
 #include "runtime/files/names.h"
 #include "runtime/objectives/owners.h"
 
-/* All that is told and counted. */
+/* Figures of the summary. */
 typedef struct {
     Holdings held;
     Length length;
@@ -20,8 +20,8 @@ typedef struct {
     Cost cost;
     Disk disk;
     Work work;
-    double tokens;               /* of a step, all ranks */
-    int64_t host;                /* bytes of a rank beside device memory; on the CPU the two are one */
+    double tokens;               /* per step, all ranks */
+    int64_t host;  /* bytes of a rank beside device memory; on the CPU the two are one */
     const char *recipe, *other, *out;        /* words behind gen, without gpus=; the folder */
 } Info;
 
@@ -33,13 +33,19 @@ enum { LEAVES = sizeof run_file / sizeof *run_file };
 
 static bool run_file_applies(int i, const Objective *o)
 {
-    return run_file[i].owners == OWNERS_all ? !o->standalone : owners_include(run_file[i].owners, o->name);
+    return run_file[i].owners == OWNERS_all ? !o->standalone
+                                            : owners_include(run_file[i].owners, o->name);
 }
 
 static Info info_of(const Graph *g, Config *c)
 {
-    Info n = {.held = measure_holdings(g), .length = run_length(g, c), .device = device_of(g, c),
-              .cost = step_cost(g, c), .disk = disk_of(g, c), .work = step_work(g), .tokens = step_tokens(g, c),
+    Info n = {.held = measure_holdings(g),
+              .length = run_length(g, c),
+              .device = device_of(g, c),
+              .cost = step_cost(g, c),
+              .disk = disk_of(g, c),
+              .work = step_work(g),
+              .tokens = step_tokens(g, c),
               .out = text_print("out/%s", c->name)};
     const GraphSetting *words = &g->setting[SETTING_overrides];
     Str recipe = {0}, other = {0};
@@ -84,18 +90,21 @@ static void print_length(const Graph *g, const Info *n, FILE *to)
 {
     const Length *l = &n->length;
     const double most = run_number(g, "max_samples"), share = run_number(g, "eval_share");
-    line(to, "samples", most > 0 ? text_print("the first %s of --data%s", text_grouped((int64_t)most),
-                                              share > 0 ? text_print(", %g of them to validate on", share)
-                                                        : "")
-                                 : "all of --data");
-    const char *of = l->epochs ? text_print("%g epoch%s", l->epochs, l->epochs == 1 ? "" : "s") : "";
+    line(to, "samples",
+         most > 0 ? text_print("the first %s of --data%s", text_grouped((int64_t)most),
+                               share > 0 ? text_print(", %g of them to validate on", share) : "")
+                  : "all of --data");
+    const char *of =
+        l->epochs ? text_print("%g epoch%s", l->epochs, l->epochs == 1 ? "" : "s") : "";
     if (!l->updates)
         line(to, "length", text_print("%s; how many updates is known with the data", of));
     else
-        line(to, "length", text_print("%s%s%s updates%s%s", of, *of ? ", " : "", text_grouped(l->updates),
-                                      *of ? " at most" : "",
-                                      l->epochs && l->an_epoch
-                                          ? text_print(", %s an epoch", text_grouped(l->an_epoch)) : ""));
+        line(to, "length",
+             text_print("%s%s%s updates%s%s", of, *of ? ", " : "", text_grouped(l->updates),
+                        *of ? " at most" : "",
+                        l->epochs && l->an_epoch
+                            ? text_print(", %s an epoch", text_grouped(l->an_epoch))
+                            : ""));
 }
 
 static void print_time(const Info *n, FILE *to)
@@ -110,10 +119,14 @@ static void print_time(const Info *n, FILE *to)
     if (l->updates)
         str_print(&s, "; %s in all", text_seconds(n->cost.step * (double)l->updates));
     line(to, "time", s.text);
-    line(to, "", text_print("estimated, not measured, without validation: %s of %.3g TFLOP/s and %.4g GB/s a rank,",
-                            d->name, d->peak / 1e12, d->bandwidth / 1e9));
-    line(to, "", text_print("each kernel at %g of one or %g of the other; at the peak %s; --bench-steps 20 measures",
-                            COST_PEAK, COST_BANDWIDTH, text_seconds(n->work.at_peak)));
+    line(to, "",
+         text_print("estimated, not measured, without validation: %s of %.3g TFLOP/s and %.4g GB/s "
+                    "a rank,",
+                    d->name, d->peak / 1e12, d->bandwidth / 1e9));
+    line(to, "",
+         text_print("each kernel at %g of one or %g of the other; at the peak %s; --bench-steps 20 "
+                    "measures",
+                    COST_PEAK, COST_BANDWIDTH, text_seconds(n->work.at_peak)));
 }
 
 static void print_bytes(const Graph *g, const Info *n, FILE *to)
@@ -122,26 +135,31 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
     Str s = {0};
     for (int i = 0; i < NPURPOSES; i++)
         if (n->held.purpose[i])
-            str_print(&s, "%s%s %s", s.n ? ", " : "", purpose_name[i], text_bytes(n->held.purpose[i]));
+            str_print(&s, "%s%s %s", s.n ? ", " : "", purpose_name[i],
+                      text_bytes(n->held.purpose[i]));
     line(to, cuda ? "device" : "memory",
          text_print("%s a rank, of %s", text_bytes(g->arena_bytes),
                     fit_limit(g) == INT64_MAX ? "what there is" : text_bytes(fit_limit(g))));
     line(to, "", text_print("%s;", s.text));
     line(to, "", "of these, activations and workspace share memory over time");
     if (cuda)
-        line(to, "host", text_print("%s a rank for batches on their way, beside CUDA's libraries; records are read as "
-                                    "they are wanted", text_bytes(n->host)));
+        line(to, "host",
+             text_print("%s a rank for batches on their way, beside CUDA's libraries; records are "
+                        "read as they are wanted",
+                        text_bytes(n->host)));
     const Disk *d = &n->disk;
-    line(to, "disk", d->kept ? text_print("%s: %" PRId64 " checkpoint%s of %s, and one while it is written",
-                                          text_bytes((d->kept + 1) * d->checkpoint), d->kept, plural(d->kept),
-                                          text_bytes(d->checkpoint))
-                             : text_print("%s a checkpoint, all are kept", text_bytes(d->checkpoint)));
+    line(to, "disk",
+         d->kept ? text_print("%s: %" PRId64 " checkpoint%s of %s, and one while it is written",
+                              text_bytes((d->kept + 1) * d->checkpoint), d->kept, plural(d->kept),
+                              text_bytes(d->checkpoint))
+                 : text_print("%s a checkpoint, all are kept", text_bytes(d->checkpoint)));
     for (int i = 0; i < LEAVES && d->kept; i++)
         if (run_file_applies(i, objective_find(g->objective)) && !strncmp(run_file[i].about,
                                                             "links to checkpoints", 20))
             line(to, "", text_print("more where %s names others, which stay", run_file[i].name));
-    line(to, "", text_print("--export %s%s", text_bytes(d->export),
-                            d->merged ? text_print(", --merge-lora %s", text_bytes(d->merged)) : ""));
+    line(to, "",
+         text_print("--export %s%s", text_bytes(d->export),
+                    d->merged ? text_print(", --merge-lora %s", text_bytes(d->merged)) : ""));
 }
 
 static void print_run(const Graph *g, Config *c, const Info *n, FILE *to)
@@ -149,33 +167,37 @@ static void print_run(const Graph *g, Config *c, const Info *n, FILE *to)
     const double warmup = run_number(g, "warmup");
     const char *scale = run_value(g, "lr_scale");
     const Card *card = config_card(c);
-    line(to, "ranks", text_print("%" PRId64 " of %s (%s), %s", g->ranks, g->target->name,
-                                 card ? card->about : g->target->about, config_text(c, F_precision)));
+    line(to, "ranks",
+         text_print("%" PRId64 " of %s (%s), %s", g->ranks, g->target->name,
+                    card ? card->about : g->target->about, config_text(c, F_precision)));
     if (c->cluster)
         line(to, "cluster", cluster_said(c));
-    line(to, "batch", text_print("%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s = %" PRId64
-                                 " samples a step, of %" PRId64 " tokens at most",
-                                 config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
-                                 plural(g->ranks), n->length.batch, config_int(c, F_seq_max)));
+    line(to, "batch",
+         text_print("%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s = %" PRId64
+                    " samples a step, of %" PRId64 " tokens at most",
+                    config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
+                    plural(g->ranks), n->length.batch, config_int(c, F_seq_max)));
     print_length(g, n, to);
-    line(to, "rate", text_print("%s%s (%s%s), weight decay %s, clip %s", run_value(g, "lr"),
-                                !strcmp(scale, "none") ? "" : text_print(" scaled by the ranks: %s", scale),
-                                run_value(g, "schedule"),
-                                warmup > 0 ? text_print(", warm-up %s", run_value(g, "warmup")) : "",
-                                run_value(g, "weight_decay"), run_value(g, "clip")));
+    line(to, "rate",
+         text_print("%s%s (%s%s), weight decay %s, clip %s", run_value(g, "lr"),
+                    !strcmp(scale, "none") ? "" : text_print(" scaled by the ranks: %s", scale),
+                    run_value(g, "schedule"),
+                    warmup > 0 ? text_print(", warm-up %s", run_value(g, "warmup")) : "",
+                    run_value(g, "weight_decay"), run_value(g, "clip")));
     print_time(n, to);
     print_bytes(g, n, to);
 }
 
 static void print_files(const Objective *o, const char *out, FILE *to)
 {
-    line(to, "files", text_print("%s: source, Makefile, run.sh, train.slurm; %s/run, or --out:", out, out));
+    line(to, "files",
+         text_print("%s: source, Makefile, run.sh, train.slurm; %s/run, or --out:", out, out));
     for (int i = 0; i < LEAVES; i++)
         if (run_file_applies(i, o))
             fprintf(to, "             %-26s %s\n", run_file[i].name, run_file[i].about);
 }
 
-/* What starts the program: by its cluster's launcher. */
+/* Command that starts the program, by its cluster's launcher. */
 static const char *start_of(const Config *c, const char *out)
 {
     const char *launcher = c->cluster ? c->v[F_cluster_launcher].s : "";
@@ -183,10 +205,12 @@ static const char *start_of(const Config *c, const char *out)
         return text_print("sbatch %s", text_shell(text_print("%s/train.slurm", out)));
     if (!strcmp(launcher, "torchrun"))
         return text_print("torchrun --nnodes %lld --nproc-per-node %lld --no-python %s",
-                          (long long)c->v[F_cluster_nodes].i, (long long)(c->v[F_gpus].i / c->v[F_cluster_nodes].i),
+                          (long long)c->v[F_cluster_nodes].i,
+                          (long long)(c->v[F_gpus].i / c->v[F_cluster_nodes].i),
                           text_shell(text_print("%s/train", out)));
     if (!strcmp(launcher, "mpirun"))
-        return text_print("mpirun -n %lld %s", (long long)c->v[F_gpus].i, text_shell(text_print("%s/train", out)));
+        return text_print("mpirun -n %lld %s", (long long)c->v[F_gpus].i,
+                          text_shell(text_print("%s/train", out)));
     return text_shell(text_print("%s/run.sh", out));
 }
 
@@ -209,7 +233,7 @@ static void info_print(const Graph *g, Config *c, FILE *to)
 
 /* ---- the same for programs ------------------------------------------------------------------- */
 
-/* 0: it is not known. */
+/* 0: unknown. */
 static void add_known(cJSON *o, const char *key, int64_t n)
 {
     if (n)
@@ -222,7 +246,8 @@ static void add_shape(cJSON *o, Config *c)
 {
     cJSON *shape = answer_object(o, "shape");
     for (int i = 0; i < NFIELDS; i++)
-        if (!strncmp(field_row[i].path, "model.", 6) && field_applies(c, i) && field_row[i].type == FT_INT)
+        if (!strncmp(field_row[i].path, "model.", 6) && field_applies(c, i) &&
+            field_row[i].type == FT_INT)
             answer_int(shape, field_row[i].path + 6, c->v[i].i);
 }
 

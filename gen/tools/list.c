@@ -1,8 +1,8 @@
-/* list.c -- `gen list`: what there is, by sections: recipes, shapes of models, families, chat formats ...
+/* list.c -- `gen list`: recipes, models, families, chat formats and other tables.
  *
- * In:    a section, and of recipes words FIELD=VALUE that they have to have.
- * Out:   lines NAME  what it is, from the tables and the recipes' own lines of description; or JSON.
- * Keeps: a recipe is named by a path that gen takes in the folder where the list is printed. */
+ * In:    a section; for recipes, FIELD=VALUE filters.
+ * Out:   lines NAME  DESCRIPTION, from the tables and the recipes' about fields; or JSON.
+ * Keeps: recipes have paths that gen accepts in the current folder. */
 #define _GNU_SOURCE
 #include "gen/config/family.h"
 #include "gen/lower/lower.h"
@@ -17,13 +17,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-/* Where a section goes: lines for people, or objects of a list. */
+/* Destination of a section: lines of text, or objects of a list. */
 typedef struct {
     FILE *to;
-    cJSON *list;                 /* NULL: for people */
+    cJSON *list;                 /* NULL: text */
 } Page;
 
-/* A row; its object for more, NULL for people. */
+/* Prints or appends a row; returns its object, NULL for text. */
 static cJSON *row(const Page *p, int width, const char *name, const char *about)
 {
     if (!p->list) {
@@ -43,12 +43,12 @@ typedef struct {
     int nfields;
     struct { int field; FieldValue v; const char *text; } field[MAX_FILTERS];
     const char *adapter;         /* "lora", "none"; NULL: any */
-    const Card *card;            /* that they fit, once it is set; NULL: any */
-    int64_t fits;                /* most bytes of a rank; 0: any */
+    const Card *card;            /* that recipes fit once it is set; NULL: any */
+    int64_t fits;                /* maximum bytes of a rank; 0: any */
     const char *all;             /* the words, for messages */
 } Filter;
 
-/* The names of what is no field of recipes. */
+/* Names of filters that are not fields. */
 static const char *const filter_word[] = {"adapter", "fits"};
 
 static void unknown_filter(const char *word)
@@ -58,7 +58,9 @@ static void unknown_filter(const char *word)
         name[i] = field_row[i].path;
     memcpy(name + NFIELDS, filter_word, sizeof filter_word);
     const char *near = text_nearest(word, name, NFIELDS + 2);
-    err((Loc){0}, "list: %s: no field of recipes%s; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB",
+    err((Loc){0},
+        "list: %s: no field of recipes%s; gen fields lists them, and adapter=lora, adapter=none, "
+        "fits=24GiB",
         word, near ? text_print("; did you mean %s?", near) : "");
 }
 
@@ -100,7 +102,8 @@ static void add_field(Filter *f, int field, const char *text)
         wrong = value_parse(r->type, &p, &v);
         double x = r->type == FT_FLOAT ? v.f : (double)v.i;
         if (wrong || *p || (r->type != FT_BOOL && (x < r->lo || x > r->hi)))
-            err((Loc){0}, "list: %s: want %s, got %s", r->path, range_print(r->type, r->lo, r->hi, ""), text);
+            err((Loc){0}, "list: %s: want %s, got %s", r->path,
+                range_print(r->type, r->lo, r->hi, ""), text);
     }
     if (f->nfields == MAX_FILTERS)
         err((Loc){0}, "list: more than %d words", MAX_FILTERS);
@@ -170,12 +173,13 @@ static const char *adapter_of(const Config *c)
     return field_applies(c, F_lora_rank) && c->v[F_lora_rank].i > 0 ? "lora" : "none";
 }
 
-/* *bytes: what a rank plans with, where that was asked for; else 0. */
+/* *bytes: planned bytes of a rank if computed, else 0. */
 static bool passes(const Filter *f, Config *c, int64_t *bytes)
 {
     *bytes = 0;
     for (int i = 0; i < f->nfields; i++)
-        if (!field_applies(c, f->field[i].field) || !has(c, f->field[i].field, &f->field[i].v, f->field[i].text))
+        if (!field_applies(c, f->field[i].field) ||
+            !has(c, f->field[i].field, &f->field[i].v, f->field[i].text))
             return false;
     if (f->adapter && strcmp(f->adapter, adapter_of(c)))
         return false;
@@ -192,7 +196,7 @@ static bool passes(const Filter *f, Config *c, int64_t *bytes)
 
 /* ---- the sections ---------------------------------------------------------------------------- */
 
-/* The folder of the recipes, seen from here. */
+/* Folder of the recipes, relative to this one. */
 static const char *recipes_folder(void)
 {
     struct stat here, root;
@@ -253,7 +257,9 @@ static void list_recipes(const Page *p, const Filter *f)
         path[n] = text_print("%s/%s.lua", folder, name[i]);
         c[n] = config_fill(recipe_load(path[n], NULL, 0), path[n]);
         if (f->card && !objective_find(c[n]->v[F_objective].s)->standalone)
-            c[n] = config_fill(recipe_load(path[n], (char *[]){text_print("card=%s", f->card->name)}, 1), path[n]);
+            c[n] = config_fill(recipe_load(path[n],
+                                           (char *[]){text_print("card=%s", f->card->name)}, 1),
+                               path[n]);
         if (!passes(f, c[n], &bytes[n]))
             continue;
         int len = (int)strlen(text_shell(path[n]));
@@ -269,7 +275,7 @@ static void list_recipes(const Page *p, const Filter *f)
         fprintf(stderr, "gen: list: none of the %d recipes has %s\n", all, f->all);
 }
 
-/* Shapes: the first line of each file, a comment. */
+/* Shapes, with the comment in the first line of each file. */
 static void list_models(const Page *p)
 {
     const char *folder = text_print("%s/models", recipes_folder());
@@ -294,7 +300,9 @@ static void list_families(const Page *p)
 {
     for (int i = 0; i < family_count(); i++) {
         const Family *f = family_row(i);
-        cJSON *o = row(p, 12, f->name, p->list ? f->about : text_print("%s: %s", f->about, family_classes(f->name)));
+        cJSON *o =
+            row(p, 12, f->name,
+                p->list ? f->about : text_print("%s: %s", f->about, family_classes(f->name)));
         if (o)
             answer_text(o, "classes", family_classes(f->name));
     }
@@ -304,9 +312,10 @@ static void list_chats(const Page *p)
 {
     int n;
     for (int i = 0; chat_row(i, &n); i++) {
-        cJSON *o = row(p, 18, chat_row(i, &n)->name,
-                       n ? text_print("known by %d template%s of models' folders", n, n == 1 ? "" : "s")
-                         : "by --chat or the tokenizer's added tokens alone");
+        cJSON *o =
+            row(p, 18, chat_row(i, &n)->name,
+                n ? text_print("known by %d template%s of models' folders", n, n == 1 ? "" : "s")
+                  : "by --chat or the tokenizer's added tokens alone");
         if (o)
             answer_int(o, "templates", n);
     }
@@ -318,7 +327,7 @@ static void list_objectives(const Page *p)
         row(p, 10, objective_row(i)->name, objective_row(i)->about);
 }
 
-/* The cards of a target, for people. */
+/* Cards of a target, as text. */
 static const char *cards_of(const Target *t)
 {
     Str s = {0};
@@ -332,9 +341,10 @@ static void list_targets(const Page *p)
 {
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
-        cJSON *o = row(p, 10, t->name, p->list ? t->about : text_print("%s; plans with %s a rank%s", t->about,
-                                                                      text_bytes(t->memory - t->reserve),
-                                                                      cards_of(t)));
+        cJSON *o = row(p, 10, t->name,
+                       p->list ? t->about
+                               : text_print("%s; plans with %s a rank%s", t->about,
+                                            text_bytes(t->memory - t->reserve), cards_of(t)));
         if (!o)
             continue;
         answer_text(o, "backend", t->backend);
@@ -353,8 +363,10 @@ static void list_cards(const Page *p)
     for (int i = 0; i < card_count(); i++) {
         const Card *c = card_row(i);
         const int64_t bytes = c->memory - target_find(c->target)->reserve;
-        cJSON *o = row(p, 17, c->name, p->list ? c->about : text_print("%s; target %s, plans with %s", c->about,
-                                                                      c->target, text_bytes(bytes)));
+        cJSON *o = row(p, 17, c->name,
+                       p->list ? c->about
+                               : text_print("%s; target %s, plans with %s", c->about, c->target,
+                                            text_bytes(bytes)));
         if (!o)
             continue;
         answer_text(o, "target", c->target);
@@ -366,7 +378,7 @@ static void list_cards(const Page *p)
     }
 }
 
-/* Files of a folder, each a cluster; of names in both that of the first. */
+/* Adds the cluster files of a folder whose names are new. */
 static int add_clusters(const char *folder, const char **name, const char **path, int n, int max)
 {
     struct dirent **file;
@@ -386,7 +398,8 @@ static int add_clusters(const char *folder, const char **name, const char **path
     return n;
 }
 
-/* Of recipes/clusters here and of the project: their line, nodes and GPUs, as the files say them. */
+/* Of recipes/clusters here and of the project: their line, nodes and GPUs, as the files say
+ * them. */
 static void list_clusters(const Page *p)
 {
     enum { MAX = 200 };
@@ -396,13 +409,15 @@ static void list_clusters(const Page *p)
     for (int i = 0; i < n; i++) {
         const Config *c = config_of_cluster(path[i]);
         const char *card = c->v[F_cluster_card].s;
-        const long long nodes = (long long)c->v[F_cluster_nodes].i, each = (long long)c->v[F_cluster_gpus_per_node].i;
-        cJSON *o = row(p, 14, name[i], p->list ? c->v[F_cluster_about].s
-                                               : text_print("%lld x %lld %s, %s%s%s", nodes, each,
-                                                            strcmp(card, "none") ? card : c->v[F_cluster_target].s,
-                                                            c->v[F_cluster_launcher].s,
-                                                            *c->v[F_cluster_about].s ? ": " : "",
-                                                            c->v[F_cluster_about].s));
+        const long long nodes = (long long)c->v[F_cluster_nodes].i,
+                        each = (long long)c->v[F_cluster_gpus_per_node].i;
+        cJSON *o = row(p, 14, name[i],
+                       p->list ? c->v[F_cluster_about].s
+                               : text_print("%lld x %lld %s, %s%s%s", nodes, each,
+                                            strcmp(card, "none") ? card : c->v[F_cluster_target].s,
+                                            c->v[F_cluster_launcher].s,
+                                            *c->v[F_cluster_about].s ? ": " : "",
+                                            c->v[F_cluster_about].s));
         if (!o)
             continue;
         answer_text(o, "path", path[i]);
@@ -463,7 +478,8 @@ void report_list(int n, char **word, FILE *to)
     n -= section != NULL;
     for (int i = 0; i < n; i++)
         if (!strchr(filters[i], '='))
-            err((Loc){0}, "list: takes one section at most, and FIELD=VALUE words; got %s as well", filters[i]);
+            err((Loc){0}, "list: takes one section at most, and FIELD=VALUE words; got %s as well",
+                filters[i]);
     if (section)
         check_section(section);
     if (!section && n)

@@ -1,4 +1,4 @@
-/* measure.c -- numbers of a planned graph; see measure.h. */
+/* measure.c -- figures of a planned graph; see measure.h. */
 #include "gen/config/objective.h"
 #include "gen/tools/measure.h"
 
@@ -20,7 +20,8 @@ static int by_size(const void *a, const void *b)
 
 static bool same_storage(const Value *v, const Value *w)
 {
-    return v->offset == w->offset && buffer_bytes(v) == buffer_bytes(w) && v->first == w->first && v->last == w->last;
+    return v->offset == w->offset && buffer_bytes(v) == buffer_bytes(w) && v->first == w->first &&
+           v->last == w->last;
 }
 
 Holdings measure_holdings(const Graph *g)
@@ -57,7 +58,7 @@ static double op_bytes(const Program *p, const Op *op)
     double bytes = 0;
     for (int k = 0; k < op->nin + op->nout; k++) {
         Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
-        if (!r.v->internal)              /* those stay in registers */
+        if (!r.v->internal)              /* internal values stay in registers */
             bytes += (double)value_bytes(r.v) * (op->region           ? turns_of(p, op)
                                                  : r.index == IX_NONE ? (double)r.v->slots
                                                                       : 1);
@@ -116,21 +117,22 @@ Work step_work(const Graph *g)
 
 double step_tokens(const Graph *g, Config *c)
 {
-    return (double)(config_int(c, F_batch_accum) * g->ranks * config_int(c, F_batch_micro) * config_int(c, F_seq_max)) *
+    return (double)(config_int(c, F_batch_accum) * g->ranks * config_int(c, F_batch_micro) *
+                    config_int(c, F_seq_max)) *
            (double)objective_sequences(c);
 }
 
 /* ---- the cost model -------------------------------------------------------------------------- */
 
-/* By the name that the driver gives it, "NVIDIA H200", or gen's; NULL: another. */
+/* Finds a card by the driver's name, "NVIDIA H200", or gen's; NULL: unknown. */
 static const Card *card_named(const Target *t, const char *name)
 {
     const Card *found = card_find(!strncmp(name, "NVIDIA ", 7) ? name + 7 : name);
     return found && !strcmp(found->target, t->name) ? found : NULL;
 }
 
-/* The card that the recipe, its lock file's section or its cluster names; else of the target's the smallest with the
- * memory that the recipe plans with. */
+/* The card that the recipe, its lock file's section or its cluster names; else of the target's the
+ * smallest with the memory that the recipe plans with. */
 static const Card *card_of(const Graph *g, Config *c)
 {
     const char *name = config_text(c, F_tune_card);
@@ -157,10 +159,12 @@ Device device_of(const Graph *g, Config *c)
     bool fp32 = in_fp32(g);
     const Backend *b = target_backend(g->target);
     if (strcmp(g->target->backend, "cuda"))
-        return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16, b->bandwidth, b->link};
+        return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16,
+                        b->bandwidth, b->link};
     const Card *k = card_of(g, c);
     const bool slower = c->cluster && !strcmp(c->v[F_cluster_link].s, "pcie") && k->link > b->link;
-    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth, slower ? b->link : k->link};
+    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth,
+                    slower ? b->link : k->link};
 }
 
 static bool sums_ranks(const Op *op)
@@ -168,7 +172,7 @@ static bool sums_ranks(const Op *op)
     return op->kind == OP_allreduce || op->kind == OP_allreduce_layer;
 }
 
-/* Seconds of a turn: of kernels; of their starts; of sums over ranks, those begun early apart. */
+/* Seconds of a schedule: kernels, their launches, all-reduces; early ones separate. */
 typedef struct { double kernels, starts, sums, early; } Turn;
 
 static Turn turn_of(const Graph *g, const Program *p, const Device *d)
@@ -185,7 +189,7 @@ static Turn turn_of(const Graph *g, const Program *p, const Device *d)
             flops += op_row[op->kind].flops(op) * turns_of(p, op);
             bytes += op_bytes(p, op);
         }
-        if (sums_ranks(first)) {         /* what it reads is what it writes */
+        if (sums_ranks(first)) {         /* in place */
             double *to = first->kind == OP_allreduce ? &t.sums : &t.early;
             *to += turns_of(p, first) * of->meet + ring * bytes / 2 / d->link;
             continue;
@@ -213,10 +217,11 @@ Cost step_cost(const Graph *g, Config *c)
             cost.kernels += times * t.kernels;
             cost.starts += times * t.starts;
             cost.ranks += times * t.sums;
-            early += often * t.early;    /* of the last micro-batch alone */
+            early += often * t.early;    /* only in the last micro-batch */
         }
     }
-    cost.ranks += early > cost.kernels / 2 ? early - cost.kernels / 2 : 0;       /* beside the backward pass */
+    /* overlaps with the backward pass */
+    cost.ranks += early > cost.kernels / 2 ? early - cost.kernels / 2 : 0;
     cost.step = cost.kernels + cost.starts + cost.ranks;
     return cost;
 }
@@ -232,7 +237,8 @@ Disk disk_of(const Graph *g, Config *c)
         const Value *v = g->values[i];
         if (v->kind != VK_PARAM)
             continue;
-        const int64_t n = v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
+        const int64_t n =
+            v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
         const int64_t own = dtype_bytes[v->dtype], master = v->trained && own < 4 ? 4 : 0;
         if (v->adapter || v->not_in_model)
             d.checkpoint += 4 * n;

@@ -1,9 +1,10 @@
-/* model_folder.c -- a Hugging Face model folder -> fields of a recipe.
+/* model_folder.c -- recipe fields from a Hugging Face model folder.
  *
- * In:    a folder that may be hostile: config.json, headers of safetensors, tokenizer files.
- * Out:   words field=value for the model; all that no recipe says, named together, and the end of the program.
- * Method: rows of families.def both ways; what a program compares when it takes the folder in, hf_config_differs(),
- *         has the last word. */
+ * In:    an untrusted folder: config.json, safetensors headers, tokenizer files.
+ * Out:   field=value words for the model; ends the program with a list of all settings that no
+ *        recipe can express.
+ * Method: rows of families.def in both directions; hf_config_differs(), with which programs check
+ *         the folder, decides. */
 #define _GNU_SOURCE
 #include "gen/tools/model_folder.h"
 
@@ -33,7 +34,7 @@ static bool holds(const char *folder, const char *name)
     return !access(text_print("%s/%s", folder, name), F_OK);
 }
 
-/* The first file of the folder whose name is like the pattern, or NULL. */
+/* First file of the folder that matches the pattern, or NULL. */
 static const char *one_like(const char *folder, const char *pattern)
 {
     struct dirent **file;
@@ -72,7 +73,10 @@ static void refuse_file(const char *path)
     if (f)
         fclose(f);
     if (!fnmatch("*.gguf", path, FNM_CASEFOLD) || (n == 4 && !memcmp(head, "GGUF", 4)))
-        err((Loc){0}, "%s: a GGUF file, which is not read; want the Hugging Face folder that it was made from", path);
+        err((Loc){0},
+            "%s: a GGUF file, which is not read; want the Hugging Face folder that it was made "
+            "from",
+            path);
     err((Loc){0}, "%s: a file; want the folder that holds config.json and the weights", path);
 }
 
@@ -89,31 +93,39 @@ static void refuse_adapter(const char *folder)
     cJSON *config = folder_read_json(folder, "adapter_config.json", CONFIG_MAX, &error);
     const char *base = text_in(config, "base_model_name_or_path");
     const cJSON *r = json_get(config, "r");
-    err((Loc){0}, "%s: a PEFT adapter, no model: want the folder of its base, %s, with --lora %.0f; the program takes "
-        "both: --init-from BASE --adapter %s", folder, *base ? base : "which it does not name",
+    err((Loc){0},
+        "%s: a PEFT adapter, no model: want the folder of its base, %s, with --lora %.0f; the "
+        "program takes both: --init-from BASE --adapter %s",
+        folder, *base ? base : "which it does not name",
         cJSON_IsNumber(r) && r->valuedouble > 0 ? r->valuedouble : 16, text_shell(folder));
 }
 
 static void refuse_own(const char *folder)
 {
     char *error = NULL;
-    cJSON *state = holds(folder, "train_state.json") ? folder_read_json(folder, "train_state.json", CONFIG_MAX, &error)
-                                                     : NULL;
+    cJSON *state = holds(folder, "train_state.json")
+                       ? folder_read_json(folder, "train_state.json", CONFIG_MAX, &error)
+                       : NULL;
     if (state && !strncmp(text_in(state, "format"), "diecast-", 8))
-        err((Loc){0}, "%s: a checkpoint of a run of %s: that recipe goes on with it; for another recipe export it "
-            "(out/NAME/run.sh --out RUN --export DIR) and take DIR", folder,
-            *text_in(state, "recipe") ? text_in(state, "recipe") : "a recipe");
+        err((Loc){0},
+            "%s: a checkpoint of a run of %s: that recipe goes on with it; for another recipe "
+            "export it (out/NAME/run.sh --out RUN --export DIR) and take DIR",
+            folder, *text_in(state, "recipe") ? text_in(state, "recipe") : "a recipe");
     int n;
     int64_t *steps = folder_steps(folder, &n);
     if (n > 0)
-        err((Loc){0}, "%s: a run folder; export the model (out/NAME/run.sh --out %s --export DIR) and take DIR", folder,
-            text_shell(folder));
+        err((Loc){0},
+            "%s: a run folder; export the model (out/NAME/run.sh --out %s --export DIR) and take "
+            "DIR",
+            folder, text_shell(folder));
     free(steps);
     if (holds(folder, "manifest.json") && holds(folder, "train.c"))
-        err((Loc){0}, "%s: a folder that gen wrote, no model; the head of its train.c names its recipe", folder);
+        err((Loc){0},
+            "%s: a folder that gen wrote, no model; the head of its train.c names its recipe",
+            folder);
 }
 
-/* A model's folder with weights that are read, or without any; all else ends the program. */
+/* Checks that it is a model folder, with readable weights or none; else ends the program. */
 static void check_folder(const char *folder, const char *word, const char *command)
 {
     struct stat st;
@@ -121,29 +133,37 @@ static void check_folder(const char *folder, const char *word, const char *comma
         refuse_missing(word, command);
     if (!S_ISDIR(st.st_mode))
         refuse_file(folder);
-    bool weights = holds(folder, "model.safetensors") || holds(folder, "model.safetensors.index.json");
+    bool weights =
+        holds(folder, "model.safetensors") || holds(folder, "model.safetensors.index.json");
     if (holds(folder, "adapter_config.json") && !weights)
         refuse_adapter(folder);
     refuse_own(folder);
     if (holds(folder, "config.json"))
         return;
     if (holds(folder, "snapshots"))
-        err((Loc){0}, "%s: a model in the hub's cache; want the folder of one of its revisions in %s/snapshots", folder,
-            folder);
+        err((Loc){0},
+            "%s: a model in the hub's cache; want the folder of one of its revisions in "
+            "%s/snapshots",
+            folder, folder);
     if (one_like(folder, "*.gguf"))
-        err((Loc){0}, "%s: holds %s and no config.json: GGUF is not read; want the Hugging Face folder that it was "
-            "made from", folder, one_like(folder, "*.gguf"));
+        err((Loc){0},
+            "%s: holds %s and no config.json: GGUF is not read; want the Hugging Face folder that "
+            "it was made from",
+            folder, one_like(folder, "*.gguf"));
     if (one_like(folder, "consolidated*.p*") || holds(folder, "params.json"))
-        err((Loc){0}, "%s: has no config.json, but files of the model's own release; want it in Hugging Face's layout",
+        err((Loc){0},
+            "%s: has no config.json, but files of the model's own release; want it in Hugging "
+            "Face's layout",
             folder);
     err((Loc){0}, "%s: no model's folder: it has no config.json%s", folder,
-        holds(folder, "model_index.json") ? ", but a model_index.json, which lists the models of a pipeline below it"
-                                          : "");
+        holds(folder, "model_index.json")
+            ? ", but a model_index.json, which lists the models of a pipeline below it"
+            : "");
 }
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-/* A line of comment behind the others. */
+/* Appends a note. */
 static void add_line(Str *to, const char *before, const char *after, const char *fmt, va_list args)
 {
     char *text;
@@ -177,15 +197,16 @@ static void set_field(ModelFolder *m, int field, const char *key, const char *te
     m->key[field] = key;
 }
 
-/* What a field may be; NULL: text is such a value. */
+/* Expected value of a field; NULL: text is valid. */
 static const char *wrong_value(int field, const char *text)
 {
     const FieldRow *row = &field_row[field];
     FieldValue v = {0};
     const char *p = text;
     if (row->type == FT_CHOICE)
-        return choice_find(field_choices(field), text, &v.i) ? NULL
-                                                             : range_print(row->type, 0, 0, field_choices(field));
+        return choice_find(field_choices(field), text, &v.i)
+                   ? NULL
+                   : range_print(row->type, 0, 0, field_choices(field));
     bool number = row->type == FT_INT || row->type == FT_FLOAT;
     if (value_parse(row->type, &p, &v) || *p ||
         (number && (!isfinite(v.f) || v.f < row->lo || v.f > row->hi)))
@@ -193,7 +214,7 @@ static const char *wrong_value(int field, const char *text)
     return NULL;
 }
 
-/* The file's number with all its digits, where value_text() rounds. */
+/* Number with all digits of the file, which value_text() would round. */
 static const char *whole_number(const cJSON *value, const char *text)
 {
     char digits[64];
@@ -203,34 +224,36 @@ static const char *whole_number(const cJSON *value, const char *text)
     return text_copy(digits);
 }
 
-/* Whether recipes of the objective have the field. */
+/* True if recipes of the objective have the field. */
 static bool of_objective(const ModelFolder *m, int field)
 {
     const char *all = field_objectives(field);
     return !all || names_listed(all, m->objective->name);
 }
 
-/* A key that shapes the model: a field of the recipe, or the one value that the family has. */
+/* Takes a key that determines the model: a field, or the only value that the family supports. */
 static void take_compared(ModelFolder *m, const HfKey *key)
 {
     int field = field_find(key->written);
     if (field < 0 && key->wanted && strcmp(key->value, key->wanted))
-        fault(m, "%s is %s: programs of the family %s have %s alone", key->key, key->value, m->family->name,
-              key->wanted);
+        fault(m, "%s is %s: programs of the family %s have %s alone", key->key, key->value,
+              m->family->name, key->wanted);
     if (field < 0 || !of_objective(m, field))
         return;
-    const char *text = whole_number(json_get(m->config, key->key), key->value), *wanted = wrong_value(field, text);
+    const char *text = whole_number(json_get(m->config, key->key), key->value),
+               *wanted = wrong_value(field, text);
     if (wanted)
-        fault(m, "%s is %s%s: the field %s wants %s", key->key, text, key->there ? "" : " where it is absent",
-              field_row[field].path, wanted);
+        fault(m, "%s is %s%s: the field %s wants %s", key->key, text,
+              key->there ? "" : " where it is absent", field_row[field].path, wanted);
     else if (m->value[field] && strcmp(m->value[field], text))
-        fault(m, "%s is %s and %s %s: both are the field %s", m->key[field], m->value[field], key->key, text,
-              field_row[field].path);
+        fault(m, "%s is %s and %s %s: both are the field %s", m->key[field], m->value[field],
+              key->key, text, field_row[field].path);
     else if (!m->value[field])
         set_field(m, field, key->key, text);
 }
 
-/* One that a program does not compare: taken where its field is free, else told where that matters. */
+/* One that a program does not compare: taken where its field is free, else told where that
+ * matters. */
 static void take_free(ModelFolder *m, const char *key, int field, const char *text)
 {
     if (field < 0 || !text || !of_objective(m, field))
@@ -238,10 +261,11 @@ static void take_free(ModelFolder *m, const char *key, int field, const char *te
     const char *wanted = wrong_value(field, text);
     bool other = m->value[field] && strcmp(m->value[field], text);
     if (wanted)
-        told(m, "%s is %s and left out: the field %s wants %s", key, text, field_row[field].path, wanted);
+        told(m, "%s is %s and left out: the field %s wants %s", key, text, field_row[field].path,
+             wanted);
     else if (other && m->free[field])
-        told(m, "%s is %s, but %s %s, and the field %s is both: the latter is taken", key, text, m->key[field],
-             m->value[field], field_row[field].path);
+        told(m, "%s is %s, but %s %s, and the field %s is both: the latter is taken", key, text,
+             m->key[field], m->value[field], field_row[field].path);
     else if (!m->value[field]) {
         set_field(m, field, key, text);
         m->free[field] = true;
@@ -255,13 +279,15 @@ static const char *number_of(const cJSON *value)
         return NULL;
     json_float_text(value->valuedouble, digits);
     size_t n = strlen(digits);
-    return n > 2 && !strcmp(digits + n - 2, ".0") ? text_print("%.*s", (int)n - 2, digits) : text_copy(digits);
+    return n > 2 && !strcmp(digits + n - 2, ".0") ? text_print("%.*s", (int)n - 2, digits)
+                                                  : text_copy(digits);
 }
 
-/* An id of config.json or, where that has none, of generation_config.json; of a list the first. */
+/* Token id of config.json, else of generation_config.json; of a list the first. */
 static void take_id(ModelFolder *m, const cJSON *config, const char *key, int field)
 {
-    const cJSON *value = json_get(config, key), *first = cJSON_IsArray(value) ? value->child : value;
+    const cJSON *value = json_get(config, key),
+                *first = cJSON_IsArray(value) ? value->child : value;
     const char *text = number_of(first), *vocab = m->value[F_model_vocab];
     if (!text || m->value[field])
         return;
@@ -270,16 +296,20 @@ static void take_id(ModelFolder *m, const cJSON *config, const char *key, int fi
     else
         take_free(m, key, field, text);
     if (m->value[field] && cJSON_IsArray(value) && first->next)
-        told(m, "%s has %d ids: %s = %s, the first; --sample ends at all of them", key, cJSON_GetArraySize(value),
-             field_row[field].path, text);
+        told(m, "%s has %d ids: %s = %s, the first; --sample ends at all of them", key,
+             cJSON_GetArraySize(value), field_row[field].path, text);
 }
 
 static void take_rope(ModelFolder *m)
 {
-    static const struct { const char *key; int field; } number[] = {
-        {"rope_theta", F_model_rope_theta}, {"factor", F_model_rope_factor},
-        {"low_freq_factor", F_model_rope_low_freq_factor}, {"high_freq_factor", F_model_rope_high_freq_factor},
-        {"original_max_position_embeddings", F_model_rope_original_positions}};
+    static const struct {
+        const char *key;
+        int field;
+    } number[] = {{"rope_theta", F_model_rope_theta},
+                  {"factor", F_model_rope_factor},
+                  {"low_freq_factor", F_model_rope_low_freq_factor},
+                  {"high_freq_factor", F_model_rope_high_freq_factor},
+                  {"original_max_position_embeddings", F_model_rope_original_positions}};
     char *error = NULL;
     cJSON *rope = hf_config_rope(m->config, &error);
     if (error)
@@ -289,24 +319,26 @@ static void take_rope(ModelFolder *m)
     const char *type = text_in(rope, "rope_type");
     bool plain = !strcmp(type, "default");
     if (!plain && wrong_value(F_model_rope_scaling, type))
-        fault(m, "rope_type is \"%s\": the field %s wants %s", type, field_row[F_model_rope_scaling].path,
-              wrong_value(F_model_rope_scaling, type));
+        fault(m, "rope_type is \"%s\": the field %s wants %s", type,
+              field_row[F_model_rope_scaling].path, wrong_value(F_model_rope_scaling, type));
     else if (!plain)
         set_field(m, F_model_rope_scaling, "rope_type", type);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
         if (i && !hf_rope_counts(type, number[i].key))
             continue;
-        const char *text = number_of(json_get(rope, number[i].key)), *row = field_row[number[i].field].path;
+        const char *text = number_of(json_get(rope, number[i].key)),
+                   *row = field_row[number[i].field].path;
         const char *wanted = text ? wrong_value(number[i].field, text) : "a number";
         if (wanted)
-            fault(m, "%s is %s: the field %s wants %s", number[i].key, text ? text : "absent", row, wanted);
+            fault(m, "%s is %s: the field %s wants %s", number[i].key, text ? text : "absent", row,
+                  wanted);
         else
             set_field(m, number[i].field, number[i].key, text);
     }
 }
 
-/* The objective that trains a model with the head of its class: of several with that head the one of whose own fields
- * config.json has one, as of a token that hides others. */
+/* The objective that trains a model with the head of its class: of several with that head the one
+ * of whose own fields config.json has one, as of a token that hides others. */
 static void choose_objective(ModelFolder *m, const HfKey *key, int n)
 {
     const char *head = family_class_head(m->family->name, m->class);
@@ -318,7 +350,8 @@ static void choose_objective(ModelFolder *m, const HfKey *key, int n)
             continue;
         bool own = false;
         for (int k = 0; k < n; k++)
-            own |= key[k].there && field_find(key[k].written) >= 0 && objective_owns(o->name, key[k].written);
+            own |= key[k].there && field_find(key[k].written) >= 0 &&
+                   objective_owns(o->name, key[k].written);
         if (!m->objective || own)
             m->objective = o;
     }
@@ -336,7 +369,8 @@ static void find_family(ModelFolder *m)
         str_print(&all, "%s%s", i ? ", " : "", family_row(i)->name);
     }
     if (!m->family)
-        err((Loc){text_print("%s/config.json", m->path), 0}, "model_type is %s%s%s: want one of %s (gen list families)",
+        err((Loc){text_print("%s/config.json", m->path), 0},
+            "model_type is %s%s%s: want one of %s (gen list families)",
             *type ? text_shown(type) : "absent", other ? ", " : "", other ? other : "", all.text);
 }
 
@@ -370,12 +404,14 @@ static void read_config(ModelFolder *m, const char *objective)
         take_id(m, both[i], "eos_token_id", F_model_eos);
     }
     if (!m->family->torch_init)
-        take_free(m, "initializer_range", F_model_init_std, number_of(json_get(m->config, "initializer_range")));
+        take_free(m, "initializer_range", F_model_init_std,
+                  number_of(json_get(m->config, "initializer_range")));
     for (int i = 0; i < n; i++)
         if (!key[i].compared && key[i].there)
             take_free(m, key[i].key, field_find(key[i].written), key[i].value);
     if (m->faults.n)
-        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this:%s", m->faults.text);
+        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this:%s",
+            m->faults.text);
 }
 
 /* ---- as a Config ----------------------------------------------------------------------------- */
@@ -406,7 +442,7 @@ Config *model_folder_config(const ModelFolder *m, const char *recipe, char **wor
     return c;
 }
 
-/* The tensors that a program of this graph reads from a model's folder, by name. */
+/* Stores the tensors that a program of this graph reads from a model folder. */
 static HfWant *wanted(const Graph *g, int *n)
 {
     HfWant *want = NULL;
@@ -418,7 +454,8 @@ static HfWant *wanted(const Graph *g, int *n)
                 const Piece *piece = &v->piece[j];
                 const char *hole = v->count ? strstr(piece->name, "%d") : NULL;
                 Tensor *t = arena_new(sizeof *t);
-                t->name = hole ? text_print("%.*s%d%s", (int)(hole - piece->name), piece->name, l, hole + 2)
+                t->name = hole ? text_print("%.*s%d%s", (int)(hole - piece->name), piece->name, l,
+                                            hole + 2)
                                : piece->name;
                 t->rank = v->rank;
                 t->shape[0] = piece->rows;
@@ -427,8 +464,11 @@ static HfWant *wanted(const Graph *g, int *n)
                 t->optional_in_checkpoint = v->optional_in_checkpoint;
                 t->extra_vocab_row = v->extra_vocab_row;
                 if (!(*n & (*n - 1)))
-                    want = arena_grow(want, (size_t)*n * sizeof *want, (size_t)(*n ? 2 * *n : 1) * sizeof *want);
-                want[(*n)++] = (HfWant){.name = text_copy(t->name), .t = t, .optional = v->optional_in_checkpoint};
+                    want = arena_grow(want, (size_t)*n * sizeof *want,
+                                      (size_t)(*n ? 2 * *n : 1) * sizeof *want);
+                want[(*n)++] = (HfWant){.name = text_copy(t->name),
+                                        .t = t,
+                                        .optional = v->optional_in_checkpoint};
             }
     }
     hf_want_sort(want, *n);
@@ -443,7 +483,7 @@ static bool grows(const Graph *g)
     return grown;
 }
 
-/* Of a program of the graph, as it compares it with the folder's. */
+/* Field values of a program of the graph, for the comparison with the folder. */
 static cJSON *own_config(const ModelFolder *m, const Graph *g)
 {
     const char *text = g->setting[SETTING_config_json].text;
@@ -476,7 +516,8 @@ void model_folder_check(ModelFolder *m, const Graph *g)
     Tensor *fewer;
     char *error = hf_match(want, n, &m->set, own_config(m, g), m->path, &fewer, &code);
     if (error)
-        err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s", m->family->name, error);
+        err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s",
+            m->family->name, error);
     for (int i = 0; i < n; i++)
         m->lacks_added |= want[i].t->optional_in_checkpoint && !want[i].from;
 }
@@ -485,8 +526,8 @@ void model_folder_new_token(ModelFolder *m, const char *field, const char *token
 {
     const char *vocab = m->value[F_model_vocab];
     if (m->loaded && tokenizer_added(m->loaded, token) >= 0)
-        err((Loc){0}, "%s: %s has the token %s already, %d: leave %s out", field, m->tokenizer, token,
-            tokenizer_added(m->loaded, token), field);
+        err((Loc){0}, "%s: %s has the token %s already, %d: leave %s out", field, m->tokenizer,
+            token, tokenizer_added(m->loaded, token), field);
     if (!vocab)
         return;
     set_field(m, F_model_vocab, "vocab_size", text_print("%lld", atoll(vocab) + 1));
@@ -494,7 +535,7 @@ void model_folder_new_token(ModelFolder *m, const char *field, const char *token
 
 /* ---- weights, tokenizer ---------------------------------------------------------------------- */
 
-/* The type that most of the numbers are stored in. */
+/* Type in which most numbers are stored. */
 static void read_weights(ModelFolder *m)
 {
     static const char *const other[] = {"*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack",
@@ -505,7 +546,8 @@ static void read_weights(ModelFolder *m)
     double elements[ST_NDTYPES] = {0};
     size_t most = 0;
     if (error) {
-        bool some = holds(m->path, "model.safetensors") || holds(m->path, "model.safetensors.index.json");
+        bool some =
+            holds(m->path, "model.safetensors") || holds(m->path, "model.safetensors.index.json");
         for (size_t i = 0; i < sizeof other / sizeof *other; i++)
             some = some || one_like(m->path, other[i]);
         if (some)
@@ -537,7 +579,8 @@ static void read_tokenizer(ModelFolder *m)
         return;
     char *error = NULL;
     cJSON *config = folder_read_json(m->path, "tokenizer_config.json", CONFIG_MAX, &error);
-    m->template = holds(m->path, "chat_template.jinja") || cJSON_IsString(json_get(config, "chat_template")) ||
+    m->template = holds(m->path, "chat_template.jinja") ||
+                  cJSON_IsString(json_get(config, "chat_template")) ||
                   cJSON_IsArray(json_get(config, "chat_template"));
     m->tokenizer = path;
     m->tokenizer_fault = tokenizer_load(&tok, path);
@@ -551,7 +594,7 @@ static void read_tokenizer(ModelFolder *m)
     m->chat_why = why;
 }
 
-/* What the weights say, and what nothing says. */
+/* Takes settings from the weights, and notes those that no file has. */
 static void take_said(ModelFolder *m)
 {
     static const struct { const char *family, *name, *field, *value; } says[] = {

@@ -1,4 +1,4 @@
-/* model_folder.h -- a Hugging Face model folder as gen new and gen plan read it. */
+/* model_folder.h -- Hugging Face model folders as recipe fields, for gen new and gen plan. */
 #ifndef GEN_TOOLS_MODEL_FOLDER_H
 #define GEN_TOOLS_MODEL_FOLDER_H
 
@@ -11,41 +11,43 @@
 #include "runtime/files/safetensors.h"
 
 typedef struct {
-    const char *path;                /* as typed, but for slashes at its end */
+    const char *path;                /* as typed, without slashes at its end */
     cJSON *config;
     const Family *family;
     const Objective *objective;
-    const char *class;               /* as config.json names it; "": it does not */
-    const char *value[NFIELDS];      /* of fields, as words of the command line have them; NULL: not said */
-    const char *key[NFIELDS];        /* of config.json, that said it */
-    bool free[NFIELDS];              /* programs do not compare it */
-    const char *unsaid;              /* what no such folder says, for people; NULL: nothing */
-    Str faults, notes;               /* a line each; notes may be empty */
-    bool weights;                    /* there are some, in safetensors: */
+    const char *class;               /* class name in config.json; "": none */
+    /* values of fields, as on the command line; NULL: not in the folder */
+    const char *value[NFIELDS];
+    const char *key[NFIELDS];        /* its key in config.json */
+    bool free[NFIELDS];              /* programs do not compare the field */
+    const char *unsaid;              /* note on settings that no such folder has; NULL: none */
+    Str faults, notes;               /* lines; notes may be empty */
+    bool weights;                    /* there are safetensors weights, in `set` */
     StSet set;
-    bool lacks_added;                /* layers that the objective adds; known after model_folder_check() */
-    bool wide;                       /* some of them are BF16, which fp16 cannot hold */
-    const char *stored, *stored_by;  /* a value of the field precision, and what told it */
-    const char *tokenizer;           /* its file; NULL: there is none */
+    bool lacks_added;                /* lacks the objective's layers; set by model_folder_check() */
+    bool wide;                       /* some weights are BF16, which fp16 cannot hold */
+    const char *stored, *stored_by;  /* value for precision, and its source */
+    const char *tokenizer;           /* file; NULL: none */
     const char *tokenizer_fault;     /* why it cannot be read; NULL: it can */
-    Tokenizer *loaded;               /* NULL: there is none, or it cannot be read */
-    int bos, eos;                    /* its tokens; -1: none */
-    bool template;                   /* a chat template stands beside it, known or not */
-    const char *chat, *chat_why, *chat_fault;    /* a name of chats.def or NULL; what told it; why there is none */
+    Tokenizer *loaded;               /* NULL: none, or it cannot be read */
+    int bos, eos;                    /* token ids; -1: none */
+    bool template;                   /* has a chat template, known or not */
+    /* name in chats.def or NULL; its source; why there is none */
+    const char *chat, *chat_why, *chat_fault;
 } ModelFolder;
 
-/* Ends the program where a program's --init-from would. command: what word stood behind, for messages. objective: of
- * the recipe; NULL: chosen by the folder. */
+/* Ends the program where --init-from would. command: text before `word`, for messages. objective:
+ * of the recipe; NULL: chosen by the folder. */
 ModelFolder *model_folder_read(const char *word, const char *command, const char *objective);
-/* model.vocab becomes one more than the folder has, for the token that the field adds; an error where it has it. */
+/* Increments model.vocab for the token that `field` adds; an error if the folder has the token. */
 void model_folder_new_token(ModelFolder *m, const char *field, const char *token);
-/* Its fields and these words field=value as a recipe of that path, checked. */
+/* Config of the folder's fields and these field=value words, checked; recipe: its path. */
 Config *model_folder_config(const ModelFolder *m, const char *recipe, char **word, int n);
-/* What a program of this graph would say of config.json, as of a sequence that is too long for it; NULL: it takes
- * it. */
+/* Message with which a program of this graph would refuse config.json, for example because
+ * sequences are too long; NULL: it accepts it. */
 const char *model_folder_differs(const ModelFolder *m, const Graph *g);
-/* Ends the program unless a program of this graph takes the folder in: config.json and, where there are weights, the
- * names and shapes of tensors. */
+/* Ends the program unless a program of this graph accepts the folder: config.json and, if there are
+ * weights, names and shapes of tensors. */
 void model_folder_check(ModelFolder *m, const Graph *g);
 
 #endif

@@ -1,8 +1,9 @@
-/* new.c -- `gen new` and `gen plan FOLDER`: a recipe for a Hugging Face model folder, or what fits of one.
+/* new.c -- `gen new` and `gen plan FOLDER`: recipes for Hugging Face model folders.
  *
- * In:    the words behind the command, a folder.   Out: a recipe for people to edit; a table.
- * Method: what the folder says is fixed, what the user says is kept; the rest follows rules that are told, and the
- *         planner decides: the first way to train of a list that fits. */
+ * In:    command-line words, a folder.
+ * Out:   a recipe to edit, with the reason for each choice; or a table of what fits.
+ * Method: values from the folder and from the user are fixed; the rest follows printed rules and the
+ *         planner: the first way to train of a list that fits. */
 #include "gen/commands.h"
 #include "gen/graph/objectives.h"
 #include "gen/lower/lower.h"
@@ -22,7 +23,7 @@
 enum {
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
     TOKENS_STEP = 16,            /* seq.max that follows from data is a multiple of it */
-    LEAST_TOKENS = 128,          /* below which no shorter sequence is tried */
+    LEAST_TOKENS = 128,          /* the shortest that is tried */
     MOST_SAMPLES = 8             /* of a micro-batch */
 };
 
@@ -34,18 +35,18 @@ typedef struct {
     char **word;                 /* field=value */
 } Options;
 
-/* A way to train: what is asked of the planner, and its answer. */
+/* A way to train: request to the planner, and its result. */
 typedef struct {
     bool lora, recompute;
-    int64_t tokens, samples;     /* of a sequence, 0: the objective says; of a micro-batch */
+    int64_t tokens, samples;     /* of a sequence (0: set by the objective); of a micro-batch */
     Config *c;
     Graph *g;
-    const char *differs;         /* why its program would not take the folder in; NULL: it would */
+    const char *differs;         /* why its program would refuse the folder; NULL: it accepts it */
 } Way;
 
 /* ---- the words ------------------------------------------------------------------------------- */
 
-/* Where the value of an option of commands.def goes: a text or a bool. */
+/* Options of commands.def: field for the value, a text or a bool. */
 static const struct { const char *word, *wants; size_t at; } option[] = {
     {"--from", "folder", offsetof(Options, from)},
     {"--target", "target", offsetof(Options, target)},
@@ -56,7 +57,7 @@ static const struct { const char *word, *wants; size_t at; } option[] = {
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
-/* The value that a word of the command line gives to the field; NULL: none does. */
+/* Value of the field on the command line; NULL: not given. */
 static const char *given(const Options *o, const char *field)
 {
     size_t n = strlen(field);
@@ -149,7 +150,7 @@ static void check_words(const Options *o, const char *command)
 
 /* ---- what the user leaves open --------------------------------------------------------------- */
 
-/* A field that this objective's recipes cannot set. */
+/* True if recipes of this objective cannot set the field. */
 static bool fixed(const ModelFolder *m, int field)
 {
     Config c = {0};
@@ -168,7 +169,7 @@ typedef struct {
     const Target *target;
     const char *target_why, *precision, *precision_why;
     int64_t rank;                /* of adapters */
-    int64_t tokens;              /* of a sequence, the longest that is tried; 0: the objective says */
+    int64_t tokens;              /* of a sequence, the longest to try; 0: set by the objective */
     int64_t parameters;
     const SampleLengths *data;   /* of --data; NULL: not given */
 } Ask;
@@ -179,7 +180,7 @@ static void add_word(char **word, int *n, const Options *o, const char *field, c
         word[(*n)++] = text_print("%s=%s", field, value);
 }
 
-/* The recipe of a way to train. */
+/* Config of a way to train. */
 static Config *config_of(const Ask *a, const Way *w)
 {
     const Options *o = a->o;
@@ -272,7 +273,7 @@ static void choose_target(Ask *a, const char *command)
                                          small ? "less than" : "of", NEW_MILLIONS, small ? "" : " or more");
 }
 
-/* As the weights are stored, where the target has that. */
+/* Precision of the stored weights, if the target supports it. */
 static void choose_precision(Ask *a, const char *command)
 {
     const ModelFolder *m = a->m;
@@ -287,7 +288,7 @@ static void choose_precision(Ask *a, const char *command)
             m->path);
 }
 
-/* The longest sequence that a program of the model takes. */
+/* Longest sequence that a program of the model supports. */
 static int64_t positions(const ModelFolder *m)
 {
     static const int field[] = {F_model_positions, F_model_window};
@@ -298,16 +299,16 @@ static int64_t positions(const ModelFolder *m)
     }
     char *error;
     int64_t window = hf_config_window(m->config, &error);
-    free(error);                 /* is told where the folder is compared */
+    free(error);                 /* reported when the folder is compared */
     return window > 0 ? smaller(most, window) : most;
 }
 
-/* Counts the parameters of the smallest program of the folder, which has to take it in. */
+/* Parameters of the smallest program for the folder; ends the program if that would refuse it. */
 static void check_folder(Ask *a, ModelFolder *m)
 {
     const Options *all = a->o;
     Options shaping = {.word = arena_new(((size_t)all->nwords + 1) * sizeof *shaping.word)};
-    for (int i = 0; i < all->nwords; i++) {          /* of the words those that shape the model */
+    for (int i = 0; i < all->nwords; i++) {          /* only words that determine the model */
         const char *path = text_print("%.*s", (int)strcspn(all->word[i], "="), all->word[i]);
         if (!strcmp(path, "objective") || objective_owns(m->objective->name, path))
             shaping.word[shaping.nwords++] = all->word[i];
@@ -343,7 +344,8 @@ static int64_t sequence_tokens(const Ask *a)
     return smaller(positions(a->m), fits_longest);
 }
 
-/* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
+/* Chooses target, precision and sequence length; ends the program if no program accepts the
+ * folder. */
 static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
     const SampleLengths *data = o->data ? read_data(m, o, command) : NULL;
@@ -363,7 +365,7 @@ static Ask ask(ModelFolder *m, const Options *o, const char *command)
     return a;
 }
 
-/* ", 8 sequences of 512 tokens" of a micro-batch; "" where the objective says how long a sample is. */
+/* ", 8 sequences of 512 tokens" of a micro-batch; "": the objective sets the length. */
 static const char *least_batch(const Way *w)
 {
     const int64_t n = w->c->v[F_batch_micro].i;
@@ -371,8 +373,8 @@ static const char *least_batch(const Way *w)
                                         : text_print("%" PRId64 " sequences", n), w->tokens);
 }
 
-/* The first way to train that fits, of the list: all weights, then adapters; each as it is, then computing blocks
- * again; then shorter sequences. Of it the largest micro-batch. */
+/* First way to train that fits: all weights, then adapters; each as it is, then with recomputed
+ * blocks; then with shorter sequences; with the largest micro-batch. */
 static Way choose(const Ask *a)
 {
     const Options *o = a->o;
@@ -415,8 +417,8 @@ static Way choose(const Ask *a)
 
 /* ---- the recipe's text ----------------------------------------------------------------------- */
 
-/* A field that the folder says and that may be left out where it is the default; not one whose default follows from
- * fields that people change, or that the family has none for. */
+/* True if a field of the folder can be omitted because it has its default; false if the default
+ * depends on fields that users change, or the family has none. */
 static bool droppable(const ModelFolder *m, const Config *c, int field)
 {
     bool whole = c->v[F_model_hidden].i % c->v[F_model_heads].i == 0;
@@ -424,7 +426,7 @@ static bool droppable(const ModelFolder *m, const Config *c, int field)
            (field != F_model_ffn || m->family->ffn) && (field != F_model_head_dim || whole);
 }
 
-/* Fields that are left out of the recipe. */
+/* Fields that the recipe omits. */
 static void drop_defaults(const ModelFolder *m, Config *c)
 {
     Config *bare = arena_new(sizeof *bare);
@@ -441,11 +443,11 @@ static void drop_defaults(const ModelFolder *m, Config *c)
         if (droppable(m, c, i) &&
             !strcmp(value_print(field_row[i].type, &c->v[i]), value_print(field_row[i].type, &bare->v[i])))
             c->v[i].set = false;
-    if (config_card(c))                      /* which sets them */
+    if (config_card(c))                      /* the card sets them */
         c->v[F_target].set = c->v[F_memory_limit_gib].set = false;
 }
 
-/* "section = { a = 1, b = 2 }," of the fields that are set, wrapped; nothing when none is. */
+/* "section = { a = 1, b = 2 }," with the fields that are set, wrapped; nothing if none is. */
 static void print_section(Str *s, const Config *c, const char *section)
 {
     enum { WIDTH = 100 };
@@ -505,7 +507,7 @@ static const char *chat_line(const Ask *a)
     return text_print("none: %s", m->chat_fault);
 }
 
-/* data.kind, and what else there is where conversations want another. */
+/* data.kind, and alternatives if conversations need another. */
 static const char *data_line(const Ask *a, const Way *w)
 {
     const char *kind = w->c->v[F_data_kind].s;
@@ -540,7 +542,7 @@ static const char *ids_line(const ModelFolder *m)
     return s.n ? s.text : NULL;
 }
 
-/* What the objective says of its recipe by one of its rules; NULL: nothing. */
+/* Text of one of the objective's rules; NULL: none. */
 static const char *rule_text(const Way *w, const char *(*rule)(const Config *c)) { return rule ? rule(w->c) : NULL; }
 
 static const char *mark_line(const Way *w) { return rule_text(w, config_rules(w->c)->new_token); }
@@ -592,7 +594,7 @@ static char *recipe_text(const Ask *a, const Way *w)
     }
     Str run = {0};
     for (int i = 0; i < c->nrun; i++)
-        if (!c->run_loc[i].file)             /* of the command line */
+        if (!c->run_loc[i].file)             /* set on the command line */
             str_print(&run, "%s%s = %s", run.n ? ", " : "", c->run_name[i],
                       run_flag[run_flag_find(c->run_name[i])].type == FT_STRING
                           ? value_print(FT_STRING, &(FieldValue){.s = c->run_value[i]}) : c->run_value[i]);
@@ -620,7 +622,7 @@ static void check_file(const Options *o)
         err((Loc){0}, "new: %s: is there already; want another name, or --force to write over it", o->file);
 }
 
-/* What stands in the file is what was planned. */
+/* Checks that the written file gives the planned recipe. */
 static void check_written(const Options *o, const Config *planned)
 {
     Config *c = config_fill(recipe_load(o->file, NULL, 0), o->file);
@@ -739,8 +741,8 @@ bool new_is_folder(int argc, char **argv)
     return folder;
 }
 
-/* A line of the table: the largest micro-batch of one way to train, or what the smallest would need. list: NULL: for
- * people. */
+/* A row of the table: largest micro-batch of a way to train, or what the smallest would need. list
+ * NULL: as text. */
 static void plan_row(const Ask *a, Way w, cJSON *list)
 {
     const char *tokens = w.tokens ? text_print("%" PRId64, w.tokens) : "-";

@@ -1,7 +1,7 @@
-/* pack.c -- `gen pack`: the command line of what runtime/pack does.
+/* pack.c -- `gen pack`: command line of runtime/pack.
  *
- * In:    the words behind `gen pack`.  Out: the token file, rows for people with --show, a summary
- *        on stdout, progress on stderr. */
+ * In:    the arguments of `gen pack`.
+ * Out:   the token file; sample rows with --show; a summary on stdout, progress on stderr. */
 #include "gen/commands.h"
 #include "gen/tools/tools.h"
 #include "runtime/base.h"
@@ -16,13 +16,15 @@ static const char usage[] =
     "       gen pack --prepare DIR [options] FILE...\n"
     "       gen pack --show N [options] FILE...\n"
     "\n"
-    "  FILE  .jsonl or .ndjson: a row of JSON a line; .json: the same, or an array of rows;\n"
+    "  FILE  .jsonl or .ndjson: one row of JSON per line; .json: the same, or an array of rows;\n"
     "        -: standard input (rows if it begins with { or [); any other file: one text;\n"
-    "        a folder: its files of these names and .txt, by name, subfolders included; of aclImdb\n"
-    "        those in pos, neg and unsup; or a folder of arrays of ids,\n"
-    "        train_data.npy and val_data.npy (int64, a row a sample) with their metadata.json\n"
+    "        a folder: its files with these extensions or .txt, in order of their names, "
+    "including\n"
+    "        subfolders; of aclImdb only pos, neg and unsup; or a folder of arrays of ids,\n"
+    "        train_data.npy and val_data.npy (int64, one row per sample), with their "
+    "metadata.json\n"
     "\n"
-    "  Rows have the first of these keys:\n";
+    "  A row has the format of the first of these keys that it has:\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -67,7 +69,7 @@ static int option_word(const char *name, const char *got, const char *const *wor
         near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* A text of several lines, indented, as one. */
+/* Joins the lines of an indented text. */
 static char *one_line(const char *text)
 {
     Str s = {0};
@@ -90,10 +92,12 @@ static void print_help(FILE *to)
     fprintf(to, "\nformats\n");
     for (int i = 0; i < NFORMATS; i++)
         fputs(text_columns(text_print("  %s", pack_format[i].name),
-                           *pack_format[i].has ? "rows with these keys alone" : one_line(pack_format[i].doc)), to);
+                           *pack_format[i].has ? "rows with these keys alone"
+                                               : one_line(pack_format[i].doc)),
+              to);
 }
 
-/* --format, or --dataset, which has names of its own for two of them. */
+/* Reads --format, or --dataset, which has other names for two formats. */
 static void option_format(PackOptions *o, const char *name, const char *got)
 {
     static const char *const set[] = {"imdb", "hf"}, *const means[] = {"imdb", "corpus"};
@@ -115,12 +119,12 @@ static void option_unknown(const char *name)
         near ? near : "", near ? "?" : "");
 }
 
-/* Of solutions in steps; steps -1: not asked for. */
+/* Sets options of step-labelled solutions; steps -1: not given. */
 static void steps_options(PackOptions *o, StepsRules *s, int64_t steps)
 {
     s->mark = s->mark ? s->mark : PACK_MARK;
-    s->no_mark = "gen pack --mark NAME takes another one; gen RECIPE prm.new_mark=true adds a row to the model, "
-                 "and gen pack --mark-id N packs for it";
+    s->no_mark = "gen pack --mark NAME takes another one; gen RECIPE prm.new_mark=true adds a row "
+                 "to the model, and gen pack --mark-id N packs for it";
     s->system = o->system ? o->system : PACK_STEPS_SYSTEM;
     s->steps = steps < 0 ? PACK_STEPS : steps;
     if (!s->steps && s->rewards)
@@ -132,8 +136,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
 {
     static StepsRules read;
     StepsRules *steps_rules = &read;
-    const char *asked = NULL;    /* the option that is for solutions in steps alone */
-    int64_t steps = -1;          /* not asked for */
+    const char *asked = NULL;    /* an option that only applies to step-labelled solutions */
+    int64_t steps = -1;          /* not given */
     o->file = argv;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -164,7 +168,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             asked = a;
             steps = option_count(argc, argv, &i, 0, STEPS_MARKS + 1);
             if (steps == 1)
-                err((Loc){0}, "pack: --steps: want 2 to %d, or 0: one step has no mark", STEPS_MARKS + 1);
+                err((Loc){0}, "pack: --steps: want 2 to %d, or 0: one step has no mark",
+                    STEPS_MARKS + 1);
         } else if (!strcmp(a, "--rewards")) {
             asked = a;
             steps_rules->rewards = option_count(argc, argv, &i, 1, STEPS_MARKS + 1);
@@ -186,7 +191,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         } else if (!strcmp(a, "--ignore-keys")) {
             o->ignore = split_names(option_value(argc, argv, &i), &o->nignore);
             if (!o->nignore)
-                err((Loc){0}, "pack: --ignore-keys: want keys between commas, as in tools,functions");
+                err((Loc){0},
+                    "pack: --ignore-keys: want keys between commas, as in tools,functions");
         } else if (!strcmp(a, "--skip-bad")) {
             o->skip_bad = option_count(argc, argv, &i, 0, 1000000000);
         } else if (!strcmp(a, "--threads")) {
@@ -216,7 +222,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
 }
 
-/* The whole command without --ignore-keys. */
+/* The command line without --ignore-keys. */
 static char *command_said(int argc, char **argv)
 {
     Str s = {0};
@@ -231,7 +237,10 @@ static char *command_said(int argc, char **argv)
 
 int pack_main(int argc, char **argv)
 {
-    PackOptions o = {.who = "gen pack", .tokenizer = "bytes", .keys_there = true, .format_flag = "--format",
+    PackOptions o = {.who = "gen pack",
+                     .tokenizer = "bytes",
+                     .keys_there = true,
+                     .format_flag = "--format",
                      .command = command_said(argc, argv)};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
@@ -244,16 +253,20 @@ int pack_main(int argc, char **argv)
         err((Loc){0}, "pack: want %s: gen pack --help", o.nfiles ? "-o OUT.safetensors, or --show N"
                                                                 : "files to pack");
     if (prepare && (o.out || o.show || o.kind || (o.format && strcmp(o.format, "windows"))))
-        err((Loc){0}, "pack: --prepare writes windows as arrays: drop %s", o.out ? "-o" : o.show ? "--show"
-            : o.kind ? "--kind" : "--format");
+        err((Loc){0}, "pack: --prepare writes windows as arrays: drop %s",
+            o.out    ? "-o"
+            : o.show ? "--show"
+            : o.kind ? "--kind"
+                     : "--format");
     if (o.mask && !prepare)
         err((Loc){0}, "pack: --mask-id is for --prepare");
-    if (prepare)                 /* there it is the model's */
+    if (prepare)                 /* the model's vocabulary */
         o.vocab = o.words, o.words = 0;
     PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o, stdout);
     const char *remedy = e.text ? error_remedy(e.text) : NULL;
     if (e.text)
         err((Loc){e.file, e.line}, "%s%s%s%s%s", e.file ? "" : "pack: ", e.text, remedy ? "; " : "",
-            remedy ? remedy : "", o.kind && e.makes == KIND_PACKED ? "; without --kind it is packed as a text" : "");
+            remedy ? remedy : "",
+            o.kind && e.makes == KIND_PACKED ? "; without --kind it is packed as a text" : "");
     return 0;
 }

@@ -1,4 +1,4 @@
-/* packing_csv.h -- buffers for the packer from a CSV file. */
+/* packing_csv.h -- buffers for the memory planner, from a CSV file. */
 #ifndef PACKING_CSV_H
 #define PACKING_CSV_H
 #include "gen/lower/packing.h"

@@ -1,7 +1,7 @@
-/* process.c -- other programs: started without a shell, watched, ended when they take too long.
+/* process.c -- child processes, without a shell and with a time limit.
  *
- * Keeps: a program that is still there at the end of its time goes with all of its group; it goes with gen, too.
- * Method: one pipe for both of its streams; SIGTERM first, SIGKILL two seconds later. */
+ * Keeps: at its time limit, or when gen ends, a child is killed with its process group.
+ * Method: one pipe for both output streams; SIGTERM, two seconds later SIGKILL. */
 #define _GNU_SOURCE
 #include "gen/tools/process.h"
 
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INPUT_MOST = 60000, OUTPUT_MOST = 16 << 20 };      /* bytes; a pipe holds the first */
+enum { INPUT_MOST = 60000, OUTPUT_MOST = 16 << 20 };      /* bytes; a pipe buffers the input */
 
 static double now(void)
 {
@@ -27,7 +27,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* In the child: never returns. why: the end of a pipe that closes when words[0] has been started. */
+/* In the child: never returns. why: the end of a pipe that closes when words[0] has been
+ * started. */
 static void become(char *const *words, const int in[2], const int out[2], int why, pid_t gen)
 {
     setpgid(0, 0);
@@ -44,7 +45,7 @@ static void become(char *const *words, const int in[2], const int out[2], int wh
     _exit(127);
 }
 
-/* Reads until the end of the stream or of the time; false: the time was over. */
+/* Reads to the end of the stream; false: the time was over first. */
 static bool read_all(int from, double end, Str *to)
 {
     char piece[4096];
@@ -69,7 +70,7 @@ static bool read_all(int from, double end, Str *to)
     }
 }
 
-/* False: it has not ended by then. */
+/* Waits for the end of the process; false: the time was over first. */
 static bool reap(pid_t pid, double end, int *status)
 {
     for (;;) {

@@ -5,15 +5,17 @@
 #include "gen/util.h"
 
 typedef struct {
-    int code;                /* its exit status, 128 + its signal; -1: it could not be started */
-    bool late;               /* it took longer, and was ended */
-    const char *text;        /* what it wrote to stdout and stderr, the first 16 MiB; why it was not started */
+    int code;                /* exit status, or 128 + signal; -1: not started */
+    bool late;               /* killed at the time limit */
+    /* stdout and stderr, the first 16 MiB; if not started, the reason */
+    const char *text;
 } Ended;
 
-/* words: the program as on PATH and its arguments, NULL behind them; input: what it reads, at most 60,000 bytes, or
- * NULL. No shell comes between. */
+/* Runs a program without a shell. words: the program, searched on PATH, and its arguments,
+ * NULL-terminated; input: its stdin, at most 60,000 bytes, or NULL; seconds: time limit. */
 Ended process_run(char *const *words, const char *input, double seconds);
-const char *program_find(const char *name);           /* on PATH, or itself if it is a path; NULL: not there */
-const char *scratch_folder(void);                     /* in TMPDIR, empty at first, gone at exit */
+/* Path of a program on PATH, or name itself if it is a path; NULL: not found. */
+const char *program_find(const char *name);
+const char *scratch_folder(void);          /* in TMPDIR, initially empty, removed at exit */
 
 #endif

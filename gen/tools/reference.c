@@ -1,7 +1,7 @@
-/* reference.c -- `gen reference PAGE`: pages of tables in Markdown, each made of the rows that gen and the programs
- * themselves work with; -o DIR writes all of them (make docs: gen/reference).
+/* reference.c -- `gen reference PAGE`: Markdown pages of the tables that gen and its programs use;
+ * -o DIR writes all pages (make docs: gen/reference).
  *
- * Keeps: the same rows make the same bytes, in any folder; a row is one line. */
+ * Keeps: output depends on the rows alone; a row is one line. */
 #include "gen/commands.h"
 #include "gen/config/family.h"
 #include "gen/tools/answer.h"
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Markdown ----------------------------------------------------------------------------------- */
+/* ---- Markdown -------------------------------------------------------------------------------- */
 
-/* A text of our tables, in which `code` stands between backticks: one line, blanks once, and what Markdown would read
- * otherwise escaped. */
+/* A text of our tables, in which `code` stands between backticks: one line, blanks once, and what
+ * Markdown would read otherwise escaped. */
 static void put(Str *s, const char *text)
 {
     bool code = false;
@@ -33,7 +33,7 @@ static void put(Str *s, const char *text)
     }
 }
 
-/* The same as code: `a`; of an empty text nothing. */
+/* The same as code: `a`; "" for an empty text. */
 static void put_code(Str *s, const char *text)
 {
     if (!*text)
@@ -44,7 +44,7 @@ static void put_code(Str *s, const char *text)
     str_print(s, "`");
 }
 
-/* The words of "a|b|c" as code, with commas. */
+/* Words of "a|b|c" as code, separated by commas. */
 static void put_words(Str *s, const char *words)
 {
     for (size_t n; *words; words += n + (words[n] == '|')) {
@@ -58,10 +58,12 @@ static void put_words(Str *s, const char *words)
 
 static void begin(Str *s, const char *title, const char *about)
 {
-    str_print(s, "# %s\n\n<!-- made by `make docs` of the tables named below: edit these -->\n\n%s\n", title, about);
+    str_print(s,
+              "# %s\n\n<!-- made by `make docs` of the tables named below: edit these -->\n\n%s\n",
+              title, about);
 }
 
-/* Titles of the columns, with bars between. */
+/* Prints the titles of columns, separated by bars. */
 static void table(Str *s, const char *columns)
 {
     str_print(s, "\n| %s |\n|", columns);
@@ -70,7 +72,7 @@ static void table(Str *s, const char *columns)
     str_print(s, "\n");
 }
 
-/* One row: cells of texts, of code where a letter of kinds is c, of words where it is w. */
+/* Prints a row: text cells; code where kinds has a c, words where it has a w. */
 static void cells(Str *s, const char *kinds, const char *const *text)
 {
     for (int i = 0; kinds[i]; i++) {
@@ -95,15 +97,18 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-/* ---- the pages ---------------------------------------------------------------------------------- */
+/* ---- the pages ------------------------------------------------------------------------------- */
 
 static void commands_page(Str *s)
 {
-    begin(s, "Commands of gen", "Of `gen/commands.def`. `gen --help` and `gen COMMAND --help` say the same.");
-    table(s, "command | what it does");
+    begin(s, "Commands of gen",
+          "Generated from `gen/commands.def`, like `gen --help` and `gen COMMAND --help`.");
+    table(s, "command | description");
     for (int i = 0; i < ncommands; i++) {
         const CommandRow *c = &command_row[i];
-        ROW(s, "ct", text_print("gen%s%s%s%s", *c->word ? " " : "", c->word, *c->words ? " " : "", c->words), c->about);
+        ROW(s, "ct",
+            text_print("gen%s%s%s%s", *c->word ? " " : "", c->word, *c->words ? " " : "", c->words),
+            c->about);
     }
     for (int i = 0; i < ncommands; i++) {
         const char *word[64];
@@ -111,7 +116,7 @@ static void commands_page(Str *s)
         if (!n)
             continue;
         str_print(s, "\n## gen %s\n", *command_row[i].word ? command_row[i].word : "RECIPE");
-        table(s, "option | what it does");
+        table(s, "option | description");
         for (int k = 0; k < n; k++) {
             const OptionRow *o = command_option(command_row[i].word, word[k]);
             ROW(s, "ct", text_print("%s%s%s", o->word, *o->value ? " " : "", o->value), o->about);
@@ -121,14 +126,15 @@ static void commands_page(Str *s)
 
 static const char *field_default(const FieldRow *r)
 {
-    return !*r->def ? "has to be set" : *r->def == '?' ? "by a rule" : text_print("`%s`", r->def);
+    return !*r->def ? "required" : *r->def == '?' ? "by a rule" : text_print("`%s`", r->def);
 }
 
 static const char *field_range(int i)
 {
     const FieldRow *r = &field_row[i];
     if (r->type != FT_CHOICE)
-        return text_print("%s%s%s", range_print(r->type, r->lo, r->hi, ""), *r->unit ? ", " : "", r->unit);
+        return text_print("%s%s%s", range_print(r->type, r->lo, r->hi, ""), *r->unit ? ", " : "",
+                          r->unit);
     Str s = {0};
     const char *words = field_choices(i);
     for (size_t n; *words; words += n + (words[n] == '|')) {
@@ -141,27 +147,28 @@ static const char *field_range(int i)
 static void fields_page(Str *s)
 {
     begin(s, "Fields of recipes",
-          "Of `gen/config/fields.def` and `runtime/objectives`. A field `a.b` stands in the table `a` of a recipe; "
-          "behind the recipe on the "
-          "command line of gen it is the word `a.b=VALUE`. `gen explain FIELD` shows one. Recipes also set defaults "
-          "of flags, `run = { ... }`: [flags](flags.md).");
+          "Generated from `gen/config/fields.def` and `runtime/objectives`. A field `a.b` is in "
+          "the table `a` of a recipe; on the command line of gen, write `a.b=VALUE` after the "
+          "recipe. `gen explain FIELD` shows one field. Recipes also set defaults of flags, `run = "
+          "{ ... }`: [flags](flags.md).");
     const char *group = "?";
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path, *dot = strchr(path, '.');
         const char *own = dot ? text_print("%.*s", (int)(dot - path), path) : "";
         if (strcmp(own, group)) {
             str_print(s, *own ? "\n## %s\n" : "\n## Of the recipe as a whole\n", own);
-            table(s, "field | value | default | objectives | what it is");
+            table(s, "field | value | default | objectives | description");
             group = own;
         }
         const char *doc = field_row[i].doc;
         if (i == F_model_family)
             doc = text_print("%s [families](list.md#families)", doc);
-        ROW(s, "cttwt", path, field_range(i), field_default(&field_row[i]), or_empty(field_objectives(i)), doc);
+        ROW(s, "cttwt", path, field_range(i), field_default(&field_row[i]),
+            or_empty(field_objectives(i)), doc);
     }
 }
 
-/* The default as --help has it, and of the objectives that have their own. */
+/* Default as in --help, and those of objectives with their own. */
 static const char *flag_default(int i, const char *value)
 {
     Str s = {0};
@@ -171,13 +178,14 @@ static const char *flag_default(int i, const char *value)
     if (*value == '"')
         value = text_print("%.*s", (int)strlen(value) - 2, value + 1);
     const bool unasked = f->type == FT_INT && atof(value) < f->lo;
-    if (*value && strcmp(value, "false") && !unasked && !(number && f->lo > 0 && !strcmp(value, "0")))
+    if (*value && strcmp(value, "false") && !unasked &&
+        !(number && f->lo > 0 && !strcmp(value, "0")))
         str_print(&s, "`%s`", value);
     for (int k = 0; k < objective_count(); k++) {
         const char *name = objective_row(k)->name, *own = objective_default(name, f->name);
         if (own)
-            str_print(&s, "%s%s `%.*s`", s.n ? "; " : "", name, (int)strcspn(own + (*own == '"'), "\""),
-                      own + (*own == '"'));
+            str_print(&s, "%s%s `%.*s`", s.n ? "; " : "", name,
+                      (int)strcspn(own + (*own == '"'), "\""), own + (*own == '"'));
     }
     return s.text;
 }
@@ -186,18 +194,20 @@ static void flag_row(Str *s, int i, const char *value)
 {
     const RunFlag *f = &run_flag[i];
     const char *words = f->value + (*f->value == '|');
-    ROW(s, "ccttwt", dashed(f->name), f->type == FT_BOOL ? "[true|false]" : words, flag_default(i, value),
-        f->recipe ? "yes" : "", or_empty(run_flag_objectives(i)), run_flag_doc(i));
+    ROW(s, "ccttwt", dashed(f->name), f->type == FT_BOOL ? "[true|false]" : words,
+        flag_default(i, value), f->recipe ? "yes" : "", or_empty(run_flag_objectives(i)),
+        run_flag_doc(i));
 }
 
 static void flags_page(Str *s)
 {
     begin(s, "Flags of the programs",
-          "Of `runtime/run/flags.def` and `runtime/objectives`. `out/NAME/run.sh --help` shows those of one program, "
-          "with the defaults of its "
-          "recipe. Where the fourth column says yes, a recipe may set the default: `run = { lr = 1e-4 }`, or "
-          "`run.lr=1e-4` behind it. A flag with objectives is of their programs alone. `run.sh` has flags of its own "
-          "for several machines: [README](../../README.md#several-ranks-and-machines).");
+          "Generated from `runtime/run/flags.def` and `runtime/objectives`. `out/NAME/run.sh "
+          "--help` shows the flags of one program with the defaults of its recipe. If the fourth "
+          "column is yes, a recipe may set the default: `run = { lr = 1e-4 }`, or `run.lr=1e-4` "
+          "after the recipe. A flag with objectives exists only in their programs. `run.sh` has "
+          "further flags for several machines: "
+          "[README](../../README.md#several-ranks-and-machines).");
     static const char *const value[] = {
 #define FLAG(name, type, value, ...) #value,
 #include "runtime/run/flags.def"
@@ -209,23 +219,25 @@ static void flags_page(Str *s)
             flag_row(s, line[i].flag, value[line[i].flag]);
         else
             str_print(s, "\n## %s\n", line[i].title),
-                table(s, "flag | value | default | recipe | objectives | what it does");
+                table(s, "flag | value | default | recipe | objectives | description");
 }
 
 static void runs_page(Str *s)
 {
     begin(s, "Exit codes, run folders, variables",
-          "Of `runtime/exit_codes.def`, `runtime/run/run_files.def`, `runtime/objectives` and "
-          "`runtime/environment.def`.");
+          "Generated from `runtime/exit_codes.def`, `runtime/run/run_files.def`, "
+          "`runtime/objectives` and `runtime/environment.def`.");
     str_print(s, "\n## How a program ends\n");
     table(s, "code | meaning | start again?");
 #define EXIT_CODE(name, code, again, meaning) ROW(s, "ttt", #code, meaning, again);
 #include "runtime/exit_codes.def"
 #undef EXIT_CODE
-    str_print(s, "\ngen itself ends with 0, or 1 behind a line with the place of the mistake.\n"
-                 "\n## What a run leaves in its folder, `--out`\n");
-    table(s, "name | objectives | what it is");
-#define RUN_FILE(name, kind, owners, about) ROW(s, "cwt", name, or_empty(owners_text(OWNERS(owners))), about);
+    str_print(s,
+              "\ngen itself exits with 0, or with 1 after a line with the position of the error.\n"
+              "\n## What a run leaves in its folder, `--out`\n");
+    table(s, "name | objectives | description");
+#define RUN_FILE(name, kind, owners, about) \
+    ROW(s, "cwt", name, or_empty(owners_text(OWNERS(owners))), about);
 #include "runtime/run/run_files.def"
     str_print(s, "\n## Environment variables\n");
     table(s, "variable | read by | meaning | without it");
@@ -233,12 +245,13 @@ static void runs_page(Str *s)
 #include "runtime/environment.def"
 }
 
-/* The words that the log has before the value that decides. */
+/* Words of the log before the deciding value. */
 static const char *shown_as(const Objective *o)
 {
     for (int i = 0; i < nmetrics; i++) {
         const MetricRow *m = &metric_row[i];
-        if (!strcmp(m->objective, o->name) && !strcmp(m->of, "eval") && !strcmp(m->name, o->decides))
+        if (!strcmp(m->objective, o->name) && !strcmp(m->of, "eval") &&
+            !strcmp(m->name, o->decides))
             return text_print("%.*s", (int)strcspn(m->text, "%") - 1, m->text);
     }
     return "";
@@ -247,24 +260,26 @@ static const char *shown_as(const Objective *o)
 static void metrics_page(Str *s)
 {
     begin(s, "Metrics",
-          "Of the rows METRIC and TAG of `runtime/objectives`. A line of `OUT/history.jsonl` has the name, of "
-          "a validation with `eval_` before it, of a count of a step the total with `num_`; OUT/runs has the tag. "
-          "Ranks report their parts: a COUNT is their sum, a MEAN that sum divided by a count, EXP e to the power of "
-          "such a mean.");
+          "Of the rows METRIC and TAG of `runtime/objectives`. A line of `OUT/history.jsonl` has "
+          "the name, of a validation with `eval_` before it, of a count of a step the total with "
+          "`num_`; OUT/runs has the tag. Ranks report their parts: a COUNT is their sum, a MEAN "
+          "that sum divided by a count, EXP e to the power of such a mean.");
     for (int k = 0; k < objective_count(); k++) {
         const Objective *o = objective_row(k);
         if (o->standalone)
             continue;
         str_print(s, "\n## %s\n\n", o->name);
         put(s, o->about);
-        str_print(s, ". The best validation, for `--keep-best` and `--patience`, is the one with the best "
-                     "`eval_%s`, which the log shows as %s.\n", o->decides, shown_as(o));
+        str_print(s,
+                  ". The best validation, for `--keep-best` and `--patience`, is the one with the "
+                  "best `eval_%s`, which the log shows as %s.\n",
+                  o->decides, shown_as(o));
         table(s, "of | name | is | of each of | better | tag of TensorBoard");
         for (int i = 0; i < nmetrics; i++)
             if (!strcmp(metric_row[i].objective, o->name)) {
                 const MetricRow *m = &metric_row[i];
-                ROW(s, "tctctc", !strcmp(m->of, "step") ? "a step" : "a validation", m->name, m->kind, m->per,
-                    m->better, m->tag);
+                ROW(s, "tctctc", !strcmp(m->of, "step") ? "a step" : "a validation", m->name,
+                    m->kind, m->per, m->better, m->tag);
             }
         for (int i = 0; i < ntags; i++)
             if (!strcmp(tag_row[i].objective, o->name))
@@ -275,12 +290,13 @@ static void metrics_page(Str *s)
 static void format_rows(Str *s, bool by_keys)
 {
     static const struct { const char *name, *reads, *has, *kind, *doc; } row[] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc)           \
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
     {name, #reads, has, #kind, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
     };
-    table(s, by_keys ? "format | keys | a sample is | what it means" : "format | reads | a sample is | what it means");
+    table(s, by_keys ? "format | keys | a sample is | what it means"
+                     : "format | reads | a sample is | what it means");
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         const char *gap = strstr(row[i].doc, "  ");
         if (!*row[i].has == by_keys)
@@ -301,17 +317,17 @@ static void format_rows(Str *s, bool by_keys)
 static void keys_section(Str *s)
 {
     const char *comma = "";
-    str_print(s, "\n## Keys that a format reads\n\nOther keys with content stop the pack (`--ignore-keys` reads rows "
-                 "without them), but for metadata.\n");
+    str_print(s, "\n## Keys that a format reads\n\nOther keys with content are an error, except "
+                 "metadata (`--ignore-keys` skips them).\n");
     table(s, "format | keys | metadata");
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc)           \
-    if (*uses)                                                                                      \
+#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+    if (*uses) \
         ROW(s, "cww", name, uses, beside);
 #include "runtime/pack/formats.def"
 #undef FORMAT
     str_print(s, "\nMetadata of every format: ");
-#define METADATA(key)                                                                               \
-    str_print(s, "%s`%s`", comma, key);                                                             \
+#define METADATA(key) \
+    str_print(s, "%s`%s`", comma, key); \
     comma = ", ";
 #define CONTENT(key, why)
 #define MESSAGE(keys)
@@ -325,53 +341,57 @@ static void keys_section(Str *s)
 static void data_page(Str *s)
 {
     begin(s, "Formats of data",
-          "Of `runtime/pack/formats.def`, `keys.def`, `chats.def` and `drops.def`: what `gen pack` and a program's own "
-          "`--data` read. Which tokens become targets: [data](../../recipes/data.md).");
-    str_print(s, "\n## By their keys\n\nA row of JSON is of the first format of which it has a key "
+          "Generated from `runtime/pack/formats.def`, `keys.def`, `chats.def` and `drops.def`: "
+          "input of `gen pack` and of a program's `--data`. Which tokens become targets: "
+          "[data](../../recipes/data.md).");
+    str_print(s, "\n## By their keys\n\nA row of JSON has the first format for which it has a key "
                  "with content: null, \"\", [] and {} count as absent.\n");
     format_rows(s, true);
     str_print(s, "\n## By name, `--format` (of a program `--data-format`)\n");
     format_rows(s, false);
     keys_section(s);
     str_print(s, "\n## Chat formats, `--chat`\n\n"
-                 "By default the one that the chat template in the tokenizer's folder means.\n");
-    table(s, "name | chat templates that mean it | tokens it wants");
+                 "The default is derived from the chat template in the tokenizer's folder.\n");
+    table(s, "name | known chat templates | required tokens");
     for (int i = 0, n; chat_row(i, &n); i++)
         ROW(s, "ctc", chat_row(i, &n)->name, text_print("%d", n), chat_row(i, &n)->tokens);
     str_print(s, "\n## Why samples are left out\n\n"
-                 "Each reason is counted, and stands in the metadata of the packed file.\n");
+                 "The metadata of the packed file has the count of each reason.\n");
     table(s, "reason | samples");
 #define DROP(id, name, why) ROW(s, "ct", "dropped_" name, why);
 #include "runtime/pack/drops.def"
 #undef DROP
     str_print(s, "\n## Packed files\n\n"
-              "One safetensors file. Its metadata name the format (`" TOKENFILE_FORMAT "` or `"
-              RECORDFILE_FORMAT "`), the "
-              "number of `records`, and the `columns`: `NAME=fixed` is a tensor `[records, ...]`; `NAME=ragged` is a "
-              "tensor of all elements and `NAME.offsets`, I64 `[records + 1]`; `NAME=OTHER` has the offsets of the "
-              "column OTHER. `runtime/data/recordfile.h` and `tokenfile.h` say it in full.\n");
+                 "One safetensors file. Its metadata name the format (`" TOKENFILE_FORMAT
+                 "` or `" RECORDFILE_FORMAT
+                 "`), the number of `records`, and the `columns`: `NAME=fixed` is a tensor "
+                 "`[records, ...]`; `NAME=ragged` is a tensor of all elements and `NAME.offsets`, "
+                 "I64 `[records + 1]`; `NAME=OTHER` has the offsets of the column OTHER. "
+                 "Details: `runtime/data/recordfile.h` and `tokenfile.h`.\n");
 }
 
-/* Whether the row leads to a flag or field as rows of this kind do; MEANS rows are beside LINE or RECIPE. */
+/* True if the row leads to a flag or field as rows of this kind do; MEANS rows are beside LINE or
+ * RECIPE. */
 static bool is_kind(const Foreign *f, ForeignKind kind)
 {
     const bool means = f->kind == FOREIGN_MEANS, flag = run_flag_find(f->ours) >= 0;
     return f->kind == kind || (means && kind == (flag ? FOREIGN_LINE : FOREIGN_RECIPE));
 }
 
-/* "(true: bf16, auto: bf16)": what values of a MEANS row's name set; "" of other rows. */
+/* Values that the name of a MEANS row sets, "(true: bf16, auto: bf16)"; "" for other rows. */
 static const char *meanings(const Foreign *f)
 {
     Str s = {0};
     for (int i = 0; i < foreign_meanings && f->kind == FOREIGN_MEANS; i++) {
         const ForeignMeaning *m = &foreign_meaning[i];
         if (names_same(m->name, f->name) && !strcmp(m->ours, f->ours) && *m->value != '?')
-            str_print(&s, "%s`%s`: `%s`", s.n ? ", " : " (", m->given, m->value + (*m->value == '+'));
+            str_print(&s, "%s`%s`: `%s`", s.n ? ", " : " (", m->given,
+                      m->value + (*m->value == '+'));
     }
     return s.n ? text_print("%s)", s.text) : "";
 }
 
-/* Their names of one of ours, in the order of the rows. */
+/* Other trainers' names of one of our settings, in the order of the rows. */
 static void same_names(Str *s, ForeignKind kind)
 {
     for (int i = 0; i < foreign_rows; i++) {
@@ -379,7 +399,8 @@ static void same_names(Str *s, ForeignKind kind)
         Str names = {0}, notes = {0};
         bool first = is_kind(f, kind);
         for (int k = 0; k < i; k++)
-            first = first && !(is_kind(&foreign_row[k], kind) && !strcmp(foreign_row[k].ours, f->ours));
+            first =
+                first && !(is_kind(&foreign_row[k], kind) && !strcmp(foreign_row[k].ours, f->ours));
         for (int k = i; first && k < foreign_rows; k++) {
             const Foreign *g = &foreign_row[k];
             if (!is_kind(g, kind) || strcmp(g->ours, f->ours))
@@ -389,12 +410,13 @@ static void same_names(Str *s, ForeignKind kind)
                 str_print(&notes, "%s%s", notes.n ? "; " : "", g->note);
         }
         if (first)
-            ROW(s, kind == FOREIGN_ALIAS ? "ct" : "ctt", kind == FOREIGN_ALIAS ? dashed(f->ours) : f->ours, names.text,
+            ROW(s, kind == FOREIGN_ALIAS ? "ct" : "ctt",
+                kind == FOREIGN_ALIAS ? dashed(f->ours) : f->ours, names.text,
                 or_empty(notes.text));
     }
 }
 
-/* Their words for one of ours, likewise. */
+/* Other trainers' words for one of our values, likewise. */
 static void same_words(Str *s)
 {
     static const struct { const char *ours, *theirs, *word; } row[] = {
@@ -440,16 +462,20 @@ static void nested_names(Str *s)
     Str sections = {0};
     for (size_t i = 0; i < sizeof section_name / sizeof *section_name; i++)
         str_print(&sections, "%s`%s`", i ? ", " : "", section_name[i]);
-    str_print(s, "\n## Nested keys of settings files\n\nIn these sections a key means what it means outside of them: "
-              "%s. A key of any other section is read by its path, or is named as not carried over.\n", sections.text);
+    str_print(s,
+              "\n## Nested keys of settings files\n\nIn these sections a key has the same meaning "
+              "as outside of them: %s. A key of any other section is read by its path, or listed "
+              "as not carried over.\n",
+              sections.text);
     table(s, "path | read as");
     for (size_t i = 0; i < sizeof path / sizeof *path; i++)
         ROW(s, "cc", path[i].path, path[i].name);
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        ROW(s, "tc", text_print("`%s` in a file with `%s`", beside[i].name, beside[i].other), beside[i].means);
+        ROW(s, "tc", text_print("`%s` in a file with `%s`", beside[i].name, beside[i].other),
+            beside[i].means);
 }
 
-/* Names of earlier releases, and today's. */
+/* Names of earlier releases, and current ones. */
 static void former_names(Str *s)
 {
     static const struct { const char *field, *before, *now; } word[] = {
@@ -466,51 +492,57 @@ static void former_names(Str *s)
 static void names_page(Str *s)
 {
     begin(s, "Names of other trainers",
-          "Of `runtime/files/aliases.def`: settings of transformers, TRL, PEFT, accelerate, torchrun, axolotl, "
-          "torchtune, LLaMA-Factory, DeepSpeed, nanoGPT and llm.c. - and _ are the same. gen and the programs answer "
-          "each of these names with ours; `gen explain NAME` does for one. `gen FILE` prints a settings file (YAML, "
-          "JSON, TOML or nanoGPT's Python) as a recipe. How the work goes there and here: "
-          "[from other trainers](../../recipes/other-trainers.md).");
+          "Generated from `runtime/files/aliases.def`: settings of transformers, TRL, PEFT, "
+          "accelerate, torchrun, axolotl, torchtune, LLaMA-Factory, DeepSpeed, nanoGPT and llm.c. "
+          "- and _ are equivalent. gen and its programs answer each of these names with ours, as "
+          "does `gen explain NAME`. `gen FILE` prints a settings file (YAML, JSON, TOML or "
+          "nanoGPT's Python) as a recipe. How the work goes there and here: [from other "
+          "trainers](../../recipes/other-trainers.md).");
     str_print(s, "\n## Flags that programs take by these names, too\n");
     table(s, "flag | there");
     same_names(s, FOREIGN_ALIAS);
-    str_print(s, "\n## Flags of another meaning\n\nA program refuses the name and says the line to type.\n");
+    str_print(s, "\n## Flags of another meaning\n\nA program refuses the name and prints the line "
+                 "to type.\n");
     table(s, "there | here | why");
     for (int i = 0; i < foreign_rows; i++)
         if (is_kind(&foreign_row[i], FOREIGN_LINE))
             ROW(s, "cct", foreign_row[i].name,
-                text_print("%s %s", dashed(foreign_row[i].ours), foreign_value(&foreign_row[i], NULL)),
+                text_print("%s %s", dashed(foreign_row[i].ours),
+                           foreign_value(&foreign_row[i], NULL)),
                 text_print("%s%s", foreign_row[i].note, meanings(&foreign_row[i])));
-    str_print(s, "\n## Fields of the recipe\n\nIn brackets the values of theirs and ours, where they differ.\n");
+    str_print(s, "\n## Fields of the recipe\n\nParentheses show their values and ours, if these "
+                 "differ.\n");
     table(s, "field | there | note");
     same_names(s, FOREIGN_RECIPE);
     str_print(s, "\n## Values\n");
     table(s, "of | here | there");
     same_words(s);
     nested_names(s);
-    str_print(s, "\n## Names of earlier releases\n\nThey are still taken, with a line that says today's; old and "
-                 "new name together are refused.\n");
+    str_print(s, "\n## Names of earlier releases\n\nThey still work, with a line that shows the "
+                 "current name; both names together are an error.\n");
     table(s, "before | now | note");
     former_names(s);
     str_print(s, "\n## No setting here\n");
     table(s, "there | here");
     noted_names(s, FOREIGN_SAY, FOREIGN_ALWAYS);
     str_print(s, "\n## Not supported\n");
-    table(s, "there | what there is");
+    table(s, "there | instead");
     noted_names(s, FOREIGN_NONE, FOREIGN_NONE);
 }
 
-/* A member as text, bytes with their unit; nothing: null, none. */
+/* A JSON member as text, bytes with unit; "": null or none. */
 static const char *member(const cJSON *o, const char *key)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
     const char *text = cJSON_IsString(v) || cJSON_IsRaw(v) ? v->valuestring : "";
-    return !strcmp(text, "none") ? "" : !strcmp(key, "device_bytes") ? text_bytes(strtoll(text, NULL, 10)) : text;
+    return !strcmp(text, "none")          ? ""
+           : !strcmp(key, "device_bytes") ? text_bytes(strtoll(text, NULL, 10))
+                                          : text;
 }
 
-/* A section of gen list: the keys of its columns, with bars between. */
-static void section(Str *s, const char *name, const char *title, const char *columns, const char *kinds,
-                    const char *keys)
+/* Prints a section of gen list; keys of its columns, separated by bars. */
+static void section(Str *s, const char *name, const char *title, const char *columns,
+                    const char *kinds, const char *keys)
 {
     cJSON *list = cJSON_CreateArray();
     const cJSON *o;
@@ -532,33 +564,39 @@ static void section(Str *s, const char *name, const char *title, const char *col
 static void list_page(Str *s)
 {
     begin(s, "What there is",
-          "What `gen list` prints: recipes, shapes of models, families, objectives, targets and cards. `gen list "
-          "recipes objective=dpo target=cpu`, or `fits=24GiB`, `adapter=lora` chooses, `card=rtx4090` those that fit "
-          "once that card is set; `gen info "
-          "NAME` says what one trains, and how.");
+          "Output of `gen list`: recipes, shapes of models, families, objectives, targets and "
+          "cards. Filter recipes with `gen list recipes objective=dpo target=cpu`, `fits=24GiB` or "
+          "`adapter=lora`; `card=rtx4090` lists those that fit this card. `gen info NAME` "
+          "summarises a recipe.");
     section(s, "recipes", "Recipes, `recipes/NAME.lua`",
-            "recipe | objective | family | target | ranks | precision | adapter | what it is", "cttttttt",
-            "name|objective|family|target|gpus|precision|adapter|about");
-    section(s, "objectives", "Objectives", "name | what is trained for", "ct", "name|about");
-    section(s, "models", "Shapes of models, `use \"models/NAME\"`", "name | what it is", "ct", "name|about");
+            "recipe | objective | family | target | ranks | precision | adapter | description",
+            "cttttttt", "name|objective|family|target|gpus|precision|adapter|about");
+    section(s, "objectives", "Objectives", "name | description", "ct", "name|about");
+    section(s, "models", "Shapes of models, `use \"models/NAME\"`", "name | description", "ct",
+            "name|about");
     str_print(s, "\n## Families\n\n"
-                 "Values of `model.family`, and what other fields of `model` and `lora` are by default.\n");
-    table(s, "name | what it is | classes of transformers | defaults");
+                 "Values of `model.family`, and the defaults of other fields of `model` and "
+                 "`lora`.\n");
+    table(s, "name | description | classes of transformers | defaults");
     for (int i = 0; i < family_count(); i++) {
         const Family *f = family_row(i);
         ROW(s, "cttt", f->name, f->about, family_classes(f->name), family_defaults(f));
     }
-    section(s, "targets", "Targets, `target`", "name | what it is | memory that a rank plans with", "ctt",
-            "name|about|device_bytes");
+    section(s, "targets", "Targets, `target`", "name | description | memory of a rank",
+            "ctt", "name|about|device_bytes");
     section(s, "cards", "Cards, `card=NAME` or `--card NAME` with any recipe",
-            "name | what it is | target | memory that a rank plans with", "cttt", "name|about|target|device_bytes");
+            "name | description | target | memory of a rank", "cttt",
+            "name|about|target|device_bytes");
 }
 
-/* ---- the command -------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
-static const struct { const char *name; void (*print)(Str *s); } page_row[] = {
-    {"commands", commands_page}, {"list", list_page}, {"fields", fields_page}, {"flags", flags_page},
-    {"runs", runs_page}, {"metrics", metrics_page}, {"data", data_page}, {"names", names_page}};
+static const struct {
+    const char *name;
+    void (*print)(Str *s);
+} page_row[] = {{"commands", commands_page}, {"list", list_page},  {"fields", fields_page},
+                {"flags", flags_page},       {"runs", runs_page},  {"metrics", metrics_page},
+                {"data", data_page},         {"names", names_page}};
 enum { PAGES = sizeof page_row / sizeof *page_row };
 
 static const char *page_text(int i)
@@ -581,13 +619,17 @@ int reference_main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "-o")) {
         for (int i = 0; i < PAGES; i++) {
             const char *text = page_text(i);
-            file_write_if_changed(text_print("%s/%s.md", argv[2], name[i]), text, strlen(text), false);
+            file_write_if_changed(text_print("%s/%s.md", argv[2], name[i]), text, strlen(text),
+                                  false);
         }
         return 0;
     }
     if (argc >= 2 && !strcmp(argv[1], "-o"))
         err((Loc){0}, "reference: -o: want a folder after it, and nothing else");
     const char *near = argc == 2 ? text_nearest(argv[1], name, PAGES) : NULL;
-    err((Loc){0}, "reference: want -o DIR or one of commands, list, fields, flags, runs, metrics, data, names%s%s",
-        argc > 1 ? text_print(", got %s", argv[1]) : "", near ? text_print("; did you mean %s?", near) : "");
+    err((Loc){0},
+        "reference: want -o DIR or one of commands, list, fields, flags, runs, metrics, data, "
+        "names%s%s",
+        argc > 1 ? text_print(", got %s", argv[1]) : "",
+        near ? text_print("; did you mean %s?", near) : "");
 }

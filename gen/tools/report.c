@@ -1,6 +1,7 @@
-/* report.c -- gen plan: what a rank will hold and do, before anything is built.
+/* report.c -- `gen plan`: memory and work of a rank.
  *
- * In:    the graph after plan.   Out: a table for people, or JSON with every buffer. */
+ * In:    the graph after plan.
+ * Out:   a table, or JSON with every buffer. */
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/measure.h"
@@ -38,7 +39,7 @@ static bool runs(const Schedule *s, const Program *p)
     return false;
 }
 
-/* Bytes that outlive programs and only this schedule's read or write. */
+/* Bytes of state that only this schedule reads or writes. */
 static int64_t held_alone(const Graph *g, const Schedule *s)
 {
     int64_t bytes = 0;
@@ -53,7 +54,7 @@ static int64_t held_alone(const Graph *g, const Schedule *s)
     return bytes;
 }
 
-/* What a schedule's programs use of the memory that is shared over time. */
+/* Peak of the shared memory in a schedule's programs. */
 static int64_t shared_top(const Graph *g, const Schedule *s)
 {
     int64_t top = g->persistent_bytes;
@@ -90,7 +91,7 @@ static void print_work(const Graph *g, FILE *to)
     }
 }
 
-/* Where several schedules update parameters: what each of them costs. */
+/* Cost of each schedule that updates parameters, if there are several. */
 static void print_schedules(const Graph *g, FILE *to)
 {
     int n = 0;
@@ -99,7 +100,9 @@ static void print_schedules(const Graph *g, FILE *to)
     for (int i = 0; i < g->nschedules && n > 1; i++) {
         const Schedule *s = g->schedules[i];
         if (schedule_updates(s))
-            fprintf(to, "  %-26s holds %s that no other reads; of the memory shared over time it uses %s\n",
+            fprintf(to,
+                    "  %-26s holds %s that no other reads; of the memory shared over time it uses "
+                    "%s\n",
                     text_print("schedule %s", s->name), text_bytes(held_alone(g, s)),
                     text_bytes(shared_top(g, s)));
     }
@@ -108,11 +111,12 @@ static void print_schedules(const Graph *g, FILE *to)
 char *cluster_said(const Config *c)
 {
     const char *card = c->v[F_cluster_card].s, *interface = c->v[F_cluster_interface].s;
-    const long long nodes = (long long)c->v[F_cluster_nodes].i, each = (long long)c->v[F_cluster_gpus_per_node].i;
+    const long long nodes = (long long)c->v[F_cluster_nodes].i,
+                    each = (long long)c->v[F_cluster_gpus_per_node].i;
     const bool cpu = !strcmp(card, "none");
     Str s = {0};
-    str_print(&s, "%s: %lld node%s x %lld %s", c->v[F_cluster_name].s, nodes, nodes == 1 ? "" : "s", each,
-              cpu ? each == 1 ? "rank" : "ranks" : card);
+    str_print(&s, "%s: %lld node%s x %lld %s", c->v[F_cluster_name].s, nodes, nodes == 1 ? "" : "s",
+              each, cpu ? each == 1 ? "rank" : "ranks" : card);
     if (!cpu && each > 1)
         str_print(&s, " on %s", c->v[F_cluster_link].s);
     if (nodes > 1)
@@ -121,7 +125,7 @@ char *cluster_said(const Config *c)
     return s.text;
 }
 
-void answer_cluster(cJSON *o, const Config *c)
+static void answer_cluster(cJSON *o, const Config *c)
 {
     if (!c->cluster) {
         answer_text(o, "cluster", NULL);
@@ -140,8 +144,8 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
     const Holdings h = measure_holdings(g);
     const Card *card = config_card(c);
     fprintf(to, "%s: %s, %s, target %s%s, %" PRId64 " rank%s\n", c->name, g->family,
-            config_text(c, F_precision), g->target->name, card ? text_print(", card %s", card->name) : "",
-            g->ranks, g->ranks == 1 ? "" : "s");
+            config_text(c, F_precision), g->target->name,
+            card ? text_print(", card %s", card->name) : "", g->ranks, g->ranks == 1 ? "" : "s");
     if (c->cluster)
         fprintf(to, "cluster %s\n", cluster_said(c));
     fprintf(to,
@@ -160,11 +164,13 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
             text_bytes(g->lower_bound), (double)g->arena_bytes / (double)g->lower_bound,
             g->plan_method);
     fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
-            fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)), fit_largest_micro(g, c));
+            fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)),
+            fit_largest_micro(g, c));
     fprintf(to, "largest buffers\n");
     for (int i = 0; i < h.nbuffers && i < 10; i++)
-        fprintf(to, "  %-22s %12s   %-26s %s\n", h.buffer[i]->name, text_bytes(buffer_bytes(h.buffer[i])),
-                shape_of(h.buffer[i]), purpose_name[h.buffer[i]->purpose]);
+        fprintf(to, "  %-22s %12s   %-26s %s\n", h.buffer[i]->name,
+                text_bytes(buffer_bytes(h.buffer[i])), shape_of(h.buffer[i]),
+                purpose_name[h.buffer[i]->purpose]);
     print_work(g, to);
     print_schedules(g, to);
 }

@@ -1,6 +1,7 @@
-/* standalone_report.c -- gen plan and gen info of recipes whose program stands whole in a template.
+/* standalone_report.c -- `gen plan` and `gen info` for standalone programs.
  *
- * In:    Config.   Out: a page for people, or JSON. */
+ * In:    Config.
+ * Out:   text or JSON. */
 #include "gen/graph/objectives.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
@@ -17,7 +18,7 @@ static Figures figures_of(Config *c)
     return f;
 }
 
-/* Behind gen. */
+/* Arguments of gen. */
 static const char *words_of(const Config *c)
 {
     char **word;
@@ -66,6 +67,6 @@ void report_standalone(Config *c, bool commands, FILE *to)
     if (!commands)
         return;
     const char *out = text_print("out/%s", c->name);
-    fprintf(to, "\n  gen %s && make -C %s\n  %s\n      --help has every flag\n", words_of(c), text_shell(out),
-            text_shell(text_print("%s/run.sh", out)));
+    fprintf(to, "\n  gen %s && make -C %s\n  %s\n      --help has every flag\n", words_of(c),
+            text_shell(out), text_shell(text_print("%s/run.sh", out)));
 }

@@ -1,16 +1,18 @@
-/* tools.h -- the commands of gen beside the generation of a program. */
+/* tools.h -- commands of gen other than generating a program. */
 #ifndef TOOLS_H
 #define TOOLS_H
 
 #include "gen/graph/ir.h"
 
-/* ---- find.c: a word of the command line -> the path of a recipe ---------------------------- */
+/* ---- find.c: recipes by name --------------------------------------------------------------- */
 
-/* A file as it is; else recipes/NAME.lua, with a line on stderr. What is no recipe ends the program. */
+/* Returns word if it is a file; else recipes/NAME.lua, noted on stderr. Ends the program if there
+ * is no such recipe. */
 const char *recipe_find(const char *word);
-bool recipe_known(const char *word);                  /* recipe_find would return */
+bool recipe_known(const char *word);                  /* true if recipe_find() would return */
 enum { MAX_RECIPES = 500 };
-int recipe_names(const char **name, int max);         /* of the project, without .lua; sorted */
+/* Stores the names of the project's recipes, without .lua, sorted; returns their number. */
+int recipe_names(const char **name, int max);
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
@@ -18,41 +20,45 @@ int configure_main(int argc, char **argv);
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
-/* Of a recipe whose objective is whole: both, which differ by the commands. */
+/* Either for a standalone objective; commands: as in gen info. */
 void report_standalone(Config *c, bool commands, FILE *to);
-/* gen diff; 0: the same, 1: not. */
+/* gen diff. Returns 0: equal, 1: different. */
 int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
-/* gen diff --base FILE: what a change of a recipe costs, g NULL: its objective is whole. file: of gen plan --json, or
- * "none". allow: bytes of a rank that it may cost more, "any", or NULL; 0: no more than that, or without it: the
- * same. */
+/* gen diff --base FILE: cost of a recipe change. g NULL: standalone objective. file: output of
+ * gen plan --json, or "none". allow: limit of the additional bytes of a rank, "any", or NULL.
+ * Returns 0 if within the limit, or without one, if nothing changed; else 1. */
 int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FILE *to);
-/* gen completion bash, gen man PAGE, gen reference PAGE; the exit status. */
+/* gen completion bash, gen reference PAGE. Return the exit status, as all ..._main() do. */
 int completion_main(int argc, char **argv);
 int reference_main(int argc, char **argv);
-/* gen fields; of a word gen explain */
+/* gen fields; with a word, gen explain */
 void report_fields(const char *word, FILE *to);
-/* gen list: a section or none, and what recipes have to have, FIELD=VALUE. */
+/* gen list: a section or none, and FIELD=VALUE filters for recipes. */
 void report_list(int n, char **word, FILE *to);
-int list_sections(const char **name, int max);               /* how many */
-int list_paths(const char **path, int max);                  /* of gen list's recipes, seen from here; how many */
-/* Those of the recipes that have all these FIELD=VALUE, in their order, with their configs; how many. */
+/* These store names or paths and return their number. */
+int list_sections(const char **name, int max);
+int list_paths(const char **path, int max);          /* recipes, relative to this folder */
+/* Keeps in path the recipes that pass all filters, in order, with their configs. */
 int list_passing(int nwords, char **word, const char **path, Config **c, int n);
-int64_t bytes_of(const char *what, const char *text);        /* 24GiB, 900MiB, 80GB; what: of whose mistake */
+/* Bytes of 24GiB, 900MiB, 80GB; what: prefix of the error. */
+int64_t bytes_of(const char *what, const char *text);
 struct cJSON;
-void list_rows(const char *section, struct cJSON *list);      /* appended, as --json has them */
+void list_rows(const char *section, struct cJSON *list);      /* appends the rows of --json */
 int new_main(int argc, char **argv);                         /* gen new */
-/* Whether the words behind `gen plan` mean a model's folder, and the plan of one. */
+/* True if the arguments of `gen plan` name a model folder; the plan of one. */
 bool new_is_folder(int argc, char **argv);
 int new_plan_main(int argc, char **argv);
 
-/* gen tune; the exit status. rows: a file of what the tuner printed, or NULL: build and run it */
+/* gen tune. rows: file with output of the tuner; NULL: build and run it. Returns the exit
+ * status. */
 int tune_run(const Graph *g, const char *out, const char *rows);
-/* gen check; the exit status */
+/* gen check. Returns the exit status. */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc);
-/* The same of a target without CUDA kernels. */
+/* The same for a target without CUDA kernels. */
 void check_nothing(const char *recipe, const Target *t);
-const char *check_nvrtc(void);                               /* its version, or NULL: not here */
-/* gen doctor, of a recipe (g NULL: one whose objective is whole) or of the machine alone (c NULL); the exit status */
+const char *check_nvrtc(void);                               /* version of NVRTC; NULL: none */
+/* gen doctor for a recipe (g NULL: standalone objective) or the machine alone (c NULL). Returns the
+ * exit status. */
 int doctor_run(const Graph *g, Config *c, bool json);
 int dist_main(int argc, char **argv);                        /* gen dist */
 int ci_main(int argc, char **argv);                          /* gen ci */

@@ -1,7 +1,8 @@
-/* tune.c -- gen tune: builds out/NAME/tune, runs it on this machine's GPU, keeps what it measured.
+/* tune.c -- `gen tune`: builds out/NAME/tune, runs it on this GPU and stores its measurements.
  *
- * In:    the graph after plan.   Out: RECIPE.lock.json; out/NAME with the algorithms in it.
- * Keeps: sections of other cards; the lock file as it was when anything fails. */
+ * In:    the graph after plan.
+ * Out:   RECIPE.lock.json; out/NAME with the chosen algorithms.
+ * Keeps: sections of other cards; the old lock file if anything fails. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
@@ -16,7 +17,7 @@
 
 extern char **environ;
 
-/* NULL: the driver is here and sees a GPU; else why not. */
+/* NULL if the driver reports a GPU; else why not. */
 static const char *no_gpu(void)
 {
     int (*init)(unsigned) = NULL, (*count)(int *) = NULL, n = 0;
@@ -31,7 +32,8 @@ static const char *no_gpu(void)
     return NULL;
 }
 
-/* Ends the program when it cannot be started or fails. to: file for its output, NULL: ours. */
+/* Runs a program; ends gen if it cannot be started or fails. to: file for its output; NULL:
+ * stdout. */
 static void run(char *const *words, const char *to)
 {
     posix_spawn_file_actions_t files;

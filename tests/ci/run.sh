@@ -93,7 +93,7 @@ refused twice "gen: ci: recipes/cpu_tiny.lua: named twice" --github $R cpu_tiny
 refused none "gen: ci: none of the 1 recipes has these values" --github $R target=sm_90
 refused allow "gen: ci: --allow: want bytes of a rank with their unit, such as 24GiB, got 24" --github --allow 24 $R
 cp $R "$T/elsewhere.lua"
-refused outside "gen: ci: $T/elsewhere.lua: outside of the repository $PWD, where jobs would not find it" --github "$T/elsewhere.lua"
+refused outside "gen: ci: $T/elsewhere.lua: not in the repository $PWD, so jobs cannot find it" --github "$T/elsewhere.lua"
 check ci/refuses_url 1 "$(ci --github --diecast 'https://x/$(id)' $R; grep -c '^gen: ci: --diecast .*: want what git clone' "$T/said")"
 
 # a repository of recipes alone, with names that YAML and shells read otherwise
@@ -102,14 +102,14 @@ mkdir -p "$U/a, b @c"
 git -C "$U" init -q
 cp $R "$U/a, b @c/no.lua"
 cp $R "$U/null.lua"
-check ci/no_diecast "gen: ci: the repository $U does not hold Diecast: say where jobs clone it: --diecast URL#REF" \
+check ci/no_diecast "gen: ci: the repository $U does not contain Diecast; tell jobs where to clone it: --diecast URL#REF" \
     "$(cd "$U" && "$GEN" ci --github null.lua 2>&1)"
 check ci/names "'a, b @c/no.lua' 'no' 'null.lua' 'null' 'out/diecast' 'https://git.example.org/d.git' 'v1'" \
     "$(cd "$U" && "$GEN" ci --github --diecast 'https://git.example.org/d.git#v1' "a, b @c/no.lua" null.lua |
         sed -n 's/^ *\(- \)*\(recipe\|name\|DIECAST[A-Z_]*\): \(.*\)/\3/p' | grep "^'" | paste -sd' ')"
 check ci/below "'null.lua'" "$(cd "$U/a, b @c" && "$GEN" ci --gitlab --diecast /srv/d ../null.lua | sed -n 's/.*RECIPE: //p')"
 printf 'return {}' >"$U/a\$b.lua"
-check ci/refuses_sign 1 "$(cd "$U" && "$GEN" ci --github --diecast /srv/d 'a$b.lua' 2>&1 | grep -c 'cannot stand in a path')"
+check ci/refuses_sign 1 "$(cd "$U" && "$GEN" ci --github --diecast /srv/d 'a$b.lua' 2>&1 | grep -c 'is not allowed in paths')"
 
 # ---- each command of it, run as a runner does: bash -eo pipefail, a file a step
 # FILE: writes N.sh, a command (run: |, or - | of GitLab's scripts) each

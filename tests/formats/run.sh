@@ -733,7 +733,6 @@ verdict "fingerprints: as before" "$(
     [ "$(fingerprint "$own")" = a1bb9a7b90763b62 ] || echo 'a system message of a question'
     [ "$(fingerprint "$own" '--ignore-keys system')" != a1bb9a7b90763b62 ] || echo 'an ignored one')"
 refuse "--ignore-keys misspelt" "$good" "--ignore-keys tolls" '--ignore-keys tolls: no row has this key'
-refuse "--ignore-keys twice" "$good" "--ignore-keys a --ignore-keys b" 'give --ignore-keys once, as a list A,B'
 refuse "--ignore-keys of nothing" "$good" "--ignore-keys ," 'want keys between commas'
 refuse "turns without a chat format" '{"prompt":"a","completion":"b","system":"s"}' "" \
     'x.jsonl:1: system: turns of a conversation need a chat format, but .*system,history drops'

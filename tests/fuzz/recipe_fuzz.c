@@ -1,4 +1,4 @@
-// link: source environment override renamed config fields owners foreign names config_text config_rules cards
+// link: source tables environment override renamed config fields owners foreign names config_text config_rules cards
 // link: target family objective cluster quote objectives standalone lm mlm mdm dpo prm ad ppo graph programs head families layers
 // link: gradient order build bilevel inputs graph_settings model_files ir ir_parts rules ops kernels json base
 // link: -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
@@ -72,8 +72,6 @@ static void forget(void)
     chunk = NULL;
     chunk_left = 0;
     nmistakes = nsources = 0;
-    notes = NULL;
-    capnotes = 0;
 }
 
 static void try(const uint8_t *data, size_t n)

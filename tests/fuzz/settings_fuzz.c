@@ -1,4 +1,4 @@
-// link: settings foreign_file foreign names config_text config_rules config fields owners source environment override recipe json base
+// link: settings foreign_file foreign names config_text config_rules config fields owners source tables environment override recipe json base
 // link: target family objective cluster told renamed cards quote -I/usr/include/lua5.4 -llua5.4 -lyaml -lcjson -lcrypto -lm
 /* settings_fuzz.c -- any text as a settings file of another trainer.
  *

@@ -40,7 +40,7 @@ follows less_memory "sm_80 16 20.0 there" "$T/c/own.lua" memory.limit_gib=20 run
 follows name "sm_80 16 39.3 /scratch/me/x" "$T/c/own.lua" name=x
 follows share "cpu 2 96.0" "$T/c/r.lua" cluster=cpus gpus=2
 follows native "cpu_v4 8 24.0" "$T/c/r.lua" cluster=cpus target=cpu_v4
-check clusters/none "target: has to be set" "$("$B/driver" config "$T/c/own.lua" cluster= 2>&1 | grep -o 'target: has to be set')"
+check clusters/none "target: is required" "$("$B/driver" config "$T/c/own.lua" cluster= 2>&1 | grep -o 'target: is required')"
 check clusters/place "target = \"sm_80\"  # $C/gpus.lua:1" "$("$B/driver" config "$T/c/own.lua" | grep ^target)"
 # the same program, whatever starts it
 hash_of() { "$B/driver" config "$@" | sed -n 's/^# config  hash \([0-9a-f]*\) .*/\1/p'; }
@@ -58,10 +58,10 @@ cluster_case odd "cluster=a b: want a name below recipes/ made of letters, digit
     "cluster=a b"
 cluster_case no_table "$C/five.lua:1: want a file that returns a table, got number" "$N" cluster=five
 cluster_case neither "$N: cluster.card: want the GPU of its nodes (gen list cards), or of a cluster of CPUs target = \"cpu\"
-$N:1: target: has to be set: device the binary is built for; see \`gen list\`" "$N" cluster=neither
+$N:1: target: is required: target architecture; see \`gen list targets\`" "$N" cluster=neither
 cluster_case no_card "cluster.card: none: of a cluster of CPUs want target = \"cpu\" as well" "$N" cluster=neither \
     cluster.card=none target=cpu
-cluster_case target_alone "cluster.target: for sm_80 want cluster.card, which says the memory too (gen list cards)" "$N" \
+cluster_case target_alone "cluster.target: sm_80 needs cluster.card, which also sets the memory (gen list cards)" "$N" \
     cluster=neither cluster.target=sm_80
 cluster_case target_card "cluster.target: sm_90, but a a100-40 is sm_80; leave it out" "$T/c/own.lua" cluster.target=sm_90
 cluster_case target "target: sm_90, but the nodes of cluster gpus have a100-40, which is sm_80; leave it out (target=)" \
@@ -88,7 +88,7 @@ refused torchrun "cluster.launcher: torchrun starts GPU programs; of CPUs want r
 refused cpu_nccl "cluster.nccl: of clusters with GPUs; leave it out" cluster.nccl=NCCL_DEBUG=INFO
 cluster_case nccl_taken "cluster.nccl: NCCL_SOCKET_IFNAME is cluster.interface; leave it out" "$T/c/own.lua" \
     cluster.nccl=NCCL_SOCKET_IFNAME=eth0
-cluster_case nccl_twice "cluster.nccl: NCCL_DEBUG stands there twice" "$T/c/own.lua" \
+cluster_case nccl_twice "cluster.nccl: NCCL_DEBUG is set twice" "$T/c/own.lua" \
     cluster.nccl=NCCL_DEBUG=INFO,NCCL_DEBUG=WARN
 cluster_case text "$T/c/text.lua:1: cluster: want cluster = use \"clusters/gpus\"" \
     "$(echo "return { target = \"cpu\", cluster = \"gpus\", $model }" >"$T/c/text.lua"; echo "$T/c/text.lua")"
@@ -216,13 +216,13 @@ config_says no_terminal 1 "config: no terminal to ask on: want --nodes (how many
 config_says missing 1 "config: no terminal to ask on: want --node-rank (which of them is this, from 0), --master-addr (name\
  or address of machine 0)" --nodes 2
 config_says rank 1 "config: --node-rank: 2 of 2 machines; want 0 to 1" --nodes 2 --node-rank 2 --master-addr h
-config_says one 1 "config: --master-addr: is for several machines; say --nodes N as well" --nodes 1 --master-addr h
+config_says one 1 "config: --master-addr: is for several machines; add --nodes N" --nodes 1 --master-addr h
 config_says gpus 1 'config: --gpu-ids: want numbers of GPUs such as 0,1, each once, or all, got "0,0"' --nodes 1 --gpu-ids 0,0
 config_says host 1 'config: --master-addr: want a host name or address, got "-x;id"' --nodes 2 --node-rank 0 \
     --master-addr '-x;id'
 config_says port 1 'config: --master-port: want a port, 1 to 65535, got "65536"' --nodes 2 --node-rank 0 --master-addr h \
     --master-port 65536
-config_says precision 1 "config: --mixed-precision: precision is a field of recipes: precision=bf16 behind gen RECIPE or gen\
+config_says precision 1 "config: --mixed-precision: precision is a recipe field: add precision=bf16 to gen RECIPE or gen\
  new FILE.lua" --mixed-precision fp16
 config_says unknown 1 "unknown option --nods; \`gen config --help\` lists them" --nods 2
 config_says both 1 "config: --show, --cluster or the flags of a machine: one of these" --show --nodes 2

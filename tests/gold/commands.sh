@@ -40,6 +40,13 @@ check help/twice "" "$(while read -r of option; do
             "gen: $option 'a b' and $option c: give $option once$(case $value in *,*) echo ', as a list A,B' ;; esac)" ||
         echo "$of $option"
 done <"$T/options")"
+# a full disk: the command fails
+check help/full "" "$(for words in --help fields "explain lora.rank" "plan cpu_tiny" "list cards --json" "reference data" \
+    "completion bash" "cpu_tiny -d graph" "ci --github cpu_tiny"; do
+    # shellcheck disable=SC2086
+    said=$("$GEN" $words 2>&1 >/dev/full)
+    [[ $?$said = "1gen: standard output: "* ]] || echo "$words: $said"
+done)"
 check help/near "gen: plna: neither a command nor a recipe (NAME.lua); did you mean plan?" "$("$GEN" plna 2>&1)"
 
 # ---- --json: one object whatever happens, with the numbers that people are told
@@ -201,7 +208,7 @@ said diff $D run.lr=0.001 >"$T/words"
 check diff/one "run.lr 0.003 0.001 false $(ask plan.cpu_tiny device_bytes)" "$(ask words 'fields[0].name' 'fields[0].a' 'fields[0].b' \
     same numbers.device_bytes.b)"
 check diff/alone "gen: diff: want a second recipe, or FIELD=VALUE words that the first is compared with" "$("$GEN" diff $D 2>&1)"
-check diff/three "gen: diff: $D: want two recipes, and FIELD=VALUE words behind each" "$("$GEN" diff $D $D $D 2>&1)"
+check diff/three "gen: diff: $D: want at most two recipes, each followed by FIELD=VALUE words" "$("$GEN" diff $D $D $D 2>&1)"
 mkdir "$T/empty"
 check diff/nothing_written "1 0" "$(cd "$T/empty" && "$root/$GEN" diff cpu_tiny cpu_tiny_lora >"$T/diff.empty"
     echo "$? $(find . -mindepth 1 | wc -l)")"

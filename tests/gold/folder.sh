@@ -111,11 +111,11 @@ bad_paths=("a'; touch pwned #" $'a\n\ttouch pwned\n' 'a*/ int pwned; /*' 'a$(tou
 mkdir hostile
 for i in "${!bad_paths[@]}"; do
     path=./hostile/${bad_paths[i]}
-    refuses "out-$i" 'cannot stand in a path' a.lua -o "$path"
+    refuses "out-$i" 'is not allowed in paths' a.lua -o "$path"
     [[ $path = *\** ]] || mkdir -p "$(dirname "$path")"
     cp a.lua "$path.lua" 2>/dev/null || { mkdir -p "$(dirname "$path.lua")" && cp a.lua "$path.lua"; }
-    refuses "recipe-$i" 'cannot stand in a path' "$path.lua"
-    refuses "plan-$i" 'cannot stand in a path' plan "$path.lua"
+    refuses "recipe-$i" 'is not allowed in paths' "$path.lua"
+    refuses "plan-$i" 'is not allowed in paths' plan "$path.lua"
 done
 refuses out-empty '-o: want a path, got nothing' a.lua -o ''
 refuses out-option '-o "-C": begins with -, as an option does; ./-C means the same' a.lua -o -C

@@ -18,7 +18,7 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util quote source told renamed recipe environment override config fields config_text config_rules objective target cards cluster family foreign"
+ROOMS="util quote source told renamed recipe tables environment override config fields config_text config_rules objective target cards cluster family foreign"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
@@ -215,7 +215,7 @@ cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R
 cli room_far "gen: -d zzzzzzzz: no such room; want recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
 cli room_without "gen: -d: want a room after it" $R -d
 cli out_without "gen: -o: want a folder after it" $R -o
-cli option_elsewhere "gen: -o is no option of this command; \`gen --help\` says of which" plan $R -o x
+cli option_elsewhere "gen: -o is not an option of this command; \`gen --help\` lists its commands" plan $R -o x
 cli two "gen: recipes/cpu_tiny_llama.lua: want one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
 cli none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
 cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\` lists them" explain lora.rnak
@@ -225,7 +225,7 @@ cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields
 cli list "gen: list: no section famlies; did you mean families?" list famlies
 cli list_far "gen: list: no section zzzzzzzzzzzz; want recipes, models, families, chats, objectives, targets, cards or clusters" list zzzzzzzzzzzz
 cli list_two "gen: list: takes one section at most, and FIELD=VALUE words; got cards as well" list chats cards
-cli help_none "gen turns a recipe into the source of one training binary."
+cli help_none "gen writes the source of one training program from a recipe."
 cli info_none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" info
 "$GEN" info mlm_h200_8gpu_fast gpus=4 batch.accum=2 >"$T/info" 2>/dev/null
 for line in '^mlm_h200_8gpu_fast: MLM over words' '^  model      microbert, 4 layers of 8, 4 heads, vocabulary 10,005$' \
@@ -410,7 +410,7 @@ check fields/id "" "$(field_rows | sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".
 check explain/group "$(grep -c '^lora[.]' "$T/names")" "$("$GEN" explain lora | grep -c '^lora[.]')"
 check explain/run "$(grep -c '^run[.]' "$T/fields")" "$("$GEN" explain run | grep -c '^run[.]')"
 check explain/flag "--resume" "$("$GEN" explain --resume | cut -d' ' -f1)"
-check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an integer from 1 to 65536; has to be set" \
+check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an integer from 1 to 65536; required" \
     "$("$GEN" explain hidden-size | head -2 | tr '\n' '|' | sed 's/|$//')"
 
 # ---- names of other trainers: ours exist, the words that they lead to are taken
@@ -499,7 +499,7 @@ done)"
 # ---- every place that blames the recipe has a case above: lines with err( that never ran
 "$B/driver" config nothing.lua 2>/dev/null
 "$B/driver" explain nothing 2>/dev/null
-for f in source recipe environment override config fields config_text config_rules cluster; do
+for f in source recipe tables environment override config fields config_text config_rules cluster; do
     gcov -t -o "$B/cov/$f.o" "$(sources gen $f | tr -d " ")" 2>/dev/null \
         | awk -v f=$f -F: '/^ *#####:/ && /err\(|err_add\(|luaL_error\(/ { print f ".c:" $2 + 0 }'
 done > "$T/unseen"

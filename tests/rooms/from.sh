@@ -189,10 +189,10 @@ said "no file" "gen: cannot read no.ir: No such file or directory" --from plan "
 said "a recipe" "gen: --from plan: want the text of a room, FILE.ir, got r.lua" --from plan "$t/r.lua"
 said "a word" "gen: --from plan: batch.micro=2: a text has no fields; edit it, or start from the recipe" \
     --from plan "$t/plan.ir" batch.micro=2
-said "an earlier room" "gen: -d graph: comes before plan, from which --from goes on" --from plan "$t/plan.ir" -d graph
+said "an earlier room" "gen: -d graph: comes before plan, the room of --from" --from plan "$t/plan.ir" -d graph
 said "no room" "gen: --from: want a room and the file of its text after it" --from
 said "a text without a room" "plan.ir: the text of a room; want: gen --from ROOM plan.ir" "$t/plan.ir"
 "$gen" -d plan recipes/h200x1_tiny.lua | sed 's,^set recipe ".*",set recipe "elsewhere.lua",' >"$t/lost.ir"
-lost="is of the recipe elsewhere.lua, which is in none of $t, $PWD: its lock file says how products are computed"
-said "a lock file that is not here" "lost.ir: $lost; run gen in the folder of that file" --from plan "$t/lost.ir" -o "$t/no"
+lost="was made from the recipe elsewhere.lua, which is in none of $t, $PWD; gen needs its lock file"
+said "a lock file that is not here" "lost.ir: $lost: run gen in the folder of the recipe" --from plan "$t/lost.ir" -o "$t/no"
 exit $failed

@@ -1,0 +1,4 @@
+local other = use "use/wrong_field"
+local n = 0
+
+return n
