@@ -1,4 +1,4 @@
-/* adamw_args.h -- what AdamW is told anew each step: the entries of the input `adamw_args`, all floats. */
+/* adamw_args.h -- per-step AdamW arguments: entries of the input `adamw_args`, all floats. */
 #ifndef DIECAST_ADAMW_ARGS_H
 #define DIECAST_ADAMW_ARGS_H
 

@@ -1,7 +1,6 @@
-/* base.c -- ends, messages, memory and bf16.
+/* base.c -- fatal errors, messages, memory and bf16.
  *
- * In:    base.h.  Out: one line on standard error for whatever goes wrong.
- * Keeps: nothing is printed in pieces, so that lines of many ranks never mix. */
+ * Keeps: each line is written at once, so that lines of several ranks never mix. */
 #define _GNU_SOURCE
 #include "runtime/base.h"
 #include <errno.h>
@@ -27,11 +26,11 @@ static atomic_flag dying = ATOMIC_FLAG_INIT;
 static pthread_t dying_thread;
 static _Atomic int64_t allocated;
 static _Atomic int there = -1;      /* of note_to() */
-static const char over[] = "\r\033[K";     /* clears the line that the cursor is in */
+static const char over[] = "\r\033[K";     /* clears the cursor's line */
 static char foot[FOOT];             /* of note_foot() */
 static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER;
 
-/* A line, which ends in a newline, into the file of note_to(), behind the time. */
+/* Writes a line, which ends in a newline, to the file of note_to(), after the time. */
 static void line_there(const char *line, size_t n)
 {
     static const char lost[] = "warning: the log file takes no more lines; some of them are lost\n";
@@ -49,8 +48,9 @@ static void line_there(const char *line, size_t n)
         file_write(2, lost, sizeof lost - 1);
 }
 
-/* Copies n bytes with control characters as \xNN, also those of two bytes in UTF-8 (U+0080 to U+009F), so that names
- * from files cannot steer a terminal. Writes at most `most` bytes; a longer text ends in "...". Returns the number. */
+/* Copies n bytes with control characters as \xNN, also those of two bytes in UTF-8 (U+0080 to
+ * U+009F), so that names from files cannot steer a terminal. Writes at most `most` bytes; a longer
+ * text ends in "...". Returns the number. */
 static size_t plain(char *to, size_t most, const char *from, size_t n)
 {
     size_t at = 0, cut = 0;
@@ -61,7 +61,7 @@ static size_t plain(char *to, size_t most, const char *from, size_t n)
         if (at + width > most) {
             at = cut;
             while (at > 0 && (to[at] & 0xc0) == 0x80)
-                at--;                        /* no part of a character */
+                at--;                        /* do not cut a character */
             memcpy(to + at, "...", 3);
             return at + 3;
         }
@@ -76,8 +76,8 @@ static size_t plain(char *to, size_t most, const char *from, size_t n)
     return at;
 }
 
-/* prefix, message and newline in one write; on a terminal in the place of the line of note_foot(),
- * which comes back below. */
+/* Writes prefix, message and newline at once; on a terminal over the line of note_foot(), which is
+ * drawn again below. */
 static void line_out(bool here, const char *prefix, const char *fmt, va_list ap)
 {
     enum { OVER = sizeof over - 1 };
@@ -105,7 +105,7 @@ bool note_terminal(void)
     static _Atomic int known = -1;
     if (known < 0) {
         const char *kind = getenv("TERM");
-        known = (isatty(2) || getenv("DIECAST_TERMINAL")) && kind && *kind && strcmp(kind, "dumb") != 0;
+        known = (isatty(2) || getenv("DIECAST_TERMINAL")) && kind && *kind && strcmp(kind, "dumb");
     }
     return known;
 }
@@ -140,7 +140,7 @@ static const struct {
 #undef ERRNO
 };
 
-/* The row whose text comes first in the message; -1 if there is none. */
+/* Returns the row whose text comes first in the message; -1: none. */
 static int errno_row(const char *text)
 {
     const char *first = NULL;
@@ -171,7 +171,7 @@ void die(int code, const char *fmt, ...)
         if (pthread_equal(dying_thread, pthread_self()))
             _exit(code);                /* the hook itself failed */
         for (;;)
-            pause();                    /* another thread is at it */
+            pause();                    /* another thread is already ending the process */
     }
     dying_thread = pthread_self();
     if (!world.host[0] && gethostname(world.host, sizeof world.host - 1) != 0)
@@ -285,13 +285,13 @@ char *path_hint(const char *path)
     static const char file[] = "/tokenizer.json", hub[] = "https://huggingface.co/";
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    if (strncmp(path, "~/", 2) == 0)
-        return format("; the shell left ~ as it is: write $HOME/%s", path + 2);
-    if (strncmp(path, hub, sizeof hub - 1) == 0)
+    if (!strncmp(path, "~/", 2))
+        return format("; the shell did not expand ~: write $HOME/%s", path + 2);
+    if (!strncmp(path, hub, sizeof hub - 1))
         path += sizeof hub - 1;
     size_t n = strlen(path), owner = strspn(path, letters);
     const char *end = "";
-    if (n > sizeof file && strcmp(path + n - (sizeof file - 1), file) == 0) {
+    if (n > sizeof file && !strcmp(path + n - (sizeof file - 1), file)) {
         n -= sizeof file - 1;
         end = file;
     }
@@ -305,8 +305,9 @@ char *path_hint(const char *path)
     free(folder);
     if (local)
         return format("%s", "");
-    return format("; if %.*s is a name of the Hugging Face hub: hf download %.*s --local-dir %.*s, "
-                  "then name %.*s%s", (int)n, path, (int)n, path, length, name, length, name, end);
+    return format("; if %.*s is a name of the Hugging Face hub: hf download %.*s --local-dir "
+                  "%.*s, then name %.*s%s",
+                  (int)n, path, (int)n, path, length, name, length, name, end);
 }
 
 double clock_seconds(void)
@@ -359,7 +360,7 @@ int file_open(const char *path, int flags, char **error)
         return fd;
     if (fd >= 0)
         close(fd);
-    const char *text = why == ENXIO   ? "not a regular file"        /* as open says of a FIFO */
+    const char *text = why == ENXIO   ? "not a regular file"  /* as open() reports for a FIFO */
                        : why == ELOOP ? "a symbolic link, want a regular file"
                                       : strerror(why);
     *error = format("%s: open: %s", path, text);
@@ -409,6 +410,6 @@ uint16_t float_to_bf16(float f)
     uint32_t u;
     memcpy(&u, &f, sizeof u);
     if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40);          /* NaN: stays one, quiet */
+        return (uint16_t)(u >> 16 | 0x40);          /* NaN stays NaN, quiet */
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }

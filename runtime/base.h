@@ -1,6 +1,6 @@
-/* base.h -- what every part of a training binary needs: who we are, how we end, checked system calls.
+/* base.h -- process identity, fatal errors, messages, checked system calls.
  *
- * Keeps: one line of explanation for every way to end; codes are those of exit_codes.def. */
+ * Keeps: every abnormal end prints one line; exit codes are those of exit_codes.def. */
 #ifndef DIECAST_BASE_H
 #define DIECAST_BASE_H
 
@@ -19,69 +19,76 @@ enum {
 #undef EXIT_CODE
 };
 
-/* The process among its ranks. Set once by comm_init(); before that rank 0 of 1. */
+/* This process among the ranks. Set once by comm_init(); before that rank 0 of 1. */
 typedef struct {
     int rank, size;          /* of the world */
     int local_rank, local_size;
     char host[64];
-    const char *words;       /* of CUDA programs on several ranks: behind gen, but gpus=N; else NULL */
-    int64_t step;            /* optimiser step being worked on; -1 before the first */
-    bool reads_flags;        /* the command line is being read: messages name no rank */
+    const char *words;       /* CUDA programs on several ranks: arguments of gen without gpus=N;
+                                otherwise NULL */
+    int64_t step;            /* current optimiser step; -1 before the first */
+    bool reads_flags;        /* the command line is being read: messages do not name the rank */
 } World;
 extern World world;
 
 /* Messages are single lines of at most 2 kB, without control characters.
  *
- * One line `rank R (host) step S: message`, then the job ends with the code on every rank, or with EXIT_IO if
- * error_of_machine(message). Never returns. */
+ * Prints `rank R (host) step S: message`, then ends the job on every rank with the code, or with
+ * EXIT_IO if error_of_machine(message). */
 void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
-/* What die() has said, without rank and step; "" before. */
+/* Returns the message of die(), without rank and step; "" before. */
 const char *die_text(void);
 /* Both look up the row of errno.def whose strerror() text the message contains. */
-bool error_of_machine(const char *text);               /* the machine is at fault, e.g. a full disk */
-const char *error_remedy(const char *text);            /* advice, e.g. "make room (df -h, df -i)"; NULL: no row */
-/* Called by die() before the process leaves, e.g. to abort the other ranks. */
+bool error_of_machine(const char *text);               /* the machine is at fault, e.g. a full
+                                                          disk */
+const char *error_remedy(const char *text);            /* advice, e.g. "make room (df -h, df -i)";
+                                                          NULL: no row */
+/* Called by die() before the process exits, e.g. to abort the other ranks. */
 extern void (*die_hook)(int code);
-/* A line on stderr from rank 0 only / from any rank, prefixed `warning:`. */
+/* note(): prints a line on stderr, on rank 0 only. warn(): on any rank, with the prefix
+ * `warning:`. */
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* From here on what these three say of this process goes to fd too, each line with its time before it.
- * note_there: to fd alone. Lines that fd does not take are lost, which is said once. */
+/* note_to(): from now on these three also write to fd, each line after its time. note_there(): to
+ * fd only. Lines that cannot be written are lost, with one warning. */
 void note_to(int fd);
 void note_there(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Standard error is a terminal that moves its cursor back, or DIECAST_TERMINAL says that a launcher passes it on to
- * one: not with TERM=dumb, or none. */
+/* True if standard error is a terminal with cursor movement, or is forwarded to one by a launcher
+ * (DIECAST_TERMINAL); false if TERM is dumb or unset. */
 bool note_terminal(void);
-/* A line that from here on stays below what is said, where note_terminal(); it must fit into a row. It goes
- * when another is given, or "". NULL: it stays where it is, and what is said comes below it. */
+/* If note_terminal(), keeps a line below all messages from now on; it must fit into a row. Another
+ * text replaces it, "" removes it. NULL: it stays where it is, and messages follow below. */
 void note_foot(const char *text);
 
-char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
-/* At least three digits of a number and no exponent: "3890", "38.9", "0.0123"; malloc'ed. */
+char *format(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2))); /* malloc'ed; never NULL */
+/* Returns a number with at least three digits and no exponent: "3890", "38.9", "0.0123";
+ * malloc'ed. */
 char *plain_number(double x);
-/* A word as a shell takes it, quoted where it has to be; malloc'ed. */
+/* Returns a word for the shell, quoted if necessary; malloc'ed. */
 char *shell_word(const char *word);
-/* "a,b": the words between commas, *n of them, empty ones left out; one malloc'ed array, the words malloc'ed
- * in one piece. */
+/* Returns the *n words of a list with commas, without empty ones: one malloc'ed array, with the
+ * words malloc'ed in one piece. */
 char **split_names(const char *list, int *n);
-/* Behind "no such file" or folder: what the path might have meant and what to type; malloc'ed, "" when nothing is
- * known. Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub. */
+/* Returns advice to append to "no such file": what the path may mean and what to type, e.g. for a
+ * name on the Hugging Face hub, Qwen/Qwen2.5-0.5B; malloc'ed; "": none. */
 char *path_hint(const char *path);
 double clock_seconds(void);                            /* CLOCK_MONOTONIC */
-/* A zeroed, page-aligned (2 MiB when large) block that lives until exit; counted for the closing line. */
+/* Returns a zeroed block, aligned to a page (2 MiB if large), that lives until exit; its bytes
+ * count in arena_allocated(). EXIT_CONFIG if memory is short. */
 void *arena_alloc(int64_t bytes, const char *what);
 int64_t arena_allocated(void);
 
-/* Every file of ours goes through these two: a regular one, no symbolic link at the end of path is
- * followed and no FIFO waited for. A descriptor, or -1, errno and a malloc'ed *error that begins with
- * the path. file_create: a new empty file, to be renamed later; whatever had the name goes. */
+/* Open regular files only, without following a symbolic link at the end of path or waiting for a
+ * FIFO. Return a descriptor, or -1 with errno set and a malloc'ed *error that begins with the path.
+ * file_create(): a new empty file, to be renamed later; removes any file of that name. */
 int file_open(const char *path, int flags, char **error);
 int file_create(const char *path, char **error);
-/* Writes all n bytes, retrying short writes and EINTR. On failure false, with errno set. */
+/* Writes all n bytes, retrying short writes and EINTR. Returns false with errno set on failure. */
 bool file_write(int fd, const void *from, size_t n);
-/* Whether something has this name. A link that leads nowhere has: to read it is an error, not
- * the same as no file. */
+/* True if the name exists. A dangling link exists: reading it is an error, unlike a missing
+ * file. */
 bool file_named(const char *path);
 
 float bf16_to_float(uint16_t b);

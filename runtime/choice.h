@@ -1,7 +1,8 @@
-/* choice.h -- two choices from one row of logits, an action and a type of token: losses, and what is summed
- * of rows, the entries of the results `loss` and `stats`, doubles.
+/* choice.h -- cross-entropy of actions and token types.
  *
- * Keeps: fp32; softmax less its largest logit. */
+ * Both choices come from one row of logits. Sums over rows: entries of the results `loss` and
+ * `stats`, doubles.
+ * Keeps: fp32; softmax subtracts the largest logit. */
 #ifndef DIECAST_CHOICE_H
 #define DIECAST_CHOICE_H
 
@@ -11,23 +12,23 @@
 
 #include "darkroom.h"
 
-enum { CHOICE_TYPES = 3, CHOICE_MOST = DARKROOM_ACTIONS };   /* logits of a choice, at most */
+enum { CHOICE_TYPES = 3, CHOICE_MOST = DARKROOM_ACTIONS };   /* maximum number of logits */
 
 enum {
     CHOICE_LOSS,             /* cross-entropies of actions */
-    CHOICE_HITS,             /* labels that no logit is above */
+    CHOICE_HITS,             /* labels with the largest logit */
     CHOICE_TYPE_LOSS,
     CHOICE_TYPE_HITS,
     CHOICE_STATS
 };
 
-/* A kernel's file says otherwise before it includes this one. */
+/* A kernel file may define it otherwise before including this one. */
 #ifndef CHOICE_FUNCTION
 #define CHOICE_FUNCTION static inline
 #endif
 
-/* The cross-entropy of one of n logits; p (n): what the others' probabilities are, that one's less 1:
- * the gradient. hit: whether no logit is above it. */
+/* Returns the cross-entropy of the label among n logits. p (n): gradient, the probabilities with
+ * that of the label less 1. hit: 1 if no logit is above the label's. */
 CHOICE_FUNCTION float choice_loss_of(const float *z, int n, int label, float *p, int *hit)
 {
     float most = z[0], sum = 0;

@@ -1,7 +1,7 @@
-/* darkroom.h -- darkroom, a grid of 9 x 9 with one rewarded cell: rules, tasks, and the code of a transition, one
- * int.
+/* darkroom.h -- the darkroom environment: rules, tasks, transition codes.
  *
- * An episode is 20 steps from the start; each step that ends on the goal has reward 1 and ends nothing.
+ * A grid of 9 x 9 cells, one of them rewarded. An episode is 20 steps from the start; each step
+ * that ends on the goal has reward 1 and does not end the episode.
  * Source: the grid of Laskin et al. 2022, Algorithm Distillation. */
 #ifndef DIECAST_DARKROOM_H
 #define DIECAST_DARKROOM_H
@@ -9,26 +9,29 @@
 enum {
     DARKROOM_SIDE = 9,
     DARKROOM_STATES = 81,           /* state = 9 row + column */
-    DARKROOM_ACTIONS = 5,           /* moves: 0 row + 1, 1 row - 1, 2 column + 1, 3 column - 1, 4 stay */
+    DARKROOM_ACTIONS = 5,           /* moves: 0 row + 1, 1 row - 1, 2 column + 1, 3 column - 1, 4
+                                       stay */
     DARKROOM_EPISODE = 20,
-    DARKROOM_ORDERS = 120,          /* of the five moves */
+    DARKROOM_ORDERS = 120,          /* permutations of the five moves */
     DARKROOM_FEATURES = 10
 };
 
-/* DARKROOM: from the centre, task g = goal g, action = move. PERMUTED: from corner to corner, task p = the p-th
- * order of the moves, lexicographic. */
+/* DARKROOM: starts in the centre, task g = goal g, action = move. PERMUTED: from corner to corner,
+ * task p = the p-th permutation of the moves in lexicographic order. */
 enum { DARKROOM_DARKROOM, DARKROOM_PERMUTED };
 
-/* Tokens: transitions, then queries (the state that an action is wanted for), then the marks around a region. */
+/* Tokens: transitions, then queries (a state whose action is predicted), then the marks around a
+ * region. */
 enum {
-    DARKROOM_NO_MOVE = 5,           /* of a code: next is the start, by a reset, where no move leads */
+    DARKROOM_NO_MOVE = 5,           /* in a code: the next state is the start, by a reset, which no
+                                       move reaches */
     DARKROOM_TRANSITIONS = DARKROOM_STATES * DARKROOM_ACTIONS * 2 * (DARKROOM_NO_MOVE + 1),
     DARKROOM_OPEN = DARKROOM_TRANSITIONS + DARKROOM_STATES,         /* <c> */
     DARKROOM_CLOSE,                                                 /* </c> */
     DARKROOM_CODES
 };
 
-/* A kernel's file says otherwise before it includes this one. */
+/* A kernel file may define it otherwise before including this one. */
 #ifndef DARKROOM_FUNCTION
 #define DARKROOM_FUNCTION static inline
 #endif
@@ -50,7 +53,7 @@ DARKROOM_FUNCTION int darkroom_clip_(int x)
     return x < 0 ? 0 : x >= DARKROOM_SIDE ? DARKROOM_SIDE - 1 : x;
 }
 
-/* Where a move leads: walls hold. */
+/* Returns the state after a move; walls block it. */
 DARKROOM_FUNCTION int darkroom_move(int state, int move)
 {
     const int row = darkroom_row(state) + (move == 0) - (move == 1);
@@ -60,7 +63,8 @@ DARKROOM_FUNCTION int darkroom_move(int state, int move)
 
 DARKROOM_FUNCTION int darkroom_distance(int a, int b)
 {
-    const int rows = darkroom_row(a) - darkroom_row(b), columns = darkroom_column(a) - darkroom_column(b);
+    const int rows = darkroom_row(a) - darkroom_row(b),
+              columns = darkroom_column(a) - darkroom_column(b);
     return (rows < 0 ? -rows : rows) + (columns < 0 ? -columns : columns);
 }
 
@@ -81,7 +85,7 @@ DARKROOM_FUNCTION int darkroom_goal(int env, int task)
     return env == DARKROOM_PERMUTED ? DARKROOM_STATES - 1 : task;
 }
 
-/* What an action does. */
+/* Returns the move of an action. */
 DARKROOM_FUNCTION int darkroom_move_of(int env, int task, int action)
 {
     if (env != DARKROOM_PERMUTED)
@@ -99,27 +103,27 @@ DARKROOM_FUNCTION int darkroom_move_of(int env, int task, int action)
     }
 }
 
-/* The state behind an action. */
+/* Returns the state after an action. */
 DARKROOM_FUNCTION int darkroom_step(int env, int task, int state, int action)
 {
     return darkroom_move(state, darkroom_move_of(env, task, action));
 }
 
-/* Reward of a step that ends in `next`. */
+/* Returns the reward of a step that ends in `next`. */
 DARKROOM_FUNCTION int darkroom_reward(int env, int task, int next)
 {
     return next == darkroom_goal(env, task);
 }
 
-/* The largest return of an episode. */
+/* Returns the largest possible return of an episode. */
 DARKROOM_FUNCTION int darkroom_best(int env, int task)
 {
     const int away = darkroom_distance(darkroom_start(env), darkroom_goal(env, task));
     return away ? DARKROOM_EPISODE + 1 - away : DARKROOM_EPISODE;
 }
 
-/* Tasks that are kept for the test: so many, and the i-th of them. They are the last of a shuffle that is fixed
- * here once and for all. */
+/* Held-out test tasks: their number, and the i-th one. They are the end of a shuffle that is fixed
+ * here. */
 DARKROOM_FUNCTION int darkroom_tests(int env)
 {
     return env == DARKROOM_PERMUTED ? 12 : 8;
@@ -132,7 +136,7 @@ DARKROOM_FUNCTION int darkroom_test(int env, int i)
     return env == DARKROOM_PERMUTED ? orders[i] : goals[i];
 }
 
-/* Which of the test's a task is; -1: it is trained on. */
+/* Returns the index of a task among the test tasks; -1: a training task. */
 DARKROOM_FUNCTION int darkroom_test_of(int env, int task)
 {
     for (int i = 0; i < darkroom_tests(env); i++)
@@ -143,8 +147,8 @@ DARKROOM_FUNCTION int darkroom_test_of(int env, int task)
 
 /* ---- codes of tokens ---- */
 
-/* ((state * 5 + action) * 2 + reward) * 6 + the smallest move from state to next, or DARKROOM_NO_MOVE; -1: no move
- * leads there and it is not the start. It does not depend on the task. */
+/* Returns ((state * 5 + action) * 2 + reward) * 6 + the smallest move from state to next, or
+ * DARKROOM_NO_MOVE if next is the start; -1: neither. Independent of the task. */
 DARKROOM_FUNCTION int darkroom_code(int start, int state, int action, int reward, int next)
 {
     int move = 0;
@@ -194,7 +198,8 @@ DARKROOM_FUNCTION int darkroom_next_of(int start, int code)
     return move == DARKROOM_NO_MOVE ? start : darkroom_move(darkroom_state_of(code), move);
 }
 
-/* What a model is told of a transition: row, column, one of five for the action, reward, next row, next column. */
+/* Writes the features of a transition: row, column, one-hot action (5), reward, next row, next
+ * column. */
 DARKROOM_FUNCTION void darkroom_features(int start, int code, float f[DARKROOM_FEATURES])
 {
     const int state = darkroom_state_of(code), next = darkroom_next_of(start, code);

@@ -1,6 +1,6 @@
-/* device_cpu.c -- the arrays of a CPU program: the host's memory itself, nothing is copied.
+/* device_cpu.c -- arrays of a CPU program: in host memory, without copies.
  *
- * In:    device.h.  Keeps: pages that nothing has written stay untouched, and are zero. */
+ * Keeps: pages that were not written stay untouched, and are zero. */
 #include "runtime/device.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "runtime/base.h"
 
-/* Numbers below 1.2e-38, which probabilities of a sharp attention are, count as zero: with them a
- * product takes tens of times as long. */
+/* Flushes numbers below 1.2e-38 to zero. Probabilities of a sharp attention are so small, and
+ * products with them would take tens of times as long. */
 void device_open(const char *target)
 {
     (void)target;
@@ -66,7 +66,7 @@ void device_mark(struct CUstream_st *s)
         marks.room = marks.room ? 2 * marks.room : 1024;
         marks.ns = realloc(marks.ns, sizeof *marks.ns * (size_t)marks.room);
         if (!marks.ns)
-            die(EXIT_CONFIG, "no memory for %d marks of time", marks.room);
+            die(EXIT_CONFIG, "no memory for %d time marks", marks.room);
     }
     marks.ns[marks.n++] = (int64_t)(1e9 * clock_seconds());
 }

@@ -1,7 +1,7 @@
-/* device_cuda.c -- the arrays of a CUDA program: a GPU's memory, copied through pinned host memory.
+/* device_cuda.c -- arrays of a CUDA program: in GPU memory, copied through pinned host memory.
  *
- * In:    device.h.  Out: the GPU of this rank.
- * Keeps: one copy at a time, on a stream of its own; nothing touches another rank's GPU. */
+ * Out:   the GPU of this rank.
+ * Keeps: one copy at a time, on its own stream; no other rank's GPU is used. */
 #include "runtime/device.h"
 
 #include <cuda_runtime_api.h>
@@ -18,7 +18,7 @@ static struct cudaDeviceProp about;
 static size_t free_at_open;
 static cudaStream_t copies;
 static pthread_mutex_t one_copy = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool selected;  /* CUDA's current device is a thread's */
+static _Thread_local bool selected;  /* CUDA's current device is per thread */
 static _Thread_local void *view_piece, *room_piece;
 
 static void check(cudaError_t error, const char *what)
@@ -38,12 +38,15 @@ static void choose(void)
 {
     cudaError_t error = cudaGetDeviceCount(&visible);
     if (error != cudaSuccess || visible == 0)
-        die(EXIT_CONFIG, "no GPU to run on: %s; is the driver loaded, CUDA_VISIBLE_DEVICES right?",
+        die(EXIT_CONFIG, "no GPU to run on: %s; check the driver and CUDA_VISIBLE_DEVICES",
             error != cudaSuccess ? cudaGetErrorString(error) : "none is visible");
     if (visible != 1 && world.local_rank >= visible)
-        die(EXIT_CONFIG, "%d GPUs are visible to %d ranks of this host: rank %d has none; for %d GPUs gen %s gpus=%d "
-            "&& make, else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show more", visible, world.local_size,
-            world.rank, visible, world.words ? world.words : "RECIPE", visible);
+        die(EXIT_CONFIG,
+            "%d GPUs are visible to %d ranks of this host: rank %d has none; for %d GPUs gen %s "
+            "gpus=%d "
+            "&& make, else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show more",
+            visible, world.local_size, world.rank, visible, world.words ? world.words : "RECIPE",
+            visible);
     chosen = visible == 1 ? 0 : world.local_rank;
 }
 
@@ -93,10 +96,10 @@ int64_t device_used(void)
 
 static struct {
     bool tried;
-    NvmlDevice device;               /* NULL: it cannot be asked */
+    NvmlDevice device;               /* NULL: NVML is unavailable */
     NvmlUse last;
-    double when;                     /* clock of that */
-    double sum;                      /* of percents */
+    double when;                     /* time of the last query */
+    double sum;                      /* sum of percentages */
     int64_t answers;
 } watched;
 
@@ -155,11 +158,11 @@ void device_mark(struct CUstream_st *s)
         marks.event = realloc(marks.event, sizeof *marks.event * (size_t)room);
         marks.ns = realloc(marks.ns, sizeof *marks.ns * (size_t)room);
         if (!marks.event || !marks.ns)
-            die(EXIT_CONFIG, "no memory for %d marks of time", room);
+            die(EXIT_CONFIG, "no memory for %d time marks", room);
         for (; marks.made < room; marks.made++)
             check(cudaEventCreate(&marks.event[marks.made]), "an event");
     }
-    /* now: on a stream of our own that has nothing to do, since each copy is waited for */
+    /* now: on a stream of our own, idle because each copy is waited for */
     check(cudaEventRecord(marks.event[marks.n++], s ? s : copies), "an event");
 }
 
@@ -186,9 +189,11 @@ void *device_arena(int64_t bytes, const char *what)
     cudaError_t error = cudaMalloc(&p, (size_t)(bytes > 0 ? bytes : 1));
     if (error == cudaErrorMemoryAllocation) {
         check(cudaMemGetInfo(&left, &total), "asking for the GPU's free memory");
-        die(EXIT_CONFIG, "not enough memory for %s: %.3f GiB, free are %.3f of the %.3f GiB of %s: "
-            "lower batch.micro, or end what else uses the GPU", what, (double)bytes / (1 << 30),
-            (double)left / (1 << 30), (double)total / (1 << 30), about.name);
+        die(EXIT_CONFIG,
+            "not enough memory for %s: %.3f GiB, free are %.3f of the %.3f GiB of "
+            "%s: lower batch.micro, or end other programs on the GPU",
+            what, (double)bytes / (1 << 30), (double)left / (1 << 30), (double)total / (1 << 30),
+            about.name);
     }
     check(error, what);
     return p;

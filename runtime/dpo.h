@@ -1,5 +1,4 @@
-/* dpo.h -- direct preference optimisation: the loss of a pair, and what is summed of pairs, the
- * entries of the result `stats`, all doubles.
+/* dpo.h -- DPO loss of a pair, and its sums over pairs: entries of the result `stats`, all doubles.
  *
  * Source: Rafailov et al. 2023; IPO: Azar et al. 2023; DPOP: Pal et al. 2024. */
 #ifndef DIECAST_DPO_H
@@ -10,14 +9,14 @@
 #endif
 
 enum {
-    DPO_PAIRS,              /* whose answers both have a target */
+    DPO_PAIRS,              /* pairs in which both answers have a target */
     DPO_POLICY_CHOSEN,      /* log-probabilities of the answers */
     DPO_POLICY_REJECTED,
     DPO_REFERENCE_CHOSEN,
     DPO_REFERENCE_REJECTED,
-    DPO_REWARD_CHOSEN,      /* policy less reference, perhaps times beta */
+    DPO_REWARD_CHOSEN,      /* policy less reference, possibly times beta */
     DPO_REWARD_REJECTED,
-    DPO_ACCURATE,           /* pairs whose chosen reward is above the other */
+    DPO_ACCURATE,           /* pairs whose chosen reward is higher */
     DPO_STATS
 };
 
@@ -26,20 +25,21 @@ enum { DPO_SIGMOID, DPO_IPO };
 typedef struct {
     int loss;               /* DPO_SIGMOID or DPO_IPO */
     double beta;
-    double smoothing;       /* share of pairs whose order is taken for wrong */
-    double margin;          /* what beta * h is to be above */
+    double smoothing;       /* label smoothing */
+    double margin;          /* margin that beta * h has to exceed */
     double shift;           /* factor of the rejected answer's reward in h */
-    double penalty;         /* of a chosen answer below the reference's: of h, for each nat */
-    double kl;              /* of e^reference (reference - policy) of both answers */
+    double penalty;         /* reduces h for each nat that the chosen answer falls below the
+                               reference */
+    double kl;              /* weight of e^reference (reference - policy) of both answers */
     double reward;          /* factor of the rewards in `stats` */
 } DpoRule;
 
-/* Of the two answers: log-probabilities by the policy and by the reference. */
+/* Log-probabilities of both answers, by the policy and by the reference. */
 typedef struct {
     double chosen, rejected, reference_chosen, reference_rejected;
 } DpoPair;
 
-/* A kernel's file says otherwise before it includes this one. */
+/* A kernel file may define it otherwise before including this one. */
 #ifndef DPO_FUNCTION
 #define DPO_FUNCTION static inline
 #endif
@@ -55,8 +55,8 @@ DPO_FUNCTION double dpo_logistic_(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* The loss; coef: what it changes by each nat of the chosen and of the rejected answer. h is the
- * difference of their rewards, policy less reference. */
+/* Returns the loss. coef: its derivatives by the log-probabilities of the chosen and the rejected
+ * answer. h is the difference of their rewards, policy less reference. */
 DPO_FUNCTION float dpo_pair(float coef[2], const DpoRule *rule, const DpoPair *p)
 {
     const double below = p->reference_chosen - p->chosen;

@@ -4,8 +4,9 @@
 
 #include "runtime/library.h"
 
-int libraries_of_model(LibraryVersion *list);        /* with those of the target; how many */
-/* libraries_cpu.c, libraries_cuda.c: of the target and of its ranks */
+int libraries_of_model(LibraryVersion *list);        /* adds all libraries, those of the target
+                                                        included; returns their number */
+/* in libraries_cpu.c and libraries_cuda.c: those of the target and of its ranks */
 int libraries_of_target(LibraryVersion *list);
 
 #endif

@@ -1,4 +1,4 @@
-/* libraries_cuda.c -- versions of what CUDA programs compute and speak with. */
+/* libraries_cuda.c -- versions of CUDA, cuBLASLt and NCCL in CUDA programs. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 static char text[8][64];
 
-/* 13000 is 13.0, of three parts 130100 is 13.1.0 and 22809 2.28.9; 0: unknown. */
+/* Returns a version number as text: 13000 is 13.0; with three parts 130100 is 13.1.0 and 22809
+ * 2.28.9; 0: unknown. */
 static const char *number(int at, long long v, long long unit)
 {
     if (v <= 0)
@@ -30,7 +31,8 @@ int libraries_of_target(LibraryVersion *list)
         runtime = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess)
         driver = 0;
-    list[n++] = (LibraryVersion){"CUDA runtime", number(0, CUDART_VERSION, 1000), number(1, runtime, 1000)};
+    list[n++] =
+        (LibraryVersion){"CUDA runtime", number(0, CUDART_VERSION, 1000), number(1, runtime, 1000)};
     list[n++] = (LibraryVersion){"CUDA driver", NULL, number(2, driver, 1000)};
     list[n++] = (LibraryVersion){"cuBLASLt", number(3, CUBLAS_VERSION, 10000),
                                  number(4, (long long)cublasLtGetVersion(), 10000)};
@@ -38,7 +40,8 @@ int libraries_of_target(LibraryVersion *list)
     int nccl = 0;
     if (ncclGetVersion(&nccl) != ncclSuccess)
         nccl = 0;
-    list[n++] = (LibraryVersion){"NCCL", number(5, NCCL_VERSION_CODE, 10000), number(6, nccl, 10000)};
+    list[n++] =
+        (LibraryVersion){"NCCL", number(5, NCCL_VERSION_CODE, 10000), number(6, nccl, 10000)};
 #endif
     return n;
 }

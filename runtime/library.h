@@ -1,16 +1,16 @@
-/* library.h -- a library and its versions. */
+/* library.h -- library versions, at build time and as loaded. */
 #ifndef DIECAST_LIBRARY_H
 #define DIECAST_LIBRARY_H
 
-/* A library: its version when the program was built and now; NULL: it does not say. */
+/* A library with its versions at build time and now; NULL: unknown. */
 typedef struct {
     const char *name;
-    const char *built, *loaded;  /* loaded lasts until the next call of the same function */
+    const char *built, *loaded;  /* loaded is valid until the next call of the same function */
 } LibraryVersion;
 
 enum { LIBRARY_VERSIONS = 16 };
 
-/* Macros of numbers as a text, "2.6" and "2.6.3". */
+/* Version texts "2.6" and "2.6.3" from macros of numbers. */
 #define VERSION_TEXT_(x) #x
 #define VERSION_TEXT(x) VERSION_TEXT_(x)
 #define VERSION_2(a, b) VERSION_TEXT(a) "." VERSION_TEXT(b)

@@ -1,6 +1,6 @@
-/* nvml_cuda.c -- asks libnvidia-ml.so.1, by declarations of our own for the few functions that we call.
+/* nvml_cuda.c -- queries libnvidia-ml.so.1, with our own declarations of the functions used.
  *
- * Method: the functions are a table; one that this version of the library lacks answers nothing. */
+ * Method: a table of functions; one that this version of the library lacks has no answer. */
 #include "runtime/nvml_cuda.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ typedef struct {
     char bus_id[32];
 } Pci;
 
-/* name, arguments; each returns 0 when it has an answer */
+/* name, arguments; each returns 0 on success */
 #define FUNCTIONS(F)                                                        \
     F(nvmlInit_v2, (void))                                                  \
     F(nvmlSystemGetDriverVersion, (char *to, unsigned bytes))               \
@@ -37,7 +37,7 @@ static struct {
 
 static void *library;            /* NULL: not opened */
 
-/* Whether the library has the function, and it has an answer. */
+/* True if the library has the function and it succeeds. */
 #define ASK(name, ...) (call.name && call.name(__VA_ARGS__) == 0)
 
 const char *nvml_open(void)
@@ -67,7 +67,7 @@ void *nvml_function(const char *name)
     return library ? dlsym(library, name) : NULL;
 }
 
-/* A text of the library ends, whatever it wrote. */
+/* Terminates a text of the library, whatever it wrote. */
 static void end_text(char *text, size_t bytes, bool said)
 {
     text[said ? bytes - 1 : 0] = '\0';

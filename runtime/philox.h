@@ -1,4 +1,4 @@
-/* philox.h -- random numbers by counter, Philox4x32-10, and the dropout masks drawn from it.
+/* philox.h -- counter-based random numbers (Philox4x32-10) and dropout masks.
  *
  * Keeps: no state. A draw depends on seed, step, site, sample, position and element only: never on
  *        the rank, the micro-batch split or the number of threads.
@@ -8,8 +8,9 @@
 
 #include <stdint.h>
 
-/* One of the rounds 0..9 on the words a, b, c, d. A macro: a call with addresses of locals would keep
- * them in memory, and the loop of dropout_mask would not vectorise (2.6 ns an element, not 1.1). */
+/* Round 0..9 on the words a, b, c, d. A macro, because a call with addresses of locals would keep
+ * them in memory, and the loop of dropout_mask() would not vectorise (2.6 ns per element instead of
+ * 1.1). */
 #define PHILOX_ROUND(a, b, c, d, k0, k1, round)                                \
     do {                                                                       \
         uint64_t p0 = (uint64_t)0xD2511F53 * a, p1 = (uint64_t)0xCD9E8D57 * c; \
@@ -28,14 +29,15 @@ static inline void philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t
 }
 
 /* Dropout. noise = { seed low, seed high, step, index in the global batch of the micro-batch's
- * first sample }. Row r of a micro-batch is position t = r % T of sample b = r / T. The four words of
- * counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site * 0x9E3779B9, seed high)
- * belong to the elements element / 4 * 4 + 0..3; one is dropped when its word < p * 2^32. 0 <= p < 1.
- * site: a number of its own for every mask: 4 s + part for an adapter's parts 0..2 of the layer that
- * has the number s among linear layers; 4 s + 3 for the place that has the number s among those where
- * the model itself drops, which is what dropout_place() says.
- * Attention's probabilities: the row is the query, the element of head h and key j is h * T' + j where
- * T' is T rounded up to a multiple of 4, so that no quad has two heads in it. */
+ * first sample }. Row r of a micro-batch is position t = r % T of sample b = r / T. The four words
+ * of counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site * 0x9E3779B9, seed
+ * high) belong to the elements element / 4 * 4 + 0..3; an element is dropped if its word < p *
+ * 2^32. 0 <= p < 1.
+ *
+ * site: unique per mask: 4 s + part for parts 0..2 of an adapter, with s the number of its linear
+ * layer; 4 s + 3 for the s-th place where the model itself applies dropout, see dropout_place().
+ * Attention probabilities: the row is the query, the element of head h and key j is h * T' + j,
+ * with T' = T rounded up to a multiple of 4, so that a quad belongs to one head. */
 static inline uint32_t dropout_threshold(float p)
 {
     return (uint32_t)((double)p * 4294967296.0);
@@ -54,13 +56,13 @@ static inline uint32_t dropout_place(uint32_t s)
     return 4 * s + 3;
 }
 
-/* The quad of a key, of attention's probabilities. */
+/* The quad of a key, for attention probabilities. */
 static inline uint32_t dropout_quad_of_key(int64_t T, int64_t head, int64_t key)
 {
     return (uint32_t)(head * ((T + 3) / 4) + key / 4);
 }
 
-/* 1 when the element is kept. */
+/* Returns 1 if the element is kept. */
 static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, int64_t row,
                                uint32_t element, float p)
 {
@@ -69,12 +71,13 @@ static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, 
     return out[element % 4] >= dropout_threshold(p);
 }
 
-enum { DROPOUT_QUADS = 64 };     /* drawn side by side */
+enum { DROPOUT_QUADS = 64 };     /* drawn together */
 
-/* kept (4 * DROPOUT_QUADS) = 0 where dropped, 1 / (1 - p) where kept: quads `quad` of positions t of
- * samples b, each (DROPOUT_QUADS). */
+/* Writes kept (4 * DROPOUT_QUADS): 0 where dropped, 1 / (1 - p) where kept, for the quads `quad` at
+ * positions t of samples b, each (DROPOUT_QUADS). */
 static inline void dropout_quads(float *restrict kept, const uint32_t *noise, uint32_t site,
-                                 const uint32_t *quad, const uint32_t *t, const uint32_t *b, float p)
+                                 const uint32_t *quad, const uint32_t *t, const uint32_t *b,
+                                 float p)
 {
     const uint32_t threshold = dropout_threshold(p), key0 = noise[0] ^ site * 0x9E3779B9u;
     const uint32_t key1 = noise[1], step = noise[2], sample = noise[3];
@@ -93,8 +96,8 @@ static inline void dropout_quads(float *restrict kept, const uint32_t *noise, ui
         kept[k] = words[k] >= threshold ? scale : 0.0f;
 }
 
-/* Elements first .. first+n-1 of a row: mask (n) = 0 where dropped, 1 / (1 - p) where kept. first is
- * a multiple of 4. */
+/* Writes mask (n) for elements first .. first+n-1 of a row: 0 where dropped, 1 / (1 - p) where
+ * kept. first is a multiple of 4. */
 static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uint32_t site,
                                 int64_t T, int64_t row, int64_t first, int64_t n, float p)
 {
@@ -121,7 +124,7 @@ static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uin
     }
 }
 
-/* The whole row. */
+/* The same for the whole row. */
 static inline void dropout_row(float *restrict mask, const uint32_t *noise, uint32_t site,
                                int64_t T, int64_t row, int64_t n, float p)
 {

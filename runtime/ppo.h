@@ -1,6 +1,6 @@
-/* ppo.h -- PPO's networks: a policy and a value net, tanh multilayer perceptrons of two hidden layers.
+/* ppo.h -- PPO networks: policy and value net, tanh multilayer perceptrons with two hidden layers.
  *
- * The generator reports their size; the emitted program has them. */
+ * The generator reports their size; the emitted program implements them. */
 #ifndef DIECAST_PPO_H
 #define DIECAST_PPO_H
 
@@ -9,8 +9,9 @@ enum {
     PPO_HIDDEN = 64             /* units of a hidden layer */
 };
 
-/* Parameters of a net of so many outputs. */
-#define PPO_PARAMETERS(outputs) \
-    (PPO_INPUTS * PPO_HIDDEN + PPO_HIDDEN + PPO_HIDDEN * PPO_HIDDEN + PPO_HIDDEN + PPO_HIDDEN * (outputs) + (outputs))
+/* Returns the number of parameters of a net with that many outputs. */
+#define PPO_PARAMETERS(outputs)                                                                    \
+    (PPO_INPUTS * PPO_HIDDEN + PPO_HIDDEN + PPO_HIDDEN * PPO_HIDDEN + PPO_HIDDEN +                 \
+     PPO_HIDDEN * (outputs) + (outputs))
 
 #endif

@@ -1,7 +1,8 @@
-/* prm.h -- process reward models: losses of steps and of outcomes, what a record counts, and what
- * is summed of records, the entries of the results `stats` and `meta_stats`, all doubles.
+/* prm.h -- process reward models: step loss, meta loss, record weights.
  *
- * d is the margin of a mark's two logits, the logistic function of d the step's probability to be right.
+ * Sums over records: entries of the results `stats` and `meta_stats`, all doubles.
+ * d is the margin of a mark's two logits; its logistic function is the probability that the step is
+ * right.
  * Source: DreamPRM, Cao et al. 2025. */
 #ifndef DIECAST_PRM_H
 #define DIECAST_PRM_H
@@ -12,27 +13,27 @@
 #endif
 
 enum {
-    PRM_RECORDS,            /* that have a mark */
-    PRM_LOSS,               /* of their losses, unweighted */
-    PRM_WEIGHT,             /* of their weights */
+    PRM_RECORDS,            /* records with a mark */
+    PRM_LOSS,               /* their losses, unweighted */
+    PRM_WEIGHT,             /* their weights */
     PRM_MARKS,
-    PRM_RIGHT,              /* marks with d > 0 just where the label is above a half */
-    PRM_REWARD,             /* of their labels */
+    PRM_RIGHT,              /* marks with d > 0 if and only if the label is above a half */
+    PRM_REWARD,             /* their labels */
     PRM_STATS
 };
 
 enum {
-    PRM_META_RECORDS,       /* meta records that have a mark */
-    PRM_META_LOSS,          /* of (S - label)^2, of these like the rest */
-    PRM_META_SCORE,         /* of S */
-    PRM_META_RIGHT,         /* S above a half just where the label is */
+    PRM_META_RECORDS,       /* meta records with a mark */
+    PRM_META_LOSS,          /* (S - label)^2, of meta records like the rest */
+    PRM_META_SCORE,         /* S */
+    PRM_META_RIGHT,         /* S above a half if and only if the label is */
     PRM_META_STATS
 };
 
 enum { PRM_LEAKY, PRM_RELU, PRM_NONE, PRM_CLIP };                       /* activations of entries */
 enum { PRM_LOG_SUM, PRM_LOG_MEAN, PRM_MEAN, PRM_MIN, PRM_MAX };         /* aggregates */
 
-/* A kernel's file says otherwise before it includes this one. */
+/* A kernel file may define it otherwise before including this one. */
 #ifndef PRM_FUNCTION
 #define PRM_FUNCTION static inline
 #endif
@@ -50,7 +51,7 @@ PRM_FUNCTION double prm_logistic(double x)
 
 /* ---- records ---- */
 
-/* Marks of a record: its rows that are not -1. */
+/* Returns the number of marks of a record: rows other than -1. */
 PRM_FUNCTION int prm_marks(const int32_t *rows, int most)
 {
     int n = 0;
@@ -59,8 +60,9 @@ PRM_FUNCTION int prm_marks(const int32_t *rows, int most)
     return n;
 }
 
-/* The mean over its marks; 0 without any. */
-PRM_FUNCTION double prm_record_loss(const float *d, const float *rewards, const int32_t *rows, int most)
+/* Returns the mean over its marks; 0: no marks. */
+PRM_FUNCTION double prm_record_loss(const float *d, const float *rewards, const int32_t *rows,
+                                    int most)
 {
     const int n = prm_marks(rows, most);
     double sum = 0;
@@ -69,7 +71,7 @@ PRM_FUNCTION double prm_record_loss(const float *d, const float *rewards, const 
     return n ? sum / n : 0;
 }
 
-/* What that changes by the d of one of n marks. */
+/* Returns the derivative of that mean by the d of one of n marks. */
 PRM_FUNCTION double prm_record_slope(double d, double reward, int n)
 {
     return (prm_logistic(d) - reward) / n;
@@ -94,7 +96,7 @@ PRM_FUNCTION void prm_count(double stats[PRM_STATS], const float *d, const float
 
 /* ---- what a record counts ---- */
 
-/* Of an entry of the table. */
+/* Weight of an entry of the table. */
 PRM_FUNCTION double prm_activation(int kind, double a)
 {
     if (kind == PRM_CLIP)
@@ -109,7 +111,8 @@ PRM_FUNCTION double prm_activation_slope(int kind, double a)
     return a > 0 || kind == PRM_NONE ? 1 : kind == PRM_LEAKY ? 0.01 : 0;
 }
 
-/* The sum of softplus of the entries of n domains: a domain counts n softplus(a) / that. */
+/* Returns the sum of softplus over the entries of n domains; a domain has the weight n softplus(a)
+ * / sum. */
 PRM_FUNCTION double prm_domains_total(const float *table, int n)
 {
     double sum = 0;
@@ -123,15 +126,16 @@ PRM_FUNCTION double prm_domain_weight(double a, double total, int n)
     return n * prm_softplus(a) / total;
 }
 
-/* The gradient of entry a from those of weights: `own`, the sum over its records, and `all`, that of
- * weight times gradient over all records. */
+/* Returns the gradient of entry a from those of weights: `own`, summed over its records, and `all`,
+ * weight times gradient summed over all records. */
 PRM_FUNCTION double prm_domain_slope(double a, double total, int n, double own, double all)
 {
     return n * prm_logistic(a) / total * (own - all / n);
 }
 
-/* A net for all records: of each mark the pair 1 - p, p through PRM_NET_UNITS units; the mean over
- * its marks through the logistic function is the weight. w1 (units, 2), b1, w2 (units), b2 (1). */
+/* A net for all records: the pair 1 - p, p of each mark goes through PRM_NET_UNITS units; the
+ * logistic function of the mean over the marks is the weight. w1 (units, 2), b1, w2 (units), b2
+ * (1). */
 enum { PRM_NET_UNITS = 10, PRM_NET_INPUTS = 2 };
 
 typedef struct {
@@ -152,7 +156,7 @@ PRM_FUNCTION double prm_net_unit_(const PrmNet *net, int unit, double p)
            p * net->w1[PRM_NET_INPUTS * unit + 1];
 }
 
-/* Of one mark. */
+/* Output for one mark. */
 PRM_FUNCTION double prm_net_mark(const PrmNet *net, double p)
 {
     double sum = net->b2[0];
@@ -161,7 +165,7 @@ PRM_FUNCTION double prm_net_mark(const PrmNet *net, double p)
     return sum;
 }
 
-/* What that changes by parameter k. */
+/* Returns its derivative by parameter k. */
 PRM_FUNCTION double prm_net_mark_slope(const PrmNet *net, double p, int k)
 {
     if (k == PRM_NET_B2)
@@ -176,7 +180,7 @@ PRM_FUNCTION double prm_net_mark_slope(const PrmNet *net, double p, int k)
     return k >= PRM_NET_B1 ? of_unit : of_unit * (k % PRM_NET_INPUTS ? p : 1 - p);
 }
 
-/* Of a record; a half without a mark. */
+/* Weight of a record; a half without a mark. */
 PRM_FUNCTION double prm_net_weight(const PrmNet *net, const float *d, const int32_t *rows, int most)
 {
     const int n = prm_marks(rows, most);
@@ -186,7 +190,7 @@ PRM_FUNCTION double prm_net_weight(const PrmNet *net, const float *d, const int3
     return prm_logistic(sum);
 }
 
-/* What the weight, found as above, changes by parameter k. */
+/* Returns the derivative of that weight by parameter k. */
 PRM_FUNCTION double prm_net_weight_slope(const PrmNet *net, const float *d, const int32_t *rows,
                                          int most, int k, double weight)
 {
@@ -199,7 +203,7 @@ PRM_FUNCTION double prm_net_weight_slope(const PrmNet *net, const float *d, cons
 
 /* ---- the score of a solution ---- */
 
-/* S of the marks of a record, those whose row is not -1; a half without any. */
+/* Returns S from the marks of a record, rows other than -1; a half without a mark. */
 PRM_FUNCTION double prm_aggregate(int kind, const float *d, const int32_t *rows, int most)
 {
     const int n = prm_marks(rows, most);
@@ -221,9 +225,10 @@ PRM_FUNCTION double prm_aggregate(int kind, const float *d, const int32_t *rows,
                                   : largest;
 }
 
-/* What S, found as above, changes by the d of mark k; of equal least or largest the first has it. */
-PRM_FUNCTION double prm_aggregate_slope(int kind, const float *d, const int32_t *rows, int most, int k,
-                                        double score)
+/* Returns the derivative of that S by the d of mark k; among equal minima or maxima only the first
+ * has one. */
+PRM_FUNCTION double prm_aggregate_slope(int kind, const float *d, const int32_t *rows, int most,
+                                        int k, double score)
 {
     const double p = prm_logistic(d[k]);
     const int n = prm_marks(rows, most);
@@ -239,8 +244,9 @@ PRM_FUNCTION double prm_aggregate_slope(int kind, const float *d, const int32_t 
     return p * (1 - p);
 }
 
-/* Adds a meta record with so many marks to the sums. */
-PRM_FUNCTION void prm_count_outcome(double stats[PRM_META_STATS], double score, double outcome, int marks)
+/* Adds a meta record with that many marks to the sums. */
+PRM_FUNCTION void prm_count_outcome(double stats[PRM_META_STATS], double score, double outcome,
+                                    int marks)
 {
     if (!marks)
         return;

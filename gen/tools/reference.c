@@ -6,7 +6,6 @@
 #include "gen/config/family.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
-#include "runtime/objectives/help_lines.h"
 #include "runtime/objectives/owners.h"
 #include "runtime/pack/pack.h"
 
@@ -199,6 +198,12 @@ static void flag_row(Str *s, int i, const char *value)
         run_flag_doc(i));
 }
 
+static void flag_section(Str *s, const char *title)
+{
+    str_print(s, "\n## %s\n", title);
+    table(s, "flag | value | default | recipe | objectives | what it does");
+}
+
 static void flags_page(Str *s)
 {
     begin(s, "Flags of the programs",
@@ -208,18 +213,10 @@ static void flags_page(Str *s)
           "after the recipe. A flag with objectives exists only in their programs. `run.sh` has "
           "further flags for several machines: "
           "[README](../../README.md#several-ranks-and-machines).");
-    static const char *const value[] = {
-#define FLAG(name, type, value, ...) #value,
+    int flag = 0;
+#define SECTION(title) flag_section(s, title);
+#define FLAG(name, type, value, ...) flag_row(s, flag++, #value);
 #include "runtime/run/flags.def"
-    };
-    int n;
-    const HelpLine *line = help_lines(&n);
-    for (int i = 0; i < n; i++)
-        if (!line[i].title)
-            flag_row(s, line[i].flag, value[line[i].flag]);
-        else
-            str_print(s, "\n## %s\n", line[i].title),
-                table(s, "flag | value | default | recipe | objectives | description");
 }
 
 static void runs_page(Str *s)

@@ -1,8 +1,8 @@
 /* hf.c -- import and export of Hugging Face model folders.
  *
  * In:    config.json and safetensors of transformers 4.x or 5.x.
- * Method: import matches every tensor of the folder with one of the model by name, checks shapes, then
- *         reads; export lists the tensors, assigns them to shards and writes. */
+ * Method: import matches every tensor of the folder with one of the model by name, checks shapes,
+ *         then reads; export lists the tensors, assigns them to shards and writes. */
 #define _GNU_SOURCE
 #include "runtime/model/hf.h"
 
@@ -59,14 +59,16 @@ void hf_tell_padding(const Model *m, const char *folder)
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
     const int64_t own = hf_config_padding(ours), pad = hf_config_padding(theirs);
     if (own != pad && pad >= 0)
-        note("%s/config.json: pad_token_id is %" PRId64 ", so transformers gives that token's row of the embedding "
-             "no gradient where it is read; this program trains it there, too: gen %s model.pad=%" PRId64
-             " does as transformers",
+        note("%s/config.json: pad_token_id is %" PRId64
+             ", so transformers gives that token's row of the embedding "
+             "no gradient where it is read; this program trains it there, too: gen %s "
+             "model.pad=%" PRId64 " does as transformers",
              folder, pad, model_words(m, "model.pad"), pad);
     else if (own != pad)
-        note("%s/config.json has no pad_token_id: transformers would also train the embedding of token %" PRId64
-             " where it is read; this program does not: gen %s model.pad=-1 does as transformers", folder, own,
-             model_words(m, "model.pad"));
+        note("%s/config.json has no pad_token_id: transformers would also train the embedding of "
+             "token %" PRId64
+             " where it is read; this program does not: gen %s model.pad=-1 does as transformers",
+             folder, own, model_words(m, "model.pad"));
     cJSON_Delete(ours), cJSON_Delete(theirs);
 }
 
@@ -78,13 +80,16 @@ static void check_layers(const Model *m, const HfWant *want, int n, const char *
     for (int i = 0; i < n && a && a->layers; i++) {
         if (want[i].from || want[i].optional)
             continue;
-        if (strncmp(want[i].name, a->layers, strlen(a->layers)) != 0)
+        if (strncmp(want[i].name, a->layers, strlen(a->layers)))
             return;
         missing = want[i].name;
     }
     if (missing)
-        die(EXIT_MISMATCH, "%s: the model has no %s, which this program reads and does not train; gen %s %s=true makes "
-            "one that adds and trains it", folder, missing, model_words(m, a->field), a->field);
+        die(EXIT_MISMATCH,
+            "%s: the model has no %s, which this program reads and does not train; gen %s %s=true "
+            "makes "
+            "one that adds and trains it",
+            folder, missing, model_words(m, a->field), a->field);
 }
 
 /* read: also read the weights, else only check. */
@@ -124,7 +129,8 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     if (read && fewer) {
         fewer->shape[0]++;
         model_grow(fewer);
-        note("%s has one row more than the folder's tensor; it becomes the mean of the others", fewer->name);
+        note("%s has one row more than the folder's tensor; it becomes the mean of the others",
+             fewer->name);
     }
     free(fewer);
     for (int i = 0; i < n; i++)
@@ -291,8 +297,8 @@ static char *write_shards(const WeightsItem *item, int n, int nshards, const cha
     return error;
 }
 
-/* Writes a row trained alongside adapters over the row it replaces in the model's tensor, which no program
- * reads; called with the returned `back`, restores that row. */
+/* Writes a row trained alongside adapters over the row it replaces in the model's tensor, which no
+ * program reads; called with the returned `back`, restores that row. */
 static float *put_row(const Model *m, float *back)
 {
     float *was = NULL;
@@ -316,7 +322,8 @@ static float *put_row(const Model *m, float *back)
     return was;
 }
 
-char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes, cJSON *manifest)
+char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes,
+                     cJSON *manifest)
 {
     int n, nshards = 0;
     WeightsItem *item = items(m, how, &n);

@@ -1,9 +1,9 @@
 /* hf.h -- Hugging Face model folders and PEFT adapter folders: import and export.
  *
  * In:    untrusted folders: validated before use, read in pieces of a few MiB.
- * Keeps: an error ends the program with one line and an exit code: 80 no such folder, or an output folder
- *        that is not ours to replace; 83 a valid folder of another model; 88 a damaged one (truncated, not
- *        JSON, NaN); 90 the output cannot be written, or an I/O failure. */
+ * Keeps: an error ends the program with one line and an exit code: 80 no such folder, or an output
+ *        folder that is not ours to replace; 83 a valid folder of another model; 88 a damaged one
+ *        (truncated, not JSON, NaN); 90 the output cannot be written, or an I/O failure. */
 #ifndef DIECAST_HF_H
 #define DIECAST_HF_H
 
@@ -14,45 +14,50 @@
 /* Shard size in bytes; larger models are split. */
 #define HF_SHARD_BYTES UINT64_C(50000000000)
 
-/* Loads a model folder into the weights and fp32 master weights of every tensor outside the adapter. A
- * tensor that the adapter file stores whole (a trained head) starts as the folder's tensor of that name if
- * there is one, or as the embedding if config.json ties them. */
+/* Loads a model folder into the weights and fp32 master weights of every tensor outside the
+ * adapter. A tensor that the adapter file stores whole (a trained head) starts as the folder's
+ * tensor of that name if there is one, or as the embedding if config.json ties them. */
 void hf_load(Model *m, const char *folder, bool allow_nonfinite);
-/* Checks the folder as hf_load() does, without reading the weights: returns if tensor names, shapes and
- * config.json match this model. adapter: the folder is a PEFT adapter. */
+/* Checks the folder as hf_load() does, without reading the weights: returns if tensor names, shapes
+ * and config.json match this model. adapter: the folder is a PEFT adapter. */
 void hf_check(Model *m, const char *folder, bool adapter);
-/* Prints a note if the folder's padding token differs from this model's: transformers would train the
- * embedding differently, as no gradient reaches the padding row. Only for full training. */
+/* Prints a note if the folder's padding token differs from this model's: transformers would train
+ * the embedding differently, as no gradient reaches the padding row. Only for full training. */
 void hf_tell_padding(const Model *m, const char *folder);
 /* Options of an export. */
 typedef struct {
-    /* hf_save: folder whose config.json (if it describes this model) is copied with the changed keys
-     * patched, and whose tokenizer files are copied. hf_save_adapter: base model recorded as
+    /* hf_save: folder whose config.json (if it describes this model) is copied with the changed
+     * keys patched, and whose tokenizer files are copied. hf_save_adapter: base model recorded as
      * base_model_name_or_path; NULL keeps the recipe's. Or NULL. */
     const char *source;
-    bool merged;                 /* hf_save: merge every LoRA pair, weight + scale * b a, in fp32, rounded
+    bool merged; /* hf_save: merge every LoRA pair, weight + scale * b a, in fp32, rounded
                                     once */
-    /* fp32, bf16 or fp16: dtype of all weights, rounded once to nearest even, from the fp32 master weights
-     * where they exist; EXIT_CONFIG if a value overflows fp16. NULL: as in memory, adapters in fp32. */
+    /* fp32, bf16 or fp16: dtype of all weights, rounded once to nearest even, from the fp32 master
+     * weights where they exist; EXIT_CONFIG if a value overflows fp16. NULL: as in memory, adapters
+     * in fp32. */
     const char *dtype;
-    const char *card;            /* text of README.md, to which a line with its checksum is added; or NULL */
+    const char *card;            /* text of README.md, to which a line with its checksum is added;
+                                    or NULL */
     const char *tokenizer;       /* tokenizer file to copy, or NULL */
-    /* Called with `with` after all other files are written; returns NULL or a malloc'ed message. Or NULL. */
+    /* Called with `with` after all other files are written; returns NULL or a malloc'ed message. Or
+     * NULL. */
     char *(*complete)(const char *folder, const void *with);
     const void *with;
 } HfHow;
 
-/* Exports the weights to a model folder, atomically. Replaces an existing folder only if it holds nothing
- * but files of such a folder, its README.md only as written here, and it is not the source. Rank 0 only. */
+/* Exports the weights to a model folder, atomically. Replaces an existing folder only if it holds
+ * nothing but files of such a folder, its README.md only as written here, and it is not the source.
+ * Rank 0 only. */
 void hf_save(const Model *m, const char *folder, const HfHow *how);
 
 /* PEFT adapter folder: r, alpha, target modules and rslora must equal those of the binary. */
 void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
 void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
 
-/* Write the files of hf_save() and hf_save_adapter() into an existing folder, for callers with their own
- * commit. Return NULL, or a malloc'ed message. manifest: see folder.h; may be NULL. */
-char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes, cJSON *manifest);
+/* Write the files of hf_save() and hf_save_adapter() into an existing folder, for callers with
+ * their own commit. Return NULL, or a malloc'ed message. manifest: see folder.h; may be NULL. */
+char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes,
+                     cJSON *manifest);
 /* Writes only the weights, LoRA pairs merged, as one file of that name. */
 char *hf_write_weights(const Model *m, const char *folder, const char *file);
 char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);

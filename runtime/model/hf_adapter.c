@@ -1,8 +1,8 @@
 /* hf_adapter.c -- import and export of PEFT adapter folders.
  *
  * In:    adapter_config.json and adapter_model.safetensors of any PEFT version.
- * Keeps: tensor names decide which modules are adapted; the config must give them the same scale. LoRA
- *        pairs are fp32 in the file, whatever the base's dtype. */
+ * Keeps: tensor names decide which modules are adapted; the config must give them the same scale.
+ *        LoRA pairs are fp32 in the file, whatever the base's dtype. */
 #define _GNU_SOURCE
 #include "runtime/model/hf.h"
 
@@ -22,8 +22,8 @@ static const struct { const char *key, *value, *field; } scale_keys[] = {
     { "use_rslora", "false", "lora.rslora" },
 };
 
-/* Keys that select another kind of adapter: its name, and the values (besides absent and null) that mean
- * plain LoRA. */
+/* Keys that select another kind of adapter: its name, and the values (besides absent and null) that
+ * mean plain LoRA. */
 static const struct { const char *key, *name, *plain; } kind_keys[] = {
 #define PEFT_KIND(key, name, plain) { key, name, plain },
 #include "runtime/model/hf_peft.def"
@@ -128,8 +128,8 @@ static bool names_module(const char *entry, const char *module, size_t n)
     return k <= n && memcmp(module + n - k, entry, k) == 0 && (k == n || module[n - k - 1] == '.');
 }
 
-/* Checks that every entry of target_modules names an adapted module and every adapted module is named. A
- * pattern instead of a list is not checked; the tensor names decide. */
+/* Checks that every entry of target_modules names an adapted module and every adapted module is
+ * named. A pattern instead of a list is not checked; the tensor names decide. */
 static void check_targets(const Model *m, const cJSON *theirs, const char *folder)
 {
     const cJSON *list = json_get(theirs, "target_modules"), *entry;
@@ -162,12 +162,12 @@ static void check_targets(const Model *m, const cJSON *theirs, const char *folde
     }
 }
 
-/* PEFT's FEATURE_EXTRACTION adapts AutoModel's class for the folder, the decoder alone, whose modules are
- * named "layers..." instead of "model.layers...". */
+/* PEFT's FEATURE_EXTRACTION adapts AutoModel's class for the folder, the decoder alone, whose
+ * modules are named "layers..." instead of "model.layers...". */
 static bool of_decoder(const cJSON *config)
 {
     const char *task = cJSON_GetStringValue(json_get(config, "task_type"));
-    return task && strcmp(task, "FEATURE_EXTRACTION") == 0;
+    return task && !strcmp(task, "FEATURE_EXTRACTION");
 }
 
 static const char wrapped[] = "base_model.model.", decoder[] = "model.";
@@ -176,7 +176,7 @@ static const char wrapped[] = "base_model.model.", decoder[] = "model.";
 static char *decoder_name(const char *name)
 {
     const char *base = model_base_name(name);
-    bool its = base != name && strncmp(base, decoder, strlen(decoder)) == 0;
+    bool its = base != name && !strncmp(base, decoder, strlen(decoder));
     return its ? format("%s%s", wrapped, base + strlen(decoder)) : format("%s", name);
 }
 
@@ -200,9 +200,11 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     char *path = folder_join(folder, "adapter_model.safetensors");
     char *pickle = folder_join(folder, "adapter_model.bin");
     if (access(path, F_OK) != 0 && access(pickle, F_OK) == 0)
-        die(EXIT_MISMATCH, "%s: pickle files can run code and are not read; convert it once: python3 "
+        die(EXIT_MISMATCH,
+            "%s: pickle files can run code and are not read; convert it once: python3 "
             "-c \"import torch, safetensors.torch as s; s.save_file(torch.load('%s', "
-            "weights_only=True), '%s')\"", pickle, pickle, path);
+            "weights_only=True), '%s')\"",
+            pickle, pickle, path);
     StFile file;
     char *error = st_open(&file, path);
     if (error)

@@ -30,7 +30,8 @@ enum { PERIOD = -1 };
 
 static const ConfigKey config_keys[] = {
 #define CONFIG_KEY(family, key, written, value) { #family, key, written, value, 0, "", "" },
-#define DERIVED_KEY(family, key, written, factor, a, b) { #family, key, written, NULL, factor, a, b },
+#define DERIVED_KEY(family, key, written, factor, a, b) \
+    { #family, key, written, NULL, factor, a, b },
 #define PERIOD_KEY(family, key, written, value) { #family, key, written, value, PERIOD, "", "" },
 #include "runtime/model/families.def"
 };
@@ -90,9 +91,9 @@ bool hf_rope_counts(const char *type, const char *field)
 {
     size_t n = strlen(field);
     for (size_t i = 0; i < COUNT(rope_types); i++)
-        for (const char *p = rope_types[i].fields; strcmp(rope_types[i].name, type) == 0 && *p;
+        for (const char *p = rope_types[i].fields; !strcmp(rope_types[i].name, type) && *p;
              p += strcspn(p, " "), p += *p == ' ')
-            if (strncmp(p, field, n) == 0 && (!p[n] || p[n] == ' '))
+            if (!strncmp(p, field, n) && (!p[n] || p[n] == ' '))
                 return true;
     return false;
 }
@@ -103,8 +104,8 @@ static const char *family_of(const cJSON *config)
     return family ? family : "";
 }
 
-/* Short text of a value: numbers are equal if they are equal in fp32, and a list of equal items equals
- * that item. */
+/* Short text of a value: numbers are equal if they are equal in fp32, and a list of equal items
+ * equals that item. */
 static char *value_text(const cJSON *value)
 {
     if (cJSON_IsNumber(value)) {
@@ -115,7 +116,7 @@ static char *value_text(const cJSON *value)
         char *first = value_text(value->child);
         for (const cJSON *item = value->child->next; item; item = item->next) {
             char *text = value_text(item);
-            bool same = strcmp(text, first) == 0;
+            bool same = !strcmp(text, first);
             if (!same) {
                 free(first);
                 return text;
@@ -146,10 +147,10 @@ static char *json_text(const char *text)
 static char *meant_text(const ConfigKey *row, char *text)
 {
     for (size_t i = 0; i < COUNT(same_values); i++) {
-        if (strcmp(same_values[i].family, row->family) != 0 || strcmp(same_values[i].key, row->key) != 0)
+        if (strcmp(same_values[i].family, row->family) || strcmp(same_values[i].key, row->key))
             continue;
         char *value = json_text(same_values[i].value);
-        bool same = strcmp(value, text) == 0;
+        bool same = !strcmp(value, text);
         free(value);
         if (same) {
             free(text);
@@ -164,8 +165,8 @@ static const cJSON *key_value(const cJSON *config, const ConfigKey *row)
 {
     const cJSON *value = json_get(config, row->key);
     for (size_t i = 0; i < COUNT(places); i++) {
-        if ((value && !cJSON_IsNull(value)) || strcmp(places[i].family, row->family) != 0 ||
-            strcmp(places[i].key, row->key) != 0)
+        if ((value && !cJSON_IsNull(value)) || strcmp(places[i].family, row->family) ||
+            strcmp(places[i].key, row->key))
             continue;
         value = config;
         for (const char *p = places[i].path; value && *p; p += strcspn(p, "."), p += *p == '.') {
@@ -177,8 +178,8 @@ static const cJSON *key_value(const cJSON *config, const ConfigKey *row)
     return value && !cJSON_IsNull(value) ? value : NULL;
 }
 
-/* Full-attention period in layers; a period above the number of layers means none. For lists that are not
- * periodic: the list itself. */
+/* Full-attention period in layers; a period above the number of layers means none. For lists that
+ * are not periodic: the list itself. */
 static char *period_text(const cJSON *config, const ConfigKey *row)
 {
     const cJSON *kinds = json_get(config, "layer_types"), *kind;
@@ -195,9 +196,9 @@ static char *period_text(const cJSON *config, const ConfigKey *row)
     }
     cJSON_ArrayForEach(kind, kinds) {
         const char *word = cJSON_GetStringValue(kind);
-        const bool full = word && strcmp(word, "full_attention") == 0;
+        const bool full = word && !strcmp(word, "full_attention");
         at++;
-        even &= full || (word && strcmp(word, "sliding_attention") == 0);
+        even &= full || (word && !strcmp(word, "sliding_attention"));
         if (full && !period)
             period = at;
         even &= full == (period && at % period == 0);
@@ -230,7 +231,7 @@ static double number(const cJSON *config, const char *family, const char *key)
 {
     for (size_t i = 0; i < COUNT(config_keys); i++) {
         const ConfigKey *row = &config_keys[i];
-        if (strcmp(row->family, family) != 0 || strcmp(row->key, key) != 0)
+        if (strcmp(row->family, family) || strcmp(row->key, key))
             continue;
         char *text = key_text(config, row);
         double value = atof(text);
@@ -251,7 +252,7 @@ static void add(char **list, const char *what)
 static void compare(char **list, const char *key, const char *found, const char *wanted)
 {
     char *what = format("%s is %s, this binary was built for %s", key, found, wanted);
-    if (strcmp(found, wanted) != 0)
+    if (strcmp(found, wanted))
         add(list, what);
     free(what);
 }
@@ -270,13 +271,14 @@ static void compare_key(char **list, const cJSON *ours, const cJSON *theirs, con
 static bool rope_by_layer(const cJSON *config)
 {
     for (size_t i = 0; i < COUNT(places); i++)
-        if (strcmp(places[i].family, family_of(config)) == 0 && strcmp(places[i].key, LOCAL_THETA) == 0)
+        if (!strcmp(places[i].family, family_of(config)) && !strcmp(places[i].key, LOCAL_THETA))
             return true;
     return false;
 }
 
-/* Returns one object from the keys of transformers 4 and 5: rope_theta, rope_type and any scaling fields.
- * NULL and *error if the two sets of keys contradict each other or no recipe can express them. */
+/* Returns one object from the keys of transformers 4 and 5: rope_theta, rope_type and any scaling
+ * fields. NULL and *error if the two sets of keys contradict each other or no recipe can express
+ * them. */
 static cJSON *rope(const cJSON *config, double default_theta, char **error)
 {
     const cJSON *new = json_get(config, "rope_parameters"), *old = json_get(config, "rope_scaling");
@@ -304,7 +306,7 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
         return NULL;
     }
     for (size_t i = 0; i < COUNT(rope_others) && name; i++)
-        if (strcmp(rope_others[i].name, name) == 0) {
+        if (!strcmp(rope_others[i].name, name)) {
             *error = format("%s.%s is \"%s\": %s: not supported",
                             object == new ? "rope_parameters" : "rope_scaling", type->string, name,
                             rope_others[i].text);
@@ -315,8 +317,8 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
         part = json_get(config, "partial_rotary_factor");
     if (part && !cJSON_IsNull(part) && !(cJSON_IsNumber(part) && part->valuedouble == 1)) {
         char *text = value_text(part);
-        *error = format("partial_rotary_factor is %s: rotating only a part of each head is not supported",
-                        text);
+        *error = format("partial_rotary_factor is %s: rotating only part of each head is not "
+                        "supported", text);
         free(text);
         return NULL;
     }
@@ -401,7 +403,7 @@ static char *compare_rope(const cJSON *ours, const cJSON *theirs, double theta)
 cJSON *hf_config_rope(const cJSON *config, char **error)
 {
     for (size_t i = 0; i < COUNT(ropes); i++)
-        if (strcmp(ropes[i].family, family_of(config)) == 0) {
+        if (!strcmp(ropes[i].family, family_of(config))) {
             *error = compare_generations(config, ropes[i].theta);
             return *error ? NULL : rope(config, ropes[i].theta, error);
         }
@@ -416,7 +418,7 @@ int hf_config_keys(const cJSON *config, HfKey **keys)
         die(EXIT_IO, "out of memory for the keys of config.json");
     for (size_t i = 0; i < COUNT(config_keys); i++) {
         const ConfigKey *row = &config_keys[i];
-        if (strcmp(row->family, family_of(config)) != 0)
+        if (strcmp(row->family, family_of(config)))
             continue;
         const cJSON *value = key_value(config, row);
         cJSON *written = *row->written ? cJSON_Parse(row->written) : NULL;
@@ -435,7 +437,7 @@ int hf_config_keys(const cJSON *config, HfKey **keys)
 const char *hf_config_other(const char *model_type)
 {
     for (size_t i = 0; model_type && i < COUNT(others); i++)
-        if (strcmp(others[i].model_type, model_type) == 0)
+        if (!strcmp(others[i].model_type, model_type))
             return others[i].text;
     return NULL;
 }
@@ -458,7 +460,8 @@ static char *quantised(const cJSON *how)
 }
 
 /* True if some layers have the window. *error: a layer is of an unsupported kind. */
-static bool windowed(const cJSON *config, const char *family, const char *from, int first, char **error)
+static bool windowed(const cJSON *config, const char *family, const char *from, int first,
+                     char **error)
 {
     const cJSON *begin = json_get(config, from), *types = json_get(config, "layer_types"), *type;
     bool some = false;
@@ -467,10 +470,12 @@ static bool windowed(const cJSON *config, const char *family, const char *from, 
                (cJSON_IsNumber(begin) ? begin->valuedouble : first);
     cJSON_ArrayForEach(type, types) {
         const char *word = cJSON_GetStringValue(type);
-        some = some || (word && strcmp(word, "sliding_attention") == 0);
-        if (!*error && (!word || (strcmp(word, "sliding_attention") != 0 && strcmp(word, "full_attention") != 0)))
-            *error = format("layer_types has %.40s: supported are full_attention and sliding_attention",
-                            word ? word : "a value that is not a string");
+        some = some || (word && !strcmp(word, "sliding_attention"));
+        const bool known = word && (!strcmp(word, "sliding_attention") ||
+                                    !strcmp(word, "full_attention"));
+        if (!*error && !known)
+            *error = format("layer_types has %.40s: supported are full_attention and "
+                            "sliding_attention", word ? word : "a value that is not a string");
     }
     return some;
 }
@@ -479,7 +484,7 @@ int64_t hf_config_window(const cJSON *config, char **error)
 {
     *error = NULL;
     for (size_t i = 0; i < COUNT(windows); i++) {
-        if (strcmp(windows[i].family, family_of(config)) != 0)
+        if (strcmp(windows[i].family, family_of(config)))
             continue;
         const cJSON *size = json_get(config, windows[i].key);
         bool on = !*windows[i].on || cJSON_IsTrue(json_get(config, windows[i].on));
@@ -490,7 +495,8 @@ int64_t hf_config_window(const cJSON *config, char **error)
         double keys = cJSON_IsNumber(size) ? size->valuedouble : size ? 0 : atof(windows[i].value);
         if (keys < 1 || keys > 0x1p53 || keys != floor(keys)) {
             char *text = value_text(size);
-            *error = format("%s is %s: must be null or a number of tokens, at least 1", windows[i].key, text);
+            *error = format("%s is %s: must be null or a number of tokens, at least 1",
+                            windows[i].key, text);
             free(text);
             return 0;
         }
@@ -506,7 +512,9 @@ int64_t hf_config_padding(const cJSON *config)
         if (strcmp(row->family, family_of(config)) || strcmp(row->written, "model.pad"))
             continue;
         const cJSON *id = key_value(config, row);
-        return cJSON_IsNumber(id) ? (int64_t)id->valuedouble : !id && *row->value ? atoll(row->value) : -1;
+        return cJSON_IsNumber(id)   ? (int64_t)id->valuedouble
+               : !id && *row->value ? atoll(row->value)
+                                    : -1;
     }
     return -1;
 }
@@ -519,7 +527,8 @@ static char *outgrown(const cJSON *config, int64_t longest)
     if (error || !window || longest <= window)
         return error;
     return format("sliding_window is %" PRId64 " tokens, but this binary was built for "
-                  "sequences of %" PRId64 "; generate it with seq.max=%" PRId64 " or less", window, longest, window);
+                  "sequences of %" PRId64 "; generate it with seq.max=%" PRId64 " or less",
+                  window, longest, window);
 }
 
 void hf_config_fewer(cJSON *ours, const cJSON *theirs)
@@ -536,7 +545,7 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
     char *list = NULL;
     if (!cJSON_IsObject(theirs))
         return format("not a JSON object");
-    if (strcmp(family, other) != 0) {
+    if (strcmp(family, other)) {
         compare(&list, "model_type", *other ? other : "absent", family);
         if (hf_config_other(other)) {
             char *longer = format("%s: not supported: %s", list, hf_config_other(other));
@@ -548,11 +557,11 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
     if ((list = quantised(json_get(theirs, "quantization_config"))))
         return list;
     for (size_t i = 0; i < COUNT(config_keys); i++)
-        if (strcmp(config_keys[i].family, family) == 0 &&
+        if (!strcmp(config_keys[i].family, family) &&
             (!config_keys[i].value || *config_keys[i].value))
             compare_key(&list, ours, theirs, &config_keys[i]);
     for (size_t i = 0; i < COUNT(ropes); i++) {
-        char *what = strcmp(ropes[i].family, family) == 0
+        char *what = !strcmp(ropes[i].family, family)
                          ? compare_rope(ours, theirs, ropes[i].theta) : NULL;
         if (what)
             add(&list, what);
@@ -577,13 +586,13 @@ void hf_config_patch(cJSON *config, const char *dtype)
     set(config, "torch_dtype", cJSON_CreateString(dtype));
     for (size_t i = 0; i < COUNT(ropes); i++) {
         char *error = NULL;
-        cJSON *one = strcmp(ropes[i].family, family_of(config)) == 0
+        cJSON *one = !strcmp(ropes[i].family, family_of(config))
                          ? rope(config, ropes[i].theta, &error) : NULL;
         free(error);
         if (!one)
             continue;
         const char *type = cJSON_GetStringValue(json_get(one, "rope_type"));
-        if (!json_get(config, "rope_scaling") && strcmp(type, "default") != 0) {
+        if (!json_get(config, "rope_scaling") && strcmp(type, "default")) {
             cJSON *old = cJSON_Duplicate(one, true);
             cJSON_DeleteItemFromObjectCaseSensitive(old, "rope_theta");
             set(config, "rope_scaling", old);
@@ -591,7 +600,8 @@ void hf_config_patch(cJSON *config, const char *dtype)
         if (!json_get(config, "rope_theta"))
             set(config, "rope_theta", cJSON_Duplicate(json_get(one, "rope_theta"), true));
         if (rope_by_layer(config) && !json_get(config, LOCAL_THETA))
-            set(config, LOCAL_THETA, cJSON_CreateNumber(number(config, family_of(config), LOCAL_THETA)));
+            set(config, LOCAL_THETA,
+                cJSON_CreateNumber(number(config, family_of(config), LOCAL_THETA)));
         if (!json_get(config, "rope_parameters"))
             set(config, "rope_parameters", rope_parameters(config, one));
         cJSON_Delete(one);
@@ -600,7 +610,10 @@ void hf_config_patch(cJSON *config, const char *dtype)
 
 void hf_config_special(cJSON *config, int64_t mask, int64_t pad)
 {
-    const struct { const char *key; int64_t id; } ids[] = {{"mask_token_id", mask}, {"pad_token_id", pad}};
+    const struct {
+        const char *key;
+        int64_t id;
+    } ids[] = {{"mask_token_id", mask}, {"pad_token_id", pad}};
     for (size_t i = 0; i < COUNT(ids); i++)
         if (ids[i].id >= 0 && json_get(config, ids[i].key))
             set(config, ids[i].key, cJSON_CreateNumber((double)ids[i].id));
@@ -609,7 +622,7 @@ void hf_config_special(cJSON *config, int64_t mask, int64_t pad)
 static const TensorRule *tie_of(const cJSON *config, const char *name)
 {
     for (size_t i = 0; i < COUNT(ties); i++)
-        if (strcmp(ties[i].family, family_of(config)) == 0 && strcmp(ties[i].name, name) == 0)
+        if (!strcmp(ties[i].family, family_of(config)) && !strcmp(ties[i].name, name))
             return &ties[i];
     return NULL;
 }
@@ -619,8 +632,8 @@ char *hf_tensor_name(const cJSON *config, const char *in_file)
     size_t n = strlen(in_file);
     for (size_t i = 0; i < COUNT(endings); i++) {
         size_t k = strlen(endings[i].name);
-        if (strcmp(endings[i].family, family_of(config)) == 0 && k <= n &&
-            strcmp(in_file + n - k, endings[i].name) == 0 && (k == n || in_file[n - k - 1] == '.'))
+        if (!strcmp(endings[i].family, family_of(config)) && k <= n &&
+            !strcmp(in_file + n - k, endings[i].name) && (k == n || in_file[n - k - 1] == '.'))
             return format("%.*s%s", (int)(n - k), in_file, endings[i].of);
     }
     return format("%s", in_file);
@@ -629,7 +642,7 @@ char *hf_tensor_name(const cJSON *config, const char *in_file)
 char *hf_tensor_prefixed(const cJSON *config, const char *name)
 {
     for (size_t i = 0; i < COUNT(prefixes); i++)
-        if (strcmp(prefixes[i].family, family_of(config)) == 0)
+        if (!strcmp(prefixes[i].family, family_of(config)))
             return format("%s%s", prefixes[i].name, name);
     return NULL;
 }
@@ -637,7 +650,7 @@ char *hf_tensor_prefixed(const cJSON *config, const char *name)
 bool hf_tensor_skipped(const cJSON *config, const char *name)
 {
     for (size_t i = 0; i < COUNT(skips); i++)
-        if (strcmp(skips[i].family, family_of(config)) == 0 &&
+        if (!strcmp(skips[i].family, family_of(config)) &&
             fnmatch(skips[i].name, name, 0) == 0)
             return true;
     return false;
@@ -647,11 +660,11 @@ const char *hf_tensor_tied(const cJSON *config, const char *name)
 {
     const TensorRule *tie = tie_of(config, name);
     for (size_t i = 0; tie && i < COUNT(config_keys); i++) {
-        if (strcmp(config_keys[i].family, tie->family) != 0 ||
-            strcmp(config_keys[i].key, "tie_word_embeddings") != 0)
+        if (strcmp(config_keys[i].family, tie->family) ||
+            strcmp(config_keys[i].key, "tie_word_embeddings"))
             continue;
         char *text = key_text(config, &config_keys[i]);
-        bool tied = strcmp(text, "true") == 0;
+        bool tied = !strcmp(text, "true");
         free(text);
         return tied ? tie->of : NULL;
     }

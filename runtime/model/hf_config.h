@@ -1,8 +1,8 @@
 /* hf_config.h -- config.json: comparison with this binary's model, and tensor naming.
  *
  * In:    config.json of transformers 4.x or 5.x; any key may be missing.
- * Keeps: messages are malloc'ed, NULL means success; keys that do not affect the model are neither read nor
- *        changed. */
+ * Keeps: messages are malloc'ed, NULL means success; keys that do not affect the model are neither
+ *        read nor changed. */
 #ifndef DIECAST_HF_CONFIG_H
 #define DIECAST_HF_CONFIG_H
 
@@ -10,16 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns all keys that differ, with both values: "hidden_size is 128, this binary was built for 64; ...".
- * ours describes the binary; longest: its sequence length in tokens, which an attention window must cover.
- * Also refuses quantized models. */
+/* Returns all keys that differ, with both values: "hidden_size is 128, this binary was built for
+ * 64; ...". ours describes the binary; longest: its sequence length in tokens, which an attention
+ * window must cover. Also refuses quantized models. */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest);
-/* Returns the padding token of config.json, whose embedding row gets no gradient on lookup; -1: none, or the
- * family has no such token. */
+/* Returns the padding token of config.json, whose embedding row gets no gradient on lookup; -1:
+ * none, or the family has no such token. */
 int64_t hf_config_padding(const cJSON *config);
-/* For a program that adds a row to the vocabulary: sets ours' vocab_size to theirs if that is one less. */
+/* For a program that adds a row to the vocabulary: sets ours' vocab_size to theirs if that is one
+ * less. */
 void hf_config_fewer(cJSON *ours, const cJSON *theirs);
-/* Returns the attention window in keys, if any layer has one; 0: full attention, or *error is set. */
+/* Returns the attention window in keys, if any layer has one; 0: full attention, or *error is
+ * set. */
 int64_t hf_config_window(const cJSON *config, char **error);
 /* True if this rope_scaling field applies to the rope_type. */
 bool hf_rope_counts(const char *type, const char *field);
@@ -28,25 +30,28 @@ typedef struct {
     const char *key, *written;   /* written: path of a recipe field, JSON, or "": nothing */
     bool compared;               /* affects the model */
     bool there;                  /* present and not null */
-    char *value;                 /* value to compare: short text of the file's value, or of the default */
+    char *value;                 /* value to compare: short text of the file's value, or of the
+                                    default */
     char *wanted;                /* the same for `written` if that is JSON, else NULL */
 } HfKey;
-/* Returns the keys of the family named by model_type, in row order, and their number; 0: unsupported family. */
+/* Returns the keys of the family named by model_type, in row order, and their number; 0:
+ * unsupported family. */
 int hf_config_keys(const cJSON *config, HfKey **keys);
-/* Returns rope_theta, rope_type and the scaling fields, from the keys of transformers 4 or 5. NULL: the
- * family has no such keys, or *error is set. */
+/* Returns rope_theta, rope_type and the scaling fields, from the keys of transformers 4 or 5. NULL:
+ * the family has no such keys, or *error is set. */
 cJSON *hf_config_rope(const cJSON *config, char **error);
 /* Describes a model_type that is not a supported family; NULL: unknown. */
 const char *hf_config_other(const char *model_type);
-/* Sets the weights' dtype ("float32", "bfloat16", "float16") and the RoPE base and scaling, under the keys
- * of both transformers 4 and 5. */
+/* Sets the weights' dtype ("float32", "bfloat16", "float16") and the RoPE base and scaling, under
+ * the keys of both transformers 4 and 5. */
 void hf_config_patch(cJSON *config, const char *dtype);
 /* Updates mask_token_id and pad_token_id if present; adds neither. */
 void hf_config_special(cJSON *config, int64_t mask, int64_t pad);
 
 /* Returns the binary's name for a tensor of a file, apart from the prefix; malloc'ed. */
 char *hf_tensor_name(const cJSON *config, const char *in_file);
-/* Returns the name with the prefix that files may omit; malloc'ed. NULL: the family has no prefix. */
+/* Returns the name with the prefix that files may omit; malloc'ed. NULL: the family has no
+ * prefix. */
 char *hf_tensor_prefixed(const cJSON *config, const char *name);
 bool hf_tensor_skipped(const cJSON *config, const char *name);
 /* Returns the tensor that `name` is tied to by the config; NULL: not tied. */

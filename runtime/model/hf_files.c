@@ -1,4 +1,4 @@
-/* hf_files.c -- code shared by model and adapter folders: reading matched tensors, replacing folders.
+/* hf_files.c -- tensor reading and folder replacement for models and adapters.
  *
  * Keeps: all names and shapes are checked before the first value is read. */
 #define _GNU_SOURCE
@@ -49,11 +49,12 @@ static void end_adapter(const Model *m, const char *folder)
     cJSON *config = folder_read_json(folder, "adapter_config.json", 64u << 20, &error);
     const char *base = cJSON_GetStringValue(json_get(config, "base_model_name_or_path"));
     if (!m->adapter_json)
-        die(EXIT_CONFIG, "%s: is a PEFT adapter of %s, not a model, and this binary has no LoRA: merge "
-            "it into its base, or generate with lora.rank > 0", folder,
-            base && *base ? base : "a base it does not name");
-    die(EXIT_CONFIG, "%s: is a PEFT adapter, not a model: use --adapter %s --init-from %s", folder, shell_word(folder),
-        base && *base ? shell_word(base) : "its base, which it does not name");
+        die(EXIT_CONFIG,
+            "%s: is a PEFT adapter of %s, not a model, and this binary has no LoRA: merge "
+            "it into its base, or generate with lora.rank > 0",
+            folder, base && *base ? base : "a base it does not name");
+    die(EXIT_CONFIG, "%s: is a PEFT adapter, not a model: use --adapter %s --init-from %s", folder,
+        shell_word(folder), base && *base ? shell_word(base) : "its base, which it does not name");
 }
 
 void hf_check_kind(const Model *m, const char *folder, bool adapter)
@@ -67,7 +68,8 @@ void hf_check_kind(const Model *m, const char *folder, bool adapter)
         end_adapter(m, folder);
     }
     if (model && adapter)
-        die(EXIT_CONFIG, "%s: is a model, not a PEFT adapter: use --init-from %s", folder, shell_word(folder));
+        die(EXIT_CONFIG, "%s: is a model, not a PEFT adapter: use --init-from %s", folder,
+            shell_word(folder));
     if (model)
         return;
     int n;
@@ -133,8 +135,8 @@ static char *card_line(const char *card, size_t n)
 static bool card_is_ours(const char *folder)
 {
     size_t n, end;
-    char *path = folder_join(folder, "README.md"), *error = NULL, *card = file_read_own(path, 1 << 24, &n, &error),
-         *line = card_line("", 0);
+    char *path = folder_join(folder, "README.md"), *error = NULL,
+         *card = file_read_own(path, 1 << 24, &n, &error), *line = card_line("", 0);
     bool ours = false;
     if (error && error_remedy(error))
         die(EXIT_IO, "%s", error);
@@ -142,7 +144,7 @@ static bool card_is_ours(const char *folder)
         end = n - strlen(line);
         free(line);
         line = card_line(card, end);
-        ours = strcmp(card + end, line) == 0;
+        ours = !strcmp(card + end, line);
     }
     free(path), free(error), free(card), free(line);
     return ours;
@@ -169,11 +171,15 @@ static void check_replaceable(const char *folder, const char *source)
     if (!dir)
         die(EXIT_IO, "%s: open: %s", folder, strerror(errno));
     for (struct dirent *d; (errno = 0, d = readdir(dir));)
-        if (strcmp(d->d_name, "README.md") == 0 && !card_is_ours(folder))
-            die(EXIT_CONFIG, "%s: holds a README.md that was not written here, or was changed since; move it away, or "
-                "name another folder", folder);
-        else if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
-            die(EXIT_CONFIG, "%s: holds %s, which does not belong to a model folder; name another folder",
+        if (!strcmp(d->d_name, "README.md") && !card_is_ours(folder))
+            die(EXIT_CONFIG,
+                "%s: holds a README.md that was not written here, or was changed since; move it "
+                "away, or "
+                "name another folder",
+                folder);
+        else if (strcmp(d->d_name, ".") && strcmp(d->d_name, "..") && !is_ours(d->d_name))
+            die(EXIT_CONFIG,
+                "%s: holds %s, which does not belong to a model folder; name another folder",
                 folder, d->d_name);
     if (errno)
         die(EXIT_IO, "%s: read: %s", folder, strerror(errno));
@@ -184,7 +190,7 @@ ElementType hf_type(const HfHow *how, ElementType type)
 {
     static const char *const word[] = {[EL_F32] = "fp32", [EL_BF16] = "bf16", [EL_F16] = "fp16"};
     for (size_t i = 0; how->dtype && i < sizeof word / sizeof *word; i++)
-        if (strcmp(how->dtype, word[i]) == 0)
+        if (!strcmp(how->dtype, word[i]))
             return (ElementType)i;
     if (how->dtype)
         die(EXIT_INTERNAL, "weights as %s: no such type", how->dtype);

@@ -1,4 +1,5 @@
-/* hf_files.h -- code shared by model and adapter folders; included by hf.c and hf_adapter.c only. */
+/* hf_files.h -- code shared by model and adapter folders; included by hf.c and hf_adapter.c
+ * only. */
 #ifndef DIECAST_HF_FILES_H
 #define DIECAST_HF_FILES_H
 
@@ -12,7 +13,8 @@
 /* True if the name is that of a LoRA A or B matrix. */
 bool hf_is_pair(const char *name);
 
-/* Exit 80 if folder is not a model folder (adapter: not an adapter folder), saying what it is instead. */
+/* Exit 80 if folder is not a model folder (adapter: not an adapter folder), saying what it is
+ * instead. */
 void hf_check_kind(const Model *m, const char *folder, bool adapter);
 /* Returns the parsed file, which the caller deletes; exit 88 if it is damaged or missing. */
 cJSON *hf_read_json(const char *folder, const char *name);
@@ -24,7 +26,8 @@ ElementType hf_type(const HfHow *how, ElementType type);
 /* Exit 80 if a value overflows the dtype it is to be written as. */
 void hf_check_range(const WeightsItem *item, int n);
 
-/* Calls write for a temporary folder next to `folder`, then commits it; ends the program on an error. */
+/* Calls write for a temporary folder next to `folder`, then commits it; ends the program on an
+ * error. */
 typedef char *HfWriter(const Model *m, const char *temp, const HfHow *how);
 void hf_replace(const Model *m, const char *folder, const HfHow *how, HfWriter *write);
 

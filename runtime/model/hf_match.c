@@ -1,7 +1,8 @@
 /* hf_match.c -- matches the tensors of a folder to those of the model by name and shape.
  *
  * In:    headers of safetensors files; reads tensor data only of a tied head that is stored anyway.
- * Method: matches every tensor of the folder by its name, then checks that all expected ones were found. */
+ * Method: matches every tensor of the folder by its name, then checks that all expected ones were
+ *         found. */
 #include "runtime/model/hf_match.h"
 
 #include <stdlib.h>
@@ -81,7 +82,8 @@ void hf_names_add(HfNames *names, const char *name)
 {
     if (names->n++ >= 4)
         return;
-    char *longer = format("%s%s%.200s", names->text ? names->text : "", names->text ? ", " : "", name);
+    char *longer =
+        format("%s%s%.200s", names->text ? names->text : "", names->text ? ", " : "", name);
     free(names->text);
     names->text = longer;
 }
@@ -124,8 +126,9 @@ static char *check_tied(const StFile *file, const StTensor *head, const HfWant *
         }
         same = memcmp(a, b, k) == 0;
     }
-    return same ? NULL : format("%s: %s differs from %s, though config.json ties them", file->path, head->name,
-                                of ? of->name : "the embedding");
+    return same ? NULL
+                : format("%s: %s differs from %s, though config.json ties them", file->path,
+                         head->name, of ? of->name : "the embedding");
 }
 
 /* Returns the model's tensor for a name in the file; NULL: none. *known: not a weight of ours, but
@@ -168,11 +171,12 @@ static char *check_added(const HfWant *want, int n, const char *folder)
     for (int i = 0; i < n; i++)
         if (want[i].t->optional_in_checkpoint)
             *(want[i].from ? &there : &missing) = &want[i];
-    return there && missing ? format("%s: holds %s, but no %s", folder, there->name, missing->name) : NULL;
+    return there && missing ? format("%s: holds %s, but no %s", folder, there->name, missing->name)
+                            : NULL;
 }
 
-char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder, Tensor **fewer,
-               int *code)
+char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder,
+               Tensor **fewer, int *code)
 {
     char *error = NULL;
     *fewer = NULL;

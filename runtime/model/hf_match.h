@@ -1,7 +1,7 @@
 /* hf_match.h -- matches the tensors of a folder to those of the model; used by programs and by gen.
  *
- * Keeps: a name in the file matches at most one tensor of the model. NULL means success, else a malloc'ed
- *        message. */
+ * Keeps: a name in the file matches at most one tensor of the model. NULL means success, else a
+ *        malloc'ed message. */
 #ifndef DIECAST_HF_MATCH_H
 #define DIECAST_HF_MATCH_H
 
@@ -21,7 +21,8 @@ typedef struct {
 
 void hf_want_sort(HfWant *want, int n);
 HfWant *hf_want_find(HfWant *want, int n, const char *name);        /* after hf_want_sort() */
-/* Returns NULL if every required tensor was found with the right shape, else a malloc'ed message. */
+/* Returns NULL if every required tensor was found with the right shape, else a malloc'ed
+ * message. */
 char *hf_want_check(const HfWant *want, int n, const char *folder);
 /* Collects up to four names for a message. */
 typedef struct {
@@ -32,12 +33,13 @@ void hf_names_add(HfNames *names, const char *name);
 
 /* Sets the shape of t in files. */
 void hf_file_shape(const Tensor *t, int64_t shape[ST_RANK]);
-/* Returns NULL if the file's tensor has t's shape (transposed if t is) and a floating-point dtype. */
+/* Returns NULL if the file's tensor has t's shape (transposed if t is) and a floating-point
+ * dtype. */
 char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t);
-/* Matches `want` (sorted) against all tensors of a folder with this config.json. *fewer: a copy, with one
- * row less, of the tensor of which the folder lacks the last row; NULL: none. *code: the exit code that goes
- * with a message. */
-char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder, Tensor **fewer,
-               int *code);
+/* Matches `want` (sorted) against all tensors of a folder with this config.json. *fewer: a copy,
+ * with one row less, of the tensor of which the folder lacks the last row; NULL: none. *code: the
+ * exit code that goes with a message. */
+char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder,
+               Tensor **fewer, int *code);
 
 #endif

@@ -1,7 +1,8 @@
 /* model.c -- the model's tensors: expansion, initialisation, checks, checksums.
  *
  * In:    the rows of tensors.h.
- * Keeps: initial values depend only on seed, tensor name and element; checksums only on names and values. */
+ * Keeps: initial values depend only on seed, tensor name and element; checksums only on names and
+ *        values. */
 #define _GNU_SOURCE
 #include "runtime/model/model.h"
 
@@ -43,7 +44,7 @@ static const char peft_prefix[] = "base_model.model.";
 const char *model_base_name(const char *name)
 {
     const size_t n = sizeof peft_prefix - 1;
-    return strncmp(name, peft_prefix, n) == 0 ? name + n : name;
+    return !strncmp(name, peft_prefix, n) ? name + n : name;
 }
 
 int64_t model_rows_grown(const Model *m)
@@ -59,11 +60,13 @@ const Tensor *model_need(const Model *m, const char *name)
     for (int whole = 0; whole < 2; whole++)
         for (int i = 0; i < m->ntensors; i++) {
             const char *own = m->tensors[i].name;
-            if (strcmp(whole ? model_base_name(own) : own, name) == 0)
+            if (!strcmp(whole ? model_base_name(own) : own, name))
                 return &m->tensors[i];
         }
-    die(EXIT_INTERNAL, "%s: the model has no tensor %s, which its own program asks for: this is a bug, please "
-        "report it", m->recipe, name);
+    die(EXIT_INTERNAL,
+        "%s: the model has no tensor %s, which its own program asks for: this is a bug, please "
+        "report it",
+        m->recipe, name);
 }
 
 Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
@@ -94,8 +97,8 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
     return list;
 }
 
-/* The file of a transposed tensor holds (in, out), memory (out, in): a range of the file's elements is up
- * to three rectangles in memory: part of a column, whole columns, part of a column. */
+/* The file of a transposed tensor holds (in, out), memory (out, in): a range of the file's elements
+ * is up to three rectangles in memory: part of a column, whole columns, part of a column. */
 typedef struct {
     int64_t row, rows, col, cols;
 } Part;
@@ -111,8 +114,8 @@ static int64_t pitch_of(const Tensor *t)
     return t->pitch ? t->pitch : t->shape[1];
 }
 
-/* Returns the largest rectangle of at most one piece that starts at element e of the file and ends before
- * e + n. */
+/* Returns the largest rectangle of at most one piece that starts at element e of the file and ends
+ * before e + n. */
 static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
 {
     int64_t out = t->shape[0], most = ARRAY_PIECE / (int64_t)size;
@@ -160,8 +163,8 @@ static void put_part(const Tensor *t, char *to, ElementType type, Part p, const 
     array_write_rows(to, stride, room, packed, p.rows, p.cols * size);
 }
 
-/* Returns elements from `begin` in memory order, and in *n how many one view holds: part of a run, or
- * whole runs if the view packs them. */
+/* Returns elements from `begin` in memory order, and in *n how many one view holds: part of a run,
+ * or whole runs if the view packs them. */
 static const char *view(const Tensor *t, const char *array, int64_t size, int64_t begin, int64_t *n)
 {
     int64_t run = run_of(t), col = begin % run, most = ARRAY_PIECE / size, rows = 1;
@@ -237,7 +240,7 @@ const Tensor *model_row_of(const Model *m, const Tensor *t)
 {
     const char *base = model_base_name(t->name), *end = ".token_adapter.trainable_tokens_delta";
     size_t n = strlen(base), tail = strlen(end);
-    if (!t->adapter || base == t->name || n < tail || strcmp(base + n - tail, end) != 0)
+    if (!t->adapter || base == t->name || n < tail || strcmp(base + n - tail, end))
         return NULL;
     char *name = format("%.*s.weight", (int)(n - tail), base);
     const Tensor *of = model_need(m, name);

@@ -1,5 +1,4 @@
-/* model.h -- the model this binary was built for: tensors, recipe facts and build facts, from tables emitted
- * into tensors.h.
+/* model.h -- the built model: tensors, recipe and build facts, emitted into tensors.h.
  *
  * Keeps: a tensor has the same name here, in Hugging Face files, in checkpoints and in messages. */
 #ifndef DIECAST_MODEL_H
@@ -11,9 +10,10 @@
 typedef enum { EL_F32, EL_BF16, EL_F16 } ElementType;          /* of a weight in memory */
 typedef enum { INIT_ZEROS, INIT_ONES, INIT_NORMAL, INIT_UNIFORM } InitKind;
 
-/* One tensor of a Hugging Face or PEFT file; with layers > 0 and a %d in the name, that tensor of every layer.
- * In memory it is `rows` consecutive rows of a parameter that may hold several tensors (such as q, k and v):
- * elements first + l * stride ... of each of the arrays below, which all have the same layout. */
+/* One tensor of a Hugging Face or PEFT file; with layers > 0 and a %d in the name, that tensor of
+ * every layer. In memory it is `rows` consecutive rows of a parameter that may hold several tensors
+ * (such as q, k and v): elements first + l * stride ... of each of the arrays below, which all have
+ * the same layout. */
 typedef struct {
     const char *name;        /* name in the file, with %d for the layer when layers > 0 */
     int layers;
@@ -21,11 +21,10 @@ typedef struct {
     int64_t shape[4];        /* as in memory: (out, in) */
     bool transposed;         /* the file stores (in, out), e.g. GPT-2's Conv1D */
     bool adapter;            /* stored in the PEFT adapter file, not in the model file */
-    bool optional_in_checkpoint;              /* optional in a model folder,
-        all such tensors together: then keeps its initial
-                                values */
-    bool extra_vocab_row;  /* a model folder may lack the last row, which then becomes the mean of the others */
-    bool not_in_model;              /* training state, not part of the model: fp32, in checkpoints only */
+    bool optional_in_checkpoint;     /* may be missing from a model folder, with all such tensors:
+                                        keeps its initial values then */
+    bool extra_vocab_row;    /* a model folder may lack the last row; it becomes the others' mean */
+    bool not_in_model;       /* training state, not part of the model: fp32, in checkpoints only */
     bool trained, decay;
     const char *set;         /* name of the parameter group; NULL: "model" */
     InitKind init;
@@ -39,8 +38,8 @@ typedef struct {
     void *start;             /* of type: initial weights of the run; NULL: not kept */
 } Tensor;
 
-/* A LoRA pair and the weight it adapts: weight + scale * b a, with b (out, r), a (r, in), weight (out, in) in
- * memory. Tensor names, with %d for the layer when layers > 0. */
+/* A LoRA pair and the weight it adapts: weight + scale * b a, with b (out, r), a (r, in), weight
+ * (out, in) in memory. Tensor names, with %d for the layer when layers > 0. */
 typedef struct {
     const char *weight, *a, *b;
     int layers;
@@ -54,8 +53,10 @@ typedef struct {
 
 /* What the objective adds to a base model that may lack it. */
 typedef struct {
-    const char *token;       /* text of the token of the last row, which the base's tokenizer lacks; NULL: none */
-    const char *layers;      /* prefix of the tensors of layers that are read from the base; NULL: none */
+    const char *token;       /* text of the token of the last row, which the base's tokenizer lacks;
+                                NULL: none */
+    const char *layers;      /* prefix of the tensors of layers that are read from the base; NULL:
+                                none */
     const char *field;       /* recipe field that, if true, adds and trains these layers instead */
     const char *mark;            /* token at which scores are read; NULL: no score head */
     const char *system;          /* with mark: system prompt before the problem; "": none */
@@ -64,13 +65,16 @@ typedef struct {
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
     const char *name, *hash; /* of the recipe; hash is hex SHA-256 */
-    const char *overrides;   /* fields set on gen's command line: "gpus=2 batch.micro=2"; NULL: none */
+    const char *overrides;   /* fields set on gen's command line: "gpus=2 batch.micro=2"; NULL:
+                                none */
     const char *generator;   /* version of gen */
     const char *cluster;     /* cluster of the recipe; NULL: none */
     const char *ir, *kernels;  /* hex SHA-256 of the planned programs, and of the kernel files */
     const char *objective, *family, *precision, *target;
-    const char *model_fields;  /* "model.hidden=64\n...": fields that must match on resume, one per line */
-    const char *other_fields;  /* the other recipe fields; a field with several lines may have any of those
+    const char *model_fields;  /* "model.hidden=64\n...": fields that must match on resume, one per
+                                  line */
+    const char
+        *other_fields; /* the other recipe fields; a field with several lines may have any of those
                                   values */
     const char *config_json; /* config.json of this model as Hugging Face writes it */
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
@@ -86,13 +90,14 @@ typedef struct {
     const Merge *merges;
 } Model;
 
-/* Expands rows with layers > 0 into one Tensor per layer (names filled in, layers = 0). rows stay unchanged; the
- * returned array is malloc'ed once at start and lives until exit. */
+/* Expands rows with layers > 0 into one Tensor per layer (names filled in, layers = 0). rows stay
+ * unchanged; the returned array is malloc'ed once at start and lives until exit. */
 Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors);
-/* Initialises weight and master at random by (seed, name): Philox keyed by seed and a hash of the tensor's name,
- * so neither order nor layout matters. */
+/* Initialises weight and master at random by (seed, name): Philox keyed by seed and a hash of the
+ * tensor's name, so neither order nor layout matters. */
 void model_init(Model *m, uint64_t seed);
-/* For a row trained alongside adapters (PEFT's trainable token): returns the tensor whose last row it replaces;
+/* For a row trained alongside adapters (PEFT's trainable token): returns the tensor whose last row
+ * it replaces;
  * NULL: t is not such a row. */
 const Tensor *model_row_of(const Model *m, const Tensor *t);
 /* Copies the replaced rows into these rows: after loading the weights that adapters start from. */
@@ -103,29 +108,34 @@ void model_grow(const Tensor *t);
 void model_keep_start(const Model *m);
 /* Returns the number of NaN or Inf weights; *where: the first tensor that has one. */
 int64_t model_nonfinite(const Model *m, const char **where);
-/* Returns the CRC-32C of names and values (fp32 master weights where they exist) of all tensors in name order:
- * independent of the number of ranks. */
+/* Returns the CRC-32C of names and values (fp32 master weights where they exist) of all tensors in
+ * name order: independent of the number of ranks. */
 uint32_t model_crc(const Model *m);
 /* The same over the tensors outside the adapter only: identifies the base of a LoRA run. */
 uint32_t model_base_crc(const Model *m);
-/* Returns the CRC-32C of every byte that training changes, weights, fp32 master weights and moments: equal on
- * replicas. */
+/* Returns the CRC-32C of every byte that training changes, weights, fp32 master weights and
+ * moments: equal on replicas. */
 uint32_t model_state_crc(const Model *m);
 
-/* Returns the arguments of `gen` for this program without the fields in the list "a|b|c", to be set to other
- * values: "recipes/x.lua precision=bf16"; malloc'ed. */
+/* Returns the arguments of `gen` for this program without the fields in the list "a|b|c", to be set
+ * to other values: "recipes/x.lua precision=bf16"; malloc'ed. */
 char *model_words(const Model *m, const char *fields);
 int64_t model_elements(const Tensor *t);
-/* Returns the embedding's row count if the recipe adds the last row to the base's; 0: it adds none. */
+/* Returns the embedding's row count if the recipe adds the last row to the base's; 0: it adds
+ * none. */
 int64_t model_rows_grown(const Model *m);
-/* Returns the tensor with that name, or the one that a PEFT adapter stores whole as "base_model.model.NAME".
- * O(n). Never NULL: ends the program, naming it, if the model has no such tensor. */
+/* Returns the tensor with that name, or the one that a PEFT adapter stores whole as
+ * "base_model.model.NAME". O(n). Never NULL: ends the program, naming it, if the model has no such
+ * tensor. */
 const Tensor *model_need(const Model *m, const char *name);
 /* "base_model.model.lm_head.weight" -> "lm_head.weight"; other names unchanged. */
 const char *model_base_name(const char *name);
-/* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and into one of
- * its arrays. array: t->weight with t->type, or an fp32 array with EL_F32. Thread-safe. */
-void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n, float *to);
-void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n, const float *from);
+/* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
+ * into one of its arrays. array: t->weight with t->type, or an fp32 array with EL_F32.
+ * Thread-safe. */
+void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n,
+               float *to);
+void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n,
+               const float *from);
 
 #endif

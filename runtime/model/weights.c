@@ -21,7 +21,8 @@ StDtype weights_dtype(ElementType type)
     return dtype[type];
 }
 
-/* Returns the number of elements per piece: whole rows of the file if these are columns in memory. */
+/* Returns the number of elements per piece: whole rows of the file if these are columns in
+ * memory. */
 static int64_t piece_of(const Tensor *t)
 {
     int64_t row = t->transposed ? t->shape[0] : 1, n = model_elements(t);
@@ -54,7 +55,8 @@ static float *adapter_values(const Tensor *t)
     return values;
 }
 
-/* values[] += scale * (b a)[] for the file's elements begin .. begin+n-1; sums over r in ascending order. */
+/* values[] += scale * (b a)[] for the file's elements begin .. begin+n-1; sums over r in ascending
+ * order. */
 static void add_product(const WeightsItem *item, const float *a, const float *b, int64_t begin,
                         int64_t n, float *values)
 {
@@ -90,11 +92,11 @@ static char *write_bytes(StWriter *w, const char *name, const char *from, int64_
     return error;
 }
 
-/* Calls each() for an item's values in file order, piece by piece, until it returns a message, which is
- * returned. */
+/* Calls each() for an item's values in file order, piece by piece, until it returns a message,
+ * which is returned. */
 static char *each_piece(const WeightsItem *item,
-                        char *(*each)(void *with, const WeightsItem *item, int64_t first, const float *values,
-                            int64_t n),
+                        char *(*each)(void *with, const WeightsItem *item, int64_t first,
+                                      const float *values, int64_t n),
                         void *with)
 {
     int64_t n = model_elements(item->t), piece = piece_of(item->t);
@@ -117,7 +119,8 @@ static char *each_piece(const WeightsItem *item,
     return error;
 }
 
-static char *write_piece(void *writer, const WeightsItem *item, int64_t first, const float *values, int64_t n)
+static char *write_piece(void *writer, const WeightsItem *item, int64_t first, const float *values,
+                         int64_t n)
 {
     (void)first;
     const size_t bytes = (size_t)n * (size_t)st_dtype_bits[item->dtype] / 8;
@@ -132,7 +135,8 @@ static char *write_piece(void *writer, const WeightsItem *item, int64_t first, c
 
 static char *write_tensor(StWriter *w, const WeightsItem *item)
 {
-    if (weights_dtype(item->type) != item->dtype || item->t->transposed || item->t->pitch || item->a)
+    if (weights_dtype(item->type) != item->dtype || item->t->transposed || item->t->pitch ||
+        item->a)
         return each_piece(item, write_piece, w);
     int64_t size = st_dtype_bits[item->dtype] / 8;
     return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
@@ -140,7 +144,8 @@ static char *write_tensor(StWriter *w, const WeightsItem *item)
 }
 
 /* 65520, half a step above fp16's largest number, is the smallest value that rounds to Inf. */
-static char *beyond_piece(void *with, const WeightsItem *item, int64_t first, const float *values, int64_t n)
+static char *beyond_piece(void *with, const WeightsItem *item, int64_t first, const float *values,
+                          int64_t n)
 {
     (void)with;
     for (int64_t i = 0; i < n; i++)

@@ -26,13 +26,15 @@ StDtype weights_dtype(ElementType type);
 char *weights_write(const WeightsItem *item, int n, const char *folder, const char *file,
                     cJSON *manifest);
 uint64_t weights_bytes(const WeightsItem *item);
-/* Returns NULL, or a message naming the finite value that overflows the fp16 it is to be written as. */
+/* Returns NULL, or a message naming the finite value that overflows the fp16 it is to be written
+ * as. */
 char *weights_beyond(const WeightsItem *item, int n);
-/* Returns the time limit in seconds for writing or reading a whole checkpoint: at 50 MB/s, plus 120. */
+/* Returns the time limit in seconds for writing or reading a whole checkpoint: at 50 MB/s, plus
+ * 120. */
 double weights_seconds(const Model *m);
 
-/* Call after hf_shape_check(). Reads into fp32 (an array of t, or NULL) and, rounded once, into rounded of
- * that type (or NULL). Adds the number of NaN and Inf to *nonfinite. */
+/* Call after hf_shape_check(). Reads into fp32 (an array of t, or NULL) and, rounded once, into
+ * rounded of that type (or NULL). Adds the number of NaN and Inf to *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, float *fp32,
                    void *rounded, ElementType type, int64_t *nonfinite);
 

@@ -30,7 +30,8 @@ const char *owners_text(int owners)
     size_t n = 0;
     for (int i = 0; i < ROWS && owners != OWNERS_all && n < sizeof *text; i++)
         if (row[i].owners == owners)
-            n += (size_t)snprintf(text[owners] + n, sizeof *text - n, "%s%s", n ? "|" : "", row[i].objective);
+            n += (size_t)snprintf(text[owners] + n, sizeof *text - n, "%s%s", n ? "|" : "",
+                                  row[i].objective);
     return owners == OWNERS_all ? NULL : text[owners];
 }
 

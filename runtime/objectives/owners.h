@@ -25,7 +25,8 @@ enum {
 bool owners_include(int owners, const char *objective);
 /* The objectives between bars, in static memory; NULL for all. */
 const char *owners_text(int owners);
-/* The objective that has the flag (- or _ in its name), if this program does not have its rows; else NULL. */
+/* The objective that has the flag (- or _ in its name), if this program does not have its rows;
+ * else NULL. */
 const char *owners_of_left_out(const char *flag);
 
 #endif

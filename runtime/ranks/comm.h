@@ -1,9 +1,9 @@
-/* comm.h -- collective operations between ranks: a TCP rendezvous in every program of several ranks, plus
- * MPI in CPU programs and NCCL in CUDA programs; -DDIECAST_RANKS=1 builds a single rank without any of
- * them.
+/* comm.h -- collective operations between ranks.
  *
- * Keeps: host reductions are a fixed binary tree over ranks, element by element: the same bits on every
- *        rank, whatever the timing, bucket size or library. Main thread only. */
+ * Programs of several ranks use a TCP rendezvous, plus MPI (CPU) or NCCL (CUDA); -DDIECAST_RANKS=1
+ * builds a single rank without any of them.
+ * Keeps: host reductions are a fixed binary tree over ranks, element by element: the same bits on
+ *        every rank, whatever the timing, bucket size or library. Main thread only. */
 #ifndef DIECAST_COMM_H
 #define DIECAST_COMM_H
 
@@ -13,16 +13,17 @@
 
 enum { COMM_BUCKET = 1 << 28 };      /* largest bucket in elements (1 GiB) */
 
-/* First call of main. Fills world. EXIT_MISMATCH if the number of ranks is not built_for, or not the
- * launcher's, with the correct command; words: gen's arguments for it, without gpus=N. Sets die_hook so
- * that every rank exits with the same code; code that sets die_hook later must call the previous hook. */
+/* First call of main. Fills world. EXIT_MISMATCH if the number of ranks is not built_for, or not
+ * the launcher's, with the correct command; words: gen's arguments for it, without gpus=N. Sets
+ * die_hook so that every rank exits with the same code; code that sets die_hook later must call the
+ * previous hook. */
 void comm_init(int64_t built_for, const char *words, int argc, char **argv);
 /* For the banner: "torchrun", "Open MPI", ...; the MPI library or the NCCL version. */
 const char *comm_launcher(void);
 const char *comm_library(void);
 /* Returns the i-th setting "NAME=VALUE" (an NCCL variable) that may change the last bits of GPU
- * reductions, or NULL past the last; none in CPU programs or with one rank. *chosen: the user set it to
- * another value than the program's default. */
+ * reductions, or NULL past the last; none in CPU programs or with one rank. *chosen: the user set
+ * it to another value than the program's default. */
 const char *comm_setting(int i, bool *chosen);
 /* EXIT_CONFIG unless --local-rank (-1: not given) equals the launcher's. */
 void comm_check_local_rank(int64_t given);
@@ -32,28 +33,29 @@ int comm_restart(void);              /* number of restarts of this job by the la
 struct CUstream_st;
 /* Connects the GPUs. Call after device_open(). */
 void comm_connect(void);
-/* Enqueues an in-place all-reduce on stream s: device[i] = sum over ranks, `bucket` elements per library
- * call. The summation order is fixed by the number of ranks, the bucket and NCCL's version and settings.
- * The calls run on their own stream: with start, s continues at once and waits for all of them in join.
- * All may be captured into a graph once sums of the same sizes have run; start without join is an error
- * there. */
+/* Enqueues an in-place all-reduce on stream s: device[i] = sum over ranks, `bucket` elements per
+ * library call. The summation order is fixed by the number of ranks, the bucket and NCCL's version
+ * and settings. The calls run on their own stream: with start, s continues at once and waits for
+ * all of them in join. All may be captured into a graph once sums of the same sizes have run; start
+ * without join is an error there. */
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, struct CUstream_st *s);
 void comm_allreduce_start(float *device, int64_t n, struct CUstream_st *s);
 void comm_allreduce_join(struct CUstream_st *s);
-/* Call while waiting for the device: ends the process if the library reports an error. A dead or silent
- * peer and a step without progress end it in any case, from the monitor thread. */
+/* Call while waiting for the device: ends the process if the library reports an error. A dead or
+ * silent peer and a step without progress end it in any case, from the monitor thread. */
 void comm_poll(void);
 #else
-/* In-place all-reduce, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements per round,
- * fewer if messages would outgrow the cache: the bits are the same for every bucket. Tree: ((0 + 1) + (2 +
- * 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size allocates memory for it:
- * call with n = 0 at start. */
+/* In-place all-reduce, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements per
+ * round, fewer if messages would outgrow the cache: the bits are the same for every bucket. Tree:
+ * ((0 + 1) + (2 + 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size
+ * allocates memory for it: call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
 #endif
-/* Reports progress to the hang detector. Functions that communicate with other ranks report it themselves. */
+/* Reports progress to the hang detector. Functions that communicate with other ranks report it
+ * themselves. */
 void comm_advance(void);
-/* Sets how long the next phase may take without progress, over all ranks together, in seconds; 0: a step's
- * limit, 20 times the median and at least a minute. Beyond it: EXIT_HANG. */
+/* Sets how long the next phase may take without progress, over all ranks together, in seconds; 0: a
+ * step's limit, 20 times the median and at least a minute. Beyond it: EXIT_HANG. */
 void comm_expect(double seconds);
 /* Tree: ((0 + 1) + (2 + 3)) + ...; n at most COMM_DOUBLES. */
 void comm_allreduce_double(double *buf, int n);

@@ -1,5 +1,6 @@
-/* comm_mpi.c -- the ranks of a CPU program: MPI-2 calls that only move bytes, every sum is our own;
- * the rendezvous watches the ranks.
+/* comm_mpi.c -- ranks of a CPU program: collectives over MPI-2.
+ *
+ * MPI only moves bytes, every sum is our own; the rendezvous monitors the ranks.
  *
  * In:    the launcher's environment, DIECAST_ADDR, _PORT, _TIMEOUT_SCALE.
  * Out:   world; sums with the same bits on all ranks.
@@ -32,8 +33,8 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 
 #include "runtime/ranks/comm_star.h"
 
-/* Largest message in elements: 256 KiB stay in the L2 cache. On two ranks of one machine, rounds of 2 x 64
- * Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
+/* Largest message in elements: 256 KiB stay in the L2 cache. On two ranks of one machine, rounds of
+ * 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
 enum { CHUNK = 1 << 16 };
 
 static const unsigned peer_seconds = 3;
@@ -45,8 +46,8 @@ static int *mine, *mine_places;  /* own chunk, as sent to every rank */
 
 /* ---- Open MPI's shared-memory files ---------------------------------------------------------- */
 
-/* Under srun, Open MPI names them by host, job, step and rank. A requeued job finds the files of its
- * previous start and crashes, so each start has its own folder. */
+/* Under srun, Open MPI names them by host, job, step and rank. A requeued job finds the files of
+ * its previous start and crashes, so each start has its own folder. */
 static char shared[64];          /* its path; "": none */
 
 /* /dev/shm is world-writable: a folder of that name that is not ours, or a link, is left alone. */
@@ -74,7 +75,7 @@ static void shared_remove(const char *path)
 static void shared_place(void)
 {
     const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
-    if (strcmp(comm_launch.source, "Slurm") != 0 || !job || !step || strlen(job) + strlen(step) > 30)
+    if (strcmp(comm_launch.source, "Slurm") || !job || !step || strlen(job) + strlen(step) > 30)
         return;
     for (int restart = 0; restart <= comm_launch.restart; restart++) {
         snprintf(shared, sizeof shared, "/dev/shm/diecast.%s.%s.%d", job, step, restart);
@@ -93,7 +94,8 @@ static void shared_place(void)
     setenv("OMPI_MCA_btl_sm_backing_directory", shared, 0);      /* its name since Open MPI 5 */
 }
 
-/* ---- progress --------------------------------------------------------------------------------- */
+/* ---- progress
+ * --------------------------------------------------------------------------------- */
 
 void comm_advance(void)
 {
@@ -107,10 +109,11 @@ void comm_expect(double seconds)
     comm_advance();
 }
 
-/* ---- startup ---------------------------------------------------------------------------------- */
+/* ---- startup
+ * ---------------------------------------------------------------------------------- */
 
-/* die_hook until the rendezvous is up. After that rendezvous_abort() ends the job without MPI, from any thread,
- * and MPI's launcher ends what is left. */
+/* die_hook until the rendezvous is up. After that rendezvous_abort() ends the job without MPI, from
+ * any thread, and MPI's launcher ends what is left. */
 static void abort_all(int code)
 {
     if (*shared)
@@ -146,7 +149,7 @@ static void number_host(void)
                   MPI_COMM_WORLD);
     world.local_rank = world.local_size = 0;
     for (int r = 0; r < world.size; r++)
-        if (strcmp(host[r], world.host) == 0) {
+        if (!strcmp(host[r], world.host)) {
             world.local_size++;
             world.local_rank += r < world.rank;
         }
@@ -165,29 +168,33 @@ static void on_alarm(int number)
 
 static const char *cure(void)
 {
-    if (strcmp(comm_launch.source, "Open MPI") != 0 && getenv("SLURM_STEP_ID"))
+    if (strcmp(comm_launch.source, "Open MPI") && getenv("SLURM_STEP_ID"))
         return "srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH";
-    if (strcmp(comm_launch.source, "torchrun") == 0)
+    if (!strcmp(comm_launch.source, "torchrun"))
         return "start a CPU binary with run.sh or mpirun instead of torchrun";
     return "use the mpirun of the MPI that the binary was built with";
 }
 
 static void set_alarm(double seconds)
 {
-    struct itimerval end = { .it_value = { (time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6) } };
+    struct itimerval end = {.it_value = {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6)}};
     setitimer(ITIMER_REAL, &end, NULL);
 }
 
-/* MPI waits forever for a rank that never comes or is blocked by a firewall. An alarm ends the process
- * just before the rendezvous, which has its own deadline, would. */
+/* MPI waits forever for a rank that never comes or is blocked by a firewall. An alarm ends the
+ * process just before the rendezvous, which has its own deadline, would. */
 static void open_mpi(int *argc, char ***argv, int *level)
 {
     struct sigaction action = { .sa_handler = on_alarm };
     double seconds = INIT_SECONDS * comm_scale;
-    snprintf(too_late, sizeof too_late, "rank %d (%s) step -: MPI has not brought the ranks together "
-             "within %.0f s%s\n", world.rank, world.host, seconds, world.local_size == world.size ? "" :
-             ": is there a firewall between the hosts, or does OMPI_MCA_btl_tcp_if_include have to name "
-             "the network that joins them?");
+    snprintf(too_late, sizeof too_late,
+             "rank %d (%s) step -: MPI has not brought the ranks together "
+             "within %.0f s%s\n",
+             world.rank, world.host, seconds,
+             world.local_size == world.size ? ""
+                                            : ": is there a firewall between the hosts, or does "
+                                              "OMPI_MCA_btl_tcp_if_include have to name "
+                                              "the network that joins them?");
     sigaction(SIGALRM, &action, NULL);
     set_alarm(seconds);
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, level);
@@ -201,8 +208,8 @@ static void *table(size_t n, size_t size)
     return p;
 }
 
-/* Returns the address on which rank 0 of several hosts listens. Its host name is known to the others if
- * MPI names hosts. */
+/* Returns the address on which rank 0 of several hosts listens. Its host name is known to the
+ * others if MPI names hosts. */
 static const char *choose_host(bool one_host)
 {
     const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
@@ -246,33 +253,45 @@ static void join_star(void)
     comm_expect(0);
 }
 
-/* Returns run.sh next to the program, which starts all ranks of this machine by MPI, malloc'ed; NULL: it
- * is missing, the ranks are on several machines, or MPI has already started them. */
+/* Returns run.sh next to the program, which starts all ranks of this machine by MPI, malloc'ed;
+ * NULL: it is missing, the ranks are on several machines, or MPI has already started them. */
 static char *own_launcher(void)
 {
-    static const char *const mpi[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE" };
+    static const char *const mpi[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK",
+                                      "MV2_COMM_WORLD_SIZE"};
     char path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (strcmp(comm_launch.source, "torchrun") || world.size < 2 || world.size != world.local_size || n < 0)
+    if (strcmp(comm_launch.source, "torchrun") || world.size < 2 ||
+        world.size != world.local_size || n < 0)
         return NULL;
     for (size_t i = 0; i < sizeof mpi / sizeof *mpi; i++)
         if (getenv(mpi[i]))
             return NULL;
     path[n] = '\0';
-    char *slash = strrchr(path, '/'), *run = format("%.*s/run.sh", slash ? (int)(slash - path) : 0, path);
+    char *slash = strrchr(path, '/'),
+         *run = format("%.*s/run.sh", slash ? (int)(slash - path) : 0, path);
     if (slash && access(run, X_OK) == 0)
         return run;
     free(run);
     return NULL;
 }
 
-/* Under torchrun, whose processes MPI does not know: the first process becomes run.sh, the others exit
- * with 0. */
+/* Under torchrun, whose processes MPI does not know: the first process becomes run.sh, the others
+ * exit with 0. */
 static void leave_to_run_sh(char **argv)
 {
-    static const char *const torchrun[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-        "GROUP_WORLD_SIZE", "NODE_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
-        "TORCHELASTIC_RUN_ID" };
+    static const char *const torchrun[] = {"RANK",
+                                           "WORLD_SIZE",
+                                           "LOCAL_RANK",
+                                           "LOCAL_WORLD_SIZE",
+                                           "GROUP_RANK",
+                                           "GROUP_WORLD_SIZE",
+                                           "NODE_RANK",
+                                           "NNODES",
+                                           "MASTER_ADDR",
+                                           "MASTER_PORT",
+                                           "TORCHELASTIC_USE_AGENT_STORE",
+                                           "TORCHELASTIC_RUN_ID"};
     char *run = own_launcher();
     if (!run)
         return;
@@ -291,7 +310,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     int level, size, rank;
     MPI_Errhandler handler;
     comm_resolve();
-    if (strcmp(comm_launch.source, "none") != 0)
+    if (strcmp(comm_launch.source, "none"))
         comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
     if (argc > 0)
         leave_to_run_sh(argv);
@@ -306,7 +325,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     die_hook = abort_all;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (strcmp(comm_launch.source, "none") == 0) {
+    if (!strcmp(comm_launch.source, "none")) {
         world.rank = rank;
         world.size = size;
         world.local_rank = -1;

@@ -1,5 +1,4 @@
-/* comm_nccl.c -- the ranks of a CUDA program: a star of TCP connections for the host, NCCL for the
- * GPUs.
+/* comm_nccl.c -- ranks of a CUDA program: TCP star for the host, NCCL for the GPUs.
  *
  * In:    the launcher's environment, DIECAST_ADDR, _PORT, _SECRET, _RUN, _TIMEOUT_SCALE.
  * Keeps: NCCL works on one stream; nothing waits without a deadline.
@@ -40,7 +39,7 @@ void comm_poll(void)
 static const double abort_seconds = 10, peer_seconds = 3;
 
 static ncclComm_t nccl;
-static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;      /* protects nccl and calls of NCCL */
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;  /* protects nccl and calls of NCCL */
 static bool aborting;                /* nccl is about to be freed; protected by calling */
 static ncclUniqueId id;
 static cudaStream_t reducing;        /* stream of all NCCL calls */
@@ -87,7 +86,8 @@ static void check_cuda(cudaError_t error, const char *what)
         die(EXIT_DEVICE, "%s: %s", what, cudaGetErrorString(error));
 }
 
-/* NCCL often notices a death first but cannot name the rank: gives the monitor a moment to do so. */
+/* NCCL often notices a death first but cannot name the rank: gives the monitor a moment to do
+ * so. */
 static void failed(ncclResult_t result, const char *what)
 {
     if (result == ncclRemoteError || result == ncclSystemError || result == ncclUnhandledCudaError)
@@ -149,7 +149,8 @@ static void leave_all(int code)
         warn("NCCL did not end within %.0f s", abort_seconds);
 }
 
-/* Each rank reads these variables for itself; ranks with different values would wait for each other. */
+/* Each rank reads these variables for itself; ranks with different values would wait for each
+ * other. */
 static void ranks_check_settings(void)
 {
     static const char *const name[] = { "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO" };
@@ -159,20 +160,20 @@ static void ranks_check_settings(void)
         snprintf(own, sizeof own, "%s", value);
         memcpy(first, own, sizeof first);
         comm_broadcast(first, sizeof first, 0);
-        if (strcmp(own, first) != 0)
+        if (strcmp(own, first))
             die(EXIT_MISMATCH, "%s is \"%s\" here, but \"%s\" on rank 0: set it alike on all hosts",
                 name[i], own, first);
     }
 }
 
-/* Identifies this rank's GPU as an integer that a double holds: FNV-1a of host and bus, 52 bits; 0: the
- * launcher has no other rank on this host. */
+/* Identifies this rank's GPU as an integer that a double holds: FNV-1a of host and bus, 52 bits; 0:
+ * the launcher has no other rank on this host. */
 static double gpu_mark(char bus[32])
 {
     int device = 0;
     uint64_t h = UINT64_C(14695981039346656037);
     check_cuda(cudaGetDevice(&device), "asking which GPU is used");
-    check_cuda(cudaDeviceGetPCIBusId(bus, 32, device), "asking for the GPU's place");
+    check_cuda(cudaDeviceGetPCIBusId(bus, 32, device), "asking for the GPU's PCI address");
     for (const char *p = world.host; *p; p++)
         h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
     for (const char *p = bus; *p; p++)
@@ -199,9 +200,12 @@ static void check_own_gpu(void)
             }
     }
     if (sharing > 1)
-        die(EXIT_CONFIG, "%d ranks share the GPU %s of %s, and each wants its own: for one GPU gen %s gpus=1 && make, "
-            "else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show %d (rank %d is the first of them)", sharing, bus,
-            world.host, world.words, sharing, first);
+        die(EXIT_CONFIG,
+            "%d ranks share the GPU %s of %s, and each wants its own: for one GPU gen %s gpus=1 && "
+            "make, "
+            "else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show %d (rank %d is the first of "
+            "them)",
+            sharing, bus, world.host, world.words, sharing, first);
 }
 
 void comm_connect(void)
@@ -268,13 +272,15 @@ const char *comm_library(void)
     return name;
 }
 
-/* ---- startup ---------------------------------------------------------------------------------- */
+/* ---- startup
+ * ---------------------------------------------------------------------------------- */
 
-/* With NCCL_COMM_ID, NCCL would connect by an address that strangers know instead of the id we send. */
+/* With NCCL_COMM_ID, NCCL would connect by an address that strangers know instead of the id we
+ * send. */
 static const char no_comm_id[] = "the ranks meet by DIECAST_ADDR, DIECAST_PORT and a secret";
 
-/* Puts the lines NAME=VALUE of an NCCL configuration file into the environment, as NCCL does, unless the
- * name is set. */
+/* Puts the lines NAME=VALUE of an NCCL configuration file into the environment, as NCCL does,
+ * unless the name is set. */
 static void read_settings(const char *path)
 {
     char line[4096];
@@ -282,10 +288,10 @@ static void read_settings(const char *path)
     while (from && fgets(line, sizeof line, from)) {
         line[strcspn(line, "\r\n")] = '\0';
         const char *at = line + strspn(line, " \t");
-        if (strncmp(at, "NCCL_COMM_ID", 12) == 0 && at[12] && strchr(" \t=", at[12]))
+        if (!strncmp(at, "NCCL_COMM_ID", 12) && at[12] && strchr(" \t=", at[12]))
             die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, %s", path, no_comm_id);
         char *value = strchr(line, '=');
-        if (value && strncmp(line, "NCCL_", 5) == 0) {
+        if (value && !strncmp(line, "NCCL_", 5)) {
             *value = '\0';
             setenv(line, value + 1, 0);
         }
@@ -294,8 +300,8 @@ static void read_settings(const char *path)
         fclose(from);
 }
 
-/* NCCL's summation order, unless the user chooses another: around the ring, on every machine. Trees and
- * NVLS (sums inside NVSwitch) add in other orders and are not available everywhere. */
+/* NCCL's summation order, unless the user chooses another: around the ring, on every machine. Trees
+ * and NVLS (sums inside NVSwitch) add in other orders and are not available everywhere. */
 static const struct {
     const char *name, *value;
 } pinned[] = { { "NCCL_ALGO", "Ring" }, { "NCCL_NVLS_ENABLE", "0" } };
@@ -314,7 +320,7 @@ static void settle_environment(void)
     free(of_user);
     for (int i = 0; i < PINNED; i++) {
         const char *value = getenv(pinned[i].name);
-        if (!value || strcasecmp(value, pinned[i].value) == 0)
+        if (!value || !strcasecmp(value, pinned[i].value))
             setenv(pinned[i].name, pinned[i].value, 1);
     }
 }
@@ -324,16 +330,16 @@ const char *comm_setting(int i, bool *chosen)
     /* the only NCCL variables that certainly do not change channels, rings or chunks */
     static const char *const apart[] = { "NCCL_CONF_FILE", "NCCL_DEBUG", "NCCL_RAS_" };
     for (char **entry = environ; *entry; entry++) {
-        bool counts = strncmp(*entry, "NCCL_", 5) == 0;
+        bool counts = !strncmp(*entry, "NCCL_", 5);
         for (size_t k = 0; k < sizeof apart / sizeof *apart; k++)
-            counts = counts && strncmp(*entry, apart[k], strlen(apart[k])) != 0;
+            counts = counts && strncmp(*entry, apart[k], strlen(apart[k]));
         if (!counts || i-- > 0)
             continue;
         *chosen = true;
         for (int k = 0; k < PINNED; k++) {
             const size_t n = strlen(pinned[k].name);
-            if (strncmp(*entry, pinned[k].name, n) == 0 && (*entry)[n] == '=')
-                *chosen = strcmp(*entry + n + 1, pinned[k].value) != 0;
+            if (!strncmp(*entry, pinned[k].name, n) && (*entry)[n] == '=')
+                *chosen = strcmp(*entry + n + 1, pinned[k].value);
         }
         return *entry;
     }
@@ -395,7 +401,7 @@ static void number_host(void)
 {
     world.local_rank = world.local_size = 0;
     for (int r = 0; r < world.size; r++)
-        if (strcmp(rendezvous_host(r), world.host) == 0) {
+        if (!strcmp(rendezvous_host(r), world.host)) {
             world.local_size++;
             world.local_rank += r < world.rank;
         }
@@ -413,7 +419,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     RendezvousConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
                      .host = choose_host(),
                      .port = choose_port(), .secret = getenv("DIECAST_SECRET"), .wrong = wrong };
-    if (wrong && (!c.host || strcmp(comm_launch.source, "none") == 0))
+    if (wrong && (!c.host || !strcmp(comm_launch.source, "none")))
         die(EXIT_MISMATCH, "%s", wrong);
     if (!c.host)
         die(EXIT_CONFIG, "launcher %s does not say where rank 0 runs: set DIECAST_ADDR to its "
@@ -439,7 +445,8 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     comm_expect(INIT_SECONDS);
 }
 
-/* ---- small host messages ---------------------------------------------------------------------- */
+/* ---- small host messages
+ * ---------------------------------------------------------------------- */
 
 /* Gathers every rank's bytes into rows of rank 0, (size, bytes). */
 static void gather(const void *own, void *rows, size_t bytes)
@@ -504,8 +511,8 @@ void comm_barrier(void)
     comm_max_int(0);
 }
 
-/* NCCL's communicator is not destroyed: that would wait for every graph holding its calls, and the host
- * has already waited for their results. */
+/* NCCL's communicator is not destroyed: that would wait for every graph holding its calls, and the
+ * host has already waited for their results. */
 void comm_finish(void)
 {
     comm_barrier();

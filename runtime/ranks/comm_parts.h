@@ -10,10 +10,11 @@
 #endif
 
 extern Launch comm_launch;               /* after comm_resolve() */
-/* Fills world from the launcher's environment; EXIT_CONFIG if the variables contradict each other. */
+/* Fills world from the launcher's environment; EXIT_CONFIG if the variables contradict each
+ * other. */
 void comm_resolve(void);
-/* The same, but returns the message, malloc'ed, or NULL. With comm_launch.extra, world is still filled,
- * with its size and a rank beyond it. */
+/* The same, but returns the message, malloc'ed, or NULL. With comm_launch.extra, world is still
+ * filled, with its size and a rank beyond it. */
 char *comm_try_resolve(void);
 /* EXIT_MISMATCH, with the correct command, unless size is built_for. */
 void comm_check_size(int size, int64_t built_for, const char *words, const char *program);
@@ -21,7 +22,8 @@ void comm_check_size(int size, int64_t built_for, const char *words, const char 
 char *comm_wrong_size(int size, int64_t built_for, const char *words, const char *program,
                       bool torchrun);
 
-/* Adds all other rows to row 0 in the tree order of comm.h. rows: (size, stride), n of each in use. */
+/* Adds all other rows to row 0 in the tree order of comm.h. rows: (size, stride), n of each in
+ * use. */
 #define TREE_SUM(rows, stride, n)                                                   \
     for (int apart = 1; apart < world.size; apart *= 2)                             \
         for (int r = 0; r + apart < world.size; r += 2 * apart)                     \

@@ -1,4 +1,4 @@
-/* comm_star.c -- rendezvous code shared by MPI and CUDA programs: joining, progress reports, time limits.
+/* comm_star.c -- rendezvous code of both backends: joining, progress, time limits.
  *
  * In:    DIECAST_TIMEOUT_SCALE, the program's own file.
  * Keeps: every timeout is multiplied by the scale. */
@@ -77,7 +77,8 @@ void comm_read_scale(void)
         die(EXIT_CONFIG, "%s", error);
 }
 
-/* ---- startup ---------------------------------------------------------------------------------- */
+/* ---- startup
+ * ---------------------------------------------------------------------------------- */
 
 int comm_port(const char *name)
 {

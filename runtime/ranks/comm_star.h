@@ -1,4 +1,5 @@
-/* comm_star.h -- rendezvous settings shared by comm_mpi.c and comm_nccl.c in programs of several ranks. */
+/* comm_star.h -- rendezvous settings shared by comm_mpi.c and comm_nccl.c in programs of several
+ * ranks. */
 #ifndef DIECAST_COMM_STAR_H
 #define DIECAST_COMM_STAR_H
 

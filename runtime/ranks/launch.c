@@ -34,7 +34,7 @@ static const char *value_of(char *const *env, const char *name)
 {
     size_t n = name ? strlen(name) : 0;
     for (; n && *env; env++)
-        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+        if (!strncmp(*env, name, n) && (*env)[n] == '=')
             return *env + n + 1;
     return NULL;
 }
@@ -86,7 +86,7 @@ char *launch_expand_counts(const char *list, int max, int *counts, int *n)
         long count = number(&at, &width), times = 1;
         if (count > LAUNCH_MAX)
             count = -1;
-        if (count > 0 && strncmp(at, "(x", 2) == 0) {
+        if (count > 0 && !strncmp(at, "(x", 2)) {
             at += 2;
             times = number(&at, &width);
             if (*at++ != ')')
@@ -202,8 +202,8 @@ static void keep_first(void *arg, const char *name)
         snprintf(l->first_host, sizeof l->first_host, "%s", name);
 }
 
-/* Reads the step's lists, tasks of this node and first host; they must be consistent with each other and
- * with the size. */
+/* Reads the step's lists, tasks of this node and first host; they must be consistent with each
+ * other and with the size. */
 static char *read_slurm_lists(char *const *env, Launch *l)
 {
     const char *tasks = value_of(env, "SLURM_STEP_TASKS_PER_NODE");
@@ -246,7 +246,8 @@ static char *lone_variable(char *const *env)
     return size ? refuse("WORLD_SIZE", size, "set without RANK") : NULL;
 }
 
-/* Returns the first of torchrun's variables that contradicts l, where l knows the value; or NULL. */
+/* Returns the first of torchrun's variables that contradicts l, where l knows the value; or
+ * NULL. */
 static char *odd_variable(char *const *env, const Launch *l)
 {
     const Row *r = &rows[TORCHRUN];
@@ -273,8 +274,10 @@ static char *node_variable(char *const *env)
         int one = 1 - i, value = one;
         char *error = integer(env, names[i], one, LAUNCH_MAX, &value);
         if (!error && value != one)
-            error = refuse(names[i], value_of(env, names[i]), "several nodes, but no launcher says "
-                           "which rank this is: start run.sh, beside this program, or unset it");
+            error = refuse(names[i], value_of(env, names[i]), "several nodes, but no launcher "
+                                                              "says which rank this is: start "
+                                                              "run.sh, next to this program, or "
+                                                              "unset it");
         if (error)
             return error;
     }
@@ -300,7 +303,7 @@ static char *merge_local(Launch *l, const Launch *more)
 char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
 {
     for (int i = 0; i < ROWS; i++)
-        if (strcmp(rows[i].source, l->source) == 0 && (i != TORCHRUN || torchrun))
+        if (!strcmp(rows[i].source, l->source) && (i != TORCHRUN || torchrun))
             return format(rows[i].command, n, program);
     return NULL;
 }
@@ -311,7 +314,7 @@ const char *launch_precision_conflict(char *const *env, const char *precision)
         { { "no", "fp32" }, { "fp16", "fp16" }, { "bf16", "bf16" } };
     const char *said = value_of(env, "ACCELERATE_MIXED_PRECISION");
     for (size_t i = 0; said && i < sizeof same / sizeof *same; i++)
-        if (strcmp(same[i].theirs, said) == 0 && strcmp(same[i].ours, precision) == 0)
+        if (!strcmp(same[i].theirs, said) && !strcmp(same[i].ours, precision))
             return NULL;
     return said;
 }
@@ -346,7 +349,7 @@ char *launch_port(char *const *env, int *port, bool *agent)
     char *error = launch_port_of(env, "DIECAST_PORT", &own);
     if (!error)
         error = launch_port_of(env, "MASTER_PORT", &master);
-    *agent = own < 0 && master > 0 && elastic && strcmp(elastic, "True") == 0;
+    *agent = own < 0 && master > 0 && elastic && !strcmp(elastic, "True");
     *port = own > 0 ? own : master > 0 ? master + *agent : 29500;
     return error;
 }
@@ -379,7 +382,7 @@ char *launch_resolve(char *const *env, Launch *out)
         any = true;
     }
     char *error = any ? NULL : lone_variable(env);
-    if (!error && strcmp(out->source, rows[TORCHRUN].source) != 0)
+    if (!error && strcmp(out->source, rows[TORCHRUN].source))
         error = odd_variable(env, out);
     if (!error && !any)
         error = node_variable(env);

@@ -1,7 +1,8 @@
-/* rendezvous.c -- frames between the ranks, and the monitor: heartbeats, silence, progress, process ends.
+/* rendezvous.c -- frames between the ranks, and the monitor thread.
  *
- * Keeps: the monitor never blocks on a peer, calls neither CUDA nor MPI, and uses CLOCK_MONOTONIC only;
- *        die() is called without the lock. */
+ * Monitored: heartbeats, silence, progress, ends of processes.
+ * Keeps: the monitor never blocks on a peer, calls neither CUDA nor MPI, and uses CLOCK_MONOTONIC
+ *        only; die() is called without the lock. */
 #define _GNU_SOURCE
 #include "runtime/ranks/rendezvous.h"
 
@@ -226,7 +227,8 @@ void rendezvous_receive(int rank, void *data, size_t bytes)
             pthread_mutex_unlock(&rendezvous.lock);
             while (!said)
                 pause();             /* the monitor reports how it died */
-            die(EXIT_PEER, "rank %d (%s) left before the others were done", rank, rendezvous_host(rank));
+            die(EXIT_PEER, "rank %d (%s) left before the others were done", rank,
+                rendezvous_host(rank));
         } else {
             pthread_cond_wait(&rendezvous.came, &rendezvous.lock);
         }
@@ -261,7 +263,8 @@ static void beat(void)
     put64(payload + 8, own_count);
     put64(payload + 16, own_allowed);
     for (int r = rendezvous.first; r < rendezvous.end; r++)
-        if (rendezvous.peer[r].out.begin == rendezvous.peer[r].out.end)      /* otherwise the queued bytes serve as a
+        if (rendezvous.peer[r].out.begin ==
+            rendezvous.peer[r].out.end) /* otherwise the queued bytes serve as a
                                                                     heartbeat */
             rendezvous_queue(&rendezvous.peer[r], FRAME_BEAT, payload, sizeof payload);
 }
@@ -323,7 +326,8 @@ static void check_progress(double now, Verdict *v)
     }
 }
 
-/* Waits for the sockets; returns true if this process was itself suspended for long, as by SIGSTOP. */
+/* Waits for the sockets; returns true if this process was itself suspended for long, as by
+ * SIGSTOP. */
 static bool wait_a_moment(struct pollfd *poller)
 {
     int n = 0;
@@ -401,7 +405,8 @@ void rendezvous_start(void)
     pthread_detach(thread);
 }
 
-/* ---- for other threads ------------------------------------------------------------------------ */
+/* ---- for other threads
+ * ------------------------------------------------------------------------ */
 
 void rendezvous_progress(int64_t step, double seconds)
 {

@@ -1,11 +1,10 @@
-/* rendezvous_join.c -- how the ranks find each other: rank 0 listens, the others call until it answers.
+/* rendezvous_join.c -- joining: rank 0 listens, the others connect until it answers.
  *
- * Wire:  challenge[32] -> ; <- hello: magic[8] | u32 version, rank, world, restart | run[32] |
- *        build[32] | mac[32]; -> reply: u32 code | text[116] | id[128] | mac[32]; -> frame GO.
- *        mac(hello) = HMAC(secret, challenge | hello), mac(reply) = HMAC(secret,
- *        hello.mac | reply).
- * Keeps: memory does not grow with strangers; no wait without a deadline; none ends by them; until GO
- *        there is one thread, whose loop waits on all sockets. */
+ * Wire: challenge[32] -> ; <- hello: magic[8] | u32 version, rank, world, restart | run[32] |
+ * build[32] | mac[32]; -> reply: u32 code | text[116] | id[128] | mac[32]; -> frame GO. mac(hello)
+ * = HMAC(secret, challenge | hello), mac(reply) = HMAC(secret, hello.mac | reply).
+ * Keeps: strangers cannot exhaust memory or end a rank; every wait has a deadline; until GO one
+ *        thread waits on all sockets. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,17 +27,22 @@
 #include "runtime/ranks/rendezvous_parts.h"
 
 enum {
-    CHALLENGE = 32, HELLO = 120, REPLY = 280, MAC = SHA256_BYTES, TEXT = 116, VERSION = 1,
-    CALLERS = 256,           /* pending connections served concurrently */
-    REFUSED = 3,             /* refusals under another secret after which a rank with an explicit secret
+    CHALLENGE = 32,
+    HELLO = 120,
+    REPLY = 280,
+    MAC = SHA256_BYTES,
+    TEXT = 116,
+    VERSION = 1,
+    CALLERS = 256, /* pending connections served concurrently */
+    REFUSED = 3, /* refusals under another secret after which a rank with an explicit secret
                                 ends */
     WHY = 240,
-    TCP_RETRY_MOST_MS = 44   /* TCP_RTO_MAX_MS of newer kernel headers */
+    TCP_RETRY_MOST_MS = 44 /* TCP_RTO_MAX_MS of newer kernel headers */
 };
 static const char magic[] = "DCRDV001";
 static const double caller_seconds = 2, answer_seconds = 10, reminder_seconds = 10;
-/* Seconds during which ranks of an invalid job may still connect and be told; during which a rank with
- * another run id may insist; by which a twin may be late. */
+/* Seconds during which ranks of an invalid job may still connect and be told; during which a rank
+ * with another run id may insist; by which a twin may be late. */
 static const double telling_seconds = 3, insisting_seconds = 2, twin_seconds = 0.2;
 
 typedef struct {
@@ -81,8 +85,8 @@ void rendezvous_random(char secret[RENDEZVOUS_RANDOM + 1])
 }
 
 /* The heartbeat timeout detects an unreachable peer first, with its own exit code; TCP's timeout is
- * longer. Until then TCP retries every second if the kernel can (Linux 6.15), to survive a short link
- * failure: by default each pause is twice as long as the one before. */
+ * longer. Until then TCP retries every second if the kernel can (Linux 6.15), to survive a short
+ * link failure: by default each pause is twice as long as the one before. */
 static void tune(int fd, double silence)
 {
     int on = 1, give_up_ms = (int)(1500 * silence), retry_ms = 1000;
@@ -278,8 +282,8 @@ static void mark_told(Host *h, uint32_t rank)
     }
 }
 
-/* The job is invalid: tells all connected ranks, and those that connect within a moment, why. With a size
- * of 1 their number is unknown. */
+/* The job is invalid: tells all connected ranks, and those that connect within a moment, why. With
+ * a size of 1 their number is unknown. */
 static void refuse_all(Host *h, const char *text)
 {
     const RendezvousConfig *c = h->config;
@@ -309,8 +313,8 @@ static void hash_text(char text[17], const uint8_t hash[32])
         snprintf(text + 2 * i, 3, "%02x", hash[i]);
 }
 
-/* A rank with the secret but another run's name: either of a parallel job whose own rank 0 may still come,
- * or of this job with a wrong name, if it insists on a rank that nobody else takes. */
+/* A rank with the secret but another run's name: either of a parallel job whose own rank 0 may
+ * still come, or of this job with a wrong name, if it insists on a rank that nobody else takes. */
 static bool insists(Host *h, uint32_t rank)
 {
     double now = clock_seconds();
@@ -467,7 +471,8 @@ static void gather_ranks(const RendezvousConfig *c, uint8_t id[RENDEZVOUS_ID])
     raise_file_limit(c->size);
     for (int i = 0; i < CALLERS; i++)
         h->caller[i].fd = -1;
-    bool told_where = listener >= 0;     /* by rendezvous_listen(): a twin would have its own rank 0 */
+    bool told_where = listener >= 0;     /* by rendezvous_listen(): a twin would have its own rank
+                                            0 */
     if (!told_where)
         listener = listen_at(c);
     h->poller = calloc((size_t)c->size + CALLERS + 1, sizeof *h->poller);
@@ -631,8 +636,8 @@ static void get_secret(const RendezvousConfig *c, char secret[RENDEZVOUS_SECRET 
         read_secret(c->secret_file, secret);
 }
 
-/* Another process listens on rank 0's address. If it is a rank 0 of the same run, both end here; else
- * returns with errno unchanged. */
+/* Another process listens on rank 0's address. If it is a rank 0 of the same run, both end here;
+ * else returns with errno unchanged. */
 static void meet_rank0(const RendezvousConfig *c)
 {
     char secret[RENDEZVOUS_SECRET + 1];

@@ -1,6 +1,7 @@
-/* rendezvous_parts.h -- internals of rendezvous.c shared with rendezvous_join.c: peers, and the frames between them.
+/* rendezvous_parts.h -- internals of rendezvous.c and rendezvous_join.c: peers, frames.
  *
- * A frame is u32 type | u32 bytes | payload, little-endian; the payload has at most RENDEZVOUS_FRAME bytes. */
+ * A frame is u32 type | u32 bytes | payload, little-endian; the payload has at most
+ * RENDEZVOUS_FRAME bytes. */
 #ifndef DIECAST_RENDEZVOUS_PARTS_H
 #define DIECAST_RENDEZVOUS_PARTS_H
 
@@ -10,7 +11,8 @@
 
 enum { RENDEZVOUS_HEAD = 8, RENDEZVOUS_FRAME = 16 << 10 };
 /* GO: all ranks have joined; hosts follow as DATA. BEAT: i64 step | i64 count | i64 milliseconds
- * allowed. ABORT: u32 code | u32 rank | text. BYE: the connection is about to close without an error. */
+ * allowed. ABORT: u32 code | u32 rank | text. BYE: the connection is about to close without an
+ * error. */
 typedef enum { FRAME_GO = 1, FRAME_BEAT, FRAME_DATA, FRAME_ABORT, FRAME_BYE } FrameType;
 
 typedef struct {
@@ -49,7 +51,8 @@ uint32_t rendezvous_get32(const uint8_t *from);
 /* Under lock: queues a frame and sends what goes without blocking; the rest later. */
 void rendezvous_queue(Peer *p, FrameType type, const void *payload, size_t bytes);
 void rendezvous_flush(Peer *p);
-/* Under lock: reads the available bytes. Sets *v if the peer died, gave up or sent an invalid frame. */
+/* Under lock: reads the available bytes. Sets *v if the peer died, gave up or sent an invalid
+ * frame. */
 void rendezvous_read(int rank, Verdict *v);
 void rendezvous_start(void);               /* starts the monitor */
 

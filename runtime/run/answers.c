@@ -1,4 +1,4 @@
-/* answers.c -- prompts of records, continued. */
+/* answers.c -- batched generation for the prompts of preference records; see answers.h. */
 #define _GNU_SOURCE
 #include "runtime/run/answers.h"
 
@@ -15,8 +15,8 @@ static DataRow record_at(Data *d, int64_t i, int part)
     return row;
 }
 
-/* How many tokens of a record are no answer. Files say it where an answer begins with some that are no targets;
- * older ones do not: there it is what both begin with. */
+/* Returns the length of a record's prompt in tokens. Files without that column (older ones, or
+ * those in which every token of an answer is a target): the common prefix of both parts. */
 static int64_t prompt_of(Data *d, int64_t i)
 {
     const DataRow a = record_at(d, i, 0), b = record_at(d, i, 1);
@@ -24,11 +24,13 @@ static int64_t prompt_of(Data *d, int64_t i)
     const int32_t *said = data_column(d, 0, a.sample, &one);
     const int32_t prompt = said ? *said : 0;
     if (said && (prompt < 1 || prompt >= a.n))
-        die(EXIT_DATA, "record %lld: column prompt: %d, want 1 to %lld, one less than it has tokens: pack it again",
+        die(EXIT_DATA,
+            "record %lld: column prompt: %d, want 1 to %lld, its tokens less one: pack it again",
             (long long)(d->base + a.sample), prompt, (long long)a.n - 1);
     if (said)
         return prompt;
-    while (n < a.n && n < b.n && a.token[n] == b.token[n] && a.mask && !a.mask[n] && b.mask && !b.mask[n])
+    while (n < a.n && n < b.n && a.token[n] == b.token[n] && a.mask && !a.mask[n] && b.mask &&
+           !b.mask[n])
         n++;
     return n;
 }

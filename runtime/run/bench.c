@@ -1,4 +1,4 @@
-/* bench.c -- times whole steps: the median, the fastest and the slowest. */
+/* bench.c -- times whole steps, and reports median, fastest and slowest. */
 #include "runtime/run/bench.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ void bench_run(const Bench *b, const Model *m)
                "\"allocated_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
                "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n",
                b->unit, b->work / seconds[n / 2], b->unit, b->work / seconds[n - 1], b->unit,
-               b->work / seconds[0], first, (int64_t)use.ru_maxrss * 1024,
-               m->planned_bytes, device_used(), n, omp_get_max_threads(), m->ranks, m->recipe, m->target);
+               b->work / seconds[0], first, (int64_t)use.ru_maxrss * 1024, m->planned_bytes,
+               device_used(), n, omp_get_max_threads(), m->ranks, m->recipe, m->target);
     free(all);
 }

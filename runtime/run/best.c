@@ -1,4 +1,4 @@
-/* best.c -- the best validation so far, and what ends a run early. */
+/* best.c -- best validation so far, early stopping. */
 #include "runtime/run/best.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static const Metric *decides(const Best *b)
     return &b->of->eval[b->of->decides];
 }
 
-/* A value that is a number, and better than another or than none. */
+/* True if x is finite and better than y, or y is NAN. */
 static bool better(const Best *b, double value, double than)
 {
     return isfinite(value) && !(decides(b)->more ? value <= than : value >= than);
@@ -52,12 +52,13 @@ char *best_text(const Best *b, const Validation *v)
     return text;
 }
 
-/* --patience is spent. */
+/* True if --patience is used up. */
 static char *spent(const Best *b, int64_t patience)
 {
     if (!isfinite(b->best.value))
         return format("eval_%s was not finite in any of the last %" PRId64
-                      " validations (--patience %" PRId64 ")", decides(b)->name, b->worse, patience);
+                      " validations (--patience %" PRId64 ")",
+                      decides(b)->name, b->worse, patience);
     char *best = best_text(b, &b->best);
     char *why = format("none of the last %" PRId64 " validations was better than %s (--patience %"
                        PRId64 ")", b->worse, best, patience);
@@ -95,14 +96,14 @@ bool best_is_kept(const Best *b, const char *out)
     return is;
 }
 
-/* A checkpoint that somebody removed stays the best, and is reported once a start. */
+/* Warns, once per start, if the best checkpoint was removed; it stays the best. */
 static void check_kept(Best *b, const char *out)
 {
     if (b->told || !isfinite(b->kept.value) || best_is_kept(b, out))
         return;
     char *best = best_text(b, &b->kept);
-    warn("%s/checkpoint-%" PRId64 " is gone, whose validation was the best of those saved: %s; "
-         "only a better validation takes its place", out, b->kept.step, best);
+    warn("%s/checkpoint-%" PRId64 " is gone; it was the best saved one: %s; only a better "
+         "validation replaces it", out, b->kept.step, best);
     b->told = true;
     free(best);
 }
@@ -129,11 +130,11 @@ void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trai
     free(path);
 }
 
-/* The values of another metric cannot be compared with those to come. */
+/* Drops the values of a metric that no longer decides; they cannot be compared with new ones. */
 static void set_aside(Best *b, const char *metric)
 {
     if (isfinite(b->best.value))
-        note("the best validation so far, eval_%s %.6g at step %" PRId64 ", is set aside: eval_%s "
+        note("the best validation so far, eval_%s %.6g at step %" PRId64 ", is dropped: eval_%s "
              "decides now; --keep-best and --patience start over", metric, b->best.value,
              b->best.step, decides(b)->name);
     b->best.value = b->kept.value = NAN;
@@ -142,7 +143,7 @@ static void set_aside(Best *b, const char *metric)
 
 void best_load(Best *b, const char *out, const cJSON *state)
 {
-    /* which, checkpoints say since it is no longer the loss in all programs */
+    /* absent from older checkpoints, whose metric is the loss */
     const char *named = cJSON_GetStringValue(json_get(state, "best_metric")),
                *metric = named ? named : "loss";
     const cJSON *worse = json_get(state, "worse");

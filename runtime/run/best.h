@@ -1,5 +1,4 @@
-/* best.h -- best checkpoint and early stopping: the best validation so far, whether its checkpoint still
- * exists, and when to stop the run early.
+/* best.h -- best checkpoint and early stopping.
  *
  * Keeps: all fields are equal on every rank; only rank 0 knows which checkpoints exist. */
 #ifndef DIECAST_BEST_H
@@ -18,7 +17,8 @@ typedef struct {
 
 typedef struct {
     const Metrics *of;
-    char *(*enough)(const double *eval);  /* the objective's own stop rule, or NULL: see best_over() */
+    char *(*enough)(const double *eval);  /* the objective's own stop rule, or NULL: see
+                                             best_over() */
     Validation seen, best;       /* last and best validation */
     Validation kept;             /* best validation that was saved; see best_is_kept() */
     int64_t worse;               /* validations since the best one */
@@ -27,19 +27,20 @@ typedef struct {
 } Best;
 
 void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval));
-/* Records a validation's metrics. Step 0, before any training, does not count. Returns true if it is the
- * best so far. */
+/* Records a validation's metrics. Step 0, before any training, does not count. Returns true if it
+ * is the best so far. */
 bool best_see(Best *b, int64_t step, const double *value);
-/* Returns why the run should stop early, as malloc'ed text for the user: none of the last `patience`
- * validations (0: no limit) beat the best, or the objective's rule stops at the last one. NULL: go on. */
+/* Returns why the run should stop early, as malloc'ed text for the user: none of the last
+ * `patience` validations (0: no limit) beat the best, or the objective's rule stops at the last
+ * one. NULL: go on. */
 char *best_over(const Best *b, int64_t patience);
 /* Formats as the log does, "eval loss 1.9875 at step 40"; malloc'ed. */
 char *best_text(const Best *b, const Validation *v);
 /* True if the checkpoint of b->kept exists in out. */
 bool best_is_kept(const Best *b, const char *out);
 /* Adds *b to the state of the checkpoint of `step` before it is written, as *b will be once that
- * checkpoint exists. trainer: gets best_metric and best_model_checkpoint of trainer_state.json; the latter
- * is null, with a warning, if that checkpoint is gone. */
+ * checkpoint exists. trainer: gets best_metric and best_model_checkpoint of trainer_state.json; the
+ * latter is null, with a warning, if that checkpoint is gone. */
 void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer);
 /* Restores *b from the state of a checkpoint in out. Values of a metric that no longer decides are
  * dropped, with a note. */

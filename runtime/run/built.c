@@ -19,8 +19,9 @@
 typedef enum {
     CLAIM_IS,                    /* the field has this value */
     CLAIM_HAS,                   /* the list has these items */
-    CLAIM_USED,                  /* the field has another value than that which leaves its feature out */
-    CLAIM_NOT                    /* it has another value than this */
+    CLAIM_USED,                  /* the feature of the field is on: not the value that disables
+                                    it */
+    CLAIM_NOT                    /* the field does not have this value */
 } ClaimKind;
 
 struct Claim {
@@ -33,11 +34,12 @@ struct Claim {
 
 /* ---- the fields ------------------------------------------------------------------------------ */
 
-/* The value in the k-th line of the field, and its length; NULL: there are fewer. */
+/* Returns the value in the k-th line of the field, and its length; NULL: fewer lines. */
 static const char *line_of(const Made *made, const char *field, int k, size_t *n)
 {
     for (size_t i = 0; i < sizeof made->fields / sizeof *made->fields; i++)
-        for (const char *line = made->fields[i]; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        for (const char *line = made->fields[i]; line && *line;
+             line += strcspn(line, "\n"), line += *line == '\n') {
             const size_t path = strcspn(line, "=\n");
             char name[64];
             snprintf(name, sizeof name, "%.*s", (int)(path < 63 ? path : 63), line);
@@ -51,11 +53,15 @@ static const char *line_of(const Made *made, const char *field, int k, size_t *n
 
 static bool is_list(const char *built) { return *built == '{'; }
 
-static bool is_bool(const char *built) { return !strncmp(built, "true", 4) || !strncmp(built, "false", 5); }
+static bool is_bool(const char *built)
+{
+    return !strncmp(built, "true", 4) || !strncmp(built, "false", 5);
+}
 
 static bool is_number(const char *built) { return isdigit((unsigned char)*built) || *built == '-'; }
 
-/* Values as gen's command line takes them: `"bf16"` is bf16, `{"a", "b"}` is a,b; malloc'ed. */
+/* Returns a value as gen's command line takes it: bf16 for `"bf16"`, a,b for `{"a", "b"}`;
+ * malloc'ed. */
 static char *plain(const char *built, size_t n)
 {
     char *text = format("%.*s", (int)n, built), *end = text;
@@ -69,7 +75,7 @@ static char *plain(const char *built, size_t n)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The next item of a list between commas or blanks, in our words; NULL: the end. */
+/* Returns the next item of a list with commas or blanks, in our words, malloc'ed; NULL: the end. */
 static char *item(const char *field, const char **list)
 {
     *list += strspn(*list, ", ");
@@ -105,7 +111,8 @@ static bool number_of(const char *text, double *x)
     return *text && !text[strspn(text, "+-.0123456789eE")] && !*end;
 }
 
-/* Whether two values of a field are the same: 3 and 3.0, bf16 and bfloat16, lists in any order. */
+/* True if two values of a field are equivalent: 3 and 3.0, bf16 and bfloat16, lists in any
+ * order. */
 static bool same(const char *field, const char *a, const char *b)
 {
     double x, y;
@@ -118,7 +125,7 @@ static bool same(const char *field, const char *a, const char *b)
     return (strchr(a, ',') || strchr(b, ',')) && subset(field, a, b) && subset(field, b, a);
 }
 
-/* Whether a line of the field has the value; has: whether a list has all its items. */
+/* True if a line of the field has the value; has: if a list has all its items. */
 static bool built_as(const Made *made, const char *field, const char *value, bool has)
 {
     size_t n;
@@ -154,7 +161,7 @@ static bool is_flag(const char *ours)
     return owners_of_left_out(ours);
 }
 
-/* The field that has to have the value of this name; NULL: none. */
+/* Returns the field that must have the value of this name; NULL: none. */
 static const char *same_field(const Foreign *row)
 {
     static const struct { const char *name, *field; } rows[] = {
@@ -181,7 +188,8 @@ bool built_is(const Foreign *row, const char *name)
     return false;
 }
 
-/* A name that says of a field what it is not. */
+/* Adds the claim of a name that excludes a value of a field. Returns false if the name has no such
+ * row. */
 static bool add_denied(Claims *c, const Foreign *row, const char *given, const char *typed)
 {
     static const struct { const char *name, *ours, *value; } denied[] = {
@@ -196,7 +204,8 @@ static bool add_denied(Claims *c, const Foreign *row, const char *given, const c
     return false;
 }
 
-/* What the rows say of a value: claims, of fields alone. Returns whether they say anything. */
+/* Adds the claims about fields that a value of the name implies. Returns false if no row has this
+ * value. */
 static bool add_meanings(Claims *c, const Foreign *row, const char *given, const char *typed)
 {
     bool said = false;
@@ -209,28 +218,35 @@ static bool add_meanings(Claims *c, const Foreign *row, const char *given, const
         if (!*m->ours)
             continue;
         const bool left = *m->value == '?', adds = *m->value == '+';
-        claim(c, (Claim){ .kind = left ? CLAIM_USED : adds ? CLAIM_HAS : CLAIM_IS, .field = m->ours,
-                          .value = left ? NULL : m->value + adds, .typed = typed, .row = own ? row : NULL });
+        claim(c, (Claim){.kind = left   ? CLAIM_USED
+                                 : adds ? CLAIM_HAS
+                                        : CLAIM_IS,
+                         .field = m->ours,
+                         .value = left ? NULL : m->value + adds,
+                         .typed = typed,
+                         .row = own ? row : NULL});
     }
     return said;
 }
 
-/* The value that a name stands for when it is switched on; NULL: no row. */
+/* Returns the value that a name stands for when switched on; NULL: no row. */
 static const char *on_value(const Foreign *row)
 {
     for (int i = 0; i < foreign_meanings; i++) {
         const ForeignMeaning *m = &foreign_meaning[i];
-        if (names_same(m->name, row->name) && !strcmp(m->given, "true") && !strcmp(m->ours, row->ours))
+        if (names_same(m->name, row->name) && !strcmp(m->given, "true") &&
+            !strcmp(m->ours, row->ours))
             return m->value;
     }
     return NULL;
 }
 
-/* A name whose value is yes, no or a word of its rows. Returns how many words behind it are its value; -1: no row says
- * what that value is. */
-static int take_meaning(Claims *c, const Foreign *row, const char *name, const char *value, const char *next)
+/* Takes a name whose value is yes, no or a word of its rows. Returns the number of words after it
+ * that are its value; -1: no row has this value. */
+static int take_meaning(Claims *c, const Foreign *row, const char *name, const char *value,
+                        const char *next)
 {
-    const bool flag = next && strncmp(next, "--", 2) != 0;
+    const bool flag = next && strncmp(next, "--", 2);
     const char *on = on_value(row), *given = value ? value : flag ? next : NULL;
     const bool known = given && (foreign_on(given) || foreign_off(given)), word = given && !known;
     const int taken = !value && flag && (known || !on) ? 1 : 0;
@@ -247,11 +263,12 @@ static int take_meaning(Claims *c, const Foreign *row, const char *name, const c
     if (!unset || !known)
         return -1;
     const bool off = foreign_off(given);
-    claim(c, (Claim){ off ? CLAIM_IS : CLAIM_USED, row->ours, off ? unset : NULL, typed, row, false });
+    claim(c,
+          (Claim){off ? CLAIM_IS : CLAIM_USED, row->ours, off ? unset : NULL, typed, row, false});
     return taken;
 }
 
-/* The words of a list behind a flag, with commas between them. */
+/* Joins the words of a list after a flag with commas; malloc'ed. Adds their number to *taken. */
 static char *joined(int n, char *const *argv, int *taken)
 {
     char *list = format("%s", "");
@@ -263,9 +280,9 @@ static char *joined(int n, char *const *argv, int *taken)
     return list;
 }
 
-/* A name that stands for a field, with a value of it. */
-static int take_value(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
-                      int n, char *const *argv)
+/* Takes a name that stands for a field, with a value. Returns the number of words used. */
+static int take_value(Claims *c, const Made *made, const Foreign *row, const char *name,
+                      const char *value, int n, char *const *argv)
 {
     const char *same = same_field(row), *field = same ? same : row ? row->ours : name;
     size_t length;
@@ -273,8 +290,9 @@ static int take_value(Claims *c, const Made *made, const Foreign *row, const cha
     const char *next = n && strncmp(*argv, "--", 2) ? *argv : NULL, *given = value;
     int taken = 0;
     if (!built && made->fields[0] && !row)
-        die(EXIT_CONFIG, "--%s: names with a dot are fields of the recipe, and this one has none of that name; "
-            "gen explain %s shows the nearest", name, name);
+        die(EXIT_CONFIG,
+            "--%s: the recipe has no such field; gen explain %s shows the nearest",
+            name, name);
     if (!given && built && is_list(built)) {
         given = joined(n, argv, &taken);
     } else if (!given && built && is_bool(built)) {
@@ -311,7 +329,7 @@ int built_take(Claims *c, const Made *made, const Foreign *row, const char *name
 
 /* ---- the comparison -------------------------------------------------------------------------- */
 
-/* Of the job: as run.sh or the launcher says. */
+/* Returns the number of machines of the job, from DIECAST_NODES or the launcher. */
 static long nodes(void)
 {
     const char *said = getenv("DIECAST_NODES");
@@ -325,13 +343,13 @@ static long nodes(void)
     return knows ? us.size / us.local_size : 1;
 }
 
-/* All that is said of a field. */
+/* All claims about one field. */
 typedef struct {
     const char *field;
-    char *value;                 /* that it is to have; NULL: any but the ones below */
-    const char *is, *has;        /* the flag that says so, the first that adds items */
-    const Claim *used, *not;     /* what contradicts the program; NULL: nothing does */
-    bool differs;                /* the program is another */
+    char *value;                 /* the requested value; NULL: none, only the claims below */
+    const char *is, *has;        /* flag that requests it; last flag that adds items */
+    const Claim *used, *not;     /* claim that contradicts the program, or NULL */
+    bool differs;                /* the program has another value */
 } Wish;
 
 static void contradict(const char *a, const char *b)
@@ -339,7 +357,7 @@ static void contradict(const char *a, const char *b)
     die(EXIT_CONFIG, "%s and %s contradict each other: leave one of them out", a, b);
 }
 
-/* A claim of a value: two of them have to be the same. */
+/* Adds a CLAIM_IS; two of them must agree. */
 static void add_value(Wish *w, const Claim *c)
 {
     char *value = !c->per_node ? format("%s", c->value)
@@ -351,7 +369,7 @@ static void add_value(Wish *w, const Claim *c)
     w->is = c->typed;
 }
 
-/* The items of the list in addition. */
+/* Adds the items of a CLAIM_HAS. */
 static void add_items(Wish *w, const Claim *c)
 {
     const char *list = c->value;
@@ -390,10 +408,11 @@ static Wish wish_of(const Claims *all, const Made *made, const char *field)
     return w;
 }
 
-/* The value to type for a wish; malloc'ed. */
+/* Returns the value to type for a wish, quoted for the shell; malloc'ed. */
 static char *wished(const Wish *w)
 {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/:=@%";
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/:=@%";
     const Claim *c = w->used ? w->used : w->not;
     const char *unset = foreign_unset(w->field), *value = w->value;
     if (!value && w->not && unset && !same(w->field, unset, w->not->value))
@@ -414,7 +433,7 @@ static char *wished(const Wish *w)
     return format("%s'", quoted);
 }
 
-/* The number of a field's k-th line; 0: there is none. */
+/* Returns the number in a field's first line; 0: none. */
 static long long built_number(const Made *made, const char *field)
 {
     size_t n;
@@ -422,7 +441,8 @@ static long long built_number(const Made *made, const char *field)
     return line ? strtoll(line, NULL, 10) : 0;
 }
 
-/* Of the samples of an update the recipe says either batch.global or batch.micro: the other one follows. */
+/* Moves a wish for batch.micro to batch.global, or the other way, to the one that the recipe
+ * sets. */
 static void settle_batch(const Made *made, Wish *w, int n)
 {
     static const char *const path[] = { "batch.micro", "batch.accum", "gpus", "batch.global" };
@@ -432,7 +452,8 @@ static void settle_batch(const Made *made, Wish *w, int n)
     for (int i = 0; i < PARTS; i++) {
         for (int k = 0; k < n; k++)
             of[i] = names_same(w[k].field, path[i]) ? &w[k] : of[i];
-        x[i] = of[i] && of[i]->value ? strtoll(of[i]->value, NULL, 10) : built_number(made, path[i]);
+        x[i] =
+            of[i] && of[i]->value ? strtoll(of[i]->value, NULL, 10) : built_number(made, path[i]);
     }
     const bool by_update = built_number(made, path[UPDATE]) != 0;
     const long long ranks = x[ACCUM] * x[RANKS];
@@ -447,12 +468,13 @@ static void settle_batch(const Made *made, Wish *w, int n)
     }
 }
 
-/* What was built, as `gpus=2`. */
+/* Returns what was built, as `gpus=2`; malloc'ed. */
 static char *built_text(const Made *made, const char *field)
 {
     size_t n;
     const char *line = line_of(made, field, 0, &n);
-    char *value = line ? plain(line, n) : NULL, *text = value ? format("%s=%s", field, value) : format("no %s", field);
+    char *value = line ? plain(line, n) : NULL,
+         *text = value ? format("%s=%s", field, value) : format("no %s", field);
     free(value);
     return text;
 }
@@ -464,10 +486,11 @@ static void append(char **list, const char *between, const char *text)
     *list = longer;
 }
 
-/* The command that builds what is wished, in one line. */
+/* Ends the program with the command that builds what is requested, in one line. */
 static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
 {
-    static const char adapters[] = "lora.alpha|lora.dropout|lora.targets|lora.rslora|lora.fold|lora.modules_to_save";
+    static const char adapters[] =
+        "lora.alpha|lora.dropout|lora.targets|lora.rslora|lora.fold|lora.modules_to_save";
     char *typed = NULL, *built = NULL, *words = NULL, *fields = NULL;
     const Foreign *row = NULL;
     int differ = 0;
@@ -488,8 +511,9 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
             const Claim *c = &all->claim[i];
             const char *field = w[k].field;
             const bool moved = !strcmp(field, "batch.global") || !strcmp(field, "batch.micro");
-            const bool of = names_same(c->field, field) ||
-                            (moved && (names_same(c->field, "batch.global") || names_same(c->field, "batch.micro")));
+            const bool of =
+                names_same(c->field, field) || (moved && (names_same(c->field, "batch.global") ||
+                                                          names_same(c->field, "batch.micro")));
             if (!w[k].differs || !of || last == i)
                 continue;
             append(&typed, ", ", c->typed);
@@ -498,8 +522,10 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
         }
     char *left = names_without(made->words, fields);
     const bool notes = differ == 1 && row && *row->note;
-    die(EXIT_CONFIG, "%s: fixed when the program was generated, with %s; to change %s: gen %s %s && make%s%s%s", typed,
-        built, differ == 1 ? "it" : "them", left, words, notes ? " (" : "", notes ? row->note : "", notes ? ")" : "");
+    die(EXIT_CONFIG,
+        "%s: fixed when the program was generated, with %s; to change %s: gen %s %s && make%s%s%s",
+        typed, built, differ == 1 ? "it" : "them", left, words, notes ? " (" : "",
+        notes ? row->note : "", notes ? ")" : "");
 }
 
 void built_check(const Claims *all, const Made *made)

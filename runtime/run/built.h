@@ -1,7 +1,7 @@
 /* built.h -- flags for settings that were fixed when the program was generated.
  *
- * Keeps: a flag whose value matches the build is accepted; all others are refused together, with the
- *        command that builds the requested program. */
+ * Keeps: a flag whose value matches the build is accepted; all others are refused together, with
+ *        the command that builds the requested program. */
 #ifndef DIECAST_BUILT_H
 #define DIECAST_BUILT_H
 
@@ -11,8 +11,9 @@
 
 /* How the program was generated. */
 typedef struct {
-    const char *words;           /* arguments of `gen`: the recipe and the fields set on its command line */
-    const char *fields[3];       /* lines FIELD=VALUE in Lua's spelling; a field with several lines may
+    const char *words;           /* arguments of `gen`: the recipe and the fields set on its command
+                                    line */
+    const char *fields[3]; /* lines FIELD=VALUE in Lua's spelling; a field with several lines may
                                     have any of those values */
 } Made;
 
@@ -24,11 +25,12 @@ typedef struct {
     int n;
 } Claims;
 
-/* True if --name refers to a recipe field: by its own name (row NULL), or through a row of aliases.def. */
+/* True if --name refers to a recipe field: by its own name (row NULL), or through a row of
+ * aliases.def. */
 bool built_is(const Foreign *row, const char *name);
-/* Adds the value requested by --name to *c. value: the word after =, or NULL; argv: the n words after the
- * flag. Returns how many of these it used, or -1 if the row has no meaning for this value. Ends the
- * program if the value is invalid for the field. */
+/* Adds the value requested by --name to *c. value: the word after =, or NULL; argv: the n words
+ * after the flag. Returns how many of these it used, or -1 if the row has no meaning for this
+ * value. Ends the program if the value is invalid for the field. */
 int built_take(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
                int n, char *const *argv);
 /* Ends the program unless the build has every requested value. */

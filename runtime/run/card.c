@@ -1,6 +1,6 @@
-/* card.c -- README.md of an exported folder.
+/* card.c -- model card (README.md) of an exported folder.
  *
- * Method: a head of lines `key: value`, which the hub reads, then text for people. */
+ * Method: metadata lines `key: value`, which the hub reads, then text. */
 #define _GNU_SOURCE
 #include "runtime/run/card.h"
 
@@ -21,7 +21,7 @@ enum { LICENSE_KEYS = sizeof license_keys / sizeof *license_keys };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The last part of a path, without what would end a name in Markdown; malloc'ed. */
+/* Returns the last part of a path, without characters that end a name in Markdown; malloc'ed. */
 static char *leaf(const char *path, size_t n)
 {
     while (n > 1 && path[n - 1] == '/')
@@ -29,23 +29,26 @@ static char *leaf(const char *path, size_t n)
     size_t from = n;
     while (from && path[from - 1] != '/')
         from--;
-    char *name = n == 1 && *path == '-' ? format("standard input") : format("%.*s", (int)(n - from), path + from);
+    char *name = n == 1 && *path == '-' ? format("standard input")
+                                        : format("%.*s", (int)(n - from), path + from);
     for (char *c = name; *c; c++)
         if (iscntrl((unsigned char)*c) || strchr("`|<>", *c))
             *c = '_';
     return name;
 }
 
-/* What the hub calls a folder: as its cache says, models--ORG--NAME/snapshots/.., else as the folder is called. */
+/* Returns the hub's name of a folder, from a cache path models--ORG--NAME/snapshots/.., otherwise
+ * the folder's name; malloc'ed. */
 static char *base_name(const char *folder)
 {
     const char *at = strstr(folder, "models--"), *end = at ? strchr(at, '/') : NULL;
-    if (!end || strncmp(end, "/snapshots/", 11) != 0)
+    if (!end || strncmp(end, "/snapshots/", 11))
         return leaf(folder, strlen(folder));
     at += strlen("models--");
     const char *two = strstr(at, "--");
-    return two && two < end ? format("%.*s/%.*s", (int)(two - at), at, (int)(end - two - 2), two + 2)
-                            : format("%.*s", (int)(end - at), at);
+    return two && two < end
+               ? format("%.*s/%.*s", (int)(two - at), at, (int)(end - two - 2), two + 2)
+               : format("%.*s", (int)(end - at), at);
 }
 
 static void add_files(cJSON *to, const char *key, const char *paths)
@@ -60,18 +63,22 @@ static void add_files(cJSON *to, const char *key, const char *paths)
     }
 }
 
-/* What the head of a card says under `key`, when that is one plain word or address; malloc'ed, NULL: nothing. */
+/* Returns the metadata of a card under `key`, if it is one plain word or address; malloc'ed, NULL:
+ * none. */
 static char *head_value(const char *card, const char *key)
 {
     const size_t n = strlen(key);
-    if (strncmp(card, "---\n", 4) != 0)
+    if (strncmp(card, "---\n", 4))
         return NULL;
-    for (const char *line = card + 4; *line && strncmp(line, "---", 3) != 0;) {
+    for (const char *line = card + 4; *line && strncmp(line, "---", 3);) {
         const size_t length = strcspn(line, "\r\n");
-        if (length > n && strncmp(line, key, n) == 0 && line[n] == ':') {
+        if (length > n && !strncmp(line, key, n) && line[n] == ':') {
             const char *from = line + n + 1 + strspn(line + n + 1, " \"'");
-            int k = (int)strspn(from, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-+:/#?=&%");
-            return k && k < 200 && from[k - 1] != ':' && strchr("\"'\r\n ", from[k]) ? format("%.*s", k, from) : NULL;
+            int k = (int)strspn(from, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567"
+                                      "89._-+:/#?=&%");
+            return k && k < 200 && from[k - 1] != ':' && strchr("\"'\r\n ", from[k])
+                       ? format("%.*s", k, from)
+                       : NULL;
         }
         line += length;
         line += *line == '\r';
@@ -83,7 +90,8 @@ static char *head_value(const char *card, const char *key)
 static void add_license(cJSON *to, const char *base)
 {
     size_t n;
-    char *path = folder_join(base, "README.md"), *error = NULL, *card = file_read(path, 1 << 20, &n, &error);
+    char *path = folder_join(base, "README.md"), *error = NULL,
+         *card = file_read(path, 1 << 20, &n, &error);
     for (int i = 0; card && i < LICENSE_KEYS; i++) {
         char *value = head_value(card, license_keys[i]);
         if (value)
@@ -101,7 +109,7 @@ static void add_base(cJSON *to, const char *base)
     free(name);
 }
 
-/* Flags that name records; programs have some of them. */
+/* Flags that name data files; a program has some of them. */
 static const char *const record_flags[] = {"data", "eval_data", "meta_data"};
 
 cJSON *card_sources(const Checkpoints *c)
@@ -110,7 +118,7 @@ cJSON *card_sources(const Checkpoints *c)
     const cJSON *before = json_get(c->file, "made_of");
     if (c->base)
         add_base(made, c->base);
-    else if (!*c->flags->init_from)                      /* of a run that goes on: as its beginning said */
+    else if (!*c->flags->init_from)                      /* resumed run: as recorded at its start */
         for (const cJSON *i = before ? before->child : NULL; i; i = i->next)
             if (cJSON_IsString(i))
                 cJSON_AddStringToObject(made, i->string, i->valuestring);
@@ -129,7 +137,8 @@ typedef struct {
     const Checkpoints *c;
     const Model *m;
     bool adapter;
-    const char *tokenizer;       /* what shows it to transformers: its class and how it is called; NULL: none */
+    const char *tokenizer;       /* class that loads it in transformers, and its arguments; NULL:
+                                    none */
     const char *tokenizer_call;
     cJSON *made, *trainer, *config, *lora;
     const char *loader, *pipeline, *left_out;    /* NULL: transformers has no such class */
@@ -165,7 +174,8 @@ static void find_class(Card *k)
 #include "runtime/run/hub.def"
 #undef HUB
     };
-    const char *class = cJSON_GetStringValue(cJSON_GetArrayItem(json_get(k->config, "architectures"), 0));
+    const char *class =
+        cJSON_GetStringValue(cJSON_GetArrayItem(json_get(k->config, "architectures"), 0));
     for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
         if (fnmatch(row[i].pattern, class, 0) == 0) {
             k->loader = row[i].loader;
@@ -227,10 +237,13 @@ static void write_origin(const Card *k)
     const char *hash = word(layout, "recipe_hash"), *by = word(layout, "generator");
     char *recipe = leaf(m->recipe, strlen(m->recipe));
     fprintf(k->to, "| | |\n|---|---|\n");
-    fprintf(k->to, "| base | %s |\n", word(k->made, "base") ? word(k->made, "base")
-                                      : json_get(k->c->file, "made_of") ? "random weights" : "not recorded");
-    fprintf(k->to, "| objective | %s |\n| family | %s, %" PRId64 " parameters, %" PRId64 " trained |\n", m->objective,
-            m->family, m->parameters, m->trained);
+    fprintf(k->to, "| base | %s |\n",
+            word(k->made, "base")             ? word(k->made, "base")
+            : json_get(k->c->file, "made_of") ? "random weights"
+                                              : "not recorded");
+    fprintf(k->to,
+            "| objective | %s |\n| family | %s, %" PRId64 " parameters, %" PRId64 " trained |\n",
+            m->objective, m->family, m->parameters, m->trained);
     fprintf(k->to, "| precision | %s |\n", m->precision);
     if (k->lora) {
         fprintf(k->to, "| LoRA | rank %g, alpha %g%s", json_get(k->lora, "r")->valuedouble,
@@ -250,14 +263,15 @@ static void write_origin(const Card *k)
 
 static bool is_metric(const char *key)
 {
-    static const char *const others[] = {"*_per_second", "*_runtime", "epoch", "step", "total_flos"};
+    static const char *const others[] = {"*_per_second", "*_runtime", "epoch", "step",
+                                         "total_flos"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (fnmatch(others[i], key, 0) == 0)
             return false;
     return true;
 }
 
-/* The numbers of the last record that has `key`. */
+/* Prints the numbers of the last record that has `key`. */
 static void write_last(const Card *k, const char *what, const char *key)
 {
     const cJSON *record, *last = NULL, *item;
@@ -271,11 +285,12 @@ static void write_last(const Card *k, const char *what, const char *key)
 
 static void write_training(const Card *k)
 {
-    const cJSON *t = k->trainer, *flags = json_get(k->c->file, "flags"), *layout = json_get(k->c->file, "layout"),
+    const cJSON *t = k->trainer, *flags = json_get(k->c->file, "flags"),
+                *layout = json_get(k->c->file, "layout"),
                 *tokens = json_get(t, "num_input_tokens_seen"), *epoch = json_get(t, "epoch"),
                 *most = json_get(json_get(k->c->file, "state"), "total");
     if (!k->c->file) {
-        fprintf(k->to, "\nThese weights were written as they were loaded: this program did not train them.\n");
+        fprintf(k->to, "\nThese weights were exported as loaded, without training.\n");
         return;
     }
     fprintf(k->to, "\n## Training\n\n| | |\n|---|---|\n| steps | %" PRId64, k->c->step);
@@ -306,7 +321,7 @@ static void write_training(const Card *k)
     write_last(k, "last validation", "eval_loss");
 }
 
-/* A literal of Python; malloc'ed. */
+/* Returns a Python string literal; malloc'ed. */
 static char *literal(const char *text)
 {
     cJSON *string = cJSON_CreateString(text);
@@ -315,7 +330,8 @@ static char *literal(const char *text)
     return all;
 }
 
-/* Lines that score a solution's steps as --score does. The head of an adapter that does not train it is the base's. */
+/* Prints Python code that scores the steps of a solution, as --score does. An adapter without a
+ * trained head uses that of the base. */
 static void write_scores(const Card *k, const char *base)
 {
     const Additions *a = k->m->additions;
@@ -326,20 +342,27 @@ static void write_scores(const Card *k, const char *base)
     cJSON_ArrayForEach(saved, all)
         own = own || (cJSON_IsString(saved) && !strncmp(saved->valuestring, "score", 5));
     char *mark = literal(a->mark), *system = literal(a->system),
-         *turn = *a->system ? format("{\"role\": \"system\", \"content\": %s}, ", system) : format("%s", "");
-    fprintf(k->to, "\nimport torch\nfrom glob import glob\nfrom safetensors.torch import load_file\n\n");
+         *turn = !*a->system ? format("%s", "")
+                             : format("{\"role\": \"system\", \"content\": %s}, ", system);
+    fprintf(k->to,
+            "\nimport torch\nfrom glob import glob\nfrom safetensors.torch import load_file\n\n");
     fprintf(k->to, "head = {k[k.find(\"score.\"):]: v.float() for f in glob(\"%s/*.safetensors\")\n"
             "        for k, v in load_file(f).items() if \"score.\" in k}\n", own ? "." : base);
-    fprintf(k->to, "\ndef score(problem, steps):    # of each step but the last: the chance that it is right\n"
-            "    turns = [%s{\"role\": \"user\", \"content\": problem},\n"
-            "             {\"role\": \"assistant\", \"content\": %s.join(steps)}]\n", turn, mark);
-    fprintf(k->to, "    text = tokenizer.apply_chat_template(turns, tokenize=False)\n"
+    fprintf(k->to,
+            "\ndef score(problem, steps):    # probability that each step but the last is right\n "
+            "   turns = [%s{\"role\": \"user\", \"content\": problem},\n             {\"role\": "
+            "\"assistant\", \"content\": %s.join(steps)}]\n",
+            turn, mark);
+    fprintf(k->to,
+            "    text = tokenizer.apply_chat_template(turns, tokenize=False)\n"
             "    ids = tokenizer(text, return_tensors=\"pt\", add_special_tokens=False).input_ids\n"
             "    with torch.no_grad():\n"
-            "        x = model(input_ids=ids).last_hidden_state[ids == tokenizer.convert_tokens_to_ids(%s)].float()\n"
+            "        x = model(input_ids=ids).last_hidden_state[ids == "
+            "tokenizer.convert_tokens_to_ids(%s)].float()\n"
             "        x = torch.relu(x @ head[\"score.0.weight\"].T + head[\"score.0.bias\"])\n"
             "        x = x @ head[\"score.2.weight\"].T + head[\"score.2.bias\"]\n"
-            "    return torch.softmax(x, -1)[:, 1].tolist()\n", mark);
+            "    return torch.softmax(x, -1)[:, 1].tolist()\n",
+            mark);
     free(mark), free(system), free(turn);
 }
 
@@ -349,11 +372,14 @@ static void write_use(const Card *k)
     const bool ends = k->adapter && k->tokenizer && k->c->file && card_generates(k->m);
     fprintf(k->to, "\n## Use\n\n");
     if (!k->loader || (k->adapter && !base)) {
-        fprintf(k->to, "transformers has no class for it; programs that diecast makes of such a recipe take it: "
-                "`--%s FOLDER`.\n", k->adapter ? "adapter" : "init-from");
+        fprintf(k->to,
+                "transformers has no class for it; load it in a program generated by diecast: "
+                "`--%s FOLDER`.\n",
+                k->adapter ? "adapter" : "init-from");
         return;
     }
-    fprintf(k->to, "In this folder%s:\n\n```python\n", k->adapter ? ", with the base beside or on the hub" : "");
+    fprintf(k->to, "In this folder%s:\n\n```python\n",
+            k->adapter ? ", with the base next to it or on the hub" : "");
     if (k->adapter)
         fprintf(k->to, "from peft import PeftModel\n");
     fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->loader, k->tokenizer ? ", " : "",
@@ -362,7 +388,8 @@ static void write_use(const Card *k)
     if (k->adapter) {
         fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->loader, base);
         if (rows)
-            fprintf(k->to, "model.resize_token_embeddings(%" PRId64 ")    # a row for the token that the base lacks\n",
+            fprintf(k->to,
+                    "model.resize_token_embeddings(%" PRId64 ")    # a row for the added token\n",
                     rows);
         fprintf(k->to, "model = PeftModel.from_pretrained(model, \".\")\n%s",
                 ends ? "model.generation_config = GenerationConfig.from_pretrained(\".\")\n" : "");
@@ -376,13 +403,15 @@ static void write_use(const Card *k)
         fprintf(k->to, "\n%s\n", k->left_out);
 }
 
-/* A vocabulary of words has a twin that transformers reads, by a class that has to be told its tokens. */
+/* Finds the class that loads the tokenizer. transformers reads a word vocabulary from a copy in its
+ * own format, with a class that needs the special tokens as arguments. */
 static void find_tokenizer(Card *k, const char *file, bool words)
 {
     k->tokenizer = !file ? NULL : words ? "PreTrainedTokenizerFast" : "AutoTokenizer";
     k->tokenizer_call = !words ? ".from_pretrained(\".\")"
-                        : "(tokenizer_file=\"tokenizer_hf.json\", mask_token=\"[MASK]\", pad_token=\"[PAD]\", "
-                          "unk_token=\"[UNK]\", cls_token=\"[CLS]\", sep_token=\"[SEP]\")";
+                               : "(tokenizer_file=\"tokenizer_hf.json\", mask_token=\"[MASK]\", "
+                                 "pad_token=\"[PAD]\", "
+                                 "unk_token=\"[UNK]\", cls_token=\"[CLS]\", sep_token=\"[SEP]\")";
 }
 
 char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer, bool words)
@@ -390,10 +419,14 @@ char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *
     size_t n;
     char *text = NULL, *error = NULL;
     const cJSON *made = json_get(c->file, "made_of");
-    Card k = {.to = open_memstream(&text, &n), .c = c, .m = m, .adapter = adapter,
+    Card k = {.to = open_memstream(&text, &n),
+              .c = c,
+              .m = m,
+              .adapter = adapter,
               .made = made ? cJSON_Duplicate(made, true) : cJSON_CreateObject(),
               .config = json_parse(m->config_json, strlen(m->config_json), &error),
-              .lora = m->adapter_json ? json_parse(m->adapter_json, strlen(m->adapter_json), &error) : NULL};
+              .lora = m->adapter_json ? json_parse(m->adapter_json, strlen(m->adapter_json), &error)
+                                      : NULL};
     if (!k.to || error)
         die(EXIT_INTERNAL, "README.md: %s", error ? error : "out of memory");
     if (c->found)

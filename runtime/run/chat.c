@@ -1,8 +1,8 @@
-/* chat.c -- questions and answers, one after the other.
+/* chat.c -- interactive chat (--chat).
  *
- * In:    lines of standard input.  Out: answers.
- * Keeps: the conversation is encoded anew for each question, as training encodes it; of what the program has
- *        computed before, only what follows the first token that differs is computed again. */
+ * In:    lines of standard input. Out: answers.
+ * Keeps: each question encodes the whole conversation again, as in training; keys and values are
+ *        reused up to the first token that differs. */
 #define _GNU_SOURCE
 #include "runtime/run/chat.h"
 
@@ -28,7 +28,7 @@ typedef struct {
     const char *system;          /* "": none */
     bool json, terminal;
     cJSON *messages;             /* so far */
-    int32_t *held;               /* (places): of these the program has keys and values */
+    int32_t *held;               /* (places): tokens whose keys and values are cached */
     int64_t nheld, turn, line;
     size_t shown;                /* bytes of the answer */
     GenerateCost cost;
@@ -42,7 +42,7 @@ static void on_interrupt(int signal)
     interrupted = 1;
 }
 
-/* A question that cannot be answered, for a reason that is freed. */
+/* Reports a question that cannot be answered, and frees the reason. */
 static void refuse(const Conversation *c, char *why)
 {
     if (!c->terminal)
@@ -53,10 +53,11 @@ static void refuse(const Conversation *c, char *why)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* The next line, without its end, malloc'ed and the same on all ranks; NULL: there is none. */
+/* Returns the next line without its end, malloc'ed, the same on all ranks; NULL: end of the
+ * input. */
 static char *next_line(Conversation *c, size_t *n)
 {
-    enum { SECONDS = 7 * 24 * 3600 };        /* that somebody may think */
+    enum { SECONDS = 7 * 24 * 3600 };        /* the user may take time */
     char *line = NULL;
     size_t cap = 0;
     int64_t bytes = -1;
@@ -99,25 +100,27 @@ static void reset(Conversation *c)
         cJSON_AddItemToArray(c->messages, chat_turn("system", c->system));
 }
 
-/* What a line beginning with / asks for. Whether the conversation goes on. */
+/* Runs a command, a line that begins with /. Returns false if it ends the chat. */
 static bool command(Conversation *c, const char *line)
 {
     if (!strcmp(line, "/exit"))
         return false;
     if (!strcmp(line, "/help"))
-        note("/reset begins anew, /exit or Ctrl-D ends, Ctrl-C ends an answer; //... is a question that begins "
-             "with /; everything else is a question");
+        note("/reset starts over, /exit or Ctrl-D ends, Ctrl-C ends an answer; //... is a "
+             "question that begins with /; everything else is a question");
     else if (!strcmp(line, "/reset")) {
         reset(c);
         note("a new conversation");
     } else
-        refuse(c, format("%.40s is none of /help, /reset, /exit; a question that begins with / begins with //", line));
+        refuse(c, format("%.40s: unknown, commands are /help, /reset, /exit; write a question "
+                         "that begins with / as //...",
+                         line));
     return true;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* Writes what of the answer will not change. */
+/* Prints the part of the answer that later tokens cannot change. */
 static bool show(void *user, const int32_t *more, int64_t n)
 {
     Conversation *c = user;
@@ -134,7 +137,7 @@ static bool show(void *user, const int32_t *more, int64_t n)
     return !interrupted;
 }
 
-/* The conversation's tokens, malloc'ed; NULL and a message. */
+/* Returns the conversation's tokens, malloc'ed; NULL and a message. */
 static int32_t *encode(const Conversation *c, int64_t *n, char **error)
 {
     Encoded e = {0};
@@ -149,11 +152,13 @@ static int32_t *encode(const Conversation *c, int64_t *n, char **error)
     return ids;
 }
 
-/* The earliest question with what was answered goes; false: there is only the last one. */
+/* Drops the earliest question and its answer; false: there is only the last question. */
 static bool drop_earliest(Conversation *c)
 {
-    const int first = cJSON_GetArraySize(c->messages) > 0 &&
-                      !strcmp(cJSON_GetStringValue(json_get(cJSON_GetArrayItem(c->messages, 0), "role")), "system");
+    const int first =
+        cJSON_GetArraySize(c->messages) > 0 &&
+        !strcmp(cJSON_GetStringValue(json_get(cJSON_GetArrayItem(c->messages, 0), "role")),
+                "system");
     if (cJSON_GetArraySize(c->messages) <= first + 1)
         return false;
     for (int i = 0; i < 2; i++)
@@ -161,7 +166,7 @@ static bool drop_earliest(Conversation *c)
     return true;
 }
 
-/* The same, without the earliest turns where the program has no room for them and an answer. */
+/* The same, without as many of the earliest turns as leave no room for an answer. */
 static int32_t *encode_fitting(Conversation *c, int64_t *n, char **error)
 {
     const int64_t quarter = c->d->places / 4, left = c->how.most < quarter ? c->how.most : quarter;
@@ -175,15 +180,16 @@ static int32_t *encode_fitting(Conversation *c, int64_t *n, char **error)
         note("the program has room for %" PRId64 " tokens: the earliest %s left out", c->d->places,
              dropped == 1 ? "question and its answer are" : "questions and their answers are");
     if (ids && *n >= c->d->places) {
-        *error = format("the question is %" PRId64 " tokens with its format; this program has room for %" PRId64
-                        " with the answer", *n, c->d->places);
+        *error = format("the question has %" PRId64 " tokens with its format; this program has "
+                        "room for %" PRId64 " with the answer", *n, c->d->places);
         free(ids);
         return NULL;
     }
     return ids;
 }
 
-static void print_object(const Conversation *c, const char *question, const char *answer, const GeneratedText *x)
+static void print_object(const Conversation *c, const char *question, const char *answer,
+                         const GeneratedText *x)
 {
     cJSON *row = cJSON_CreateObject();
     cJSON_AddNumberToObject(row, "turn", (double)c->turn);
@@ -206,12 +212,13 @@ static void finish(Conversation *c, const char *question, const GeneratedText *x
     else if (world.rank == 0)
         printf("%s\n", answer + c->shown);
     if (fflush(stdout))
-        die(EXIT_IO, "--chat: standard output takes no more");
+        die(EXIT_IO, "--chat: cannot write to standard output");
     if (x->end == TEXT_FULL)
         note("the program has room for %" PRId64 " tokens: the answer is cut", c->d->places);
     if (x->end == TEXT_LONGEST)
-        note("the answer is cut behind %" PRId64 " tokens: --max-new-tokens", c->how.most);
-    cJSON_AddItemToArray(c->messages, chat_turn("assistant", strncmp(answer, lead, n) ? answer : answer + n));
+        note("the answer is cut after %" PRId64 " tokens: --max-new-tokens", c->how.most);
+    cJSON_AddItemToArray(c->messages,
+                         chat_turn("assistant", strncmp(answer, lead, n) ? answer : answer + n));
     free(answer);
 }
 
@@ -232,7 +239,8 @@ static void answer(Conversation *c, const char *question)
     c->turn++;
     interrupted = 0;
     generate_texts(c->d, &c->how, c->t, &x, 1, &cost);
-    c->nheld = x.n + x.more - (x.end != TEXT_ENDED);     /* behind the last one nothing was asked */
+    c->nheld = x.n + x.more - (x.end != TEXT_ENDED);     /* the last token was not fed to the
+                                                            model */
     memcpy(c->held, x.token, sizeof *c->held * (size_t)c->nheld);
     finish(c, question, &x);
     if (c->terminal) {
@@ -245,7 +253,7 @@ static void answer(Conversation *c, const char *question)
     free(x.token);
 }
 
-/* Whether the conversation goes on. */
+/* Takes a line of input. Returns false if it ends the chat. */
 static bool take_line(Conversation *c, const char *line, size_t n)
 {
     const size_t bad = utf8_check(line, n);
@@ -262,7 +270,10 @@ static bool take_line(Conversation *c, const char *line, size_t n)
 
 int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int nfolders)
 {
-    Conversation c = {.d = d, .how = generate_sampling(f), .system = f->chat_system, .json = f->json,
+    Conversation c = {.d = d,
+                      .how = generate_sampling(f),
+                      .system = f->chat_system,
+                      .json = f->json,
                       .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     char *line;
     size_t n;
@@ -272,12 +283,14 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
     if (!(c.held = malloc(sizeof *c.held * (size_t)d->places)))
         die(EXIT_INTERNAL, "out of memory for a conversation");
     if (*c.system && c.chat->system_in == SYSTEM_NOWHERE)
-        die(EXIT_CONFIG, "--chat-system: the chat format %s has no place for a system message", c.chat->name);
+        die(EXIT_CONFIG, "--chat-system: the chat format %s has no system message",
+            c.chat->name);
     reset(&c);
     if (c.terminal && world.size == 1)
-        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, NULL);
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = SA_RESTART},
+                  NULL);
     if (c.terminal)
-        note("/help lists what a line may say; Ctrl-D ends");
+        note("/help lists commands; Ctrl-D ends");
     for (bool more = true; more && (line = next_line(&c, &n)); free(line))
         more = take_line(&c, line, n);
     char *said = generate_cost(&c.cost);

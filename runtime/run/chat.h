@@ -6,8 +6,9 @@
 
 #include "runtime/run/generate.h"
 
-/* Runs until standard input ends; returns the exit status. Collective; rank 0 reads and writes. A question
- * that cannot be answered gets a message on a terminal, and ends the program with EXIT_DATA otherwise. */
+/* Runs until standard input ends; returns the exit status. Collective; rank 0 reads and writes. A
+ * question that cannot be answered gets a message on a terminal, and ends the program with
+ * EXIT_DATA otherwise. */
 int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int nfolders);
 
 #endif

@@ -1,8 +1,9 @@
-/* checkpoint.c -- saves, and keeps OUT in order.
+/* checkpoint.c -- saving checkpoints, and cleaning up OUT.
  *
- * In:    the model's arrays between two steps.
- * Keeps: the rename is the commit; nothing older is removed before the new one was read again.
- * Method: see checkpoint.h. Rank 0 writes every file: ranks are replicas. */
+ * In:    arrays of the model, between two steps.
+ * Keeps: the rename is the commit; older checkpoints are removed only after the new one was read
+ *        back.
+ * Method: see checkpoint.h. Rank 0 writes every file, as ranks are replicas. */
 #define _GNU_SOURCE
 #include "runtime/run/checkpoint.h"
 
@@ -27,7 +28,7 @@
 
 /* ---- before the first step ------------------------------------------------------------------ */
 
-/* A file that a start was writing when it was killed: NAME.tmp of one that runs leave, or its probe. */
+/* True for a leftover of a killed start: NAME.tmp of a run file, or its probe. */
 static bool half_written(const char *name)
 {
     static const char *const leaf[] = {
@@ -52,13 +53,13 @@ static void remove_leftovers(const char *out)
                 unlinkat(dirfd(dir), d->d_name, 0);
             continue;
         }
-        if (strcmp(rest, ".tmp") != 0 && strcmp(rest, ".del") != 0)
+        if (strcmp(rest, ".tmp") && strcmp(rest, ".del"))
             continue;
         char *path = folder_join(out, d->d_name), *error = folder_remove(path);
         if (error)
-            warn("%s: left by an earlier run, cannot be removed", error);
+            warn("%s: left by an earlier run; cannot remove it", error);
         else
-            note("%s: left by an earlier run, removed", path);
+            note("%s: removed, left by an earlier run", path);
         free(error);
         free(path);
     }
@@ -80,7 +81,7 @@ static void probe(const char *out)
     free(path);
 }
 
-/* Of a tensor and its state in the files of a checkpoint. */
+/* Bytes of a tensor and its optimiser state in the files of a checkpoint. */
 static int64_t saved_bytes(const Model *m, const Tensor *t)
 {
     int64_t each = 0;
@@ -93,7 +94,8 @@ static int64_t saved_bytes(const Model *m, const Tensor *t)
     return each * model_elements(t);
 }
 
-/* NULL, or why the next checkpoint will not fit. The reserve is for the small files. */
+/* Returns NULL, or a malloc'ed message if the next checkpoint will not fit; reserves room for small
+ * files. */
 static char *room(const Checkpoints *c, const Model *m)
 {
     const double reserve = 1 << 20, mib = 1 << 20;
@@ -103,8 +105,8 @@ static char *room(const Checkpoints *c, const Model *m)
     int64_t have = folder_free_bytes(c->out);
     if (have < 0 || (double)have >= need)
         return NULL;
-    return format("%s: %s: a checkpoint needs %.1f MiB, %.1f MiB are free", c->out, strerror(ENOSPC), need / mib,
-                  (double)have / mib);
+    return format("%s: %s: a checkpoint needs %.1f MiB, %.1f MiB are free", c->out,
+                  strerror(ENOSPC), need / mib, (double)have / mib);
 }
 
 void checkpoint_start(Checkpoints *c, const Model *m)
@@ -117,7 +119,7 @@ void checkpoint_start(Checkpoints *c, const Model *m)
     if (error)
         die(EXIT_IO, "%s", error);
     if (c->flags->save_total_limit == 1)
-        note("--save-total-limit 1 counts as 2: the newest checkpoint may turn out damaged");
+        note("--save-total-limit 1 counts as 2: in case the newest checkpoint is damaged");
 }
 
 /* ---- one checkpoint ------------------------------------------------------------------------- */
@@ -154,7 +156,8 @@ static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest
     return error;
 }
 
-/* {"head": ["lm_head.weight"]}: trained tensors of other sets than "model"; NULL: there are none. */
+/* Returns the trained tensors of parameter groups other than "model", {"head": ["lm_head.weight"]};
+ * NULL: none. */
 static cJSON *sets_of(const Model *m)
 {
     cJSON *sets = NULL;
@@ -205,7 +208,7 @@ static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJ
     return all;
 }
 
-/* files.json carries the checksum of its own text without that line. */
+/* Writes files.json, with the checksum of its own text without that line. */
 static char *write_manifest(cJSON *manifest, const Model *m, int64_t step, const char *folder)
 {
     cJSON_AddStringToObject(manifest, "format", "diecast-checkpoint-1");
@@ -230,7 +233,7 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
     } else {
         error = hf_write_model(m, temp, &(HfHow){.source = c->source}, HF_SHARD_BYTES, manifest);
     }
-    if (!error && c->tokenizer)  /* without it weights would not say which ids they mean */
+    if (!error && c->tokenizer)  /* defines the ids that the weights belong to */
         error = folder_copy_tokenizer(c->tokenizer, temp, manifest);
     if (!error)
         error = write_optimizer(m, temp, manifest);
@@ -247,7 +250,7 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
     return error;
 }
 
-/* One attempt; what a failed one wrote is gone. */
+/* Tries once to write the checkpoint; removes the files of a failed attempt. */
 static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                   const cJSON *trainer)
 {
@@ -272,7 +275,7 @@ static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *sta
     return error;
 }
 
-/* Removes the oldest beyond the limit, but neither the one of step nor the best. */
+/* Removes the oldest checkpoints beyond the limit, except that of `step` and the best. */
 static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
 {
     const char *best = cJSON_GetStringValue(json_get(trainer, "best_model_checkpoint")), *rest;
@@ -317,8 +320,8 @@ static int holders(const Replica *all, uint32_t crc)
     return n;
 }
 
-/* All ranks: whether they have the same checksum; else who has other ones than most, as far as that
- * can be told. what: as in "ranks have other ...". */
+/* Returns true if all ranks have the same checksum; otherwise *said names the ranks that differ
+ * from the majority, if there is one. what: as in "ranks have other ...". Collective. */
 static bool agree(uint32_t own, const char *what, char said[300])
 {
     enum { ROOM = 300, TAIL = 100 };
@@ -355,8 +358,8 @@ static bool agree(uint32_t own, const char *what, char said[300])
     return false;
 }
 
-/* Ranks are replicas: one that holds other bits has computed wrong ones, and what rank 0 would save
- * cannot be trusted. */
+/* Ends the job if replicas differ: some rank has computed wrong values, and rank 0's may be
+ * those. */
 static void check_replicas(const Model *m, int64_t step)
 {
     char said[300];
@@ -369,7 +372,7 @@ static void check_replicas(const Model *m, int64_t step)
         return;
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
-    die(EXIT_REPLICAS, "step %lld: %s: memory or processor at fault; nothing of this step is saved",
+    die(EXIT_REPLICAS, "step %lld: %s: faulty memory or processor; nothing of this step is saved",
         (long long)step, said);
 }
 
@@ -387,10 +390,10 @@ void checkpoint_same_weights(Checkpoints *c, const Model *m)
     if (!equal && world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     if (!equal)
-        die(EXIT_MISMATCH, "%s: want the same files on every host", said);
+        die(EXIT_MISMATCH, "%s: all hosts need the same files", said);
 }
 
-/* Rank 0's part of a save: the checkpoint, then a look at it. */
+/* Rank 0's part of a save: writes the checkpoint, then reads it back. */
 static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                             const cJSON *trainer)
 {
@@ -412,7 +415,7 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
                      const cJSON *trainer)
 {
     check_replicas(m, step);
-    comm_expect(3 * weights_seconds(m));         /* two attempts, one look */
+    comm_expect(3 * weights_seconds(m));         /* two attempts, one verification */
     const char *where;
     int64_t bad = world.rank == 0 ? model_nonfinite(m, &where) : 0;
     if (bad > 0)

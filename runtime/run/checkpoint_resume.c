@@ -1,8 +1,8 @@
-/* checkpoint_resume.c -- finds, verifies, compares and loads checkpoints.
+/* checkpoint_resume.c -- finding, verifying and loading checkpoints.
  *
  * In:    folders that may be damaged or hostile.
- * Keeps: no weight is changed before every byte of every file was checked.
- * Method: rank 0 looks and judges, the others are told. */
+ * Keeps: no weight changes before every byte of every file is verified.
+ * Method: rank 0 reads and decides, then broadcasts. */
 #define _GNU_SOURCE
 #include "runtime/run/checkpoint.h"
 
@@ -47,7 +47,7 @@ static bool is_crc(const char *text)
     return text && strlen(text) == 8 && strspn(text, "0123456789abcdef") == 8;
 }
 
-/* The first tensor of a damaged file whose own checksum is wrong; NULL: none can be told. */
+/* Returns the first tensor of a damaged file with a wrong checksum of its own; NULL: unknown. */
 static char *damaged_tensor(const char *path, const char *name, const cJSON *tensors)
 {
     StFile file;
@@ -60,7 +60,7 @@ static char *damaged_tensor(const char *path, const char *name, const cJSON *ten
         const char *in = cJSON_GetStringValue(json_get(row, "file"));
         const char *tensor = cJSON_GetStringValue(json_get(row, "name"));
         const char *want = cJSON_GetStringValue(json_get(row, "crc32c"));
-        const StTensor *t = in && tensor && strcmp(in, name) == 0 ? st_find(&file, tensor) : NULL;
+        const StTensor *t = in && tensor && !strcmp(in, name) ? st_find(&file, tensor) : NULL;
         static char block[1 << 16];
         uint32_t crc = 0;
         error = NULL;
@@ -84,10 +84,12 @@ static char *verify_file(const char *folder, const cJSON *row, const cJSON *tens
     const char *name = cJSON_GetStringValue(json_get(row, "name"));
     const cJSON *size = json_get(row, "bytes");
     const char *want = cJSON_GetStringValue(json_get(row, "crc32c"));
-    if (!name || !*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return format("%s/files.json: a file without a plain name", folder);
+    if (!name || !*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+        return format("%s/files.json: a file name with a path or special characters; the "
+                      "checkpoint is damaged", folder);
     if (!whole(size, 0x1p53) || !is_crc(want))
-        return format("%s/files.json: bytes or crc32c of %.200s are none", folder, name);
+        return format("%s/files.json: entry for %.200s has no valid \"bytes\" or \"crc32c\"; the "
+                      "checkpoint is damaged", folder, name);
     char *path = folder_join(folder, name);
     uint64_t bytes;
     uint32_t crc;
@@ -122,23 +124,24 @@ static char *verify_rows(const char *folder, const cJSON *manifest)
 {
     const cJSON *format_name = json_get(manifest, "format"), *row;
     if (!cJSON_IsString(format_name) ||
-        strcmp(format_name->valuestring, "diecast-checkpoint-1") != 0)
+        strcmp(format_name->valuestring, "diecast-checkpoint-1"))
         return format("%s/files.json: format is not diecast-checkpoint-1", folder);
     if (!whole(json_get(manifest, "step"), 1e15))
-        return format("%s/files.json: step is no step", folder);
+        return format("%s/files.json: \"step\" must be a whole number from 0; the checkpoint is "
+                      "damaged", folder);
     bool state = false, optimizer = false, config = false;
     cJSON_ArrayForEach(row, json_get(manifest, "files")) {
         char *error = verify_file(folder, row, json_get(manifest, "tensors"));
         if (error)
             return error;
         const char *name = json_get(row, "name")->valuestring;
-        state = state || strcmp(name, "train_state.json") == 0;
-        optimizer = optimizer || strcmp(name, "optimizer.safetensors") == 0;
-        config = config || strcmp(name, "config.json") == 0 ||
-                 strcmp(name, "adapter_config.json") == 0;
+        state = state || !strcmp(name, "train_state.json");
+        optimizer = optimizer || !strcmp(name, "optimizer.safetensors");
+        config = config || !strcmp(name, "config.json") ||
+                 !strcmp(name, "adapter_config.json");
     }
     if (!state || !optimizer || !config)
-        return format("%s/files.json: lists no %s", folder,
+        return format("%s/files.json: does not list %s; the checkpoint is damaged", folder,
                       !state ? "train_state.json" : !optimizer ? "optimizer.safetensors"
                                                                : "config.json");
     return NULL;
@@ -162,44 +165,45 @@ char *checkpoint_verify(const char *folder)
 
 /* ---- find ----------------------------------------------------------------------------------- */
 
-/* train_state.json, with the members that the functions below take for granted. */
+/* Returns train_state.json after checking the members that the functions below rely on; NULL and a
+ * message. */
 static cJSON *read_state(const char *folder, char **error)
 {
     cJSON *all = folder_read_own(folder, "train_state.json", JSON_MAX, error);
     if (!all)
         return NULL;
     const char *name = cJSON_GetStringValue(json_get(all, "format"));
-    if (!name || strcmp(name, "diecast-train-state-1") != 0)
+    if (!name || strcmp(name, "diecast-train-state-1"))
         *error = format("%s/train_state.json: format is not diecast-train-state-1", folder);
     else if (!whole(json_get(all, "step"), 1e15) || !whole(json_get(all, "global_batch"), 1e15) ||
              !cJSON_IsString(json_get(all, "model_fields")) ||
              !cJSON_IsString(json_get(all, "data")) || !cJSON_IsObject(json_get(all, "layout")) ||
              (json_get(all, "sets") && !cJSON_IsObject(json_get(all, "sets"))) ||
              !cJSON_IsObject(json_get(all, "flags")) || !cJSON_IsObject(json_get(all, "state")))
-        *error = format("%s/train_state.json: a member is missing or of another type", folder);
+        *error = format("%s/train_state.json: a member is missing or has the wrong type", folder);
     if (!*error)
         return all;
     cJSON_Delete(all);
     return NULL;
 }
 
-/* Value of the line "NAME=VALUE" of text; malloc'ed, NULL: there is none. */
+/* Returns the value of the line "NAME=VALUE" of text; malloc'ed, NULL: no such line. */
 static char *field_of(const char *text, const char *name, int n)
 {
     for (const char *at = text; *at; at = strchrnul(at, '\n'), at += *at == '\n')
-        if (strncmp(at, name, (size_t)n) == 0 && at[n] == '=')
+        if (!strncmp(at, name, (size_t)n) && at[n] == '=')
             return format("%.*s", (int)strcspn(at + n + 1, "\n"), at + n + 1);
     return NULL;
 }
 
-/* Adds to the list the fields of `text` whose values in saved and ours are two. */
+/* Appends to the list the fields of `text` whose values in saved and ours differ. */
 static void compare_fields(char **list, const char *text, const char *saved, const char *ours)
 {
     for (const char *at = text; *at; at = strchrnul(at, '\n'), at += *at == '\n') {
         int n = (int)strcspn(at, "=\n");
         char *a = field_of(saved, at, n), *b = field_of(ours, at, n);
-        bool new = text == ours || !b;           /* else it was said already */
-        if (new && strcmp(a ? a : "", b ? b : "") != 0) {
+        bool new = text == ours || !b;           /* otherwise already listed */
+        if (new && strcmp(a ? a : "", b ? b : "")) {
             char *longer = format("%s%s%.*s is %s there, %s here", *list ? *list : "",
                                   *list ? "; " : "", n, at, a ? a : "absent", b ? b : "absent");
             free(*list);
@@ -210,42 +214,44 @@ static void compare_fields(char **list, const char *text, const char *saved, con
     }
 }
 
-/* 83 naming every field that differs. */
+/* Ends with exit code 83 naming every field that differs. */
 static void check_fields(const char *folder, const char *saved, const char *ours)
 {
     char *list = NULL;
     compare_fields(&list, ours, saved, ours);
     compare_fields(&list, saved, saved, ours);
     if (list)
-        die(EXIT_MISMATCH, "%s: a checkpoint of another model: %s: name another --out, or build "
-            "the recipe it was made with", folder, list);
+        die(EXIT_MISMATCH, "%s: checkpoint of another model: %s: give another --out, or build the "
+                           "recipe of the checkpoint", folder, list);
 }
 
-/* The parameter group that a tensor belongs to, as train_state.json has it. */
+/* Returns the parameter group of a tensor according to train_state.json. */
 static const char *set_there(const cJSON *sets, const char *tensor)
 {
     const cJSON *list, *name;
     cJSON_ArrayForEach(list, sets)
         cJSON_ArrayForEach(name, list)
-            if (cJSON_IsString(name) && strcmp(name->valuestring, tensor) == 0)
+            if (cJSON_IsString(name) && !strcmp(name->valuestring, tensor))
                 return list->string;
     return "model";
 }
 
-/* 83 naming the first tensor that is trained with others there than here. */
+/* Ends with exit code 83 naming the first tensor that is in another group there. */
 static void check_sets(const char *folder, const cJSON *sets, const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         const char *here = t->set ? t->set : "model", *there = set_there(sets, t->name);
-        if (t->trained && strcmp(here, there) != 0)
-            die(EXIT_MISMATCH, "%s: a checkpoint with other parameter groups: %s is of the set "
-                "%s there, %s here: name another --out, or build the recipe it was made with",
+        if (t->trained && strcmp(here, there))
+            die(EXIT_MISMATCH, "%s: checkpoint with other parameter groups: %s is in group %s "
+                               "there, in %s here: give another --out, or build the recipe of the "
+                               "checkpoint",
                 folder, t->name, there, here);
     }
 }
 
-/* Renames a checkpoint out of the way, never over another one. false: it cannot be, which is said. */
+/* Renames a checkpoint out of the way, never over another one. Returns false, with a warning, on
+ * failure. */
 static bool put_aside(const char *folder, const char *suffix, const char *why)
 {
     char *aside = format("%s%s", folder, suffix);
@@ -268,17 +274,17 @@ void checkpoint_leave_newer(const Checkpoints *c)
     int64_t *list = world.rank == 0 ? folder_steps(c->out, &n) : NULL;
     for (int i = 0; list && i < n; i++) {
         char *folder = checkpoint_path(c->out, list[i]);
-        char *why = format("%s is beyond step %lld, from which this run goes on", folder,
+        char *why = format("%s is newer than step %lld, from which this run continues", folder,
                            (long long)c->step);
         if (list[i] > c->step && !put_aside(folder, ".aside", why))
-            die(EXIT_IO, "%s: the next start would take it", folder);
+            die(EXIT_IO, "%s: the next start would resume from it", folder);
         free(why);
         free(folder);
     }
     free(list);
 }
 
-/* Newest valid one of OUT, or NULL; the damaged ones on the way are put aside. */
+/* Returns the newest valid checkpoint of OUT, or NULL; renames damaged ones on the way. */
 static char *newest(const Checkpoints *c, int *had)
 {
     int64_t *list = folder_steps(c->out, had);
@@ -295,12 +301,12 @@ static char *newest(const Checkpoints *c, int *had)
             error = format("%s/train_state.json: step is %.0f", folder,
                            json_get(all, "step")->valuedouble);
         cJSON_Delete(all);
-        if (error && error_remedy(error))        /* unreadable, which is not damaged: leave it */
+        if (error && error_remedy(error))        /* unreadable is not damaged: leave it */
             die(EXIT_IO, "%s", error);
         if (error) {
             char *why = format("damaged checkpoint: %s", error);
             if (c->looks)
-                warn("%s; left as it is", why);
+                warn("%s; not touched", why);
             else
                 put_aside(folder, ".corrupt", why);
             free(why);
@@ -314,28 +320,28 @@ static char *newest(const Checkpoints *c, int *had)
     return found;
 }
 
-/* How many damaged checkpoints of OUT were put aside. */
+/* Returns the number of damaged checkpoints in OUT that were renamed. */
 static int put_aside_before(const char *out)
 {
     int n = 0;
     DIR *dir = opendir(out);
     for (struct dirent *d; dir && (d = readdir(dir));) {
         const char *rest;
-        n += folder_step_of(d->d_name, &rest) >= 0 && strncmp(rest, ".corrupt", 8) == 0;
+        n += folder_step_of(d->d_name, &rest) >= 0 && !strncmp(rest, ".corrupt", 8);
     }
     if (dir)
         closedir(dir);
     return n;
 }
 
-/* X of X.pt, as PyTorch's checkpoints are called; else NULL. malloc'ed. */
+/* Returns X for X.pt, a name of PyTorch checkpoints, malloc'ed; otherwise NULL. */
 static char *without_pt(const char *path)
 {
     static const char *const ends[] = {".pt", ".pth", ".ckpt", ".bin"};
     const size_t n = strlen(path);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t k = strlen(ends[i]);
-        if (n > k && strcmp(path + n - k, ends[i]) == 0 && path[n - k - 1] != '/')
+        if (n > k && !strcmp(path + n - k, ends[i]) && path[n - k - 1] != '/')
             return format("%.*s", (int)(n - k), path);
     }
     return NULL;
@@ -343,14 +349,18 @@ static char *without_pt(const char *path)
 
 static void refuse_pt(const char *path, const char *folder)
 {
-    die(EXIT_NO_CKPT, "--resume %s: files of PyTorch are not read, and there is no folder %s here or in --out; for its "
-        "weights alone, without the optimiser: python3 -c \"import sys, torch, safetensors.torch as s; "
-        "x = torch.load(sys.argv[1], map_location='cpu', weights_only=True); s.save_file({k: v.contiguous() "
-        "for k, v in x.get('model_state_dict', x).items()}, sys.argv[2])\" %s DIR/model.safetensors; then "
-        "--init-from DIR, a folder that has the model's config.json too", path, folder, path);
+    die(EXIT_NO_CKPT,
+        "--resume %s: PyTorch files are not supported, and there is no folder %s here or in "
+        "--out; for its weights alone, without the optimiser: python3 -c \"import sys, torch, "
+        "safetensors.torch as s; x = torch.load(sys.argv[1], map_location='cpu', "
+        "weights_only=True); s.save_file({k: v.contiguous() for k, v in x.get('model_state_dict', "
+        "x).items()}, sys.argv[2])\" %s DIR/model.safetensors; then --init-from DIR, a folder "
+        "that has the model's config.json too",
+        path, folder, path);
 }
 
-/* The folder that --resume PATH means: here, else in OUT; of X.pt the folder X. malloc'ed. */
+/* Returns the folder that --resume PATH means: relative to here, else to OUT; X for X.pt.
+ * malloc'ed. */
 static char *named(const Checkpoints *c)
 {
     const char *which = c->flags->resume;
@@ -380,15 +390,16 @@ static char *named(const Checkpoints *c)
 static char *choose(const Checkpoints *c)
 {
     const char *which = c->flags->resume;
-    bool automatic = strcmp(which, "auto") == 0, last = strcmp(which, "last") == 0;
+    bool automatic = !strcmp(which, "auto"), last = !strcmp(which, "last");
     int had;
     if (c->flags->force)
         return NULL;
-    if (strcmp(which, "never") == 0) {
+    if (!strcmp(which, "never")) {
         free(folder_steps(c->out, &had));
         if (had > 0)
-            die(EXIT_CONFIG, "%s: holds %d checkpoints; name another --out, go on from the newest "
-                "with --resume last, or have them moved aside with --force", c->out, had);
+            die(EXIT_CONFIG, "%s: has %d checkpoint%s; give another --out, continue from the "
+                "newest with --resume last, or move them aside with --force", c->out, had,
+                had == 1 ? "" : "s");
         return NULL;
     }
     if (automatic || last) {
@@ -397,7 +408,7 @@ static char *choose(const Checkpoints *c)
         if (!found && (last || damaged))
             die(EXIT_NO_CKPT, "%s: no valid checkpoint to resume from%s", c->out,
                 !damaged ? "" : c->looks ? ", all are damaged"
-                : ", all are damaged; --resume never starts anew at step 0 and leaves them there");
+                : ", all are damaged; --resume never starts over at step 0 and leaves them there");
         return found;
     }
     char *found = named(c), *error = checkpoint_verify(found);
@@ -470,7 +481,7 @@ void checkpoint_written(Checkpoints *c, int64_t step)
 
 /* ---- what must agree ------------------------------------------------------------------------ */
 
-/* The value of the flag in the checkpoint found; NULL: it has none. */
+/* Returns the flag's value in the checkpoint found; NULL: none. */
 static const char *flag_saved(const Checkpoints *c, int flag)
 {
     return cJSON_GetStringValue(json_get(json_get(c->file, "flags"), flags_name(flag)));
@@ -480,7 +491,7 @@ bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag)
 {
     const char *saved = flag_saved(c, flag);
     char *now = flags_text(f, flag);
-    const bool other = saved && strcmp(now, saved) != 0;
+    const bool other = saved && strcmp(now, saved);
     free(now);
     return other;
 }
@@ -521,7 +532,8 @@ static char *text_of(const cJSON *value)
 
 enum { SHOWN = 160 };            /* characters of a value in a message */
 
-/* Where to show two texts from, of which one is too long: from the part that differs on. */
+/* Returns the position from which to show two texts, one of which is too long: where they
+ * differ. */
 static size_t shown_from(const char *a, const char *b)
 {
     size_t from = 0;
@@ -533,7 +545,7 @@ static size_t shown_from(const char *a, const char *b)
     return from;
 }
 
-/* Appends "name a -> b" to *list when the values differ. */
+/* Appends "name a -> b" to *list if the values differ. */
 static void compare(char **list, const char *name, const cJSON *saved, const cJSON *now)
 {
     if (saved && now && cJSON_Compare(saved, now, true))
@@ -548,7 +560,7 @@ static void compare(char **list, const char *name, const cJSON *saved, const cJS
     free(b);
 }
 
-/* The same as compare(), of what the data are. */
+/* The same as compare(), for the data. */
 static void compare_data(char **list, const cJSON *saved, const char *now)
 {
     const char *before = cJSON_GetStringValue(saved);
@@ -572,7 +584,7 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     cJSON_AddNumberToObject(layout, "accum", (double)m->accum);
     cJSON_AddStringToObject(layout, "recipe_hash", m->hash);
     cJSON_AddStringToObject(layout, "generator", m->generator);
-    if (strcmp(device_name(), "CPU") != 0) {
+    if (strcmp(device_name(), "CPU")) {
         cJSON_AddStringToObject(layout, "gpu", device_name());
         cJSON_AddStringToObject(layout, "nccl", comm_library());
         cJSON_AddNumberToObject(layout, "ranks_per_host", world.local_size);
@@ -597,17 +609,19 @@ void checkpoint_agree(const Checkpoints *c, const Model *m)
     compare(&list, "global_batch", json_get(c->file, "global_batch"), batch);
     compare_data(&list, json_get(c->file, "data"), c->fingerprint ? c->fingerprint : "");
     if (list && !c->flags->allow_inexact)
-        die(EXIT_MISMATCH, "%s: %s; --allow-inexact resumes all the same", c->found, list);
+        die(EXIT_MISMATCH, "%s: %s; --allow-inexact resumes anyway", c->found, list);
     cJSON_ArrayForEach(item, saved)
         compare(&list, item->string, item, json_get(now, item->string));
     cJSON_ArrayForEach(item, now)
         if (!json_get(saved, item->string))
             compare(&list, item->string, NULL, item);
     if (list && c->flags->exact)
-        die(EXIT_MISMATCH, "%s: --exact, but %s; restore the checkpoint's values or leave out --exact",
-            c->found, list);
+        die(EXIT_MISMATCH,
+            "%s: --exact, but %s; restore the checkpoint's values or leave out --exact", c->found,
+            list);
     if (list)
-        note("INEXACT RESUME: %s; restore the checkpoint's values for the bits of an undisturbed run",
+        note("INEXACT RESUME: %s; restore the checkpoint's values for the bits of an undisturbed "
+             "run",
              list);
     free(list);
     cJSON_Delete(batch);
@@ -637,7 +651,7 @@ static void load(const StFile *file, const Tensor *t, const char *suffix, float 
     const StTensor *from = st_find(file, name);
     if (!from)
         die(EXIT_MISMATCH, "%s: %s is missing", file->path, name);
-    int64_t ignored = 0;         /* a run that was never stopped would go on with these bits too */
+    int64_t ignored = 0;         /* these do not change the bits of an undisturbed run */
     char *error = hf_shape_check(file, from, t);
     if (error)
         die(EXIT_MISMATCH, "%s", error);
@@ -671,7 +685,7 @@ void checkpoint_load(Checkpoints *c, Model *m)
         load(&file, t, "value", t->not_in_model ? t->weight : NULL, &used);
     }
     if (used != file.n)
-        die(EXIT_MISMATCH, "%s: holds %d tensors, this binary has %d", path, file.n, used);
+        die(EXIT_MISMATCH, "%s: has %d tensors, this program has %d", path, file.n, used);
     st_close(&file);
     free(path);
     comm_expect(0);

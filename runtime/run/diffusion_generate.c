@@ -1,6 +1,6 @@
-/* diffusion_generate.c -- prompts become sequences with hidden tokens, and these text.
+/* diffusion_generate.c -- text generation by a masked-diffusion model.
  *
- * In:    flags, a tokenizer, a denoiser.  Out: text. */
+ * In:    flags, a tokenizer, a sampler. Out: text. */
 #include "runtime/run/diffusion_generate.h"
 
 #include <inttypes.h>
@@ -25,18 +25,21 @@ static void *room(int64_t n, size_t size)
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
-enum { LENGTH = 128 };           /* behind a prompt, where nobody says and there is room */
+enum { LENGTH = 128 };           /* default length after a prompt, if there is room */
 
-/* Tokens found together, at most `most`, and how many of such blocks there are behind a prompt, of texts of so many
- * places; EXIT_CONFIG. */
-static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *length, int64_t *block)
+/* Returns the tokens of a block, at most `most`, and the number of blocks after a prompt, in texts
+ * of `places` positions; EXIT_CONFIG if they do not fit. */
+static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *length,
+                         int64_t *block)
 {
     const int64_t half = places > 1 ? places / 2 : 1;
     *block = f->gen_block ? f->gen_block : most;
     *length = f->gen_length >= 0 ? f->gen_length : half < LENGTH ? half : LENGTH;
     if (*block > most)
-        die(EXIT_CONFIG, "--gen-block %" PRId64 ": this binary tells of %" PRId64 " places at a "
-            "time: want at most that, or gen RECIPE mdm.block=%" PRId64, *block, most, *block);
+        die(EXIT_CONFIG,
+            "--gen-block %" PRId64 ": this program computes %" PRId64 " positions at "
+            "a time: give at most that, or build with gen RECIPE mdm.block=%" PRId64,
+            *block, most, *block);
     if (*length == 0)
         return 1;
     if (!f->gen_block && *length < *block)
@@ -50,13 +53,14 @@ static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *
     return *length / *block;
 }
 
-/* Passes of a block; EXIT_CONFIG. */
+/* Returns the passes per block; EXIT_CONFIG. */
 static int64_t steps_of(const Flags *f, int64_t blocks, int64_t block)
 {
     if (f->gen_steps % blocks)
-        die(EXIT_CONFIG, "--gen-steps %" PRId64 " are not shared equally by %" PRId64 " blocks of %"
-            PRId64 " tokens; try --gen-steps %" PRId64, f->gen_steps, blocks, block,
-            (f->gen_steps + blocks - 1) / blocks * blocks);
+        die(EXIT_CONFIG,
+            "--gen-steps %" PRId64 " cannot be divided equally among %" PRId64 " "
+            "blocks of %" PRId64 " tokens; try --gen-steps %" PRId64,
+            f->gen_steps, blocks, block, (f->gen_steps + blocks - 1) / blocks * blocks);
     return f->gen_steps ? f->gen_steps / blocks : block;
 }
 
@@ -66,15 +70,15 @@ void diffusion_check(const Flags *f, int64_t places, int64_t most)
     steps_of(f, blocks, block);
 }
 
-DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t, int64_t mask,
-                            const char *flag)
+DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
+                                  int64_t mask, const char *flag)
 {
     int64_t length, block, blocks = blocks_of(d->places, d->block, f, &length, &block);
     if (mask < 0)
         mask = tokenizer_mask(t);
     if (mask < 0)
-        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; gen "
-            "RECIPE mdm.mask=ID names it", flag);
+        die(EXIT_CONFIG, "%s: the tokenizer has no mask token such as [MASK]; build with gen "
+                         "RECIPE mdm.mask=ID", flag);
     int64_t ids = tokenizer_size(t) < d->vocab ? tokenizer_size(t) : d->vocab;
     const bool random = !strcmp(f->gen_remasking, "random");
     const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,
@@ -85,29 +89,31 @@ DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, con
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Its tokens from a place on, of which the first n are the prompt; what was found behind it counts up to a token
- * that ends a text, or an answer of `chat`. malloc'ed. */
+/* Returns the text of the tokens from `from` on, of which the first n are the prompt; generated
+ * ones count up to a token that ends a text, or an answer of `chat`. malloc'ed. */
 static char *text_of(const DiffusionGenerate *g, const Tokenizer *t, const Chat *chat,
                      const DiffusionText *text, int64_t from,
                      int64_t n, size_t *bytes)
 {
     int64_t end = g->length ? n : text->n;
-    while (end < text->n && !(chat ? chat_ends(chat, t, text->token[end]) : tokenizer_ends(t, text->token[end])))
+    while (end < text->n &&
+           !(chat ? chat_ends(chat, t, text->token[end]) : tokenizer_ends(t, text->token[end])))
         end++;
     return tokenizer_decode(t, text->token + from, (size_t)(end - from), true, bytes);
 }
 
-/* What is asked for. */
+/* The prompts to answer. */
 typedef struct {
     const DiffusionSampler *d;
     DiffusionGenerate g;
     Tokenizer *t;
-    const Chat *chat;            /* of messages; NULL: no prompt has any */
-    bool windows;                /* the model learned windows of texts, else answers to prompts */
+    const Chat *chat;            /* chat format of messages; NULL: no prompt has any */
+    bool windows;                /* the model was trained on text windows; otherwise on answers to
+                                    prompts */
 } Asked;
 
-/* The tokens of a prompt as the model was trained on them: those of a conversation up to the answer; of a text with
- * what stands before one; or, where it hides tokens itself, with what stands around a whole text. */
+/* Returns the tokens of a prompt as in training: of a conversation up to the answer; of a text with
+ * the tokens that begin one; if it has mask tokens itself, with those around a whole text. */
 static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
 {
     const bool behind = a->g.length > 0;
@@ -129,8 +135,8 @@ static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
     return NULL;
 }
 
-/* A prompt as a sequence: its tokens, *n of them, and the hidden ones behind it; or with those that it hides, by the
- * tokenizer's mask, which means the model's. */
+/* Returns a prompt as a sequence: its *n tokens followed by masked ones; or, with gaps, the
+ * tokenizer's mask tokens replaced by the model's. */
 static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64_t *n)
 {
     const DiffusionGenerate *g = &a->g;
@@ -156,18 +162,20 @@ static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64
     if (error)
         return error;
     if (!hidden)
-        return format("--gen-length is 0, but the text hides no token");
+        return format("--gen-length is 0, but the text has no mask token");
     if (g->length && hidden > g->length)
-        return format("the text hides tokens itself: want --gen-length 0, which finds these");
+        return format("the text has mask tokens: fill them with --gen-length 0");
     if (text->n > d->places)
-        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary "
+        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this program "
                       "has room for %" PRId64 "%s", *n, g->length, d->places,
                       *n < d->places ? ": try a shorter --gen-length" : "");
     return NULL;
 }
 
-/* Of a text that was given: itself with its answer, of a question its answer; of a line of a file: an object. */
-static void print_text(const Asked *a, const Prompt *p, const DiffusionText *text, int64_t n, bool object)
+/* Prints a result: a given text with its continuation, the answer of a question, an object for a
+ * line of a file. */
+static void print_text(const Asked *a, const Prompt *p, const DiffusionText *text, int64_t n,
+                       bool object)
 {
     size_t bytes;
     const bool alone = (object && a->g.length) || !p->text;
@@ -187,7 +195,7 @@ static void print_text(const Asked *a, const Prompt *p, const DiffusionText *tex
     free(answer);
 }
 
-/* The prompts of --generate: texts, or what a user says. */
+/* Returns the prompts of --generate: texts, or questions of a user. */
 static Prompt *prompts_given(const Flags *f, int64_t *n)
 {
     *n = flags_many(f, FLAG_generate);
@@ -202,11 +210,11 @@ static Prompt *prompts_given(const Flags *f, int64_t *n)
     return all;
 }
 
-/* The texts are divided among the ranks; behind it rank 0 has all of them, and what it took. */
-static void diffusion_parts(const DiffusionSampler *d, const DiffusionSchedule *how, DiffusionText *text, int64_t n,
-                          DiffusionCost *cost)
+/* Divides the texts among the ranks; afterwards rank 0 has all of them, and the cost. */
+static void diffusion_parts(const DiffusionSampler *d, const DiffusionSchedule *how,
+                            DiffusionText *text, int64_t n, DiffusionCost *cost)
 {
-    enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
+    enum { SECONDS = 7 * 24 * 3600 };        /* ranks may wait for each other */
     const int64_t ranks = world.size, first = n * world.rank / ranks,
                   end = n * (world.rank + 1) / ranks;
     double began = clock_seconds(), sum[] = {0, 0};
@@ -218,7 +226,8 @@ static void diffusion_parts(const DiffusionSampler *d, const DiffusionSchedule *
     sum[0] = (double)cost->tokens, sum[1] = (double)cost->passes;
     comm_allreduce_double(sum, 2);
     comm_expect(0);
-    *cost = (DiffusionCost){(int64_t)sum[0], (int64_t)sum[1], clock_seconds() - began, cost->inside};
+    *cost = (DiffusionCost){(int64_t)sum[0], (int64_t)sum[1], clock_seconds() - began,
+                            cost->inside};
 }
 
 static void note_cost(const DiffusionSampler *d, const DiffusionCost *c)
@@ -226,17 +235,19 @@ static void note_cost(const DiffusionSampler *d, const DiffusionCost *c)
     char *seconds = plain_number(c->seconds), *all = plain_number((double)c->tokens / c->seconds),
          *inside = plain_number((double)c->tokens / c->inside);
     note("%" PRId64 " tokens in %s s: %s a second; the %" PRId64 " passes of %" PRId64 " x %" PRId64
-         " tokens alone: %s a second", c->tokens, seconds, all, c->passes, d->rows, d->places, inside);
+         " tokens alone: %s a second",
+         c->tokens, seconds, all, c->passes, d->rows, d->places, inside);
     free(seconds), free(all), free(inside);
 }
 
-int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],
-                     int nfolders)
+int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, bool windows,
+                    const char *const folder[], int nfolders)
 {
     const bool file = *f->generate_file;
     const char *flag = file ? "--generate-file" : "--generate";
     if (f->given[FLAG_steps])
-        die(EXIT_CONFIG, "--steps %" PRId64 " is of training: %s takes --gen-steps %" PRId64, f->steps, flag, f->steps);
+        die(EXIT_CONFIG, "--steps %" PRId64 " sets training steps: %s takes --gen-steps %" PRId64,
+            f->steps, flag, f->steps);
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
     Asked a = {.d = d, .g = diffusion_asked(d, f, t, mask, flag), .t = t, .windows = windows};
     int64_t n;
@@ -271,7 +282,7 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
 
 static const char samples_file[] = "samples.jsonl";
 
-/* The lines of an earlier text that are of steps before this one, and a new one behind them. */
+/* Rewrites the file: lines of earlier steps, then a new one. */
 static char *with_line(const char *before, int64_t step, const char *line)
 {
     size_t kept = 0;
@@ -312,8 +323,8 @@ static char *add_sample(const char *out, int64_t step, const char *prompt, const
     return error;
 }
 
-char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t mask, const char *tokenizer,
-                        const DataRow *row, int64_t step)
+char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t mask,
+                            const char *tokenizer, const DataRow *row, int64_t step)
 {
     Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
     DiffusionGenerate g = diffusion_asked(d, f, t, mask, "--eval-sample");

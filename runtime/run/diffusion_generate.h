@@ -1,6 +1,7 @@
-/* diffusion_generate.h -- --generate of masked-diffusion models: continues a prompt or fills its gaps.
+/* diffusion_generate.h -- --generate of masked-diffusion models: continuation, infilling.
  *
- * In:    a program that computes logits at masked positions of a batch (runtime/run/diffusion_sampler.h). */
+ * In:    a program that computes logits at masked positions of a batch
+ *        (runtime/run/diffusion_sampler.h). */
 #ifndef DIECAST_DIFFUSION_GENERATE_H
 #define DIECAST_DIFFUSION_GENERATE_H
 
@@ -14,22 +15,24 @@ typedef struct {
     int64_t length;              /* tokens after a prompt; 0: the tokens that the prompt masks */
 } DiffusionGenerate;
 
-/* EXIT_CONFIG if generation flags contradict each other. places, most: places and block of the DiffusionSampler. */
+/* EXIT_CONFIG if generation flags contradict each other. places, most: sequence length and block of
+ * the DiffusionSampler. */
 void diffusion_check(const Flags *f, int64_t places, int64_t most);
 /* Returns the settings from the flags. mask: the model's mask token, -1: the tokenizer's. flag: the
  * requesting flag, for messages. EXIT_CONFIG for contradicting flags or a missing mask token. */
-DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t, int64_t mask,
-                            const char *flag);
+DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
+                                  int64_t mask, const char *flag);
 /* Runs --generate TEXT (prints the text and its answer; only the answer with --generate-chat) or
- * --generate-file FILE (one object per line, {"prompt", "answer"} or {"messages", "answer"}), on rank 0's
- * standard output. windows: the model was trained on text windows and prompts start like the first one;
- * else on answers. folder: of the weights. Returns the exit status. */
-int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],
-                     int nfolders);
-/* After a validation: samples a text from the first eighth of a row, or from its leading tokens that are
- * never masked, at most half a row. Goes to the log and to OUT/samples.jsonl, where it replaces entries of
- * this or a later step. tokenizer: its file. Collective. Returns NULL, or a malloc'ed message. */
-char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t mask, const char *tokenizer,
-                        const DataRow *row, int64_t step);
+ * --generate-file FILE (one object per line, {"prompt", "answer"} or {"messages", "answer"}), on
+ * rank 0's standard output. windows: the model was trained on text windows and prompts start like
+ * the first one; else on answers. folder: of the weights. Returns the exit status. */
+int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, bool windows,
+                    const char *const folder[], int nfolders);
+/* After a validation: samples a text from the first eighth of a row, or from its leading tokens
+ * that are never masked, at most half a row. Goes to the log and to OUT/samples.jsonl, where it
+ * replaces entries of this or a later step. tokenizer: its file. Collective. Returns NULL, or a
+ * malloc'ed message. */
+char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t mask,
+                            const char *tokenizer, const DataRow *row, int64_t step);
 
 #endif

@@ -1,7 +1,7 @@
-/* diffusion_sampler.c -- blocks of hidden tokens become tokens, left to right.
+/* diffusion_sampler.c -- block-wise masked-diffusion sampling, left to right.
  *
- * In:    logits of a block's places, all sequences of a batch together.  Out: tokens.
- * Keeps: a sequence is the same in any batch. */
+ * In:    logits of a block's positions, for all sequences of a batch. Out: tokens.
+ * Keeps: a sequence does not depend on the others in its batch. */
 #include "runtime/run/diffusion_sampler.h"
 
 #include <inttypes.h>
@@ -19,21 +19,21 @@ static void *room(int64_t n, size_t size)
     return p;
 }
 
-/* A batch in work. */
+/* A batch in progress. */
 typedef struct {
     const DiffusionSampler *d;
     const DiffusionSchedule *g;
     DiffusionText *text;        /* (n) */
     int64_t n;                   /* at most d->rows */
-    uint8_t *hidden;             /* (rows, places): at first */
-    int64_t first;               /* of the block, among what each sequence hides */
-    int64_t step;                /* of the block */
-    UnmaskPick *pick;            /* (rows, block): those of a sequence that are still hidden */
-    int64_t *left, *whole;       /* (rows): how many these are; at the block's beginning */
+    uint8_t *hidden;             /* (rows, places): tokens at the start */
+    int64_t first;               /* first position of the block, counting masked ones */
+    int64_t step;                /* length of the block */
+    UnmaskPick *pick;            /* (rows, block): positions of a sequence that are still masked */
+    int64_t *left, *whole;       /* (rows): their number; their number at the start of the block */
     const float *logits;
 } Batching;
 
-/* The block's places that are still hidden become those that are asked for. */
+/* Requests logits at the positions of the block that are still masked. */
 static void ask(Batching *w)
 {
     const DiffusionSampler *d = w->d;
@@ -55,7 +55,7 @@ static void ask(Batching *w)
     }
 }
 
-/* without: the prompts are hidden too. */
+/* without: masks the prompts, too (guidance). */
 static void put(const Batching *w, bool without)
 {
     const DiffusionSampler *d = w->d;
@@ -90,7 +90,7 @@ static void pick_one(void *user, int64_t i)
     w->pick[i] = unmask_pick(&w->g->rule, w->logits + i * d->vocab, d->vocab, at);
 }
 
-/* The most that a sequence shows in this step. */
+/* Returns the largest number of tokens that a sequence unmasks in this step. */
 static int64_t shows(const Batching *w)
 {
     int64_t most = 0;
@@ -101,7 +101,7 @@ static int64_t shows(const Batching *w)
     return most;
 }
 
-/* Finds tokens of the block for a step. copy: room for logits. */
+/* Unmasks tokens of the block in one step. copy: scratch for logits. */
 static void step_block(Batching *w, float *copy, DiffusionCost *cost)
 {
     const DiffusionSampler *d = w->d;
@@ -123,9 +123,9 @@ static void step_block(Batching *w, float *copy, DiffusionCost *cost)
     }
 }
 
-/* At most d->rows texts. */
-static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text, int64_t n,
-                       float *copy, DiffusionCost *cost)
+/* Samples at most d->rows texts. */
+static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text,
+                       int64_t n, float *copy, DiffusionCost *cost)
 {
     Batching w = {.d = d, .g = g, .text = text, .n = n,
                   .hidden = room(d->rows * d->places, sizeof *w.hidden),
@@ -150,8 +150,8 @@ static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, Di
     free(w.hidden), free(w.pick), free(w.left), free(w.whole);
 }
 
-void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text, int64_t n,
-             DiffusionCost *cost)
+void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text,
+                      int64_t n, DiffusionCost *cost)
 {
     double began = clock_seconds();
     float *copy = room(g->guidance > 0 ? d->rows * d->block * d->vocab : 0, sizeof *copy);

@@ -1,7 +1,8 @@
-/* diffusion_sampler.h -- block-wise masked-diffusion sampling: per block, keep the most confident predictions and
- * re-mask the rest.
+/* diffusion_sampler.h -- block-wise masked-diffusion sampling.
  *
- * Keeps: the same seed gives the same text, whatever else is in the batch (runtime/data/unmask_order.h). */
+ * Per block, keeps the most confident predictions and re-masks the rest.
+ * Keeps: the same seed gives the same text, whatever else is in the batch
+ *        (runtime/data/unmask_order.h). */
 #ifndef DIECAST_DIFFUSION_SAMPLER_H
 #define DIECAST_DIFFUSION_SAMPLER_H
 
@@ -18,9 +19,10 @@ typedef struct {
 
 typedef struct {
     UnmaskRule rule;
-    double guidance;             /* classifier-free guidance scale; 0: off, else each step runs twice, with
+    double guidance; /* classifier-free guidance scale; 0: off, else each step runs twice, with
                                     and without the prompt */
-    int64_t block, steps;        /* positions sampled together, at most DiffusionSampler.block; steps per block */
+    int64_t block, steps;        /* positions sampled together, at most DiffusionSampler.block;
+                                    steps per block */
 } DiffusionSchedule;
 
 /* A sequence: tokens equal to rule.mask are replaced, all others are the prompt. */
@@ -37,7 +39,7 @@ typedef struct {
 } DiffusionCost;
 
 /* Fills n texts, d->rows at a time, and adds to *cost. */
-void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *how, DiffusionText *text, int64_t n,
-             DiffusionCost *cost);
+void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *how, DiffusionText *text,
+                      int64_t n, DiffusionCost *cost);
 
 #endif

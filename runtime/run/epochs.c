@@ -1,6 +1,6 @@
-/* epochs.c -- rows of what steps and validations had, and how a checkpoint keeps them.
+/* epochs.c -- metrics per epoch, and their copy in checkpoints.
  *
- * Keeps: numbers are written in full, NaN and Inf as null. */
+ * Keeps: numbers are written in full precision, NaN and Inf as null. */
 #define _GNU_SOURCE
 #include "runtime/run/epochs.h"
 
@@ -27,7 +27,7 @@ void epochs_step(Epochs *c, int64_t step, const double *sum)
         c->sum[i] += sum[i];
 }
 
-/* NAN: no step had it; what a step minimises it always has. */
+/* Returns the mean over the epoch, NAN: no step had the metric; every step has the loss. */
 static void step_values(const Epochs *c, double *value)
 {
     memcpy(value, c->sum, sizeof c->sum);
@@ -170,7 +170,7 @@ char *epochs_load(Epochs *c, const cJSON *state)
     const cJSON *epochs = json_get(state, "course"), *o;
     if (!epochs) {
         for (int i = 0; i < METRICS_MAX; i++)
-            c->sum[i] = NAN;     /* of this epoch's first steps nothing is known */
+            c->sum[i] = NAN;     /* the first steps of this epoch are unknown */
         return NULL;
     }
     const Metrics *m = c->metrics;

@@ -1,7 +1,8 @@
 /* epochs.h -- training and validation metrics by epoch.
  *
  * In:    per-step sums over all ranks, and validation metrics.
- * Keeps: a killed and resumed run has the same rows as an uninterrupted one; every rank has all rows. */
+ * Keeps: a killed and resumed run has the same rows as an uninterrupted one; every rank has all
+ *        rows. */
 #ifndef DIECAST_EPOCHS_H
 #define DIECAST_EPOCHS_H
 
@@ -10,15 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A row is added after each validation, at the end of each epoch and after the last step; one row if these
- * coincide. */
+/* A row is added after each validation, at the end of each epoch and after the last step; one row
+ * if these coincide. */
 typedef struct {
     int64_t step;                /* steps done; 0: validation before the first step */
     int64_t epoch;               /* epoch of that step, from 1; 0 before the first step */
     bool whole;                  /* the epoch ends here */
     bool validated;
-    /* Metrics of the epoch's steps so far, each weighted as its row says (a loss by its targets), and of
-     * the validation. NAN: none. */
+    /* Metrics of the epoch's steps so far, each weighted as its row says (a loss by its targets),
+     * and of the validation. NAN: none. */
     double step_value[METRICS_MAX], eval_value[METRICS_MAX];
 } EpochRow;
 
@@ -33,8 +34,8 @@ typedef struct {
 
 /* keeps: store rows, because some output reads them. */
 void epochs_open(Epochs *c, const Metrics *m, int64_t per_epoch, bool keeps);
-/* Adds step `step` (1-based): its metric sums over all ranks, before metrics_values(). A step with a
- * non-finite loss is not counted. */
+/* Adds step `step` (1-based): its metric sums over all ranks, before metrics_values(). A step with
+ * a non-finite loss is not counted. */
 void epochs_step(Epochs *c, int64_t step, const double *sum);
 /* Adds a row after step `step` if one is due. eval: validation metrics, or NULL. */
 void epochs_mark(Epochs *c, int64_t step, const double *eval);
@@ -45,13 +46,14 @@ double epochs_loss(const Epochs *c);
 /* Returns the means of the current epoch as "loss 1.2345"; malloc'ed. */
 char *epochs_text(const Epochs *c);
 
-/* Returns the rows as CSV, malloc'ed: epoch (fractional), step, then by name the mean and exponential
- * metrics that records keep, as "loss" for steps and "eval_loss" for validations. Missing values are
- * empty. */
+/* Returns the rows as CSV, malloc'ed: epoch (fractional), step, then by name the mean and
+ * exponential metrics that records keep, as "loss" for steps and "eval_loss" for validations.
+ * Missing values are empty. */
 char *epochs_csv(const Epochs *c);
 
 /* Saves to and restores from the member "course" of a checkpoint's state. Load after epochs_open();
- * returns NULL, or a malloc'ed message. Old checkpoints lack the member: rows then start after them. */
+ * returns NULL, or a malloc'ed message. Old checkpoints lack the member: rows then start after
+ * them. */
 void epochs_save(const Epochs *c, cJSON *state);
 char *epochs_load(Epochs *c, const cJSON *state);
 

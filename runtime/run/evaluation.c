@@ -1,4 +1,4 @@
-/* evaluation.c -- agents are divided among the ranks, and all ranks have their returns. */
+/* evaluation.c -- in-context evaluation, with the agents divided among the ranks. */
 #include "runtime/run/evaluation.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 const char *const evaluation_files[] = {"eval_result.npy", "eval_result.json", NULL};
 
-enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
+enum { SECONDS = 7 * 24 * 3600 };        /* ranks may wait for each other */
 
 static void *room(int64_t n, size_t size)
 {
@@ -23,17 +23,17 @@ static void *room(int64_t n, size_t size)
     return p;
 }
 
-/* What became of the agents of all ranks. */
+/* Results of the agents of all ranks. */
 typedef struct {
     Returns returns;
     int *task;                   /* of the returns, malloc'ed */
     double *of;
     int64_t turns, closed;       /* of the agents */
     InContextCost cost;
-    bool left;                   /* a rank was asked to stop: the returns are not whole */
+    bool left;                   /* a rank was asked to stop: the returns are incomplete */
 } Lives;
 
-/* Agents of a task are side by side; this rank lives those of first .. end - 1. */
+/* Runs agents first .. end - 1 on this rank; the agents of a task are consecutive. */
 static void live(Lives *l, const Evaluation *e, const Flags *f)
 {
     const Returns *r = &l->returns;
@@ -44,9 +44,11 @@ static void live(Lives *l, const Evaluation *e, const Flags *f)
                            .stopped = stop_requested};
     Agent *agent = room(end - first, sizeof *agent);
     for (int64_t i = first; i < end; i++)
-        agent[i - first] = (Agent){
-            .task = r->task[i / r->streams], .stream = i % r->streams, .returns = l->of + i * r->episodes,
-            .taken = room(r->episodes * DARKROOM_EPISODE, sizeof *agent->taken)};
+        agent[i - first] =
+            (Agent){.task = r->task[i / r->streams],
+                    .stream = i % r->streams,
+                    .returns = l->of + i * r->episodes,
+                    .taken = room(r->episodes * DARKROOM_EPISODE, sizeof *agent->taken)};
     l->left = !incontext_run(e->actor, &how, agent, end - first, &l->cost);
     for (int64_t i = 0; i < end - first; i++) {
         l->turns += agent[i].turns, l->closed += agent[i].closed;
@@ -55,12 +57,13 @@ static void live(Lives *l, const Evaluation *e, const Flags *f)
     free(agent);
 }
 
-/* All ranks have what each has. */
+/* Sums the results over the ranks, on all of them. */
 static void gather(Lives *l)
 {
     const Returns *r = &l->returns;
     const int64_t n = r->tasks * r->streams, ranks = world.size;
-    double sum[] = {(double)l->cost.steps, (double)l->cost.passes, (double)l->turns, (double)l->closed, l->left};
+    double sum[] = {(double)l->cost.steps, (double)l->cost.passes, (double)l->turns,
+                    (double)l->closed, l->left};
     for (int64_t rank = 0, i = 0; rank < ranks; rank++)
         for (; i < n * (rank + 1) / ranks; i++)
             comm_broadcast(l->of + i * r->episodes, sizeof *l->of * (size_t)r->episodes, (int)rank);
@@ -69,12 +72,13 @@ static void gather(Lives *l)
     l->closed = (int64_t)sum[3], l->left = sum[4] > 0;
 }
 
-/* idx: of a test task; -1: all of them. */
+/* Evaluates test task idx; -1: all of them. */
 static Lives lives_open(const Evaluation *e, const Flags *f, int64_t idx)
 {
     const int env = e->rules.env, tests = darkroom_tests(env);
     if (idx >= tests)
-        die(EXIT_CONFIG, "--goal-idx: want 0..%d, which of the test tasks, got %" PRId64, tests - 1, idx);
+        die(EXIT_CONFIG, "--goal-idx: want the number of a test task, 0 to %d, got %" PRId64,
+            tests - 1, idx);
     Lives l = {.returns = {.env = env, .tasks = idx < 0 ? tests : 1, .streams = f->eval_streams,
                            .episodes = f->eval_episodes}};
     l.task = room(l.returns.tasks, sizeof *l.task);
@@ -100,8 +104,9 @@ static void say(const Lives *l, const Evaluation *e)
 {
     const InContextCost *c = &l->cost;
     char *seconds = plain_number(c->seconds), *rate = plain_number((double)c->steps / c->seconds);
-    note("%" PRId64 " steps in %s s: %s a second; %" PRId64 " passes of %" PRId64 " x %" PRId64 " tokens", c->steps,
-         seconds, rate, c->passes, e->actor->rows, e->actor->places);
+    note("%" PRId64 " steps in %s s: %s a second; %" PRId64 " passes of %" PRId64 " x %" PRId64
+         " tokens",
+         c->steps, seconds, rate, c->passes, e->actor->rows, e->actor->places);
     free(seconds), free(rate);
     if (e->rules.compressed && l->turns)
         note("%" PRId64 " regions were closed, %.4g steps each", l->turns,
@@ -117,8 +122,9 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
          *error = NULL;
     const int64_t tasks = one ? 1 : darkroom_tests(e->rules.env);
     stop_install();
-    note("%" PRId64 " task%s x %" PRId64 " agent%s x %" PRId64 " episodes of %d steps", tasks, tasks == 1 ? "" : "s",
-         f->eval_streams, f->eval_streams == 1 ? "" : "s", f->eval_episodes, DARKROOM_EPISODE);
+    note("%" PRId64 " task%s x %" PRId64 " agent%s x %" PRId64 " episodes of %d steps", tasks,
+         tasks == 1 ? "" : "s", f->eval_streams, f->eval_streams == 1 ? "" : "s", f->eval_episodes,
+         DARKROOM_EPISODE);
     Lives l = lives_open(e, f, f->goal_idx);
     if (l.left) {
         note("stopped on %s: nothing was written", *stop_signal() ? stop_signal() : "request");
@@ -127,7 +133,8 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
     }
     if (world.rank == 0) {
         cJSON *about = cJSON_CreateObject();
-        cJSON_AddStringToObject(about, "env", e->rules.env == DARKROOM_PERMUTED ? "permuted" : "darkroom");
+        cJSON_AddStringToObject(about, "env",
+                                e->rules.env == DARKROOM_PERMUTED ? "permuted" : "darkroom");
         cJSON_AddStringToObject(about, "context", e->rules.compressed ? "compressed" : "plain");
         cJSON_AddStringToObject(about, "weights", weights ? weights : "");
         cJSON_AddNumberToObject(about, "episodes", (double)l.returns.episodes);

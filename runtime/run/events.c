@@ -1,8 +1,9 @@
-/* events.c -- records become summaries of TensorBoard.
+/* events.c -- TensorBoard event files.
  *
- * Method: a start has a file of its own, later by name than those before it, and begins with a mark that voids
- *         what they had: who looks on while a run is resumed sees it as it is. A write that fails ends the
- *         file; the next one, from all records of history.jsonl, takes its place. */
+ * Method: each start writes a file whose name sorts after those of earlier starts; it begins with a
+ *         session event that discards their later steps, so that TensorBoard also shows a resumed
+ *         run correctly. A failed write ends the file; the next one contains all records of
+ *         history.jsonl. */
 #define _GNU_SOURCE
 #include "runtime/run/events.h"
 
@@ -39,7 +40,8 @@ static double time_of(const Events *e, const cJSON *record)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The best validation so far, where this record is one that has a value; of trained weights, as for --patience. */
+/* Updates the best validation with this record, if it has the metric; only of trained weights, as
+ * for --patience. */
 static void add_best(Events *e, const cJSON *record, TfBytes *summary)
 {
     const Metric *decides = &e->metrics->eval[e->metrics->decides];
@@ -55,15 +57,15 @@ static void add_best(Events *e, const cJSON *record, TfBytes *summary)
     free(key), free(best);
 }
 
-/* Null stands for no value, except of what a step minimises: that is NaN or Inf. */
+/* Skips null, which means no value; for the loss of a step it means NaN or Inf. */
 static bool is_value(const Events *e, const cJSON *item, const cJSON *record)
 {
     const char *key = item->string;
-    if (strcmp(key, "step") == 0 || strcmp(key, "time") == 0)
+    if (!strcmp(key, "step") || !strcmp(key, "time"))
         return false;
-    if (strcmp(key, "epoch") == 0)           /* once a step */
+    if (!strcmp(key, "epoch"))           /* once a step */
         return json_get(record, "learning_rate") != NULL;
-    return cJSON_IsNumber(item) || (cJSON_IsNull(item) && strcmp(key, e->metrics->step[0].name) == 0);
+    return cJSON_IsNumber(item) || (cJSON_IsNull(item) && !strcmp(key, e->metrics->step[0].name));
 }
 
 static void add_record(Events *e, const cJSON *record, TfBytes *file)
@@ -83,7 +85,7 @@ static void add_record(Events *e, const cJSON *record, TfBytes *file)
     tf_summary(file, time_of(e, record), (int64_t)number(record, "step"), &summary);
 }
 
-/* Texts up to that record's step. */
+/* Adds the sample texts up to that record's step. */
 static void add_samples(Events *e, const cJSON *samples, const cJSON *record, TfBytes *file)
 {
     for (const cJSON *s = samples ? samples->child : NULL; s; s = s->next) {
@@ -101,7 +103,7 @@ static void add_samples(Events *e, const cJSON *samples, const cJSON *record, Tf
     }
 }
 
-/* The lines of OUT/samples.jsonl as an array; NULL: there are none. */
+/* Returns the lines of OUT/samples.jsonl as an array; NULL: none. */
 static cJSON *read_samples(const Events *e)
 {
     char *path = folder_join(e->flags->out, "samples.jsonl"), *error = NULL;
@@ -126,13 +128,16 @@ static void append(char **text, char *more)
     *text = longer;
 }
 
-/* Settings and their text: the recipe's, then the flags that are part of the training or were given. */
+/* Adds the settings: the recipe's, then flags that are part of the training or were given. */
 static void add_settings(const Events *e, TfBytes *settings, char **recipe, char **flags)
 {
     const Model *m = e->model;
-    const struct { const char *name; int64_t value; } counts[] = {
-        {"batch.micro", m->micro}, {"batch.accum", m->accum}, {"gpus", m->ranks}, {"parameters", m->parameters},
-        {"trained", m->trained}};
+    const struct { const char *name; int64_t value;
+    } counts[] = {{"batch.micro", m->micro},
+                  {"batch.accum", m->accum},
+                  {"gpus", m->ranks},
+                  {"parameters", m->parameters},
+                  {"trained", m->trained}};
     *recipe = format("%s, %s, made by %s%s%s\n\n", m->recipe, m->hash, m->generator,
                      m->overrides ? ", changed by " : "", m->overrides ? m->overrides : "");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -143,7 +148,8 @@ static void add_settings(const Events *e, TfBytes *settings, char **recipe, char
     }
     tf_setting(settings, "target", m->target);
     append(recipe, format("    target=%s\n", m->target));
-    for (const char *line = m->model_fields; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = m->model_fields; line && *line;
+         line += strcspn(line, "\n"), line += *line == '\n') {
         const int name = (int)strcspn(line, "="), all = (int)strcspn(line, "\n");
         const bool quoted = line[name + 1] == '"' && all > name + 2;
         char *key = format("%.*s", name, line),
@@ -168,7 +174,7 @@ static void add_settings(const Events *e, TfBytes *settings, char **recipe, char
     }
 }
 
-/* began: when the first record was made, or this start. */
+/* began: time of the first record, or of this start. */
 static void add_start(Events *e, TfBytes *file, double began)
 {
     const int64_t step = (int64_t)e->step;
@@ -187,19 +193,20 @@ static void add_start(Events *e, TfBytes *file, double began)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Files of earlier starts. */
+/* Finds the files of earlier starts. */
 static void remove_others(const Events *e)
 {
     DIR *dir = opendir(e->folder);
     const char *own = strrchr(e->path, '/') + 1;
     for (struct dirent *d; dir && (d = readdir(dir));)
-        if (fnmatch(ours, d->d_name, 0) == 0 && strcmp(d->d_name, own) != 0)
+        if (fnmatch(ours, d->d_name, 0) == 0 && strcmp(d->d_name, own))
             unlinkat(dirfd(dir), d->d_name, 0);
     if (dir)
         closedir(dir);
 }
 
-/* The start and every record of OUT/history.jsonl: written when there are many, the last ones left in *file. */
+/* Encodes the start and every record of OUT/history.jsonl; writes them in pieces, and leaves the
+ * last ones in *file. */
 static bool add_history(Events *e, int fd, TfBytes *file)
 {
     enum { LINE = 1 << 16, MANY = 1 << 20 };
@@ -239,8 +246,8 @@ static bool add_history(Events *e, int fd, TfBytes *file)
     return good;
 }
 
-/* All of it: a temporary file, which TensorBoard does not look at, and a rename. NULL, or a malloc'ed message
- * and errno. */
+/* Writes a complete file: a temporary one, which TensorBoard ignores, then a rename. Returns NULL,
+ * or a malloc'ed message with errno set. */
 static char *write_all(Events *e)
 {
     TfBytes file = {0};
@@ -248,7 +255,8 @@ static char *write_all(Events *e)
     const int fd = file_create(temporary, &error);
     int why = errno;
     bool good = fd >= 0 && add_history(e, fd, &file);
-    if (fd >= 0 && !(good && file_write(fd, file.data, file.n) && rename(temporary, e->path) == 0)) {
+    if (fd >= 0 &&
+        !(good && file_write(fd, file.data, file.n) && rename(temporary, e->path) == 0)) {
         why = errno;
         error = format("%s: write: %s", e->path, strerror(why));
         close(fd);
@@ -262,7 +270,7 @@ static char *write_all(Events *e)
     return error;
 }
 
-/* Also at the start a full disk is none of the run's business. */
+/* a full disk does not stop the run, at the start either */
 static void fails(Events *e, const char *error)
 {
     warn("%s; training goes on, later records try again", error);
@@ -278,7 +286,7 @@ static void catch_up(Events *e)
     free(error);
 }
 
-/* The bytes are freed. */
+/* Frees the bytes. */
 static void add(Events *e, TfBytes *bytes)
 {
     if (!file_write(e->fd, bytes->data, bytes->n)) {
@@ -299,8 +307,8 @@ void events_open(Events *e, const char *name, const Model *m, const Flags *f, co
     const double step = n ? number(cJSON_GetArrayItem(records, n - 1), "step") : 0;
     char *leaf = format("%010lld", (long long)now), *error = NULL;
     char *file = format("events.out.tfevents.%s.%s.%ld.diecast", leaf, world.host, (long)getpid());
-    *e = (Events){.model = m, .flags = f, .metrics = of, .records = records, .command = format("%s", ""),
-                  .fd = -1, .began = (double)now, .step = step};
+    *e = (Events){.model = m, .flags = f, .metrics = of, .records = records, .fd = -1,
+                  .command = format("%s", ""), .began = (double)now, .step = step};
     for (int i = 0; i < argc; i++)
         append(&e->command, format("%s%s", i ? " " : "    ", argv[i]));
     e->folder = format("%s/runs/%s", f->out, name);
@@ -346,7 +354,8 @@ void events_close(Events *e)
     if (e->fd < 0)
         catch_up(e);
     if (e->fd < 0)
-        warn("%s is not whole: the same command, with room on the disk, writes it again", e->path);
+        warn("%s is incomplete: make room on the disk and repeat the command to rewrite it",
+             e->path);
     if (e->fd >= 0 && (fsync(e->fd) | close(e->fd)))
         warn("%s: write: %s", e->path, strerror(errno));
     free(e->command), free(e->folder), free(e->path);

@@ -1,9 +1,9 @@
 /* events.h -- TensorBoard event file of a run (OUT/runs/NAME/), derived from its history.
  *
  * In:    records of history.jsonl, OUT/samples.jsonl, the recipe and the flags.
- * Keeps: history.jsonl is the source of truth: each start rewrites the event file from the records it
- *        kept, then appends each new record at once. A full disk costs the event file, never the run. Rank
- *        0 only. */
+ * Keeps: history.jsonl is the source of truth: each start rewrites the event file from the records
+ *        it kept, then appends each new record at once. A full disk costs the event file, never the
+ *        run. Rank 0 only. */
 #ifndef DIECAST_EVENTS_H
 #define DIECAST_EVENTS_H
 
@@ -27,12 +27,13 @@ typedef struct {
     double tried;                /* clock at the last failed write */
 } Events;                        /* all zero before the first call */
 
-/* Writes the records of OUT/history.jsonl to a new file in OUT/runs/NAME and removes the files of earlier
- * starts. EXIT_IO if the folder cannot be created or contains no file of ours. The pointers stay the
- * caller's. */
+/* Writes the records of OUT/history.jsonl to a new file in OUT/runs/NAME and removes the files of
+ * earlier starts. EXIT_IO if the folder cannot be created or contains no file of ours. The pointers
+ * stay the caller's. */
 void events_open(Events *e, const char *name, const Model *m, const Flags *f, const Metrics *of,
                  const cJSON *records, int argc, char **argv);
-/* Appends the newest record of the history. whole: OUT/history.jsonl contains it and all before it. */
+/* Appends the newest record of the history. whole: OUT/history.jsonl contains it and all before
+ * it. */
 void events_add(Events *e, const cJSON *record, bool whole);
 /* Appends the texts of OUT/samples.jsonl that are not in the file yet. */
 void events_samples(Events *e);

@@ -13,15 +13,19 @@
 #include "runtime/run/export_files.h"
 #include "runtime/run/records.h"
 
-/* how: but for the card; its tokenizer, "bytes" or a file, goes along where the source of a model has none. An adapter
- * gets that of its base. */
+/* Exports the weights. how: all but the card; its tokenizer, "bytes" or a file, is copied if the
+ * source of a model has none. An adapter gets that of its base. */
 static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how)
 {
     char *own = vocabulary_own(&how.source, 1);
     const char *tokenizer = adapter && how.tokenizer ? how.tokenizer : own ? own : how.tokenizer;
     const bool bytes = tokenizer && !strcmp(tokenizer, "bytes");
-    const ExportFiles files = {.m = m, .chat = cJSON_GetStringValue(json_get(c->state, "chat")), .base = c->base,
-                               .adapter = adapter, .trained = c->file, .bytes = bytes};
+    const ExportFiles files = {.m = m,
+                               .chat = cJSON_GetStringValue(json_get(c->state, "chat")),
+                               .base = c->base,
+                               .adapter = adapter,
+                               .trained = c->file,
+                               .bytes = bytes};
     char *card = card_text(c, m, adapter, tokenizer, tokenizer && export_words(tokenizer));
     how.card = card;
     how.tokenizer = bytes || (own && !adapter) ? NULL : tokenizer;
@@ -43,8 +47,9 @@ void export_write(const Checkpoints *c, Model *m, const char *folder, const char
     note("wrote %s", folder);
 }
 
-/* The tokenizer of the checkpoint's weights: beside them, or the file named when it is of their records; "bytes". Of
- * weights that do not say which one they mean the one named; malloc'ed; NULL: there is none. */
+/* Returns the tokenizer of the checkpoint's weights: next to them, or the given file if it matches
+ * their records; "bytes". For weights that do not name one: the given file. malloc'ed; NULL:
+ * none. */
 static char *tokenizer_of(const Checkpoints *c)
 {
     const char *named = records_tokenizer(c->flags);
@@ -64,7 +69,9 @@ void export_text(const Checkpoints *c, Model *m)
     const char *folder = merged ? f->merge_lora : f->export;
     const char *source = adapter ? c->base : c->source ? c->source : c->found;
     char *tokenizer = tokenizer_of(c);
-    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL,
+    const HfHow how = {.source = source,
+                       .merged = merged,
+                       .dtype = *f->export_dtype ? f->export_dtype : NULL,
                        .tokenizer = tokenizer};
     if (world.rank == 0)
         save(c, m, folder, adapter, how);

@@ -1,6 +1,6 @@
 /* export_files.c -- tokenizer, chat template and generation settings of an exported folder.
  *
- * Method: reads the files that were copied from the base and completes them. */
+ * Method: completes the files that were copied from the base. */
 #define _GNU_SOURCE
 #include "runtime/run/export_files.h"
 
@@ -28,10 +28,11 @@ static bool has(const char *folder, const char *name)
     return there;
 }
 
-/* A JSON object of the folder; an empty one where there is no such file, or *error. */
+/* Returns a JSON object of the folder; empty if there is no such file, or with *error set. */
 static cJSON *read_object(const char *folder, const char *name, char **error)
 {
-    cJSON *json = folder && has(folder, name) ? folder_read_json(folder, name, JSON_MAX, error) : cJSON_CreateObject();
+    cJSON *json = folder && has(folder, name) ? folder_read_json(folder, name, JSON_MAX, error)
+                                              : cJSON_CreateObject();
     if (json && !cJSON_IsObject(json)) {
         *error = format("%s/%s: want an object", folder, name);
         cJSON_Delete(json);
@@ -52,7 +53,8 @@ static char *write_object(const char *folder, const char *name, const cJSON *jso
 
 static char *write_bytes(const char *folder)
 {
-    char *text = tokenizer_bytes_file(), *error = folder_write_text(folder, "tokenizer.json", text, NULL);
+    char *text = tokenizer_bytes_file(),
+         *error = folder_write_text(folder, "tokenizer.json", text, NULL);
     free(text);
     if (error)
         return error;
@@ -64,7 +66,7 @@ static char *write_bytes(const char *folder)
     return error;
 }
 
-/* The JSON of a plain vocabulary of words; NULL: it is another file. */
+/* Returns the JSON of a plain word vocabulary; NULL: another kind of file. */
 static cJSON *read_words(const char *path)
 {
     size_t n;
@@ -84,7 +86,7 @@ bool export_words(const char *tokenizer)
     return words;
 }
 
-/* The twin of a vocabulary of words, where it is not there. */
+/* Writes the tokenizer file that transformers reads for a word vocabulary, if it is missing. */
 static char *write_twin(const char *folder, const cJSON *words)
 {
     static const char name[] = "tokenizer_hf.json";
@@ -96,7 +98,7 @@ static char *write_twin(const char *folder, const cJSON *words)
     return error;
 }
 
-/* Whether the folder's template, if it has one, is of the format. */
+/* True if the folder's chat template, if any, is that of the format. */
 static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
 {
     const Chat *its = NULL;
@@ -106,8 +108,10 @@ static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
     return same;
 }
 
-/* tokenizer_config.json; own_template: chat_template.jinja replaces the template in it. */
-static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t, bool own_template)
+/* Writes tokenizer_config.json; own_template: without its template, which chat_template.jinja
+ * replaces. */
+static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t,
+                             bool own_template)
 {
     const bool there = has(folder, "tokenizer_config.json");
     char *error = NULL;
@@ -121,7 +125,7 @@ static char *complete_config(const char *folder, const ExportFiles *x, const Tok
         cJSON_AddStringToObject(config, "eos_token", tokenizer_eos_text(t));
         changed = true;
     }
-    /* without a class AutoTokenizer takes the one of config.json, which an adapter does not have */
+    /* AutoTokenizer otherwise uses the class of config.json, which an adapter folder lacks */
     if ((x->adapter || !there) && !json_get(config, class_key)) {
         cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
         changed = true;
@@ -136,7 +140,8 @@ static char *write_template(const char *folder, const Chat *chat)
 {
     char *text = chat_template(chat);
     if (!text) {
-        warn("no chat_template.jinja written: chat format %s has no generated template; copy the model's own",
+        warn("no chat_template.jinja written: chat format %s has no generated template; copy the "
+             "model's own",
              chat->name);
         return NULL;
     }
@@ -157,21 +162,25 @@ static bool holds(const cJSON *list, int id)
     return false;
 }
 
-/* eos_token_id as a list. */
+/* Appends eos_token_id, one or a list, to the list. */
 static void add_ends(cJSON *list, const cJSON *ids)
 {
-    for (const cJSON *i = cJSON_IsArray(ids) ? ids->child : ids; i; i = cJSON_IsArray(ids) ? i->next : NULL)
+    for (const cJSON *i = cJSON_IsArray(ids) ? ids->child : ids; i;
+         i = cJSON_IsArray(ids) ? i->next : NULL)
         if (cJSON_IsNumber(i) && !holds(list, (int)i->valuedouble))
             cJSON_AddItemToArray(list, cJSON_CreateNumber(i->valuedouble));
 }
 
-/* generation_config.json: the base's eos_token_id, then the ids that end a trained text. t may be NULL. */
-static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t, const Chat *chat)
+/* Writes generation_config.json: the base's eos_token_id, then the ids that end a trained text. t
+ * may be NULL. */
+static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t,
+                           const Chat *chat)
 {
-    const char *of = x->adapter ? x->base : folder;      /* an adapter has neither file of its own */
+    const char *of = x->adapter ? x->base : folder;      /* an adapter folder has neither file */
     char *error = NULL;
     cJSON *generation = read_object(of, "generation_config.json", &error),
-          *config = error ? NULL : read_object(of, "config.json", &error), *list = cJSON_CreateArray();
+          *config = error ? NULL : read_object(of, "config.json", &error),
+          *list = cJSON_CreateArray();
     const cJSON *ids = json_get(generation, "eos_token_id");
     if (!error) {
         add_ends(list, ids && !cJSON_IsNull(ids) ? ids : json_get(config, "eos_token_id"));
@@ -181,18 +190,19 @@ static char *complete_ends(const char *folder, const ExportFiles *x, const Token
                 cJSON_AddItemToArray(list, cJSON_CreateNumber(id));
         const int n = cJSON_GetArraySize(list);
         cJSON_DeleteItemFromObjectCaseSensitive(generation, "eos_token_id");
-        /* with this transformers 4 takes eos_token_id from config.json again */
+        /* makes transformers 4 take eos_token_id from config.json again */
         cJSON_DeleteItemFromObjectCaseSensitive(generation, "_from_model_config");
         if (n)
-            cJSON_AddItemToObject(generation, "eos_token_id", cJSON_Duplicate(n > 1 ? list : list->child, true));
-        if (n > before || x->adapter)        /* the card of an adapter names the file */
+            cJSON_AddItemToObject(generation, "eos_token_id",
+                                  cJSON_Duplicate(n > 1 ? list : list->child, true));
+        if (n > before || x->adapter)        /* the card of an adapter mentions the file */
             error = write_object(folder, "generation_config.json", generation);
     }
     cJSON_Delete(generation), cJSON_Delete(config), cJSON_Delete(list);
     return error;
 }
 
-/* The tokenizer that goes along knows the token that was added to the model. */
+/* Adds the token that was added to the model to the copied tokenizer. */
 static char *add_token(const char *folder, const Model *m)
 {
     const char *token = m->additions ? m->additions->token : NULL;
@@ -203,7 +213,8 @@ static char *add_token(const char *folder, const Model *m)
 char *export_files_write(const char *folder, const void *with)
 {
     const ExportFiles *x = with;
-    char *error = x->bytes ? write_bytes(folder) : NULL, *path = folder_join(folder, "tokenizer.json"), *why = NULL;
+    char *error = x->bytes ? write_bytes(folder) : NULL,
+         *path = folder_join(folder, "tokenizer.json"), *why = NULL;
     Tokenizer *t = NULL;
     const Chat *chat = NULL;
     if (!error)
@@ -213,7 +224,7 @@ char *export_files_write(const char *folder, const void *with)
     if (words)
         error = write_twin(folder, words);
     if (there && !error && (error = tokenizer_load(&t, path)) && !x->chat) {
-        free(error);             /* of a kind that is not supported here: it is only passed on */
+        free(error);             /* an unsupported kind: copied as it is */
         error = NULL;
     }
     if (t && x->chat && (error = chat_choose(&chat, &why, t, path, x->chat))) {

@@ -1,6 +1,6 @@
-/* failure.c -- what to do when a program failed: the rows FAILED of hints.def, and its command once more.
+/* failure.c -- advice after a failure, by the rows HINT and FAILED of hints.def.
  *
- * Keeps: the commands work when they are pasted into a shell in the folder of now. */
+ * Keeps: the commands work when pasted into a shell in the current folder. */
 #define _GNU_SOURCE
 #include "runtime/run/failure.h"
 
@@ -15,13 +15,15 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/names.h"
 
-/* How the program was started, its run folder, and what the command does once more; NULL: not known. */
+/* How the program was started, its run folder, and what repeating the command does; NULL:
+ * unknown. */
 static int arguments;
 static char **argument;
 static const char *folder, *once_more;
 static void (*hook_before)(int code);
 
-/* ---- words ------------------------------------------------------------------------------------- */
+/* ---- words
+ * ------------------------------------------------------------------------------------- */
 
 char *failure_program(void)
 {
@@ -52,7 +54,7 @@ char *failure_filled(const char *line, const FailureHole *hole, int n)
                 taken = plain + strlen(hole[i].name) + 2;
             }
         if (taken == plain && line[plain])
-            taken = plain + 1;   /* a brace that is none */
+            taken = plain + 1;   /* a literal brace */
         char *longer = format("%s%.*s%s", text, (int)plain, line, put);
         free(text);
         text = longer;
@@ -61,8 +63,8 @@ char *failure_filled(const char *line, const FailureHole *hole, int n)
     return text;
 }
 
-/* The command once more, without --force and --resume, which would begin anew, and without `but`, which has a value
- * behind it if `valued`; malloc'ed. */
+/* Returns the command without --force and --resume, which would start over, and without `but`, a
+ * flag with a value if `valued`; malloc'ed. */
 static char *command(const char *but, bool valued)
 {
     char *text = failure_program();
@@ -93,21 +95,22 @@ char *failure_command(const char *but)
     return argument ? command(but, true) : NULL;
 }
 
-/* What {again} does. */
+/* Returns what {again} does. */
 static char *goes_on(void)
 {
     if (once_more)
         return format("%s", once_more);
     int n = 0;
     int64_t *list = folder ? folder_steps(folder, &n) : NULL;
-    char *text = n > 0                      ? format("goes on from checkpoint-%" PRId64, list[n - 1])
-                 : n < 0 && errno != ENOENT ? format("goes on from the newest checkpoint")
-                                            : format("begins anew: there is no checkpoint");
+    char *text = n > 0 ? format("continues from checkpoint-%" PRId64, list[n - 1])
+                 : n < 0 && errno != ENOENT ? format("continues from the newest checkpoint")
+                                            : format("starts over: there is no checkpoint");
     free(list);
     return text;
 }
 
-/* ---- a failure --------------------------------------------------------------------------------- */
+/* ---- a failure
+ * --------------------------------------------------------------------------------- */
 
 static bool message_has(const char *pattern)
 {
@@ -117,7 +120,7 @@ static bool message_has(const char *pattern)
     return has;
 }
 
-/* The row of hints.def for the message and its code; NULL: none. */
+/* Returns the line of hints.def for the message and its code; NULL: none. */
 static const char *line_for(int code)
 {
     static const struct { const char *message, *line; } hints[] = {
@@ -142,9 +145,11 @@ static void say_failure(int code)
 {
     const char *remedy = error_remedy(die_text()), *row = line_for(code);
     if (row) {
-        FailureHole hole[] = {{"program", failure_program()}, {"again", again("")}, {"on", goes_on()},
+        FailureHole hole[] = {{"program", failure_program()},
+                              {"again", again("")},
+                              {"on", goes_on()},
                               {"out", shell_word(folder ? folder : "OUT")},
-                              {"remedy", format("%s", remedy ? remedy : "mend that")}};
+                              {"remedy", format("%s", remedy ? remedy : "fix that")}};
         char *line = failure_filled(row, hole, sizeof hole / sizeof *hole);
         if (world.rank == 0)
             note("next: %s", line);

@@ -1,7 +1,7 @@
-/* fault.c -- DIECAST_FAULT.
+/* fault.c -- fault injection (DIECAST_FAULT).
  *
- * In:    the environment.  Out: at one place and time, what it asks for.
- * Keeps: fault.h lists the kinds for people, the table below for the program. */
+ * In:    the environment. Out: the requested fault, at one point and step.
+ * Keeps: fault.h documents the kinds that the table below implements. */
 #define _GNU_SOURCE
 #include "runtime/run/fault.h"
 
@@ -45,7 +45,7 @@ static void spoil(const Model *m, float *scale)
     *scale = NAN;
 }
 
-/* The middle of the mantissa of the first tensor's first element. */
+/* Flips a bit in the middle of the mantissa of the first tensor's first element. */
 static void flip(const Model *m, float *scale)
 {
     (void)scale;
@@ -64,8 +64,8 @@ static void flip(const Model *m, float *scale)
 
 static const struct {
     const char *name;
-    int signal;                                  /* that the process sends itself, or 0 */
-    void (*strike)(const Model *m, float *scale);    /* NULL: a signal, or within a save */
+    int signal;                                  /* signal that the process sends itself, or 0 */
+    void (*strike)(const Model *m, float *scale);    /* NULL: a signal, or a fault within a save */
 } kinds[] = {
     { "kill9", SIGKILL, NULL },
     { "segv", SIGSEGV, NULL },
@@ -117,12 +117,12 @@ static void refuse(const char *text, const char *why)
         "perhaps :restart=N", text, why, list);
 }
 
-/* key=N of part into *to; false: it is of another key, or no number from least to most. */
+/* Parses key=N into *to; false: another key, or not a number from least to most. */
 static bool number(const char *part, const char *key, int64_t least, int64_t most, int64_t *to)
 {
     size_t n = strlen(key);
     char *end;
-    if (strncmp(part, key, n) != 0 || part[n] != '=' || strspn(part + n + 1, "0123456789") == 0)
+    if (strncmp(part, key, n) || part[n] != '=' || strspn(part + n + 1, "0123456789") == 0)
         return false;
     errno = 0;
     *to = strtoll(part + n + 1, &end, 10);
@@ -136,7 +136,7 @@ static void parse(const char *text)
     fault.kind = -1;
     fault.rank = fault.step = -1;
     for (int i = 0; i < KINDS && part; i++)
-        if (strcmp(part, kinds[i].name) == 0)
+        if (!strcmp(part, kinds[i].name))
             fault.kind = i;
     if (fault.kind < 0)
         refuse(text, "no such kind");
@@ -162,6 +162,6 @@ void fault_arm(void)
     parse(text);
     fault.armed = fault.rank == world.rank && fault.restart == comm_restart();
     if (fault.armed)
-        warn("DIECAST_FAULT=%s is armed: this rank is struck at step %lld", text,
+        warn("DIECAST_FAULT=%s is armed: it strikes this rank at step %lld", text,
              (long long)fault.step);
 }

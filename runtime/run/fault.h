@@ -1,6 +1,7 @@
-/* fault.h -- fault injection, to rehearse cluster failures:
- * DIECAST_FAULT=KIND:rank=R:step=S[:seconds=X][:restart=N] strikes rank R once, at step S (1-based, as in
- * the log), only in the start that the launcher has restarted N times (default 0).
+/* fault.h -- fault injection, to rehearse cluster failures.
+ *
+ * DIECAST_FAULT=KIND:rank=R:step=S[:seconds=X][:restart=N] strikes rank R once, at step S (1-based,
+ * as in the log), only in the start that the launcher has restarted N times (default 0).
  *
  *   kill9, segv, abort   the process dies by SIGKILL, SIGSEGV, SIGABRT before the step
  *   exit0                the process exits with status 0
@@ -10,7 +11,8 @@
  *   flip                 one bit of a trained weight flips, on this rank only
  *   save                 the save after that step takes X seconds longer, before its commit
  *
- * Keeps: no effect without the variable; with it a warning; a malformed value ends with EXIT_CONFIG. */
+ * Keeps: no effect without the variable; with it a warning; a malformed value ends with
+ *        EXIT_CONFIG. */
 #ifndef DIECAST_FAULT_H
 #define DIECAST_FAULT_H
 

@@ -1,6 +1,6 @@
-/* figures.c -- the rows of figures.def as figures: reads their sources once, lays out, draws.
+/* figures.c -- figures of a run, by the rows of figures.def.
  *
- * In:    the run folder.  Out: PNG files in it, and a line that names them. */
+ * In:    files of the run folder. Out: PNG files in it, and a line that names them. */
 #define _GNU_SOURCE
 #include "runtime/run/figures.h"
 
@@ -36,7 +36,16 @@ static const struct {
 };
 
 enum { LOG = 1, ZERO = 2, WHOLE = 4 };
-typedef enum { ROW_FIGURE, ROW_PANEL, ROW_SECOND, ROW_NAMES, ROW_CURVE, ROW_AROUND, ROW_GAP, ROW_END } RowKind;
+typedef enum {
+    ROW_FIGURE,
+    ROW_PANEL,
+    ROW_SECOND,
+    ROW_NAMES,
+    ROW_CURVE,
+    ROW_AROUND,
+    ROW_GAP,
+    ROW_END
+} RowKind;
 
 typedef struct {
     RowKind kind;
@@ -47,7 +56,8 @@ typedef struct {
 
 static const Row rows[] = {
 #define FIGURE(owners, file, title) {ROW_FIGURE, NULL, file, NULL, title, 0, 0, OWNERS(owners)},
-#define PANEL(source, x, xlabel, ylabel, flags) {ROW_PANEL, x, xlabel, NULL, ylabel, flags, SOURCE_##source, 0},
+#define PANEL(source, x, xlabel, ylabel, flags) \
+    {ROW_PANEL, x, xlabel, NULL, ylabel, flags, SOURCE_##source, 0},
 #define SECOND(column, label) {ROW_SECOND, column, NULL, NULL, label, 0, 0, 0},
 #define NAMES() {ROW_NAMES, NULL, NULL, NULL, NULL, 0, 0, 0},
 #define CURVE(y, label, style) {ROW_CURVE, y, NULL, NULL, label, PLOT_##style, 0, 0},
@@ -64,7 +74,7 @@ static bool is_figure(const Row *r)
 
 /* ---- a run folder ---------------------------------------------------------------------------- */
 
-/* The figures of a folder under way. */
+/* State while the figures of a folder are drawn. */
 typedef struct {
     const FiguresOf *of;
     const Cairo *cairo;          /* NULL: not wanted yet */
@@ -72,18 +82,19 @@ typedef struct {
     const char *star;            /* of the figure */
     char *drawn;                 /* names of figures, with commas between */
     char *error;                 /* the first, malloc'ed; NULL: none */
-    int code;                    /* with it: how a program ends that was asked for figures */
-    bool missing;                /* the library is */
+    int code;                    /* with it: exit code of a program that was asked for figures */
+    bool missing;                /* the library was loaded */
 } Drawing;
 
-/* *text with `by` in the place of the first `what`; malloc'ed. */
+/* Replaces the first `what` in *text, which is malloc'ed, by `by`. */
 static char *with(const char *text, const char *what, const char *by)
 {
     const char *at = strstr(text, what);
-    return at ? format("%.*s%s%s", (int)(at - text), text, by, at + strlen(what)) : format("%s", text);
+    return at ? format("%.*s%s%s", (int)(at - text), text, by, at + strlen(what))
+              : format("%s", text);
 }
 
-/* With the names of metrics; malloc'ed. */
+/* Returns the text with @loss, @work and @best replaced by metrics; malloc'ed. */
 static char *named(const FiguresOf *of, const char *text)
 {
     const Metrics *m = of->metrics;
@@ -98,7 +109,7 @@ static char *named(const FiguresOf *of, const char *text)
     return all;
 }
 
-/* Takes error. */
+/* Takes ownership of error. */
 static void fail(Drawing *d, int code, char *error)
 {
     if (d->error) {
@@ -136,8 +147,8 @@ static Table *table_of(Drawing *d, int k)
     if (error)
         fail(d, EXIT_DATA, error);
     if (t->bad)
-        warn("%s: line %" PRId64 "%s: no numbers of a record, left out of figures", path, t->bad_line,
-             t->bad > 1 ? " and others" : "");
+        warn("%s: line %" PRId64 "%s: not a record of numbers, left out of the figures", path,
+             t->bad_line, t->bad > 1 ? " and others" : "");
     free(name), free(path);
     return t;
 }
@@ -152,9 +163,9 @@ static const double *column(const Drawing *d, const Table *t, const char *name)
     return v;
 }
 
-/* Another column made of two, the first called `name`: "NAME below". */
-static const double *combine(Table *t, const char *name, const char *how, const double *a, const double *b,
-                             double (*of)(double, double))
+/* Adds a column derived from two, the first of which is `name`: "NAME below". */
+static const double *combine(Table *t, const char *name, const char *how, const double *a,
+                             const double *b, double (*of)(double, double))
 {
     char *both = format("%s %s", name, how);
     double *v = a && b ? table_make(t, both) : NULL;
@@ -171,14 +182,16 @@ static double apart(double a, double b) { return fabs(a - b); }
 static bool any_point(const PlotCurve *c)
 {
     for (int64_t i = 0; i < c->n; i++)
-        if (layout_drawn(c->x[i]) && layout_drawn(c->y[i]) && !(c->style == PLOT_RULES && c->y[i] == 0))
+        if (layout_drawn(c->x[i]) && layout_drawn(c->y[i]) &&
+            !(c->style == PLOT_RULES && c->y[i] == 0))
             return true;
     return false;
 }
 
 static void add_curve(const Drawing *d, PlotPanel *p, Table *t, const double *x, const Row *r)
 {
-    PlotCurve c = {.label = r->label, .style = (PlotStyle)r->n, .n = t->n, .x = x, .y = column(d, t, r->a)};
+    PlotCurve c = {
+        .label = r->label, .style = (PlotStyle)r->n, .n = t->n, .x = x, .y = column(d, t, r->a)};
     const double *other = column(d, t, r->b);
     if (r->kind == ROW_GAP)
         c.y = combine(t, r->a, "gap", c.y, other, apart);
@@ -200,7 +213,7 @@ static void put(const Drawing *d, char to[PLOT_TEXT], const char *text)
     free(own);
 }
 
-/* The panel of a row and those below it; one without points is empty. */
+/* Lays out the panel of a row, with the rows below it; a panel without points is empty. */
 static void build_panel(Drawing *d, PlotPanel *p, const Row *r)
 {
     Table *t = table_of(d, r->source);
@@ -227,7 +240,8 @@ static void build(Drawing *d, Plot *p, const Row *r)
     for (char *c = star; *c; c++)
         *c = *c == '_' ? ' ' : *c;
     *p = (Plot){.npanels = 0};
-    snprintf(p->title, PLOT_TEXT, "%s: %s%s%s", d->of->model->name, r->label, *star == ' ' ? "" : between, star);
+    snprintf(p->title, PLOT_TEXT, "%s: %s%s%s", d->of->model->name, r->label,
+             *star == ' ' ? "" : between, star);
     free(star);
     for (r++; !is_figure(r); r++)
         if (r->kind == ROW_PANEL && p->npanels < PLOT_PANELS) {
@@ -236,7 +250,7 @@ static void build(Drawing *d, Plot *p, const Row *r)
         }
 }
 
-/* A figure with d->star in the place of its *. */
+/* Draws a figure, with d->star for its *. */
 static void draw(Drawing *d, const Row *r)
 {
     Plot *p = malloc(sizeof *p);
@@ -251,7 +265,8 @@ static void draw(Drawing *d, const Row *r)
     if (p->npanels && d->cairo) {
         if (!(error = folder_make_below(d->of->out, path)))
             error = draw_figure(d->cairo, p, d->of->out, file);
-        char *more = error ? NULL : format("%s%s%s", d->drawn ? d->drawn : "", d->drawn ? ", " : "", file);
+        char *more =
+            error ? NULL : format("%s%s%s", d->drawn ? d->drawn : "", d->drawn ? ", " : "", file);
         if (error) {
             fail(d, EXIT_IO, error);
         } else {
@@ -262,7 +277,7 @@ static void draw(Drawing *d, const Row *r)
     free(p), free(file), free(path);
 }
 
-/* A figure for each file that the pattern of its first source has. */
+/* Draws a figure for each file that matches the pattern of its first source. */
 static void draw_each(Drawing *d, const Row *r)
 {
     const int k = r[1].source;
@@ -275,7 +290,8 @@ static void draw_each(Drawing *d, const Row *r)
     for (int i = 0; i < n; i++) {
         const char *name = entry[i]->d_name;
         if (fnmatch(source[k].file, name, 0) == 0) {
-            const size_t before = strcspn(source[k].file, "*"), stars = strlen(name) + 1 - strlen(source[k].file);
+            const size_t before = strcspn(source[k].file, "*"),
+                         stars = strlen(name) + 1 - strlen(source[k].file);
             char *star = format("%.*s", (int)stars, name + before);
             d->star = star;
             drop(d, k);
@@ -295,7 +311,7 @@ static void end(Drawing *d)
         drop(d, k);
 }
 
-/* Of a source alone, or SOURCES: of all. */
+/* Draws the figures of one source, or SOURCES: of all. */
 static void draw_all(Drawing *d, int only)
 {
     const char *objective = d->of->model->objective;
@@ -306,13 +322,13 @@ static void draw_all(Drawing *d, int only)
     end(d);
 }
 
-/* What was drawn, and why another was not. */
+/* Reports the figures drawn, and why others were not. */
 static void say(Drawing *d)
 {
     if (d->drawn)
         note("figures in %s: %s", d->of->out, d->drawn);
     if (d->missing)
-        note("no figures: %s; afterwards --plot draws them", d->error);
+        note("no figures: %s; draw them later with --plot", d->error);
     else if (d->error)
         warn("a figure is not drawn: %s", d->error);
     free(d->drawn), free(d->error);
@@ -356,14 +372,16 @@ void figures_asked(const FiguresOf *of)
     if (world.rank != 0)
         return;
     if (!folder_exists(of->out))
-        die(EXIT_CONFIG, "--plot: %s: want the folder of a run; --out DIR names it", of->out);
+        die(EXIT_CONFIG, "--plot: %s: not a run folder; give one with --out DIR", of->out);
     draw_all(&d, SOURCES);
     if (d.drawn)
         note("figures in %s: %s", of->out, d.drawn);
     if (d.error)
         die(d.code, "--plot: %s", d.error);
     if (!d.drawn)
-        die(EXIT_CONFIG, "--plot: %s holds nothing to draw: want a run's history.jsonl with at least one record "
-            "(--log-every N); --out DIR names another folder", of->out);
+        die(EXIT_CONFIG,
+            "--plot: %s has nothing to draw: needs a history.jsonl with at least one record "
+            "(--log-every N); give another run folder with --out DIR",
+            of->out);
     free(d.drawn);
 }

@@ -14,15 +14,15 @@ typedef struct {
     const Metrics *metrics;
 } FiguresOf;
 
-/* At the end of a run: draws every figure that has data and names them in one line. Errors never end the
- * program. */
+/* At the end of a run: draws every figure that has data and names them in one line. Errors never
+ * end the program. */
 void figures_end(const FiguresOf *of);
 /* --plot: the same, but ends the program if no figure has data or one cannot be drawn. */
 void figures_asked(const FiguresOf *of);
 /* Like figures_end(), for the figures whose first panel reads `source`. */
 void figures_source(const FiguresOf *of, const char *source);
-/* Likewise draws a figure of objective "-", e.g. "plots/regions*.png", from a table, which it empties. star:
- * replaces the * in the file name. */
+/* Likewise draws a figure of objective "-", e.g. "plots/regions*.png", from a table, which it
+ * empties. star: replaces the * in the file name. */
 void figures_table(const FiguresOf *of, const char *file, const char *star, Table *t);
 
 #endif

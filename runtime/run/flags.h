@@ -1,4 +1,4 @@
-/* flags.h -- command-line flags, by the rows of flags.def: table defaults, recipe defaults, command line.
+/* flags.h -- command-line flags: rows of flags.def, defaults of the recipe, arguments.
  *
  * Keeps: numbers are parsed strictly and range-checked; anything unknown ends the program with
  *        EXIT_CONFIG. */
@@ -29,7 +29,7 @@ typedef struct {
 #include "runtime/run/flags.def"
     bool given[FLAG_COUNT];      /* set on the command line; index FLAG_<name> */
     const char **many[FLAG_COUNT];   /* values of a repeatable (MANY) flag, ends with NULL */
-    char *renamed;               /* message about flags given by names of earlier releases; NULL: none were */
+    char *renamed;               /* message on flags given by names of earlier releases, or NULL */
 } Flags;
 
 /* A default set by the recipe, as text; the list ends with name NULL. */
@@ -37,23 +37,24 @@ typedef struct {
     const char *name, *value;
 } FlagDefault;
 
-/* Sets *f from the table's defaults, the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
- * bare. - and _ in names are equivalent, as are the ALIAS rows of aliases.def: two names of one flag with
- * different values are refused. Strings point into argv or defaults. An empty `out` becomes run/ next to
- * the program. made: the build that flags for recipe fields are compared with. */
+/* Sets *f from the table's defaults, the recipe's, then argv[1..]: --name value, --name=value, a
+ * BOOL also bare. - and _ in names are equivalent, as are the ALIAS rows of aliases.def: two names
+ * of one flag with different values are refused. Strings point into argv or defaults. An empty
+ * `out` becomes run/ next to the program. made: the build that flags for recipe fields are compared
+ * with. */
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv);
-/* Selects the flags of this objective: those that OF rows give to others do not exist. Call before
+/* Selects the flags of this objective: those of other objectives do not exist. Call before
  * flags_parse(); until then all flags exist. */
 void flags_of(const char *objective);
 bool flags_has(int i);
-/* Prints every flag by section with its current value: after flags_parse() the recipe's default unless
- * given. */
+/* Prints every flag by section with its current value: after flags_parse() the recipe's default
+ * unless given. f->verbose: with all details, otherwise the first sentence. */
 void flags_help(FILE *to, const char *program, const Flags *f);
-/* Of flag i: its name; whether a resumed run keeps the checkpoint's value (sticky); its value as malloc'ed
- * text that flags_set() reads back to the same bits. */
+/* Of flag i: its name; whether a resumed run keeps the checkpoint's value (sticky); its value as
+ * malloc'ed text that flags_set() reads back to the same bits. */
 const char *flags_name(int i);
-/* flags_spelt(): the name as typed, "--merge-lora"; malloc'ed. flags_on(): false for an empty, 0 or false
- * value; for a flag whose default lies below its minimum, true from the minimum on. */
+/* flags_spelt(): the name as typed, "--merge-lora"; malloc'ed. flags_on(): false for an empty, 0 or
+ * false value; for a flag whose default lies below its minimum, true from the minimum on. */
 char *flags_spelt(int i);
 bool flags_on(const Flags *f, int i);
 /* Value of a FLOAT flag; of a STRING flag. */
@@ -63,16 +64,16 @@ bool flags_sticky(int i);
 char *flags_text(const Flags *f, int i);
 /* Number of times a MANY flag was given. */
 int64_t flags_many(const Flags *f, int i);
-/* Returns what must be equal on all ranks, malloc'ed: the flag's value and whether it was given; for a
- * path, only whether there is one. NULL: ranks may differ. */
+/* Returns what must be equal on all ranks, malloc'ed: the flag's value and whether it was given;
+ * for a path, only whether there is one. NULL: ranks may differ. */
 char *flags_common(const Flags *f, int i);
-/* Sets flag i from text as typed, without marking it given; for a STRING, text must outlive f. Returns
- * NULL, or a malloc'ed "want ..., got ...". */
+/* Sets flag i from text as typed, without marking it given; for a STRING, text must outlive f.
+ * Returns NULL, or a malloc'ed "want ..., got ...". */
 char *flags_set(Flags *f, int i, const char *text);
 /* Returns the index of a flag name in any spelling, or -1. */
 int flags_find(const char *name);
-/* flags_steps(): an EVERY value in steps. flags_due(): whether an action with that interval is due after
- * step `step` (1-based), the first time after step `from` (0: after `every`). */
+/* flags_steps(): an EVERY value in steps. flags_due(): whether an action with that interval is due
+ * after step `step` (1-based), the first time after step `from` (0: after `every`). */
 int64_t flags_steps(int64_t every, int64_t steps_per_epoch);
 bool flags_due(int64_t every, int64_t from, int64_t step, int64_t steps_per_epoch);
 

@@ -1,6 +1,6 @@
-/* generate.c -- token after token.
+/* generate.c -- batched autoregressive text generation.
  *
- * In:    logits behind tokens.  Out: tokens, text. */
+ * In:    logits of the next tokens. Out: tokens, text. */
 #define _GNU_SOURCE
 #include "runtime/run/generate.h"
 
@@ -16,27 +16,36 @@
 #include "runtime/run/initial_weights.h"
 #include "runtime/run/prompts.h"
 
-const char *const text_end[] = {
-    [TEXT_ENDED] = "end", [TEXT_LONGEST] = "length", [TEXT_FULL] = "context", [TEXT_HALTED] = "halt"};
+const char *const text_end[] = {[TEXT_ENDED] = "end",
+                                [TEXT_LONGEST] = "length",
+                                [TEXT_FULL] = "context",
+                                [TEXT_HALTED] = "halt"};
 
-/* --greedy leaves nothing to draw. */
+/* Ends the program if --greedy is given together with a flag of random sampling. */
 static void check_greedy(const Flags *f)
 {
-    const struct { int flag; bool draws; } row[] = {
-        {FLAG_temperature, f->temperature > 0}, {FLAG_top_p, f->top_p < 1}, {FLAG_top_k, f->top_k > 1},
-        {FLAG_min_p, f->min_p > 0}};
+    const struct { int flag; bool draws;
+    } row[] = {{FLAG_temperature, f->temperature > 0},
+               {FLAG_top_p, f->top_p < 1},
+               {FLAG_top_k, f->top_k > 1},
+               {FLAG_min_p, f->min_p > 0}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (f->greedy && f->given[row[i].flag] && row[i].draws)
-            die(EXIT_CONFIG, "--greedy takes the likeliest token, %s %s draws one: give one of them",
+            die(EXIT_CONFIG,
+                "--greedy takes the likeliest token, %s %s samples one: give only one of them",
                 flags_spelt(row[i].flag), flags_text(f, row[i].flag));
 }
 
 Sampling generate_sampling(const Flags *f)
 {
     check_greedy(f);
-    return (Sampling){.rule = {.temperature = f->greedy ? 0 : f->temperature, .top_k = f->top_k, .top_p = f->top_p,
-                               .min_p = f->min_p, .repetition_penalty = f->repetition_penalty},
-                      .seed = (uint64_t)f->seed, .most = f->max_new_tokens};
+    return (Sampling){.rule = {.temperature = f->greedy ? 0 : f->temperature,
+                               .top_k = f->top_k,
+                               .top_p = f->top_p,
+                               .min_p = f->min_p,
+                               .repetition_penalty = f->repetition_penalty},
+                      .seed = (uint64_t)f->seed,
+                      .most = f->max_new_tokens};
 }
 
 static void *room(int64_t n, size_t size)
@@ -53,11 +62,13 @@ static void check_ids(const Decoder *d, const GeneratedText *text)
 {
     for (int64_t i = 0; i < text->n; i++)
         if (text->token[i] < 0 || text->token[i] >= d->vocab)
-            die(EXIT_MISMATCH, "token %d of a text is beyond the model's %" PRId64, text->token[i], d->vocab);
+            die(EXIT_MISMATCH, "token %d of a text is beyond the model's %" PRId64, text->token[i],
+                d->vocab);
 }
 
-/* Whether the text takes another token. */
-static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, GeneratedText *x, int32_t id)
+/* True if the text is not finished. */
+static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, GeneratedText *x,
+                 int32_t id)
 {
     x->end = TEXT_ENDED;
     if (x->chat ? chat_ends(x->chat, t, id) : tokenizer_ends(t, id))
@@ -70,13 +81,13 @@ static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, Genera
     return x->n + x->more < d->places && x->more < s->most;
 }
 
-/* The decoder's texts: those at work, the last token of each that was given to it, at its place. A text without work
- * gets token 0 at place 0. */
+/* Feeds the last token of each active text to the decoder, at its position; an idle slot gets token
+ * 0 at position 0. */
 typedef struct {
     const Decoder *d;
     const Sampling *s;
     const Tokenizer *t;
-    GeneratedText **at;          /* (texts), NULL: without work */
+    GeneratedText **at;          /* (texts), NULL: idle */
     int32_t *token, *place;      /* (texts) */
     float *work;                 /* (vocab) */
     int32_t *heap;               /* (vocab) */
@@ -93,27 +104,35 @@ static void desk_put(Desk *k, int64_t row, GeneratedText *x)
     x->more = 0;
 }
 
-/* Goes on by a token; false: the text is whole. */
+/* Appends a token; false: the text is finished. */
 static bool desk_step(Desk *k, int64_t row, const float *logits)
 {
     GeneratedText *x = k->at[row];
     const Sampling *s = k->s;
     const int64_t place = k->place[row], vocab = k->d->vocab;
     const bool asks = place + 1 >= x->n;
-    if (asks && !take(k->t, s, k->d, x, sample_token(logits + row * vocab, vocab, &s->rule, x->token, place + 1,
-                                                     s->seed + ((uint64_t)x->number << 32), place, k->work, k->heap)))
+    if (asks && !take(k->t, s, k->d, x,
+                      sample_token(logits + row * vocab, vocab, &s->rule, x->token, place + 1,
+                                   s->seed + ((uint64_t)x->number << 32), place, k->work, k->heap)))
         return false;
     k->token[row] = x->token[place + 1];
     k->place[row]++;
     return true;
 }
 
-/* Side by side, as many as the decoder has texts; the next one where one is whole. */
-void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, GeneratedText *text, int64_t n,
-                  GenerateCost *cost)
+/* Generates all texts, as many at a time as the decoder has slots; a finished text is replaced by
+ * the next. */
+void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, GeneratedText *text,
+                    int64_t n, GenerateCost *cost)
 {
-    Desk k = {d, s, t, room(d->texts, sizeof *k.at), room(d->texts, sizeof *k.token), room(d->texts, sizeof *k.place),
-              room(d->vocab, sizeof *k.work), room(d->vocab, sizeof *k.heap)};
+    Desk k = {d,
+              s,
+              t,
+              room(d->texts, sizeof *k.at),
+              room(d->texts, sizeof *k.token),
+              room(d->texts, sizeof *k.place),
+              room(d->vocab, sizeof *k.work),
+              room(d->vocab, sizeof *k.heap)};
     int64_t next = 0, busy = 0;
     double began = clock_seconds();
     for (int64_t row = 0; row < d->texts && next < n; row++, busy++)
@@ -148,8 +167,8 @@ char *generate_cost(const GenerateCost *c)
 {
     char *before = plain_number(rate(c->prompt, c->prompt_seconds)),
          *more = plain_number(rate(c->more, c->more_seconds)),
-         *text = format("%" PRId64 " prompt token%s, %s a second; %" PRId64 " new, %s a second", c->prompt,
-                        c->prompt == 1 ? "" : "s", before, c->more, more);
+         *text = format("%" PRId64 " prompt token%s, %s a second; %" PRId64 " new, %s a second",
+                        c->prompt, c->prompt == 1 ? "" : "s", before, c->more, more);
     free(before), free(more);
     return text;
 }
@@ -161,16 +180,19 @@ char *generate_text(const Tokenizer *t, const int32_t *token, int64_t n, size_t 
     static const char lost[] = "\xef\xbf\xbd";
     const size_t put = sizeof lost - 1;
     size_t bytes, end = 0, sure = 0;
-    char *text = tokenizer_decode(t, token, (size_t)n, true, &bytes), *good = malloc(bytes * put + 1);
+    char *text = tokenizer_decode(t, token, (size_t)n, true, &bytes),
+         *good = malloc(bytes * put + 1);
     if (!good)
         die(EXIT_INTERNAL, "out of memory for a text of %zu bytes", bytes);
     for (size_t i = 0; i < bytes;) {
         int bad, length = text[i] ? utf8_length(text + i, bytes - i, &bad) : (bad = 1, 0);
         const size_t taken = (size_t)(length ? length : bad), now = length ? taken : put;
-        const bool open = length ? !memcmp(text + i, lost, taken < put ? taken : put) : i + taken == bytes && text[i];
+        const bool open = length ? !memcmp(text + i, lost, taken < put ? taken : put)
+                                 : i + taken == bytes && text[i];
         memcpy(good + end, length ? text + i : lost, now);
         i += taken, end += now;
-        sure = open ? sure : end;        /* a character whose last bytes may follow */
+        sure = open ? sure : end;        /* an incomplete UTF-8 character; its last bytes may
+                                            follow */
     }
     good[end] = 0;
     free(text);
@@ -181,7 +203,7 @@ char *generate_text(const Tokenizer *t, const int32_t *token, int64_t n, size_t 
 
 /* ---- --sample, --prompts --------------------------------------------------------------------- */
 
-/* What is asked for, and where it is from. */
+/* The requested texts, and their source. */
 typedef struct {
     const Decoder *d;
     Sampling how;
@@ -193,7 +215,7 @@ typedef struct {
     bool json;
 } Asked;
 
-/* The tokens of a prompt, and room behind them. */
+/* Encodes a prompt, with room for its answer. */
 static void lay_out(const Asked *a, int64_t i, GeneratedText *to)
 {
     const Prompt *p = &a->prompt[i];
@@ -210,15 +232,16 @@ static void lay_out(const Asked *a, int64_t i, GeneratedText *to)
     if (error)
         die(EXIT_CONFIG, "--sample: %s", error);
     const int64_t left = a->d->places - (int64_t)n, most = a->how.most < left ? a->how.most : left;
-    *to = (GeneratedText){.token = room((int64_t)n + most, sizeof *ids), .n = (int64_t)n, .number = i,
-                          .chat = p->text ? NULL : a->chat};
+    *to = (GeneratedText){.token = room((int64_t)n + most, sizeof *ids), .n = (int64_t)n,
+                          .number = i, .chat = p->text ? NULL : a->chat};
     memcpy(to->token, p->text ? ids : e.id, n * sizeof *ids);
     free(ids);
     encoded_free(&e);
 }
 
-/* start: of the weights that the run began with; NULL: not asked for. */
-static void print_object(const Asked *a, const Prompt *p, const GeneratedText *x, const GeneratedText *start)
+/* start: the answer by the initial weights; NULL: not requested. */
+static void print_object(const Asked *a, const Prompt *p, const GeneratedText *x,
+                         const GeneratedText *start)
 {
     cJSON *row = cJSON_CreateObject();
     char *answer = generate_text(a->t, x->token + x->n, x->more, NULL);
@@ -239,7 +262,7 @@ static void print_object(const Asked *a, const Prompt *p, const GeneratedText *x
     free(answer);
 }
 
-/* The prompt and what follows it as they are. */
+/* Prints the prompt and its continuation unchanged. */
 static void print_text(const Asked *a, const GeneratedText *x)
 {
     size_t bytes;
@@ -249,8 +272,9 @@ static void print_text(const Asked *a, const GeneratedText *x)
     free(out);
 }
 
-/* n of them from `at` on, by rank 0. */
-static void print_part(const Asked *a, const GeneratedText *text, const GeneratedText *start, int64_t at, int64_t n)
+/* Prints n of them from `at` on, on rank 0. */
+static void print_part(const Asked *a, const GeneratedText *text, const GeneratedText *start,
+                       int64_t at, int64_t n)
 {
     for (int64_t i = at; world.rank == 0 && i < at + n; i++) {
         if (a->json) {
@@ -267,11 +291,12 @@ static void print_part(const Asked *a, const GeneratedText *text, const Generate
     }
 }
 
-/* The texts are divided among the ranks; behind it all have all of them. */
+/* Divides the texts among the ranks; afterwards every rank has all of them. */
 static void continue_parts(const Asked *a, GeneratedText *text, int64_t n, GenerateCost *cost)
 {
-    enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
-    const int64_t ranks = world.size, first = n * world.rank / ranks, end = n * (world.rank + 1) / ranks;
+    enum { SECONDS = 7 * 24 * 3600 };        /* ranks may wait for each other */
+    const int64_t ranks = world.size, first = n * world.rank / ranks,
+                  end = n * (world.rank + 1) / ranks;
     comm_expect(ranks > 1 ? SECONDS : 0);
     generate_texts(a->d, &a->how, a->t, text + first, end - first, cost);
     for (int64_t r = 0, i = 0; r < ranks; r++)
@@ -279,7 +304,8 @@ static void continue_parts(const Asked *a, GeneratedText *text, int64_t n, Gener
             int64_t said[] = {text[i].more, (int64_t)text[i].end};
             comm_broadcast(said, sizeof said, (int)r);
             text[i].more = said[0], text[i].end = (TextEnd)said[1];
-            comm_broadcast(text[i].token + text[i].n, sizeof *text[i].token * (size_t)said[0], (int)r);
+            comm_broadcast(text[i].token + text[i].n, sizeof *text[i].token * (size_t)said[0],
+                           (int)r);
         }
     comm_expect(0);
 }
@@ -289,8 +315,13 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
     enum { PART = 64 };          /* prompts of a rank, before they are printed */
     const bool file = *f->prompts;
     const char *flag = file ? "--prompts" : "--sample";
-    Asked a = {.d = d, .how = generate_sampling(f), .file = !file ? NULL : strcmp(f->prompts, "-") ? f->prompts
-               : "standard input", .json = file || f->json, .n = flags_many(f, FLAG_sample)};
+    Asked a = {.d = d,
+               .how = generate_sampling(f),
+               .file = !file                     ? NULL
+                       : strcmp(f->prompts, "-") ? f->prompts
+                                                 : "standard input",
+               .json = file || f->json,
+               .n = flags_many(f, FLAG_sample)};
     a.t = vocabulary_load(flag, f->tokenizer, folder, nfolders, d->vocab);
     if (file)
         a.prompt = prompts_read(flag, f->prompts, &a.n);
@@ -302,7 +333,8 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
         if (a.prompt[i].messages && !a.chat)
             a.chat = prompts_chat(flag, f, a.t, folder, nfolders);
     }
-    GeneratedText *text = room(a.n, sizeof *text), *start = *f->beside_start ? room(a.n, sizeof *start) : NULL;
+    GeneratedText *text = room(a.n, sizeof *text),
+                  *start = *f->beside_start ? room(a.n, sizeof *start) : NULL;
     GenerateCost cost = {0};
     for (int64_t i = 0; i < a.n; i++) {
         lay_out(&a, i, &text[i]);
@@ -315,16 +347,18 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
         const int64_t n = a.n - at < part ? a.n - at : part;
         continue_parts(&a, text + at, n, &cost);
         if (start) {
-            initial_load_start("--beside-start", strcmp(f->beside_start, "recorded") ? f->beside_start : NULL);
+            initial_load_start("--beside-start",
+                               strcmp(f->beside_start, "recorded") ? f->beside_start : NULL);
             continue_parts(&a, start, n, &cost);
         }
         print_part(&a, text, start, at, n);
         if (fflush(stdout))
-            die(EXIT_IO, "%s: standard output takes no more", flag);
+            die(EXIT_IO, "%s: cannot write to standard output", flag);
     }
     double sum[] = {(double)cost.prompt, (double)cost.more, cost.prompt_seconds, cost.more_seconds};
     comm_allreduce_double(sum, 4);
-    cost = (GenerateCost){(int64_t)sum[0], (int64_t)sum[1], sum[2] / world.size, sum[3] / world.size};
+    cost =
+        (GenerateCost){(int64_t)sum[0], (int64_t)sum[1], sum[2] / world.size, sum[3] / world.size};
     char *said = generate_cost(&cost), *seconds = plain_number(clock_seconds() - began);
     note("%" PRId64 " text%s in %s s; %s", a.n, a.n == 1 ? "" : "s", seconds, said);
     free(seconds);

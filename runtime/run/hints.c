@@ -1,6 +1,6 @@
-/* hints.c -- what to do with a finished run, or with one whose loss rose: the rows FINISHED of hints.def.
+/* hints.c -- commands after a finished run, by the rows FINISHED of hints.def.
  *
- * Keeps: the commands work when they are pasted into a shell in the folder of now. */
+ * Keeps: the commands work when pasted into a shell in the current folder. */
 #define _GNU_SOURCE
 #include "runtime/run/hints.h"
 
@@ -30,17 +30,19 @@ char *hint_nonfinite(const Log *l, const char *out)
         return format("try %s", lower);
     if (from < 0)
         return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is "
-                      "from before: start anew with %s", loss, step, lower);
+                      "older: start over with %s", loss, step, lower);
     char *path = checkpoint_path(out, from), *word = shell_word(path),
-         *text = format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: --resume %s, "
-                        "with %s", loss, step, word, lower);
+         *text = format("the loss was %.4g at step %" PRId64 " and rose after it; resume from the "
+                        "checkpoint before: --resume %s, with %s", loss, step, word, lower);
     free(path), free(word);
     return text;
 }
 
-/* ---- a finished run ---------------------------------------------------------------------------- */
+/* ---- a finished run
+ * ---------------------------------------------------------------------------- */
 
-/* A chat template that is known lies beside a tokenizer.json in one of the folders, or beside the one named. */
+/* True if a known chat template is next to the tokenizer.json of one of the folders, or next to the
+ * file given. */
 static bool has_chat(const char *named, const char *last, const char *source)
 {
     const char *slash = strrchr(named, '/');
@@ -92,7 +94,7 @@ void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t st
         if (best_is_kept(b, c->out))
             note("the best are in %s, %s: add --resume %s to use them", best, text, path);
         else
-            note("the best, %s, were in %s, which is gone", text, best);
+            note("the best, %s, were in %s, which was removed", text, best);
         free(best), free(path), free(text);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

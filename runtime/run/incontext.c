@@ -1,8 +1,8 @@
-/* incontext.c -- agents act, and what comes of it becomes their context.
+/* incontext.c -- agents that act with their history as context.
  *
- * In:    logits of the present states.  Out: transitions, returns.
- * Keeps: an agent is at a step of its own, so that one whose region is closed, which is asked once
- *        more, costs the others nothing. */
+ * In:    logits of the current states. Out: transitions, returns.
+ * Keeps: each agent has its own step count, so that one that closes a region, which takes an extra
+ *        query, does not delay the others. */
 #include "runtime/run/incontext.h"
 
 #include <inttypes.h>
@@ -13,11 +13,11 @@
 #include "runtime/base.h"
 #include "runtime/darkroom.h"
 
-enum { PURPOSE = 0x41435431 };       /* "ACT1": apart from every other draw of the same seed */
+enum { PURPOSE = 0x41435431 };       /* "ACT1": separates these draws from all others of the seed */
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-/* Uniform in [0, 1) with 53 bits. */
+/* Returns a uniform number in [0, 1) with 53 bits. */
 static double uniform(uint64_t seed, int task, int64_t stream, int64_t step)
 {
     const uint32_t counter[4] = {(uint32_t)step, (uint32_t)stream, (uint32_t)task, PURPOSE};
@@ -53,12 +53,13 @@ int incontext_draw(const float *logits, double temperature, uint64_t seed, int t
 
 /* ---- agents ---------------------------------------------------------------------------------- */
 
-/* An agent in its row of the batch. */
+/* An agent and its row of the batch. */
 typedef struct {
     Agent *agent;                /* NULL: the row is free */
     int64_t step;                /* of all its episodes */
     int state;
-    int64_t before, from;        /* transitions where the region before begins, and the present one */
+    int64_t before, from;        /* transitions at the start of the previous region, and of the
+                                    current one */
 } Place;
 
 static void begin(Place *p, const InContext *how, Agent *agent)
@@ -71,7 +72,7 @@ static void begin(Place *p, const InContext *how, Agent *agent)
         agent->returns[e] = 0;
 }
 
-/* Row b of the batch; a free one has a query alone. */
+/* Fills row b of the batch; a free row has only a query. */
 static void put(const Actor *a, const InContext *how, const Place *p, int64_t b)
 {
     int32_t *tokens = a->tokens + b * a->places, *at = a->at + b * a->places;
@@ -92,7 +93,8 @@ static void act(Place *p, const InContext *how, const float *logits)
 {
     Agent *agent = p->agent;
     const int env = how->rules.env, start = darkroom_start(env), state = p->state,
-              action = incontext_draw(logits, how->temperature, how->seed, agent->task, agent->stream, p->step),
+              action = incontext_draw(logits, how->temperature, how->seed, agent->task,
+                                      agent->stream, p->step),
               next = darkroom_step(env, agent->task, state, action),
               reward = darkroom_reward(env, agent->task, next);
     const bool over = (p->step + 1) % DARKROOM_EPISODE == 0;
@@ -104,15 +106,16 @@ static void act(Place *p, const InContext *how, const float *logits)
         p->before = p->from = p->step - how->rules.n_transit + 1;
 }
 
-/* Weights that are no numbers have no actions either. */
+/* NaN weights give no valid action. */
 static void check_finite(const Place *p, const float *logits, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(logits[i]))
-            die(EXIT_NONFINITE, "the model's logits are not finite: task %d, step %" PRId64, p->agent->task, p->step);
+            die(EXIT_NONFINITE, "the model's logits are not finite: task %d, step %" PRId64,
+                p->agent->task, p->step);
 }
 
-/* What its logits say becomes of an agent: an action, or first a region is closed. */
+/* Advances an agent by its logits: it acts, or first closes a region. */
 static void advance(Place *p, const InContext *how, const float *logits, int64_t types)
 {
     const bool full = how->rules.compressed &&

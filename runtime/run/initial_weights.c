@@ -1,4 +1,4 @@
-/* initial_weights.c -- chooses, loads and writes out weights. */
+/* initial_weights.c -- choice, loading and export of weights. */
 #include "runtime/run/initial_weights.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ const char *initial_folder(const char *value)
     return *value && strcmp(value, "none") ? value : NULL;
 }
 
-/* Before data are packed, which may take minutes. */
+/* Checks the folders before data are packed, which may take minutes. */
 static void check_there(const char *flag, const char *folder)
 {
     if (folder && !file_named(folder))
@@ -29,10 +29,10 @@ void initial_choose(Checkpoints *c, const Model *m)
     const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
     const bool adapts = m->adapter_json;
     if (adapts && !*f->init_from && !recorded)
-        die(EXIT_CONFIG, "adapters want a model to work on: --init-from FOLDER; "
-                         "--init-from none is one of random weights");
+        die(EXIT_CONFIG, "adapters need a base model: --init-from FOLDER, or --init-from none for "
+                         "random weights");
     if (!adapts && initial_folder(f->adapter) && !c->found)
-        die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
+        die(EXIT_CONFIG, "--adapter: this program has no LoRA; build it with lora.rank=N");
     c->base = initial_folder(adapts && !*f->init_from ? recorded : f->init_from);
     c->source = !adapts && c->found ? c->found : c->base;
     if (!c->found || adapts)
@@ -55,7 +55,7 @@ char *initial_words(const Checkpoints *c, const Model *m)
     return both;
 }
 
-/* Of the seed, over them those of a model folder. */
+/* Initialises by the seed, then loads those of a model folder. */
 static void load_base(const Flags *f, Model *m, const char *base)
 {
     model_init(m, (uint64_t)f->seed);
@@ -86,7 +86,7 @@ void initial_tell_padding(const Checkpoints *c, const Model *m)
         hf_tell_padding(m, c->base);
 }
 
-/* What initial_load() was called with last. */
+/* Arguments of the last initial_load(). */
 static const Checkpoints *loaded;
 static Model *loaded_into;
 
@@ -129,24 +129,27 @@ void initial_save_start(const Checkpoints *c, cJSON *state)
         cJSON_AddStringToObject(start, "adapter", adapter);
 }
 
-/* What a flag names, else what the checkpoint has of it; one that has nothing: the flag's default. */
+/* Returns the flag's value if given, else the checkpoint's, else the default. */
 static const char *began_with(const Checkpoints *c, int flag, const char *value, const char *key)
 {
     const cJSON *start = json_get(c->state, "start");
-    return start && !c->flags->given[flag] ? cJSON_GetStringValue(json_get(start, key)) : initial_folder(value);
+    return start && !c->flags->given[flag] ? cJSON_GetStringValue(json_get(start, key))
+                                           : initial_folder(value);
 }
 
 static Start start_of(const Checkpoints *c, const Model *m)
 {
     const Flags *f = c->flags;
-    return (Start){.base = m->adapter_json ? c->base : began_with(c, FLAG_init_from, f->init_from, "model"),
-                   .adapter = m->adapter_json ? began_with(c, FLAG_adapter, f->adapter, "adapter") : NULL};
+    return (Start){
+        .base = m->adapter_json ? c->base : began_with(c, FLAG_init_from, f->init_from, "model"),
+        .adapter = m->adapter_json ? began_with(c, FLAG_adapter, f->adapter, "adapter") : NULL};
 }
 
 static void check_start(const Checkpoints *c, const char *folder, const char *flag)
 {
     if (folder && !folder_exists(folder))
-        die(EXIT_CONFIG, "%s: what the run began with is no folder here, %s: %s FOLDER says where it is",
+        die(EXIT_CONFIG,
+            "%s: the run began with a folder that is not here, %s: give its place with %s FOLDER",
             c->found, folder, flag);
 }
 
@@ -159,11 +162,16 @@ static void load_start(const Checkpoints *c, Model *m, Start s)
     load_base(c->flags, m, s.base);
     load_adapter(c->flags, m, s.adapter);
     char *now = initial_mark(m);
-    if (!began || strcmp(began, now) != 0)
-        die(EXIT_MISMATCH, "%s: the run began with weights of crc32c %s, %s%s%s have %s: name those it "
-            "began with, --init-from FOLDER%s", c->found, began ? began : "unknown",
-            s.base ? s.base : "random ones of --seed", adapts ? " and adapters " : "",
-            !adapts ? "" : s.adapter ? s.adapter : "of the seed", now, adapts ? " and --adapter FOLDER" : "");
+    if (!began || strcmp(began, now))
+        die(EXIT_MISMATCH,
+            "%s: the run began with weights of crc32c %s, %s%s%s have %s: give those it began "
+            "with, --init-from FOLDER%s",
+            c->found, began ? began : "unknown", s.base ? s.base : "random ones of --seed",
+            adapts ? " and adapters " : "",
+            !adapts     ? ""
+            : s.adapter ? s.adapter
+                        : "of the seed",
+            now, adapts ? " and --adapter FOLDER" : "");
     free(now);
 }
 
@@ -175,7 +183,8 @@ void initial_load_first(const Checkpoints *c, Model *m)
 void initial_load_start(const char *flag, const char *folder)
 {
     if (!loaded->found)
-        die(EXIT_CONFIG, "%s: these weights are of no run here: want --out, a run folder", flag);
+        die(EXIT_CONFIG, "%s: these weights belong to no run here: give its folder with --out",
+            flag);
     Start start = start_of(loaded, loaded_into);
     if (folder)
         start.base = initial_folder(folder);
@@ -194,15 +203,15 @@ void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start
     bool looks = !named || f->given[FLAG_out] || f->given[FLAG_resume];
     *c = (Checkpoints){.out = f->out, .flags = f, .looks = true};
     if (looks && checkpoint_find(c, m) && named && !start)
-        die(EXIT_CONFIG, "both %s and %s %s hold weights: leave %s out, or --out and --resume",
+        die(EXIT_CONFIG, "both %s and %s %s have weights: leave out %s, or --out and --resume",
             c->found, flag, named, flag);
     if (!c->found && !named && !random)
         die(EXIT_NO_CKPT, "no checkpoint in %s%s; did you mean %s", f->out,
             folder_exists(f->out) ? "" : ", which is not there",
             !adapts ? "--init-from? (a model folder; none: random weights)"
             : f->given[FLAG_init_from]
-                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change "
-                  "nothing)"
+                ? "--adapter in addition to --init-from? (a PEFT folder; none: adapters that "
+                  "change nothing)"
                 : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change "
                   "nothing)");
     initial_choose(c, m);

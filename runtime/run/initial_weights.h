@@ -13,9 +13,9 @@ const char *initial_folder(const char *value);
 void initial_choose(Checkpoints *c, const Model *m);
 /* Returns the origin of the weights as text for the user; malloc'ed. */
 char *initial_words(const Checkpoints *c, const Model *m);
-/* Before or after initial_choose(): checks the folders that initial_load() would read, except a checkpoint's;
- * a model folder must match by config.json, tensor names and shapes. Ends the program otherwise. Reads no
- * weights. */
+/* Before or after initial_choose(): checks the folders that initial_load() would read, except a
+ * checkpoint's; a model folder must match by config.json, tensor names and shapes. Ends the program
+ * otherwise. Reads no weights. */
 void initial_check(const Checkpoints *c, Model *m);
 /* Loads the initial weights, or those of the checkpoint if one was found. */
 void initial_load(Checkpoints *c, Model *m);
@@ -23,21 +23,22 @@ void initial_load(Checkpoints *c, Model *m);
 void initial_tell_padding(const Checkpoints *c, const Model *m);
 /* Adds to a checkpoint's state the folders of the initial weights, whose checksum is "began". */
 void initial_save_start(const Checkpoints *c, cJSON *state);
-/* Loads the initial weights of the run whose checkpoint was found, from the folders of --init-from and
- * --adapter, else from those in its state. EXIT_CONFIG if a folder is missing; EXIT_MISMATCH unless their
- * checksum equals the recorded initial_mark(). */
+/* Loads the initial weights of the run whose checkpoint was found, from the folders of --init-from
+ * and --adapter, else from those in its state. EXIT_CONFIG if a folder is missing; EXIT_MISMATCH
+ * unless their checksum equals the recorded initial_mark(). */
 void initial_load_first(const Checkpoints *c, Model *m);
-/* The same after initial_load() of finished weights. folder: replaces the model folder, "none": random
- * weights, NULL: as above. flag: the requesting flag. EXIT_CONFIG if the weights belong to no run. */
+/* The same after initial_load() of finished weights. folder: replaces the model folder, "none":
+ * random weights, NULL: as above. flag: the requesting flag. EXIT_CONFIG if the weights belong to
+ * no run. */
 void initial_load_start(const char *flag, const char *folder);
 /* Returns the mark (checksum) of the current weights, which a checkpoint's state keeps as "began";
  * malloc'ed. */
 char *initial_mark(const Model *m);
 
-/* For commands on finished weights: finds the checkpoint of the run folder, or takes the weights named on
- * the command line, then calls initial_choose(). A missing checkpoint is EXIT_NO_CKPT, never a reason to take
- * other weights. start: --init-from and --adapter next to a checkpoint name its initial weights; else they
- * are refused there (EXIT_CONFIG). */
+/* For commands on finished weights: finds the checkpoint of the run folder, or takes the weights
+ * named on the command line, then calls initial_choose(). A missing checkpoint is EXIT_NO_CKPT,
+ * never a reason to take other weights. start: --init-from and --adapter next to a checkpoint name
+ * its initial weights; else they are refused there (EXIT_CONFIG). */
 void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start);
 /* Runs --export on rank 0 for a model without a tokenizer and adapters; others: runtime/run/export.h. */
 void initial_export(const Checkpoints *c, Model *m);

@@ -1,4 +1,4 @@
-/* logfile.c -- opens the log of a run, and tells of its GPUs. */
+/* logfile.c -- log file of a start, and GPU status lines. */
 #define _GNU_SOURCE
 #include "runtime/run/logfile.h"
 
@@ -14,7 +14,8 @@
 #include "runtime/files/folder.h"
 #include "runtime/ranks/comm.h"
 
-/* In the pattern @ is the recipe's name, the rest as of strftime(). */
+/* Returns the file name for a pattern: @ is the recipe's name, the rest is for strftime().
+ * malloc'ed. */
 static char *name_of(const Model *m, const char *pattern)
 {
     char text[128] = "";
@@ -23,15 +24,16 @@ static char *name_of(const Model *m, const char *pattern)
     if (!pattern || !localtime_r(&now, &parts) || !strftime(text, sizeof text, pattern, &parts))
         return format("logs/training.log");
     const int before = (int)strcspn(text, "@");
-    return text[before] ? format("%.*s%s%s", before, text, m->name, text + before + 1) : format("%s", text);
+    return text[before] ? format("%.*s%s%s", before, text, m->name, text + before + 1)
+                        : format("%s", text);
 }
 
 char *logfile_open(const char *out, const Model *m, const char *pattern, int argc, char **argv)
 {
     if (world.rank != 0)
         return NULL;
-    char *name = name_of(m, pattern), *path = folder_join(out, name), *error = folder_make_below(out, path),
-         *words = format("%s", "");
+    char *name = name_of(m, pattern), *path = folder_join(out, name),
+         *error = folder_make_below(out, path), *words = format("%s", "");
     int fd = error ? -1 : file_open(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (fd < 0)
         die(EXIT_IO, "%s", error);
@@ -46,7 +48,7 @@ char *logfile_open(const char *out, const Model *m, const char *pattern, int arg
     return name;
 }
 
-/* "NVIDIA H200, 63 % busy, 101.2 of 139.8 GiB in use" as far as it is known. */
+/* Prints "NVIDIA H200, 63 % busy, 101.2 of 139.8 GiB in use", as far as it is known. */
 static void describe(const DeviceUse *u, int rank, const char *host)
 {
     const double gib = 1 << 30;

@@ -1,4 +1,4 @@
-/* metrics.c -- sums over ranks -> the values of metrics; those in files. */
+/* metrics.c -- values of metrics from sums over ranks; their copy in checkpoints. */
 #include "runtime/run/metrics.h"
 
 #include <math.h>
@@ -38,20 +38,20 @@ char *metrics_one(const Metric *m, double value)
     return m->text ? format(m->text, value) : format("%s %.6g", m->name, value);
 }
 
-/* What stands behind `before` in a key; NULL: it does not begin so. */
+/* Returns the rest of a key after `before`; NULL: the key does not begin with it. */
 static const char *behind(const char *key, const char *before)
 {
     const size_t n = strlen(before);
-    return strncmp(key, before, n) == 0 ? key + n : NULL;
+    return !strncmp(key, before, n) ? key + n : NULL;
 }
 
-/* The row of that key among n of a step (eval: of a validation); NULL: none. */
+/* Returns the row with that key among n of a step (eval: of a validation); NULL: none. */
 static const Metric *row_of(const Metric *row, int n, bool eval, const char *key)
 {
     const char *name = eval ? behind(key, "eval_") : key, *total = behind(key, "num_");
     for (int i = 0; i < n && name; i++) {
         const char *as = !eval && row[i].kind == METRIC_COUNT ? total : name;
-        if (as && row[i].tag && strcmp(row[i].name, as) == 0)
+        if (as && row[i].tag && !strcmp(row[i].name, as))
             return &row[i];
     }
     return NULL;
@@ -65,12 +65,13 @@ char *metrics_tag(const Metrics *m, const char *key)
     if (row)
         return format("%s", row->tag);
     for (const MetricTag *t = m->tags; t && t->key; t++)
-        if (strcmp(t->key, key) == 0)
+        if (!strcmp(t->key, key))
             return format("%s", t->tag);
     if (epoch)
         return format("epoch/%s", epoch);
-    const char *decides = m->eval[m->decides].tag, *slash = decides ? strrchr(decides, '/') : NULL,
-               *eval = behind(key, "eval_") ? behind(key, "eval_") : behind(key, "best_") ? key : NULL;
+    const char *decides = m->eval[m->decides].tag, *slash = decides ? strrchr(decides, '/') : NULL;
+    const char *eval = behind(key, "eval_");
+    eval = eval ? eval : behind(key, "best_") ? key : NULL;
     if (eval && slash)
         return format("%.*s%s", (int)(slash + 1 - decides), decides, eval);
     return format("%s/%s", eval ? "eval" : "train", eval ? eval : key);
@@ -90,8 +91,9 @@ char *metrics_load(const Metric *row, int n, double *value, const cJSON *from)
     for (int i = 0; i < n; i++) {
         const cJSON *v = json_get(from, row[i].name);
         if (!v)
-            return format("%s is missing: a program with other metrics saved it; its weights alone: --init-from it, "
-                          "with another --out", row[i].name);
+            return format("%s is missing: saved by a program with other metrics; to use only its "
+                          "weights: --init-from it, with another --out",
+                          row[i].name);
         if (!cJSON_IsNumber(v) && !cJSON_IsNull(v))
             return format("%s: want a number or null", row[i].name);
         value[i] = cJSON_IsNumber(v) ? v->valuedouble : NAN;

@@ -1,7 +1,7 @@
 /* metrics.h -- metrics of a training step and of a validation, by the objective's rows.
  *
- * Keeps: every rank reports its part of each row and the parts are summed; a row that every rank knows in
- *        full is reported by rank 0 only. */
+ * Keeps: every rank reports its part of each row and the parts are summed; a row that every rank
+ *        knows in full is reported by rank 0 only. */
 #ifndef DIECAST_METRICS_H
 #define DIECAST_METRICS_H
 
@@ -19,8 +19,8 @@ typedef struct {
     MetricKind kind;
     int per;                     /* row of the count that a mean is divided by */
     bool more;                   /* higher is better, else lower */
-    /* TensorBoard tag; NULL: not recorded. Records name it <name> for a step (for a count, its total as
-     * num_<name>) and eval_<name> for a validation. */
+    /* TensorBoard tag; NULL: not recorded. Records name it <name> for a step (for a count, its
+     * total as num_<name>) and eval_<name> for a validation. */
     const char *tag;
     const char *text;            /* printf format for the terminal; NULL: not shown */
 } Metric;
@@ -42,7 +42,8 @@ typedef struct {
     const MetricTag *tags;       /* ends with {NULL, NULL}; NULL: none */
 } Metrics;
 
-/* Turns sums over all ranks into values, in place. A mean over nothing is NAN, for row 0 it is 0. */
+/* Turns sums over all ranks into values, in place. A mean over nothing is NAN, for row 0 it is
+ * 0. */
 void metrics_values(const Metric *row, int n, double *x);
 /* Returns the terminal's text of row 0 and of all rows that are not NAN, each preceded by `before`;
  * malloc'ed. */
@@ -50,11 +51,12 @@ char *metrics_text(const Metric *row, int n, const double *value, const char *be
 /* Returns one metric as shown on the terminal, "eval loss 1.9875"; malloc'ed. */
 char *metrics_one(const Metric *m, double value);
 /* Returns the TensorBoard tag of a key of the records, malloc'ed. A key without row and tag gets
- * transformers' name, train/<key>; eval_<key> and best_<key> take the prefix of the deciding row's tag:
- * eval/<key>, test/best_<key>. */
+ * transformers' name, train/<key>; eval_<key> and best_<key> take the prefix of the deciding row's
+ * tag: eval/<key>, test/best_<key>. */
 char *metrics_tag(const Metrics *m, const char *key);
-/* Saves to and restores from members of an object; NaN and Inf are saved as null, null is restored as NAN.
- * Returns NULL, or a malloc'ed message naming the first member that is neither number nor null. */
+/* Saves to and restores from members of an object; NaN and Inf are saved as null, null is restored
+ * as NAN. Returns NULL, or a malloc'ed message naming the first member that is neither number nor
+ * null. */
 void metrics_save(const Metric *row, int n, const double *value, cJSON *to);
 char *metrics_load(const Metric *row, int n, double *value, const cJSON *from);
 

@@ -1,6 +1,6 @@
-/* param_groups.c -- counts the updates of each parameter group and fills what AdamW is told of them.
+/* param_groups.c -- parameter groups: update counts, loss scale and AdamW settings of each.
  *
- * Keeps: without flags of its own a set has those of all. */
+ * Keeps: a group without flags of its own uses the common ones. */
 #include "runtime/run/param_groups.h"
 
 #include <inttypes.h>
@@ -16,14 +16,15 @@
 
 enum {
     SETS_MAX = 8,
-    SCALE_SEARCH = 40,           /* updates in a row: from the largest loss scale to the least */
-    SKIPS = 3                    /* in a row, that --nonfinite skip allows */
+    SCALE_SEARCH = 40,           /* consecutive updates from the largest loss scale to the
+                                    smallest */
+    SKIPS = 3                    /* consecutive updates that --nonfinite skip allows */
 };
 
 typedef struct {
-    int64_t updates;             /* made so far, AdamW's t; those that were skipped are not */
-    int64_t skipped;             /* in a row */
-    double lr, norm;             /* of the last */
+    int64_t updates;             /* made so far, AdamW's t; without skipped ones */
+    int64_t skipped;             /* consecutive ones */
+    double lr, norm;             /* of the last update */
     bool begun;
 } State;
 
@@ -57,7 +58,8 @@ static const char *word(int set, int which)
     return flags_word(sets.f, flag_of(set, which));
 }
 
-/* Flag i is X_lr of some X: whether there is no set X. min_lr is no lr of a set "min", but a flag of all. */
+/* True if flag i is X_lr and there is no group X. min_lr is a common flag, not the lr of a group
+ * "min". */
 static bool of_no_set(int i)
 {
     const char *name = flags_name(i);
@@ -75,7 +77,7 @@ static bool of_no_set(int i)
     return of_some;
 }
 
-/* What was asked for and has no part in the schedule of any set that it is of. */
+/* Warns about flags that no schedule of their groups uses. */
 static void note_unused(void)
 {
     static const struct {
@@ -93,8 +95,8 @@ static void note_unused(void)
                 taken = taken || (flag_of(other, rows[i].which) == flag &&
                                   (other < set || rows[i].takes(word(other, SET_FLAG_schedule))));
             if (!taken)
-                note("%s %g does nothing: --schedule %s %s", flags_spelt(flag), number(set, rows[i].which),
-                     word(set, SET_FLAG_schedule), rows[i].why);
+                note("%s %g does nothing: --schedule %s %s", flags_spelt(flag),
+                     number(set, rows[i].which), word(set, SET_FLAG_schedule), rows[i].why);
         }
 }
 
@@ -110,7 +112,7 @@ void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t 
         sets.state[i] = (State){.lr = NAN, .norm = NAN};
     for (int i = 0; i < FLAG_COUNT; i++)
         if (f->given[i] && of_no_set(i))
-            die(EXIT_CONFIG, "%s: of a parameter group that this program does not train",
+            die(EXIT_CONFIG, "%s: this program does not train that parameter group",
                 flags_spelt(i));
     note_unused();
 }
@@ -129,11 +131,12 @@ void param_group_begin(int set, int64_t turn, int64_t total)
     s->lr = schedule_lr(course, peak, number(set, SET_FLAG_min_lr), turn, warmup, total);
     s->begun = true;
     adamw_args[ADAMW_LR] = (float)s->lr;
-    adamw_args[ADAMW_BETA1] = (float)schedule_beta1(course, number(set, SET_FLAG_beta1), turn, total);
+    adamw_args[ADAMW_BETA1] =
+        (float)schedule_beta1(course, number(set, SET_FLAG_beta1), turn, total);
     adamw_args[ADAMW_BETA2] = (float)number(set, SET_FLAG_beta2);
     adamw_args[ADAMW_EPS] = (float)number(set, SET_FLAG_eps);
     adamw_args[ADAMW_DECAY] = (float)number(set, SET_FLAG_weight_decay);
-    /* of the fp32 decays: else the moments' sum is not 1 */
+    /* of the fp32 decays: otherwise the weights of the moments do not sum to 1 */
     adamw_args[ADAMW_BIAS1] = (float)(1 - pow(adamw_args[ADAMW_BETA1], t));
     adamw_args[ADAMW_BIAS2] = (float)(1 - pow(adamw_args[ADAMW_BETA2], t));
     adamw_args[ADAMW_CLIP] = (float)number(set, SET_FLAG_clip);
@@ -168,7 +171,7 @@ bool param_group_end(int set, bool finite)
 bool param_group_skip(int set)
 {
     State *s = &sets.state[set];
-    return strcmp(sets.f->nonfinite, "skip") == 0 && !isfinite(s->norm) && ++s->skipped <= SKIPS;
+    return !strcmp(sets.f->nonfinite, "skip") && !isfinite(s->norm) && ++s->skipped <= SKIPS;
 }
 
 double param_group_lr(int set)
@@ -202,7 +205,7 @@ void param_groups_record(cJSON *record)
     }
 }
 
-/* A run that is scaled goes on with the rates it began with, on however many ranks. */
+/* Keeps the ranks that --lr-scale counts at those of the run's start. */
 int64_t param_groups_ranks(bool anew, const cJSON *state, int64_t now)
 {
     const cJSON *began = json_get(state, "lr_ranks");
@@ -235,7 +238,7 @@ void param_groups_save(cJSON *state)
     }
 }
 
-/* NULL, or what is missing. */
+/* Returns NULL, or a malloc'ed message naming what is missing. */
 static char *load(const cJSON *from, int set)
 {
     State *s = &sets.state[set];

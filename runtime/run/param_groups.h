@@ -1,4 +1,4 @@
-/* param_groups.h -- parameter groups, each updated by itself: its AdamW arguments, its number of updates.
+/* param_groups.h -- parameter groups: AdamW arguments and update count of each.
  *
  * In:    one row per group, flags.
  * Keeps: identical on every rank. Row 0 is "model", which every program has. */
@@ -20,22 +20,26 @@ enum {
 typedef struct {
     const char *name;
     bool with_step;              /* updated by step_train(), else on its own schedule */
-    float **adamw_args, **norm;       /* inputs and outputs of StepIO: AdamW arguments, gradient norm */
+    float **adamw_args, **norm;       /* inputs and outputs of StepIO: AdamW arguments, gradient
+                                         norm */
     float **scaler;              /* fp16: loss scale, steps since its last change; else NULL */
     int own[SET_FLAGS];          /* the group's own flags, FLAG_...; 0: the shared ones */
 } ParamGroupRow;
 
-/* Returns the number of ranks for --lr-scale: that of the run's first start, read from a checkpoint's state
- * (NULL: no checkpoint); the current number `now` if --lr or --lr-scale has changed (anew). */
+/* Returns the number of ranks for --lr-scale: that of the run's first start, read from a
+ * checkpoint's state (NULL: no checkpoint); the current number `now` if --lr or --lr-scale has
+ * changed (anew). */
 int64_t param_groups_ranks(bool anew, const cJSON *state, int64_t now);
-/* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given for a group that does not exist. */
+/* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given for a group that does not
+ * exist. */
 void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t ranks);
-/* Before an update: sets the AdamW arguments of update `turn` (0-based, skipped updates count) of `total`.
- * param_group_begin(): any one group; param_groups_begin(): all groups that step_train() updates. */
+/* Before an update: sets the AdamW arguments of update `turn` (0-based, skipped updates count) of
+ * `total`. param_group_begin(): any one group; param_groups_begin(): all groups that step_train()
+ * updates. */
 void param_group_begin(int set, int64_t turn, int64_t total);
 void param_groups_begin(int64_t step, int64_t total);
-/* After the update: returns true if none was started, it succeeded, or fp16 reduces the loss scale and tries
- * again. false: the gradient norm is NaN or Inf, or the loss is (finite is false). */
+/* After the update: returns true if none was started, it succeeded, or fp16 reduces the loss scale
+ * and tries again. false: the gradient norm is NaN or Inf, or the loss is (finite is false). */
 bool param_group_end(int set, bool finite);
 /* Whether --nonfinite lets the run continue after that. */
 bool param_group_skip(int set);

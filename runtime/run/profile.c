@@ -1,8 +1,8 @@
-/* profile.c -- marks of time -> kernels by time, shares of a step, a timeline.
+/* profile.c -- profile of steps: time by kernel, shares of a step, timeline.
  *
- * Method: a mark ends what the one before began, so that what is told adds up to the step. A sum over
- *         ranks takes on each as long as it waits for the others; the least of all ranks is what it
- *         takes itself. */
+ * Method: each mark ends the span of the one before, so that the spans add up to the step. A sum
+ *         over ranks includes waiting for the others; its own time is the minimum over the
+ *         ranks. */
 #define _GNU_SOURCE
 #include "runtime/run/profile.h"
 
@@ -17,17 +17,18 @@
 #include "runtime/device.h"
 #include "runtime/ranks/comm.h"
 
-enum { WARM = 3, SPANS_MAX = 200000, PHASES = 6 };     /* SPANS_MAX: of all ranks, or a step of each */
+enum { WARM = 3, SPANS_MAX = 200000, PHASES = 6 };     /* SPANS_MAX: spans of all ranks, or of one
+                                                          step of each */
 
-/* A piece of the timeline. what: an op, or a phase; STEP: the whole step. */
+/* A span of the timeline. what: an op, or a phase; STEP: the whole step. */
 enum { STEP = -100 };
 typedef struct {
-    int32_t what, layer;         /* of STEP its number; layer -1: none */
-    int32_t host;                /* on the host's track; else on the GPU's */
-    int64_t begin, end;          /* nanoseconds since the first */
+    int32_t what, layer;         /* STEP: its number; layer -1: none */
+    int32_t host;                /* on the host's track; otherwise on the GPU's */
+    int64_t begin, end;          /* nanoseconds since the first mark */
 } Span;
 
-/* What began when, on the host. */
+/* Start of a phase on the host. */
 typedef struct {
     int what;
     int64_t ns;
@@ -39,17 +40,19 @@ bool profile_on;
 static const ProfileOp *ops;
 static int nops;
 static const char *out;
-static int64_t first, last;          /* steps taken apart: [first, last) */
-static bool apart;                   /* a GPU works beside the host */
-static int64_t step_now, zero, begun, known;    /* clock of the first step and of this one; steps taken apart */
-static List marked;                  /* of int: of each device_mark(), what it began */
-static List hosted;                  /* of Mark: the host's phases beside a GPU */
+static int64_t first, last;          /* profiled steps: [first, last) */
+static bool apart;                   /* a GPU works in parallel to the host */
+static int64_t step_now, zero, begun, known;    /* clock at the first step and at this one; steps
+                                                   profiled */
+static List marked;                  /* of int: what each device_mark() began */
+static List hosted;                  /* of Mark: phases of the host, with a GPU */
 static List spans, sums;             /* of Span; of double: nanoseconds of each sum over ranks */
-static int64_t whole;                /* steps of which all spans are there */
-static struct { int64_t calls, ns; } *spent;    /* of each op */
+static int64_t whole;                /* steps with complete spans */
+static struct { int64_t calls, ns; } *spent;    /* per op */
 static int32_t *turn;                /* its calls in this step */
-static double phase_ns[PHASES], idle_ns, sums_ns, compute_ns, step_ns;    /* idle: the GPU, until it has work */
-static double warm_ns;               /* the least of the steps before */
+static double phase_ns[PHASES], idle_ns, sums_ns, compute_ns, step_ns;  /* idle: of the GPU, until
+                                                                           it has work */
+static double warm_ns;               /* minimum of the steps before */
 static int warm_steps;
 
 static void *append(List *l, size_t size)
@@ -58,7 +61,8 @@ static void *append(List *l, size_t size)
         l->room = l->room ? 2 * l->room : 1024;
         l->at = realloc(l->at, size * (size_t)l->room);
         if (!l->at)
-            die(EXIT_CONFIG, "--profile: no memory for the times of %lld calls; ask for fewer steps",
+            die(EXIT_CONFIG,
+                "--profile: no memory for the times of %lld calls; ask for fewer steps",
                 (long long)l->room);
     }
     return (char *)l->at + size * (size_t)l->n++;
@@ -83,17 +87,19 @@ void profile_phase(int phase)
         profile_mark(phase, NULL);
 }
 
-void profile_open(const ProfileOp *of, int n, const char *folder, int64_t N, int64_t step, int64_t total)
+void profile_open(const ProfileOp *of, int n, const char *folder, int64_t N, int64_t step,
+                  int64_t total)
 {
     if (!N || step >= total)
         return;
     const int64_t left = total - step, warm = left - N > WARM ? WARM : left > N ? left - N : 0;
     if (left < N)
-        note("--profile %" PRId64 ": the run has %" PRId64 " steps left, all of them are taken apart", N, left);
+        note("--profile %" PRId64 ": the run has %" PRId64 " steps left, all of them are profiled",
+             N, left);
     ops = of, nops = n, out = folder;
     first = step + warm;
     last = left < N ? total : first + N;
-    apart = strcmp(device_name(), "CPU") != 0;
+    apart = strcmp(device_name(), "CPU");
     spent = calloc((size_t)n, sizeof *spent);
     turn = calloc((size_t)n, sizeof *turn);
     if (!spent || !turn)
@@ -111,20 +117,20 @@ void profile_begin(int64_t step)
     if (profile_on && apart)
         profile_mark(PROFILE_HOST, NULL);
     profile_phase(PROFILE_HOST);
-    begun = clock_ns();              /* memory for the marks is there by now */
+    begun = clock_ns();              /* the memory for marks is allocated by now */
     if (profile_on && apart)
         ((Mark *)hosted.at)[0].ns = begun;
     zero = step == first ? begun : zero;
 }
 
-/* Of steps behind those that there is room for there are none. */
+/* Steps that no longer fit are left out. */
 static void add_span(int what, int layer, bool host, int64_t begin, int64_t end)
 {
     if (whole == known)
         *(Span *)append(&spans, sizeof(Span)) = (Span){what, layer, host, begin - zero, end - zero};
 }
 
-/* A mark's time until the next. host: on the host's track. */
+/* Adds the span from a mark to the next. host: on the host's track. */
 static void account(int what, int64_t begin, int64_t end, bool host)
 {
     const double ns = (double)(end - begin);
@@ -187,7 +193,8 @@ void profile_end(void)
 
 static void write_span(FILE *to, int rank, const Span *s)
 {
-    static const char *const phases[PHASES] = {"", "host", "batch", "sum of metrics", "launch", "wait for the GPU"};
+    static const char *const phases[PHASES] = {
+        "", "host", "batch", "sum of metrics", "launch", "wait for the GPU"};
     const bool gpu = !s->host;
     const int64_t length = s->end - s->begin;
     fprintf(to, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64
@@ -209,21 +216,27 @@ static void write_span(FILE *to, int rank, const Span *s)
     putc('}', to);
 }
 
-/* The names of a rank's process and its two tracks. */
+/* Writes the names of a rank's process and its two tracks. */
 static void write_names(FILE *to, int rank, const char *host)
 {
-    fprintf(to, "%s{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d (",
+    fprintf(to,
+            "%s{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d (",
             rank ? ",\n" : "", rank, rank);
     for (; *host; host++)
         putc(*host < ' ' || *host == '"' || *host == '\\' ? '?' : *host, to);
-    fprintf(to, ")\"}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":"
-            "\"host\"}}", rank);
+    fprintf(to,
+            ")\"}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"thread_name\",\"args\":{"
+            "\"name\":"
+            "\"host\"}}",
+            rank);
     if (apart)
-        fprintf(to, ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":"
-                "\"GPU\"}}", rank);
+        fprintf(to,
+                ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":"
+                "\"GPU\"}}",
+                rank);
 }
 
-/* All ranks give their spans, rank 0 writes them. NULL, or a malloc'ed message. */
+/* Collects the spans of all ranks; rank 0 writes them. Returns NULL, or a malloc'ed message. */
 static char *write_timeline(const char *path)
 {
     char *temporary = format("%s.tmp", path), *error = NULL, host[sizeof world.host];
@@ -262,14 +275,16 @@ static char *write_timeline(const char *path)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Of the time that sums over ranks take here, what they take themselves. */
+/* Returns the own time of the sums over ranks, without waiting. */
 static double sums_alone(void)
 {
     double *least = sums.at, all = 0;
     const int64_t n = sums.n;
     if (comm_max_int(n) != n || comm_max_int(-n) != -n)
-        die(EXIT_INTERNAL, "%lld sums over ranks, other ranks had others", (long long)n);
-    double *row = malloc(sizeof *row * (size_t)(n ? n : 1)), *own = malloc(sizeof *own * (size_t)(n ? n : 1));
+        die(EXIT_INTERNAL, "%lld sums over ranks, other ranks had a different number",
+            (long long)n);
+    double *row = malloc(sizeof *row * (size_t)(n ? n : 1)),
+           *own = malloc(sizeof *own * (size_t)(n ? n : 1));
     if (!row || !own)
         die(EXIT_CONFIG, "--profile: no memory for %lld times", (long long)n);
     for (int64_t i = 0; i < n; i++)
@@ -288,7 +303,7 @@ static double sums_alone(void)
 
 enum { COMPUTE, COMMUNICATION, WAITING, HOST, SHARES };
 
-/* Nanoseconds of the parts of all steps; of a GPU the host's is what it waits for. */
+/* Nanoseconds of the parts of all steps; with a GPU, host is the time that the GPU waits for it. */
 static void shares(double of[SHARES])
 {
     const double alone = sums_alone(), host = phase_ns[-PROFILE_HOST] + phase_ns[-PROFILE_BATCH];
@@ -301,10 +316,10 @@ static void shares(double of[SHARES])
 static void tell_shares(void)
 {
     static const char *const names[SHARES] = {"compute", "communication", "waiting", "host"};
-    const char *const about[SHARES] = {"kernels and matrix products", "sums over ranks, as long as on the fastest",
-                                       "for other ranks, in such sums",
-                                       apart ? "the GPU waits for batches, metrics, the log"
-                                             : "batches, metrics, the log"};
+    const char *const about[SHARES] = {
+        "kernels and matrix products", "sums over ranks, as long as on the fastest",
+        "for other ranks, in such sums",
+        apart ? "the GPU waits for batches, metrics, the log" : "batches, metrics, the log"};
     double own[SHARES + 1], row[SHARES + 1], low[SHARES], high[SHARES], all = 0;
     shares(own);
     own[SHARES] = step_ns;
@@ -318,16 +333,17 @@ static void tell_shares(void)
         }
     }
     for (int i = 0; i < SHARES; i++) {
-        char *ranks = world.size > 1 ? format("  ranks %5.1f to %5.1f %%", low[i], high[i]) : format("%s", "");
-        note("  %-14s %10.3f ms %6.1f %%%s  %s", names[i], own[i] / (double)known / 1e6, 100 * own[i] / step_ns, ranks,
-             about[i]);
+        char *ranks = world.size > 1 ? format("  ranks %5.1f to %5.1f %%", low[i], high[i])
+                                     : format("%s", "");
+        note("  %-14s %10.3f ms %6.1f %%%s  %s", names[i], own[i] / (double)known / 1e6,
+             100 * own[i] / step_ns, ranks, about[i]);
         all += own[i];
         free(ranks);
     }
     note("  %-14s %10.3f ms %6.1f %%", "together", all / (double)known / 1e6, 100 * all / step_ns);
 }
 
-/* The calls of a kernel, all of them. */
+/* Prints all calls of a kernel as one line. */
 typedef struct {
     const char *kernel;
     double calls, ns, flops, bytes;
@@ -358,11 +374,14 @@ static void tell_kernels(void)
     }
     if (row)
         qsort(row, (size_t)n, sizeof *row, by_time);
-    note("  %-24s %8s %10s %10s %7s %9s %8s", "kernel", "calls", "ms a step", "us a call", "share", "GFLOP/s", "GB/s");
+    note("  %-24s %8s %10s %10s %7s %9s %8s", "kernel", "calls", "ms a step", "us a call", "share",
+         "GFLOP/s", "GB/s");
     for (int k = 0; k < n; k++)
-        note("  %-24s %8.0f %10.3f %10.1f %5.1f %% %9.1f %8.1f", row[k].kernel, row[k].calls / (double)known,
-             row[k].ns / (double)known / 1e6, row[k].ns / row[k].calls / 1e3, 100 * row[k].ns / step_ns,
-             row[k].ns > 0 ? row[k].flops / row[k].ns : 0, row[k].ns > 0 ? row[k].bytes / row[k].ns : 0);
+        note("  %-24s %8.0f %10.3f %10.1f %5.1f %% %9.1f %8.1f", row[k].kernel,
+             row[k].calls / (double)known, row[k].ns / (double)known / 1e6,
+             row[k].ns / row[k].calls / 1e3, 100 * row[k].ns / step_ns,
+             row[k].ns > 0 ? row[k].flops / row[k].ns : 0,
+             row[k].ns > 0 ? row[k].bytes / row[k].ns : 0);
     free(row);
 }
 
@@ -372,12 +391,13 @@ void profile_close(void)
         return;
     last = 0;
     if (!known) {
-        note("--profile: the run ended before the first step that was to be taken apart");
+        note("--profile: the run ended before the first step to profile");
         return;
     }
     char *path = format("%s/profile.json", out), *before = NULL;
-    if (warm_steps > 1)              /* the first alone makes much that others find */
-        before = format("; %.3f ms before, where calls are not timed%s", warm_ns / 1e6, apart ? " one by one" : "");
+    if (warm_steps > 1)              /* only the first one allocates what later ones reuse */
+        before = format("; %.3f ms before, without timed calls%s", warm_ns / 1e6,
+                        apart ? " one by one" : "");
     note("profile: %" PRId64 " steps, from %" PRId64 " on, of %.3f ms%s", known, first + 1,
          step_ns / (double)known / 1e6, before ? before : "");
     tell_shares();
@@ -386,6 +406,7 @@ void profile_close(void)
     if (error)
         warn("%s; training goes on", error);
     else
-        note("  timeline of %" PRId64 " steps: %s, for https://ui.perfetto.dev or chrome://tracing", whole, path);
+        note("  timeline of %" PRId64 " steps: %s, for https://ui.perfetto.dev or chrome://tracing",
+             whole, path);
     free(before), free(error), free(path);
 }

@@ -2,8 +2,8 @@
  *
  * In:    marks at the start of each op of a step and of each host phase between ops.
  * Out:   a table on standard error, a timeline of all ranks in OUT/profile.json.
- * Keeps: profiled steps are regular steps with the same results; ops are timed one by one, so a GPU step
- *        is launched op by op, not as a graph. */
+ * Keeps: profiled steps are regular steps with the same results; ops are timed one by one, so a GPU
+ *        step is launched op by op, not as a graph. */
 #ifndef DIECAST_PROFILE_H
 #define DIECAST_PROFILE_H
 
@@ -18,7 +18,7 @@ extern "C" {
 typedef struct {
     const char *kernel, *value;  /* kernel name; first output, "b.qkv" */
     double flops, bytes;         /* per call, from the plan */
-    int layers;                  /* calls, one per layer in ascending order; negative: in descending order;
+    int layers; /* calls, one per layer in ascending order; negative: in descending order;
                                     0: not per layer */
     bool sums;                   /* a reduction over ranks, which waits for the slowest */
 } ProfileOp;
@@ -34,15 +34,16 @@ enum {
 
 struct CUstream_st;
 extern bool profile_on;          /* the current step is profiled */
-/* Marks the start of ops[what] or of a phase on stream s, or on this thread if s is NULL. Only while
- * profile_on. */
+/* Marks the start of ops[what] or of a phase on stream s, or on this thread if s is NULL. Only
+ * while profile_on. */
 void profile_mark(int what, struct CUstream_st *s);
 /* Marks the start of a host phase. Callable at any time. */
 void profile_phase(int phase);
 
-/* Profiles N steps after the first three, or fewer if the run ends earlier. step: first step of this
- * start, 0-based, of `total`. N 0: all functions do nothing. */
-void profile_open(const ProfileOp *ops, int nops, const char *out, int64_t N, int64_t step, int64_t total);
+/* Profiles N steps after the first three, or fewer if the run ends earlier. step: first step of
+ * this start, 0-based, of `total`. N 0: all functions do nothing. */
+void profile_open(const ProfileOp *ops, int nops, const char *out, int64_t N, int64_t step,
+                  int64_t total);
 /* Call around each step, on all ranks; after the Nth profiled step they report. */
 void profile_begin(int64_t step);
 void profile_end(void);

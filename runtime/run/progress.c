@@ -1,4 +1,4 @@
-/* progress.c -- the parts of a progress line, and which of them a terminal has room for. */
+/* progress.c -- progress lines: their parts, and those that fit a terminal. */
 #define _GNU_SOURCE
 #include "runtime/run/progress.h"
 
@@ -37,7 +37,7 @@ void progress_number(char to[32], double rate)
         snprintf(to, 32, "%.*f", rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
 }
 
-/* "  GPU 87 % 61.2/79.6 GiB" as far as it is known; malloc'ed. */
+/* Returns " GPU 87 % 61.2/79.6 GiB", as far as it is known; malloc'ed. */
 static char *gpu_text(const DeviceUse *u)
 {
     const double gib = 1 << 30;
@@ -45,7 +45,8 @@ static char *gpu_text(const DeviceUse *u)
     if (u && u->busy >= 0)
         snprintf(busy, sizeof busy, " %.0f %%", u->busy);
     if (u && u->total > 0)
-        snprintf(memory, sizeof memory, " %.1f/%.1f GiB", (double)u->used / gib, (double)u->total / gib);
+        snprintf(memory, sizeof memory, " %.1f/%.1f GiB", (double)u->used / gib,
+                 (double)u->total / gib);
     return format("%s%s%s", *busy || *memory ? "  GPU" : "", busy, memory);
 }
 
@@ -61,7 +62,7 @@ char *progress_line(const Progress *p)
     return line;
 }
 
-/* In the order of the line; worth: 0 goes first to where there is room. */
+/* Parts in the order of the line; worth: those with 0 get room first. */
 typedef struct {
     char *text;
     int worth;
@@ -76,7 +77,7 @@ static void add(Part *part, int *n, int worth, char *text)
     part[(*n)++] = (Part){text, worth, false};
 }
 
-/* The bar with so many places between its brackets. */
+/* Returns the bar, with that many columns between its brackets. */
 static char *bar_text(const Progress *p, int places)
 {
     char bar[BAR_MOST + 1] = "";

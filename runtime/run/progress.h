@@ -20,8 +20,8 @@ typedef struct {
 /* Return malloc'ed text. columns: terminal width; the row is shorter than that. */
 char *progress_line(const Progress *p);
 char *progress_row(const Progress *p, int columns);
-/* Returns the current width of the terminal on standard error; under a launcher that of the session's
- * terminal, else DIECAST_TERMINAL; 80 if unknown. */
+/* Returns the current width of the terminal on standard error; under a launcher that of the
+ * session's terminal, else DIECAST_TERMINAL; 80 if unknown. */
 int progress_columns(void);
 
 /* "1:02:03", "5 d 04:05"; "?" if not finite, negative or longer than years. */

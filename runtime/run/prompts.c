@@ -1,6 +1,6 @@
-/* prompts.c -- lines of text or of JSON.
+/* prompts.c -- prompts from lines of text or JSON.
  *
- * In:    a file, which may be hostile.  Out: prompts. */
+ * In:    a file, which may be hostile. Out: prompts. */
 #include "runtime/run/prompts.h"
 
 #include <inttypes.h>
@@ -25,10 +25,10 @@ static char *more_room(char *text, size_t n)
     return more;
 }
 
-/* All of standard input, which rank 0 has. */
+/* Returns all of standard input, read by rank 0, on every rank. */
 static char *read_input(const char *flag, size_t *n)
 {
-    enum { SECONDS = 7 * 24 * 3600 };        /* that somebody may type */
+    enum { SECONDS = 7 * 24 * 3600 };        /* the user may take time to type */
     char *all = more_room(NULL, 1);
     uint64_t bytes = 0;
     comm_expect(SECONDS);
@@ -49,7 +49,7 @@ static char *read_input(const char *flag, size_t *n)
     return all;
 }
 
-/* "prompt" or "messages" of a row; NULL, or what is wrong with it. */
+/* Reads "prompt" or "messages" of a row. Returns NULL, or a malloc'ed message. */
 static char *take_row(const char *line, size_t n, Prompt *to)
 {
     char *error = NULL;
@@ -58,7 +58,8 @@ static char *take_row(const char *line, size_t n, Prompt *to)
         return error;
     const cJSON *text = json_get(row, "prompt"), *messages = json_get(row, "messages");
     if (!cJSON_IsObject(row) || !text == !messages)
-        error = format("want an object with either \"prompt\" or \"messages\"%s", text ? ", got both" : "");
+        error = format("want an object with either \"prompt\" or \"messages\"%s",
+                       text ? ", got both" : "");
     else if (text && !cJSON_IsString(text))
         error = format("prompt: want a text");
     else if (messages && (!cJSON_IsArray(messages) || !messages->child))
@@ -76,7 +77,8 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
     const bool input = !strcmp(path, "-");
     const char *name = input ? "standard input" : path;
     size_t bytes, end = strlen(path);
-    char *error = NULL, *all = input ? read_input(flag, &bytes) : file_read(path, PROMPTS_MAX, &bytes, &error);
+    char *error = NULL,
+         *all = input ? read_input(flag, &bytes) : file_read(path, PROMPTS_MAX, &bytes, &error);
     Prompt *prompt = NULL;
     if (!all)
         die(EXIT_CONFIG, "%s: %s", flag, error);
@@ -85,7 +87,8 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
     if (utf16_mark(at, bytes))
         die(EXIT_DATA, "%s: UTF-16, want UTF-8: iconv -f UTF-16 -t UTF-8 FILE converts it", name);
     at += utf8_mark(at, bytes);
-    const bool json = input ? at[strspn(at, " \t\r\n")] == '{' : end > 6 && !strcmp(path + end - 6, ".jsonl");
+    const bool json =
+        input ? at[strspn(at, " \t\r\n")] == '{' : end > 6 && !strcmp(path + end - 6, ".jsonl");
     *n = 0;
     for (int64_t number = 1; at < all + bytes; number++) {
         size_t length = strcspn(at, "\n"), bad;
@@ -104,7 +107,8 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
                 die(EXIT_DATA, "%s:%" PRId64 ": %s", name, number, error);
             if (!json)
                 one.text = format("%s", at);
-            if (!(*n & (*n + 1)) && !(prompt = realloc(prompt, sizeof *prompt * (size_t)(2 * *n + 2))))
+            if (!(*n & (*n + 1)) &&
+                !(prompt = realloc(prompt, sizeof *prompt * (size_t)(2 * *n + 2))))
                 die(EXIT_INTERNAL, "out of memory for %s", name);
             prompt[(*n)++] = one;
         }
@@ -112,7 +116,7 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
     }
     free(all);
     if (!*n)
-        die(EXIT_DATA, "%s: no prompts: want a line each", name);
+        die(EXIT_DATA, "%s: no prompts: write one per line", name);
     return prompt;
 }
 
@@ -125,15 +129,16 @@ void prompts_free(Prompt *all, int64_t n)
     free(all);
 }
 
-/* The format of the conversations that the first folder of a run was trained on, as records_save() has it;
- * malloc'ed; NULL: none says. */
+/* Returns the chat format of the training data of the first folder that records one, see
+ * records_save(); malloc'ed; NULL: none does. */
 static char *learned_chat(const char *const folder[], int nfolders)
 {
     char *chat = NULL;
     for (int i = 0; i < nfolders && !chat; i++) {
         char *path = format("%s/train_state.json", folder[i] ? folder[i] : ""), *error = NULL;
-        cJSON *all = folder[i] && file_named(path) ? folder_read_json(folder[i], "train_state.json", 1 << 28, &error)
-                                                   : NULL;
+        cJSON *all = folder[i] && file_named(path)
+                         ? folder_read_json(folder[i], "train_state.json", 1 << 28, &error)
+                         : NULL;
         const char *name = cJSON_GetStringValue(json_get(json_get(all, "state"), "chat"));
         if (error)
             die(EXIT_DATA, "%s", error);
@@ -144,8 +149,8 @@ static char *learned_chat(const char *const folder[], int nfolders)
     return chat;
 }
 
-const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
-                         int nfolders)
+const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t,
+                         const char *const folder[], int nfolders)
 {
     const Chat *chat = NULL;
     char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_own(folder, nfolders),
@@ -154,7 +159,8 @@ const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, c
                               learned ? learned : *f->chat_format ? f->chat_format : NULL);
     if (error)
         die(EXIT_CONFIG, "%s: %s", flag, error);
-    note("conversations as %s writes them: %s", chat->name, learned ? "those it was trained on" : why);
+    note("conversations as %s writes them: %s", chat->name,
+         learned ? "those it was trained on" : why);
     free(why), free(own), free(learned);
     return chat;
 }

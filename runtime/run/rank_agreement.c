@@ -1,6 +1,6 @@
-/* rank_agreement.c -- compares what rank 0 has with what every other rank has.
+/* rank_agreement.c -- comparison of settings and data between rank 0 and every other rank.
  *
- * In:    names and values as text.  Out: nothing, or the end of all ranks. */
+ * In:    names and values as text. Out: nothing, or the end of all ranks. */
 #define _GNU_SOURCE
 #include "runtime/run/rank_agreement.h"
 
@@ -17,7 +17,8 @@ typedef struct {
     const char *what[MOST];
     char *value[MOST];           /* malloc'ed */
     int n;                       /* the same on all ranks */
-    /* the difference between two values, malloc'ed; NULL: print their first different words */
+    /* returns the difference between two values, malloc'ed; NULL: print their first different
+     * words */
     char *(*changes)(const char *first, const char *own);
 } List;
 
@@ -27,7 +28,7 @@ static void add(List *l, const char *what, char *value)
     l->value[l->n++] = value;
 }
 
-/* --eval-data of eval_data; malloc'ed. */
+/* Returns --eval-data for eval_data; malloc'ed. */
 static char *spelt(const char *name)
 {
     char *text = format("--%s", name);
@@ -36,7 +37,7 @@ static char *spelt(const char *name)
     return text;
 }
 
-/* The values one behind the other, each with its final zero. */
+/* Returns the values concatenated, each with its final zero. */
 static char *packed(const List *l, size_t *bytes)
 {
     *bytes = 0;
@@ -53,7 +54,7 @@ static char *packed(const List *l, size_t *bytes)
     return all;
 }
 
-/* Where the first word begins in which a and b differ. */
+/* Returns the start of the first word in which a and b differ. */
 static size_t first_word(const char *a, const char *b)
 {
     size_t n = 0, word = 0;
@@ -63,7 +64,7 @@ static size_t first_word(const char *a, const char *b)
     return word;
 }
 
-/* NULL, or the first difference between rank 0's values and ours, malloc'ed. */
+/* Returns NULL, or the first difference between rank 0's values and ours, malloc'ed. */
 static char *difference(const List *l, const char *first)
 {
     for (int i = 0; i < l->n; i++) {
@@ -73,7 +74,7 @@ static char *difference(const List *l, const char *first)
         if (changes)
             return format("%s differs between rank 0 and rank %d (%s): %.300s", l->what[i],
                           world.rank, world.host, changes);
-        if (strcmp(first, own) != 0)
+        if (strcmp(first, own))
             return format("%s is %.120s on rank 0, %.120s on rank %d (%s)", l->what[i],
                           first + word, own + word, world.rank, world.host);
         first += strlen(first) + 1;

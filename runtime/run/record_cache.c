@@ -1,6 +1,6 @@
-/* record_cache.c -- a safetensors file of one tensor, "values", whose metadata are the keys.
+/* record_cache.c -- per-record values in a safetensors file: one tensor "values", keys as metadata.
  *
- * Keeps: a file that somebody else wrote or cut is refused, never read as less than it was. */
+ * Keeps: a foreign, damaged or truncated file is refused as a whole. */
 #include "runtime/run/record_cache.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ char *record_cache_path(const char *folder, const RecordCacheKey *key)
     return format("%s/%.16s.safetensors", folder, hex);
 }
 
-/* NULL, or how the file's key is another. */
+/* Returns NULL, or a malloc'ed message naming the key of the file that differs. */
 static char *differs(const StFile *f, const char *path, RecordCacheKey *key, int nkeys)
 {
     const char *made = st_meta(f, "format");
@@ -38,9 +38,9 @@ static char *differs(const StFile *f, const char *path, RecordCacheKey *key, int
     for (int i = 0; i < nkeys; i++) {
         const char *value = st_meta(f, key[i].name);
         if (!value)
-            return format("%s: does not say of which %s it is", path, key[i].name);
+            return format("%s: does not record its %s", path, key[i].name);
         if (key[i].value && strcmp(value, key[i].value))
-            return format("%s is of other %s: %s, not %s", path, key[i].name, value,
+            return format("%s belongs to other %s: %s, not %s", path, key[i].name, value,
                           key[i].value);
     }
     for (int i = 0; i < nkeys; i++)
@@ -60,13 +60,14 @@ static char *read_values(const StFile *f, const char *path, float *value, int64_
     const char *said = st_meta(f, sum_name);
     char *sum = sum_of(value, n);
     if (!said || strcmp(said, sum))
-        error = format("%s: damaged: its values have the checksum %s, not %s", path, sum,
+        error = format("%s: damaged: its values have checksum %s, not %s", path, sum,
                        said ? said : "any");
     free(sum);
     return error;
 }
 
-char *record_cache_load(const char *path, RecordCacheKey *key, int nkeys, float *value, int64_t n, bool *missing)
+char *record_cache_load(const char *path, RecordCacheKey *key, int nkeys, float *value, int64_t n,
+                        bool *missing)
 {
     StFile f;
     *missing = !file_named(path);
@@ -82,7 +83,8 @@ char *record_cache_load(const char *path, RecordCacheKey *key, int nkeys, float 
     return error;
 }
 
-char *record_cache_save(const char *path, const RecordCacheKey *key, int nkeys, const float *value, int64_t n)
+char *record_cache_save(const char *path, const RecordCacheKey *key, int nkeys, const float *value,
+                        int64_t n)
 {
     StWriter *w = st_writer(format_name);
     char *sum = sum_of(value, n), *error = folder_make_parents(path);

@@ -1,6 +1,6 @@
-/* records.c -- opens the records of a run; packs raw data before.
+/* records.c -- training and validation records of a run; packs raw data first.
  *
- * In:    flags, what the model takes.  Out: Data; messages on standard error. */
+ * In:    flags, the data shapes of the model. Out: Data; messages on standard error. */
 #define _GNU_SOURCE
 #include "runtime/run/records.h"
 
@@ -21,14 +21,14 @@
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/failure.h"
 
-enum { PACK_SECONDS = 7 * 24 * 3600 };   /* that others may wait while rank 0 packs */
+enum { PACK_SECONDS = 7 * 24 * 3600 };   /* the other ranks wait while rank 0 packs */
 
 bool records_train(const Flags *f)
 {
     return *f->data;
 }
 
-/* The recipe's share is one of --data, where --eval-data does not say what to validate on. */
+/* Drops a recipe's --eval-share if --eval-data is given. */
 static double share_of(const Flags *f)
 {
     return f->given[FLAG_eval_share] || (*f->data && !*f->eval_data) ? f->eval_share : 0;
@@ -39,7 +39,7 @@ bool records_validate(const Flags *f)
     return *f->eval_data || share_of(f) > 0;
 }
 
-/* The flag that names what to validate on. */
+/* Returns the flag that names the validation data. */
 static const char *validation_flag(const RecordRules *rules)
 {
     return rules->asked ? rules->asked : "eval-data";
@@ -73,7 +73,9 @@ bool records_packed(const char *flag, const char *paths)
         packed += strcmp(file[i], "-") && !pack_is_raw(file[i]);
     }
     if (packed && packed < n)
-        die(EXIT_CONFIG, "--%s: some of %s are packed and some raw: give them to one command each", flag, paths);
+        die(EXIT_CONFIG, "--%s: some of %s are packed and some are raw: use only one kind in a "
+                         "command",
+            flag, paths);
     free(file);
     return packed > 0;
 }
@@ -83,43 +85,49 @@ const char *records_tokenizer(const Flags *f)
     return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;
 }
 
-/* Whether a flag that other programs lack is given. */
+/* True if a flag that some programs lack is given. */
 static bool asks(const Flags *f, const char *name)
 {
     const int flag = flags_find(name);
     return flag >= 0 && flags_on(f, flag);
 }
 
-/* The tokenizer of raw data, malloc'ed. beside: the file of other records whose tokenizer it has to
- * be; NULL: none. */
+/* Returns the tokenizer of raw data, malloc'ed. beside: record file whose tokenizer it must be, or
+ * NULL. */
 static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, const char *raw,
                            const char *beside)
 {
     char *own = format("%s/tokenizer.json", f->init_from);
-    /* the recipe's is for texts; arrays of ids have theirs */
-    if (prepared_is(raw) && (!*f->tokenizer || (vocabulary_made(f->tokenizer) && !f->given[FLAG_tokenizer])))
-        return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
+    /* the recipe's is for texts; arrays of ids have their own */
+    if (prepared_is(raw) &&
+        (!*f->tokenizer || (vocabulary_made(f->tokenizer) && !f->given[FLAG_tokenizer])))
+        return format(
+            "%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
     if (vocabulary_made(f->tokenizer) && strcmp(flag, "data") && strcmp(flag, "prepare")) {
         int n = beside ? (int)strcspn(beside, ",") : 0;
         while (n && beside[n - 1] != '/')
             n--;
         if (!beside)
-            die(EXIT_CONFIG, "--tokenizer %s counts those of --data, which is missing: --tokenizer "
-                "FILE names the tokenizer.json of the records that were trained on", f->tokenizer);
+            die(EXIT_CONFIG, "--tokenizer %s is counted from --data, which is missing: give the "
+                "tokenizer.json of the training records with --tokenizer FILE", f->tokenizer);
         return format("%.*stokenizer.json", n, beside);
     }
     if (*f->tokenizer)
         return format("%s", f->tokenizer);
     if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
         return own;
-    die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
-        "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words or char" : "bytes",
-        f->eval_only || asks(f, "answers") || asks(f, "perplexity") ? "there is none beside the weights"
-        : *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
-                                                        : "or --init-from of a folder that has one");
+    die(EXIT_CONFIG,
+        "--%s: %s is not a record file, and packing it needs a tokenizer: --tokenizer "
+        "FILE/tokenizer.json, or %s (%s)",
+        flag, raw, own_targets ? "words or char" : "bytes",
+        f->eval_only || asks(f, "answers") || asks(f, "perplexity")
+            ? "there is none next to the weights"
+        : *f->init_from && strcmp(f->init_from, "none")
+            ? "there is none in the folder of --init-from"
+            : "or --init-from of a folder that has one");
 }
 
-/* What raw data are packed to. */
+/* Returns the options for packing raw data. */
 static Kind kind_of(const DataShape *of)
 {
     for (int k = KIND_PACKED; k < NKINDS; k++)
@@ -128,13 +136,14 @@ static Kind kind_of(const DataShape *of)
     return KIND_ROWS;            /* bfd */
 }
 
-/* Whether records of a format, NULL: rows by their keys, are what the objective takes. */
+/* True if the objective reads records of a format (NULL: detected by keys). */
 static bool suits(const DataShape *of, const Format *f)
 {
     const Kind kind = kind_of(of);
     if (!f)
         return !of->own_targets || kind >= KIND_PAIRS;
-    return of->own_targets == f->own && (kind < KIND_PAIRS ? f->kind < KIND_PAIRS : kind == f->kind);
+    return of->own_targets == f->own &&
+           (kind < KIND_PAIRS ? f->kind < KIND_PAIRS : kind == f->kind);
 }
 
 static const Format *format_of(const Flags *f, const Model *m, const DataShape *of,
@@ -151,11 +160,13 @@ static const Format *format_of(const Flags *f, const Model *m, const DataShape *
             free(all);
             all = longer;
         }
-    die(EXIT_CONFIG, "--%s: %s is raw data, and the records of %s are not made of the format %s: "
-        "--data-format wants one of %s", flag, raw, m->objective, name ? name : "auto", all);
+    die(EXIT_CONFIG,
+        "--%s: %s is raw data, and records for %s cannot be made from the format %s: "
+        "set --data-format to one of %s",
+        flag, raw, m->objective, name ? name : "auto", all);
 }
 
-/* Texts in windows are divided before: the windows of one overlap. */
+/* Splits texts before cutting them into windows, because windows of a text overlap. */
 static Held held_of(const Flags *f, const RecordRules *rules, const Format *known, const char *flag,
                     char *const *file, int n)
 {
@@ -165,15 +176,16 @@ static Held held_of(const Flags *f, const RecordRules *rules, const Format *know
     return !divides ? HELD_NONE : rules->held ? rules->held : HELD_TAIL;
 }
 
-/* --max-samples: of documents or, where samples are stretches of T tokens and one more, of tokens. */
+/* Applies --max-samples to documents, or, if a sample is a window of T + 1 tokens, to tokens. */
 static int64_t most_of(const Flags *f, const DataShape *of, const Format *known, const char *flag)
 {
     if (strcmp(flag, "data") || known == &pack_format[FORM_WINDOWS])
         return 0;
-    return kind_of(of) == KIND_PACKED && f->max_samples ? f->max_samples * of->T + 1 : f->max_samples;
+    return kind_of(of) == KIND_PACKED && f->max_samples ? f->max_samples * of->T + 1
+                                                        : f->max_samples;
 }
 
-/* `more` stands behind what is wrong with the data. */
+/* Ends the program; `more` follows what is wrong with the data. */
 _Noreturn static void refuse(const PackError *e, const char *flag, const char *tokenizer,
                              const char *more)
 {
@@ -183,7 +195,7 @@ _Noreturn static void refuse(const PackError *e, const char *flag, const char *t
         line, e->file ? ": " : "", e->text, more);
 }
 
-/* A text of several lines, the last without a newline. */
+/* Prints a text of several lines, the last without a newline. */
 static void note_lines(const char *before, char *text)
 {
     for (char *line; (line = strsep(&text, "\n")); before = "")
@@ -208,30 +220,46 @@ static void note_found(const char *flag, const char *path)
         free(copy);
     }
     if (malformed)
-        note("malformed rows that were left out: %s (file:line %s)", st_meta(&f.st, "dropped_malformed"), malformed);
+        note("malformed rows left out: %s (file:line %s)",
+             st_meta(&f.st, "dropped_malformed"), malformed);
     recordfile_close(&f);
 }
 
-/* How n files of raw data are packed; the last of them stands in messages. */
-static PackOptions options_of(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                              const char *flag, const char *tokenizer, char **file, int n)
+/* Packs n files of raw data; messages name the last one. */
+static PackOptions options_of(const Flags *f, const Model *m, const DataShape *of,
+                              const RecordRules *rules, const char *flag, const char *tokenizer,
+                              char **file, int n)
 {
     const Format *known = format_of(f, m, of, rules, flag, n ? file[n - 1] : "");
     const Held held = held_of(f, rules, known, flag, file, n);
     int nignore = 0;
     char *const *ignore = *f->ignore_keys ? split_names(f->ignore_keys, &nignore) : NULL;
-    return (PackOptions){ .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
-                          .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
-                          .min_words = format_of_words(known) ? rules->min_words : 0,
-                          .system = rules->system, .vocab = of->vocab, .most = most_of(f, of, known, flag),
-                          .held = held, .share = held ? share_of(f) : 0, .kind = kind_of(of),
-                          .formats = rules->formats, .more = rules->more, .trains = !strcmp(flag, "data"),
-                          .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file,
-                          .ignore = ignore, .nignore = nignore, .skip_bad = f->skip_bad, .format_flag = "--data-format",
-                          .command = failure_command("--ignore-keys"), .recipe = model_words(m, "model.vocab") };
+    return (PackOptions){.who = "data",
+                         .tokenizer = tokenizer,
+                         .format = known ? known->name : NULL,
+                         .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
+                         .min_words = format_of_words(known) ? rules->min_words : 0,
+                         .system = rules->system,
+                         .vocab = of->vocab,
+                         .most = most_of(f, of, known, flag),
+                         .held = held,
+                         .share = held ? share_of(f) : 0,
+                         .kind = kind_of(of),
+                         .formats = rules->formats,
+                         .more = rules->more,
+                         .trains = !strcmp(flag, "data"),
+                         .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T,
+                         .nfiles = n,
+                         .file = file,
+                         .ignore = ignore,
+                         .nignore = nignore,
+                         .skip_bad = f->skip_bad,
+                         .format_flag = "--data-format",
+                         .command = failure_command("--ignore-keys"),
+                         .recipe = model_words(m, "model.vocab")};
 }
 
-/* A file of our cache that is damaged goes, and is packed once more. */
+/* Removes a damaged file of the cache, to pack it again. */
 static bool cache_damaged(const char *path)
 {
     TokenFile t;
@@ -246,14 +274,15 @@ static bool cache_damaged(const char *path)
     if (error_of_machine(error))
         die(EXIT_IO, "%s", error);
     warn("%s: the cache is damaged; packed again", error);
-    char *folder = format("%.*s", (int)(strrchr(path, '/') - path), path), *failed = folder_remove(folder);
+    char *folder = format("%.*s", (int)(strrchr(path, '/') - path), path),
+         *failed = folder_remove(folder);
     if (failed)
         die(EXIT_IO, "%s", failed);
     free(folder), free(error);
     return true;
 }
 
-/* The file that raw data make, malloc'ed; NULL: `paths` names record files. */
+/* Returns the record file made from raw data, malloc'ed; NULL: `paths` names record files. */
 static char *pack(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   const char *flag, const char *paths, const char *beside)
 {
@@ -269,8 +298,9 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
         return NULL;
     }
     if (raw < n)
-        die(EXIT_CONFIG, "--%s: %s is raw data and another is a record file: name files of one kind",
-            flag, name);
+        die(EXIT_CONFIG,
+            "--%s: %s is raw data and another is a record file: use only one kind", flag,
+            name);
     char *folder = folder_join(f->out, ".dataset_cache"),
          *tokenizer = tokenizer_for(f, of->own_targets, flag, name, beside);
     const PackOptions o = options_of(f, m, of, rules, flag, tokenizer, file, n);
@@ -285,12 +315,17 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
         e = pack_cached(&o, folder, summary, &path, &found);
     }
     fclose(summary);
-    char *built = e.makes == KIND_AUTO || of->own_targets || of->parts ? format("%s", "")
-                : e.makes >= KIND_PAIRS
-                ? format(" (built for data.kind=%s; another objective trains on these %s: gen %s data.kind=%s "
-                         "names it)", of->kind, kind_name[e.makes], model_words(m, "data.kind"), kind_name[e.makes])
-                : format(" (built for data.kind=%s: gen %s data.kind=%s makes a program for this data)", of->kind,
-                         model_words(m, "data.kind"), kind_name[e.makes]);
+    const char *kind = e.makes == KIND_AUTO ? "" : kind_name[e.makes];
+    char *words = model_words(m, "data.kind"), *built;
+    if (e.makes == KIND_AUTO || of->own_targets || of->parts)
+        built = format("%s", "");
+    else if (e.makes >= KIND_PAIRS)
+        built = format(" (built for data.kind=%s; another objective trains on these %s: gen %s "
+                       "data.kind=%s names it)", of->kind, kind, words, kind);
+    else
+        built = format(" (built for data.kind=%s: gen %s data.kind=%s builds a program for this "
+                       "data)", of->kind, words, kind);
+    free(words);
     if (e.text)
         refuse(&e, flag, tokenizer, built);
     if (found)
@@ -301,9 +336,9 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     return path;
 }
 
-/* The same of each of `paths` by itself, so that each stays a file; malloc'ed. */
-static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                            const char *flag, const char *paths)
+/* Returns the same for each of `paths` separately, so that each stays a source; malloc'ed. */
+static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of,
+                            const RecordRules *rules, const char *flag, const char *paths)
 {
     int n;
     char **file = split_names(paths, &n), *all = NULL;
@@ -317,7 +352,7 @@ static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of,
     return all;
 }
 
-/* The record files that `paths` names or makes, on every rank; malloc'ed. */
+/* Returns the record files of `paths`, packed if raw, on every rank; malloc'ed. */
 static char *record_files(const Flags *f, const Model *m, const DataShape *of,
                           const RecordRules *rules, const char *flag, const char *paths,
                           const char *beside)
@@ -343,18 +378,19 @@ static void check_prepare(const Flags *f)
     static const int others[] = {FLAG_data, FLAG_eval_data, FLAG_max_samples};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (f->given[others[i]])
-            die(EXIT_CONFIG, "%s: --prepare names its texts itself, and takes all of them: leave it "
-                "out", flags_spelt(others[i]));
+            die(EXIT_CONFIG,
+                "%s: --prepare uses all of its own texts: leave it out",
+                flags_spelt(others[i]));
     if (strcmp(f->data_format, "auto") && strcmp(f->data_format, "windows"))
         die(EXIT_CONFIG, "--data-format %s: --prepare writes windows", f->data_format);
     if (f->given[FLAG_eval_share] && !(f->eval_share > 0))
-        die(EXIT_CONFIG, "--eval-share 0: --prepare writes rows to validate on, too: want more");
+        die(EXIT_CONFIG, "--eval-share 0: --prepare also writes validation rows: give more");
     if (!f->given[FLAG_out])
         die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
 }
 
-void records_prepare(const Flags *f, const char *texts, const Model *m, const FormatCode *const *formats, int64_t T,
-                     int64_t vocab, int64_t mask)
+void records_prepare(const Flags *f, const char *texts, const Model *m,
+                     const FormatCode *const *formats, int64_t T, int64_t vocab, int64_t mask)
 {
     int n;
     check_prepare(f);
@@ -363,9 +399,16 @@ void records_prepare(const Flags *f, const char *texts, const Model *m, const Fo
     comm_expect(PACK_SECONDS);
     if (world.rank == 0) {
         char *tokenizer = tokenizer_for(f, true, "prepare", n ? file[0] : "", NULL);
-        const PackOptions o = {.who = "prepare", .tokenizer = tokenizer, .formats = formats, .vocab = vocab,
-                               .mask = mask > 0 ? mask : 0, .share = f->eval_share,
-                               .max_length = T, .nfiles = n, .file = file, .skip_bad = f->skip_bad,
+        const PackOptions o = {.who = "prepare",
+                               .tokenizer = tokenizer,
+                               .formats = formats,
+                               .vocab = vocab,
+                               .mask = mask > 0 ? mask : 0,
+                               .share = f->eval_share,
+                               .max_length = T,
+                               .nfiles = n,
+                               .file = file,
+                               .skip_bad = f->skip_bad,
                                .recipe = model_words(m, "model.vocab")};
         FILE *summary = open_memstream(&text, &bytes);
         PackError e = pack_prepare(&o, f->out, summary);
@@ -387,25 +430,28 @@ void records_prepare(const Flags *f, const char *texts, const Model *m, const Fo
 static void check_flags(const Flags *f)
 {
     if (share_of(f) > 0 && *f->eval_data)
-        die(EXIT_CONFIG, "--eval-share and --eval-data both say what to validate on: want one");
+        die(EXIT_CONFIG,
+            "--eval-share and --eval-data both set the validation data: give only one");
     if (share_of(f) > 0 && !*f->data)
         die(EXIT_CONFIG, "--eval-share is a share of --data, which is missing");
     if (f->given[FLAG_max_samples] && f->max_samples && !*f->data)
-        die(EXIT_CONFIG, "--max-samples is of --data, which is missing");
-    if (strcmp(f->data, "-") == 0 && strcmp(f->eval_data, "-") == 0)
+        die(EXIT_CONFIG, "--max-samples applies to --data, which is missing");
+    if (!strcmp(f->data, "-") && !strcmp(f->eval_data, "-"))
         die(EXIT_CONFIG, "--data and --eval-data: standard input can be read once");
 }
 
-/* The number that stands before a comma or the end; NAN: there is none of at least 0. No hexadecimal, no inf. */
+/* Parses a number up to a comma or the end; NAN: none, or below 0. No hexadecimal, no inf. */
 static double weight_of(const char *text)
 {
     char *end;
     const size_t n = strcspn(text, ",");
     const double v = strtod(text, &end);
-    return n && strspn(text, "+-.0123456789eE") >= n && end == text + n && isfinite(v) && v >= 0 ? v : NAN;
+    return n && strspn(text, "+-.0123456789eE") >= n && end == text + n && isfinite(v) && v >= 0
+               ? v
+               : NAN;
 }
 
-/* The numbers of --data-weights, one a file of --data; malloc'ed. NULL: there are none. */
+/* Returns the numbers of --data-weights, one per file of --data; malloc'ed. NULL: not given. */
 static double *weights_of(const Flags *f)
 {
     int files, n = 0;
@@ -413,7 +459,7 @@ static double *weights_of(const Flags *f)
     if (!*f->data_weights)
         return NULL;
     if (!*f->data)
-        die(EXIT_CONFIG, "--data-weights are of the files of --data, which is missing");
+        die(EXIT_CONFIG, "--data-weights applies to the files of --data, which is missing");
     char **file = split_names(f->data, &files);
     double *weight = malloc(sizeof *weight * (strlen(f->data_weights) + 1));
     if (!weight)
@@ -421,32 +467,40 @@ static double *weights_of(const Flags *f)
     for (const char *at = f->data_weights; at; n++) {
         weight[n] = weight_of(at);
         if (isnan(weight[n]))
-            die(EXIT_CONFIG, "--data-weights %.200s: want numbers of at least 0 between commas, got \"%.*s\"",
+            die(EXIT_CONFIG,
+                "--data-weights %.200s: must be numbers from 0, separated by commas, got \"%.*s\"",
                 f->data_weights, (int)strcspn(at, ","), at);
         sum += weight[n];
         at = strchr(at, ',');
         at += at != NULL;
     }
     if (files == 1)
-        die(EXIT_CONFIG, "--data-weights %.200s: --data is one file, %s: leave them out, or name files between commas",
+        die(EXIT_CONFIG,
+            "--data-weights %.200s: --data is one file, %s: leave them out, or give several "
+            "files, separated by commas",
             f->data_weights, file[0]);
     if (n != files)
-        die(EXIT_CONFIG, "--data-weights %.200s: want %d numbers, one a file of --data, got %d", f->data_weights,
-            files, n);
+        die(EXIT_CONFIG, "--data-weights %.200s: must be %d numbers, one per file of --data, got "
+                         "%d",
+            f->data_weights, files, n);
     if (!(sum > 0 && isfinite(sum)))
-        die(EXIT_CONFIG, "--data-weights %.200s: their sum is %g, want more than 0", f->data_weights, sum);
+        die(EXIT_CONFIG, "--data-weights %.200s: their sum is %g, must be above 0",
+            f->data_weights, sum);
     if (f->max_samples)
-        die(EXIT_CONFIG, "--max-samples takes the first samples of all files together: leave it out, or "
-                         "--data-weights");
+        die(EXIT_CONFIG,
+            "--max-samples counts samples over all files: leave out --max-samples or "
+            "--data-weights");
     for (int i = 0; i < files; i++)
         if (vocabulary_made(f->tokenizer) && pack_is_raw(file[i]))
-            die(EXIT_CONFIG, "--tokenizer %s counts those of all files, and with --data-weights each is packed by "
-                "itself: pack them before, gen pack --tokenizer %s ...", f->tokenizer, f->tokenizer);
+            die(EXIT_CONFIG,
+                "--tokenizer %s is counted over all files, but --data-weights packs each "
+                "separately: pack them first, gen pack --tokenizer %s ...",
+                f->tokenizer, f->tokenizer);
     free(file);
     return weight;
 }
 
-/* --data into what is to train on and to validate on. */
+/* Splits --data into training and validation data. */
 static void divide(const Flags *f, DataShape *of)
 {
     const double share = share_of(f);
@@ -458,38 +512,47 @@ static void divide(const Flags *f, DataShape *of)
     }
 }
 
-/* Files that say themselves what is to validate on. */
+/* Opens files that mark their validation rows themselves. */
 static void note_divided(const Flags *f, bool evaluates)
 {
     int n;
     char **file = split_names(f->data, &n);
     if (evaluates && f->given[FLAG_eval_share] && (!pack_is_raw(file[0]) || prepared_is(file[0])))
-        note("data: %s says itself which of its rows are to validate on, whatever --eval-share is", file[0]);
+        note("data: %s marks its validation rows itself; --eval-share is ignored",
+             file[0]);
     if (!evaluates)
-        note("data: %s has rows to validate on, which are left out; --eval-share says that they count",
+        note("data: %s has validation rows, which are left out; --eval-share uses them",
              file[0]);
     free(file);
 }
 
-/* What is said of raw data says nothing of records that are there: a tokenizer that is made of them, and what
- * questions are put behind. */
+/* Ends the program if a flag for raw data is given with packed records: a tokenizer counted from
+ * them, keys, rows or a system message. */
 static void check_made(const Flags *f)
 {
     int n;
     char **file = split_names(*f->data ? f->data : f->eval_data, &n);
     if (f->given[FLAG_tokenizer] && vocabulary_made(f->tokenizer) && n && !pack_is_raw(file[0]))
-        die(EXIT_CONFIG, "--tokenizer %s makes one of raw data, and %s is packed: leave it out, or name "
-            "the tokenizer.json it was packed with", f->tokenizer, file[0]);
+        die(EXIT_CONFIG,
+            "--tokenizer %s is counted from raw data, but %s is packed: leave it out, or give the "
+            "tokenizer.json it was packed with",
+            f->tokenizer, file[0]);
     if (f->given[FLAG_ignore_keys] && n && !pack_is_raw(file[0]))
-        die(EXIT_CONFIG, "--ignore-keys: %s is packed, without the keys that gen pack --ignore-keys named: leave it "
-            "out, or name the raw file", file[0]);
+        die(EXIT_CONFIG,
+            "--ignore-keys: %s is packed, already without the keys of gen pack --ignore-keys: "
+            "leave it out, or give the raw file",
+            file[0]);
     if (f->skip_bad && n && !pack_is_raw(file[0]))
-        die(EXIT_CONFIG, "--skip-bad: %s is packed, without the rows that gen pack --skip-bad left out: leave it out, "
-            "or name the raw file", file[0]);
+        die(EXIT_CONFIG,
+            "--skip-bad: %s is packed, already without the rows that gen pack --skip-bad left "
+            "out: leave it out, or give the raw file",
+            file[0]);
     const int system = flags_find("system");
     if (system >= 0 && f->given[system] && n && !pack_is_raw(file[0]))
-        die(EXIT_CONFIG, "--system: %s is packed, its questions behind what gen pack --system said: leave it out, or "
-            "name the raw file", file[0]);
+        die(EXIT_CONFIG,
+            "--system: %s is packed, with the system message of gen pack --system: leave it out, "
+            "or give the raw file",
+            file[0]);
     free(file);
 }
 
@@ -522,8 +585,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (evaluates)
         data_open(eval, eval_files ? eval_files : files, m, &of, (uint64_t)f->seed, true);
     if (eval_files && eval->divided)
-        note("data: %s says itself which of its rows are to validate on: --%s takes these %lld alone, the others are "
-             "left out", f->eval_data, validation_flag(rules), (long long)eval->n);
+        note("data: %s marks its validation rows itself: --%s uses only these %lld rows",
+             f->eval_data, validation_flag(rules), (long long)eval->n);
     ranks_check_data(trains ? train : NULL, evaluates ? eval : NULL);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);
@@ -562,8 +625,9 @@ void records_load(Data *d, const cJSON *state)
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
-void records_open_more(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                       const char *flag, const char *paths, const Data *beside, bool eval, Data *to)
+void records_open_more(const Flags *f, const Model *m, const DataShape *of,
+                       const RecordRules *rules, const char *flag, const char *paths,
+                       const Data *beside, bool eval, Data *to)
 {
     char *others = data_paths(beside), *files = record_files(f, m, of, rules, flag, paths, others);
     data_open(to, files, m, of, (uint64_t)f->seed, eval);
@@ -582,7 +646,8 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
                           : tokenizer_for(f, of->own_targets, flag, n ? file[0] : "", NULL);
     for (int i = 0; i < n; i++)
         if (!pack_is_raw(file[i]))
-            die(EXIT_CONFIG, "--%s: %s is a record file: want the rows of JSON that it was made of", flag, file[i]);
+            die(EXIT_CONFIG, "--%s: %s is a record file: give the JSON rows that it was made from",
+                flag, file[i]);
     const PackOptions o = options_of(f, m, of, rules, flag, own, file, n);
     PackError e = pack_each(&o, each, user);
     if (e.text)

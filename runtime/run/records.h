@@ -1,7 +1,7 @@
-/* records.h -- opens the data of --data and --eval-data: record files, or raw data packed into record files.
+/* records.h -- training and validation data: record files, or raw data packed into them.
  *
- * Keeps: rank 0 reads raw data and packs them once into OUT/.dataset_cache/, keyed by their content, the
- *        tokenizer and the rules; the other ranks wait, then map the file. */
+ * Keeps: rank 0 reads raw data and packs them once into OUT/.dataset_cache/, keyed by their
+ *        content, the tokenizer and the rules; the other ranks wait, then map the file. */
 #ifndef DIECAST_RECORDS_H
 #define DIECAST_RECORDS_H
 
@@ -13,47 +13,54 @@
 /* How an objective reads raw data if --data-format is auto. */
 typedef struct {
     const char *format;          /* a name of runtime/pack/formats.def; NULL: detected by keys */
-    const char *system;          /* pairs with a question: system prompt; NULL: the default of gen pack */
+    const char *system;          /* pairs with a question: system prompt; NULL: the default of gen
+                                    pack */
     int64_t min_words;           /* word-list rows: rows with fewer words are dropped */
-    Held held;                   /* windows held out for validation; HELD_NONE: the tail of each text */
+    Held held;                   /* windows held out for validation; HELD_NONE: the tail of each
+                                    text */
     const char *asked;           /* the flag that named the evaluation data; NULL: "eval-data" */
-    const FormatCode *const *formats;    /* formats the objective reads, ends with NULL; NULL: no raw data */
+    const FormatCode *const *formats;    /* formats the objective reads, ends with NULL; NULL: no
+                                            raw data */
     const void *more;            /* PackOptions.more */
 } RecordRules;
 
 /* Returns the value of --tokenizer; "" also for `words`, which is built from the data. */
 const char *records_tokenizer(const Flags *f);
 
-bool records_train(const Flags *f);      /* training data were given; validation data or a share for them */
+bool records_train(const Flags *f);      /* training data were given; validation data or a share for
+                                            them */
 bool records_validate(const Flags *f);
 /* True if the files of a flag, separated by commas, are record files. EXIT_DATA if one is missing,
  * EXIT_CONFIG if packed and raw files are mixed. */
 bool records_packed(const char *flag, const char *paths);
 bool records_raw(const Flags *f);        /* some of --data or --eval-data are raw */
-/* Opens the data that were given and checks them against the model, each other and --tokenizer on every
- * rank; ends the program on a mismatch. Starts --num-workers. Without --eval-data, an evaluation share
- * splits --data: the last samples go to `eval`, the rest to `train`; without a share, `of` gives the split:
- * first part and last. */
+/* Opens the data that were given and checks them against the model, each other and --tokenizer on
+ * every rank; ends the program on a mismatch. Starts --num-workers. Without --eval-data, an
+ * evaluation share splits --data: the last samples go to `eval`, the rest to `train`; without a
+ * share, `of` gives the split: first part and last. */
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
-/* Saves to and restores from a checkpoint's state the samples drawn from each source, under "drawn"; a state
- * of other sources changes nothing. */
+/* Saves to and restores from a checkpoint's state the samples drawn from each source, under
+ * "drawn"; a state of other sources changes nothing. */
 void records_save(const Data *d, cJSON *state);
 void records_load(Data *d, const cJSON *state);
-/* After records_open(): opens the data of another flag with the tokenizer of `beside`, which is open. eval:
- * visited once in order; else drawn like training data. Ends the program on a mismatch. */
-void records_open_more(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                       const char *flag, const char *paths, const Data *beside, bool eval, Data *to);
-/* Streams the rows of raw data of another flag, also from standard input, to `each` as they are read
- * (pack_each()), on the calling rank only; nothing is cached. tokenizer: its file; NULL: as for --data. */
+/* After records_open(): opens the data of another flag with the tokenizer of `beside`, which is
+ * open. eval: visited once in order; else drawn like training data. Ends the program on a
+ * mismatch. */
+void records_open_more(const Flags *f, const Model *m, const DataShape *of,
+                       const RecordRules *rules, const char *flag, const char *paths,
+                       const Data *beside, bool eval, Data *to);
+/* Streams the rows of raw data of another flag, also from standard input, to `each` as they are
+ * read (pack_each()), on the calling rank only; nothing is cached. tokenizer: its file; NULL: as
+ * for --data. */
 void records_each(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   const char *flag, const char *paths, const char *tokenizer,
                   void (*each)(void *user, const PackedRow *row), void *user);
 
-/* Runs --prepare: writes texts (paths, comma-separated) as windows of T tokens, arrays of ids, to the new
- * folder --out, for a vocabulary of `vocab` ids and this mask token (-1: the tokenizer's). formats: as in
- * RecordRules, with windows. Rank 0 writes; errors end the program. */
-void records_prepare(const Flags *f, const char *texts, const Model *m, const FormatCode *const *formats, int64_t T,
-                     int64_t vocab, int64_t mask);
+/* Runs --prepare: writes texts (paths, comma-separated) as windows of T tokens, arrays of ids, to
+ * the new folder --out, for a vocabulary of `vocab` ids and this mask token (-1: the tokenizer's).
+ * formats: as in RecordRules, with windows. Rank 0 writes; errors end the program. */
+void records_prepare(const Flags *f, const char *texts, const Model *m,
+                     const FormatCode *const *formats, int64_t T, int64_t vocab, int64_t mask);
 
 #endif

@@ -1,4 +1,4 @@
-/* reference.c -- ranks compute their parts; rank 0 keeps and reads them. */
+/* reference.c -- per-record reference values, computed by all ranks and cached by rank 0. */
 #include "runtime/run/reference.h"
 
 #include <stdlib.h>
@@ -11,8 +11,9 @@
 
 enum { KEYS = 3, PIECE = 1 << 20 };
 
-/* Its file, malloc'ed, and what that depends on. */
-static char *key_of(const Reference *r, const char *out, const char *weights, RecordCacheKey key[KEYS])
+/* Returns the cache file, malloc'ed, and what its values depend on. */
+static char *key_of(const Reference *r, const char *out, const char *weights,
+                    RecordCacheKey key[KEYS])
 {
     key[0] = (RecordCacheKey){"records", data_fingerprint(&r->all)};
     key[1] = (RecordCacheKey){"weights", weights};
@@ -42,14 +43,14 @@ bool reference_load(Reference *r, const char *out, const char *weights, bool las
         there = !error;
     }
     if (error && !missing && last)
-        note("reference: %s: computed anew", error);
+        note("reference: %s: recomputing", error);
     comm_broadcast(&there, sizeof there, 0);
     for (int64_t at = 0, count; there && at < n; at += count) {
         count = n - at < PIECE ? n - at : PIECE;
         comm_broadcast(value + at, sizeof *value * (size_t)count, 0);
     }
     if (there)
-        note("reference: that of %lld records from %s", (long long)r->all.n, path);
+        note("reference values of %lld records from %s", (long long)r->all.n, path);
     if (there)
         r->value = value;
     else
@@ -58,7 +59,7 @@ bool reference_load(Reference *r, const char *out, const char *weights, bool las
     return there;
 }
 
-/* Each number is that of one rank, and 0 of the others: sums are exact. */
+/* One rank has each number, the others 0: the sums are exact. */
 static void sum_ranks(float *value, int64_t n)
 {
     double part[COMM_DOUBLES];
@@ -94,7 +95,7 @@ void reference_make(Reference *r, const char *out, const char *weights)
     }
     if (error)
         die(EXIT_IO, "%s", error);
-    note("reference: that of %lld records in %.1f s%s%s", (long long)d->n, clock_seconds() - began,
+    note("reference values of %lld records in %.1f s%s%s", (long long)d->n, clock_seconds() - began,
          path ? ", kept in " : "", path ? path : "");
     free(path);
 }

@@ -1,4 +1,4 @@
-/* regions.c -- a sign a step, or a stroke. */
+/* regions.c -- learning histories as text and as a plot. */
 #include "runtime/run/regions.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static int64_t at_most(int64_t x, int64_t most)
     return x < most ? x : most;
 }
 
-/* Steps first .. end - 1 of the first stream. */
+/* Prints steps first .. end - 1 of the first stream. */
 static void print_region(FILE *to, const RegionsOf *r, int64_t first, int64_t end)
 {
     const uint16_t *code = histories_of(r->h, r->task, 0);
@@ -29,7 +29,7 @@ static void print_region(FILE *to, const RegionsOf *r, int64_t first, int64_t en
     fputc('\n', to);
 }
 
-/* Of an episode of these steps, over all streams. */
+/* Returns the mean episode return in these steps, over all streams. */
 static double mean_return(const RegionsOf *r, int64_t first, int64_t end)
 {
     double sum = 0;
@@ -63,7 +63,7 @@ void regions_draw(const FiguresOf *of, const RegionsOf *r)
         if (i % r->region == 0)
             table_put(&t, "begins", 1);
         if (i % r->region == r->region - 1)
-            table_put(&t, "ends", 0.5);      /* half as high: the next one begins beside it */
+            table_put(&t, "ends", 0.5);      /* half as high: the next one begins next to it */
         if (i != episode + DARKROOM_EPISODE - 1)
             continue;
         table_put(&t, "return", sum);

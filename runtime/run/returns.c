@@ -1,4 +1,4 @@
-/* returns.c -- means of returns by task, by episode and over all. */
+/* returns.c -- mean returns per task, per episode and over all tasks. */
 #include "runtime/run/returns.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static double one(const Returns *r, int64_t i, int64_t stream, int64_t episode)
     return r->of[(i * r->streams + stream) * r->episodes + episode];
 }
 
-/* Of the episodes from .. to - 1 of a task. */
+/* Returns the mean of episodes from .. to - 1 of a task. */
 static double mean_of(const Returns *r, int64_t i, int64_t from, int64_t to)
 {
     double sum = 0;
@@ -89,7 +89,7 @@ static cJSON *add_earned(cJSON *row, const Earned *e)
     return row;
 }
 
-/* Which task it is, and what it earned. */
+/* Returns the task and its statistics as JSON. */
 static cJSON *task_json(const Returns *r, int64_t i)
 {
     const Earned e = returns_of(r, i);
@@ -106,7 +106,8 @@ static cJSON *task_json(const Returns *r, int64_t i)
 cJSON *returns_json(const Returns *r)
 {
     const Earned all = returns_over(r);
-    cJSON *to = add_earned(cJSON_CreateObject(), &all), *tasks = cJSON_AddArrayToObject(to, "tasks"),
+    cJSON *to = add_earned(cJSON_CreateObject(), &all),
+          *tasks = cJSON_AddArrayToObject(to, "tasks"),
           *curve = cJSON_AddArrayToObject(to, "by_episode");
     for (int64_t e = 0; e < r->episodes; e++) {
         double sum = 0;

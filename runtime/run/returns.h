@@ -14,8 +14,8 @@ typedef struct {
     const double *of;            /* (tasks, streams, episodes) returns */
 } Returns;
 
-/* Statistics over all episodes of a task; over tasks: the means of the tasks' values, `deviation` being
- * that of the task means. */
+/* Statistics over all episodes of a task; over tasks: the means of the tasks' values, `deviation`
+ * being that of the task means. */
 typedef struct {
     double mean, deviation;      /* return per episode: mean, and sqrt(mean (x - mean)^2) */
     double first, last;          /* mean return of the first episode, of the last ones */
@@ -29,14 +29,14 @@ double returns_random(int env, int task);
 
 Earned returns_of(const Returns *r, int64_t i);
 Earned returns_over(const Returns *r);
-/* Returns {"return": ..., "by_episode": [mean over tasks of each], "tasks": [{"goal": [row, column],
- * "return": ...}, ...]}; with permuted moves, "order", the permutation's number, replaces the goal. The
- * caller deletes it. */
+/* Returns {"return": ..., "by_episode": [mean over tasks of each], "tasks": [{"goal": [row,
+ * column], "return": ...}, ...]}; with permuted moves, "order", the permutation's number, replaces
+ * the goal. The caller deletes it. */
 cJSON *returns_json(const Returns *r);
 /* Prints one JSON line per task and one over all tasks on standard output. */
 void returns_print(const Returns *r);
-/* Writes NAME.npy (tasks, episodes), means over streams, and NAME.json, `about` plus returns_json(). Takes
- * ownership of about. Returns NULL, or a malloc'ed message. */
+/* Writes NAME.npy (tasks, episodes), means over streams, and NAME.json, `about` plus
+ * returns_json(). Takes ownership of about. Returns NULL, or a malloc'ed message. */
 char *returns_write(const Returns *r, const char *folder, const char *name, cJSON *about);
 
 #endif

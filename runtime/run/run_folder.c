@@ -1,6 +1,6 @@
-/* run_folder.c -- the names of what runs leave in OUT.
+/* run_folder.c -- files of a run folder.
  *
- * Keeps: what is not ours is neither named nor moved; nothing is removed. */
+ * Keeps: foreign files are neither listed nor moved; no file is removed. */
 #define _GNU_SOURCE
 #include "runtime/run/run_folder.h"
 
@@ -15,7 +15,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/objectives/owners.h"
 
-/* As run_files.def has them. */
+/* Kinds of files, see run_files.def. */
 typedef enum { FOREIGN, CHECKPOINT, FAULT, CACHE, OTHER } Kind;
 
 static Kind kind_of(const char *name, const char *const *files)
@@ -39,7 +39,7 @@ static Kind kind_of(const char *name, const char *const *files)
     return FOREIGN;
 }
 
-/* Names in OUT, sorted; free() each. */
+/* Returns the sorted names in OUT; free() each. */
 static int list(const char *out, struct dirent ***entry)
 {
     int n = scandir(out, entry, NULL, alphasort);
@@ -76,7 +76,7 @@ void run_folder_report(const char *out, const char *const *files, const char *lo
         const char *name = entry[i]->d_name;
         char *path = folder_join(out, name);
         Kind kind = kind_of(name, files);
-        if (strcmp(name, "logs") == 0)
+        if (!strcmp(name, "logs"))
             append(&text, log, "");
         else if (kind == CACHE || kind == OTHER)
             append(&text, name, folder_exists(path) ? "/" : "");
@@ -86,7 +86,7 @@ void run_folder_report(const char *out, const char *const *files, const char *lo
     free(entry), free(text);
 }
 
-/* The first of aside-1, aside-2 ... that is free, made; malloc'ed. */
+/* Creates the first of aside-1, aside-2 ... that does not exist, and returns it; malloc'ed. */
 static char *new_aside(const char *out)
 {
     for (int k = 1;; k++) {
@@ -126,7 +126,7 @@ void run_folder_set_aside(const char *out, const char *const *files)
         return;
     if ((error = folder_sync(to)) || (error = folder_sync(out)))
         die(EXIT_IO, "%s", error);
-    note("--force: what earlier runs had left in %s is in %s now", out, to);
+    note("--force: files of earlier runs in %s are now in %s", out, to);
     free(to);
 }
 

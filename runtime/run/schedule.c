@@ -1,7 +1,6 @@
-/* schedule.c -- learning rates: the rows of schedule.def evaluated at a step.
+/* schedule.c -- learning-rate schedules: rows of schedule.def evaluated at a step.
  *
- * In:    schedule.h.  Keeps: double arithmetic in the order of transformers, so that values agree
- *        to the last bits. */
+ * Keeps: double arithmetic in the order of transformers, so that values agree to the last bit. */
 #include "runtime/run/schedule.h"
 #include "runtime/base.h"
 #include <math.h>
@@ -25,7 +24,7 @@ static double cosine_between(double a, double b, double q)
     return b + (a - b) * half_cosine(q);
 }
 
-/* From `low` to `high` on updates [0, 0.1 T - 1], then to `end` on the last one. */
+/* Rises from `low` to `high` on updates [0, 0.1 T - 1], then falls to `end` on the last one. */
 static double onecycle(double s, double T, double low, double high, double end)
 {
     double peak = 0.1 * T - 1.0, last = T - 1.0;
@@ -52,14 +51,14 @@ static const Row rows[] = {
 static const Row *row_of(const char *name)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0)
+        if (!strcmp(rows[i].name, name))
             return &rows[i];
     die(EXIT_CONFIG, "--schedule: no such schedule: %s", name);
 }
 
 bool schedule_warms(const char *name) { return row_of(name)->warms; }
 bool schedule_floors(const char *name) { return row_of(name)->floors; }
-bool schedule_keeps_beta1(const char *name) { return strcmp(name, "onecycle") != 0; }
+bool schedule_keeps_beta1(const char *name) { return strcmp(name, "onecycle"); }
 
 double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_t warmup,
                    int64_t total)
@@ -69,7 +68,7 @@ double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_
         return 0.0;
     if (r->warms && s < warmup)
         return lr * ((double)s / (double)(warmup > 1 ? warmup : 1));
-    double end = strcmp(name, "polynomial") == 0 && min_lr == 0.0 ? 1e-7 : min_lr;
+    double end = !strcmp(name, "polynomial") && min_lr == 0.0 ? 1e-7 : min_lr;
     return lr * r->factor((double)s, (double)warmup, (double)total, end / lr,
                           warmup ? (double)warmup : 10000.0);
 }
@@ -84,12 +83,12 @@ double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total)
 int64_t schedule_warmup(double warmup, const char *round, int64_t total)
 {
     double updates = warmup < 1.0 ? warmup * (double)total : warmup;
-    return (int64_t)(strcmp(round, "down") == 0 ? floor(updates) : ceil(updates));
+    return (int64_t)(!strcmp(round, "down") ? floor(updates) : ceil(updates));
 }
 
 double schedule_scaled(const char *lr_scale, double lr, int64_t ranks)
 {
-    if (strcmp(lr_scale, "sqrt") == 0)
+    if (!strcmp(lr_scale, "sqrt"))
         return lr * sqrt((double)ranks);
-    return strcmp(lr_scale, "linear") == 0 ? lr * (double)ranks : lr;
+    return !strcmp(lr_scale, "linear") ? lr * (double)ranks : lr;
 }

@@ -1,6 +1,6 @@
-/* show.c -- rows of the first steps for people.
+/* show.c -- sample rows of the first steps (--show).
  *
- * In:    the inputs of a step as the objective fills them.  Out: standard output. */
+ * In:    inputs of a step, filled by the objective. Out: standard output. */
 #include "runtime/run/show.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ void show_steps(const ShowOf *of, Data *d, int64_t rows, const TokenText *by)
     }
 }
 
-/* What is to be predicted at a place, or behind it; negative: nothing. */
+/* Returns the label of a position, or of the one after it; negative: none. */
 static int32_t label_at(const Batch *at, int64_t place)
 {
     if (!at->target_of)
@@ -43,13 +43,13 @@ static int32_t label_at(const Batch *at, int64_t place)
     return k < 0 ? -1 : at->labels[k];
 }
 
-/* What the loss of a label counts. */
+/* Returns the loss weight of a label. */
 static float weight_at(const Batch *at, int64_t place)
 {
     return at->weights[at->target_of ? at->target_of[place] : place];
 }
 
-/* Behind the last place that holds a token. */
+/* Returns the position after the last token. */
 static int64_t tokens_end(const Batch *at, int64_t first, int64_t T)
 {
     int64_t n = 0;

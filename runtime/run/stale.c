@@ -14,7 +14,7 @@
 
 enum { MANIFEST = 1 << 24 };
 
-/* The folder of the program; "": unknown. */
+/* Returns the folder of the program; "": unknown. */
 static void program_folder(char folder[PATH_MAX])
 {
     const ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
@@ -23,12 +23,12 @@ static void program_folder(char folder[PATH_MAX])
     *(slash ? slash : folder) = 0;
 }
 
-/* As seen from the working folder, when it is below that. */
+/* Returns the path relative to the working folder, if it is below that. */
 static const char *seen_from_here(const char *folder)
 {
     char here[PATH_MAX];
     const size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
-    return n > 1 && strncmp(folder, here, n) == 0 && folder[n] == '/' ? folder + n + 1 : folder;
+    return n > 1 && !strncmp(folder, here, n) && folder[n] == '/' ? folder + n + 1 : folder;
 }
 
 void stale_check(const char *sources)
@@ -36,13 +36,16 @@ void stale_check(const char *sources)
     char folder[PATH_MAX], *error = NULL;
     size_t n;
     program_folder(folder);
-    char *path = folder_join(folder, "manifest.json"), *text = file_read(path, MANIFEST, &n, &error);
+    char *path = folder_join(folder, "manifest.json"),
+         *text = file_read(path, MANIFEST, &n, &error);
     free(error);
     cJSON *manifest = text ? json_parse(text, n, &error) : NULL;
     const char *written = cJSON_GetStringValue(json_get(manifest, "sources_sha256"));
-    if (written && strcmp(written, sources) != 0) {
+    if (written && strcmp(written, sources)) {
         char *word = shell_word(seen_from_here(folder));
-        die(EXIT_CONFIG, "the program was built before gen last rewrote its sources; rebuild it: make -C %s", word);
+        die(EXIT_CONFIG,
+            "the program was built before gen last rewrote its sources; rebuild it: make -C %s",
+            word);
     }
     cJSON_Delete(manifest);
     free(path), free(text);

@@ -18,8 +18,8 @@
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"
 
-static volatile sig_atomic_t requested;            /* the first signal's number */
-static volatile sig_atomic_t terminated;           /* a SIGTERM came, at last_term */
+static volatile sig_atomic_t requested;            /* number of the first signal */
+static volatile sig_atomic_t terminated;           /* a SIGTERM arrived, at last_term */
 static struct timespec last_term;
 static const char *fault_folder;
 static int fault_restart;
@@ -27,8 +27,9 @@ static void (*hook_before)(int code);
 
 static void on_signal(int signal)
 {
-    static const char text[] = "second SIGTERM: leaving at once; what came after the newest complete "
-                               "checkpoint is lost\n";
+    static const char text[] =
+        "second SIGTERM: leaving at once; what came after the newest complete "
+        "checkpoint is lost\n";
     struct timespec now;
     if (!requested)
         requested = signal;
@@ -39,7 +40,8 @@ static void on_signal(int signal)
         ssize_t ignored = write(2, text, sizeof text - 1);
         (void)ignored;
         lock_release();
-        sigset_t term;           /* by the signal itself: no code of ours says that nothing was saved */
+        sigset_t term;           /* killed by the signal itself: no exit code of ours means that
+                                    nothing was saved */
         sigemptyset(&term);
         sigaddset(&term, SIGTERM);
         sigaction(SIGTERM, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
@@ -85,8 +87,8 @@ const char *stop_signal(void)
          : requested == SIGUSR1 ? "SIGUSR1" : "";
 }
 
-/* Nothing is synced: the launcher of a rank that died kills the others soon, and they have more to
- * say. */
+/* No sync: after a rank died, its launcher soon kills the others, which still have messages to
+ * write. */
 static char *write_fault(const char *name, const cJSON *fault)
 {
     char *path = folder_join(fault_folder, name), *temp = format("%s.tmp", path), *error = NULL;

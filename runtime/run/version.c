@@ -13,9 +13,11 @@
 static int libraries(const Built *b, LibraryVersion *list)
 {
     int n = 0;
-    list[n++] = (LibraryVersion){"C library", VERSION_2(__GLIBC__, __GLIBC_MINOR__), gnu_get_libc_version()};
-    list[n++] = (LibraryVersion){"cJSON", VERSION_3(CJSON_VERSION_MAJOR, CJSON_VERSION_MINOR, CJSON_VERSION_PATCH),
-                                 cJSON_Version()};
+    list[n++] = (LibraryVersion){"C library", VERSION_2(__GLIBC__, __GLIBC_MINOR__),
+                                 gnu_get_libc_version()};
+    list[n++] = (LibraryVersion){
+        "cJSON", VERSION_3(CJSON_VERSION_MAJOR, CJSON_VERSION_MINOR, CJSON_VERSION_PATCH),
+        cJSON_Version()};
     return b->libraries ? n + b->libraries(list + n) : n;
 }
 
@@ -63,7 +65,7 @@ static void print_json(const Built *b, const LibraryVersion *list, int n)
     }
     char *text = cJSON_Print(o);
     if (!text || puts(text) < 0)
-        die(EXIT_CONFIG, "--version: standard output cannot be written");
+        die(EXIT_CONFIG, "--version: cannot write to standard output");
     free(text);
     cJSON_Delete(o);
 }
@@ -79,6 +81,7 @@ void version_more(const Built *b, bool json)
     printf("cluster %s\nflags %s\n", b->cluster ? b->cluster : "none", b->flags);
     printf("lock %s\n", *b->lock ? b->lock : "none: built with the tools that were there");
     for (int i = 0; i < n; i++)
-        printf("library %s %s, loaded %s\n", list[i].name, list[i].built ? list[i].built : "of unknown version",
+        printf("library %s %s, loaded %s\n", list[i].name,
+               list[i].built ? list[i].built : "of unknown version",
                list[i].loaded ? list[i].loaded : "of unknown version");
 }

@@ -10,14 +10,15 @@
 
 /* Build facts; a text is NULL if not applicable. */
 typedef struct {
-    const char *name, *generator, *recipe, *hash, *overrides, *objective, *family, *precision, *target, *cluster;
+    const char *name, *generator, *recipe, *hash, *overrides, *objective, *family, *precision,
+        *target, *cluster;
     long long ranks;
     const char *ir, *kernels;    /* hex SHA-256 of the plan and of the kernel files */
     const char *compiler, *kernel_compiler;
     const char *flags;           /* compiler flags that affect the arithmetic */
-    const char *lock;            /* "CLUSTER SHA256" of the lock file the build was checked against; "":
+    const char *lock; /* "CLUSTER SHA256" of the lock file the build was checked against; "":
                                     none */
-    int (*libraries)(LibraryVersion *list);      /* fills in libraries beyond the common ones and returns
+    int (*libraries)(LibraryVersion *list); /* fills in libraries beyond the common ones and returns
                                                     their number; NULL: none */
 } Built;
 
@@ -27,7 +28,8 @@ typedef struct {
 #define BUILD_LOCK ""
 #endif
 
-/* Prints the versions of libraries and toolchain on stdout; json: everything as one object instead. */
+/* Prints the versions of libraries and toolchain on stdout; json: everything as one object
+ * instead. */
 void version_more(const Built *b, bool json);
 
 #endif

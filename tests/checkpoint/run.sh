@@ -15,7 +15,7 @@ trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
-units="base names owners help_lines comm launch device_cpu fault flags built schedule json crc32c safetensors
+units="base names owners comm launch device_cpu fault flags flags_parse built schedule json crc32c safetensors
        safetensors_write model weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint
        checkpoint_resume fingerprint lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
@@ -152,7 +152,7 @@ truncate -s 9 "$out"/checkpoint-*/model.safetensors
 expect all-damaged 89 'no valid checkpoint' llama find "$out"
 verdict all-damaged-put-aside "$(ls "$out" | grep -v corrupt)"
 for again in second third; do
-    expect all-damaged-$again-start 89 'all are damaged; --resume never starts anew' llama find "$out"
+    expect all-damaged-$again-start 89 'all are damaged; --resume never starts over' llama find "$out"
 done
 expect all-damaged-never 0 '^none$' llama find "$out" --resume never
 verdict all-damaged-stay "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-4.corrupt checkpoint-5.corrupt ')"
@@ -162,12 +162,12 @@ expect nothing-left-last 89 'no valid checkpoint' llama find "$out" --resume las
 rm -rf "$out"; cp -a "$scratch/good" "$out"
 expect resume-path 0 '^found 4' llama find "$out" --resume "$out/checkpoint-4/"
 expect resume-pt 0 '^found 4' llama find "$out" --resume "checkpoint-4.pt"
-expect resume-pt-none 89 "files of PyTorch are not read, and there is no folder .*/checkpoint-7 here .*torch.load.* DIR" \
+expect resume-pt-none 89 "PyTorch files are not supported, and there is no folder .*/checkpoint-7 here .*torch.load.* DIR" \
     llama find "$out" --resume "$out/checkpoint-7.pt"
 truncate -s 9 "$out/checkpoint-4/model.safetensors"
 expect resume-path-damaged 89 'model.safetensors: 9 bytes' llama find "$out" --resume "$out/checkpoint-4"
 [ -d "$out/checkpoint-4" ] && ok resume-path-stays || not_ok resume-path-stays "renamed"
-expect resume-never 80 'holds 2 checkpoints' llama find "$out" --resume never
+expect resume-never 80 'has 2 checkpoints;' llama find "$out" --resume never
 
 # ---- what must agree -------------------------------------------------------------------------
 
@@ -185,15 +185,15 @@ RANKS=2 expect other-batch 83 'global_batch 4 -> 8' llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' \
     llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks-exact 83 'ranks 1 -> 2' llama find "$out" --exact
-SET=head expect sets-added 83 'lm_head.weight is of the set model there, head here: ' llama find "$out"
+SET=head expect sets-added 83 'lm_head.weight is in group model there, in head here: ' llama find "$out"
 grep -q '"sets"' "$out"/checkpoint-*/train_state.json && not_ok set-one "it is named" || ok set-one
 out=$(new)
 SET=head d llama save "$out" 1 2
 verdict sets-by-name "$(grep -A 3 '"sets"' "$out/checkpoint-2/train_state.json" | tr -d ' \t\n' |
     grep -v '^"sets":{"head":\["lm_head.weight"\]')"
 SET=head expect sets-resume 0 '^found 2 ' llama find "$out"
-SET=top expect sets-other 83 'lm_head.weight is of the set head there, top here: ' llama find "$out"
-expect sets-gone 83 'lm_head.weight is of the set head there, model here: ' llama find "$out"
+SET=top expect sets-other 83 'lm_head.weight is in group head there, in top here: ' llama find "$out"
+expect sets-gone 83 'lm_head.weight is in group head there, in model here: ' llama find "$out"
 out=$(new)
 d lora save "$out" 1
 BASE=9 expect lora-other-base 83 'trained on the base base' lora find "$out"
@@ -619,7 +619,7 @@ adapter_edit dora 83 'use_dora is true: DoRA is not supported' 's/"use_dora": fa
 adapter_edit type 83 'peft_type is "IA3": an adapter of another kind than LORA is not supported' 's/"LORA"/"IA3"/'
 adapter_edit pattern 83 'rank_pattern is ' 's/"rank_pattern": {}/"rank_pattern": {"(a*)*b": 1000000000}/'
 adapter_edit bias 83 'bias is "all": a trained bias is not' 's/"bias": "none"/"bias": "all"/'
-adapter_edit pissa 83 'init_lora_weights is "pissa_niter_4": an adapter that began by changing its base' \
+adapter_edit pissa 83 'init_lora_weights is "pissa_niter_4": an adapter whose initialisation changed the base' \
     's/"init_lora_weights": true/"init_lora_weights": "pissa_niter_4"/'
 adapter_edit gaussian 0 '^saved' 's/"init_lora_weights": true/"init_lora_weights": "gaussian"/'
 rm -rf "$scratch/b"

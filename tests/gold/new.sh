@@ -49,7 +49,7 @@ verdict no_advice_that_is_refused "$(diff <(grep -E '^  (training|batch) ' compr
 END
 )"
 verdict tells "$(diff - <(sed -n 's/^  [a-z]* .*/&/p' gpt2_card.log | head -6 | sed 's/[0-9.]* [KMG]iB/N/g') <<'END'
-  objective  lm: next-token cross-entropy, on prompts' completions where the data has masks
+  objective  lm: next-token cross-entropy, only on completions where the data has masks
   target     sm_86: of card rtx3080: NVIDIA RTX 3080, 10 GB
   precision  fp32: as the weights are stored (F32)
   training   all weights: they fit; --lora R trains adapters

@@ -308,8 +308,8 @@ for case in "ad.ragged=true|ad.ragged: of ad.context = \"plain\" alone; leave it
     "ad.context=plain ad.queries=all ad.ragged=true|ad.ragged: has no effect while ad.queries is \"all\", whose contexts have all lengths; leave it out" \
     "ad.queries=all ad.n_transit=160|ad.n_transit: 160 positions would cut regions, whose places are all asked: the longest of two regions of 80 and their marks has 164; try ad.n_transit = 164, or ad.queries = \"one\"" \
     "ad.region=1 ad.boundary=last|ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one of a region: nothing would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"" \
-    "seq.max=164|seq.max: sequences are as long as ad.context, ad.n_transit, ad.region and ad.queries make them; leave it out" \
-    "lora.rank=4|lora.rank: models of the objective ad are trained whole, without adapters; leave it out"; do
+    "seq.max=164|seq.max: ad.context, ad.n_transit, ad.region and ad.queries set the sequence length; leave it out" \
+    "lora.rank=4|lora.rank: the objective ad trains all weights, without adapters; leave it out"; do
     check "ad/refused ${case%%|*}" "gen: ${case#*|}" "$("$GEN" -d graph recipes/ad_tiny.lua ${case%%|*} 2>&1 >/dev/null)"
 done
 lengths() { "$GEN" -d graph recipes/ad_tiny.lua "$@" | awk '$1 == "size" && $2 ~ /^(T|N|TA)$/ { printf "%s ", $3 }'; }

@@ -112,7 +112,7 @@ verdict "apo shows rows" "$(fit_apo apo.rows --show 2
 for flag in --sample --probe --data-format; do
     fit_apo apo.flag $flag x
     verdict "apo refuses $flag" "$([ $? = 80 ] || echo "exit $?"
-        grep -q -e "$flag: of programs whose objective is .*; this one's is apo" "$scratch/apo.flag.log" ||
+        grep -q -e "$flag: needs a program with the objective .*; this one has apo" "$scratch/apo.flag.log" ||
             tail -n 1 "$scratch/apo.flag.log")"
 done
 
@@ -199,7 +199,7 @@ for n in 1 2; do
     fitted one once --eval-every epoch --lr 0.1 --force
     verdict "--force $n" "$(cd "$scratch/once/aside-$n" && find . -type f | LC_ALL=C sort | xargs cksum |
         diff - <(echo "$before")
-        grep -qx -e "--force: what earlier runs had left in $scratch/once is in $scratch/once/aside-$n now" \
+        grep -qx -e "--force: files of earlier runs in $scratch/once are now in $scratch/once/aside-$n" \
             "$scratch/once.log" ||
             head -n 3 "$scratch/once.log"
         grep -q 'resumed' "$scratch/once.log" && echo "it went on"
@@ -332,7 +332,7 @@ verdict "weights of the start, resumed" "$(grep -q "^weights of $scratch/once/ch
     cmp "$scratch"/{once,straight}/checkpoint-10/model.safetensors 2>&1)"
 fit one once --steps 12 --init-from none
 verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
-    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: name those' \
+    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: give those' \
         "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
 # Several parameter groups, each with its own rate, clipping and count of updates: the features' layer beside the
@@ -358,7 +358,7 @@ verdict "sets, steps without such an update" "$([[ $late =~ ^[0-9.\ ]*\ 5\ null$
 # no flag of a set that is not there
 fit one other --head-lr 0.1
 verdict "a flag of no set" "$([ $? = 80 ] || echo "exit $?"
-    grep -q -e '--head-lr: of a parameter group that this program does not train' "$scratch/other.log" ||
+    grep -q -e '--head-lr: this program does not train that parameter group' "$scratch/other.log" ||
         tail -n 2 "$scratch/other.log")"
 # gradients that are none: each set skips its own update, and says which it is
 DIECAST_FAULT=nan:rank=0:step=4 fitted sets skips --nonfinite skip
@@ -411,7 +411,7 @@ said() { "$work/regression.one/train" --out "$scratch/none" "$@" 2>&1; }
 for flag in --sample --temperature --top-p --max-new-tokens; do
     line=$(said $flag 1)
     code=$?
-    want="$flag: of programs whose objective is .*lm.*; this one's is regression"
+    want="$flag: needs a program with the objective .*lm.*; this one has regression"
     verdict "$flag is refused" "$([ $code = 80 ] && grep -q -e "$want" <<<"$line" || echo "exit $code: $line")"
 done
 said --help >"$scratch/help"

@@ -13,9 +13,9 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_param_groups unit_data unit_steps unit_log unit_events unit_profile
     unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample unit_sha256 unit_names
     unit_record_cache unit_darkroom unit_incontext unit_histories unit_plot"
-parts="base names owners help_lines built schedule flags launch bins mixture permutation data data_samples data_batch
-    steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log progress profile
-    sample tokenfile recordfile json safetensors
+parts="base names owners built schedule flags flags_parse flags_help launch bins mixture permutation data data_samples
+    data_batch steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log log_banner
+    log_history progress profile sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
 mpi="base launch comm comm_star comm_mpi rendezvous rendezvous_join sha256"
@@ -43,7 +43,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 {
     watched $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts)
     watched_link "$build/unit" $objects -lcjson -lm || exit 1
-    watched tests/runtime/flags_main.c $(sources runtime base names owners flags help_lines built launch)
+    watched tests/runtime/flags_main.c $(sources runtime base names owners flags flags_parse flags_help built launch)
     watched_link "$build/flags" $objects -lcjson -lm || exit 1
     compile mpicc "$build/comm" "" tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     watched tests/runtime/rendezvous_main.c $(sources runtime base sha256 rendezvous rendezvous_join)
@@ -118,8 +118,8 @@ accepts "tensorboard=false given" --use_tensorboard False
 accepts "exact=true given" --exact True
 accepts "exact=true given" --exact=true
 accepts "data=a,b given" --data a,b
-refuses "--data is there twice, a and b: give one list, --data a,b" --data a --data b
-refuses "--data_weights is there twice, 1,2 and 3: give one list" --data a,b --data_weights 1,2 --data_weights=3
+refuses "--data is given twice, a and b: give one list, --data a,b" --data a --data b
+refuses "--data_weights is given twice, 1,2 and 3: give one list" --data a,b --data_weights 1,2 --data_weights=3
 accepts "init_from=none given" --init-from none
 accepts "seed=9223372036854775807 given" --seed 9223372036854775807
 accepts "warmup=0.1 given" --warmup 0.1
@@ -139,7 +139,7 @@ refuses "--n_transit 80: fixed when the program was generated, with no ad.n_tran
 ad.n_transit=80 && make" --n_transit 80
 refuses "gen recipes/x.lua model.layers=2 && make" --tf_n_layer 2
 refuses "--traj_dir: write --data datasets/history_darkroom_PPO_alg-seed42.safetensors" --traj_dir x
-OBJECTIVE=ad refuses "--tokenizer: of programs whose objective is lm|" --tokenizer x
+OBJECTIVE=ad refuses "--tokenizer: needs a program with the objective lm|" --tokenizer x
 refuses "did you mean --lr? " --lrr 1
 refuses "did you mean --save-total-limit? " --save-totl-limit 1
 refuses "did you mean --learning-rate, here --lr?" --leraning_rate 1
@@ -147,18 +147,18 @@ refuses "did you mean --val-max-steps, here --eval-batches?" --val_max_step 1
 refuses "did you mean --lora-rank, here the recipe's lora.rank?" --lora_rnk 8
 refuses "train: --zzzzzz: no such flag (--help" --zzzzzz 1
 refuses "gen recipes/x.lua batch.micro=4" --batch.micro 4
-refuses "lr=1e-4: no flag; write --lr 1e-4" lr=1e-4
-refuses "-lr: no flag; write --lr X" -lr 1e-4
+refuses "lr=1e-4: not a flag; write --lr 1e-4" lr=1e-4
+refuses "-lr: not a flag; write --lr X" -lr 1e-4
 BUILT='precision="bf16"' accepts "lr=1 given" --fp16 False --lr 1
 OBJECTIVE=dpo BUILT=gpus=2 accepts "lr=1 given" 2 --lr 1
 OBJECTIVE=dpo BUILT=gpus=2 refuses "--num_gpus 4: fixed when" 4
-OBJECTIVE=lm refuses "4: no flag" 4
+OBJECTIVE=lm refuses "4: not a flag" 4
 DIECAST_NODES=2 BUILT=gpus=8 accepts "lr=1 given" --num_gpus 4 --lr 1
 DIECAST_NODES=2 BUILT=gpus=8 refuses "--num_gpus 8: fixed when the program was generated, with gpus=8; to change it: \
 gen recipes/x.lua gpus=16 && make" --num_gpus 8
 RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 BUILT=gpus=8 accepts "lr=1 given" --num_gpus 4 --lr 1
 refuses "--lr 0.5 and --learning_rate 1 are the same flag" --lr 0.5 --learning_rate 1
-refuses "it is: learning rate, the peak" --learning_rate -1
+refuses "(learning rate: the peak" --learning_rate -1
 accepts "lr=0.5 given" --lr 0.25 --lr 0.5
 accepts "resume=last given" --resume_from_checkpoint True
 accepts "steps=0 given" --max_steps -1
@@ -168,7 +168,7 @@ accepts "merge_lora=final_merged_model given" --merge_and_unload --lr 1
 refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
 refuses "--lr: want a number" --lr 1x
 refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1
-refuses "want true or false, got \"wandb\"; it is: true (the default): what OUT/history.jsonl has in OUT/runs/ too" \
+refuses "want true or false, got \"wandb\" (true (default): write events for \`tensorboard --logdir OUT/runs\`; false: do not)" \
     --report_to wandb
 refuses "--logging-dir: event files go to OUT/runs" --logging-dir x
 refuses "--lr: want a number" --lr ""
@@ -202,11 +202,11 @@ refuses "--out: is empty, want DIR" --out ""
 accepts "system=none given" --system ""
 accepts "chat_system= given" --chat --chat-system ""
 refuses "--init-from: is empty" --init-from=
-refuses "x: no flag" x
-refuses "-x: no flag" -x
+refuses "x: not a flag" x
+refuses "-x: not a flag" -x
 DEFAULTS=bad refuses "recipe, run: resume"
-OBJECTIVE=other refuses "--top-p: of programs whose objective is lm" --top-p 0.5
-OBJECTIVE=other refuses "--prompt: of programs whose objective is lm" --prompt x
+OBJECTIVE=other refuses "--top-p: needs a program with the objective lm" --top-p 0.5
+OBJECTIVE=other refuses "--prompt: needs a program with the objective lm" --prompt x
 "$build/flags" --help >"$scratch/f"
 flag_rows() { cat runtime/run/flags.def runtime/objectives/[a-z]*.def; }
 rows=$(flag_rows | grep -c '^FLAG(')
@@ -218,7 +218,7 @@ OBJECTIVE=lm "$build/flags" --help >"$scratch/h"
 grep -q -e --temperature "$scratch/h" && ! grep -q -e --probe "$scratch/h"
 verdict "lm has its flags, and not those of mlm" $? "$(grep -e --probe "$scratch/h")"
 OBJECTIVE=ad DEFAULTS=none "$build/flags" --help >"$scratch/h"
-grep -A 1 -e '^  --data ' "$scratch/h" | grep -q '^      files of histories' &&
+grep -A 1 -e '^  --data ' "$scratch/h" | grep -q '^      histories to train on' &&
     ! grep -A 4 -e '^  --data ' -e '^  --goal-idx ' "$scratch/h" | grep -q -e 'raw ones' -e '\[-1\]'
 verdict "help says what a flag is in the program's objective" $? "$(grep -A 4 -e '^  --data ' -e '^  --goal-idx' "$scratch/h")"
 OBJECTIVE=other "$build/flags" --help >"$scratch/h"
@@ -230,7 +230,7 @@ OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
 [ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY(ppo, "\(.*\)")$/\1/p' runtime/objectives/ppo.def | tr '|' '\n' |
     wc -l)" ]
 verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
-OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs whose objective is ppo have no such flag" --lr 1
+OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs with the objective ppo have no such flag" --lr 1
 OBJECTIVE=ppo DEFAULTS=none accepts "goals=3 given" --goals 3
 OBJECTIVE=ad DEFAULTS=none refuses "--goal-idx: want an integer from 0 to 11" --goal-idx 12
 "$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"

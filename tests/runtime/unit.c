@@ -123,7 +123,7 @@ void test_base(void)
           "--local-dir b, then name b/tokenizer.json" },
         { "https://huggingface.co/a/b", "; if a/b is a name of the Hugging Face hub: hf download a/b "
           "--local-dir b, then name b" },
-        { "~/models/x", "; the shell left ~ as it is: write $HOME/models/x" },
+        { "~/models/x", "; the shell did not expand ~: write $HOME/models/x" },
         { "tests/nothing", "" }, { "./x", "" }, { "../x", "" }, { "/a/b", "" }, { "a/b/c", "" },
         { "a", "" }, { "a/", "" }, { "/", "" }, { "", "" }, { "a b/c", "" }, { "a/b;c", "" },
     };

@@ -142,7 +142,7 @@ static char *line_of(const Foreign *row)
     case FOREIGN_MEANS:
         if (!on)
             return of_flag ? format("write --%s %s (", flag, row->value) : format(" %s=", row->ours);
-        return *on == '?' ? of_flag ? format("--%s N says how many", flag) : format(" %s=", row->ours) : NULL;
+        return *on == '?' ? of_flag ? format("give the number as --%s N", flag) : format(" %s=", row->ours) : NULL;
     default:
         return on && !*on ? NULL : format("%s", is_same(row) ? "wants a value" : row->note);
     }
@@ -194,7 +194,7 @@ static void values(void)
         { "--lora_target_modules", "v_proj", "lora.targets=v_proj" },
         { "--save_strategy", "no", "" },
         { "--save_strategy", "steps", "" },
-        { "--eval_strategy", "steps", "--eval_strategy steps: --eval-every N says how many" },
+        { "--eval_strategy", "steps", "--eval_strategy steps: give the number as --eval-every N" },
         { "--eval_strategy", "epoch", "" },
         { "--eval_strategy", "sometimes", "write --eval-every N" },
         { "--warmup_ratio", "0.03", "" },
@@ -260,7 +260,7 @@ static void renames(void)
         must(f.renamed && strcmp(f.renamed, format("renamed: --%s is now --%s", r->before, r->now)) == 0,
              format("renamed %s: taken", r->before), "%s", f.renamed ? f.renamed : "no line");
         int code = refused(text, (char *[]){ format("%s=a", before), now, "a" }, 3);
-        must(code == EXIT_CONFIG && strstr(text, "are one setting"), format("renamed %s: both", r->before),
+        must(code == EXIT_CONFIG && strstr(text, "is the old name of"), format("renamed %s: both", r->before),
              "code %d: %s", code, text);
     }
     char *same = renamed_lines("a=1\nb={\"x\", \"y\"}\nc=\"\"\n\nno line");

@@ -50,8 +50,8 @@ void test_record_cache(const char *scratch)
     free(error);
     load("kept: the same", path, "r", "w", N, "");
     load("kept: of any weights", path, "r", NULL, N, "");
-    load("kept: other weights", path, "r", "v", N, "is of other weights: w, not v");
-    load("kept: other records", path, "q", "w", N, "is of other records");
+    load("kept: other weights", path, "r", "v", N, "belongs to other weights: w, not v");
+    load("kept: other records", path, "q", "w", N, "belongs to other records");
     load("kept: fewer", path, "r", "w", N - 1, "want 4 values");
     flip(path);
     load("kept: damaged", path, "r", "w", N, "damaged");

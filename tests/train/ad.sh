@@ -228,7 +228,7 @@ verdict "an evaluation beside training is stopped" "$([ $code = 91 ] && grep -q 
     echo "code $code: $(tail -n 2 "$scratch/asked.log")")"
 trained ad_one ad_one asked "${args[@]}"
 same "an evaluation that was left" unstopped asked 10
-refused "a task beyond those of the test" 80 '--goal-idx: want 0..7' agents --evaluate --goal-idx 8
+refused "a task beyond those of the test" 80 '--goal-idx: want the number of a test task, 0 to 7' agents --evaluate --goal-idx 8
 refused "a task without --evaluate" 80 '--goal-idx: has no effect without --evaluate$' \
     bad --data $ref/ad_one/tokens.safetensors --goal-idx 2
 own regions --data $ref/ad_one/tokens.safetensors --show-regions 38
@@ -262,7 +262,7 @@ verdict "a figure of regions" "$(png "$scratch/regions/plots/regions_38.png")"
 mv "$scratch/beside/plots" "$scratch/plots"
 plot "figures again" 0 'plots/training.png, plots/losses.png, plots/return.png$' beside
 verdict "the same figures" "$(diff -r "$scratch/plots" "$scratch/beside/plots" 2>&1 | head -n 2)"
-plot "figures of no run" 80 'nothing: want the folder of a run' nothing
+plot "figures of no run" 80 'nothing: not a run folder' nothing
 plot "figures or none" 80 '--plot draws figures, --figures false draws none' beside --figures false
 plot "figures and another use" 80 'give one of them' beside --eval-only
 mkdir "$scratch/hidden" "$scratch/broken"
@@ -278,7 +278,7 @@ verdict "a run that wants no figures" "$([ ! -e "$scratch/unseen/plots" ] && ! g
     tail -n 3 "$scratch/unseen.log")"
 { head -n 2 "$scratch/beside/history.jsonl"; echo damaged; tail -n +3 "$scratch/beside/history.jsonl"; } \
     >"$scratch/broken/history.jsonl"
-plot "a damaged history" 0 'history.jsonl: line 3: no numbers of a record' broken
+plot "a damaged history" 0 'history.jsonl: line 3: not a record of numbers' broken
 rm "$scratch/broken/history.jsonl"
 ln -s ../beside/history.jsonl "$scratch/broken/history.jsonl"
 plot "a history that is a link" 88 'history.jsonl: ' broken

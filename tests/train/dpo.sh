@@ -91,7 +91,7 @@ verdict "answers beside the start's" "$(diff <(sed -n 's/.*"start":\("[^"]*"\),.
 verdict "beside weights that are not the start" "$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --sample a \
     --beside-start none \
     >"$scratch/log" 2>&1
-    [ $? = 83 ] && grep -q 'began with weights of crc32c .* name those it began with' "$scratch/log" ||
+    [ $? = 83 ] && grep -q 'began with weights of crc32c .* give those it began with' "$scratch/log" ||
         tail -n 2 "$scratch/log")"
 
 # A finished run is evaluated against what it began with, also where nothing is left of the reference: by what the
@@ -123,7 +123,7 @@ for flag in init-from adapter; do
     [ $flag = adapter ] || name=dpo_mean
     again $name evaluated.$name --eval-data $ref/${name%%.*}/eval.safetensors --$flag none
     verdict "another start is refused: $flag" "$([ $? = 83 ] &&
-        grep -q "began with weights of crc32c .* name those it began with, --init-from" "$scratch/log" ||
+        grep -q "began with weights of crc32c .* give those it began with, --init-from" "$scratch/log" ||
         tail -n 2 "$scratch/log")"
 done
 cp -r $ref/dpo_mean/model "$scratch/start"
@@ -131,8 +131,8 @@ cp -r $ref/dpo_mean/model "$scratch/start"
     --out "$scratch/moved" >"$scratch/log" 2>&1 || verdict "a start that moves" "$(tail -n 1 "$scratch/log")"
 mv "$scratch/start" "$scratch/start.now"
 again dpo_mean moved --eval-data $ref/dpo_mean/eval.safetensors
-verdict "a start that has moved" "$([ $? = 80 ] && grep -q "began with is no folder here, .*/start: --init-from" \
-    "$scratch/log" || tail -n 2 "$scratch/log")"
+verdict "a start that has moved" "$([ $? = 80 ] && grep -q \
+    "began with a folder that is not here, .*/start: give its place with --init-from" "$scratch/log" || tail -n 2 "$scratch/log")"
 again dpo_mean moved --eval-data $ref/dpo_mean/eval.safetensors --init-from "$scratch/start.now"
 verdict "it is named" "$(grep -q '"eval_margin"' "$scratch/said" || tail -n 2 "$scratch/log")"
 
@@ -144,7 +144,7 @@ verdict "it is named" "$(grep -q '"eval_margin"' "$scratch/said" || tail -n 2 "$
 cp -r "$scratch/killed" "$scratch/swapped"
 trained dpo_mean dpo_mean killed --save-every 6
 verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" &&
-    grep -q '^reference: that of .* from ' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+    grep -q '^reference values of .* from ' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/dpo_mean" "$scratch/killed" 0
 compare TensorBoard tags "$scratch/killed" \
     "eval/best_loss eval/logps/chosen eval/logps/ref_chosen eval/logps/ref_rejected eval/logps/rejected \
@@ -177,13 +177,13 @@ verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } 
 cp "$scratch"/other/.reference_cache/* "$scratch/swapped/.reference_cache"
 line=$("$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --out "$scratch/swapped" --init-from none 2>&1)
-verdict "another reference, another start" "$([ $? = 83 ] && grep -q "name those it began with" <<<"$line" ||
+verdict "another reference, another start" "$([ $? = 83 ] && grep -q "give those it began with" <<<"$line" ||
     echo "$line")"
 "$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --out "$scratch/swapped" --save-every 6 >"$scratch/swapped.log" 2>&1 ||
     verdict "another reference, the start as recorded" "$(tail -n 1 "$scratch/swapped.log")"
 compare "another reference is made again" history "$scratch/dpo_mean" "$scratch/swapped" 0
-verdict "another reference is named" "$(grep -q "is of other weights: .*: computed anew" "$scratch/swapped.log" ||
+verdict "another reference is named" "$(grep -q "belongs to other weights: .*: recomputing" "$scratch/swapped.log" ||
     grep reference "$scratch/swapped.log")"
 
 # Raw pairs; 40 of them, answers of 5 bytes: 34, 4 and 2
@@ -252,7 +252,7 @@ perplexity=$(sed -n 's/.*"chosen_perplexity":\([0-9.e+]*\).*/\1/p' "$scratch/log
 raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --eval-only --eval-batches 0
 verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' "$scratch/log" |
     awk -v p="$perplexity" '{ x = exp(-$1) / p; good = x > 1 - 1e-5 && x < 1 + 1e-5 } END { if (!good) print x, p }')"
-verdict "a finished run's reference is told" "$(grep -q '^reference: that of ' "$scratch/log" &&
+verdict "a finished run's reference is told" "$(grep -q '^reference values of ' "$scratch/log" &&
     ! grep -q 'the weights are their own' "$scratch/log" || grep '^reference' "$scratch/log")"
 # Of new pairs there is no cache: the start is where the run had it, or is named. Here the same pairs, in another order.
 said=$(tail -n 1 "$scratch/log")
@@ -284,7 +284,7 @@ raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start
 verdict "answers beside the start's adapter" "$(grep -q 'that the run began with:' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
 raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start --adapter none
-verdict "answers beside another adapter" "$([ $? = 83 ] && grep -q 'name those it began with' "$scratch/log" ||
+verdict "answers beside another adapter" "$([ $? = 83 ] && grep -q 'give those it began with' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0

@@ -72,7 +72,7 @@ model() { refuses "$1" "$2" "$3" gpt2_tiny $ours --init-from "$scratch/in/model"
 
 refuses "no data" 80 "--data" gpt2_tiny
 refuses "data file is missing" 88 "nowhere.safetensors" gpt2_tiny --data "$scratch/nowhere.safetensors"
-refuses "raw data without a tokenizer" 80 "README.md is no record file, .* wants a tokenizer: --tokenizer" gpt2_tiny \
+refuses "raw data without a tokenizer" 80 "README.md is not a record file, .* needs a tokenizer: --tokenizer" gpt2_tiny \
     --data README.md
 refuses "raw data, a model without a tokenizer" 80 "there is none in the folder of --init-from" gpt2_tiny \
     --data README.md --init-from $ref/$case/model
@@ -88,7 +88,7 @@ raw "a model of the hub" 80 "--init-from Org/M-1: no such folder; .*hf download 
 verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/few" && echo "see above"
     sed -n '/^next: /p' "$scratch/said" | grep -v '^next: allow more open files (ulimit -n 4096); then ')"
 raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
-raw "rows of another kind" 88 "with masked prompts, which .*built for data.kind=packed: gen .*\.lua.* data.kind=rows makes" \
+raw "rows of another kind" 88 "with masked prompts, which .*built for data.kind=packed: gen .*\.lua.* data.kind=rows builds" \
     - <<<'{"prompt":"a","completion":"b"}'
 verdict "rows of another kind: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny' \
     "$scratch/said" || tail -n 1 "$scratch/said")"
@@ -253,7 +253,7 @@ said "a malformed row" raw.6 "^data: .*: packed, 1 document, 4001 tokens, all ta
 said "a malformed row is listed" raw.6 "^  $scratch/bad.jsonl:2: text: want a string"
 packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip_bad=2 --steps 3
 said "a malformed row is packed once" raw.6 "was packed before"
-said "a row that was left out before" raw.6 "^malformed rows that were left out: 1 (file:line 1:2)"
+said "a row that was left out before" raw.6 "^malformed rows left out: 1 (file:line 1:2)"
 packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip-bad 3 --steps 4
 said "another --skip-bad packs again" raw.6 "^data: .*: packed, 1 document"
 said "a run goes on without the same rows" raw.6 "^resumed from $scratch/raw.6/checkpoint-3"
@@ -261,7 +261,7 @@ said "a run goes on without the same rows" raw.6 "^resumed from $scratch/raw.6/c
     --skip-bad 0 >"$scratch/raw.6.log" 2>&1
 verdict "packed rows do not hide a malformed one" "$([ $? = 88 ] && grep -q -- "--data: $scratch/bad.jsonl:2: text: want" \
     "$scratch/raw.6.log" || tail -n 3 "$scratch/raw.6.log")"
-refuses "--skip-bad of a record file" 80 "--skip-bad: .*tokens.safetensors is packed, without the rows that" gpt2_tiny \
+refuses "--skip-bad of a record file" 80 "--skip-bad: .*tokens.safetensors is packed, already without the rows that" gpt2_tiny \
     $ours --skip-bad 1
 echo more >>"$scratch/raw/b.txt"
 packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
@@ -272,17 +272,17 @@ rm -rf "$scratch"/raw*
 
 both=$ref/$case/tokens.safetensors,$ref/$case/eval.safetensors
 shares() { refuses "shares: $1" 80 "$2" gpt2_tiny --init-from $ref/$case/model "${@:3}"; }
-shares "a number is missing" "--data-weights 1: want 2 numbers, one a file of --data, got 1" --data "$both" \
+shares "a number is missing" "--data-weights 1: must be 2 numbers, one per file of --data, got 1" --data "$both" \
     --data-weights 1
 shares "one file" "--data-weights 1: --data is one file, .*tokens.safetensors: leave them out" $ours --data-weights 1
-shares "no file" "--data-weights are of the files of --data, which is missing" --data-weights 1,2 \
+shares "no file" "--data-weights applies to the files of --data, which is missing" --data-weights 1,2 \
     --eval-only --eval-data "$both"
 for bad in -1 nan inf 0x1 '' x; do
-    shares "'$bad'" "--data-weights 1,$bad: want numbers of at least 0 between commas, got \"$bad\"" --data "$both" \
+    shares "'$bad'" "--data-weights 1,$bad: must be numbers from 0, separated by commas, got \"$bad\"" --data "$both" \
         --data-weights "1,$bad"
 done
-shares "nothing" "--data-weights 0,0: their sum is 0, want more than 0" --data "$both" --data-weights 0,0
-shares "the first samples" "--max-samples takes the first samples of all files together" --data "$both" \
+shares "nothing" "--data-weights 0,0: their sum is 0, must be above 0" --data "$both" --data-weights 0,0
+shares "the first samples" "--max-samples counts samples over all files" --data "$both" \
     --data-weights 1,2 --max-samples 9
 refuses "shares: less than a sample" 88 "tokens.safetensors: its --data-weights, 1e-09, gives less than one of the" \
     gpt2_tiny \
@@ -306,7 +306,7 @@ mixed gpt2_tiny mixed --data-weights 1,1 --steps 10
 verdict "other shares on resume" "$(grep -q 'CHANGED ON RESUME: data_weights 3,1 -> 1,1' "$scratch/mixed.log" &&
     grep -q '^rank .*checkpoint-8: data: samples drawn from each file [0-9,]* -> [0-9,]*; --allow-inexact' \
         "$scratch/mixed.log" || tail -n 3 "$scratch/mixed.log")"
-verdict "shares are said" "$(grep -q '^  source 2   .*eval.safetensors: weight 1, [0-9]* of the samples of an epoch, from its' \
+verdict "shares are said" "$(grep -q '^  source 2   .*eval.safetensors: weight 1, [0-9]* samples per epoch, drawn from' \
     "$scratch/mixed.killed.log" || head -n 14 "$scratch/mixed.killed.log")"
 head -c 4000 README.md >"$scratch/b.txt"
 tail -c 3000 README.md >"$scratch/c.txt"
@@ -356,7 +356,7 @@ rm -rf "$scratch"/{shown,text,rows,rows.jsonl}
 lora="--data $ref/qwen2_lora/tokens.safetensors"
 for use in "--export $scratch/exported" "--sample ab" "--eval-only --eval-data $ref/$case/eval.safetensors"; do
     refuses "$use of an empty folder" 89 "no checkpoint in $scratch/out, .* did you mean --init-from?" gpt2_tiny $use
-    refuses "$use of an empty folder, adapters" 89 "no checkpoint in .* did you mean --adapter beside" qwen2_lora $use \
+    refuses "$use of an empty folder, adapters" 89 "no checkpoint in .* did you mean --adapter in addition to" qwen2_lora $use \
         --init-from $ref/qwen2_lora/model
 done
 refuses "--merge-lora of an empty folder" 89 "no checkpoint in .* did you mean --init-from?" qwen2_lora \
@@ -384,7 +384,7 @@ uses() {
 }
 draw="--sample a --max-new-tokens 1"
 uses "random weights when asked for" "^weights: random, made from seed 42" gpt2_tiny $draw --init-from none
-refuses "the likeliest token and another" 80 "--greedy takes the likeliest token, --temperature 0.7 draws one" \
+refuses "the likeliest token and another" 80 "--greedy takes the likeliest token, --temperature 0.7 samples one" \
     gpt2_tiny $draw --init-from none --greedy --temperature 0.7
 verdict "the likeliest token by two names" "$(cmp <("$work/gpt2_tiny/train" --sample ab --init-from none \
     --greedy 2>&1 | grep -v ' second') \
@@ -436,7 +436,7 @@ run straight || verdict straight "$(tail -n 2 "$scratch/straight.log")"
 
 run=again; cp -r "$scratch/straight" "$scratch/again"
 run again; expect "a finished run" 0 "nothing to do"
-run again --resume never; expect "--resume never of a run" 80 "holds 1 checkpoints; name another --out"
+run again --resume never; expect "--resume never of a run" 80 "has 1 checkpoint; give another --out"
 run again --steps 22; expect "more steps" 0 "CHANGED ON RESUME: steps 20 -> 22"
 verdict "the mean of which steps" "$(
     grep -q '^2 steps more in .*; mean loss of all 22 steps of the run [0-9.]*$' "$scratch/again.log" ||
@@ -482,7 +482,7 @@ run=damaged; run damaged
 rm -rf "$scratch/damaged"/DONE
 poke "$scratch/damaged/checkpoint-20/model.safetensors" -1 7f
 run damaged; expect "no valid checkpoint" 89 "checkpoint-20"
-run damaged; expect "nor at the next start" 89 "--resume never starts anew at step 0"
+run damaged; expect "nor at the next start" 89 "--resume never starts over at step 0"
 run damaged --resume never --steps 2; expect "until it is told" 0 "^step 1/2 "
 rm -rf "$scratch/damaged"
 

@@ -203,13 +203,13 @@ while IFS='|' read -r name text flags; do
     said=$(generated --generate "${flags##*:}" ${flags%%:*})
     verdict "refused: $name" "$(grep -q "^\(rank\|train:\) .*$text" <<<"$said" || echo "$said")"
 done <<'END'
-blocks longer than the recipe's|tells of 32 places at a time|--gen-length 64 --gen-block 64:w5
+blocks longer than the recipe's|computes 32 positions at a time|--gen-length 64 --gen-block 64:w5
 a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --gen-length 16|--gen-length 10 --gen-block 8:w5
-steps that blocks do not share|not shared equally by 2 blocks of 8 tokens; try --gen-steps 6|--gen-length 16 --gen-block 8 --gen-steps 5:w5
-no room|the text is 2 tokens and --gen-length 32; this binary has room for 32|--gen-length 32:w5
-no gaps|the text hides no token|--gen-length 0:w5
+steps that blocks do not share|cannot be divided equally among 2 blocks of 8 tokens; try --gen-steps 6|--gen-length 16 --gen-block 8 --gen-steps 5:w5
+no room|the text is 2 tokens and --gen-length 32; this program has room for 32|--gen-length 32:w5
+no gaps|the text has no mask token|--gen-length 0:w5
 gaps and a length|want --gen-length 0|--gen-length 8:w5 [MASK]
-steps of training|--steps 5 is of training: --generate takes --gen-steps 5|--steps 5:w5
+steps of training|--steps 5 sets training steps: --generate takes --gen-steps 5|--steps 5:w5
 END
 
 # Raw text by its characters; then the answers to questions, by the tokenizer that lies beside the weights.
@@ -258,7 +258,7 @@ verdict "likelihoods of raw answers" "$([ "$(grep -c '^{"sample": [01], "tokens"
 "$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --loglik "$scratch/divided.safetensors" --val-draws 4 \
     >"$scratch/said" 2>"$scratch/log"
 verdict "likelihoods of what a file has to validate on, alone" "$(grep -q \
-    "divided.*to validate on: --loglik takes these $(wc -l <"$scratch/said") alone" "$scratch/log" ||
+    "divided.*marks its validation rows itself: --loglik uses only these $(wc -l <"$scratch/said") rows" "$scratch/log" ||
     cat "$scratch/log")"
 # Weights with a NaN: no number is said.
 cp -r $ref/mdm_llada/model "$scratch/nan"
@@ -351,10 +351,10 @@ while IFS='|' read -r name code text program flags; do
     # shellcheck disable=SC2086
     refused $program "arrays: $name" $code "$text" --prepare "$scratch/text.txt" $flags
 done <<END
-another text|80|--data: --prepare names its texts itself|mdm_masked.bf16|--data $scratch/text.txt
+another text|80|--data: --prepare uses all of its own texts|mdm_masked.bf16|--data $scratch/text.txt
 another format|80|--prepare writes windows|mdm_masked.bf16|--data-format answers
 none to validate on|80|--eval-share 0: |mdm_masked.bf16|--eval-share 0
-no tokenizer|80|--prepare: .* wants a tokenizer|mdm_masked.bf16|
+no tokenizer|80|--prepare: .* needs a tokenizer|mdm_masked.bf16|
 there already|80|has arrays of ids already|mdm_masked.bf16|--out $scratch/own --tokenizer char
 two uses|80|--generate and --prepare: give one of them|mdm_masked.bf16|--generate x
 END

@@ -221,14 +221,14 @@ refused mlm_untrained "more hidden words than rows of the head" 88 "may have 156
 refused mlm_microbert "rows to be predicted" 83 "this binary masks tokens" --data $ref/llama_rows/tokens.safetensors
 refused mlm_microbert "windows of text" 83 "packed documents, but this .* masks tokens of rows: pack them again" \
     --data $ref/gpt2_tiny/tokens.safetensors
-refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
+refused mlm_microbert "raw data without a tokenizer" 80 "needs a tokenizer: .*, or words" \
     --data "$scratch/imdb"
 refused mlm_microbert "no tokenizer of that name" 80 "--tokenizer: wrods: No such file" \
     --data "$scratch/imdb" --tokenizer wrods
-refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants one of windows, answers, imdb, corpus" \
+refused mlm_microbert "no words to hide" 80 "cannot be made from the format text: set --data-format to one of windows, answers, imdb, corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
 refused mlm_microbert "a tokenizer to be made beside packed data" 80 \
-    "--tokenizer words makes one of raw data, and .* is packed" \
+    "--tokenizer words is counted from raw data, but .* is packed" \
     --data "$scratch/packed/records.safetensors" --tokenizer words
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm|dpo; this one's is mlm" --sample x
 said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)

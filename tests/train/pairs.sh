@@ -139,7 +139,7 @@ rm -r "$scratch/best/checkpoint-$k"
 best --keep-best --patience 0 --steps $((last + 4))
 verdict "the best is gone" "$([ "$(grep -c "^warning: .*/checkpoint-$k is gone, .*: eval loss $shown at step $k;" \
         "$scratch/best.log")" = 1 ] || grep '^warning' "$scratch/best.log"
-    grep -q "^the best, eval loss $shown at step $k, were in .*checkpoint-$k, which is gone" "$scratch/best.log" ||
+    grep -q "^the best, eval loss $shown at step $k, were in .*checkpoint-$k, which was removed" "$scratch/best.log" ||
         grep '^the best' "$scratch/best.log"
     grep -q '"best_model_checkpoint": null' "$scratch/best/checkpoint-$((last + 4))/trainer_state.json" ||
         echo "another best")"

@@ -93,7 +93,7 @@ touch "$scratch/file"
 "$work/ppo.small/train" --out "$scratch/file/below" >"$scratch/below.log" 2>&1
 code=$?
 verdict "next: of a folder that cannot be made" "$([ $code = 90 ] || echo "code $code"
-    said below '^next: mend that; then .*run.sh --out .*/file/below goes on with the tasks that are not done$')"
+    said below '^next: fix that; then .*run.sh --out .*/file/below goes on with the tasks that are not done$')"
 (cd "$work/ppo.small" && ./train --goals 81 --out x 2>&1 | tail -n 1) >"$scratch/here.log"
 verdict "next: a command for this folder" "$(said here 'again; \./run.sh --help')"
 
@@ -103,7 +103,7 @@ refuses() {             # CODE TEXT ARGS...
     shift 2
     ppo ppo.small refused "$@"
     [ $? = "$code" ] && head -n 1 "$scratch/refused.log" | grep -qF -- "$text" &&
-        [ "$(tail -n +2 "$scratch/refused.log")" = "next: mend that and give the command again; $work/ppo.small/run.sh \
+        [ "$(tail -n +2 "$scratch/refused.log")" = "next: fix that and run the command again; $work/ppo.small/run.sh \
 --help lists every flag" ]
     verdict "refuses $*" "$([ $? = 0 ] || tail -n 2 "$scratch/refused.log")"
 }
@@ -113,8 +113,8 @@ refuses 80 "--goals 1,: want" --goals 1,
 refuses 80 "--goals 1x: want" --goals 1x
 refuses 80 "--goals -1: want" --goals -1
 refuses 80 "--goals: is empty" --goals ""
-refuses 80 "--lr: programs whose objective is ppo have no such flag" --lr 1
-refuses 80 "--sample: of programs whose objective is lm|dpo; this one's is ppo" --sample x
+refuses 80 "--lr: programs with the objective ppo have no such flag" --lr 1
+refuses 80 "--sample: needs a program with the objective lm|dpo; this one has ppo" --sample x
 refuses 80 "did you mean --threads?" --thread 1
 refuses 80 "--seed: want an integer" --seed -1
 # histories of other settings below the same OUT

@@ -284,6 +284,6 @@ verdict "refused: more records than weights" "$([ $? = 80 ] &&
 line=$("$work/prm_none/train" --data $ref/prm_instance/tokens.safetensors --init-from none --meta-lr 0.1 \
     --out "$scratch/no" 2>&1)
 verdict "refused: a rate of weights that are none" "$([ $? = 80 ] &&
-    grep -q -- '--meta-lr: of a parameter group that' \
+    grep -q -- '--meta-lr: this program does not train that parameter' \
     <<<"$line" || tail -n 1 <<<"$line")"
 exit $failed

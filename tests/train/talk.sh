@@ -146,10 +146,10 @@ while IFS='|' read -r name text why; do
     printf "$text\n" >"$scratch/turns"
     refused "a turn: $name" 88 "--chat: line $why" --chat --chat-format mistral-v3-tekken $tokenizer <"$scratch/turns"
 done <<'END'
-no command|/rest|1: /rest is none of /help, /reset, /exit;
+no command|/rest|1: /rest: unknown, commands are /help, /reset, /exit;
 bad UTF-8|\n\xff|2: byte 1 is not UTF-8
 a NUL|a\0b|1: holds a NUL
-longer than the context|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa|1: the question is 35 tokens with its format; this program has room for 32
+longer than the context|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa|1: the question has 35 tokens with its format; this program has room for 32
 END
 refused "a format that is none" 80 "--chat: want one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
     --chat-format mistral-v3-teken

@@ -100,7 +100,7 @@ loads() {
 hashes() { find "$@" -type f | LC_ALL=C sort | xargs sha256sum; }
 
 # Every flag of --help, also those of other trainers.
-flags_of() { run "$1" --help | grep -oE -- '--[a-z][a-z0-9_-]*' | LC_ALL=C sort -u; }
+flags_of() { run "$1" --help --verbose | grep -oE -- '--[a-z][a-z0-9_-]*' | LC_ALL=C sort -u; }
 # Goes on where yesterday's run was killed; prints what comes of it.
 comes_of() {            # NAME
     if [ "$1" = ppo ]; then

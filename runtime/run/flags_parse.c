@@ -1,0 +1,482 @@
+/* flags_parse.c -- command line of a program: flags, their aliases, and claims about the build.
+ *
+ * In:    argv and the recipe's defaults.  Out: Flags, or one line and EXIT_CONFIG. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/files/names.h"
+#include "runtime/objectives/owners.h"
+#include "runtime/run/flags_rows.h"
+
+static const struct { int flag, owners; const char *others; } together[] = {
+#define WITH(flag, owners, others) { FLAG_##flag, OWNERS(owners), others },
+#include "runtime/run/flags.def"
+};
+
+static const char *const empty[FLAG_COUNT] = {
+#define EMPTY(flag, word) [FLAG_##flag] = word,
+#include "runtime/run/flags.def"
+};
+
+static const bool repeats[FLAG_COUNT] = {
+#define MANY(flag) [FLAG_##flag] = true,
+#include "runtime/run/flags.def"
+};
+
+/* True if programs of some objective have this flag. */
+static bool is_flag(const char *name)
+{
+    return flags_find(name) >= 0 || owners_of_left_out(name);
+}
+
+/* Returns the flag or alias that was probably meant; NULL: no name is similar. */
+static const char *nearest(const char *name)
+{
+    int least = (int)(strlen(name) + 1) / 3 + 1;
+    const char *near = NULL;
+    for (int i = 0; i < FLAG_COUNT + foreign_rows; i++) {
+        const char *have = i < FLAG_COUNT ? flags_row[i].name : foreign_row[i - FLAG_COUNT].name;
+        int d = names_distance(name, have);
+        if (d < least && (i >= FLAG_COUNT || flags_has(i)))
+            near = have, least = d;
+    }
+    return near;
+}
+
+static void die_unknown(const char *what, const char *name)
+{
+    const char *near = nearest(name);
+    char close[64], ours[64];
+    if (!near)
+        die(EXIT_CONFIG, "%s%.60s: no such flag (--help lists all)", what, name);
+    flags_spell(close, near);
+    const Foreign *row = flags_find(near) < 0 ? foreign_find(near) : NULL;
+    if (!row || !*row->ours)
+        die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
+            close);
+    bool field = row->kind == FOREIGN_RECIPE || (row->kind == FOREIGN_MEANS && !is_flag(row->ours));
+    flags_spell(ours, row->ours);
+    die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)",
+        what, name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
+}
+
+/* Ends the program: the name is no flag here. given: its value, or NULL; words: arguments of gen
+ * for this program. */
+static void die_foreign(const Foreign *row, const char *name, const char *given, const char *words)
+{
+    char ours[64];
+    flags_spell(ours, row->ours);
+    switch (row->kind) {
+    case FOREIGN_LINE:
+    case FOREIGN_MEANS:
+    case FOREIGN_RECIPE:
+        if (is_flag(row->ours))
+            die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, foreign_value(row, given),
+                row->note);
+        die(EXIT_CONFIG, "--%s%s%.60s: fixed when the program is generated: gen %s %s=%s%s%s%s",
+            name, given ? " " : "", given ? given : "", words, row->ours,
+            foreign_value(row, given), *row->note ? " (" : "", row->note, *row->note ? ")" : "");
+    case FOREIGN_NONE:
+        die(EXIT_CONFIG, "--%s: not supported: %s", name, row->note);
+    default:
+        die(EXIT_CONFIG, "--%s: %s", name, row->note);
+    }
+}
+
+/* Returns the path of `leaf` next to the program, in static memory: the default of --out. */
+static const char *beside_program(const char *leaf)
+{
+    static char path[PATH_MAX + 16];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    snprintf(path + (n > 0 ? n : 0), 16, "%s", leaf);
+    return path;
+}
+
+/* Returns true if the word after an ALWAYS name (not true or false: "true") is the value that
+ * always holds; ends the program otherwise. */
+static bool holds(const Foreign *row, const char *name, const char *word)
+{
+    const char *asked = flags_truth(word) ? word : "true";
+    if (!names_same(asked, row->value))
+        die(EXIT_CONFIG, "--%s %s: not supported: %s", name, asked, row->note);
+    return true;
+}
+
+/* The command line being read. by: the name that each flag was given as. */
+typedef struct {
+    Flags *f;
+    const Made *made;
+    int argc, i;
+    char **argv;
+    char by[FLAG_COUNT][64];
+    Claims claims;               /* about fields, which are fixed in the build */
+    struct {
+        int flag, other;         /* flag takes its value from other; other -1: from its own --flag
+                                    N */
+        char *typed;
+    } left[FLAG_COUNT];
+    int nleft;
+} Line;
+
+/* Appends the value of flag k to the list of a flag that may be given several times. */
+static void add_text(Flags *f, int k)
+{
+    const int64_t n = flags_many(f, k);
+    f->many[k] = realloc(f->many[k], sizeof *f->many[k] * (size_t)(n + 2));
+    if (!f->many[k])
+        die(EXIT_INTERNAL, "out of memory for the command line");
+    f->many[k][n] = flags_word(f, k);
+    f->many[k][n + 1] = NULL;
+}
+
+/* True if the value is a list with commas; two different lists for one flag are an error. */
+static bool is_list(int k)
+{
+    const size_t n = strlen(flags_row[k].metavar);
+    return n > 4 && !strcmp(flags_row[k].metavar + n - 4, ",...");
+}
+
+static void set(Line *l, int k, const char *name, const char *value)
+{
+    char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
+    const bool none = !*value && empty[k];
+    value = none ? empty[k] : value;
+    char *error = flags_set(l->f, k, value);
+    if (error)
+        die(EXIT_CONFIG, "--%s: %s (%.*s)", name, error, flags_summary(k), flags_doc(k));
+    if (!*value && !none)
+        die(EXIT_CONFIG, "--%s: is empty, want %s; is a shell variable not set?", name,
+            flags_row[k].metavar);
+    char *now = flags_text(l->f, k);
+    if (before && !names_same(l->by[k], name) && strcmp(before, now))
+        die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->by[k],
+            before, name, now);
+    if (before && is_list(k) && strcmp(before, now))
+        die(EXIT_CONFIG, "--%s is given twice, %s and %s: give one list, --%s %s,%s", name, before,
+            now, name, before, now);
+    snprintf(l->by[k], sizeof l->by[k], "%s", name);
+    l->f->given[k] = true;
+    if (repeats[k])
+        add_text(l->f, k);
+    free(before);
+    free(now);
+}
+
+/* Returns the value of a flag given without one: true for a BOOL, the leaf of [DIR=leaf]
+ * (malloc'ed, to be kept); NULL: the flag needs a value. */
+static const char *bare(const FlagRow *r)
+{
+    const char *equal = strchr(r->metavar, '=');
+    if (r->type == TYPE_BOOL)
+        return "true";
+    return *r->metavar == '[' ? format("%.*s", (int)strcspn(equal + 1, "]"), equal + 1) : NULL;
+}
+
+#define NOT_OURS \
+    "--%s: needs a program with the objective %s; this one has %s (--help lists its flags)"
+
+/* Ends the program unless it has flag k. k -1: even the row is missing; ours: the flag's name;
+ * name: as typed. */
+static void check_has(int k, const char *ours, const char *name)
+{
+    const char *other = k < 0 ? owners_of_left_out(ours) : NULL;
+    if (other)
+        die(EXIT_CONFIG, NOT_OURS, name, other, flags_objective);
+    if (k < 0 || flags_has(k))
+        return;
+    if (!flags_owner[k])
+        die(EXIT_CONFIG,
+            "--%s: programs with the objective %s have no such flag (--help lists all)", name,
+            flags_objective);
+    die(EXIT_CONFIG, NOT_OURS, name, owners_text(flags_owner[k]), flags_objective);
+}
+
+/* Returns the value of flag k when another name switches it off; NULL: unknown. */
+static const char *switched_off(int k, const Foreign *row)
+{
+    const char *on = foreign_meaning_of(row, "true");
+    if (flags_row[k].type != TYPE_BOOL || !on)
+        return foreign_unset(row->ours);
+    return names_same(on, "true") ? "false" : "true";
+}
+
+/* Takes a MEANS name, each of whose values stands for one of a flag. value: after "=", or NULL. */
+static void take_meaning(Line *l, const Foreign *row, const char *name, const char *value)
+{
+    const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
+    next = next && strncmp(next, "--", 2) ? next : NULL;
+    const char *given = value ? value : next;
+    const bool alone = foreign_meaning_of(row, "true") != NULL;
+    const bool known = given && (foreign_on(given) || foreign_off(given) ||
+                                 foreign_meaning_of(row, given));
+    l->i += !value && next && (known || !alone);
+    given = known || !alone || value ? given : "true";
+    const char *means = given ? foreign_meaning_of(row, given) : NULL;
+    const int k = flags_find(row->ours);
+    check_has(k, row->ours, name);
+    if (!means && foreign_off(given))
+        means = switched_off(k, row);
+    if (!means)
+        die_foreign(row, name, given, l->made->words);
+    if (*means == '?') {
+        l->left[l->nleft].flag = k;
+        l->left[l->nleft].other = means[1] ? flags_find(means + 1) : -1;
+        l->left[l->nleft].typed = format("--%s %s", name, given);
+        l->nleft += l->nleft < FLAG_COUNT - 1;
+    } else if (*means)
+        set(l, k, name, means);
+    for (int i = 0; i < foreign_meanings; i++) {
+        const ForeignMeaning *m = &foreign_meaning[i];
+        const int also = flags_find(m->ours);
+        if (also >= 0 && also != k && !m->implied && foreign_meant(m, row->name, given))
+            set(l, also, name, m->value);
+    }
+}
+
+/* Ends the program unless every value left to another flag is known: given, the default, or that of
+ * a third flag. */
+static void check_left(Line *l)
+{
+    Flags *f = l->f;
+    for (int i = 0; i < l->nleft; i++) {
+        const int k = l->left[i].flag, other = l->left[i].other;
+        int64_t *at = (int64_t *)((char *)f + flags_row[k].offset);
+        if (*at <= 0 && !f->given[k] && other >= 0 && f->given[other]) {
+            *at = *(int64_t *)((char *)f + flags_row[other].offset);
+            f->given[k] = true;
+        }
+        if (*at <= 0)
+            die(EXIT_CONFIG, "%s: give the number as %s N", l->left[i].typed, flags_spelt(k));
+        free(l->left[i].typed);
+    }
+}
+
+/* True if the flag of the row takes this share of a whole. */
+static bool is_share(const Foreign *row, const char *given)
+{
+    char *end;
+    return row->kind == FOREIGN_LINE && given && strtod(row->value, NULL) > 0 &&
+           strtod(given, &end) < 1 && end != given && !*end;
+}
+
+/* Joins the words after a list flag with commas, as a shell expands a pattern; malloc'ed. */
+static const char *listed(Line *l, const char *first)
+{
+    char *list = format("%s", first);
+    while (l->i + 1 < l->argc && (*l->argv[l->i + 1] != '-' || !l->argv[l->i + 1][1])) {
+        char *longer = format("%s,%s", list, l->argv[++l->i]);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+/* Takes the flag argv[i], whose value is in the same word or the next. */
+static void take(Line *l)
+{
+    const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
+    const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
+    const char *own = equal ? equal + 1 : NULL;
+    char name[64];
+    size_t n = equal ? (size_t)(equal - word) : strlen(word);
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    if (renamed(name))
+        snprintf(name, sizeof name, "%s", renamed(name));
+    int k = flags_find(name);
+    if (k < 0) {
+        check_has(k, name, name);
+        const Foreign *row = foreign_find(name);
+        const char *given = equal ? own : next && strncmp(next, "--", 2) ? next : NULL;
+        if (!row && !strchr(name, '.'))
+            die_unknown("--", name);
+        if (built_is(row, name)) {
+            const int words = built_take(&l->claims, l->made, row, name, own, l->argc - l->i - 1,
+                                         l->argv + l->i + 1);
+            if (words < 0)
+                die_foreign(row, name, given, l->made->words);
+            l->i += words;
+            return;
+        }
+        if (row->kind == FOREIGN_MEANS) {
+            take_meaning(l, row, name, own);
+            return;
+        }
+        if (row->kind == FOREIGN_ALWAYS && holds(row, name, equal ? own : next)) {
+            l->i += !equal && flags_truth(next);
+            return;
+        }
+        if (row->kind != FOREIGN_ALIAS && !is_share(row, given))
+            die_foreign(row, name, given, l->made->words);
+        k = flags_find(row->ours);
+        check_has(k, row->ours, name);
+    }
+    check_has(k, name, name);
+    /* "true", "false" or their aliases; after an alias of the flag any word is its value */
+    const bool answers = next && (flags_truth(foreign_word(flags_row[k].name, next)) ||
+                                  (!names_same(name, flags_row[k].name) && *next != '-'));
+    const bool alone = flags_row[k].type == TYPE_BOOL ? !answers : !next || !strncmp(next, "--", 2);
+    value = equal ? own : alone ? bare(&flags_row[k]) : NULL;
+    if (!value && next) {
+        l->i++;
+        value = is_list(k) ? listed(l, next) : next;
+    }
+    if (!value)
+        die(EXIT_CONFIG, "--%s: wants a value: %s", name, flags_row[k].metavar);
+    set(l, k, name, value);
+}
+
+/* Returns argv with the words before the first flag turned into the flags of the objective's
+ * POSITIONS row; of the same length. */
+static char **positions(int argc, char **argv)
+{
+    static const struct { const char *objective, *names; } row[] = {
+#define POSITIONS(objective, names) { #objective, names },
+#include "runtime/objectives/rows.def"
+        { NULL, NULL }
+    };
+    const char *name = "";
+    for (size_t i = 0; flags_objective && row[i].objective; i++)
+        name = strcmp(row[i].objective, flags_objective) ? name : row[i].names;
+    int first = 1;               /* after the flags that run.sh asks for the run folder with */
+    while (first < argc && (!strcmp(argv[first], "--where") || !strcmp(argv[first], "--verbose")))
+        first++;
+    if (first >= argc || strpbrk(argv[first], "./="))
+        return argv;
+    char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (!words)
+        die(EXIT_INTERNAL, "out of memory for the command line");
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    for (int i = first; i < argc && *argv[i] && *argv[i] != '-' && *name; i++) {
+        words[i] = format("--%.*s=%s", (int)strcspn(name, "|"), name, argv[i]);
+        name += strcspn(name, "|");
+        name += *name == '|';
+    }
+    return words;
+}
+
+/* True if a word of the command line is the flag of this name. */
+static bool gives(const char *word, const char *name)
+{
+    char given[64];
+    if (strncmp(word, "--", 2))
+        return false;
+    snprintf(given, sizeof given, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    return names_same(given, name);
+}
+
+/* Sets f->renamed, for flags given by names of earlier releases; both names together are an
+ * error. */
+static void note_renamed(Flags *f, int argc, char *const *argv)
+{
+    for (int k = 0; k < renamed_rows; k++) {
+        const Renamed *r = &renamed_row[k];
+        bool before = false, now = false;
+        for (int i = 1; i < argc; i++)
+            before = before || gives(argv[i], r->before), now = now || gives(argv[i], r->now);
+        if (before && now)
+            die(EXIT_CONFIG, "--%s is the old name of --%s: leave out --%s", r->before, r->now,
+                r->before);
+        if (!before)
+            continue;
+        char *longer = format("%s%s--%s is now --%s", f->renamed ? f->renamed : "renamed: ",
+                              f->renamed ? ", " : "", r->before, r->now);
+        free(f->renamed);
+        f->renamed = longer;
+    }
+}
+
+/* Ends the program at a word that does not begin with --, with what was probably meant. */
+static void die_stray(const char *word)
+{
+    char name[64], flag[64];
+    const char *bare = word + strspn(word, "-");
+    size_t n = strcspn(bare, "=");
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), bare);
+    int k = flags_find(name);
+    if (k < 0)
+        die(EXIT_CONFIG, "%.60s: not a flag (write --name value; --help lists all)", word);
+    flags_spell(flag, name);
+    die(EXIT_CONFIG, "%.60s: not a flag; write --%s %.60s", word, flag,
+        bare[n] ? bare + n + 1 : flags_row[k].metavar);
+}
+
+/* Ends the program if none of `others` is on, without which flag i, which was given, has no
+ * effect. */
+static void check_together(const Flags *f, int i, const char *others)
+{
+    char *lacks = NULL;
+    for (int k = 0; k < FLAG_COUNT; k++) {
+        if (!flags_has(k) || !names_listed(others, flags_row[k].name))
+            continue;
+        if (f->given[k] || flags_on(f, k))
+            return;
+        char *name = flags_spelt(k);
+        char *longer = format("%s%s%s", lacks ? lacks : "", lacks ? " or " : "", name);
+        free(name), free(lacks);
+        lacks = longer;
+    }
+    if (lacks)
+        die(EXIT_CONFIG, "%s: has no effect without %s", flags_spelt(i), lacks);
+}
+
+/* Checks all rows WITH. */
+static void check_effects(const Flags *f)
+{
+    for (size_t r = 0; r < sizeof together / sizeof *together; r++) {
+        const int owners = together[r].owners;
+        const bool ours = owners == OWNERS_all ||
+                          (flags_objective && owners_include(owners, flags_objective));
+        if (ours && f->given[together[r].flag])
+            check_together(f, together[r].flag, together[r].others);
+    }
+}
+
+void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv)
+{
+    world.reads_flags = true;
+    *f = (Flags){
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
+#include "runtime/run/flags.def"
+    };
+    for (; defaults && defaults->name; defaults++) {
+        int k = flags_find(defaults->name);
+        if (k < 0 || !flags_row[k].recipe || !flags_has(k))
+            die_unknown("recipe, run: ", defaults->name);
+        char *error = flags_set(f, k, defaults->value);
+        if (error)
+            die(EXIT_CONFIG, "recipe, run.%s: %s", defaults->name, error);
+    }
+    argv = positions(argc, argv);
+    note_renamed(f, argc, argv);
+    Line l = { .f = f, .made = made, .argc = argc, .argv = argv };
+    for (l.i = 1; l.i < argc; l.i++) {
+        if (!strcmp(argv[l.i], "-h"))
+            f->help = true;
+        else if (!strncmp(argv[l.i], "--", 2) && argv[l.i][2])
+            take(&l);
+        else
+            die_stray(argv[l.i]);
+    }
+    if (!f->help)
+        built_check(&l.claims, made);
+    check_left(&l);
+    free(l.claims.claim);
+    check_effects(f);
+    if (!*f->out)
+        f->out = beside_program("run");
+    if (f->given[FLAG_epochs] && !f->given[FLAG_steps])
+        f->steps = 0, f->given[FLAG_steps] = true;   /* overrides a default and a resumed run's
+                                                        steps */
+#define AS(flag, other, owner)                                                                 \
+    if (!f->given[FLAG_##flag] && !flags_on(f, FLAG_##flag) && flags_objective &&              \
+        !strcmp(#owner, flags_objective))                                                      \
+        f->flag = f->other;
+#include "runtime/run/flags.def"
+    world.reads_flags = false;
+}
