@@ -62,15 +62,6 @@ static inline uint32_t dropout_quad_of_key(int64_t T, int64_t head, int64_t key)
     return (uint32_t)(head * ((T + 3) / 4) + key / 4);
 }
 
-/* Returns 1 if the element is kept. */
-static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, int64_t row,
-                               uint32_t element, float p)
-{
-    uint32_t out[4];
-    dropout_words(out, noise, site, T, row, element / 4);
-    return out[element % 4] >= dropout_threshold(p);
-}
-
 enum { DROPOUT_QUADS = 64 };     /* drawn together */
 
 /* Writes kept (4 * DROPOUT_QUADS): 0 where dropped, 1 / (1 - p) where kept, for the quads `quad` at
@@ -122,13 +113,6 @@ static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uin
         for (int64_t k = 0; k < end; k++)
             mask[i + k] = words[k] >= threshold ? scale : 0.0f;
     }
-}
-
-/* The same for the whole row. */
-static inline void dropout_row(float *restrict mask, const uint32_t *noise, uint32_t site,
-                               int64_t T, int64_t row, int64_t n, float p)
-{
-    dropout_mask(mask, noise, site, T, row, 0, n, p);
 }
 
 #endif

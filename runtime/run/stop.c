@@ -181,15 +181,3 @@ void stop_undone(const char *out)
         die(EXIT_IO, "%s", error);
     free(path);
 }
-
-int64_t stop_done_step(const char *out)
-{
-    char *error = NULL;
-    cJSON *done = folder_read_own(out, "DONE", 4096, &error);
-    const cJSON *step = json_get(done, "step");
-    int64_t n = cJSON_IsNumber(step) && step->valuedouble >= 0 && step->valuedouble < 1e15
-                    ? (int64_t)step->valuedouble : -1;
-    free(error);
-    cJSON_Delete(done);
-    return n;
-}

@@ -32,7 +32,5 @@ void stop_done(const char *out, int64_t step, const char *why);
 /* Removes the DONE file of an earlier, shorter run; EXIT_IO on failure. Rank 0 only; other ranks do
  * nothing. */
 void stop_undone(const char *out);
-/* Returns the step in OUT/DONE; -1: no such file, or not one of ours. */
-int64_t stop_done_step(const char *out);
 
 #endif

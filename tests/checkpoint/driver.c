@@ -302,6 +302,18 @@ static void lock(void)
     lock_release();
 }
 
+/* The step in OUT/DONE; -1: no such file, or no step in it. */
+static long long done_step(const char *out)
+{
+    char *error = NULL;
+    cJSON *done = folder_read_own(out, "DONE", 4096, &error);
+    const cJSON *step = json_get(done, "step");
+    const long long n = cJSON_IsNumber(step) ? (long long)step->valuedouble : -1;
+    free(error);
+    cJSON_Delete(done);
+    return n;
+}
+
 /* stop OUT: waits for a stop request at most a minute. BUSY: then works as long. */
 static void stop(void)
 {
@@ -318,10 +330,10 @@ static void stop(void)
         sleep(60);
     if (!stop_requested())
         fail("stop", "no request came");
-    if (stop_done_step(arg[0]) != -1)
+    if (done_step(arg[0]) != -1)
         fail("DONE", "is there too early");
     stop_done(arg[0], 12, NULL);
-    printf("%s done %lld\n", stop_signal(), (long long)stop_done_step(arg[0]));
+    printf("%s done %lld\n", stop_signal(), done_step(arg[0]));
     world.step = 12;
     if (getenv("ORDERLY")) {
         stop_report(EXIT_STOPPED);

@@ -264,7 +264,7 @@ TEST(dropout_mask)
         const uint32_t site = (uint32_t)random_below(100), *noise_ = upload(noise, 4);
         float *mask = NEW(float, rows * n), *want = HOST(float, rows * n);
         for (int64_t r = 0; r < rows; r++)
-            cpu::dropout_row(want + r * n, noise, site, T, r, n, p);
+            cpu::dropout_mask(want + r * n, noise, site, T, r, 0, n, p);
         const unsigned blocks = rows, threads = n / 4;
         run([&] { launch(dropout_kernel, blocks, threads, 0, stream, mask, noise_, site, T, p); });
         check_same("mask", mask, upload(want, rows * n), 4 * rows * n);

@@ -12,6 +12,7 @@
 #endif
 namespace cpu {
 #include "../../runtime/philox.h"
+#include "../kernels/dropout_keep.h"
 }
 #undef restrict
 

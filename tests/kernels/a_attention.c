@@ -4,6 +4,7 @@
 
 #include "../../kernels/cpu/attention.h"
 #include "../../kernels/cpu/gemm.h"
+#include "dropout_keep.h"
 #include "harness.h"
 #include "documents.h"
 #include "terms.h"

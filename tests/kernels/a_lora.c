@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../../kernels/cpu/lora.h"
+#include "dropout_keep.h"
 #include "harness.h"
 
 static const uint32_t noise[4] = { 0x1234567, 0x89abcdef, 17, 40 };

@@ -5,6 +5,7 @@
 
 #include "../../kernels/cpu/dropout.h"
 #include "../../kernels/cpu/math.h"
+#include "dropout_keep.h"
 #include "harness.h"
 
 /* Error of got beyond slack, in units in the last place of the float nearest to want. */
@@ -73,10 +74,10 @@ TEST(dropout)
     float *a = NEW(float, N), *b = NEW(float, N);
     int64_t kept = 0, differ = 0;
     for (int64_t row = 0; row < 400 * T; row++) {
-        dropout_row(a, noise, 3, T, row + 2 * T, N, p);
-        dropout_row(b, later, 3, T, row, N, p);
+        dropout_mask(a, noise, 3, T, row + 2 * T, 0, N, p);
+        dropout_mask(b, later, 3, T, row, 0, N, p);
         check_same("sample 2 of 40.. is sample 0 of 42..", a, b, N * sizeof *a);
-        dropout_row(b, noise, 4, T, row + 2 * T, N, p);
+        dropout_mask(b, noise, 4, T, row + 2 * T, 0, N, p);
         for (int i = 0; i < N; i++) {
             int keep = dropout_keep(noise, 3, T, row + 2 * T, (uint32_t)i, p);
             check_true("dropout_keep", keep == (a[i] != 0));
