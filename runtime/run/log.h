@@ -47,6 +47,7 @@ typedef struct {
     char *late;                  /* lines not written yet; malloc'ed */
     size_t nlate;
     int64_t late_from;           /* log_load(): late belongs after this many bytes of the history */
+    int64_t lost;                /* records that never reached the file for lack of memory */
     cJSON *records;              /* array of the most recent records, full precision */
     int nrecords;
     LogLoss *losses;             /* ring buffer: the entry after losses[i] is at (i + 1) %

@@ -81,7 +81,9 @@ static char *catch_up(Log *l)
     char *error = open_history(l);
     if (!error && !write_late(l))
         error = format("%s: write: %s", l->path, strerror(errno));
-    if (!error)
+    if (!error && l->lost)
+        warn("history.jsonl is written again, without %lld records", (long long)l->lost);
+    else if (!error)
         note("history.jsonl has every record again");
     return error;
 }
@@ -102,6 +104,8 @@ static void write_record(Log *l, const cJSON *record)
         memcpy(longer + l->nlate, line, n);
         l->late = longer;
         l->nlate += n;
+    } else if (!l->lost++) {
+        warn("history.jsonl: no memory for records that wait for room on the disk: they are lost");
     }
     free(line);
     if (l->history >= 0 && !write_late(l))

@@ -417,6 +417,22 @@ static void check_progress(void)
     free(line);
 }
 
+/* The disk is full, and the lines that wait already take all the memory they may. */
+static void check_lost(const char *scratch)
+{
+    char *folder = folder_of(scratch, "lost");
+    Log l = { 0 };
+    log_open(&l, folder, &model, &flags, &metrics, STEPS, 10, 0);
+    close(l.history);
+    l.history = -1, l.tried = clock_seconds(), l.nlate = (size_t)1 << 26;
+    log_own(&l, 1, cJSON_CreateObject());
+    log_own(&l, 2, cJSON_CreateObject());
+    check(l.lost == 2 && l.nrecords == 2, "records that find no room are counted", "%d", (int)l.lost);
+    l.nlate = 0;
+    log_close(&l);
+    free(folder);
+}
+
 void test_log(const char *scratch)
 {
     check_progress();
@@ -427,6 +443,7 @@ void test_log(const char *scratch)
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
     flags_parse(&flags, &(Made){ .words = "recipes/x.lua" }, NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
+    check_lost(scratch);
     Log straight = { 0 }, killed = { 0 }, resumed = { 0 };
     Log again = { 0 }, more = { 0 };
     log_open(&straight, a, &model, &flags, &metrics, STEPS, 10, 0);
