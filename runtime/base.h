@@ -36,6 +36,11 @@ extern World world;
  * Prints `rank R (host) step S: message`, then ends the job on every rank with the code, or with
  * EXIT_IO if error_of_machine(message). */
 void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+/* Checks a contract that a header states; if a caller broke it, dies with EXIT_INTERNAL, file and
+ * line. Not inside a step. */
+#define REQUIRE(holds)                                                                         \
+    ((holds) ? (void)0                                                                         \
+             : die(EXIT_INTERNAL, "%s:%d: broken contract: %s", __FILE__, __LINE__, #holds))
 /* Returns the message of die(), without rank and step; "" before. */
 const char *die_text(void);
 /* Both look up the row of errno.def whose strerror() text the message contains. */

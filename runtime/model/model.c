@@ -209,6 +209,7 @@ static void put_runs(const Tensor *t, char *array, ElementType type, int64_t beg
 void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n,
                float *to)
 {
+    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
     size_t size = type_bytes[type];
     const char *from = (const char *)array + (size_t)t->first * size;
     if (!t->transposed)
@@ -223,6 +224,7 @@ void model_get(const Tensor *t, const void *array, ElementType type, int64_t beg
 void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n,
                const float *from)
 {
+    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
     size_t size = type_bytes[type];
     char *to = (char *)array + (size_t)t->first * size;
     if (!t->transposed)

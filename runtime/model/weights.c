@@ -215,6 +215,7 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, fl
                    void *rounded, ElementType type, int64_t *nonfinite)
 {
     int64_t n = model_elements(t);
+    REQUIRE(from->end - from->begin == (uint64_t)n * st_dtype_bits[from->dtype] / 8);
     size_t size = (size_t)st_dtype_bits[from->dtype] / 8;
     int64_t piece = piece_of(t);
     char *bytes = malloc((size_t)piece * size);

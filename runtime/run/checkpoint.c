@@ -111,6 +111,7 @@ static char *room(const Checkpoints *c, const Model *m)
 
 void checkpoint_start(Checkpoints *c, const Model *m)
 {
+    REQUIRE(c->out && c->flags);
     if (world.rank != 0)
         return;
     remove_leftovers(c->out);

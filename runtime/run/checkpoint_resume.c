@@ -498,6 +498,7 @@ bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag)
 
 char *checkpoint_flags(const Checkpoints *c, Flags *f)
 {
+    REQUIRE(c->found);
     char *changes = NULL;
     for (int i = 0; i < FLAG_COUNT; i++) {
         const char *saved = flag_saved(c, i);
@@ -664,6 +665,7 @@ static void load(const StFile *file, const Tensor *t, const char *suffix, float 
 
 void checkpoint_load(Checkpoints *c, Model *m)
 {
+    REQUIRE(c->found);
     comm_expect(weights_seconds(m));
     if (m->adapter_json) {
         check_base(c, m);

@@ -153,6 +153,7 @@ static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, Di
 void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text,
                       int64_t n, DiffusionCost *cost)
 {
+    REQUIRE(d->rows > 0 && n >= 0);
     double began = clock_seconds();
     float *copy = room(g->guidance > 0 ? d->rows * d->block * d->vocab : 0, sizeof *copy);
     for (int64_t i = 0; i < n; i += d->rows)

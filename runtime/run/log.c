@@ -132,6 +132,7 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
 
 void log_events(Log *l, const char *name, int argc, char **argv)
 {
+    REQUIRE(l->records);             /* log_open() was called */
     if (world.rank == 0)
         events_open(&l->events, name, l->model, l->flags, l->metrics, l->records, argc, argv);
 }
@@ -455,6 +456,7 @@ static char *load(const cJSON *train_state, const char *form, const char *name, 
 
 char *log_load(Log *l, const Metrics *of, const cJSON *train_state)
 {
+    REQUIRE(!l->records);            /* log_open() was not called yet */
     char *error = NULL;
     double steps, steps_all;
     for (int i = 0; i < 2 * of->nstep && !error; i++) {

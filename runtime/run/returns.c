@@ -45,6 +45,7 @@ double returns_random(int env, int task)
 
 Earned returns_of(const Returns *r, int64_t i)
 {
+    REQUIRE(i >= 0 && i < r->tasks && r->episodes > 0);
     const int64_t n = r->episodes, last = n < RETURNS_LAST ? n : RETURNS_LAST;
     Earned e = {.mean = mean_of(r, i, 0, n), .first = mean_of(r, i, 0, 1),
                 .last = mean_of(r, i, n - last, n), .random = returns_random(r->env, r->task[i]),

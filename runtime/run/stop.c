@@ -157,6 +157,7 @@ void stop_faults(const char *out, int restart)
 
 void stop_done(const char *out, int64_t step, const char *why)
 {
+    REQUIRE(world.rank == 0);
     cJSON *done = cJSON_CreateObject();
     cJSON_AddNumberToObject(done, "step", (double)step);
     if (why)

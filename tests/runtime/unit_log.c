@@ -417,6 +417,32 @@ static void check_progress(void)
     free(line);
 }
 
+/* A caller that breaks a contract ends with the file, the line and the condition. */
+static void check_contract(void)
+{
+    int ends[2], status = -1;
+    char text[400] = "";
+    if (pipe(ends))
+        return;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        const Tensor t = { .rank = 1, .shape = { 4 } };
+        float x[8] = { 0 };
+        dup2(ends[1], 2);
+        model_get(&t, x, EL_F32, 0, 5, x);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t n = 0, k; (k = read(ends[0], text + n, sizeof text - 1 - (size_t)n)) > 0;)
+        n += k;
+    close(ends[0]);
+    waitpid(child, &status, 0);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_INTERNAL
+          && strstr(text, "runtime/model/model.c:") && strstr(text, "broken contract: begin >= 0"),
+          "a broken contract is named", "%s", text);
+}
+
 /* The disk is full, and the lines that wait already take all the memory they may. */
 static void check_lost(const char *scratch)
 {
@@ -444,6 +470,7 @@ void test_log(const char *scratch)
     flags_parse(&flags, &(Made){ .words = "recipes/x.lua" }, NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
     check_lost(scratch);
+    check_contract();
     Log straight = { 0 }, killed = { 0 }, resumed = { 0 };
     Log again = { 0 }, more = { 0 };
     log_open(&straight, a, &model, &flags, &metrics, STEPS, 10, 0);
