@@ -334,9 +334,13 @@ static long nodes(void)
 {
     const char *said = getenv("DIECAST_NODES");
     Launch us;
-    char *error = NULL;
-    if (said && *said)
-        return strtol(said, NULL, 10);
+    char *error = NULL, *end;
+    if (said && *said) {
+        const long n = strtol(said, &end, 10);
+        if (!isdigit((unsigned char)*said) || *end || n < 1 || n > 1000000)
+            die(EXIT_CONFIG, "DIECAST_NODES=%.40s: must be the number of machines, from 1", said);
+        return n;
+    }
     error = launch_resolve(environ, &us);
     const bool knows = !error && us.local_size > 0 && us.size % us.local_size == 0;
     free(error);

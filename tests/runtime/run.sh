@@ -156,6 +156,9 @@ OBJECTIVE=lm refuses "4: not a flag" 4
 DIECAST_NODES=2 BUILT=gpus=8 accepts "lr=1 given" --num_gpus 4 --lr 1
 DIECAST_NODES=2 BUILT=gpus=8 refuses "--num_gpus 8: fixed when the program was generated, with gpus=8; to change it: \
 gen recipes/x.lua gpus=16 && make" --num_gpus 8
+for bad in 0 two 2x -1; do
+    DIECAST_NODES=$bad BUILT=gpus=8 refuses "DIECAST_NODES=$bad: must be the number of machines" --num_gpus 4
+done
 RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 BUILT=gpus=8 accepts "lr=1 given" --num_gpus 4 --lr 1
 refuses "--lr 0.5 and --learning_rate 1 are the same flag" --lr 0.5 --learning_rate 1
 refuses "(learning rate: the peak" --learning_rate -1
