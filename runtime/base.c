@@ -199,6 +199,15 @@ void die(int code, const char *fmt, ...)
     _exit(code);
 }
 
+int output_done(int code)
+{
+    if (fflush(stdout))
+        die(EXIT_IO, "cannot write to standard output: %s", strerror(errno));
+    if (ferror(stdout))
+        die(EXIT_IO, "cannot write to standard output");
+    return code;
+}
+
 const char *die_text(void)
 {
     return last_words;

@@ -48,6 +48,9 @@ bool error_of_machine(const char *text);               /* the machine is at faul
                                                           disk */
 const char *error_remedy(const char *text);            /* advice, e.g. "make room (df -h, df -i)";
                                                           NULL: no row */
+/* Returns code if all of standard output was written; otherwise dies with EXIT_IO. Call before
+ * exit. */
+int output_done(int code);
 /* Called by die() before the process exits, e.g. to abort the other ranks. */
 extern void (*die_hook)(int code);
 /* note(): prints a line on stderr, on rank 0 only. warn(): on any rank, with the prefix

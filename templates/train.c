@@ -167,22 +167,22 @@ int main(int argc, char **argv)
     flags_parse(f, &made, defaults, argc, argv);
     if (f->help) {
         flags_help(stdout, argv[0], f);
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     if (f->version) {
         print_version(f);
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     stale_check(SOURCES_SHA256);
     if (f->where && !f->verbose) {
         puts(f->out);
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     const Use use = find_use(f);
     const bool trains = !use.own && !use.any;
     if (f->where) {
         printf("%s\n%s", f->out, trains ? "trains\n" : "");
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     if (use.any == plot)
         return plot(&run);
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
         stop_faults(f->out, comm_restart());
         return train(&run);
     }
-    int code = run_use(&run, use);
+    int code = output_done(run_use(&run, use));
     comm_finish();
     return code;
 }

@@ -748,6 +748,14 @@ uses "a loss that is no number, as JSON" \
     '^{"eval_loss": null, "eval_loss_token": null, "eval_samples": 10}$' gpt2_tiny \
     --eval-only --eval-data $ref/$case/eval.safetensors --init-from "$scratch/in/model" --allow-nonfinite
 
+# What a use prints is lost: an error, whatever it is.
+for use in --help --where "--eval-only --eval-data $ref/$case/eval.safetensors --init-from $ref/$case/model"; do
+    # shellcheck disable=SC2086
+    "$work/gpt2_tiny/train" --out "$scratch/out" $use >/dev/full 2>"$scratch/said"
+    verdict "${use%% *}: standard output is full" "$([ $? = 90 ] || echo "exit $?"
+        grep -q 'cannot write to standard output: No space left' "$scratch/said" || tail -n 1 "$scratch/said")"
+done
+
 # ---- the best, and when to end --------------------------------------------------
 
 refuses "--keep-best without data" 80 "--keep-best: this run has no validations; add --eval-data" gpt2_tiny $ours --keep-best

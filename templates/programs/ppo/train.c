@@ -415,16 +415,16 @@ int main(int argc, char **argv)
     failure_of(argc, argv, f->out, "goes on with the tasks that are not done");
     if (f->help) {
         flags_help(stdout, argv[0], f);
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     if (f->version) {
         print_version(f);
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     stale_check(SOURCES_SHA256);
     if (f->where) {
         puts(f->out);
-        return EXIT_OK;
+        return output_done(EXIT_OK);
     }
     if (f->renamed)
         note("%s", f->renamed);
