@@ -94,8 +94,11 @@ typedef struct {
 } Product;
 char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */
 void objects_clear(void);                          /* before the calls of a graph */
-/* Name of the Gemm, or Lora, with this initialiser; made at its first use, with this label. */
-const char *object_name(const char *label, const char *text, bool lora);
+/* "qkv": the layer of a weight, of its adapters or of its gradient. */
+char *weight_layer(const Call *c, const Value *v);
+/* The Gemm, or Lora, with this label and initialiser; made at its first use. Where a label has several, those after
+ * the first are named after the program, too: mm_qkv, mm_qkv_decode. */
+const char *object_name(const Call *c, const char *label, const char *text, bool lora);
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 
 /* emit_lora.c */
@@ -139,8 +142,8 @@ char *emit_results(const Graph *g);                /* assignments of what the ho
 char *emit_result_fields(const Graph *g);          /* members of StepIO */
 char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
-/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
-int call_print(Str *s, const Call *c, int indent);      /* the column where it ends; no newline */
+/* A call; what does not fit 100 columns goes on below its bracket. */
+void call_print(Str *s, const Call *c, int indent);
 
 /* emit_tune.c */
 /* After emit_programs. Calls that have variants, for tune.cu; "": none. */

@@ -13,9 +13,7 @@ typedef struct {
     int64_t parts;
     Dim rows, T, in, out;
     Dim row;                         /* from row to row of x, and of w where u and B stand there */
-    const char *label;               /* "b.qkv", "d.qkv": the layer, as the pass names it */
-    const char *name;                /* "b.qkv": as the training pass does */
-    const char *mode;                /* of the pass: "", ".eval" .. */
+    const char *layer;               /* "qkv" */
 } Adapters;
 
 static Adapters adapters_of(const Call *c)
@@ -31,18 +29,7 @@ static Adapters adapters_of(const Call *c)
     l.rows = (Dim){dim[0].n * (whole ? dim[1].n : 1), dim_product(dim, x->rank - 1)};
     l.T = dim[x->rank - 2], l.in = a->dim[1], l.row = dim[x->rank - 1];
     l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[x->rank - 1];
-    l.name = text_print("%.*s", (int)(strlen(a->name) - strlen(".lora_a")), a->name);
-    /* what build_temp() puts in front of a pass's values: "b.", "r.", "e.", "s.", "d.", outside of
-     * blocks in training nothing */
-    const char *layer = op->region ? l.name + 2 : l.name, *out = op->out[0].v->name;
-    const char *pass = l.backward ? op->region ? "b." : ""
-                       : strncmp(out, layer, strlen(layer)) ? text_print("%.2s", out) : "";
-    l.label = text_print("%s%s", pass, layer);
-    l.mode = l.backward     ? ".bwd"
-             : *pass == 'e' ? ".eval"
-             : *pass == 's' ? ".score"
-             : *pass == 'd' ? ".decode"
-                            : "";
+    l.layer = weight_layer(c, a);
     return l;
 }
 
@@ -89,7 +76,7 @@ static const AdapterRow adapter_rows[] = {
 #undef LORA_PRODUCT
 };
 
-/* The Gemm of a row, "&mm_b_qkv_lora_u". */
+/* The Gemm of a row, "&mm_qkv_lora_u". */
 static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
 {
     Product p = {.form = row->form, .epilogue = "none", .scale = 1, .adds = call_adds(c, row->flags)};
@@ -104,8 +91,8 @@ static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow 
     if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
         p.offset = adapter_offset(l);
     const char *which = each && l->parts > 1 ? text_print("%d", part) : "";
-    return text_print("&%s", object_name(text_print("%s.lora.%s%s", l->label, row->member, which),
-                                    product_text(c->g, &p), false));
+    char *label = text_print("%s.lora.%s%s", l->layer, row->member, which);
+    return text_print("&%s", object_name(c, label, product_text(c->g, &p), false));
 }
 
 static bool computes(const Adapters *l, const AdapterRow *row)
@@ -167,6 +154,6 @@ static char *lora_text(const Call *c, const Adapters *l)
 char *lora_object(const Call *c)
 {
     const Adapters l = adapters_of(c);
-    const char *name = text_print("%s%s", l.name, l.mode);
-    return text_print("&%s", object_name(name, lora_text(c, &l), true));
+    char *label = text_print("%s%s", l.layer, l.backward ? ".bwd" : "");
+    return text_print("&%s", object_name(c, label, lora_text(c, &l), true));
 }

@@ -161,15 +161,15 @@ static char *gemm_text(const Call *c, const char *word)
     return product_text(c->g, &p);
 }
 
-/* The result whose name a product carries. */
-static const char *gemm_label(const Call *c, const char *word)
+/* The layer that a product belongs to and what it computes of it: "up", "up.dx", "up.dw", "head.logits". */
+static char *gemm_label(const Call *c, const char *word)
 {
-    const Op *op = call_op(c, 0);
-    if (op_takes(op->kind, "chunk"))     /* the head's loss */
-        return strstr(word, "NT") ? "head_logits" : strstr(word, "NN") ? "head_dx" : "head_dw";
-    if (op->kind == OP_bias_grad)        /* beside dw */
-        op = call_op(c, 1);
-    return op->out[0].v->name;
+    const Op *op = call_op(c, call_op(c, 0)->kind == OP_bias_grad);    /* the bias's beside dw */
+    const char *form = word + strlen("mm "), *what = form[0] == 'T' ? ".dw" : form[1] == 'N' ? ".dx" : "";
+    const char *layer = weight_layer(c, (op->kind == OP_linear_dw ? op->out[0] : op->in[1]).v);
+    if (!strcmp(layer, "wte"))           /* the head shares its weights */
+        layer = "head";
+    return text_print("%s%s", layer, !*what && !strcmp(layer, "head") ? ".logits" : what);
 }
 
 /* A rotary table, or its second part in every period-th layer. */
@@ -227,7 +227,7 @@ static char *expand(const Call *c, const char *word)
     if (!strcmp(word, "lora"))
         return lora_object(c);
     if (!strncmp(word, "mm ", 3))
-        return text_print("&%s", object_name(gemm_label(c, word), gemm_text(c, word), false));
+        return text_print("&%s", object_name(c, gemm_label(c, word), gemm_text(c, word), false));
     if (!strncmp(word, "layer:", 6))
         return layer_table(c, word + 6);
     if (strchr(word, ':'))
@@ -278,19 +278,11 @@ static char *arguments(const Call *c)
     return s.text;
 }
 
-int call_print(Str *s, const Call *c, int indent)
+void call_print(Str *s, const Call *c, int indent)
 {
-    const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
+    const char *args = arguments(c);
     Str line = {0};
-    int64_t times = program_times(c->g, c->p);
-    if (op_attr(call_op(c, 0), "last") && times > 1) {
-        str_print(s, "%*sif (micro == %" PRId64 ")\n", indent, "", times - 1);
-        indent += 4;
-    }
-    str_print(&line, "%*s", indent, "");
-    if (!c->tuned)
-        str_print(&line, "OP(%d) ", c->group->pos);
-    str_print(&line, "%s", name);
+    str_print(&line, "%*s%s", indent, "", kernel_row[c->group->kernel].name);
     if (*args == '<') {          /* arguments of a template */
         size_t n = strcspn(args, ">") + 1;
         str_print(&line, "%.*s", (int)n, args);
@@ -310,7 +302,7 @@ int call_print(Str *s, const Call *c, int indent)
             }
             n = i + 1;
         }
-        bool wraps = at + (int)n + 2 > 96 && at > column;
+        bool wraps = at + (int)n + 2 > COLUMNS && at > column;
         if (wraps)
             at = column;
         str_print(&line, wraps ? "\n%*s%.*s" : "%*s%.*s", wraps ? column : at > column, "", (int)n,
@@ -322,8 +314,7 @@ int call_print(Str *s, const Call *c, int indent)
             args += strspn(args, ", ");
         }
     }
-    str_print(s, "%s);", line.text);
-    return at;                   /* counts `, ` behind the last argument */
+    str_print(s, "%s);\n", line.text);
 }
 
 /* The micro-batch, where it matters, and the stream that the kernels go to. */
@@ -347,19 +338,21 @@ static char *recipe_line(const Call *c)
     return text_print("// %s:%d", text_comment(slash ? slash + 1 : file), loc.line);
 }
 
-/* A call with its recipe line behind it, or above it where it would not fit. */
+/* A call below its profile mark, which has the recipe line behind it. */
 static void print_call(Str *s, const Call *c, int indent)
 {
-    Str call = {0};
-    int column = call_print(&call, c, indent);
+    int64_t times = program_times(c->g, c->p);
+    bool only_last = op_attr(call_op(c, 0), "last") && times > 1;
+    if (only_last) {
+        str_print(s, "%*sif (micro == MICROS - 1) {\n", indent, "");
+        indent += 4;
+    }
     const char *line = recipe_line(c);
-    int gap = column < 78 ? 78 - column : 2;
-    if (!*line)
-        str_print(s, "%s\n", call.text);
-    else if (column + gap + (int)strlen(line) > COLUMNS)
-        str_print(s, "%*s%s\n%s\n", indent, "", line, call.text);
-    else
-        str_print(s, "%s%*s%s\n", call.text, gap, "", line);
+    const char *mark = text_print("profile_op(%d%s);", c->group->pos, on_gpu(c->g) ? ", s" : "");
+    str_print(s, *line ? "%*s%-23s %s\n" : "%*s%s\n", indent, "", mark, line);
+    call_print(s, c, indent);
+    if (only_last)
+        str_print(s, "%*s}\n", indent - 4, "");
 }
 
 /* Where the group's last op begins another stage of the model: its name. */

@@ -22,7 +22,7 @@ static void print_tuned(Str *rows, Str *calls, TunedCall *t, int number)
     str_print(calls, "static void tune_call_%d(void *const *p, void *ws, cudaStream_t s)\n{\n",
               number);
     call_print(calls, &t->call, 4);
-    str_print(calls, "\n}\n\n");
+    str_print(calls, "}\n\n");
     str_print(rows, "    {\"%s\", %" PRId64 ", %" PRId64 ", %s,\n     {", t->key,
               t->call.group->workspace, t->depth, t->row->act ? "true" : "false");
     for (int i = 0; i < t->n; i++) {

@@ -163,29 +163,46 @@ char *product_text(const Graph *g, const Product *p)
     return s.text;
 }
 
-/* ---- Gemm and Lora objects: one for each layer and text --------------------------------------- */
+/* ---- Gemm and Lora objects: one for each label and text --------------------------------------- */
 
-/* The layer, which passes share: "b.qkv" and "e.qkv" are one. */
-static const char *layer_of(const char *label) { return label + 2 * (label[0] && label[1] == '.'); }
-
+char *weight_layer(const Call *c, const Value *v)
+{
+    const char *name = v->name, *end;
+    const char *prefix[] = {"grad.", "b.", v->kind == VK_PARAM ? "" : text_print("%s.", c->p->name)};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+        if (!strncmp(name, prefix[i], strlen(prefix[i])))
+            name += strlen(prefix[i]);
+    if (!(end = strstr(name, ".lora_")) && (end = strrchr(name, '.')) && strcmp(end, ".w"))
+        end = NULL;
+    return end ? text_print("%.*s", (int)(end - name), name) : text_copy(name);
+}
 
 typedef struct { char *name, *text, *label; bool lora; } Object;
 static struct { int n; Object list[512]; } objects;
 
 void objects_clear(void) { objects.n = 0; }
 
-const char *object_name(const char *label, const char *text, bool lora)
+static bool is_taken(const char *name)
 {
     for (int i = 0; i < objects.n; i++)
-        if (!strcmp(objects.list[i].text, text) && objects.list[i].lora == lora &&
-            !strcmp(layer_of(objects.list[i].label), layer_of(label)))
+        if (!strcmp(objects.list[i].name, name))
+            return true;
+    return false;
+}
+
+const char *object_name(const Call *c, const char *label, const char *text, bool lora)
+{
+    for (int i = 0; i < objects.n; i++)
+        if (objects.list[i].lora == lora && !strcmp(objects.list[i].text, text) &&
+            !strcmp(objects.list[i].label, label))
             return objects.list[i].name;
     if (objects.n == (int)(sizeof objects.list / sizeof objects.list[0]))
         bug("too many matrix products");
     char *name = text_print("%s_%s", lora ? "lora" : "mm", c_name(label));
-    for (int i = 0; i < objects.n; i++)
-        if (!strcmp(objects.list[i].name, name))
-            name = text_print("%s_%d", name, objects.n);
+    if (is_taken(name))
+        name = text_print("%s_%s", name, c->p->name);
+    for (int i = 2; is_taken(name); i++)
+        name = text_print("%s_%s_%d", lora ? "lora" : "mm", c_name(label), i);
     objects.list[objects.n] = (Object){name, text_copy(text), text_copy(label), lora};
     return objects.list[objects.n++].name;
 }
@@ -220,7 +237,7 @@ char *emit_products(const Graph *g)
                 print_wrapped(&s, text_print(
                     "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
                     lora ? "Lora" : "Gemm", o->name,
-                    lora && gpu ? "" : text_print(".name = \"%s\", ", o->label), o->text));
+                    lora && gpu ? "" : text_print(".name = \"%s\", ", strchr(o->name, '_') + 1), o->text));
         }
     print_list(&s, false);
     if (!gpu)

@@ -1,9 +1,9 @@
 /* step.cu -- the programs of a training step.
 //@ head
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
- * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
- * the stream it is given. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
+ * launch goes to the stream that it is given. */
 //@ precision
 //@ kernels
 
@@ -39,12 +39,17 @@ Model model = {
 #include "recipe.h"
 };
 
-/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
-#define OP(i) (profile_on ? profile_mark(i, s) : (void)0),
 const ProfileOp step_ops[] = {
 #include "ops.h"
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
+
+/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+static inline void profile_op(int op, cudaStream_t s)
+{
+    if (profile_on)
+        profile_mark(op, s);
+}
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
 //@ products

@@ -5,9 +5,9 @@
  * change the recipe, not this file.
  * IR sha256 4d248c8545785f8a, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
- * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
- * the stream it is given. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
+ * launch goes to the stream that it is given. */
 #define ACT_BF16 1        // activations and compute weights are bf16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -51,144 +51,149 @@ Model model = {
 #include "recipe.h"
 };
 
-/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
-#define OP(i) (profile_on ? profile_mark(i, s) : (void)0),
 const ProfileOp step_ops[] = {
 #include "ops.h"
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
+/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+static inline void profile_op(int op, cudaStream_t s)
+{
+    if (profile_on)
+        profile_mark(op, s);
+}
+
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv_lora_u = {.name = "b.qkv.lora.u", .m = B * T, .n = R, .k = C, .ldc = C+2*R,
+static Gemm mm_qkv_lora_u = {.name = "qkv_lora_u", .m = B * T, .n = R, .k = C, .ldc = C+2*R,
     .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
+static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
     .bias = 1};
-static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_b_gate_up_lora_u = {.name = "b.gate_up.lora.u", .m = B * T, .n = R, .k = C,
+static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up_lora_u = {.name = "gate_up_lora_u", .m = B * T, .n = R, .k = C,
     .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
-static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_b_down_lora_u = {.name = "b.down.lora.u", .m = B * T, .n = R, .k = F,
-    .form = GEMM_NT, .scale = 2.0f};
-static Gemm mm_b_down_lora_y = {.name = "b.down.lora.y", .m = B * T, .n = 64, .k = R,
-    .form = GEMM_NT, .beta = 1};
+static Gemm mm_gate_up = {.name = "gate_up", .m = B * T, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
+static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_down_lora_u = {.name = "down_lora_u", .m = B * T, .n = R, .k = F, .form = GEMM_NT,
+    .scale = 2.0f};
+static Gemm mm_down_lora_y = {.name = "down_lora_y", .m = B * T, .n = 64, .k = R, .form = GEMM_NT,
+    .beta = 1};
 static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = ce_width(V), .k = C,
     .form = GEMM_NT, .out_f32 = 1};
 static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = ce_width(V), .form = GEMM_NN};
-static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_b_down_lora_du = {.name = "b.down.lora.du", .m = B * T, .n = R, .k = 64,
+static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_down_lora_du = {.name = "down_lora_du", .m = B * T, .n = R, .k = 64,
     .form = GEMM_NN, .scale = 2.0f};
-static Gemm mm_b_down_lora_db = {.name = "b.down.lora.db", .m = 64, .n = R, .k = B * T,
+static Gemm mm_down_lora_db = {.name = "down_lora_db", .m = 64, .n = R, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1};
-static Gemm mm_b_down_lora_da = {.name = "b.down.lora.da", .m = R, .n = F, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1};
-static Gemm mm_b_dgate_up_base = {.name = "b.dgate_up.base", .m = B * T, .n = C, .k = 2*F,
-    .ldb = C+2*R, .form = GEMM_NN};
-static Gemm mm_b_gate_up_lora_du0 = {.name = "b.gate_up.lora.du0", .m = B * T, .n = R, .k = 96,
-    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_gate_up_lora_du1 = {.name = "b.gate_up.lora.du1", .m = B * T, .n = R, .k = 96,
-    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_gate_up_lora_db0 = {.name = "b.gate_up.lora.db0", .m = 96, .n = R, .k = B * T,
-    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_gate_up_lora_db1 = {.name = "b.gate_up.lora.db1", .m = 96, .n = R, .k = B * T,
-    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_gate_up_lora_da = {.name = "b.gate_up.lora.da", .m = R, .n = C, .k = B * T,
-    .lda = 2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
-static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D,
-    .ldb = C+2*R, .form = GEMM_NN};
-static Gemm mm_b_qkv_lora_du0 = {.name = "b.qkv.lora.du0", .m = B * T, .n = R, .k = 64,
-    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_qkv_lora_du1 = {.name = "b.qkv.lora.du1", .m = B * T, .n = R, .k = 32,
-    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_qkv_lora_db0 = {.name = "b.qkv.lora.db0", .m = 64, .n = R, .k = B * T,
-    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_qkv_lora_db1 = {.name = "b.qkv.lora.db1", .m = 32, .n = R, .k = B * T,
-    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_qkv_lora_da = {.name = "b.qkv.lora.da", .m = R, .n = C, .k = B * T, .lda = 2*R,
-    .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_e_qkv_lora_u = {.name = "e.qkv.lora.u", .m = B * T, .n = 2*R, .k = C, .lda = C+2*R,
-    .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_e_gate_up_lora_u = {.name = "e.gate_up.lora.u", .m = B * T, .n = 2*R, .k = C,
-    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_qkv_lora_u = {.name = "d.qkv.lora.u", .m = DECODE_B, .n = 2*R, .k = C,
-    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = (H+2*K)*D, .k = C+2*R,
-    .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_d_gate_up_lora_u = {.name = "d.gate_up.lora.u", .m = DECODE_B, .n = 2*R, .k = C,
-    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = DECODE_B, .n = 2*F, .k = C+2*R,
-    .form = GEMM_NT};
-static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_d_down_lora_u = {.name = "d.down.lora.u", .m = DECODE_B, .n = R, .k = F,
-    .form = GEMM_NT, .scale = 2.0f};
-static Gemm mm_d_down_lora_y = {.name = "d.down.lora.y", .m = DECODE_B, .n = 64, .k = R,
-    .form = GEMM_NT, .beta = 1};
-static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_down_lora_da = {.name = "down_lora_da", .m = R, .n = F, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1};
-static const Lora lora_b_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
+static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .ldb = C+2*R,
+    .form = GEMM_NN};
+static Gemm mm_gate_up_lora_du0 = {.name = "gate_up_lora_du0", .m = B * T, .n = R, .k = 96,
+    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_gate_up_lora_du1 = {.name = "gate_up_lora_du1", .m = B * T, .n = R, .k = 96,
+    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_gate_up_lora_db0 = {.name = "gate_up_lora_db0", .m = 96, .n = R, .k = B * T,
+    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_gate_up_lora_db1 = {.name = "gate_up_lora_db1", .m = 96, .n = R, .k = B * T,
+    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_gate_up_lora_da = {.name = "gate_up_lora_da", .m = R, .n = C, .k = B * T,
+    .lda = 2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .ldb = C+2*R,
+    .form = GEMM_NN};
+static Gemm mm_qkv_lora_du0 = {.name = "qkv_lora_du0", .m = B * T, .n = R, .k = 64,
+    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_qkv_lora_du1 = {.name = "qkv_lora_du1", .m = B * T, .n = R, .k = 32,
+    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_qkv_lora_db0 = {.name = "qkv_lora_db0", .m = 64, .n = R, .k = B * T,
+    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_qkv_lora_db1 = {.name = "qkv_lora_db1", .m = 32, .n = R, .k = B * T,
+    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_qkv_lora_da = {.name = "qkv_lora_da", .m = R, .n = C, .k = B * T, .lda = 2*R,
+    .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_qkv_lora_u_eval = {.name = "qkv_lora_u_eval", .m = B * T, .n = 2*R, .k = C,
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_gate_up_lora_u_eval = {.name = "gate_up_lora_u_eval", .m = B * T, .n = 2*R, .k = C,
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_qkv_lora_u_decode = {.name = "qkv_lora_u_decode", .m = DECODE_B, .n = 2*R, .k = C,
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = (H+2*K)*D, .k = C+2*R,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up_lora_u_decode = {.name = "gate_up_lora_u_decode", .m = DECODE_B, .n = 2*R,
+    .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B, .n = 2*F, .k = C+2*R,
+    .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+    .form = GEMM_NT};
+static Gemm mm_down_lora_u_decode = {.name = "down_lora_u_decode", .m = DECODE_B, .n = R, .k = F,
+    .form = GEMM_NT, .scale = 2.0f};
+static Gemm mm_down_lora_y_decode = {.name = "down_lora_y_decode", .m = DECODE_B, .n = 64, .k = R,
+    .form = GEMM_NT, .beta = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
+    .form = GEMM_NT, .out_f32 = 1};
+static const Lora lora_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
     .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
-    .u = &mm_b_qkv_lora_u};
-static const Lora lora_b_gate_up = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
+    .u = &mm_qkv_lora_u};
+static const Lora lora_gate_up = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
     .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
-    .u = &mm_b_gate_up_lora_u};
-static const Lora lora_b_down = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .u = &mm_gate_up_lora_u};
+static const Lora lora_down = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
-    .u = &mm_b_down_lora_u,
-    .y = {&mm_b_down_lora_y}};
-static const Lora lora_b_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .u = &mm_down_lora_u,
+    .y = {&mm_down_lora_y}};
+static const Lora lora_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
-    .du = {&mm_b_down_lora_du},
-    .db = {&mm_b_down_lora_db},
-    .da = &mm_b_down_lora_da};
-static const Lora lora_b_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
+    .du = {&mm_down_lora_du},
+    .db = {&mm_down_lora_db},
+    .da = &mm_down_lora_da};
+static const Lora lora_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
-    .du = {&mm_b_gate_up_lora_du0, &mm_b_gate_up_lora_du1},
-    .db = {&mm_b_gate_up_lora_db0, &mm_b_gate_up_lora_db1},
-    .da = &mm_b_gate_up_lora_da};
-static const Lora lora_b_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
+    .du = {&mm_gate_up_lora_du0, &mm_gate_up_lora_du1},
+    .db = {&mm_gate_up_lora_db0, &mm_gate_up_lora_db1},
+    .da = &mm_gate_up_lora_da};
+static const Lora lora_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
-    .du = {&mm_b_qkv_lora_du0, &mm_b_qkv_lora_du1},
-    .db = {&mm_b_qkv_lora_db0, &mm_b_qkv_lora_db1},
-    .da = &mm_b_qkv_lora_da};
-static const Lora lora_b_qkv_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D,
+    .du = {&mm_qkv_lora_du0, &mm_qkv_lora_du1},
+    .db = {&mm_qkv_lora_db0, &mm_qkv_lora_db1},
+    .da = &mm_qkv_lora_da};
+static const Lora lora_qkv_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D,
     .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
-    .u = &mm_e_qkv_lora_u};
-static const Lora lora_b_gate_up_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F,
-    .rank = R, .parts = 2,
+    .u = &mm_qkv_lora_u_eval};
+static const Lora lora_gate_up_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
+    .parts = 2,
     .col = {0, 96}, .width = {96, 96},
-    .u = &mm_e_gate_up_lora_u};
-static const Lora lora_b_down_eval = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .u = &mm_gate_up_lora_u_eval};
+static const Lora lora_down_eval = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64},
-    .u = &mm_b_down_lora_u,
-    .y = {&mm_b_down_lora_y}};
-static const Lora lora_b_qkv_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = (H+2*K)*D,
+    .u = &mm_down_lora_u,
+    .y = {&mm_down_lora_y}};
+static const Lora lora_qkv_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = (H+2*K)*D,
     .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
-    .u = &mm_d_qkv_lora_u};
-static const Lora lora_b_gate_up_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = 2*F,
+    .u = &mm_qkv_lora_u_decode};
+static const Lora lora_gate_up_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = 2*F,
     .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96},
-    .u = &mm_d_gate_up_lora_u};
-static const Lora lora_b_down_decode = {.rows = DECODE_B, .in = F, .row = F, .rank = R, .parts = 1,
+    .u = &mm_gate_up_lora_u_decode};
+static const Lora lora_down_decode = {.rows = DECODE_B, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64},
-    .u = &mm_d_down_lora_u,
-    .y = {&mm_d_down_lora_y}};
+    .u = &mm_down_lora_u_decode,
+    .y = {&mm_down_lora_y_decode}};
 
 static Gemm *const gemms[] = {
-    &mm_b_qkv_lora_u, &mm_b_qkv, &mm_b_o, &mm_b_gate_up_lora_u, &mm_b_gate_up, &mm_b_down,
-    &mm_b_down_lora_u, &mm_b_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_b_ddown_base,
-    &mm_b_down_lora_du, &mm_b_down_lora_db, &mm_b_down_lora_da, &mm_b_dgate_up_base,
-    &mm_b_gate_up_lora_du0, &mm_b_gate_up_lora_du1, &mm_b_gate_up_lora_db0,
-    &mm_b_gate_up_lora_db1, &mm_b_gate_up_lora_da, &mm_b_datt, &mm_b_dqkv_base,
-    &mm_b_qkv_lora_du0, &mm_b_qkv_lora_du1, &mm_b_qkv_lora_db0, &mm_b_qkv_lora_db1,
-    &mm_b_qkv_lora_da, &mm_e_qkv_lora_u, &mm_e_gate_up_lora_u, &mm_d_qkv_lora_u, &mm_d_qkv,
-    &mm_d_o, &mm_d_gate_up_lora_u, &mm_d_gate_up, &mm_d_down, &mm_d_down_lora_u,
-    &mm_d_down_lora_y, &mm_logits,
+    &mm_qkv_lora_u, &mm_qkv, &mm_o, &mm_gate_up_lora_u, &mm_gate_up, &mm_down, &mm_down_lora_u,
+    &mm_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_down_dx, &mm_down_lora_du,
+    &mm_down_lora_db, &mm_down_lora_da, &mm_gate_up_dx, &mm_gate_up_lora_du0,
+    &mm_gate_up_lora_du1, &mm_gate_up_lora_db0, &mm_gate_up_lora_db1, &mm_gate_up_lora_da,
+    &mm_o_dx, &mm_qkv_dx, &mm_qkv_lora_du0, &mm_qkv_lora_du1, &mm_qkv_lora_db0, &mm_qkv_lora_db1,
+    &mm_qkv_lora_da, &mm_qkv_lora_u_eval, &mm_gate_up_lora_u_eval, &mm_qkv_lora_u_decode,
+    &mm_qkv_decode, &mm_o_decode, &mm_gate_up_lora_u_decode, &mm_gate_up_decode, &mm_down_decode,
+    &mm_down_lora_u_decode, &mm_down_lora_y_decode, &mm_head_logits_decode,
 };
 
 static char *arena;
@@ -238,180 +243,221 @@ static void name_tensors(void)
 /* once at start: tables that the layers read */
 static void run_init(cudaStream_t s)
 {
-    OP(0) rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f, s);            // recipe.lua:4
+    profile_op(0, s);       // recipe.lua:4
+    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f, s);
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0458 GFLOP) */
 static void run_micro(cudaStream_t s)
 {
     /* embedding */
-    OP(1) embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);                      // recipe.lua:5
+    profile_op(1, s);       // recipe.lua:5
+    embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(2) rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l),
-                          B * T, C, 1e-06f, 0, s, C+2*R);                     // recipe.lua:4
-        // recipe.lua:9
-        OP(3) lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l),
-                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1, s);
-        OP(4) linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                              &mm_b_qkv, ws_micro_1, s);                      // recipe.lua:5
-        OP(5) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);  // recipe.lua:4
-        OP(6) attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l),
-                                                      AT(b_rot, l), AttentionRule{}, B, T, H,
-                                                      K, 0.25f, NULL, s);     // recipe.lua:5
-        OP(7) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1, s);
+        profile_op(2, s);       // recipe.lua:4
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    1e-06f, 0, s, C+2*R);
+        profile_op(3, s);       // recipe.lua:9
+        lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
+                  4 * l, &lora_qkv, ws_micro_1, s);
+        profile_op(4, s);       // recipe.lua:5
+        linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
+                        ws_micro_1, s);
+        profile_op(5, s);       // recipe.lua:4
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);
+        profile_op(6, s);       // recipe.lua:5
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                                                AttentionRule{}, B, T, H, K, 0.25f, NULL, s);
+        profile_op(7, s);
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1, s);
         /* feed-forward */
-        OP(8) add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                              AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
-        OP(9) lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                        AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws_micro_1,
-                        s);                                                   // recipe.lua:9
-        OP(10) linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l),
-                          &mm_b_gate_up, ws_micro_1, s);                      // recipe.lua:5
-        OP(11) swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);
-        OP(12) linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1, s);
-        // recipe.lua:9
-        OP(13) lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1, s);
-        OP(14) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);  // recipe.lua:5
+        profile_op(8, s);
+        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
+                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
+        profile_op(9, s);       // recipe.lua:9
+        lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                  AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_gate_up, ws_micro_1, s);
+        profile_op(10, s);      // recipe.lua:5
+        linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l), &mm_gate_up,
+                   ws_micro_1, s);
+        profile_op(11, s);
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);
+        profile_op(12, s);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1, s);
+        profile_op(13, s);      // recipe.lua:9
+        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
+                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_down, ws_micro_1, s);
+        profile_op(14, s);      // recipe.lua:5
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);
     }
     /* head */
-    // recipe.lua:4
-    OP(15) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
-    OP(16) ce_bwd<512>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C,
-                       ROWS, 0, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);  // recipe.lua:2
-    OP(17) loss_sum(loss, losses, B * T, s);
+    profile_op(15, s);      // recipe.lua:4
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
+    profile_op(16, s);      // recipe.lua:2
+    ce_bwd<512>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C, ROWS, 0,
+                &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
+    profile_op(17, s);
+    loss_sum(loss, losses, B * T, s);
     /* head, backward */
-    // recipe.lua:4
-    OP(18) rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, s);
+    profile_op(18, s);      // recipe.lua:4
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        // recipe.lua:9
-        OP(19) linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3, s);
-        OP(20) lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
-                        AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3,
-                        s);
-        // recipe.lua:5
-        OP(21) swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s);
-        OP(22) linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l),
-                         &mm_b_dgate_up_base, ws_micro_3, s);                 // recipe.lua:9
-        OP(23) lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
-                        AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
-                        AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
-                        &lora_b_gate_up_bwd, ws_micro_3, s);
-        OP(24) rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
-                              AT(b_norm2_rstd, l), dx, B * T, C, 0, s);       // recipe.lua:4
+        profile_op(19, s);      // recipe.lua:9
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3, s);
+        profile_op(20, s);
+        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx, AT(b_act, l),
+                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise, 4 * l + 3,
+                 &lora_down_bwd, ws_micro_3, s);
+        profile_op(21, s);      // recipe.lua:5
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s);
+        profile_op(22, s);      // recipe.lua:9
+        linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx,
+                  ws_micro_3, s);
+        profile_op(23, s);
+        lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
+                 AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
+                 AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
+                 &lora_gate_up_bwd, ws_micro_3, s);
+        profile_op(24, s);      // recipe.lua:4
+        rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
+                       B * T, C, 0, s);
         /* attention, backward */
-        OP(25) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);  // recipe.lua:5
-        OP(26) attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l),
-                                                       AT(b_att_lse, l), AT(b_rot, l),
-                                                       AttentionRule{}, B, T, H, K, 0.25f,
-                                                       ws_micro_3, s);
-        OP(27) rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);    // recipe.lua:4
-        // recipe.lua:9
-        OP(28) linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3, s);
-        OP(29) lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
-                        AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l),
-                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3, s);
-        OP(30) rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l),
-                              b_dmid, B * T, C, 0, s);                        // recipe.lua:4
+        profile_op(25, s);      // recipe.lua:5
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3, s);
+        profile_op(26, s);
+        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
+                                                AT(b_rot, l), AttentionRule{}, B, T, H, K, 0.25f,
+                                                ws_micro_3, s);
+        profile_op(27, s);      // recipe.lua:4
+        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);
+        profile_op(28, s);      // recipe.lua:9
+        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
+        profile_op(29, s);
+        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
+                 AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                 noise, 4 * l, &lora_qkv_bwd, ws_micro_3, s);
+        profile_op(30, s);      // recipe.lua:4
+        rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
+                       B * T, C, 0, s);
     }
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    OP(31) grad_norm(total_norm, grad_b_qkv_lora_a,
-                     SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws_reduce_0, s);  // recipe.lua:2
+    profile_op(31, s);      // recipe.lua:2
+    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
+              ws_reduce_0, s);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    OP(32) adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
-                       grad_b_qkv_lora_a, adamw_args, total_norm,
-                       SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);              // recipe.lua:2
+    profile_op(32, s);      // recipe.lua:2
+    adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
+                grad_b_qkv_lora_a, adamw_args, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);
 }
 
 /* the loss of one micro-batch (0.0206 GFLOP) */
 static void run_eval(cudaStream_t s)
 {
     /* embedding */
-    OP(33) embed_fwd(e_x, tokens, wte, B * T, C, s);                          // recipe.lua:5
+    profile_op(33, s);      // recipe.lua:5
+    embed_fwd(e_x, tokens, wte, B * T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(34) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0,
-                           s, C+2*R);                                         // recipe.lua:4
-        OP(35) lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                         NULL, 0, &lora_b_qkv_eval, ws_eval_1, s);            // recipe.lua:9
-        OP(36) linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
-                               ws_eval_1, s);                                 // recipe.lua:5
-        OP(37) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);     // recipe.lua:4
-        OP(38) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot,
-                                                       AttentionRule{}, B, T, H, K, 0.25f,
-                                                       NULL, s);              // recipe.lua:5
-        OP(39) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1, s);
+        profile_op(34, s);      // recipe.lua:4
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
+        profile_op(35, s);      // recipe.lua:9
+        lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
+                  &lora_qkv_eval, ws_eval_1, s);
+        profile_op(36, s);      // recipe.lua:5
+        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1, s);
+        profile_op(37, s);      // recipe.lua:4
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);
+        profile_op(38, s);      // recipe.lua:5
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, AttentionRule{}, B, T, H,
+                                                K, 0.25f, NULL, s);
+        profile_op(39, s);
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1, s);
         /* feed-forward */
-        OP(40) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,
-                               C, 1e-06f, 0, s, C+2*R);
-        // recipe.lua:9
-        OP(41) lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                         AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws_eval_1, s);
-        OP(42) linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up,
-                          ws_eval_1, s);                                      // recipe.lua:5
-        OP(43) swiglu_fwd(e_act, e_gate_up, B * T, F, s);
-        OP(44) linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1, s);
-        // recipe.lua:9
-        OP(45) lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_eval, ws_eval_1, s);
-        OP(46) add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                // recipe.lua:5
+        profile_op(40, s);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C, 1e-06f,
+                        0, s, C+2*R);
+        profile_op(41, s);      // recipe.lua:9
+        lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_gate_up_eval, ws_eval_1, s);
+        profile_op(42, s);      // recipe.lua:5
+        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1, s);
+        profile_op(43, s);
+        swiglu_fwd(e_act, e_gate_up, B * T, F, s);
+        profile_op(44, s);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1, s);
+        profile_op(45, s);      // recipe.lua:9
+        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
+                 &lora_down_eval, ws_eval_1, s);
+        profile_op(46, s);      // recipe.lua:5
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);
     }
     /* head */
-    // recipe.lua:4
-    OP(47) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
-    OP(48) ce_fwd<512>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS,
-                       &mm_head_logits, ws_eval_2, s);                        // recipe.lua:2
-    OP(49) loss_sum(loss, e_losses, B * T, s);
+    profile_op(47, s);      // recipe.lua:4
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
+    profile_op(48, s);      // recipe.lua:2
+    ce_fwd<512>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
+                ws_eval_2, s);
+    profile_op(49, s);
+    loss_sum(loss, e_losses, B * T, s);
 }
 
 /* a token of each text at its place: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    OP(50) embed_fwd(d_x, token, wte, DECODE_B, C, s);                        // recipe.lua:5
+    profile_op(50, s);      // recipe.lua:5
+    embed_fwd(d_x, token, wte, DECODE_B, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(51) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f,
-                           0, s, C+2*R);                                      // recipe.lua:4
-        OP(52) lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                         NULL, 0, &lora_b_qkv_decode, ws_decode_1, s);        // recipe.lua:9
-        OP(53) linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
-                               ws_decode_1, s);                               // recipe.lua:5
-        // recipe.lua:4
-        OP(54) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D, s);
-        OP(55) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B,
-                                   T, H, K, 0.25f, ws_decode_1, s);           // recipe.lua:5
-        OP(56) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1, s);
+        profile_op(51, s);      // recipe.lua:4
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f, 0, s, C+2*R);
+        profile_op(52, s);      // recipe.lua:9
+        lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
+                  &lora_qkv_decode, ws_decode_1, s);
+        profile_op(53, s);      // recipe.lua:5
+        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
+                        ws_decode_1, s);
+        profile_op(54, s);      // recipe.lua:4
+        rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D, s);
+        profile_op(55, s);      // recipe.lua:5
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K,
+                            0.25f, ws_decode_1, s);
+        profile_op(56, s);
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1, s);
         /* feed-forward */
-        OP(57) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                               DECODE_B, C, 1e-06f, 0, s, C+2*R);
-        OP(58) lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                         AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws_decode_1,
-                         s);                                                  // recipe.lua:9
-        OP(59) linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up,
-                          ws_decode_1, s);                                    // recipe.lua:5
-        OP(60) swiglu_fwd(d_act, d_gate_up, DECODE_B, F, s);
-        OP(61) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1, s);
-        // recipe.lua:9
-        OP(62) lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_decode, ws_decode_1, s);
-        OP(63) add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C, s);             // recipe.lua:5
+        profile_op(57, s);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
+                        1e-06f, 0, s, C+2*R);
+        profile_op(58, s);      // recipe.lua:9
+        lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_gate_up_decode, ws_decode_1, s);
+        profile_op(59, s);      // recipe.lua:5
+        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1, s);
+        profile_op(60, s);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B, F, s);
+        profile_op(61, s);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1, s);
+        profile_op(62, s);      // recipe.lua:9
+        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
+                 &lora_down_decode, ws_decode_1, s);
+        profile_op(63, s);      // recipe.lua:5
+        add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C, s);
     }
     /* head */
-    // recipe.lua:4
-    OP(64) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0, s);
-    OP(65) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
+    profile_op(64, s);      // recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0, s);
+    profile_op(65, s);
+    logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }
 
 static void open_streams(void)

@@ -5,9 +5,9 @@
  * change the recipe, not this file.
  * IR sha256 93e521175095784e, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
- * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
- * the stream it is given. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
+ * launch goes to the stream that it is given. */
 #define ACT_F16 1        // activations and compute weights are fp16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -50,51 +50,57 @@ Model model = {
 #include "recipe.h"
 };
 
-/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
-#define OP(i) (profile_on ? profile_mark(i, s) : (void)0),
 const ProfileOp step_ops[] = {
 #include "ops.h"
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
+/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+static inline void profile_op(int op, cudaStream_t s)
+{
+    if (profile_on)
+        profile_mark(op, s);
+}
+
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
+static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_up = {.name = "up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
     .epilogue = GEMM_GELU};
-static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
+static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
 static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = ce_width(V), .k = C,
     .form = GEMM_NT, .out_f32 = 1};
 static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = ce_width(V), .form = GEMM_NN};
 static Gemm mm_head_dw = {.name = "head_dw", .m = ce_width(V), .n = C, .k = ROWS, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
-static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN,
+static Gemm mm_down_dw = {.name = "down_dw", .m = C, .n = F, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
+static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN,
     .epilogue = GEMM_DGELU};
-static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN,
+static Gemm mm_up_dw = {.name = "up_dw", .m = F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1,
+    .beta = 1};
+static Gemm mm_up_dx = {.name = "up_dx", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
+static Gemm mm_o_dw = {.name = "o_dw", .m = C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1,
+    .beta = 1};
+static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
+static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
-static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN,
-    .out_f32 = 1, .beta = 1};
-static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = 3*C, .k = C, .form = GEMM_NT,
+static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = 3*C, .k = C,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT,
     .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_up = {.name = "d.up", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
-    .epilogue = GEMM_GELU};
-static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT,
-    .bias = 1};
-static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
-    .out_f32 = 1};
+static Gemm mm_up_decode = {.name = "up_decode", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT,
+    .bias = 1, .epilogue = GEMM_GELU};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
+    .form = GEMM_NT, .out_f32 = 1};
 
 static Gemm *const gemms[] = {
-    &mm_b_qkv, &mm_b_o, &mm_b_up, &mm_b_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-    &mm_grad_b_down_w, &mm_b_dact, &mm_grad_b_up_w, &mm_b_dnorm2, &mm_grad_b_o_w, &mm_b_datt,
-    &mm_grad_b_qkv_w, &mm_b_dnorm1, &mm_d_qkv, &mm_d_o, &mm_d_up, &mm_d_down, &mm_logits,
+    &mm_qkv, &mm_o, &mm_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw, &mm_down_dw,
+    &mm_down_dx, &mm_up_dw, &mm_up_dx, &mm_o_dw, &mm_o_dx, &mm_qkv_dw, &mm_qkv_dx,
+    &mm_qkv_decode, &mm_o_decode, &mm_up_decode, &mm_down_decode, &mm_head_logits_decode,
 };
 
 static char *arena;
@@ -127,194 +133,261 @@ static void name_tensors(void)
 static void run_micro(int micro, cudaStream_t s)
 {
     /* embedding */
-    OP(0) embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);  // recipe.lua:5
+    profile_op(0, s);       // recipe.lua:5
+    embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        // recipe.lua:4
-        OP(1) layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
-                            AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);
-        OP(2) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                              &mm_b_qkv, ws_micro_1, s);                      // recipe.lua:5
-        OP(3) attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l),
-                                                      AT(b_qkv, l), AttentionRule{}, B, T, H,
-                                                      K, 0.25f, NULL, s);
-        OP(4) linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
-                              ws_micro_1, s);
+        profile_op(1, s);       // recipe.lua:4
+        layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);
+        profile_op(2, s);       // recipe.lua:5
+        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
+                        ws_micro_1, s);
+        profile_op(3, s);
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
+                                                AttentionRule{}, B, T, H, K, 0.25f, NULL, s);
+        profile_op(4, s);
+        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_micro_1, s);
         /* feed-forward */
-        OP(5) add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
-                                AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
-                                AT(b_norm2_b, l), B * T, C, 1e-05f, s);
-        OP(6) linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
-                                   AT(b_up_b, l), &mm_b_up, ws_micro_1, s);   // recipe.lua:4
-        OP(7) linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l),
-                              &mm_b_down, ws_micro_1, s);
-        OP(8) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);
+        profile_op(5, s);
+        add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
+                          AT(x, l), AT(b_o, l), AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C,
+                          1e-05f, s);
+        profile_op(6, s);       // recipe.lua:4
+        linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
+                             AT(b_up_b, l), &mm_up, ws_micro_1, s);
+        profile_op(7, s);
+        linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_down,
+                        ws_micro_1, s);
+        profile_op(8, s);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);
     }
     /* head */
-    OP(9) layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T,
-                        C, 1e-05f, s);
-    OP(10) scale_loss(scaled, scale, scaler, s);                              // recipe.lua:2
-    OP(11) ce_bwd<512>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scaled,
-                       CeHead{.dw = grad_wte}, B * T, V, C, ROWS, 1, &mm_head_logits,
-                       &mm_head_dx, &mm_head_dw, ws_micro_2, s);
-    OP(12) loss_sum(loss, losses, B * T, s);
+    profile_op(9, s);
+    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C, 1e-05f,
+                  s);
+    profile_op(10, s);      // recipe.lua:2
+    scale_loss(scaled, scale, scaler, s);
+    profile_op(11, s);
+    ce_bwd<512>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scaled, CeHead{.dw = grad_wte},
+                B * T, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2, s);
+    profile_op(12, s);
+    loss_sum(loss, losses, B * T, s);
     /* head, backward */
-    // recipe.lua:4
-    OP(13) layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
-                              norm_f_mean, norm_f_rstd, B * T, C, 1, ws_micro_2, s);
+    profile_op(13, s);      // recipe.lua:4
+    layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
+                       norm_f_rstd, B * T, C, 1, ws_micro_2, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        OP(14) bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws_micro_3, s);
-        if (micro == 1)
-            OP(15) comm_allreduce_start(AT(grad_b_down_b, l), C, s);          // recipe.lua:9
-        OP(16) linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3,
-                         s);                                                  // recipe.lua:4
-        if (micro == 1)
-            OP(17) comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);      // recipe.lua:9
-        OP(18) linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_b_dact, ws_micro_3,
-                              s);                                             // recipe.lua:4
-        OP(19) bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws_micro_3, s);
-        if (micro == 1)
-            OP(20) comm_allreduce_start(AT(grad_b_up_b, l), F, s);            // recipe.lua:9
-        OP(21) linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w,
-                         ws_micro_3, s);                                      // recipe.lua:4
-        if (micro == 1)
-            OP(22) comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);        // recipe.lua:9
-        // recipe.lua:4
-        OP(23) linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws_micro_3, s);
-        OP(24) layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid,
-                                      b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
-                                      AT(b_norm2_mean, l), AT(b_norm2_rstd, l), dx, B * T, C,
-                                      1, ws_micro_3, s);
-        if (micro == 1)
-            OP(25) comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);         // recipe.lua:9
-        if (micro == 1)
-            OP(26) comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);
+        profile_op(14, s);
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(15, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_down_b, l), C, s);
+        }
+        profile_op(16, s);      // recipe.lua:4
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_down_dw, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(17, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);
+        }
+        profile_op(18, s);      // recipe.lua:4
+        linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_down_dx, ws_micro_3, s);
+        profile_op(19, s);
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(20, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_up_b, l), F, s);
+        }
+        profile_op(21, s);      // recipe.lua:4
+        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_up_dw, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(22, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);
+        }
+        profile_op(23, s);      // recipe.lua:4
+        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_up_dx, ws_micro_3, s);
+        profile_op(24, s);
+        layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
+                               AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
+                               AT(b_norm2_rstd, l), dx, B * T, C, 1, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(25, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);
+        }
+        if (micro == MICROS - 1) {
+            profile_op(26, s);
+            comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);
+        }
         /* attention, backward */
-        OP(27) bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws_micro_3, s);  // recipe.lua:5
-        if (micro == 1)
-            OP(28) comm_allreduce_start(AT(grad_b_o_b, l), C, s);             // recipe.lua:9
-        OP(29) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3,
-                         s);                                                  // recipe.lua:5
-        if (micro == 1)
-            OP(30) comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);         // recipe.lua:9
-        OP(31) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);  // recipe.lua:5
-        OP(32) attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l),
-                                                       AT(b_att_lse, l), AT(b_qkv, l),
-                                                       AttentionRule{}, B, T, H, K, 0.25f,
-                                                       ws_micro_3, s);
-        OP(33) bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
-        if (micro == 1)
-            OP(34) comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);         // recipe.lua:9
-        OP(35) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
-                         ws_micro_3, s);                                      // recipe.lua:5
-        if (micro == 1)
-            OP(36) comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);     // recipe.lua:9
-        // recipe.lua:5
-        OP(37) linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3, s);
-        OP(38) layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx,
-                                      b_dnorm1, AT(x, l), AT(b_norm1_w, l),
-                                      AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid, B * T,
-                                      C, 1, ws_micro_3, s);                   // recipe.lua:4
-        if (micro == 1)
-            OP(39) comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);         // recipe.lua:9
-        if (micro == 1)
-            OP(40) comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);
+        profile_op(27, s);      // recipe.lua:5
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(28, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_o_b, l), C, s);
+        }
+        profile_op(29, s);      // recipe.lua:5
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(30, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);
+        }
+        profile_op(31, s);      // recipe.lua:5
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3, s);
+        profile_op(32, s);
+        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
+                                                AT(b_qkv, l), AttentionRule{}, B, T, H, K, 0.25f,
+                                                ws_micro_3, s);
+        profile_op(33, s);
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(34, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);
+        }
+        profile_op(35, s);      // recipe.lua:5
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(36, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);
+        }
+        profile_op(37, s);      // recipe.lua:5
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
+        profile_op(38, s);      // recipe.lua:4
+        layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
+                               AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
+                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws_micro_3, s);
+        if (micro == MICROS - 1) {
+            profile_op(39, s);      // recipe.lua:9
+            comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);
+        }
+        if (micro == MICROS - 1) {
+            profile_op(40, s);
+            comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);
+        }
     }
     /* embedding, backward */
-    // recipe.lua:5
-    OP(41) embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws_micro_4, s);
-    OP(42) pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);
+    profile_op(41, s);      // recipe.lua:5
+    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws_micro_4, s);
+    profile_op(42, s);
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(cudaStream_t s)
 {
-    OP(43) zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);                  // recipe.lua:8
+    profile_op(43, s);      // recipe.lua:8
+    zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    OP(44) comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);  // recipe.lua:9
-    OP(45) comm_allreduce_join(s);
-    // recipe.lua:2
-    OP(46) grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws_reduce_0, s);
-    OP(47) scaler_update(total_norm, scaler, adamw_args, s);
+    profile_op(44, s);      // recipe.lua:9
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);
+    profile_op(45, s);
+    comm_allreduce_join(s);
+    profile_op(46, s);      // recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws_reduce_0, s);
+    profile_op(47, s);
+    scaler_update(total_norm, scaler, adamw_args, s);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    OP(48) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm,
-                       SPAN(wte, wpe), 1, s);                                 // recipe.lua:2
-    OP(49) adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w,
-                       adamw_args, total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
-    OP(50) adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, adamw_args,
-                       total_norm, SPAN(b_qkv_w, b_down_w), 1, s);
-    OP(51) adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w,
-                       adamw_args, total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
+    profile_op(48, s);      // recipe.lua:2
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, wpe), 1,
+                s);
+    profile_op(49, s);
+    adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, adamw_args,
+                total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
+    profile_op(50, s);
+    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, adamw_args,
+                total_norm, SPAN(b_qkv_w, b_down_w), 1, s);
+    profile_op(51, s);
+    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args,
+                total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
 static void run_eval(cudaStream_t s)
 {
     /* embedding */
-    OP(52) embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);       // recipe.lua:5
+    profile_op(52, s);      // recipe.lua:5
+    embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(53) layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
-                             AT(b_norm1_b, l), B * T, C, 1e-05f, s);          // recipe.lua:4
-        OP(54) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
-                               ws_eval_1, s);                                 // recipe.lua:5
-        OP(55) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv,
-                                                       AttentionRule{}, B, T, H, K, 0.25f,
-                                                       NULL, s);
-        OP(56) linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1, s);
+        profile_op(53, s);      // recipe.lua:4
+        layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
+                      B * T, C, 1e-05f, s);
+        profile_op(54, s);      // recipe.lua:5
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1, s);
+        profile_op(55, s);
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, AttentionRule{}, B, T, H,
+                                                K, 0.25f, NULL, s);
+        profile_op(56, s);
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_eval_1, s);
         /* feed-forward */
-        OP(57) add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
-                                 AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);
-        OP(58) linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l),
-                                    &mm_b_up, ws_eval_1, s);                  // recipe.lua:4
-        OP(59) linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
-                               ws_eval_1, s);
-        OP(60) add_fwd(e_x, e_mid, e_down, B * T * C, s);
+        profile_op(57, s);
+        add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l),
+                          AT(b_norm2_b, l), B * T, C, 1e-05f, s);
+        profile_op(58, s);      // recipe.lua:4
+        linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up, ws_eval_1,
+                             s);
+        profile_op(59, s);
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down, ws_eval_1, s);
+        profile_op(60, s);
+        add_fwd(e_x, e_mid, e_down, B * T * C, s);
     }
     /* head */
-    OP(61) layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b,
-                         B * T, C, 1e-05f, s);
-    OP(62) ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
-                       &mm_head_logits, ws_eval_2, s);                        // recipe.lua:2
-    OP(63) loss_sum(loss, e_losses, B * T, s);
+    profile_op(61, s);
+    layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
+                  1e-05f, s);
+    profile_op(62, s);      // recipe.lua:2
+    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
+                &mm_head_logits, ws_eval_2, s);
+    profile_op(63, s);
+    loss_sum(loss, e_losses, B * T, s);
 }
 
 /* a token of each text at its place: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    OP(64) embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C, s);       // recipe.lua:5
+    profile_op(64, s);      // recipe.lua:5
+    embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(65) layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                             AT(b_norm1_b, l), DECODE_B, C, 1e-05f, s);       // recipe.lua:4
-        OP(66) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
-                               ws_decode_1, s);                               // recipe.lua:5
-        OP(67) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B,
-                                   T, H, K, 0.25f, ws_decode_1, s);
-        OP(68) linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1, s);
+        profile_op(65, s);      // recipe.lua:4
+        layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
+                      DECODE_B, C, 1e-05f, s);
+        profile_op(66, s);      // recipe.lua:5
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
+                        ws_decode_1, s);
+        profile_op(67, s);
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T, H, K,
+                            0.25f, ws_decode_1, s);
+        profile_op(68, s);
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1, s);
         /* feed-forward */
-        OP(69) add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                                 AT(b_norm2_w, l), AT(b_norm2_b, l), DECODE_B, C, 1e-05f, s);
-        OP(70) linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l),
-                                    &mm_d_up, ws_decode_1, s);                // recipe.lua:4
-        OP(71) linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
-                               ws_decode_1, s);
-        OP(72) add_fwd(d_x, d_mid, d_down, DECODE_B * C, s);
+        profile_op(69, s);
+        add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                          AT(b_norm2_b, l), DECODE_B, C, 1e-05f, s);
+        profile_op(70, s);      // recipe.lua:4
+        linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode,
+                             ws_decode_1, s);
+        profile_op(71, s);
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down_decode,
+                        ws_decode_1, s);
+        profile_op(72, s);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * C, s);
     }
     /* head */
-    OP(73) layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
-                         DECODE_B, C, 1e-05f, s);
-    OP(74) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
+    profile_op(73, s);
+    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, DECODE_B, C,
+                  1e-05f, s);
+    profile_op(74, s);
+    logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }
 
 static void open_streams(void)

@@ -5,8 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 c6ca4bf15f295eb1, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
- * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
 #define ACT_BF16 1        // activations and compute weights are bf16
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
@@ -42,47 +42,55 @@ Model model = {
 #include "recipe.h"
 };
 
-/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
-#define OP(i) (profile_on ? profile_mark(i, NULL) : (void)0),
 const ProfileOp step_ops[] = {
 #include "ops.h"
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
+/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+static inline void profile_op(int op)
+{
+    if (profile_on)
+        profile_mark(op, NULL);
+}
+
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
-static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
-static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
+static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up = {.name = "gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
 static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
 static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
-static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_gate_up_w = {.name = "grad.b.gate_up.w", .m = 2*F, .n = C, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
-static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = H*D, .k = B * T, .form = GEMM_TN,
+static Gemm mm_down_dw = {.name = "down_dw", .m = C, .n = F, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
-static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = (H+2*K)*D, .n = C, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
-static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = DECODE_B, .n = 2*F, .k = C, .form = GEMM_NT};
-static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
-    .out_f32 = 1};
+static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_gate_up_dw = {.name = "gate_up_dw", .m = 2*F, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
+static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
+static Gemm mm_o_dw = {.name = "o_dw", .m = C, .n = H*D, .k = B * T, .form = GEMM_TN, .out_f32 = 1,
+    .beta = 1};
+static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = (H+2*K)*D, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
+static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = (H+2*K)*D, .k = C,
+    .form = GEMM_NT};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B, .n = 2*F, .k = C,
+    .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+    .form = GEMM_NT};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
+    .form = GEMM_NT, .out_f32 = 1};
 
 static Gemm *const gemms[] = {
-    &mm_b_qkv, &mm_b_o, &mm_b_gate_up, &mm_b_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-    &mm_grad_b_down_w, &mm_b_dact, &mm_grad_b_gate_up_w, &mm_b_dnorm2, &mm_grad_b_o_w,
-    &mm_b_datt, &mm_grad_b_qkv_w, &mm_b_dnorm1, &mm_d_qkv, &mm_d_o, &mm_d_gate_up, &mm_d_down,
-    &mm_logits,
+    &mm_qkv, &mm_o, &mm_gate_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+    &mm_down_dw, &mm_down_dx, &mm_gate_up_dw, &mm_gate_up_dx, &mm_o_dw, &mm_o_dx, &mm_qkv_dw,
+    &mm_qkv_dx, &mm_qkv_decode, &mm_o_decode, &mm_gate_up_decode, &mm_down_decode,
+    &mm_head_logits_decode,
 };
 
 static void place_values(void)
@@ -104,158 +112,209 @@ static void name_tensors(void)
 /* once at start: tables that the layers read */
 static void run_init(void)
 {
-    OP(0) rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);               // recipe.lua:4
+    profile_op(0);          // recipe.lua:4
+    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);
 }
 
 /* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0136 GFLOP) */
 static void run_micro(int micro)
 {
     /* embedding */
-    OP(1) embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);              // recipe.lua:5
+    profile_op(1);          // recipe.lua:5
+    embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(2) rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l),
-                          B * T, C, 1e-06f, 0);                               // recipe.lua:4
-        // recipe.lua:5
-        OP(3) linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws_micro_1);
-        OP(4) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
-        OP(5) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                            &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                            0.353553391f, ws_micro_1);                        // recipe.lua:5
-        OP(6) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
+        profile_op(2);          // recipe.lua:4
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    1e-06f, 0);
+        profile_op(3);          // recipe.lua:5
+        linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_qkv, ws_micro_1);
+        profile_op(4);          // recipe.lua:4
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);
+        profile_op(5);          // recipe.lua:5
+        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      ws_micro_1);
+        profile_op(6);
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1);
         /* feed-forward */
-        OP(7) add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                              AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
-        OP(8) linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up,
-                         ws_micro_1);
-        OP(9) swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
-        OP(10) linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
-        OP(11) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
+        profile_op(7);
+        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
+                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
+        profile_op(8);
+        linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_gate_up, ws_micro_1);
+        profile_op(9);
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        profile_op(10);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1);
+        profile_op(11);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
     }
     /* head */
-    // recipe.lua:4
-    OP(12) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
-    OP(13) gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);    // recipe.lua:9
-    OP(14) ce_bwd(losses, dnorm_f_rows, norm_f_rows, head, AT(labels, micro), scale,
-                  &(CeHead){.dw = grad_head}, N, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx,
-                  &mm_head_dw, ws_micro_2);                                   // recipe.lua:2
-    OP(15) loss_sum(loss, losses, N);
+    profile_op(12);         // recipe.lua:4
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
+    profile_op(13);         // recipe.lua:9
+    gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);
+    profile_op(14);         // recipe.lua:2
+    ce_bwd(losses, dnorm_f_rows, norm_f_rows, head, AT(labels, micro), scale,
+           &(CeHead){.dw = grad_head}, N, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+           ws_micro_2);
+    profile_op(15);
+    loss_sum(loss, losses, N);
     /* head, backward */
-    OP(16) gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);  // recipe.lua:9
-    OP(17) rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C,
-                       0, 1, ws_micro_2);                                     // recipe.lua:4
+    profile_op(16);         // recipe.lua:9
+    gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);
+    profile_op(17);         // recipe.lua:4
+    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, 1,
+                ws_micro_2);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        // recipe.lua:5
-        OP(18) linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3);
-        OP(19) linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws_micro_3);
-        OP(20) swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
-        OP(21) linear_dw(AT(grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l),
-                         &mm_grad_b_gate_up_w, ws_micro_3);
-        OP(22) linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2,
-                         ws_micro_3);
-        OP(23) rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
-                               AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 0, 1,
-                               ws_micro_3);                                   // recipe.lua:4
+        profile_op(18);         // recipe.lua:5
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_down_dw, ws_micro_3);
+        profile_op(19);
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3);
+        profile_op(20);
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
+        profile_op(21);
+        linear_dw(AT(grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l), &mm_gate_up_dw,
+                  ws_micro_3);
+        profile_op(22);
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx, ws_micro_3);
+        profile_op(23);         // recipe.lua:4
+        rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
+                        AT(b_norm2_rstd, l), dx, B * T, C, 0, 1, ws_micro_3);
         /* attention, backward */
-        // recipe.lua:5
-        OP(24) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
-        OP(25) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
-        OP(26) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                             0.353553391f, ws_micro_3);
-        OP(27) rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);       // recipe.lua:4
-        OP(28) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
-                         ws_micro_3);                                         // recipe.lua:5
-        OP(29) linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
-        // recipe.lua:4
-        OP(30) rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
-                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, 1, ws_micro_3);
+        profile_op(24);         // recipe.lua:5
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3);
+        profile_op(25);
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
+        profile_op(26);
+        attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      ws_micro_3);
+        profile_op(27);         // recipe.lua:4
+        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);
+        profile_op(28);         // recipe.lua:5
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3);
+        profile_op(29);
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
+        profile_op(30);         // recipe.lua:4
+        rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
+                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, 1, ws_micro_3);
     }
     /* embedding, backward */
-    OP(31) embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);        // recipe.lua:5
+    profile_op(31);         // recipe.lua:5
+    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(void)
 {
-    OP(32) zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));                     // recipe.lua:9
+    profile_op(32);         // recipe.lua:9
+    zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    OP(33) comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);  // recipe.lua:2
-    OP(34) grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
+    profile_op(33);         // recipe.lua:2
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);
+    profile_op(34);
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    OP(35) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm,
-                       SPAN(wte, head), 1);                                   // recipe.lua:2
-    OP(36) adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w,
-                       adamw_args, total_norm, SPAN(b_norm1_w, norm_f_w), 0);
+    profile_op(35);         // recipe.lua:2
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, head),
+                1);
+    profile_op(36);
+    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args,
+                total_norm, SPAN(b_norm1_w, norm_f_w), 0);
 }
 
 /* the loss of one micro-batch (0.00453 GFLOP) */
 static void run_eval(void)
 {
     /* embedding */
-    OP(37) embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                      // recipe.lua:5
+    profile_op(37);         // recipe.lua:5
+    embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        // recipe.lua:4
-        OP(38) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
-        OP(39) linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws_eval_1);  // recipe.lua:5
-        OP(40) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);        // recipe.lua:4
-        OP(41) attention_fwd(e_att, e_att_lse, e_rot,
-                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                             0.353553391f, ws_eval_1);                        // recipe.lua:5
-        OP(42) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
+        profile_op(38);         // recipe.lua:4
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
+        profile_op(39);         // recipe.lua:5
+        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_qkv, ws_eval_1);
+        profile_op(40);         // recipe.lua:4
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);
+        profile_op(41);         // recipe.lua:5
+        attention_fwd(e_att, e_att_lse, e_rot, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
+                      K, D, 0.353553391f, ws_eval_1);
+        profile_op(42);
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1);
         /* feed-forward */
-        OP(43) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,
-                               C, 1e-06f, 0);
-        OP(44) linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
-        OP(45) swiglu_fwd(e_act, e_gate_up, B * T, F);
-        OP(46) linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
-        OP(47) add_fwd(e_x, e_mid, e_down, B * T * C);
+        profile_op(43);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C, 1e-06f,
+                        0);
+        profile_op(44);
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1);
+        profile_op(45);
+        swiglu_fwd(e_act, e_gate_up, B * T, F);
+        profile_op(46);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1);
+        profile_op(47);
+        add_fwd(e_x, e_mid, e_down, B * T * C);
     }
     /* head */
-    // recipe.lua:4
-    OP(48) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
-    OP(49) gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);    // recipe.lua:9
-    OP(50) ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), &(CeHead){}, N, V, C, ROWS,
-                  &mm_head_logits, ws_eval_2);                                // recipe.lua:2
-    OP(51) loss_sum(loss, e_losses, N);
+    profile_op(48);         // recipe.lua:4
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
+    profile_op(49);         // recipe.lua:9
+    gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);
+    profile_op(50);         // recipe.lua:2
+    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), &(CeHead){}, N, V, C, ROWS,
+           &mm_head_logits, ws_eval_2);
+    profile_op(51);
+    loss_sum(loss, e_losses, N);
 }
 
 /* a token of each text at its place: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */
-    OP(52) embed_fwd(d_x, token, wte, DECODE_B, C);                           // recipe.lua:5
+    profile_op(52);         // recipe.lua:5
+    embed_fwd(d_x, token, wte, DECODE_B, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(53) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f,
-                           0);                                                // recipe.lua:4
-        OP(54) linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws_decode_1);  // recipe.lua:5
-        OP(55) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);  // recipe.lua:4
-        OP(56) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T,
-                                H, K, D, 0.353553391f, ws_decode_1);          // recipe.lua:5
-        OP(57) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
+        profile_op(53);         // recipe.lua:4
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f, 0);
+        profile_op(54);         // recipe.lua:5
+        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_qkv_decode, ws_decode_1);
+        profile_op(55);         // recipe.lua:4
+        rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);
+        profile_op(56);         // recipe.lua:5
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K, D,
+                         0.353553391f, ws_decode_1);
+        profile_op(57);
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
-        OP(58) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                               DECODE_B, C, 1e-06f, 0);
-        OP(59) linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
-        OP(60) swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
-        OP(61) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
-        OP(62) add_fwd(d_x, d_mid, d_down, DECODE_B * C);
+        profile_op(58);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
+                        1e-06f, 0);
+        profile_op(59);
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
+        profile_op(60);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
+        profile_op(61);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1);
+        profile_op(62);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * C);
     }
     /* head */
-    // recipe.lua:4
-    OP(63) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
-    OP(64) logits_fwd(logits, d_norm_f, head, &mm_logits, ws_decode_2);
+    profile_op(63);         // recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
+    profile_op(64);
+    logits_fwd(logits, d_norm_f, head, &mm_head_logits_decode, ws_decode_2);
 }
 
 void step_open(void)

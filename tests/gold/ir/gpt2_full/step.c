@@ -5,8 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 fad360f3fda09677, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
- * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"
@@ -38,48 +38,53 @@ Model model = {
 #include "recipe.h"
 };
 
-/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
-#define OP(i) (profile_on ? profile_mark(i, NULL) : (void)0),
 const ProfileOp step_ops[] = {
 #include "ops.h"
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
+/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+static inline void profile_op(int op)
+{
+    if (profile_on)
+        profile_mark(op, NULL);
+}
+
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
+static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_up = {.name = "up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
 static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
 static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
-static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1};
-static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN,
+static Gemm mm_down_dw = {.name = "down_dw", .m = C, .n = F, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1};
-static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
-static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN,
+static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_up_dw = {.name = "up_dw", .m = F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_up_dx = {.name = "up_dx", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
+static Gemm mm_o_dw = {.name = "o_dw", .m = C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
+static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1};
-static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1};
-static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = 3*C, .k = C, .form = GEMM_NT,
+static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = 3*C, .k = C,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT,
     .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_up = {.name = "d.up", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT,
+static Gemm mm_up_decode = {.name = "up_decode", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT,
     .bias = 1};
-static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
-    .out_f32 = 1};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
+    .form = GEMM_NT, .out_f32 = 1};
 
 static Gemm *const gemms[] = {
-    &mm_b_qkv, &mm_b_o, &mm_b_up, &mm_b_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-    &mm_grad_b_down_w, &mm_b_dact, &mm_grad_b_up_w, &mm_b_dnorm2, &mm_grad_b_o_w, &mm_b_datt,
-    &mm_grad_b_qkv_w, &mm_b_dnorm1, &mm_d_qkv, &mm_d_o, &mm_d_up, &mm_d_down, &mm_logits,
+    &mm_qkv, &mm_o, &mm_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw, &mm_down_dw,
+    &mm_down_dx, &mm_up_dw, &mm_up_dx, &mm_o_dw, &mm_o_dx, &mm_qkv_dw, &mm_qkv_dx,
+    &mm_qkv_decode, &mm_o_decode, &mm_up_decode, &mm_down_decode, &mm_head_logits_decode,
 };
 
 static void place_values(void)
@@ -102,149 +107,197 @@ static void name_tensors(void)
 static void run_micro(void)
 {
     /* embedding */
-    OP(0) embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);             // recipe.lua:4
+    profile_op(0);          // recipe.lua:4
+    embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(1) layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
-                            AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);
-        OP(2) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                              &mm_b_qkv, ws_micro_1);
-        OP(3) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                            &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                            0.353553391f, NULL);
-        OP(4) linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
-                              ws_micro_1);
+        profile_op(1);
+        layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);
+        profile_op(2);
+        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
+                        ws_micro_1);
+        profile_op(3);
+        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      NULL);
+        profile_op(4);
+        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_micro_1);
         /* feed-forward */
-        OP(5) add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
-                                AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
-                                AT(b_norm2_b, l), B * T, C, 1e-05f);
-        OP(6) linear_bias_fwd(AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l), AT(b_up_b, l),
-                              &mm_b_up, ws_micro_1);
-        OP(7) gelu_fwd(AT(b_act, l), AT(b_up, l), B * T * F);
-        OP(8) linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l),
-                              &mm_b_down, ws_micro_1);
-        OP(9) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
+        profile_op(5);
+        add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
+                          AT(x, l), AT(b_o, l), AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C,
+                          1e-05f);
+        profile_op(6);
+        linear_bias_fwd(AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l), AT(b_up_b, l), &mm_up,
+                        ws_micro_1);
+        profile_op(7);
+        gelu_fwd(AT(b_act, l), AT(b_up, l), B * T * F);
+        profile_op(8);
+        linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_down,
+                        ws_micro_1);
+        profile_op(9);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
     }
     /* head */
-    OP(10) layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T,
-                         C, 1e-05f);
-    // recipe.lua:2
-    OP(11) ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){.dw = grad_wte},
-                  B * T, V, C, ROWS, 0, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
-    OP(12) loss_sum(loss, losses, B * T);
+    profile_op(10);
+    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C, 1e-05f);
+    profile_op(11);         // recipe.lua:2
+    ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){.dw = grad_wte}, B * T, V, C,
+           ROWS, 0, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
+    profile_op(12);
+    loss_sum(loss, losses, B * T);
     /* head, backward */
-    OP(13) layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
-                         norm_f_mean, norm_f_rstd, B * T, C, 0, ws_micro_2);  // recipe.lua:4
+    profile_op(13);         // recipe.lua:4
+    layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
+                  norm_f_rstd, B * T, C, 0, ws_micro_2);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        OP(14) bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws_micro_3);
-        OP(15) linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3);
-        OP(16) linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws_micro_3);
-        OP(17) gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);
-        OP(18) bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 0, ws_micro_3);
-        OP(19) linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w,
-                         ws_micro_3);
-        OP(20) linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws_micro_3);
-        OP(21) layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid,
-                                 b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
-                                 AT(b_norm2_rstd, l), dx, B * T, C, 0, ws_micro_3);
+        profile_op(14);
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws_micro_3);
+        profile_op(15);
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_down_dw, ws_micro_3);
+        profile_op(16);
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3);
+        profile_op(17);
+        gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);
+        profile_op(18);
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 0, ws_micro_3);
+        profile_op(19);
+        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_up_dw, ws_micro_3);
+        profile_op(20);
+        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_up_dx, ws_micro_3);
+        profile_op(21);
+        layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
+                          AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
+                          dx, B * T, C, 0, ws_micro_3);
         /* attention, backward */
-        OP(22) bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws_micro_3);
-        OP(23) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
-        OP(24) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
-        OP(25) attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                             0.353553391f, NULL);
-        OP(26) bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws_micro_3);
-        OP(27) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
-                         ws_micro_3);
-        OP(28) linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
-        OP(29) layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
-                                 AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
-                                 AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, ws_micro_3);
+        profile_op(22);
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws_micro_3);
+        profile_op(23);
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3);
+        profile_op(24);
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
+        profile_op(25);
+        attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      NULL);
+        profile_op(26);
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws_micro_3);
+        profile_op(27);
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3);
+        profile_op(28);
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
+        profile_op(29);
+        layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
+                          AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
+                          B * T, C, 0, ws_micro_3);
     }
     /* embedding, backward */
-    OP(30) embed_bwd(grad_wte, dx, tokens, B * T, C, V, 1);
-    OP(31) pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);
+    profile_op(30);
+    embed_bwd(grad_wte, dx, tokens, B * T, C, V, 1);
+    profile_op(31);
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    // recipe.lua:2
-    OP(32) grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws_reduce_0);
+    profile_op(32);         // recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    // recipe.lua:2
-    OP(33) adamw(wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, b_down_w), 1);
-    OP(34) adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args, total_norm,
-                 SPAN(b_norm1_w, norm_f_b), 0);
+    profile_op(33);         // recipe.lua:2
+    adamw(wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, b_down_w), 1);
+    profile_op(34);
+    adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args, total_norm,
+          SPAN(b_norm1_w, norm_f_b), 0);
 }
 
 /* the loss of one micro-batch (0.00996 GFLOP) */
 static void run_eval(void)
 {
     /* embedding */
-    OP(35) embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);                 // recipe.lua:4
+    profile_op(35);         // recipe.lua:4
+    embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(36) layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
-                             AT(b_norm1_b, l), B * T, C, 1e-05f);
-        OP(37) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
-                               ws_eval_1);
-        OP(38) attention_fwd(e_att, e_att_lse, e_qkv,
-                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                             0.353553391f, NULL);
-        OP(39) linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1);
+        profile_op(36);
+        layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
+                      B * T, C, 1e-05f);
+        profile_op(37);
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1);
+        profile_op(38);
+        attention_fwd(e_att, e_att_lse, e_qkv, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
+                      K, D, 0.353553391f, NULL);
+        profile_op(39);
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_eval_1);
         /* feed-forward */
-        OP(40) add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
-                                 AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f);
-        OP(41) linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
-                               ws_eval_1);
-        OP(42) gelu_fwd(e_act, e_up, B * T * F);
-        OP(43) linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
-                               ws_eval_1);
-        OP(44) add_fwd(e_x, e_mid, e_down, B * T * C);
+        profile_op(40);
+        add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l),
+                          AT(b_norm2_b, l), B * T, C, 1e-05f);
+        profile_op(41);
+        linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up, ws_eval_1);
+        profile_op(42);
+        gelu_fwd(e_act, e_up, B * T * F);
+        profile_op(43);
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down, ws_eval_1);
+        profile_op(44);
+        add_fwd(e_x, e_mid, e_down, B * T * C);
     }
     /* head */
-    OP(45) layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b,
-                         B * T, C, 1e-05f);
-    OP(46) ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS,
-                  &mm_head_logits, ws_eval_2);                                // recipe.lua:2
-    OP(47) loss_sum(loss, e_losses, B * T);
+    profile_op(45);
+    layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
+                  1e-05f);
+    profile_op(46);         // recipe.lua:2
+    ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS, &mm_head_logits,
+           ws_eval_2);
+    profile_op(47);
+    loss_sum(loss, e_losses, B * T);
 }
 
 /* a token of each text at its place: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */
-    OP(48) embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C);          // recipe.lua:4
+    profile_op(48);         // recipe.lua:4
+    embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(49) layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                             AT(b_norm1_b, l), DECODE_B, C, 1e-05f);
-        OP(50) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
-                               ws_decode_1);
-        OP(51) attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T,
-                                H, K, D, 0.353553391f, ws_decode_1);
-        OP(52) linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1);
+        profile_op(49);
+        layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
+                      DECODE_B, C, 1e-05f);
+        profile_op(50);
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
+                        ws_decode_1);
+        profile_op(51);
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T, H, K, D,
+                         0.353553391f, ws_decode_1);
+        profile_op(52);
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
-        OP(53) add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                                 AT(b_norm2_w, l), AT(b_norm2_b, l), DECODE_B, C, 1e-05f);
-        OP(54) linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up,
-                               ws_decode_1);
-        OP(55) gelu_fwd(d_act, d_up, DECODE_B * F);
-        OP(56) linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
-                               ws_decode_1);
-        OP(57) add_fwd(d_x, d_mid, d_down, DECODE_B * C);
+        profile_op(53);
+        add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                          AT(b_norm2_b, l), DECODE_B, C, 1e-05f);
+        profile_op(54);
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode, ws_decode_1);
+        profile_op(55);
+        gelu_fwd(d_act, d_up, DECODE_B * F);
+        profile_op(56);
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down_decode,
+                        ws_decode_1);
+        profile_op(57);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * C);
     }
     /* head */
-    OP(58) layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
-                         DECODE_B, C, 1e-05f);
-    OP(59) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
+    profile_op(58);
+    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, DECODE_B, C,
+                  1e-05f);
+    profile_op(59);
+    logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }
 
 void step_open(void)

@@ -5,8 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 0f5336a8a9c70818, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
- * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"
@@ -40,68 +40,73 @@ Model model = {
 #include "recipe.h"
 };
 
-/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
-#define OP(i) (profile_on ? profile_mark(i, NULL) : (void)0),
 const ProfileOp step_ops[] = {
 #include "ops.h"
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
+/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+static inline void profile_op(int op)
+{
+    if (profile_on)
+        profile_mark(op, NULL);
+}
+
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
+static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
     .bias = 1};
-static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
-static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up = {.name = "gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
 static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
 static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
-static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
-static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
-static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D,
-    .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = DECODE_B, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
-    .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = DECODE_B, .n = 2*F, .k = C, .form = GEMM_NT};
-static Gemm mm_d_down = {.name = "d.down", .m = DECODE_B, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_logits = {.name = "logits", .m = DECODE_B, .n = V, .k = C, .form = GEMM_NT,
-    .out_f32 = 1};
-static Lora lora_b_qkv = {.name = "b.qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
+static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
+static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = (H+2*K)*D, .k = C,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B, .n = 2*F, .k = C,
+    .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+    .form = GEMM_NT};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
+    .form = GEMM_NT, .out_f32 = 1};
+static Lora lora_qkv = {.name = "qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
     .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
-static Lora lora_b_down = {.name = "b.down", .rows = B * T, .in = F, .out = C, .rank = R,
+static Lora lora_down = {.name = "down", .rows = B * T, .in = F, .out = C, .rank = R, .parts = 1,
+    .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+static Lora lora_down_bwd = {.name = "down_bwd", .rows = B * T, .in = F, .out = C, .rank = R,
     .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
-static Lora lora_b_down_bwd = {.name = "b.down.bwd", .rows = B * T, .in = F, .out = C, .rank = R,
-    .parts = 1,
-    .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
-static Lora lora_b_qkv_bwd = {.name = "b.qkv.bwd", .rows = B * T, .in = C, .out = (H+2*K)*D,
-    .rank = R, .parts = 2,
+static Lora lora_qkv_bwd = {.name = "qkv_bwd", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
+    .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
-static Lora lora_b_qkv_eval = {.name = "b.qkv.eval", .rows = B * T, .in = C, .out = (H+2*K)*D,
+static Lora lora_qkv_eval = {.name = "qkv_eval", .rows = B * T, .in = C, .out = (H+2*K)*D,
     .rank = R, .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
-static Lora lora_b_down_eval = {.name = "b.down.eval", .rows = B * T, .in = F, .out = C, .rank = R,
+static Lora lora_down_eval = {.name = "down_eval", .rows = B * T, .in = F, .out = C, .rank = R,
     .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
-static Lora lora_b_qkv_decode = {.name = "b.qkv.decode", .rows = DECODE_B, .in = C,
-    .out = (H+2*K)*D, .rank = R, .parts = 2,
+static Lora lora_qkv_decode = {.name = "qkv_decode", .rows = DECODE_B, .in = C, .out = (H+2*K)*D,
+    .rank = R, .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
-static Lora lora_b_down_decode = {.name = "b.down.decode", .rows = DECODE_B, .in = F, .out = C,
+static Lora lora_down_decode = {.name = "down_decode", .rows = DECODE_B, .in = F, .out = C,
     .rank = R, .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
 
 static Gemm *const gemms[] = {
-    &mm_b_qkv, &mm_b_o, &mm_b_gate_up, &mm_b_down, &mm_head_logits, &mm_head_dx,
-    &mm_b_ddown_base, &mm_b_dnorm2, &mm_b_datt, &mm_b_dqkv_base, &mm_d_qkv, &mm_d_o,
-    &mm_d_gate_up, &mm_d_down, &mm_logits,
+    &mm_qkv, &mm_o, &mm_gate_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_down_dx,
+    &mm_gate_up_dx, &mm_o_dx, &mm_qkv_dx, &mm_qkv_decode, &mm_o_decode, &mm_gate_up_decode,
+    &mm_down_decode, &mm_head_logits_decode,
 };
 
 static Lora *const loras[] = {
-    &lora_b_qkv, &lora_b_down, &lora_b_down_bwd, &lora_b_qkv_bwd, &lora_b_qkv_eval,
-    &lora_b_down_eval, &lora_b_qkv_decode, &lora_b_down_decode,
+    &lora_qkv, &lora_down, &lora_down_bwd, &lora_qkv_bwd, &lora_qkv_eval, &lora_down_eval,
+    &lora_qkv_decode, &lora_down_decode,
 };
 
 static const Merge merges[] = {
@@ -135,159 +140,206 @@ static void name_tensors(void)
 /* once at start: tables that the layers read */
 static void run_init(void)
 {
-    OP(0) rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);               // recipe.lua:4
+    profile_op(0);          // recipe.lua:4
+    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
 static void run_micro(void)
 {
     /* embedding */
-    OP(1) embed_fwd(AT(x, 0), tokens, wte, B * T, C);                         // recipe.lua:5
+    profile_op(1);          // recipe.lua:5
+    embed_fwd(AT(x, 0), tokens, wte, B * T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(2) rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l),
-                          B * T, C, 1e-06f, 0);                               // recipe.lua:4
-        OP(3) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                              &mm_b_qkv, ws_micro_1);                         // recipe.lua:5
-        // recipe.lua:10
-        OP(4) lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
-                       AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1);
-        OP(5) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
-        OP(6) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                            &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                            0.353553391f, NULL);                              // recipe.lua:5
-        OP(7) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
+        profile_op(2);          // recipe.lua:4
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    1e-06f, 0);
+        profile_op(3);          // recipe.lua:5
+        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
+                        ws_micro_1);
+        profile_op(4);          // recipe.lua:10
+        lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
+                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_qkv, ws_micro_1);
+        profile_op(5);          // recipe.lua:4
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);
+        profile_op(6);          // recipe.lua:5
+        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      NULL);
+        profile_op(7);
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1);
         /* feed-forward */
-        OP(8) add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                              AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
-        OP(9) linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up,
-                         ws_micro_1);
-        OP(10) swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
-        OP(11) linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
-        // recipe.lua:10
-        OP(12) lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1);
-        OP(13) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);   // recipe.lua:5
+        profile_op(8);
+        add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
+                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
+        profile_op(9);
+        linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_micro_1);
+        profile_op(10);
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        profile_op(11);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1);
+        profile_op(12);         // recipe.lua:10
+        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
+                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_down, ws_micro_1);
+        profile_op(13);         // recipe.lua:5
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);
     }
     /* head */
-    // recipe.lua:4
-    OP(14) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
-    OP(15) ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){}, B * T, V, C, ROWS,
-                  0, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2);         // recipe.lua:2
-    OP(16) loss_sum(loss, losses, B * T);
+    profile_op(14);         // recipe.lua:4
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
+    profile_op(15);         // recipe.lua:2
+    ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){}, B * T, V, C, ROWS, 0,
+           &mm_head_logits, &mm_head_dx, NULL, ws_micro_2);
+    profile_op(16);
+    loss_sum(loss, losses, B * T);
     /* head, backward */
-    OP(17) rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);  // recipe.lua:4
+    profile_op(17);         // recipe.lua:4
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        // recipe.lua:10
-        OP(18) linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3);
-        OP(19) lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
-                        AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3);
-        OP(20) swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);  // recipe.lua:5
-        OP(21) linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2,
-                         ws_micro_3);
-        OP(22) rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
-                              AT(b_norm2_rstd, l), dx, B * T, C, 0);          // recipe.lua:4
+        profile_op(18);         // recipe.lua:10
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3);
+        profile_op(19);
+        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx, AT(b_act, l),
+                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise, 4 * l + 3,
+                 &lora_down_bwd, ws_micro_3);
+        profile_op(20);         // recipe.lua:5
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
+        profile_op(21);
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx, ws_micro_3);
+        profile_op(22);         // recipe.lua:4
+        rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
+                       B * T, C, 0);
         /* attention, backward */
-        OP(23) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);  // recipe.lua:5
-        OP(24) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                             0.353553391f, NULL);
-        OP(25) rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
-        // recipe.lua:10
-        OP(26) linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3);
-        OP(27) lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l),
-                        b_dqkv_lora, AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l),
-                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3);
-        OP(28) rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l),
-                              b_dmid, B * T, C, 0);                           // recipe.lua:4
+        profile_op(23);         // recipe.lua:5
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
+        profile_op(24);
+        attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      NULL);
+        profile_op(25);         // recipe.lua:4
+        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);
+        profile_op(26);         // recipe.lua:10
+        linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
+        profile_op(27);
+        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
+                 AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
+                 4 * l, &lora_qkv_bwd, ws_micro_3);
+        profile_op(28);         // recipe.lua:4
+        rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
+                       B * T, C, 0);
     }
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    OP(29) grad_norm(total_norm, grad_b_qkv_lora_a,
-                     SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws_reduce_0);  // recipe.lua:2
+    profile_op(29);         // recipe.lua:2
+    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
+              ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    OP(30) adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, adamw_args,
-                 total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1);           // recipe.lua:2
+    profile_op(30);         // recipe.lua:2
+    adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, adamw_args, total_norm,
+          SPAN(b_qkv_lora_a, b_down_lora_b), 1);
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
 static void run_eval(void)
 {
     /* embedding */
-    OP(31) embed_fwd(e_x, tokens, wte, B * T, C);                             // recipe.lua:5
+    profile_op(31);         // recipe.lua:5
+    embed_fwd(e_x, tokens, wte, B * T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        // recipe.lua:4
-        OP(32) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
-        OP(33) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
-                               ws_eval_1);                                    // recipe.lua:5
-        OP(34) lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                        NULL, 0, &lora_b_qkv_eval, ws_eval_1);                // recipe.lua:10
-        OP(35) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);        // recipe.lua:4
-        OP(36) attention_fwd(e_att, e_att_lse, e_rot,
-                             &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D,
-                             0.353553391f, NULL);                             // recipe.lua:5
-        OP(37) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
+        profile_op(32);         // recipe.lua:4
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
+        profile_op(33);         // recipe.lua:5
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1);
+        profile_op(34);         // recipe.lua:10
+        lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
+                 &lora_qkv_eval, ws_eval_1);
+        profile_op(35);         // recipe.lua:4
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);
+        profile_op(36);         // recipe.lua:5
+        attention_fwd(e_att, e_att_lse, e_rot, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
+                      K, D, 0.353553391f, NULL);
+        profile_op(37);
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1);
         /* feed-forward */
-        OP(38) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,
-                               C, 1e-06f, 0);
-        OP(39) linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
-        OP(40) swiglu_fwd(e_act, e_gate_up, B * T, F);
-        OP(41) linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
-        // recipe.lua:10
-        OP(42) lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_eval, ws_eval_1);
-        OP(43) add_fwd(e_x, e_mid, e_down_lora, B * T * C);                   // recipe.lua:5
+        profile_op(38);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C, 1e-06f,
+                        0);
+        profile_op(39);
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1);
+        profile_op(40);
+        swiglu_fwd(e_act, e_gate_up, B * T, F);
+        profile_op(41);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1);
+        profile_op(42);         // recipe.lua:10
+        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
+                 &lora_down_eval, ws_eval_1);
+        profile_op(43);         // recipe.lua:5
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C);
     }
     /* head */
-    // recipe.lua:4
-    OP(44) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
-    OP(45) ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS,
-                  &mm_head_logits, ws_eval_2);                                // recipe.lua:2
-    OP(46) loss_sum(loss, e_losses, B * T);
+    profile_op(44);         // recipe.lua:4
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
+    profile_op(45);         // recipe.lua:2
+    ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS, &mm_head_logits,
+           ws_eval_2);
+    profile_op(46);
+    loss_sum(loss, e_losses, B * T);
 }
 
 /* a token of each text at its place: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */
-    OP(47) embed_fwd(d_x, token, wte, DECODE_B, C);                           // recipe.lua:5
+    profile_op(47);         // recipe.lua:5
+    embed_fwd(d_x, token, wte, DECODE_B, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        OP(48) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f,
-                           0);                                                // recipe.lua:4
-        OP(49) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
-                               ws_decode_1);                                  // recipe.lua:5
-        OP(50) lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                        NULL, 0, &lora_b_qkv_decode, ws_decode_1);            // recipe.lua:10
-        OP(51) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);  // recipe.lua:4
-        OP(52) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T,
-                                H, K, D, 0.353553391f, ws_decode_1);          // recipe.lua:5
-        OP(53) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
+        profile_op(48);         // recipe.lua:4
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f, 0);
+        profile_op(49);         // recipe.lua:5
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
+                        ws_decode_1);
+        profile_op(50);         // recipe.lua:10
+        lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
+                 &lora_qkv_decode, ws_decode_1);
+        profile_op(51);         // recipe.lua:4
+        rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);
+        profile_op(52);         // recipe.lua:5
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K, D,
+                         0.353553391f, ws_decode_1);
+        profile_op(53);
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
-        OP(54) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                               DECODE_B, C, 1e-06f, 0);
-        OP(55) linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
-        OP(56) swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
-        OP(57) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
-        // recipe.lua:10
-        OP(58) lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l),
-                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_decode, ws_decode_1);
-        OP(59) add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C);                // recipe.lua:5
+        profile_op(54);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
+                        1e-06f, 0);
+        profile_op(55);
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
+        profile_op(56);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
+        profile_op(57);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1);
+        profile_op(58);         // recipe.lua:10
+        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
+                 &lora_down_decode, ws_decode_1);
+        profile_op(59);         // recipe.lua:5
+        add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C);
     }
     /* head */
-    // recipe.lua:4
-    OP(60) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
-    OP(61) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
+    profile_op(60);         // recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
+    profile_op(61);
+    logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }
 
 void step_open(void)
