@@ -5,5 +5,6 @@
 enum {
 //@ constants
 };
+//@ numbers
 
 #endif

@@ -234,7 +234,8 @@ static void write_step(const Graph *g)
              {"steps", emit_prototypes(g), false}),
         false);
     folder_put("ops.h", FILL("templates/ops.h", {"rows", emit_ops(g), false}), false);
-    folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
+    folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false},
+                               {"numbers", emit_numbers(g), false}), false);
     folder_put("plan.h",
         FILL("templates/plan.h",
              {"head", head(g, "Where every value of the programs lives in the arena"), false},

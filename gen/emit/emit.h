@@ -79,6 +79,11 @@ typedef struct {
     TunedCall *tuned;        /* the tuner's call: operands are its pointers p[..]; else NULL */
 } Call;
 const Op *call_op(const Call *c, int i);           /* of the call's group */
+/* The name of an argument, by attribute: a size, or a row of kernels/arguments.def. NULL: it has none. */
+const char *argument_name(const Graph *g, const Op *op, const char *attribute);
+typedef struct { const char *op, *attribute, *name, *doc; } Constant;
+extern const Constant constant_row[];              /* arguments.def; ends with a name of NULL */
+const Attr *constant_value(const Graph *g, const Constant *row);   /* NULL: no op has it, or ops have several */
 bool call_adds(const Call *c, const char *flags);  /* "add", or "beta" and the op's beta is 1 */
 Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
 
@@ -133,6 +138,7 @@ char *variant_operand(TunedCall *t, Ref r, bool out);
 
 /* emit_step.c */
 char *emit_shape(const Graph *g);                  /* enum constants of shape.h */
+char *emit_numbers(const Graph *g);                /* its other numbers */
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_ops(const Graph *g);                    /* rows of ops.h, by number of the group */

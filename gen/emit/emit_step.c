@@ -23,7 +23,21 @@ char *emit_shape(const Graph *g)
     Str s = {0};
     for (int i = 0; i < g->nsizes; i++)
         constant(&s, g->size[i].name, g->size[i].n, text_comment(g->size[i].about));
+    const Attr *a;
+    for (const Constant *row = constant_row; row->name; row++)
+        if ((a = constant_value(g, row)) && a->type == ATTR_INT)
+            constant(&s, row->name, a->i, row->doc);
     return s.text;
+}
+
+char *emit_numbers(const Graph *g)
+{
+    Str s = {0};
+    const Attr *a;
+    for (const Constant *row = constant_row; row->name; row++)
+        if ((a = constant_value(g, row)) && a->type == ATTR_FLOAT)
+            str_print(&s, "#define %-24s /* %s */\n", text_print("%s %s", row->name, float_text(a->f)), row->doc);
+    return s.n ? s.text : "";
 }
 
 char *emit_plan(const Graph *g)
@@ -121,16 +135,17 @@ static char *attribute(const Call *c, const char *word)
         op = word[0] - '0';
         word += 2;
     }
-    const Attr *a = op_attr(call_op(c, op), word);
-    if (!a && op_takes(call_op(c, op)->kind, word))
-        return text_copy("0");           /* left out */
-    if (!a)
+    const Op *of = call_op(c, op);
+    const Attr *a = op_attr(of, word);
+    if (!a && !op_takes(of->kind, word))
         bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
-    if (attr_symbol(word))
-        return text_copy(attr_symbol(word));
-    return a->type == ATTR_INT     ? integer(a->i)
+    const char *name = argument_name(c->g, of, word);
+    if (name)
+        return text_copy(name);
+    return !a                     ? text_copy("0")           /* left out */
+           : a->type == ATTR_INT   ? integer(a->i)
            : a->type == ATTR_FLOAT ? float_text(a->f)
-                                   : word_constant(call_op(c, op), a->word);
+                                   : word_constant(of, a->word);
 }
 
 /* On a GPU the head's products have ce_width() of the vocabulary in the place of V: with GPT-2's 50257 the
@@ -184,7 +199,7 @@ static char *layer_table(const Call *c, const char *word)
                       period->i - 1, dim_factor(r.v->dim[1]));
 }
 
-static char *fields_text(const Call *c, const char *word);
+static char *struct_text(const Call *c, const char *word);
 
 /* Of a word i2 or o0. */
 static bool has_operand(const Op *op, const char *word)
@@ -197,8 +212,10 @@ static char *expand(const Call *c, const char *word)
     const char *mark = strchr(word, '?');
     if (mark && mark[1] && mark <= word + 3)
         return has_operand(call_op(c, 0), word) ? expand(c, mark + 1) : text_copy("NULL");
-    if (!strncmp(word, "fields ", 7))
-        return fields_text(c, word);
+    if (strchr(word, '|') && word[0] == 'i' && isdigit((unsigned char)word[1]))
+        return expand(c, has_operand(call_op(c, 0), word) ? text_print("%.2s", word) : text_print("%s?", word + 3));
+    if (!strncmp(word, "struct ", 7))
+        return struct_text(c, word + 7);
     if (!strncmp(word, "variant ", 8))
         return variant_text(c, word);
     if (!strcmp(word, "ws") && c->tuned)
@@ -217,8 +234,8 @@ static char *expand(const Call *c, const char *word)
     }
     if (!strcmp(word, "site")) {
         const Op *op = call_op(c, 0);
-        if (!op_attr(op, "site"))            /* nothing is dropped */
-            return text_copy("0");
+        if (!op_attr(op, "site"))
+            return text_copy(argument_name(c->g, op, "site"));
         int64_t site = op_attr(op, "site")->i, each = op_attr(op, "sites")->i;
         if (!each)
             return integer(site);
@@ -243,20 +260,21 @@ static char *expand(const Call *c, const char *word)
     return attribute(c, word);
 }
 
-/* {.name = value, ..} of "fields name=word|name=word..": what the op leaves out is left out. */
-static char *fields_text(const Call *c, const char *word)
+/* {struct TYPE name=word|name=word..}: what the op leaves out is left out. */
+static char *struct_text(const Call *c, const char *word)
 {
     Str s = {0};
-    char *copy = text_copy(word + strlen("fields ")), *save = NULL;
+    char *copy = text_copy(word), *save = NULL;
+    const char *type = strtok_r(copy, " ", &save);
     const Op *op = call_op(c, 0);
-    for (char *at = strtok_r(copy, "|", &save); at; at = strtok_r(NULL, "|", &save)) {
+    for (char *at; (at = strtok_r(NULL, "|", &save));) {
         char *value = strchr(at, '=') + 1;
         value[-1] = 0;
         bool there = isdigit((unsigned char)value[1]) ? has_operand(op, value) : !!op_attr(op, value);
         if (there)
             str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
     }
-    return text_print("{%s}", s.n ? s.text : "");
+    return text_print(on_gpu(c->g) ? "%s{%s}" : "&(%s){%s}", type, s.n ? s.text : "");
 }
 
 static char *arguments(const Call *c)
@@ -278,6 +296,15 @@ static char *arguments(const Call *c)
     return s.text;
 }
 
+/* Up to the first comma that is in no brackets of these kinds. */
+static size_t argument_length(const char *args, const char *open, const char *close)
+{
+    size_t n = 0;
+    for (int depth = 0; args[n] && (args[n] != ',' || depth); n++)
+        depth += (strchr(open, args[n]) != NULL) - (strchr(close, args[n]) != NULL);
+    return n;
+}
+
 void call_print(Str *s, const Call *c, int indent)
 {
     const char *args = arguments(c);
@@ -291,18 +318,11 @@ void call_print(Str *s, const Call *c, int indent)
     str_print(&line, "(");
     int column = (int)line.n, at = column;
     while (*args) {
-        size_t n = strcspn(args, ",");
-        int depth = 0;
-        /* a comma inside AT(x, l) does not end the argument; lines break inside {.a = x, .b = y} */
-        for (size_t i = 0; args[i]; i++) {
-            depth += (args[i] == '(') - (args[i] == ')');
-            if (args[i] == ',' && !depth) {
-                n = i;
-                break;
-            }
-            n = i + 1;
-        }
-        bool wraps = at + (int)n + 2 > COLUMNS && at > column;
+        /* a comma inside AT(x, l) does not end the argument; lines break inside {.a = x, .b = y}, if all of
+         * it does not fit a line */
+        size_t n = argument_length(args, "(", ")"), all = argument_length(args, "({", ")}");
+        bool fits = column + (int)all + 2 <= COLUMNS;
+        bool wraps = at + (int)(fits ? all : n) + 2 > COLUMNS && at > column;
         if (wraps)
             at = column;
         str_print(&line, wraps ? "\n%*s%.*s" : "%*s%.*s", wraps ? column : at > column, "", (int)n,

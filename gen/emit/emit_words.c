@@ -91,6 +91,57 @@ void print_wrapped(Str *s, const char *text)
 
 const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
 
+const Constant constant_row[] = {
+#define CONSTANT(op, attribute, name, doc) {op, #attribute, #name, doc},
+#include "kernels/arguments.def"
+#undef CONSTANT
+    {0}
+};
+
+static bool is_of(const Constant *row, const Op *op)
+{
+    return !strncmp(op_row[op->kind].name, row->op, strlen(row->op));
+}
+
+const Attr *constant_value(const Graph *g, const Constant *row)
+{
+    const Attr *found = NULL;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            const Op *op = &g->programs[i]->ops[k];
+            const Attr *a = is_of(row, op) ? op_attr(op, row->attribute) : NULL;
+            if (a && found && (a->i != found->i || a->f != found->f))
+                return NULL;
+            found = a ? a : found;
+        }
+    return found;
+}
+
+const char *argument_name(const Graph *g, const Op *op, const char *attribute)
+{
+    static const struct { const char *attribute, *name[2]; } flag[] = {
+#define FLAG(attribute, off, on) {#attribute, {#off, #on}},
+#include "kernels/arguments.def"
+#undef FLAG
+    };
+    static const struct { const char *attribute, *name; } absent[] = {
+#define ABSENT(attribute, name, value) {#attribute, #name},
+#include "kernels/arguments.def"
+#undef ABSENT
+    };
+    const Attr *a = op_attr(op, attribute);
+    for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
+        if (!strcmp(attribute, flag[i].attribute))
+            return flag[i].name[a && a->i];
+    for (size_t i = 0; !a && i < sizeof absent / sizeof *absent; i++)
+        if (!strcmp(attribute, absent[i].attribute))
+            return absent[i].name;
+    for (const Constant *row = constant_row; a && row->name; row++)
+        if (!strcmp(attribute, row->attribute) && is_of(row, op) && constant_value(g, row))
+            return row->name;
+    return attr_symbol(attribute);
+}
+
 bool call_adds(const Call *c, const char *flags)
 {
     const Attr *beta = op_attr(call_op(c, 0), "beta");

@@ -80,12 +80,6 @@ static const char *fits_wide_rows(const Graph *g, const Op *op)
         (void)g; \
         return condition ? NULL : otherwise; \
     }
-FITS_IF(placed, op_operand(op, false, 3) >= 0, "tokens are at their positions in the sequence")
-FITS_IF(positions, op_operand(op, false, 2) >= 0, "no position table")
-FITS_IF(padded, op_attr(op, "pad"), "no token is padding")
-FITS_IF(two_tables, op_attr(op, "rows"), "one table for all layers")
-FITS_IF(llama3, op_attr(op, "low"), "no wavelength bounds")
-FITS_IF(linear, op_attr(op, "factor"), "frequencies are not scaled")
 FITS_IF(folded, op->in[2].v == op->in[3].v, "u has rows of its own, apart from x")
 
 #define FILE_NAME(file, end) sizeof(file) > 1 ? file end : ""

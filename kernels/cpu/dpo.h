@@ -16,11 +16,9 @@
 #endif
 
 static inline void dpo(float *coef, double *loss, double *stats, const float *lp,
-                       const int32_t *counts, const float *reference, int64_t B, int kind,
-                       float beta, float smoothing, float margin, float shift, float penalty,
-                       float kl, float reward)
+                       const int32_t *counts, const float *reference, int64_t B,
+                       const DpoRule *rule)
 {
-    const DpoRule rule = {kind, beta, smoothing, margin, shift, penalty, kl, reward};
     double sum = 0;
     for (int64_t i = 0; i < B; i += 2) {
         coef[i] = coef[i + 1] = 0;
@@ -28,8 +26,8 @@ static inline void dpo(float *coef, double *loss, double *stats, const float *lp
             continue;
         const DpoPair pair = {lp[i], lp[i + 1], reference ? reference[i] : 0,
                               reference ? reference[i + 1] : 0};
-        sum += dpo_pair(coef + i, &rule, &pair);
-        dpo_count(stats, &rule, &pair);
+        sum += dpo_pair(coef + i, rule, &pair);
+        dpo_count(stats, rule, &pair);
     }
     loss[0] += sum;
 }

@@ -24,21 +24,20 @@ static inline void embed_add_row(act_t *restrict y, const wt_t *restrict e, cons
         act_store(y + i, act_load(e + i) + act_load(p + i));
 }
 
+/* wpe NULL: no positions; places NULL: row r is position r % T. The gradient of wpe by places is
+ * embed_bwd's, with places for tokens and P for V. */
 static inline void embed_fwd(act_t *restrict y, const int32_t *restrict tok,
-                             const wt_t *restrict wte, int64_t rows, int64_t C)
+                             const wt_t *restrict wte, const wt_t *restrict wpe,
+                             const int32_t *restrict places, int64_t rows, int64_t T, int64_t C)
 {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(y + r * C, wte + tok[r] * C, (size_t)C * sizeof *y);
-}
-
-static inline void embed_pos_fwd(act_t *restrict y, const int32_t *restrict tok,
-                                 const wt_t *restrict wte, const wt_t *restrict wpe, int64_t rows,
-                                 int64_t T, int64_t C)
-{
-#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
-    for (int64_t r = 0; r < rows; r++)
-        embed_add_row(y + r * C, wte + tok[r] * C, wpe + r % T * C, C);
+    for (int64_t r = 0; r < rows; r++) {
+        const wt_t *e = wte + tok[r] * C;
+        if (wpe)
+            embed_add_row(y + r * C, e, wpe + (places ? places[r] : r % T) * C, C);
+        else
+            memcpy(y + r * C, e, (size_t)C * sizeof *y);
+    }
 }
 
 static inline void add_pos_fwd(act_t *restrict y, const act_t *restrict x,
@@ -49,21 +48,11 @@ static inline void add_pos_fwd(act_t *restrict y, const act_t *restrict x,
         embed_add_row(y + r * C, x + r * C, wpe + r % T * C, C);
 }
 
-/* The gradient of wpe is embed_bwd's, with places for tokens and P for V. */
-static inline void embed_docs_fwd(act_t *restrict y, const int32_t *restrict tok,
-                                  const wt_t *restrict wte, const wt_t *restrict wpe,
-                                  const int32_t *restrict places, int64_t rows, int64_t C)
-{
-#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
-    for (int64_t r = 0; r < rows; r++)
-        embed_add_row(y + r * C, wte + tok[r] * C, wpe + places[r] * C, C);
-}
-
 /* dwte (V, C) = sum of the rows of dy of each token but pad; beta 1: added to dwte. A thread owns a
  * range of columns, in whole cache lines, and walks all rows. */
-static inline void embed_pad_bwd(float *restrict dwte, const act_t *restrict dy,
-                                 const int32_t *restrict tok, int32_t pad, int64_t rows, int64_t C,
-                                 int64_t V, int beta)
+static inline void embed_bwd(float *restrict dwte, const act_t *restrict dy,
+                             const int32_t *restrict tok, int32_t pad, int64_t rows, int64_t C,
+                             int64_t V, int beta)
 {
     if (!beta) {
 #pragma omp parallel for schedule(static) if (V * C >= PARALLEL_MIN)
@@ -86,12 +75,6 @@ static inline void embed_pad_bwd(float *restrict dwte, const act_t *restrict dy,
                 to[i] += act_load(from + i);
         }
     }
-}
-
-static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, int64_t rows,
-                             int64_t C, int64_t V, int beta)
-{
-    embed_pad_bwd(dwte, dy, tok, -1, rows, C, V, beta);
 }
 
 /* dwpe (P, C): rows 0..T-1 collect all sequences in order; with beta 0 the others become 0. */

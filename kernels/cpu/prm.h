@@ -135,13 +135,13 @@ static inline void prm_loss(float *restrict losses, const float *restrict d,
             (float)prm_record_loss(d + i * marks, rewards + i * marks, rows + i * marks, marks);
 }
 
-/* dd (S * marks), the gradient of scale[0] * weight * loss. */
+/* dd (N), the gradient of scale[0] * weight * loss of N / marks records. */
 static inline void prm_loss_bwd(float *restrict dd, const float *restrict d,
                                 const float *restrict rewards, const int32_t *restrict rows,
                                 const float *restrict scale, const float *restrict weights,
-                                int64_t S, int marks)
+                                int64_t N, int marks)
 {
-    for (int64_t i = 0; i < S; i++) {
+    for (int64_t i = 0; i < N / marks; i++) {
         const int n = prm_marks(rows + i * marks, marks);
         const double of_loss = (double)scale[0] * (weights ? weights[i] : 1);
         for (int64_t j = i * marks; j < (i + 1) * marks; j++)

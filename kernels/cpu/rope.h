@@ -15,63 +15,52 @@
 #include "../reference/rope.h"
 #endif
 
-/* theta^(-2j/D) */
-static inline float rope_frequency(int64_t j, int64_t D, double theta)
+/* Frequencies. factor 0: theta^(-2j/D); else divided by factor, if `original` is set only the long
+ * wavelengths as in Llama 3. local not 0: two tables, the first with theta local. */
+typedef struct {
+    double theta, local, factor, low, high, original;
+} RopeRule;
+
+/* Of column j of `pairs`. */
+static inline float rope_frequency(int64_t j, int64_t pairs, const RopeRule *by)
 {
-    return 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)D));
+    float f = 1.0f / (float)pow(by->theta, (double)((float)(2 * j) / (float)(2 * pairs)));
+    if (by->factor == 0)
+        return f;
+    if (by->original == 0)
+        return f / (float)by->factor;
+    const float longest = (float)(by->original / by->low);
+    const float shortest = (float)(by->original / by->high), wavelength = 6.283185307179586f / f;
+    const float smooth =
+        ((float)by->original / wavelength - (float)by->low) / (float)(by->high - by->low);
+    if (wavelength > longest)
+        return f / (float)by->factor;
+    if (wavelength < shortest)
+        return f;
+    volatile float kept = smooth * f;           /* rounded, not fused into the addition */
+    return (1.0f - smooth) * f / (float)by->factor + kept;
 }
 
-static inline void rope_column(float *cosine, float *sine, int64_t T, int64_t half, float frequency)
+static inline void rope_column(float *cosine, float *sine, int64_t T, int64_t pairs, float frequency)
 {
     for (int64_t t = 0; t < T; t++) {
         float angle = (float)t * frequency;
-        cosine[t * half] = act_round((float)cos((double)angle));
-        sine[t * half] = act_round((float)sin((double)angle));
+        cosine[t * pairs] = act_round((float)cos((double)angle));
+        sine[t * pairs] = act_round((float)sin((double)angle));
     }
 }
 
-static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, double theta)
+/* cosine, sine (T, pairs); of two tables T / 2 rows each. */
+static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t pairs,
+                              const RopeRule *by)
 {
+    const int64_t tables = by->local != 0 ? 2 : 1, rows = T / tables;
+    const RopeRule rule[] = {tables == 1 ? *by : (RopeRule){.theta = by->local}, *by};
 #pragma omp parallel for schedule(static)
-    for (int64_t j = 0; j < D / 2; j++)
-        rope_column(cosine + j, sine + j, T, D / 2, rope_frequency(j, D, theta));
-}
-
-/* All frequencies divided: places / factor. */
-static inline void rope_table_linear(float *cosine, float *sine, int64_t T, int64_t D, double theta,
-                                     double factor)
-{
-#pragma omp parallel for schedule(static)
-    for (int64_t j = 0; j < D / 2; j++)
-        rope_column(cosine + j, sine + j, T, D / 2, rope_frequency(j, D, theta) / (float)factor);
-}
-
-/* Llama 3's stretching of the long wavelengths. */
-static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int64_t D, double theta,
-                                     double factor, double low, double high, double original)
-{
-    const float longest = (float)(original / low), shortest = (float)(original / high);
-#pragma omp parallel for schedule(static)
-    for (int64_t j = 0; j < D / 2; j++) {
-        float f = rope_frequency(j, D, theta);
-        float wavelength = 6.283185307179586f / f;
-        float smooth = ((float)original / wavelength - (float)low) / (float)(high - low);
-        if (wavelength > longest) {
-            f = f / (float)factor;
-        } else if (wavelength >= shortest) {
-            volatile float kept = smooth * f;           /* rounded, not fused into the addition */
-            f = (1.0f - smooth) * f / (float)factor + kept;
-        }
-        rope_column(cosine + j, sine + j, T, D / 2, f);
+    for (int64_t i = 0; i < tables * pairs; i++) {
+        const int64_t k = i / pairs, j = i % pairs, at = k * rows * pairs + j;
+        rope_column(cosine + at, sine + at, rows, pairs, rope_frequency(j, pairs, &rule[k]));
     }
-}
-
-/* Two tables of T rows: of theta local, and below it of theta. */
-static inline void rope_table_layers(float *restrict cosine, float *restrict sine, int64_t T, int64_t D,
-                                     double local, double theta)
-{
-    rope_table(cosine, sine, T, D, local);
-    rope_table(cosine + T * (D / 2), sine + T * (D / 2), T, D, theta);
 }
 
 /* heads heads of D at x, turned by the angles of one position; sign 1 or -1 (inverse). */
@@ -103,31 +92,17 @@ static inline void rope_rows(act_t *restrict qkv, const float *restrict cosine,
 }
 
 static inline void rope_fwd(act_t *restrict qkv, const float *restrict cosine,
-                            const float *restrict sine, int64_t rows, int64_t T, int64_t NH,
-                            int64_t KV, int64_t D)
+                            const float *restrict sine, const int32_t *restrict places,
+                            int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D)
 {
-    rope_rows(qkv, cosine, sine, NULL, rows, T, NH, KV, D, 1.0f);
+    rope_rows(qkv, cosine, sine, places, rows, T, NH, KV, D, 1.0f);
 }
 
 static inline void rope_bwd(act_t *restrict dqkv, const float *restrict cosine,
-                            const float *restrict sine, int64_t rows, int64_t T, int64_t NH,
-                            int64_t KV, int64_t D)
+                            const float *restrict sine, const int32_t *restrict places,
+                            int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D)
 {
-    rope_rows(dqkv, cosine, sine, NULL, rows, T, NH, KV, D, -1.0f);
-}
-
-static inline void rope_docs_fwd(act_t *restrict qkv, const float *restrict cosine,
-                                 const float *restrict sine, const int32_t *restrict places,
-                                 int64_t rows, int64_t NH, int64_t KV, int64_t D)
-{
-    rope_rows(qkv, cosine, sine, places, rows, 1, NH, KV, D, 1.0f);
-}
-
-static inline void rope_docs_bwd(act_t *restrict dqkv, const float *restrict cosine,
-                                 const float *restrict sine, const int32_t *restrict places,
-                                 int64_t rows, int64_t NH, int64_t KV, int64_t D)
-{
-    rope_rows(dqkv, cosine, sine, places, rows, 1, NH, KV, D, -1.0f);
+    rope_rows(dqkv, cosine, sine, places, rows, T, NH, KV, D, -1.0f);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../arguments.h"
 #include "workspace.h"
 
 #ifdef ACT_BF16

@@ -45,11 +45,9 @@ __global__ void __launch_bounds__(DPO_THREADS)
 
 #ifndef __CUDACC_RTC__
 static inline void dpo(float *coef, double *loss, double *stats, const float *lp,
-                       const int32_t *counts, const float *reference, int64_t B, int kind,
-                       float beta, float smoothing, float margin, float shift, float penalty,
-                       float kl, float reward, cudaStream_t s)
+                       const int32_t *counts, const float *reference, int64_t B,
+                       DpoRule rule, cudaStream_t s)
 {
-    const DpoRule rule = {kind, beta, smoothing, margin, shift, penalty, kl, reward};
     launch(dpo_kernel, 1, DPO_THREADS, 0, s, coef, loss, stats, lp, counts, reference, B, rule);
 }
 #endif

@@ -292,29 +292,19 @@ static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, con
            wte, wpe, places, rows, T, C);
 }
 
-static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, int64_t rows, int64_t C,
+/* wpe NULL: no positions; places NULL: row r is position r % T. The gradient of wpe by places is
+ * embed_bwd's, with places for tokens and P for V. */
+static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
+                             const int32_t *places, int64_t rows, int64_t T, int64_t C,
                              cudaStream_t s)
 {
-    embed_rows(y, tok, wte, NULL, NULL, rows, 1, C, s);
-}
-
-static inline void embed_pos_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                                 int64_t rows, int64_t T, int64_t C, cudaStream_t s)
-{
-    embed_rows(y, tok, wte, wpe, NULL, rows, T, C, s);
+    embed_rows(y, tok, wte, wpe, places, rows, T, C, s);
 }
 
 static inline void add_pos_fwd(act_t *y, const act_t *x, const wt_t *wpe, int64_t rows, int64_t T,
                                int64_t C, cudaStream_t s)
 {
     embed_rows(y, NULL, x, wpe, NULL, rows, T, C, s);
-}
-
-/* The gradient of wpe is embed_bwd's, with places for tokens and P for V. */
-static inline void embed_docs_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                                  const int32_t *places, int64_t rows, int64_t C, cudaStream_t s)
-{
-    embed_rows(y, tok, wte, wpe, places, rows, 1, C, s);
 }
 
 /* Returns the keys of all rows in order; `keys` and `spare` (rows) are used. */
@@ -337,9 +327,9 @@ static inline uint64_t *embed_sort(uint64_t *keys, uint64_t *spare, const int32_
 
 /* dwte (V, C) = sum of the rows of dy of each token but pad; beta 1: added to dwte.
  * ws: embed_bwd_cuda_workspace(rows, C) bytes. */
-static inline void embed_pad_bwd(float *dwte, const act_t *dy, const int32_t *tok, int32_t pad,
-                                 int64_t rows, int64_t C, int64_t V, int beta, void *ws,
-                                 cudaStream_t s)
+static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, int32_t pad,
+                             int64_t rows, int64_t C, int64_t V, int beta, void *ws,
+                             cudaStream_t s)
 {
     const int64_t key_bytes = cuda_workspace_round(8 * rows);
     uint64_t *keys = (uint64_t *)ws, *spare = (uint64_t *)((char *)ws + key_bytes);
@@ -353,12 +343,6 @@ static inline void embed_pad_bwd(float *dwte, const act_t *dy, const int32_t *to
            parts, dy, keys, rows, C, beta, pad);
     launch(W > 1 ? embed_join_kernel<EMBED_COLUMNS> : embed_join_kernel<1>, grid, threads, 0, s,
            dwte, parts, keys, rows, C, beta, pad);
-}
-
-static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, int64_t rows,
-                             int64_t C, int64_t V, int beta, void *ws, cudaStream_t s)
-{
-    embed_pad_bwd(dwte, dy, tok, -1, rows, C, V, beta, ws, s);
 }
 
 /* dwpe (P, C): rows 0..T-1 collect all sequences in order; with beta 0 the others become 0. */

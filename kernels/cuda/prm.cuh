@@ -272,11 +272,12 @@ static inline void prm_loss(float *losses, const float *d, const float *rewards,
            rows, S, marks);
 }
 
-/* dd (S * marks), the gradient of scale[0] * weight * loss. */
+/* dd (N), the gradient of scale[0] * weight * loss of N / marks records. */
 static inline void prm_loss_bwd(float *dd, const float *d, const float *rewards,
                                 const int32_t *rows, const float *scale, const float *weights,
-                                int64_t S, int marks, cudaStream_t s)
+                                int64_t N, int marks, cudaStream_t s)
 {
+    const int64_t S = N / marks;
     launch(prm_loss_bwd_kernel, blocks_over(S, PRM_THREADS), PRM_THREADS, 0, s, dd, d, rewards,
            rows, scale, weights, S, marks);
 }

@@ -67,15 +67,16 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     }
 }
 
-/* How Llama 3 stretches long wavelengths, with original 0 all are; factor 0: none. */
-typedef struct {
-    double factor, low, high, original;
-} RopeStretch;
+/* Frequencies. factor 0: theta^(-2j/D); else divided by factor, if `original` is set only the long
+ * wavelengths as in Llama 3. local not 0: two tables, the first with theta local. */
+struct RopeRule {
+    double theta = 0, local = 0, factor = 0, low = 0, high = 0, original = 0;
+};
 
-/* theta^(-2j/D), D = 2 * pairs */
-static __device__ float rope_frequency(int64_t j, int64_t pairs, double theta, RopeStretch by)
+/* Of column j of `pairs`. */
+static __device__ float rope_frequency(int64_t j, int64_t pairs, RopeRule by)
 {
-    const float f = 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)(2 * pairs)));
+    const float f = 1.0f / (float)pow(by.theta, (double)((float)(2 * j) / (float)(2 * pairs)));
     if (by.factor == 0)
         return f;
     if (by.original == 0)
@@ -93,44 +94,27 @@ static __device__ float rope_frequency(int64_t j, int64_t pairs, double theta, R
 
 __global__ void __launch_bounds__(ROPE_THREADS)
     rope_table_kernel(float *__restrict__ cosine, float *__restrict__ sine, int64_t T,
-                      int64_t pairs, double theta, RopeStretch by)
+                      int64_t pairs, RopeRule by)
 {
     const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     if (i >= T * pairs)
         return;
-    const float angle = (float)(i / pairs) * rope_frequency(i % pairs, pairs, theta, by);
+    const float angle = (float)(i / pairs) * rope_frequency(i % pairs, pairs, by);
     cosine[i] = act_round((float)cos((double)angle));
     sine[i] = act_round((float)sin((double)angle));
 }
 
 #ifndef __CUDACC_RTC__
-static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int64_t D, double theta,
-                                     double factor, double low, double high, double original,
-                                     cudaStream_t s)
-{
-    const RopeStretch by = { factor, low, high, original };
-    launch(rope_table_kernel, blocks_over(T * (D / 2), ROPE_THREADS), ROPE_THREADS, 0, s, cosine,
-           sine, T, D / 2, theta, by);
-}
-
-static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, double theta,
+/* cosine, sine (T, pairs); of two tables T / 2 rows each. */
+static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t pairs, RopeRule by,
                               cudaStream_t s)
 {
-    rope_table_llama3(cosine, sine, T, D, theta, 0, 0, 0, 0, s);
-}
-
-/* Two tables of T rows: of theta local, and below it of theta. */
-static inline void rope_table_layers(float *cosine, float *sine, int64_t T, int64_t D, double local,
-                                     double theta, cudaStream_t s)
-{
-    rope_table(cosine, sine, T, D, local, s);
-    rope_table(cosine + T * (D / 2), sine + T * (D / 2), T, D, theta, s);
-}
-
-static inline void rope_table_linear(float *cosine, float *sine, int64_t T, int64_t D, double theta,
-                                     double factor, cudaStream_t s)
-{
-    rope_table_llama3(cosine, sine, T, D, theta, factor, 0, 0, 0, s);
+    const int tables = by.local != 0 ? 2 : 1;
+    const int64_t n = T / tables * pairs;
+    const RopeRule rule[] = {tables == 1 ? by : RopeRule{.theta = by.local}, by};
+    for (int k = 0; k < tables; k++)
+        launch(rope_table_kernel, blocks_over(n, ROPE_THREADS), ROPE_THREADS, 0, s, cosine + k * n,
+               sine + k * n, T / tables, pairs, rule[k]);
 }
 
 static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
@@ -145,30 +129,18 @@ static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
            s, qkv, cosine, sine, places, rows, T, heads, (NH + 2 * KV) * D, pairs, sign);
 }
 
-static inline void rope_fwd(act_t *qkv, const float *cosine, const float *sine, int64_t rows,
-                            int64_t T, int64_t NH, int64_t KV, int64_t D, cudaStream_t s)
+static inline void rope_fwd(act_t *qkv, const float *cosine, const float *sine,
+                            const int32_t *places, int64_t rows, int64_t T, int64_t NH, int64_t KV,
+                            int64_t D, cudaStream_t s)
 {
-    rope_rows(qkv, cosine, sine, NULL, rows, T, NH, KV, D, 1.0f, s);
+    rope_rows(qkv, cosine, sine, places, rows, T, NH, KV, D, 1.0f, s);
 }
 
-static inline void rope_bwd(act_t *dqkv, const float *cosine, const float *sine, int64_t rows,
-                            int64_t T, int64_t NH, int64_t KV, int64_t D, cudaStream_t s)
+static inline void rope_bwd(act_t *dqkv, const float *cosine, const float *sine,
+                            const int32_t *places, int64_t rows, int64_t T, int64_t NH, int64_t KV,
+                            int64_t D, cudaStream_t s)
 {
-    rope_rows(dqkv, cosine, sine, NULL, rows, T, NH, KV, D, -1.0f, s);
-}
-
-static inline void rope_docs_fwd(act_t *qkv, const float *cosine, const float *sine,
-                                 const int32_t *places, int64_t rows, int64_t NH, int64_t KV,
-                                 int64_t D, cudaStream_t s)
-{
-    rope_rows(qkv, cosine, sine, places, rows, 1, NH, KV, D, 1.0f, s);
-}
-
-static inline void rope_docs_bwd(act_t *dqkv, const float *cosine, const float *sine,
-                                 const int32_t *places, int64_t rows, int64_t NH, int64_t KV,
-                                 int64_t D, cudaStream_t s)
-{
-    rope_rows(dqkv, cosine, sine, places, rows, 1, NH, KV, D, -1.0f, s);
+    rope_rows(dqkv, cosine, sine, places, rows, T, NH, KV, D, -1.0f, s);
 }
 #else
 template __global__ void rope_kernel<rope_width(D / 2)>(

@@ -35,6 +35,7 @@ typedef float act_t;
 #endif
 typedef act_t wt_t;             // weights as read by the products
 
+#include "../arguments.h"
 #include "workspace.h"
 
 static constexpr int ACT_VECTOR = 16 / sizeof(act_t);   // elements per 16-byte access

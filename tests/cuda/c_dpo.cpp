@@ -87,8 +87,9 @@ TEST(dpo_pairs)
         int32_t *counts = upload(counts_, B);
         double *sums = upload(start, 1 + DPO_STATS);
         run([&] {
-            dpo(coef, sums, sums + 1, lp, counts, reference, B, (int)r[0], r[1], r[2], r[3], r[4],
-                r[5], r[6], r[7], stream);
+            dpo(coef, sums, sums + 1, lp, counts, reference, B,
+                DpoRule{.loss = (int)r[0], .beta = r[1], .smoothing = r[2], .margin = r[3],
+                       .shift = r[4], .penalty = r[5], .kl = r[6], .reward = r[7]}, stream);
         });
         const double *sums_ = download(sums, 1 + DPO_STATS);
         const float *coef_ = download(coef, B);

@@ -26,9 +26,9 @@ TEST(embed_fwd)
         documents_draw(places_, ends_, shape[0], T);
         const int32_t *places = upload(places_, rows);
         run([&] {
-            embed_fwd(y, tok, wte, rows, C, stream);
-            embed_pos_fwd(placed, tok, wte, wpe, rows, T, C, stream);
-            embed_docs_fwd(by_places, tok, wte, wpe, places, rows, C, stream);
+            embed_fwd(y, tok, wte, NULL, NULL, rows, T, C, stream);
+            embed_fwd(placed, tok, wte, wpe, NULL, rows, T, C, stream);
+            embed_fwd(by_places, tok, wte, wpe, places, rows, T, C, stream);
         });
         act_t *x = act_normal(n, 0, 1), *moved = NEW(act_t, n);
         int32_t *order = HOST(int32_t, rows);
@@ -66,17 +66,17 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
         embed_bwd_ref(wte_, dy_, tok_, rows, C, V, beta);
         pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
         run([&] {
-            embed_bwd(dwte, dy, tok, rows, C, V, beta, ws, stream);
+            embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, beta, ws, stream);
             pos_bwd(dwpe, dy, rows, T, C, P, beta, stream);
         });
         check_f32_exact("dwte", dwte, wte_, V * C);
         check_f32_exact("dwpe", dwpe, wpe_, P * C);
         pos_bwd_ref(wpe_, dy_, places_, rows, T, C, P, beta);
-        run([&] { embed_bwd(dwpe, dy, places, rows, C, P, beta, ws, stream); });
+        run([&] { embed_bwd(dwpe, dy, places, NO_PAD, rows, C, P, beta, ws, stream); });
         check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
         const int32_t pad = tok_[rows - 1];
         embed_pad_bwd_ref(wte_, dy_, tok_, pad, rows, C, V, beta);
-        run([&] { embed_pad_bwd(dwte, dy, tok, pad, rows, C, V, beta, ws, stream); });
+        run([&] { embed_bwd(dwte, dy, tok, pad, rows, C, V, beta, ws, stream); });
         check_f32_exact("dwte but for padding", dwte, wte_, V * C);
     }
 }
@@ -115,7 +115,7 @@ TEST(embed_bwd_random)
     float *dwte = NEW(float, V * C), *dwpe = NEW(float, T * C);
     void *ws = new_bytes(embed_bwd_cuda_workspace(rows, C));
     run([&] {
-        embed_bwd(dwte, dy, tok, rows, C, V, 0, ws, stream);
+        embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, 0, ws, stream);
         pos_bwd(dwpe, dy, rows, T, C, T, 0, stream);
     });
     double *wte_ = HOST(double, V * C), *wpe_ = HOST(double, T * C);
@@ -127,7 +127,7 @@ TEST(embed_bwd_random)
     check_f32("dwpe", dwpe, wpe_, T * C, 4);
 
     const int64_t few = CUDA_EMBED_PIECE;
-    run([&] { embed_bwd(dwte, dy, tok, few, C, V, 0, ws, stream); });
+    run([&] { embed_bwd(dwte, dy, tok, NO_PAD, few, C, V, 0, ws, stream); });
     double *want = HOST(double, V * C);
     for (int64_t i = 0; i < V * C; i++)
         want[i] = 0;
@@ -181,12 +181,12 @@ BENCH(embed)
     fill_bytes(dy, 0, n * (int64_t)sizeof *dy);
     fill_bytes(dwte, 0, 4 * V * C);
     bench_report("embed_fwd 32768 x 4096",
-                 bench_time([&] { embed_fwd(dy, tok, wte, rows, C, stream); }), 2 * read, 0);
+                 bench_time([&] { embed_fwd(dy, tok, wte, NULL, NULL, rows, 1, C, stream); }), 2 * read, 0);
     bench_report("embed_bwd 32768 x 4096",
-                 bench_time([&] { embed_bwd(dwte, dy, tok, rows, C, V, 1, ws, stream); }),
+                 bench_time([&] { embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, 1, ws, stream); }),
                  read + 2 * written, 0);
     bench_report("embed_bwd 32768 x 4096, one token",
-                 bench_time([&] { embed_bwd(dwte, dy, same, rows, C, V, 1, ws, stream); }), read,
+                 bench_time([&] { embed_bwd(dwte, dy, same, NO_PAD, rows, C, V, 1, ws, stream); }), read,
                  0);
     bench_report("the rows in order",
                  bench_time([&] { embed_sort((uint64_t *)ws, (uint64_t *)ws + rows, tok, rows,

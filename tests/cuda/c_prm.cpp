@@ -68,7 +68,7 @@ TEST(prm_losses)
         }
         run([&] {
             prm_loss(losses, d, rewards, rows, S, (int)marks, stream);
-            prm_loss_bwd(dd, d, rewards, rows, scale, weights, S, (int)marks, stream);
+            prm_loss_bwd(dd, d, rewards, rows, scale, weights, S * marks, (int)marks, stream);
             prm_sums(sums, sums + 1, losses, d, rewards, rows, weights, S, (int)marks, stream);
         });
         steps_slopes(slope, steps_losses, &s, d_, n);

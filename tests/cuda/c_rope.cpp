@@ -23,8 +23,8 @@ TEST(rope)
         act_t *qkv = act_normal(n, 0, 1);
         double *want = act_double(qkv, n);
         run([&] {
-            rope_table(cosine, sine, T, D, 10000, stream);
-            rope_fwd(qkv, cosine, sine, rows, T, NH, KV, D, stream);
+            rope_table(cosine, sine, T, D / 2, RopeRule{.theta = 10000}, stream);
+            rope_fwd(qkv, cosine, sine, NULL, rows, T, NH, KV, D, stream);
         });
         double *c = f32_double(cosine, T * pairs), *s = f32_double(sine, T * pairs);
         rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 0);
@@ -32,7 +32,7 @@ TEST(rope)
 
         want = act_double(qkv, n);
         rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 1);
-        run([&] { rope_bwd(qkv, cosine, sine, rows, T, NH, KV, D, stream); });
+        run([&] { rope_bwd(qkv, cosine, sine, NULL, rows, T, NH, KV, D, stream); });
         check_act("backward", qkv, want, n, 2);
 
         int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
@@ -40,11 +40,11 @@ TEST(rope)
         const int32_t *places = upload(places_, rows);
         want = act_double(qkv, n);
         rope_ref(want, c, s, places_, rows, T, NH, KV, D, 0);
-        run([&] { rope_docs_fwd(qkv, cosine, sine, places, rows, NH, KV, D, stream); });
+        run([&] { rope_fwd(qkv, cosine, sine, places, rows, T, NH, KV, D, stream); });
         check_act("forward by places", qkv, want, n, 2);
         want = act_double(qkv, n);
         rope_ref(want, c, s, places_, rows, T, NH, KV, D, 1);
-        run([&] { rope_docs_bwd(qkv, cosine, sine, places, rows, NH, KV, D, stream); });
+        run([&] { rope_bwd(qkv, cosine, sine, places, rows, T, NH, KV, D, stream); });
         check_act("backward by places", qkv, want, n, 2);
     }
 }
@@ -57,8 +57,8 @@ TEST(rope_cast_order)
     act_t *qkv = act_normal(T * N, 0, 1);
     double *want = act_double(qkv, T * N);
     run([&] {
-        rope_table(cosine, sine, T, D, 100, stream);
-        rope_fwd(qkv, cosine, sine, T, T, 1, 1, D, stream);
+        rope_table(cosine, sine, T, D / 2, RopeRule{.theta = 100}, stream);
+        rope_fwd(qkv, cosine, sine, NULL, T, T, 1, 1, D, stream);
     });
     const float *c = download(cosine, T * pairs), *s = download(sine, T * pairs);
     for (int64_t i = 0; i < T * 2 * pairs; i++) {
@@ -82,8 +82,8 @@ TEST(rope_gradient)
     double *x_ = act_double(x, n), *dy_ = act_double(dy, n), *grad = act_double(dy, n);
     double *y = HOST(double, n);
     run([&] {
-        rope_table(cosine, sine, T, D, 100, stream);
-        rope_bwd(dy, cosine, sine, T, T, NH, KV, D, stream);
+        rope_table(cosine, sine, T, D / 2, RopeRule{.theta = 100}, stream);
+        rope_bwd(dy, cosine, sine, NULL, T, T, NH, KV, D, stream);
     });
     double *c = f32_double(cosine, angles), *s = f32_double(sine, angles);
     rope_ref(grad, c, s, NULL, T, T, NH, KV, D, 1);
@@ -103,7 +103,7 @@ TEST(rope_table)
 {
     const int64_t T = 100, D = 64;
     float *cosine = NEW(float, T * D / 2), *sine = NEW(float, T * D / 2);
-    run([&] { rope_table(cosine, sine, T, D, 500000, stream); });
+    run([&] { rope_table(cosine, sine, T, D / 2, RopeRule{.theta = 500000}, stream); });
     double *c = f32_double(cosine, T * D / 2), *s = f32_double(sine, T * D / 2), worst = 0;
     for (int64_t t = 0; t < T; t++)
         for (int64_t j = 0; j < D / 2; j++) {
@@ -123,7 +123,8 @@ TEST(rope_table_llama3)
     const double theta = 500000, factor = 8, low = 1, high = 4, original = 8192;
     float *cosine = NEW(float, T * HALF), *sine = NEW(float, T * HALF);
     run([&] {
-        rope_table_llama3(cosine, sine, T, D, theta, factor, low, high, original, stream);
+        rope_table(cosine, sine, T, D / 2, RopeRule{.theta = theta, .factor = factor, .low = low,
+                   .high = high, .original = original}, stream);
     });
     const float *c = download(cosine, T * HALF), *s = download(sine, T * HALF);
     int kept = 0, divided = 0, between = 0;
@@ -148,12 +149,27 @@ TEST(rope_table_linear)
     float *cosine = NEW(float, T * HALF), *sine = NEW(float, T * HALF);
     float *c = NEW(float, T * HALF), *s = NEW(float, T * HALF);
     run([&] {
-        rope_table(cosine, sine, T, 2 * HALF, 10000, stream);
-        rope_table_linear(c, s, T, 2 * HALF, 10000, 4, stream);
+        rope_table(cosine, sine, T, HALF, RopeRule{.theta = 10000}, stream);
+        rope_table(c, s, T, HALF, RopeRule{.theta = 10000, .factor = 4}, stream);
     });
     for (int64_t t = 0; 4 * t < T; t++) {
         check_same("cos", c + 4 * t * HALF, cosine + t * HALF, HALF * 4);
         check_same("sin", s + 4 * t * HALF, sine + t * HALF, HALF * 4);
+    }
+}
+
+/* Two tables below each other: that of theta local, and the other. */
+TEST(rope_table_local)
+{
+    enum { T = 9, HALF = 4, TABLE = T * HALF };
+    float *both = NEW(float, 2 * TABLE), *sines = NEW(float, 2 * TABLE);
+    float *cosine = NEW(float, TABLE), *sine = NEW(float, TABLE);
+    run([&] { rope_table(both, sines, 2 * T, HALF, RopeRule{.theta = 1000000, .local = 10000}, stream); });
+    for (int k = 0; k < 2; k++) {
+        const double theta = k ? 1000000 : 10000;
+        run([&] { rope_table(cosine, sine, T, HALF, RopeRule{.theta = theta}, stream); });
+        check_same("cos", both + k * TABLE, cosine, TABLE * 4);
+        check_same("sin", sines + k * TABLE, sine, TABLE * 4);
     }
 }
 
@@ -163,12 +179,13 @@ TEST(rope_table_hf)
     float *cosine = NEW(float, T * LONG), *sine = NEW(float, T * LONG);
     const double tolerance = act_half_ulp > 0 ? act_half_ulp : 0x1p-23;
     run([&] {
-        rope_table_llama3(cosine, sine, T, 2 * LONG, 500000, 8, 1, 4, 8192, stream);
+        rope_table(cosine, sine, T, LONG, RopeRule{.theta = 500000, .factor = 8, .low = 1, .high = 4,
+                   .original = 8192}, stream);
     });
     const float *c = download(cosine + 1000 * LONG, LONG);
     for (int j = 0; j < LONG; j++)
         check_true("llama3", fabs(c[j] - hf_llama3_cos[j]) <= tolerance);
-    run([&] { rope_table(cosine, sine, T, 2 * SHORT, 10000, stream); });
+    run([&] { rope_table(cosine, sine, T, SHORT, RopeRule{.theta = 10000}, stream); });
     const float *s = download(sine + 1000 * SHORT, SHORT);
     for (int j = 0; j < SHORT; j++)
         check_true("plain", fabs(s[j] - hf_plain_sin[j]) <= tolerance);
@@ -180,8 +197,8 @@ BENCH(rope)
     float *cosine = NEW(float, T * D / 2), *sine = NEW(float, T * D / 2);
     act_t *qkv = NEW(act_t, B * T * N);
     fill_bytes(qkv, 0, B * T * N * (int64_t)sizeof *qkv);
-    run([&] { rope_table(cosine, sine, T, D, 500000, stream); });
+    run([&] { rope_table(cosine, sine, T, D / 2, RopeRule{.theta = 500000}, stream); });
     bench_report("rope_fwd 8 x 2048, 32 + 8 heads of 128",
-                 bench_time([&] { rope_fwd(qkv, cosine, sine, B * T, T, NH, KV, D, stream); }),
+                 bench_time([&] { rope_fwd(qkv, cosine, sine, NULL, B * T, T, NH, KV, D, stream); }),
                  2.0 * (double)(B * T * (NH + KV) * D) * sizeof(act_t), 0);
 }

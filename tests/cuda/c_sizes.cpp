@@ -195,7 +195,7 @@ TEST(sizes_embed)
     memset(want, 0, (size_t)(V * C) * sizeof *want);
     for (int64_t i = 0; i < n; i++)
         want[token[i / C] * C + i % C] += (double)often * dy_[i];
-    run([&] { embed_bwd(dwte, DY, TOK, all, C, V, 0, ws, stream); });
+    run([&] { embed_bwd(dwte, DY, TOK, NO_PAD, all, C, V, 0, ws, stream); });
     check_f32_exact("dwte", dwte, want, V * C);
     memset(want, 0, (size_t)n * sizeof *want);
     for (int64_t i = 0; i < n; i++)
@@ -203,8 +203,8 @@ TEST(sizes_embed)
     run([&] { pos_bwd(dwte, DY, all, rows, C, rows, 0, stream); });
     check_f32_exact("dwpe", dwte, want, n);
     run([&] {
-        embed_fwd(dy, tok, wte, rows, C, stream);
-        embed_fwd(DY, TOK, wte, all, C, stream);
+        embed_fwd(dy, tok, wte, NULL, NULL, rows, 1, C, stream);
+        embed_fwd(DY, TOK, wte, NULL, NULL, all, 1, C, stream);
     });
     check_repeats("embed", DY, dy, n, often);
 }
@@ -236,8 +236,8 @@ TEST(sizes_rope)
     act_t *qkv = act_normal(n, 0, 1), *QKV = repeat(qkv, n, often);
     float *cosine = f32_normal(T * D / 2, 0, 1), *sine = f32_normal(T * D / 2, 0, 1);
     run([&] {
-        rope_fwd(qkv, cosine, sine, T, T, H, K, D, stream);
-        rope_fwd(QKV, cosine, sine, T * often, T, H, K, D, stream);
+        rope_fwd(qkv, cosine, sine, NULL, T, T, H, K, D, stream);
+        rope_fwd(QKV, cosine, sine, NULL, T * often, T, H, K, D, stream);
     });
     check_repeats("rope", QKV, qkv, n, often);
 }

@@ -41,7 +41,7 @@ left_out() {            # FILE, of type $act
     *) return 1 ;;
     esac
 }
-headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference/*.h)
+headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/*.h kernels/*.def kernels/cuda/* kernels/reference/*.h)
 [ "${NVCC:-}" = 1 ] || headers="$headers $(echo tests/sim/include/* tests/sim/ptx.h $cuda/lib64/* $cuda/prelude.h.gch)"
 
 {

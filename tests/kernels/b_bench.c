@@ -46,10 +46,10 @@ enum { T = 256 };
     _(rmsnorm_dx, 4 * ELEMENTS,                                                                    \
       rmsnorm_dx_add(s->y, s->z, s->x, s->w, s->rstd, s->res, s->rows, s->C, 0))                   \
     _(rope, 4 * ELEMENTS / 3,                                                                      \
-      rope_fwd(s->y, s->cosine, s->sine, s->rows, T, s->C / 96, s->C / 96, 32))                    \
-    _(embed, 3 * ELEMENTS, embed_pos_fwd(s->y, s->tok, s->wte, s->wte, s->rows, T, s->C))          \
+      rope_fwd(s->y, s->cosine, s->sine, NULL, s->rows, T, s->C / 96, s->C / 96, 32))                    \
+    _(embed, 3 * ELEMENTS, embed_fwd(s->y, s->tok, s->wte, s->wte, NULL, s->rows, T, s->C))          \
     _(embed_bwd, 3 * ELEMENTS,                                                                     \
-      embed_bwd(s->dwte, s->x, s->tok, s->rows, s->C, s->V, 1))                                    \
+      embed_bwd(s->dwte, s->x, s->tok, NO_PAD, s->rows, s->C, s->V, 1))                                    \
     _(adamw, 28 * PARAMS, adamw(s->p, s->m, s->v, s->g, adamw_args, &norm, s->V *s->C, 1))              \
     _(adamw_mixed, (28 + (double)sizeof(wt_t)) * PARAMS,                                           \
       adamw_mixed(s->wte, s->p, s->m, s->v, s->g, adamw_args, &norm, s->V *s->C, 1))                    \

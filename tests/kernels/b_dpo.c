@@ -9,8 +9,9 @@
 static void apply(const float *r, float *coef, double *loss, double *stats, const float *lp,
                   const int32_t *counts, const float *reference, int64_t B)
 {
-    dpo(coef, loss, stats, lp, counts, reference, B, (int)r[0], r[1], r[2], r[3], r[4], r[5], r[6],
-        r[7]);
+    dpo(coef, loss, stats, lp, counts, reference, B,
+        &(DpoRule){.loss = (int)r[0], .beta = r[1], .smoothing = r[2], .margin = r[3],
+                  .shift = r[4], .penalty = r[5], .kl = r[6], .reward = r[7]});
 }
 
 TEST(sequences)

@@ -19,12 +19,12 @@ TEST(embed_fwd)
         act_t *y = NEW(act_t, n);
         double *want = NEW(double, n);
         embed_ref(want, tok, act_double(wte, V * C), NULL, NULL, rows, T, C);
-        embed_fwd(y, tok, wte, rows, C);
+        embed_fwd(y, tok, wte, NULL, NULL, rows, T, C);
         check_act_exact("wte", y, want, n);
 
         double *wte_ = act_double(wte, V * C), *wpe_ = act_double(wpe, P * C);
         embed_ref(want, tok, wte_, wpe_, NULL, rows, T, C);
-        embed_pos_fwd(y, tok, wte, wpe, rows, T, C);
+        embed_fwd(y, tok, wte, wpe, NULL, rows, T, C);
         check_act_exact("wte + wpe", y, want, n);
 
         int32_t *order = NEW(int32_t, rows);
@@ -38,7 +38,7 @@ TEST(embed_fwd)
         int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
         documents_draw(places, ends, shapes[k][0], T);
         embed_ref(want, tok, wte_, wpe_, places, rows, T, C);
-        embed_docs_fwd(y, tok, wte, wpe, places, rows, C);
+        embed_fwd(y, tok, wte, wpe, places, rows, T, C);
         check_act_exact("wte + wpe by places", y, want, n);
     }
 }
@@ -59,15 +59,15 @@ TEST(embed_bwd)
         for (int beta = 1; beta >= 0; beta--) {
             embed_bwd_ref(wte_, dy_, tok, rows, C, V, beta);
             pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
-            embed_bwd(dwte, dy, tok, rows, C, V, beta);
+            embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, beta);
             pos_bwd(dwpe, dy, rows, T, C, P, beta);
             check_f32_exact("dwte", dwte, wte_, V * C);
             check_f32_exact("dwpe", dwpe, wpe_, P * C);
             pos_bwd_ref(wpe_, dy_, places, rows, T, C, P, beta);
-            embed_bwd(dwpe, dy, places, rows, C, P, beta);
+            embed_bwd(dwpe, dy, places, NO_PAD, rows, C, P, beta);
             check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
             embed_pad_bwd_ref(wte_, dy_, tok, (int32_t)V / 2, rows, C, V, beta);
-            embed_pad_bwd(dwte, dy, tok, (int32_t)V / 2, rows, C, V, beta);
+            embed_bwd(dwte, dy, tok, (int32_t)V / 2, rows, C, V, beta);
             check_f32_exact("dwte but for padding", dwte, wte_, V * C);
         }
     }
@@ -83,7 +83,7 @@ TEST(embed_bwd_random)
     double *wte_ = NEW(double, V * C), *wpe_ = NEW(double, T * C);
     embed_bwd_ref(wte_, act_double(dy, rows * C), tok, rows, C, V, 0);
     pos_bwd_ref(wpe_, act_double(dy, rows * C), NULL, rows, T, C, T, 0);
-    embed_bwd(dwte, dy, tok, rows, C, V, 0);
+    embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, 0);
     pos_bwd(dwpe, dy, rows, T, C, T, 0);
     check_f32("dwte", dwte, wte_, V * C, rows / V);
     check_f32("dwpe", dwpe, wpe_, T * C, 4);

@@ -62,7 +62,7 @@ TEST(prm_losses)
         }
         prm_loss(losses, d, rewards, rows, S, (int)marks);
         check_f32("losses", losses, want, S, marks);
-        prm_loss_bwd(dd, d, rewards, rows, &scale, weights, S, (int)marks);
+        prm_loss_bwd(dd, d, rewards, rows, &scale, weights, S * marks, (int)marks);
         steps_slopes(slope, steps_losses, &s, d_, n);
         for (int64_t j = 0; j < n; j++)
             slope[j] *= scale;
@@ -222,7 +222,7 @@ TEST(prm_known)
     double loss = 0, stats[PRM_STATS] = {0}, meta[PRM_META_STATS] = {0};
     prm_loss(losses, d, rewards, rows, 1, 4);
     check_true("ln 2", losses[0] == (float)M_LN2);
-    prm_loss_bwd(dd, d, rewards, rows, &scale, NULL, 1, 4);
+    prm_loss_bwd(dd, d, rewards, rows, &scale, NULL, 4, 4);
     for (int j = 0; j < 4; j++)
         check_true("(p - r) / n", fabs(dd[j] - (0.5 - rewards[j]) / 4) < 1e-7);
     prm_sums(&loss, stats, losses, d, rewards, rows, NULL, 1, 4);

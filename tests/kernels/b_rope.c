@@ -16,28 +16,28 @@ TEST(rope)
         const int64_t T = shapes[k][1], NH = shapes[k][2], KV = shapes[k][3], D = shapes[k][4];
         const int64_t rows = shapes[k][0] * T, N = (NH + 2 * KV) * D, n = rows * N;
         float *cosine = NEW(float, T * D / 2), *sine = NEW(float, T * D / 2);
-        rope_table(cosine, sine, T, D, 10000);
+        rope_table(cosine, sine, T, D / 2, &(RopeRule){.theta = 10000});
         act_t *qkv = act_normal(n, 0, 1);
         double *want = act_double(qkv, n);
         double *c = f32_double(cosine, T * D / 2), *s = f32_double(sine, T * D / 2);
         rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 0);
-        rope_fwd(qkv, cosine, sine, rows, T, NH, KV, D);
+        rope_fwd(qkv, cosine, sine, NULL, rows, T, NH, KV, D);
         check_act("forward", qkv, want, n, 2);
 
         want = act_double(qkv, n);
         rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 1);
-        rope_bwd(qkv, cosine, sine, rows, T, NH, KV, D);
+        rope_bwd(qkv, cosine, sine, NULL, rows, T, NH, KV, D);
         check_act("backward", qkv, want, n, 2);
 
         int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
         documents_draw(places, ends, shapes[k][0], T);
         want = act_double(qkv, n);
         rope_ref(want, c, s, places, rows, T, NH, KV, D, 0);
-        rope_docs_fwd(qkv, cosine, sine, places, rows, NH, KV, D);
+        rope_fwd(qkv, cosine, sine, places, rows, T, NH, KV, D);
         check_act("forward by places", qkv, want, n, 2);
         want = act_double(qkv, n);
         rope_ref(want, c, s, places, rows, T, NH, KV, D, 1);
-        rope_docs_bwd(qkv, cosine, sine, places, rows, NH, KV, D);
+        rope_bwd(qkv, cosine, sine, places, rows, T, NH, KV, D);
         check_act("backward by places", qkv, want, n, 2);
     }
 }
@@ -59,14 +59,14 @@ static double rope_loss(void *ctx)
 TEST(rope_gradient)
 {
     float cosine[FT * FD / 2], sine[FT * FD / 2];
-    rope_table(cosine, sine, FT, FD, 100);
+    rope_table(cosine, sine, FT, FD / 2, &(RopeRule){.theta = 100});
     act_t *x = act_normal(FN, 0, 1), *dy = act_normal(FN, 0, 1);
     Rope p = { act_double(x, FN), NEW(double, FN), act_double(dy, FN),
                f32_double(cosine, FT * FD / 2), f32_double(sine, FT * FD / 2) };
     double *grad = act_double(dy, FN);
     rope_ref(grad, p.cosine, p.sine, NULL, FT, FT, FNH, FKV, FD, 1);
     check_gradient("dqkv", rope_loss, &p, p.qkv, grad, FN);
-    rope_bwd(dy, cosine, sine, FT, FT, FNH, FKV, FD);
+    rope_bwd(dy, cosine, sine, NULL, FT, FT, FNH, FKV, FD);
     check_act("dqkv", dy, grad, FN, 2);
 }
 
@@ -75,7 +75,7 @@ TEST(rope_table)
 {
     const int64_t T = 100, D = 64;
     float *cosine = NEW(float, T * D / 2), *sine = NEW(float, T * D / 2);
-    rope_table(cosine, sine, T, D, 500000);
+    rope_table(cosine, sine, T, D / 2, &(RopeRule){.theta = 500000});
     double worst = 0;
     for (int64_t t = 0; t < T; t++)
         for (int64_t j = 0; j < D / 2; j++) {
@@ -94,7 +94,8 @@ TEST(rope_table_llama3)
     enum { T = 2, D = 128 };
     const double theta = 500000, factor = 8, low = 1, high = 4, original = 8192;
     float cosine[T * D / 2], sine[T * D / 2];
-    rope_table_llama3(cosine, sine, T, D, theta, factor, low, high, original);
+    rope_table(cosine, sine, T, D / 2, &(RopeRule){.theta = theta, .factor = factor, .low = low,
+                   .high = high, .original = original});
     int kept = 0, divided = 0, between = 0;
     for (int j = 0; j < D / 2; j++) {
         double f = pow(theta, -2.0 * j / D), turns = original * f / (2 * acos(-1)), want;
@@ -117,11 +118,25 @@ TEST(rope_table_linear)
     enum { T = 41, HALF = 32 };
     float *cosine = NEW(float, T * HALF), *sine = NEW(float, T * HALF);
     float *c = NEW(float, T * HALF), *s = NEW(float, T * HALF);
-    rope_table(cosine, sine, T, 2 * HALF, 10000);
-    rope_table_linear(c, s, T, 2 * HALF, 10000, 4);
+    rope_table(cosine, sine, T, HALF, &(RopeRule){.theta = 10000});
+    rope_table(c, s, T, HALF, &(RopeRule){.theta = 10000, .factor = 4});
     for (int64_t t = 0; 4 * t < T; t++) {
         check_same("cos", c + 4 * t * HALF, cosine + t * HALF, HALF * 4);
         check_same("sin", s + 4 * t * HALF, sine + t * HALF, HALF * 4);
+    }
+}
+
+/* Two tables below each other: that of theta local, and the other. */
+TEST(rope_table_local)
+{
+    enum { T = 9, HALF = 4, TABLE = T * HALF };
+    float *both = NEW(float, 2 * TABLE), *sines = NEW(float, 2 * TABLE);
+    float *cosine = NEW(float, TABLE), *sine = NEW(float, TABLE);
+    rope_table(both, sines, 2 * T, HALF, &(RopeRule){.theta = 1000000, .local = 10000});
+    for (int k = 0; k < 2; k++) {
+        rope_table(cosine, sine, T, HALF, &(RopeRule){.theta = k ? 1000000 : 10000});
+        check_same("cos", both + k * TABLE, cosine, TABLE * 4);
+        check_same("sin", sines + k * TABLE, sine, TABLE * 4);
     }
 }
 
@@ -130,10 +145,11 @@ TEST(rope_table_hf)
     enum { T = 1001, LONG = 64, SHORT = 32 };
     float *cosine = NEW(float, T * LONG), *sine = NEW(float, T * LONG);
     const double tolerance = sizeof(act_t) == 2 ? 0x1p-9 : 0x1p-23;
-    rope_table_llama3(cosine, sine, T, 2 * LONG, 500000, 8, 1, 4, 8192);
+    rope_table(cosine, sine, T, LONG, &(RopeRule){.theta = 500000, .factor = 8, .low = 1, .high = 4,
+                   .original = 8192});
     for (int j = 0; j < LONG; j++)
         check_true("llama3", fabsf(cosine[1000 * LONG + j] - hf_llama3_cos[j]) <= tolerance);
-    rope_table(cosine, sine, T, 2 * SHORT, 10000);
+    rope_table(cosine, sine, T, SHORT, &(RopeRule){.theta = 10000});
     for (int j = 0; j < SHORT; j++)
         check_true("plain", fabsf(sine[1000 * SHORT + j] - hf_plain_sin[j]) <= tolerance);
 }

@@ -68,7 +68,7 @@ products || { echo "not ok kernels/products: of the tiny programs are not listed
                 ! skipped $arch $act $source || continue
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
-                echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"
+                echo "$object: $source $(echo tests/kernels/*.h kernels/*.h kernels/*.def kernels/cpu/*.h kernels/reference/*.h)"
                 echo "	\$(CC) $(optimise $source) \$(CFLAGS) -march=$arch $(echo $define) \\"
                 echo "	    -DLABEL='\"$act-$arch\"' -MMD -c -o \$@ \$<"
             done

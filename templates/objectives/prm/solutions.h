@@ -11,8 +11,6 @@
 #include "shape.h"
 #include "step.h"
 
-enum { MARKS = N / B };              /* of a record, at most */
-
 extern const Flags *flags;           /* since objective_open() */
 extern Data *trained;                /* --data */
 extern Steps train_steps, eval_steps;

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 4d248c8545785f8a, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 a44fe14092be3645, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -244,7 +244,7 @@ static void name_tensors(void)
 static void run_init(cudaStream_t s)
 {
     profile_op(0, s);       // recipe.lua:4
-    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f, s);
+    rope_table(rope_cos, rope_sin, T, D/2, RopeRule{.theta = 10000.0f}, s);
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0458 GFLOP) */
@@ -252,12 +252,12 @@ static void run_micro(cudaStream_t s)
 {
     /* embedding */
     profile_op(1, s);       // recipe.lua:5
-    embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);
+    embed_fwd(AT(x, 0), tokens, wte, NULL, NULL, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(2, s);       // recipe.lua:4
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, 0, s, C+2*R);
+                    NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(3, s);       // recipe.lua:9
         lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
                   4 * l, &lora_qkv, ws_micro_1, s);
@@ -265,16 +265,17 @@ static void run_micro(cudaStream_t s)
         linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
                         ws_micro_1, s);
         profile_op(5, s);       // recipe.lua:4
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
         profile_op(6, s);       // recipe.lua:5
         attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                                                AttentionRule{}, B, T, H, K, 0.25f, NULL, s);
+                                                AttentionRule{}, B, T, H, K, ATTENTION_SCALE, NULL,
+                                                s);
         profile_op(7, s);
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1, s);
         /* feed-forward */
         profile_op(8, s);
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
+                        AT(b_norm2_w, l), B * T, C, NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(9, s);       // recipe.lua:9
         lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_gate_up, ws_micro_1, s);
@@ -293,15 +294,15 @@ static void run_micro(cudaStream_t s)
     }
     /* head */
     profile_op(15, s);      // recipe.lua:4
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(16, s);      // recipe.lua:2
-    ce_bwd<512>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C, ROWS, 0,
-                &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
+    ce_bwd<512>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C, ROWS,
+                OVERWRITE, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
     profile_op(17, s);
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
     profile_op(18, s);      // recipe.lua:4
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, s);
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, SCALE_W, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         profile_op(19, s);      // recipe.lua:9
@@ -322,16 +323,16 @@ static void run_micro(cudaStream_t s)
                  &lora_gate_up_bwd, ws_micro_3, s);
         profile_op(24, s);      // recipe.lua:4
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
-                       B * T, C, 0, s);
+                       B * T, C, SCALE_W, s);
         /* attention, backward */
         profile_op(25, s);      // recipe.lua:5
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3, s);
         profile_op(26, s);
         attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                                AT(b_rot, l), AttentionRule{}, B, T, H, K, 0.25f,
-                                                ws_micro_3, s);
+                                                AT(b_rot, l), AttentionRule{}, B, T, H, K,
+                                                ATTENTION_SCALE, ws_micro_3, s);
         profile_op(27, s);      // recipe.lua:4
-        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);
+        rope_bwd(b_dqkv, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
         profile_op(28, s);      // recipe.lua:9
         linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
         profile_op(29, s);
@@ -340,7 +341,7 @@ static void run_micro(cudaStream_t s)
                  noise, 4 * l, &lora_qkv_bwd, ws_micro_3, s);
         profile_op(30, s);      // recipe.lua:4
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C, 0, s);
+                       B * T, C, SCALE_W, s);
     }
 }
 
@@ -357,7 +358,8 @@ static void run_update(cudaStream_t s)
 {
     profile_op(32, s);      // recipe.lua:2
     adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
-                grad_b_qkv_lora_a, adamw_args, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);
+                grad_b_qkv_lora_a, adamw_args, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b),
+                WITH_DECAY, s);
 }
 
 /* the loss of one micro-batch (0.0206 GFLOP) */
@@ -365,30 +367,31 @@ static void run_eval(cudaStream_t s)
 {
     /* embedding */
     profile_op(33, s);      // recipe.lua:5
-    embed_fwd(e_x, tokens, wte, B * T, C, s);
+    embed_fwd(e_x, tokens, wte, NULL, NULL, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(34, s);      // recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, NORM_EPS, SCALE_W, s,
+                    C+2*R);
         profile_op(35, s);      // recipe.lua:9
-        lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_qkv_eval, ws_eval_1, s);
+        lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
+                  NO_SITE, &lora_qkv_eval, ws_eval_1, s);
         profile_op(36, s);      // recipe.lua:5
         linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1, s);
         profile_op(37, s);      // recipe.lua:4
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);
+        rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
         profile_op(38, s);      // recipe.lua:5
         attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, AttentionRule{}, B, T, H,
-                                                K, 0.25f, NULL, s);
+                                                K, ATTENTION_SCALE, NULL, s);
         profile_op(39, s);
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1, s);
         /* feed-forward */
         profile_op(40, s);
-        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C, 1e-06f,
-                        0, s, C+2*R);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(41, s);      // recipe.lua:9
         lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_gate_up_eval, ws_eval_1, s);
+                  AT(b_gate_up_lora_b, l), NULL, NO_SITE, &lora_gate_up_eval, ws_eval_1, s);
         profile_op(42, s);      // recipe.lua:5
         linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1, s);
         profile_op(43, s);
@@ -396,14 +399,14 @@ static void run_eval(cudaStream_t s)
         profile_op(44, s);
         linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1, s);
         profile_op(45, s);      // recipe.lua:9
-        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
-                 &lora_down_eval, ws_eval_1, s);
+        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
+                 NO_SITE, &lora_down_eval, ws_eval_1, s);
         profile_op(46, s);      // recipe.lua:5
         add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);
     }
     /* head */
     profile_op(47, s);      // recipe.lua:4
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(48, s);      // recipe.lua:2
     ce_fwd<512>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
                 ws_eval_2, s);
@@ -416,31 +419,32 @@ static void run_decode(cudaStream_t s)
 {
     /* embedding */
     profile_op(50, s);      // recipe.lua:5
-    embed_fwd(d_x, token, wte, DECODE_B, C, s);
+    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B, 1, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(51, s);      // recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f, 0, s, C+2*R);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, NORM_EPS, SCALE_W,
+                    s, C+2*R);
         profile_op(52, s);      // recipe.lua:9
-        lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_qkv_decode, ws_decode_1, s);
+        lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
+                  NO_SITE, &lora_qkv_decode, ws_decode_1, s);
         profile_op(53, s);      // recipe.lua:5
         linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
         profile_op(54, s);      // recipe.lua:4
-        rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D, s);
+        rope_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, 1, H, K, D, s);
         profile_op(55, s);      // recipe.lua:5
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K,
-                            0.25f, ws_decode_1, s);
+                            ATTENTION_SCALE, ws_decode_1, s);
         profile_op(56, s);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1, s);
         /* feed-forward */
         profile_op(57, s);
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
-                        1e-06f, 0, s, C+2*R);
+                        NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(58, s);      // recipe.lua:9
         lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_gate_up_decode, ws_decode_1, s);
+                  AT(b_gate_up_lora_b, l), NULL, NO_SITE, &lora_gate_up_decode, ws_decode_1, s);
         profile_op(59, s);      // recipe.lua:5
         linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1, s);
         profile_op(60, s);
@@ -448,14 +452,14 @@ static void run_decode(cudaStream_t s)
         profile_op(61, s);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1, s);
         profile_op(62, s);      // recipe.lua:9
-        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
-                 &lora_down_decode, ws_decode_1, s);
+        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
+                 NO_SITE, &lora_down_decode, ws_decode_1, s);
         profile_op(63, s);      // recipe.lua:5
         add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C, s);
     }
     /* head */
     profile_op(64, s);      // recipe.lua:4
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0, s);
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, NORM_EPS, SCALE_W, s);
     profile_op(65, s);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 93e521175095784e, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 2237e4ac1bf5f619, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -134,25 +134,26 @@ static void run_micro(int micro, cudaStream_t s)
 {
     /* embedding */
     profile_op(0, s);       // recipe.lua:5
-    embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);
+    embed_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, NULL, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(1, s);       // recipe.lua:4
         layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
-                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, NORM_EPS, s);
         profile_op(2, s);       // recipe.lua:5
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
                         ws_micro_1, s);
         profile_op(3, s);
         attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                                                AttentionRule{}, B, T, H, K, 0.25f, NULL, s);
+                                                AttentionRule{}, B, T, H, K, ATTENTION_SCALE, NULL,
+                                                s);
         profile_op(4, s);
         linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_micro_1, s);
         /* feed-forward */
         profile_op(5, s);
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
                           AT(x, l), AT(b_o, l), AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C,
-                          1e-05f, s);
+                          NORM_EPS, s);
         profile_op(6, s);       // recipe.lua:4
         linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
                              AT(b_up_b, l), &mm_up, ws_micro_1, s);
@@ -164,23 +165,24 @@ static void run_micro(int micro, cudaStream_t s)
     }
     /* head */
     profile_op(9, s);
-    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C, 1e-05f,
-                  s);
+    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
+                  NORM_EPS, s);
     profile_op(10, s);      // recipe.lua:2
     scale_loss(scaled, scale, scaler, s);
     profile_op(11, s);
     ce_bwd<512>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scaled, CeHead{.dw = grad_wte},
-                B * T, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2, s);
+                B * T, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+                ws_micro_2, s);
     profile_op(12, s);
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
     profile_op(13, s);      // recipe.lua:4
     layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
-                       norm_f_rstd, B * T, C, 1, ws_micro_2, s);
+                       norm_f_rstd, B * T, C, ACCUMULATE, ws_micro_2, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         profile_op(14, s);
-        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws_micro_3, s);
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
             profile_op(15, s);      // recipe.lua:9
             comm_allreduce_start(AT(grad_b_down_b, l), C, s);
@@ -194,7 +196,7 @@ static void run_micro(int micro, cudaStream_t s)
         profile_op(18, s);      // recipe.lua:4
         linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_down_dx, ws_micro_3, s);
         profile_op(19, s);
-        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws_micro_3, s);
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
             profile_op(20, s);      // recipe.lua:9
             comm_allreduce_start(AT(grad_b_up_b, l), F, s);
@@ -210,7 +212,7 @@ static void run_micro(int micro, cudaStream_t s)
         profile_op(24, s);
         layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
                                AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
-                               AT(b_norm2_rstd, l), dx, B * T, C, 1, ws_micro_3, s);
+                               AT(b_norm2_rstd, l), dx, B * T, C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
             profile_op(25, s);      // recipe.lua:9
             comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);
@@ -221,7 +223,7 @@ static void run_micro(int micro, cudaStream_t s)
         }
         /* attention, backward */
         profile_op(27, s);      // recipe.lua:5
-        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws_micro_3, s);
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
             profile_op(28, s);      // recipe.lua:9
             comm_allreduce_start(AT(grad_b_o_b, l), C, s);
@@ -236,10 +238,10 @@ static void run_micro(int micro, cudaStream_t s)
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3, s);
         profile_op(32, s);
         attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                                AT(b_qkv, l), AttentionRule{}, B, T, H, K, 0.25f,
-                                                ws_micro_3, s);
+                                                AT(b_qkv, l), AttentionRule{}, B, T, H, K,
+                                                ATTENTION_SCALE, ws_micro_3, s);
         profile_op(33, s);
-        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
             profile_op(34, s);      // recipe.lua:9
             comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);
@@ -255,7 +257,7 @@ static void run_micro(int micro, cudaStream_t s)
         profile_op(38, s);      // recipe.lua:4
         layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
                                AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
-                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws_micro_3, s);
+                               AT(b_norm1_rstd, l), b_dmid, B * T, C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
             profile_op(39, s);      // recipe.lua:9
             comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);
@@ -267,9 +269,9 @@ static void run_micro(int micro, cudaStream_t s)
     }
     /* embedding, backward */
     profile_op(41, s);      // recipe.lua:5
-    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws_micro_4, s);
+    embed_bwd(grad_wte, dx, AT(tokens, micro), NO_PAD, B * T, C, V, ACCUMULATE, ws_micro_4, s);
     profile_op(42, s);
-    pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, ACCUMULATE, s);
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
@@ -283,7 +285,7 @@ static void run_begin(cudaStream_t s)
 static void run_reduce(cudaStream_t s)
 {
     profile_op(44, s);      // recipe.lua:9
-    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), BUCKET, s);
     profile_op(45, s);
     comm_allreduce_join(s);
     profile_op(46, s);      // recipe.lua:2
@@ -296,17 +298,17 @@ static void run_reduce(cudaStream_t s)
 static void run_update(cudaStream_t s)
 {
     profile_op(48, s);      // recipe.lua:2
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, wpe), 1,
-                s);
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, wpe),
+                WITH_DECAY, s);
     profile_op(49, s);
     adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, adamw_args,
-                total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
+                total_norm, SPAN(norm_f_w, norm_f_b), NO_DECAY, s);
     profile_op(50, s);
     adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, adamw_args,
-                total_norm, SPAN(b_qkv_w, b_down_w), 1, s);
+                total_norm, SPAN(b_qkv_w, b_down_w), WITH_DECAY, s);
     profile_op(51, s);
     adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args,
-                total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
+                total_norm, SPAN(b_norm1_w, b_down_b), NO_DECAY, s);
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
@@ -314,23 +316,23 @@ static void run_eval(cudaStream_t s)
 {
     /* embedding */
     profile_op(52, s);      // recipe.lua:5
-    embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);
+    embed_fwd(e_x, AT(tokens, 0), wte, wpe, NULL, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(53, s);      // recipe.lua:4
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
-                      B * T, C, 1e-05f, s);
+                      B * T, C, NORM_EPS, s);
         profile_op(54, s);      // recipe.lua:5
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1, s);
         profile_op(55, s);
         attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, AttentionRule{}, B, T, H,
-                                                K, 0.25f, NULL, s);
+                                                K, ATTENTION_SCALE, NULL, s);
         profile_op(56, s);
         linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_eval_1, s);
         /* feed-forward */
         profile_op(57, s);
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), B * T, C, 1e-05f, s);
+                          AT(b_norm2_b, l), B * T, C, NORM_EPS, s);
         profile_op(58, s);      // recipe.lua:4
         linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up, ws_eval_1,
                              s);
@@ -342,7 +344,7 @@ static void run_eval(cudaStream_t s)
     /* head */
     profile_op(61, s);
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
-                  1e-05f, s);
+                  NORM_EPS, s);
     profile_op(62, s);      // recipe.lua:2
     ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
                 &mm_head_logits, ws_eval_2, s);
@@ -355,24 +357,24 @@ static void run_decode(cudaStream_t s)
 {
     /* embedding */
     profile_op(64, s);      // recipe.lua:5
-    embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C, s);
+    embed_fwd(d_x, token, wte, wpe, place, DECODE_B, 1, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(65, s);      // recipe.lua:4
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
-                      DECODE_B, C, 1e-05f, s);
+                      DECODE_B, C, NORM_EPS, s);
         profile_op(66, s);      // recipe.lua:5
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
         profile_op(67, s);
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T, H, K,
-                            0.25f, ws_decode_1, s);
+                            ATTENTION_SCALE, ws_decode_1, s);
         profile_op(68, s);
         linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1, s);
         /* feed-forward */
         profile_op(69, s);
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), DECODE_B, C, 1e-05f, s);
+                          AT(b_norm2_b, l), DECODE_B, C, NORM_EPS, s);
         profile_op(70, s);      // recipe.lua:4
         linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode,
                              ws_decode_1, s);
@@ -385,7 +387,7 @@ static void run_decode(cudaStream_t s)
     /* head */
     profile_op(73, s);
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, DECODE_B, C,
-                  1e-05f, s);
+                  NORM_EPS, s);
     profile_op(74, s);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 c6ca4bf15f295eb1, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 d74ad5b3301ab42a, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -113,7 +113,7 @@ static void name_tensors(void)
 static void run_init(void)
 {
     profile_op(0);          // recipe.lua:4
-    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);
+    rope_table(rope_cos, rope_sin, T, D/2, &(RopeRule){.theta = 10000.0f});
 }
 
 /* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0136 GFLOP) */
@@ -121,26 +121,26 @@ static void run_micro(int micro)
 {
     /* embedding */
     profile_op(1);          // recipe.lua:5
-    embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);
+    embed_fwd(AT(x, 0), AT(tokens, micro), wte, NULL, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(2);          // recipe.lua:4
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, 0);
+                    NORM_EPS, SCALE_W);
         profile_op(3);          // recipe.lua:5
         linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_qkv, ws_micro_1);
         profile_op(4);          // recipe.lua:4
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(5);          // recipe.lua:5
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       ws_micro_1);
         profile_op(6);
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1);
         /* feed-forward */
         profile_op(7);
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
+                        AT(b_norm2_w, l), B * T, C, NORM_EPS, SCALE_W);
         profile_op(8);
         linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_gate_up, ws_micro_1);
         profile_op(9);
@@ -152,21 +152,21 @@ static void run_micro(int micro)
     }
     /* head */
     profile_op(12);         // recipe.lua:4
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W);
     profile_op(13);         // recipe.lua:9
     gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);
     profile_op(14);         // recipe.lua:2
     ce_bwd(losses, dnorm_f_rows, norm_f_rows, head, AT(labels, micro), scale,
-           &(CeHead){.dw = grad_head}, N, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-           ws_micro_2);
+           &(CeHead){.dw = grad_head}, N, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx,
+           &mm_head_dw, ws_micro_2);
     profile_op(15);
     loss_sum(loss, losses, N);
     /* head, backward */
     profile_op(16);         // recipe.lua:9
     gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);
     profile_op(17);         // recipe.lua:4
-    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, 1,
-                ws_micro_2);
+    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, SCALE_W,
+                ACCUMULATE, ws_micro_2);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         profile_op(18);         // recipe.lua:5
@@ -182,7 +182,7 @@ static void run_micro(int micro)
         linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx, ws_micro_3);
         profile_op(23);         // recipe.lua:4
         rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
-                        AT(b_norm2_rstd, l), dx, B * T, C, 0, 1, ws_micro_3);
+                        AT(b_norm2_rstd, l), dx, B * T, C, SCALE_W, ACCUMULATE, ws_micro_3);
         /* attention, backward */
         profile_op(24);         // recipe.lua:5
         linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3);
@@ -190,21 +190,21 @@ static void run_micro(int micro)
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
         profile_op(26);
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       ws_micro_3);
         profile_op(27);         // recipe.lua:4
-        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);
+        rope_bwd(b_dqkv, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(28);         // recipe.lua:5
         linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3);
         profile_op(29);
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
         profile_op(30);         // recipe.lua:4
         rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
-                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, 1, ws_micro_3);
+                        AT(b_norm1_rstd, l), b_dmid, B * T, C, SCALE_W, ACCUMULATE, ws_micro_3);
     }
     /* embedding, backward */
     profile_op(31);         // recipe.lua:5
-    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);
+    embed_bwd(grad_wte, dx, AT(tokens, micro), NO_PAD, B * T, C, V, ACCUMULATE);
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
@@ -218,7 +218,7 @@ static void run_begin(void)
 static void run_reduce(void)
 {
     profile_op(33);         // recipe.lua:2
-    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), BUCKET);
     profile_op(34);
     grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
 }
@@ -228,10 +228,10 @@ static void run_update(void)
 {
     profile_op(35);         // recipe.lua:2
     adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, head),
-                1);
+                WITH_DECAY);
     profile_op(36);
     adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args,
-                total_norm, SPAN(b_norm1_w, norm_f_w), 0);
+                total_norm, SPAN(b_norm1_w, norm_f_w), NO_DECAY);
 }
 
 /* the loss of one micro-batch (0.00453 GFLOP) */
@@ -239,24 +239,24 @@ static void run_eval(void)
 {
     /* embedding */
     profile_op(37);         // recipe.lua:5
-    embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);
+    embed_fwd(e_x, AT(tokens, 0), wte, NULL, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(38);         // recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, NORM_EPS, SCALE_W);
         profile_op(39);         // recipe.lua:5
         linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_qkv, ws_eval_1);
         profile_op(40);         // recipe.lua:4
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);
+        rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(41);         // recipe.lua:5
         attention_fwd(e_att, e_att_lse, e_rot, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
-                      K, D, 0.353553391f, ws_eval_1);
+                      K, D, ATTENTION_SCALE, ws_eval_1);
         profile_op(42);
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1);
         /* feed-forward */
         profile_op(43);
-        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C, 1e-06f,
-                        0);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        NORM_EPS, SCALE_W);
         profile_op(44);
         linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1);
         profile_op(45);
@@ -268,7 +268,7 @@ static void run_eval(void)
     }
     /* head */
     profile_op(48);         // recipe.lua:4
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W);
     profile_op(49);         // recipe.lua:9
     gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);
     profile_op(50);         // recipe.lua:2
@@ -283,24 +283,24 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(52);         // recipe.lua:5
-    embed_fwd(d_x, token, wte, DECODE_B, C);
+    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B, 1, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(53);         // recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f, 0);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, NORM_EPS, SCALE_W);
         profile_op(54);         // recipe.lua:5
         linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_qkv_decode, ws_decode_1);
         profile_op(55);         // recipe.lua:4
-        rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);
+        rope_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, 1, H, K, D);
         profile_op(56);         // recipe.lua:5
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K, D,
-                         0.353553391f, ws_decode_1);
+                         ATTENTION_SCALE, ws_decode_1);
         profile_op(57);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
         profile_op(58);
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
-                        1e-06f, 0);
+                        NORM_EPS, SCALE_W);
         profile_op(59);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
         profile_op(60);
@@ -312,7 +312,7 @@ static void run_decode(void)
     }
     /* head */
     profile_op(63);         // recipe.lua:4
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, NORM_EPS, SCALE_W);
     profile_op(64);
     logits_fwd(logits, d_norm_f, head, &mm_head_logits_decode, ws_decode_2);
 }

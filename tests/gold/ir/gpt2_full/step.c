@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 fad360f3fda09677, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 9967067dc2e57be4, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -108,18 +108,18 @@ static void run_micro(void)
 {
     /* embedding */
     profile_op(0);          // recipe.lua:4
-    embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);
+    embed_fwd(AT(x, 0), tokens, wte, wpe, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(1);
         layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
-                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, NORM_EPS);
         profile_op(2);
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
                         ws_micro_1);
         profile_op(3);
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
         profile_op(4);
         linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_micro_1);
@@ -127,7 +127,7 @@ static void run_micro(void)
         profile_op(5);
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
                           AT(x, l), AT(b_o, l), AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C,
-                          1e-05f);
+                          NORM_EPS);
         profile_op(6);
         linear_bias_fwd(AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l), AT(b_up_b, l), &mm_up,
                         ws_micro_1);
@@ -141,20 +141,21 @@ static void run_micro(void)
     }
     /* head */
     profile_op(10);
-    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C, 1e-05f);
+    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
+                  NORM_EPS);
     profile_op(11);         // recipe.lua:2
     ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){.dw = grad_wte}, B * T, V, C,
-           ROWS, 0, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
+           ROWS, OVERWRITE, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
     profile_op(12);
     loss_sum(loss, losses, B * T);
     /* head, backward */
     profile_op(13);         // recipe.lua:4
     layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
-                  norm_f_rstd, B * T, C, 0, ws_micro_2);
+                  norm_f_rstd, B * T, C, OVERWRITE, ws_micro_2);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         profile_op(14);
-        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws_micro_3);
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, OVERWRITE, ws_micro_3);
         profile_op(15);
         linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_down_dw, ws_micro_3);
         profile_op(16);
@@ -162,7 +163,7 @@ static void run_micro(void)
         profile_op(17);
         gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);
         profile_op(18);
-        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 0, ws_micro_3);
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, OVERWRITE, ws_micro_3);
         profile_op(19);
         linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_up_dw, ws_micro_3);
         profile_op(20);
@@ -170,20 +171,20 @@ static void run_micro(void)
         profile_op(21);
         layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
                           AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
-                          dx, B * T, C, 0, ws_micro_3);
+                          dx, B * T, C, OVERWRITE, ws_micro_3);
         /* attention, backward */
         profile_op(22);
-        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws_micro_3);
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, OVERWRITE, ws_micro_3);
         profile_op(23);
         linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3);
         profile_op(24);
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
         profile_op(25);
         attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
         profile_op(26);
-        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws_micro_3);
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, OVERWRITE, ws_micro_3);
         profile_op(27);
         linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3);
         profile_op(28);
@@ -191,13 +192,13 @@ static void run_micro(void)
         profile_op(29);
         layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
                           AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
-                          B * T, C, 0, ws_micro_3);
+                          B * T, C, OVERWRITE, ws_micro_3);
     }
     /* embedding, backward */
     profile_op(30);
-    embed_bwd(grad_wte, dx, tokens, B * T, C, V, 1);
+    embed_bwd(grad_wte, dx, tokens, NO_PAD, B * T, C, V, ACCUMULATE);
     profile_op(31);
-    pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, OVERWRITE);
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
@@ -211,10 +212,10 @@ static void run_reduce(void)
 static void run_update(void)
 {
     profile_op(33);         // recipe.lua:2
-    adamw(wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, b_down_w), 1);
+    adamw(wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, b_down_w), WITH_DECAY);
     profile_op(34);
     adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args, total_norm,
-          SPAN(b_norm1_w, norm_f_b), 0);
+          SPAN(b_norm1_w, norm_f_b), NO_DECAY);
 }
 
 /* the loss of one micro-batch (0.00996 GFLOP) */
@@ -222,23 +223,23 @@ static void run_eval(void)
 {
     /* embedding */
     profile_op(35);         // recipe.lua:4
-    embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);
+    embed_fwd(e_x, tokens, wte, wpe, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(36);
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
-                      B * T, C, 1e-05f);
+                      B * T, C, NORM_EPS);
         profile_op(37);
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1);
         profile_op(38);
         attention_fwd(e_att, e_att_lse, e_qkv, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
-                      K, D, 0.353553391f, NULL);
+                      K, D, ATTENTION_SCALE, NULL);
         profile_op(39);
         linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_eval_1);
         /* feed-forward */
         profile_op(40);
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), B * T, C, 1e-05f);
+                          AT(b_norm2_b, l), B * T, C, NORM_EPS);
         profile_op(41);
         linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up, ws_eval_1);
         profile_op(42);
@@ -251,7 +252,7 @@ static void run_eval(void)
     /* head */
     profile_op(45);
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
-                  1e-05f);
+                  NORM_EPS);
     profile_op(46);         // recipe.lua:2
     ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS, &mm_head_logits,
            ws_eval_2);
@@ -264,24 +265,24 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(48);         // recipe.lua:4
-    embed_docs_fwd(d_x, token, wte, wpe, place, DECODE_B, C);
+    embed_fwd(d_x, token, wte, wpe, place, DECODE_B, 1, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(49);
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
-                      DECODE_B, C, 1e-05f);
+                      DECODE_B, C, NORM_EPS);
         profile_op(50);
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1);
         profile_op(51);
         attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T, H, K, D,
-                         0.353553391f, ws_decode_1);
+                         ATTENTION_SCALE, ws_decode_1);
         profile_op(52);
         linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
         profile_op(53);
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), DECODE_B, C, 1e-05f);
+                          AT(b_norm2_b, l), DECODE_B, C, NORM_EPS);
         profile_op(54);
         linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode, ws_decode_1);
         profile_op(55);
@@ -295,7 +296,7 @@ static void run_decode(void)
     /* head */
     profile_op(58);
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, DECODE_B, C,
-                  1e-05f);
+                  NORM_EPS);
     profile_op(59);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 0f5336a8a9c70818, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 97512118047cc6d5, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -141,7 +141,7 @@ static void name_tensors(void)
 static void run_init(void)
 {
     profile_op(0);          // recipe.lua:4
-    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);
+    rope_table(rope_cos, rope_sin, T, D/2, &(RopeRule){.theta = 10000.0f});
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
@@ -149,12 +149,12 @@ static void run_micro(void)
 {
     /* embedding */
     profile_op(1);          // recipe.lua:5
-    embed_fwd(AT(x, 0), tokens, wte, B * T, C);
+    embed_fwd(AT(x, 0), tokens, wte, NULL, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(2);          // recipe.lua:4
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, 0);
+                    NORM_EPS, SCALE_W);
         profile_op(3);          // recipe.lua:5
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
                         ws_micro_1);
@@ -162,17 +162,17 @@ static void run_micro(void)
         lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
                  AT(b_qkv_lora_b, l), noise, 4 * l, &lora_qkv, ws_micro_1);
         profile_op(5);          // recipe.lua:4
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(6);          // recipe.lua:5
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
         profile_op(7);
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1);
         /* feed-forward */
         profile_op(8);
         add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
+                        AT(b_norm2_w, l), B * T, C, NORM_EPS, SCALE_W);
         profile_op(9);
         linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_micro_1);
         profile_op(10);
@@ -187,15 +187,15 @@ static void run_micro(void)
     }
     /* head */
     profile_op(14);         // recipe.lua:4
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W);
     profile_op(15);         // recipe.lua:2
-    ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){}, B * T, V, C, ROWS, 0,
+    ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){}, B * T, V, C, ROWS, OVERWRITE,
            &mm_head_logits, &mm_head_dx, NULL, ws_micro_2);
     profile_op(16);
     loss_sum(loss, losses, B * T);
     /* head, backward */
     profile_op(17);         // recipe.lua:4
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, SCALE_W);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         profile_op(18);         // recipe.lua:10
@@ -210,16 +210,16 @@ static void run_micro(void)
         linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx, ws_micro_3);
         profile_op(22);         // recipe.lua:4
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
-                       B * T, C, 0);
+                       B * T, C, SCALE_W);
         /* attention, backward */
         profile_op(23);         // recipe.lua:5
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
         profile_op(24);
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, 0.353553391f,
+                      &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
         profile_op(25);         // recipe.lua:4
-        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);
+        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(26);         // recipe.lua:10
         linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
         profile_op(27);
@@ -228,7 +228,7 @@ static void run_micro(void)
                  4 * l, &lora_qkv_bwd, ws_micro_3);
         profile_op(28);         // recipe.lua:4
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C, 0);
+                       B * T, C, SCALE_W);
     }
 }
 
@@ -245,7 +245,7 @@ static void run_update(void)
 {
     profile_op(30);         // recipe.lua:2
     adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, adamw_args, total_norm,
-          SPAN(b_qkv_lora_a, b_down_lora_b), 1);
+          SPAN(b_qkv_lora_a, b_down_lora_b), WITH_DECAY);
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
@@ -253,27 +253,27 @@ static void run_eval(void)
 {
     /* embedding */
     profile_op(31);         // recipe.lua:5
-    embed_fwd(e_x, tokens, wte, B * T, C);
+    embed_fwd(e_x, tokens, wte, NULL, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(32);         // recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, NORM_EPS, SCALE_W);
         profile_op(33);         // recipe.lua:5
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1);
         profile_op(34);         // recipe.lua:10
-        lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                 &lora_qkv_eval, ws_eval_1);
+        lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
+                 NO_SITE, &lora_qkv_eval, ws_eval_1);
         profile_op(35);         // recipe.lua:4
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);
+        rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(36);         // recipe.lua:5
         attention_fwd(e_att, e_att_lse, e_rot, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
-                      K, D, 0.353553391f, NULL);
+                      K, D, ATTENTION_SCALE, NULL);
         profile_op(37);
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1);
         /* feed-forward */
         profile_op(38);
-        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C, 1e-06f,
-                        0);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        NORM_EPS, SCALE_W);
         profile_op(39);
         linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1);
         profile_op(40);
@@ -281,14 +281,14 @@ static void run_eval(void)
         profile_op(41);
         linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1);
         profile_op(42);         // recipe.lua:10
-        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
-                 &lora_down_eval, ws_eval_1);
+        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
+                 NO_SITE, &lora_down_eval, ws_eval_1);
         profile_op(43);         // recipe.lua:5
         add_fwd(e_x, e_mid, e_down_lora, B * T * C);
     }
     /* head */
     profile_op(44);         // recipe.lua:4
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W);
     profile_op(45);         // recipe.lua:2
     ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS, &mm_head_logits,
            ws_eval_2);
@@ -301,28 +301,28 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(47);         // recipe.lua:5
-    embed_fwd(d_x, token, wte, DECODE_B, C);
+    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B, 1, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(48);         // recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, 1e-06f, 0);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, NORM_EPS, SCALE_W);
         profile_op(49);         // recipe.lua:5
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1);
         profile_op(50);         // recipe.lua:10
-        lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                 &lora_qkv_decode, ws_decode_1);
+        lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
+                 NO_SITE, &lora_qkv_decode, ws_decode_1);
         profile_op(51);         // recipe.lua:4
-        rope_docs_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, H, K, D);
+        rope_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, 1, H, K, D);
         profile_op(52);         // recipe.lua:5
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K, D,
-                         0.353553391f, ws_decode_1);
+                         ATTENTION_SCALE, ws_decode_1);
         profile_op(53);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
         profile_op(54);
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
-                        1e-06f, 0);
+                        NORM_EPS, SCALE_W);
         profile_op(55);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
         profile_op(56);
@@ -330,14 +330,14 @@ static void run_decode(void)
         profile_op(57);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1);
         profile_op(58);         // recipe.lua:10
-        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, 0,
-                 &lora_down_decode, ws_decode_1);
+        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
+                 NO_SITE, &lora_down_decode, ws_decode_1);
         profile_op(59);         // recipe.lua:5
         add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C);
     }
     /* head */
     profile_op(60);         // recipe.lua:4
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, 1e-06f, 0);
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, NORM_EPS, SCALE_W);
     profile_op(61);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }
