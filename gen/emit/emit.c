@@ -25,6 +25,10 @@
 #define FILL(path, ...) \
     template_fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
+/* Of a template of the backend, which need not have all holes. */
+#define FILL_SOME(path, ...) \
+    template_fill_some(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
+
 /* ---- the parts of the folder ----------------------------------------------------------------- */
 
 static const char *recipe_of(const Graph *g)
@@ -146,7 +150,7 @@ static char *start_calls(const Graph *g)
     Str s = {0};
     for (int i = 0; i < g->nschedules; i++)
         if (schedule_at_start(g->schedules[i]))
-            str_print(&s, "%s", emit_calls(g, g->schedules[i], on_gpu(g) ? "work" : ""));
+            str_print(&s, "%s", emit_calls(g, g->schedules[i], emit_backend(g)->stream));
     return s.n ? s.text : "";
 }
 
@@ -161,17 +165,17 @@ static bool is_captured(const Graph *g)
 /* The functions that the host calls, one a schedule. */
 static char *step_functions(const Graph *g)
 {
-    bool gpu = on_gpu(g);
+    const EmitBackend *b = emit_backend(g);
+    const char *path = text_print("templates/%s/schedule.%s", b->name, b->suffix);
     Str s = {0};
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *c = g->schedules[i];
         if (schedule_at_start(c))
             continue;
-        const char *stream = !gpu ? "" : c->captured ? "s" : "work";
+        char *calls = emit_calls(g, c, c->captured ? b->argument : b->stream);
         str_print(&s, "%s%s", s.n ? "\n" : "",
-                  FILL(gpu ? "templates/cuda/schedule.cu" : "templates/cpu/schedule.c",
-                       {"NAME", c->name, false}, {"calls", emit_calls(g, c, stream), false},
-                       {"graph", c->captured ? "yes" : "", !gpu}));
+                  FILL_SOME(path, {"NAME", c->name, false}, {"calls", calls, false},
+                            {"graph", c->captured ? "yes" : "", false}));
     }
     return s.text;
 }
@@ -179,11 +183,11 @@ static char *step_functions(const Graph *g)
 static void write_step(const Graph *g)
 {
     char *programs = emit_programs(g), *merges = emit_merges(g);
-    bool lora = ir_size(g, "R") > 0, gpu = on_gpu(g);
+    const EmitBackend *b = emit_backend(g);
     const char *precision = g->setting[SETTING_precision].text;
-    bool fp16 = gpu && !strcmp(precision, "fp16");
-    folder_put(gpu ? "step.cu" : "step.c",
-        FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
+    const char *name = text_print("step.%s", b->suffix);
+    folder_put(name,
+        FILL_SOME(text_print("templates/%s/%s", b->name, name),
              {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
               false},
              {"precision",
@@ -192,19 +196,15 @@ static void write_step(const Graph *g)
                   : text_print("#define ACT_%s 1        // activations and compute weights are %s\n",
                                !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
               false},
-             {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
-             {"fp16", fp16 ? "yes" : "", !gpu},
-             {"scalers", emit_scalers(g, "    io.%s = %s;\n"), !fp16},
-             {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"), !fp16},
-             {"graph", is_captured(g) ? "yes" : "", !gpu},
-             {"inputs", emit_inputs(g), !gpu}, {"steps", step_functions(g), false},
+             {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
+             {"fp16", strcmp(precision, "fp16") ? "" : "yes", false},
+             {"scalers", emit_scalers(g, "    io.%s = %s;\n"), false},
+             {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"), false},
+             {"graph", is_captured(g) ? "yes" : "", false},
+             {"inputs", emit_inputs(g), false}, {"steps", step_functions(g), false},
              {"results", emit_results(g), false},
              {"products", emit_products(g), false},
-             {"make_adapters",
-              lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        "
-                     "lora_init(loras[i]);\n"
-                   : "",
-              gpu},
+             {"lora", ir_size(g, "R") ? "yes" : "", false},
              {"io", emit_io(g), false},
              {"merges",
               *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "",
@@ -216,11 +216,11 @@ static void write_step(const Graph *g)
               false},
              {"init", start_calls(g), false},
              {"measured_with",
-              gpu && lock_cublaslt()
+              lock_cublaslt()
                   ? text_print("    gemm_measured_with(\"%s\", %s);\n", lock_cublaslt(),
                                strcmp(g->setting[SETTING_tune].text, "required") ? "false" : "true")
                   : "",
-              !gpu},
+              false},
              {"programs", programs, false},
              {"describe", template_source("templates/products.c"), false}),
         false);
@@ -464,8 +464,8 @@ static char *put_objective(const Graph *g)
  * `//@ if uses_tokens`, for its capabilities. */
 static void write_train(const Graph *g)
 {
-    const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, %s what is "
-                                   "computed", on_gpu(g) ? "step.cu" : "step.c");
+    const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, "
+                                   "step.%s what is computed", emit_backend(g)->suffix);
     const char *objective = put_objective(g);
     const Hole train[] = {{"head", head(g, about), false},
                           {"defaults", run_defaults(g), false},
@@ -489,10 +489,11 @@ static unsigned needs(const Graph *g)
 static void write_build(const Graph *g)
 {
     const char *backend = g->target->backend;
-    if (on_gpu(g)) {
+    const char *tuner = emit_backend(g)->tuner;
+    if (*tuner) {
         const char *variants = emit_variants();
-        folder_put("tune.cu",
-            FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},
+        folder_put(tuner,
+            FILL(text_print("templates/%s/%s", backend, tuner), {"ARCH", g->target->arch, false},
                  {"GENERATOR", lock_generator(), false}, {"SOURCES", lock_kernels(), false},
                  {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
@@ -502,11 +503,11 @@ static void write_build(const Graph *g)
     emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
-        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->setting[SETTING_name].text, false},
+        FILL_SOME(text_print("templates/%s/Makefile", backend), {"NAME", g->setting[SETTING_name].text, false},
              {"COMMAND", command(g), false},
              {"CFLAGS", g->target->cflags, false},
              {"PACKAGES", toolchain_package_words(needs(g), false), false},
-             {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
+             {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), false},
              {"RANKS", ranks, false}, {"OBJECTS", objects, false},
              {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
@@ -540,7 +541,7 @@ static char *manifest(const Graph *g)
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
     emit_toolchain_facts(o, cluster_of(g), needs(g));
     cJSON_AddStringToObject(o, "model_fields", g->setting[SETTING_model_fields].text);
-    if (on_gpu(g))
+    if (*emit_backend(g)->tuner)
         add_untuned(o);
     folder_list(o);
     return json_text(o);
@@ -557,14 +558,14 @@ static void write_readme(const Graph *g)
         "%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s, %" PRId64 " tokens each",
         ir_size(g, "B"), emit_micros(g), g->ranks, g->ranks == 1 ? "" : "s", ir_size(g, "T"));
     folder_put("README.md",
-               FILL("templates/README.md", {"NAME", g->setting[SETTING_name].text, false},
+               FILL_SOME("templates/README.md", {"NAME", g->setting[SETTING_name].text, false},
                     {"COMMAND", command(g), false},
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
-                    {"STEP", on_gpu(g) ? "step.cu" : "step.c", false},
+                    {"STEP", text_print("step.%s", emit_backend(g)->suffix), false},
                     {"PACKAGES", toolchain_package_words(needs(g), false), false},
-                    {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
-                    {"gpu", on_gpu(g) ? "yes" : "", false}),
+                    {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), false},
+                    {"backend", g->target->backend, false}),
                false);
 }
 

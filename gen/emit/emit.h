@@ -50,6 +50,8 @@ char *template_source(const char *path);           /* a file of the project, bel
 /* The text of a template; every hole has a place. some: holes that it does not have are left alone. */
 char *template_fill(const char *path, Hole *holes, int n);
 char *template_fill_some(const char *path, Hole *holes, int n);
+/* A line that is no file's, with its @HOLES@; without a newline. */
+char *template_line(const char *line, Hole *holes, int n);
 
 /* emit_sources.c */
 /* Puts the files of runtime/ and kernels/ that the files so far use, of this objective and backend; ranks: for more
@@ -58,7 +60,12 @@ char *template_fill_some(const char *path, Hole *holes, int n);
 char *sources_put(const char *objective, const char *backend, bool ranks);
 
 /* emit_words.c: names and numbers */
-bool on_gpu(const Graph *g);
+/* A row of backends.def. */
+typedef struct {
+    const char *name, *suffix, *tuner, *parameter, *argument, *stream, *object, *input, *result, *fetch;
+    bool templates, lists_adapters, watched;
+} EmitBackend;
+const EmitBackend *emit_backend(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
 const char *c_type(Dtype dt);                      /* "float" */
 char *dim_product(const Dim *d, int n);            /* "B*T", "1" */

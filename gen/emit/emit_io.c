@@ -164,10 +164,11 @@ char *emit_sets(const Graph *g)
     return s.text;
 }
 
-/* Where an input stands for the host: in the arena, or in the pinned copy of its part. */
-static char *host_side(const Graph *g, const char *at)
+/* Where the host writes an input. */
+static char *input_line(const Graph *g, const char *field, const char *value)
 {
-    return on_gpu(g) ? text_print("PINNED(%s)", at) : text_copy(at);
+    Hole holes[] = {{"FIELD", field, false}, {"VALUE", value, false}};
+    return template_line(emit_backend(g)->input, holes, 2);
 }
 
 char *emit_io(const Graph *g)
@@ -178,12 +179,12 @@ char *emit_io(const Graph *g)
     for (int i = 0; (v = input_at(g, i)); i++) {
         const char *name = c_name(v->name);
         if (!row_of(g, v)->micro)
-            str_print(&s, "    io.%s = %s;\n", name, host_side(g, name));
+            str_print(&s, "    %s\n", input_line(g, name, name));
         else if (loop)
-            str_print(&micros, "        io.%s[k] = %s;\n", name,
-                      host_side(g, text_print("AT(%s, k)", name)));
+            str_print(&micros, "        %s\n",
+                      input_line(g, text_print("%s[k]", name), text_print("AT(%s, k)", name)));
         else
-            str_print(&micros, "    io.%s[0] = %s;\n", name, host_side(g, name));
+            str_print(&micros, "    %s\n", input_line(g, text_print("%s[0]", name), name));
     }
     return text_print("%s%s%s%s", loop ? "    for (int k = 0; k < MICROS; k++) {\n" : "",
                       micros.n ? micros.text : "", loop ? "    }\n" : "", s.n ? s.text : "");

@@ -103,7 +103,7 @@ static bool computes(const Adapters *l, const AdapterRow *row)
            (!strcmp(row->pass, "apart") && !l->backward && !l->folded);
 }
 
-/* Members of a CUDA program's Lora: the products that this pass computes. */
+/* Members of a Lora: the products that this pass computes. */
 static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
 {
     for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++) {
@@ -128,23 +128,23 @@ static void print_parts(Str *s, const Adapters *l, char what)
 static char *lora_text(const Call *c, const Adapters *l)
 {
     const Attr *dropout = op_attr(l->op, "dropout"), *beta = op_attr(l->op, "beta");
-    bool gpu = on_gpu(c->g);
+    bool points = !emit_backend(c->g)->lists_adapters;
     Str s = {0};
     str_print(&s, ".rows = %s, .in = %s", l->rows.sym, l->in.sym);
-    if (gpu)
+    if (points)
         str_print(&s, ", .row = %s", l->row.sym);
-    if (!gpu || (l->folded && !l->backward))
+    if (!points || (l->folded && !l->backward))
         str_print(&s, ", .out = %s", l->out.sym);
     str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
     print_parts(&s, l, 'c');
     str_print(&s, "}, .width = {");
     print_parts(&s, l, 'w');
     str_print(&s, "}");
-    if (!gpu)
+    if (!points)
         str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
     if (dropout)
         str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
-    if (gpu)
+    if (points)
         print_adapter_products(&s, c, l);
     else if (beta && beta->i)
         str_print(&s, ", .beta = 1");

@@ -80,6 +80,9 @@ char *emit_plan(const Graph *g)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* ", WORD", or "". */
+static char *comma(const char *word) { return text_print(*word ? ", %s" : "%s", word); }
+
 static char *operand(const Program *p, Ref r)
 {
     char *name = c_name(r.v->name);
@@ -223,7 +226,7 @@ static char *expand(const Call *c, const char *word)
     if (!strcmp(word, "ws"))
         return c->group->ws ? c_name(c->group->ws->name) : text_copy("NULL");
     if (!strcmp(word, "s"))
-        return text_copy(!on_gpu(c->g) ? "" : ", s");
+        return comma(emit_backend(c->g)->argument);
     if (!strcmp(word, "side"))
         return gradients_span(c);
     if (!strncmp(word, "all:", 4)) {
@@ -274,14 +277,15 @@ static char *struct_text(const Call *c, const char *word)
         if (there)
             str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
     }
-    return text_print(on_gpu(c->g) ? "%s{%s}" : "&(%s){%s}", type, s.n ? s.text : "");
+    char *object = template_line(emit_backend(c->g)->object, (Hole[]){{"TYPE", type, false}}, 1);
+    return text_print("%s{%s}", object, s.n ? s.text : "");
 }
 
 static char *arguments(const Call *c)
 {
     Str s = {0};
     const char *a = kernel_row[c->group->kernel].args;
-    if (!on_gpu(c->g) && *a == '<')      /* arguments of a template are for CUDA */
+    if (!emit_backend(c->g)->templates && *a == '<')
         a += strcspn(a, ">") + 1;
     while (*a) {
         size_t n = strcspn(a, "{");
@@ -340,10 +344,10 @@ void call_print(Str *s, const Call *c, int indent)
 /* The micro-batch, where it matters, and the stream that the kernels go to. */
 static const char *parameters(const Graph *g, const Program *p)
 {
-    bool micro = program_times(g, p) > 1;
-    if (on_gpu(g))
-        return micro ? "int micro, cudaStream_t s" : "cudaStream_t s";
-    return micro ? "int micro" : "void";
+    const char *stream = emit_backend(g)->parameter;
+    if (program_times(g, p) > 1)
+        return text_print("int micro%s", comma(stream));
+    return *stream ? stream : "void";
 }
 
 /* The recipe line of a group, "" where the group before came from the same. */
@@ -368,7 +372,7 @@ static void print_call(Str *s, const Call *c, int indent)
         indent += 4;
     }
     const char *line = recipe_line(c);
-    const char *mark = text_print("profile_op(%d%s);", c->group->pos, on_gpu(c->g) ? ", s" : "");
+    const char *mark = text_print("profile_op(%d%s);", c->group->pos, comma(emit_backend(c->g)->argument));
     str_print(s, *line ? "%*s%-23s %s\n" : "%*s%s\n", indent, "", mark, line);
     call_print(s, c, indent);
     if (only_last)
@@ -464,29 +468,17 @@ static char *size_text(const Value *v)
                : text_print("%s * sizeof *%s", dim_product(v->dim, v->rank), name);
 }
 
-static void print_clear(Str *s, const Graph *g, const Value *v, const char *stream)
-{
-    const char *name = c_name(v->name);
-    if (on_gpu(g))
-        str_print(s, "    clear(%s, %s, %s);\n", name, size_text(v), stream);
-    else if (value_elements(v) == 1 && v->slots == 1)
-        str_print(s, "    *%s = 0;\n", name);
-    else
-        str_print(s, "    for (int64_t i = 0; i < %" PRId64 "; i++)\n        %s[i] = 0;\n",
-                  v->slots * v->stride / dtype_bytes[v->dtype], name);
-}
-
 static void print_turns(Str *s, const Graph *g, const Item *item, const char *stream)
 {
-    bool watched = g->ranks > 1 && !on_gpu(g);      /* a GPU's step is one piece of work */
+    bool watched = g->ranks > 1 && emit_backend(g)->watched;
     const char *name = item->program->name;
     if (item->times == 1)
         str_print(s, "    run_%s(%s);\n", name, stream);
     else
         str_print(s,
                   "    for (int micro = 0; micro < %" PRId64 "; micro++)%s\n"
-                  "        run_%s(micro%s%s);\n%s",
-                  item->times, watched ? " {" : "", name, *stream ? ", " : "", stream,
+                  "        run_%s(micro%s);\n%s",
+                  item->times, watched ? " {" : "", name, comma(stream),
                   watched ? "        comm_advance();\n    }\n" : "");
 }
 
@@ -500,6 +492,13 @@ static bool has_collective(const Schedule *c)
     return false;
 }
 
+/* A line of backends.def about a result. */
+static char *result_line(const char *line, const Value *v, const char *stream)
+{
+    return template_line(line, (Hole[]){{"VALUE", c_name(v->name), false}, {"TYPE", c_type(v->dtype), false},
+                                        {"BYTES", size_text(v), false}, {"STREAM", stream, false}}, 4);
+}
+
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
 {
     Str s = {0};
@@ -507,13 +506,11 @@ char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
         if (c->item[i].program)
             print_turns(&s, g, &c->item[i], stream);
         else
-            print_clear(&s, g, c->item[i].clears, stream);
-    for (int i = 0; on_gpu(g) && i < c->nresults; i++) {
-        const char *name = c_name(c->result[i]->name);
-        str_print(&s, "    fetch(io.%s, %s, %s, %s);\n", name, name,
-                  size_text(c->result[i]), stream);
-    }
-    if (g->ranks > 1 && !on_gpu(g) && !schedule_at_start(c) && !has_collective(c))
+            str_print(&s, "    clear(%s, %s%s);\n", c_name(c->item[i].clears->name),
+                      size_text(c->item[i].clears), comma(stream));
+    for (int i = 0; *emit_backend(g)->fetch && i < c->nresults; i++)
+        str_print(&s, "    %s\n", result_line(emit_backend(g)->fetch, c->result[i], stream));
+    if (g->ranks > 1 && emit_backend(g)->watched && !schedule_at_start(c) && !has_collective(c))
         str_print(&s, "    comm_advance();\n");
     return s.text;
 }
@@ -538,14 +535,8 @@ char *emit_results(const Graph *g)
     const Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
     int n = results(g, list);
     Str s = {0};
-    for (int i = 0; i < n; i++) {
-        const char *name = c_name(list[i]->name);
-        if (on_gpu(g))
-            str_print(&s, "    io.%s = (%s *)device_pinned(%s, \"%s\");\n", name,
-                      c_type(list[i]->dtype), size_text(list[i]), name);
-        else
-            str_print(&s, "    io.%s = %s;\n", name, name);
-    }
+    for (int i = 0; i < n; i++)
+        str_print(&s, "    %s\n", result_line(emit_backend(g)->result, list[i], ""));
     return s.text;
 }
 

@@ -10,7 +10,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool on_gpu(const Graph *g) { return !strcmp(g->target->backend, "cuda"); }
+const EmitBackend *emit_backend(const Graph *g)
+{
+    static const EmitBackend row[] = {
+#define EMIT_BACKEND(name, suffix, ...) {#name, #suffix, __VA_ARGS__},
+#include "gen/emit/backends.def"
+#undef EMIT_BACKEND
+    };
+    const EmitBackend *b = row;
+    while (strcmp(b->name, g->target->backend))
+        b++;
+    return b;
+}
 
 /* ---- names and numbers ----------------------------------------------------------------------- */
 
@@ -178,8 +189,8 @@ static void leading(Str *s, const char *name, Dim ld, int64_t dense)
         str_print(s, ", .%s = %s", name, ld.sym);
 }
 
-/* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
-static void print_cuda_product(Str *s, const Graph *g, const Product *p)
+/* What few products have: an epilogue, a scale, and the algorithm of the lock file. */
+static void print_algorithm(Str *s, const Graph *g, const Product *p)
 {
     static const char *const names[][2] = {
         {"gelu", "GEMM_GELU"}, {"dgelu", "GEMM_DGELU"}, {"bgrad", "GEMM_BGRAD"}};
@@ -191,6 +202,8 @@ static void print_cuda_product(Str *s, const Graph *g, const Product *p)
         str_print(s, ", .scale = %s", float_text(p->scale));
     if (p->offset)
         str_print(s, ", .offset = %" PRId64, p->offset);
+    if (!*emit_backend(g)->tuner)
+        return;
     const LockedAlgo locked =
         lock_gemm_algo(g, p->form, act, p->f32 ? "fp32" : act, p->m.n, p->n.n, p->k.n, p->lda.n,
                        p->ldb.n, p->ldc.n, p->epilogue, p->adds, p->offset);
@@ -209,8 +222,7 @@ char *product_text(const Graph *g, const Product *p)
     leading(&s, "ldc", p->ldc, p->n.n);
     str_print(&s, ", .form = GEMM_%s%s%s%s", p->form, p->bias ? ", .bias = 1" : "",
               p->f32 ? ", .out_f32 = 1" : "", p->adds ? ", .beta = 1" : "");
-    if (on_gpu(g))
-        print_cuda_product(&s, g, p);
+    print_algorithm(&s, g, p);
     return s.text;
 }
 
@@ -276,22 +288,22 @@ static void print_list(Str *s, bool lora)
     str_print(s, column ? "\n};\n" : "");
 }
 
-/* After emit_programs, which collects them. A Lora of the CPU makes products of its own. */
+/* After emit_programs, which collects them. */
 char *emit_products(const Graph *g)
 {
-    bool gpu = on_gpu(g);
+    bool lists = emit_backend(g)->lists_adapters;
     Str s = {0};
     for (int lora = 0; lora < 2; lora++)
         for (int i = 0; i < objects.n; i++) {
             const Object *o = &objects.list[i];
+            const char *name = text_print(".name = \"%s\", ", strchr(o->name, '_') + 1);
+            bool made = !lora || lists;          /* by step_open() */
             if (o->lora == lora)
-                print_wrapped(&s, text_print(
-                    "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
-                    lora ? "Lora" : "Gemm", o->name,
-                    lora && gpu ? "" : text_print(".name = \"%s\", ", strchr(o->name, '_') + 1), o->text));
+                print_wrapped(&s, text_print("static %s%s %s = {%s%s};\n", made ? "" : "const ",
+                                             lora ? "Lora" : "Gemm", o->name, made ? name : "", o->text));
         }
     print_list(&s, false);
-    if (!gpu)
+    if (lists)
         print_list(&s, true);
     return s.text;
 }

@@ -110,6 +110,14 @@ static void fill_lines(Str *s, const char *text, const char *path, Hole *holes, 
         bug("%s: %d conditions without an end", path, depth);
 }
 
+char *template_line(const char *line, Hole *holes, int n)
+{
+    Str s = {0};
+    fill_inline(&s, line, strlen(line), holes, n, line);
+    s.text[s.n - 1] = 0;             /* the newline */
+    return s.text;
+}
+
 char *template_fill_some(const char *path, Hole *holes, int n)
 {
     Str s = {0};

@@ -56,7 +56,7 @@ static void run(char *const *words, const char *to)
 
 int tune_run(const Graph *g, const char *out, const char *rows)
 {
-    if (!on_gpu(g))
+    if (!*emit_backend(g)->tuner)
         err((Loc){0}, "target %s has nothing to tune", g->target->name);
     const char *none = rows ? NULL : no_gpu();
     if (none)

@@ -7,6 +7,7 @@
 //@ kernels
 
 #include <stdio.h>               // snprintf()
+#include <string.h>              // memset()
 
 //@ if ranks
 #include "runtime/ranks/comm.h"        // sums over ranks
@@ -77,8 +78,16 @@ void step_open(void)
     gemm_setup();
     for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
         gemm_init(gemms[i]);
-//@ make_adapters
+//@ if lora
+    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)
+        lora_init(loras[i]);
+//@ end
 //@ init
+}
+
+static void clear(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
 }
 
 void step_wait(void)

@@ -19,6 +19,7 @@
 #include "kernels/cpu/rope.h"
 
 #include <stdio.h>               // snprintf()
+#include <string.h>              // memset()
 
 #include "runtime/ranks/comm.h"        // sums over ranks
 #include "runtime/base.h"        // arena_alloc()
@@ -341,13 +342,18 @@ void step_open(void)
     run_init();
 }
 
+static void clear(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+}
+
 void step_wait(void)
 {
 }
 
 void step_train(void)
 {
-    *loss = 0;
+    clear(loss, sizeof *loss);
     run_begin();
     for (int micro = 0; micro < 2; micro++) {
         run_micro(micro);
@@ -360,7 +366,7 @@ void step_train(void)
 
 void step_eval(void)
 {
-    *loss = 0;
+    clear(loss, sizeof *loss);
     run_eval();
     comm_advance();
     profile_phase(PROFILE_HOST);

@@ -16,6 +16,7 @@
 #include "kernels/cpu/pointwise.h"
 
 #include <stdio.h>               // snprintf()
+#include <string.h>              // memset()
 
 #include "runtime/base.h"        // arena_alloc()
 #include "runtime/device.h"      // device_open()
@@ -320,13 +321,18 @@ void step_open(void)
         gemm_init(gemms[i]);
 }
 
+static void clear(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+}
+
 void step_wait(void)
 {
 }
 
 void step_train(void)
 {
-    *loss = 0;
+    clear(loss, sizeof *loss);
     run_micro();
     run_reduce();
     run_update();
@@ -335,7 +341,7 @@ void step_train(void)
 
 void step_eval(void)
 {
-    *loss = 0;
+    clear(loss, sizeof *loss);
     run_eval();
     profile_phase(PROFILE_HOST);
 }

@@ -18,6 +18,7 @@
 #include "kernels/cpu/rope.h"
 
 #include <stdio.h>               // snprintf()
+#include <string.h>              // memset()
 
 #include "runtime/base.h"        // arena_alloc()
 #include "runtime/device.h"      // device_open()
@@ -367,13 +368,18 @@ void step_open(void)
     run_init();
 }
 
+static void clear(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+}
+
 void step_wait(void)
 {
 }
 
 void step_train(void)
 {
-    *loss = 0;
+    clear(loss, sizeof *loss);
     run_micro();
     run_reduce();
     run_update();
@@ -382,7 +388,7 @@ void step_train(void)
 
 void step_eval(void)
 {
-    *loss = 0;
+    clear(loss, sizeof *loss);
     run_eval();
     profile_phase(PROFILE_HOST);
 }
