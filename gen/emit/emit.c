@@ -65,7 +65,8 @@ static char *head(const Graph *g, const char *about)
         groups += g->programs[i]->ngroups;
     return text_print(" *\n * %s.\n * Made by `%s`:\n * change the recipe, not this file.\n"
                       " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n",
-                      about, command(g), ir_hash(g), groups, g->nprograms, text_bytes(g->arena_bytes));
+                      about, command(g), ir_hash(g), groups, g->nprograms,
+                      text_bytes(g->arena_bytes));
 }
 
 /* The lines that include the kernels of the calls. */
@@ -131,7 +132,8 @@ static char *recipe_h(const Graph *g)
         str_print(&s, "    .cluster = %s,\n", c_string(cluster_of(g)));
     str_print(&s, "    .model_fields =\n    %s,\n", c_string(setting[SETTING_model_fields].text));
     if (setting[SETTING_other_fields].text)
-        str_print(&s, "    .other_fields =\n    %s,\n", c_string(setting[SETTING_other_fields].text));
+        str_print(&s, "    .other_fields =\n    %s,\n",
+                  c_string(setting[SETTING_other_fields].text));
     str_print(&s, "    .config_json =\n    %s,\n", c_string(setting[SETTING_config_json].text));
     if (adapter)
         str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
@@ -180,6 +182,15 @@ static char *step_functions(const Graph *g)
     return s.text;
 }
 
+/* What the kernels know of the type; "": fp32. */
+static char *activations(const char *precision)
+{
+    if (!strcmp(precision, "fp32"))
+        return "";
+    return text_print("#define ACT_%s 1        // activations and compute weights are %s\n",
+                      !strcmp(precision, "bf16") ? "BF16" : "F16", precision);
+}
+
 static void write_step(const Graph *g)
 {
     char *programs = emit_programs(g), *merges = emit_merges(g);
@@ -190,16 +201,12 @@ static void write_step(const Graph *g)
         FILL_SOME(text_print("templates/%s/%s", b->name, name),
              {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
               false},
-             {"precision",
-              !strcmp(precision, "fp32")
-                  ? ""
-                  : text_print("#define ACT_%s 1        // activations and compute weights are %s\n",
-                               !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
-              false},
+             {"precision", activations(precision), false},
              {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
              {"fp16", strcmp(precision, "fp16") ? "" : "yes", false},
              {"scalers", emit_scalers(g, "    io.%s = %s;\n"), false},
-             {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"), false},
+             {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"),
+              false},
              {"graph", is_captured(g) ? "yes" : "", false},
              {"inputs", emit_inputs(g), false}, {"steps", step_functions(g), false},
              {"results", emit_results(g), false},
@@ -224,12 +231,15 @@ static void write_step(const Graph *g)
              {"programs", programs, false},
              {"describe", template_source("templates/products.c"), false}),
         false);
-    folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
+    folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}),
+               false);
     folder_put("step.h",
         FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
              {"scalers",
-              emit_scalers(g, "    float *%s;               // reached by runtime/device.h: loss scale, "
-                              "steps since it\n                                 // changed\n"), false},
+              emit_scalers(g, "    float *%s;               // reached by runtime/device.h: loss "
+                              "scale, steps since it\n"
+                              "                                 // changed\n"),
+              false},
              {"inputs", emit_io_fields(g), false}, {"results", emit_result_fields(g), false},
              {"steps", emit_prototypes(g), false}),
         false);
@@ -307,8 +317,9 @@ static char *metric_rows(const Graph *g)
                   "    .step = step_metric, .nstep = STEP_METRICS, .eval = eval_metric, "
                   ".neval = EVAL_METRICS,\n"
                   "    .step_work = STEP_%s, .eval_work = EVAL_%s, .samples = EVAL_samples,\n"
-                  "    .decides = EVAL_%s,\n%s};\n", tagged ? "    {NULL, NULL}\n};\n" : "", o->work, o->work,
-              o->decides, tagged ? "    .tags = tags,\n" : "");
+                  "    .decides = EVAL_%s,\n%s};\n",
+              tagged ? "    {NULL, NULL}\n};\n" : "", o->work, o->work, o->decides,
+              tagged ? "    .tags = tags,\n" : "");
     return s.text;
 }
 
@@ -351,8 +362,8 @@ typedef struct {
 
 enum { ASKED = 20 };
 
-/* The names that begin with a prefix in the conditions of a template, each once, and whether they hold. Returns how
- * many. */
+/* The names that begin with a prefix in the conditions of a template, each once, and whether they
+ * hold. Returns how many. */
 static int asked(const char *path, const Question *q, Hole *holes)
 {
     int n = 0;
@@ -403,8 +414,8 @@ static char *fill(const Filler *with, const char *path)
     return template_fill_some(path, hole, n);
 }
 
-/* Puts the modules of a template: the headers of `folder` that its text includes, each with the source beside it, and
- * those that these include. */
+/* Puts the modules of a template: the headers of `folder` that its text includes, each with the
+ * source of the same name, and those that these include. */
 static void put_modules(const Filler *with, const char *folder, const char *text)
 {
     for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
@@ -412,7 +423,8 @@ static void put_modules(const Filler *with, const char *folder, const char *text
         for (int source = 0; source < 2; source++) {
             const char *name = text_print("%.*s.%c", stem, p + 10, "hc"[source]);
             const char *path = text_print("%s/%s", folder, name);
-            if (p[10 + stem] != '.' || folder_has(name) || access(text_print("%s/%s", gen_root(), path), R_OK))
+            if (p[10 + stem] != '.' || folder_has(name) ||
+                access(text_print("%s/%s", gen_root(), path), R_OK))
                 continue;
             char *module = fill(with, path);
             folder_put(name, module, false);
@@ -434,8 +446,8 @@ static bool has_capability(const void *objective, const char *name)
     bug("a template asks for the capability %s, which capabilities.def does not list", name);
 }
 
-/* What the objective does on the host, with its modules. Its templates may ask for any input, `//@ if target_rows`,
- * and for a parameter group, `//@ if SET_meta`. Returns objective.c. */
+/* The host code of the objective, with its modules. Its templates may ask for any input,
+ * `//@ if target_rows`, and for a parameter group, `//@ if SET_meta`. Returns objective.c. */
 static char *put_objective(const Graph *g)
 {
     static const char *const inputs[] = {
@@ -460,8 +472,8 @@ static char *put_objective(const Graph *g)
     return text;
 }
 
-/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the objective and, as in
- * `//@ if uses_tokens`, for its capabilities. */
+/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the
+ * objective and, as in `//@ if uses_tokens`, for its capabilities. */
 static void write_train(const Graph *g)
 {
     const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, "
@@ -471,8 +483,10 @@ static void write_train(const Graph *g)
                           {"defaults", run_defaults(g), false},
                           {"sets", emit_sets(g), false},
                           {"lora", ir_size(g, "R") ? "yes" : "", false}};
-    const Hole header[] = {{"metrics", metric_names(g), false}, {"sets", emit_set_names(g), false}};
-    const Question hooks = {"hook_", has_hook, objective}, uses = {"uses_", has_capability, g->objective};
+    const Hole header[] = {{"metrics", metric_names(g), false},
+                           {"sets", emit_set_names(g), false}};
+    const Question hooks = {"hook_", has_hook, objective},
+                   uses = {"uses_", has_capability, g->objective};
     const Filler with = {{hooks, uses}, train, sizeof train / sizeof *train},
                  with_names = {{hooks, uses}, header, sizeof header / sizeof *header};
     char *text = fill(&with, "templates/train.c");
@@ -488,7 +502,7 @@ static unsigned needs(const Graph *g)
 
 static void write_build(const Graph *g)
 {
-    const char *backend = g->target->backend;
+    const char *backend = g->target->backend, *name = g->setting[SETTING_name].text;
     const char *tuner = emit_backend(g)->tuner;
     if (*tuner) {
         const char *variants = emit_variants();
@@ -503,7 +517,7 @@ static void write_build(const Graph *g)
     emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
-        FILL_SOME(text_print("templates/%s/Makefile", backend), {"NAME", g->setting[SETTING_name].text, false},
+        FILL_SOME(text_print("templates/%s/Makefile", backend), {"NAME", name, false},
              {"COMMAND", command(g), false},
              {"CFLAGS", g->target->cflags, false},
              {"PACKAGES", toolchain_package_words(needs(g), false), false},
@@ -511,9 +525,9 @@ static void write_build(const Graph *g)
              {"RANKS", ranks, false}, {"OBJECTS", objects, false},
              {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
-    const char *name_of = g->setting[SETTING_name].text, *machines = g->setting[SETTING_cluster].text;
-    folder_put("run.sh", emit_run_sh(backend, name_of, recipe_of(g), g->ranks, machines), true);
-    folder_put("train.slurm", emit_slurm(backend, name_of, g->ranks, machines), false);
+    const char *machines = g->setting[SETTING_cluster].text;
+    folder_put("run.sh", emit_run_sh(backend, name, recipe_of(g), g->ranks, machines), true);
+    folder_put("train.slurm", emit_slurm(backend, name, g->ranks, machines), false);
 }
 
 /* Products whose algorithm is cuBLASLt's first choice, calls of kernels by default. */

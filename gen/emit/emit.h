@@ -1,8 +1,8 @@
 /* emit.h -- the emit room: a planned graph as the files of out/NAME.
  *
- * emit.c fills the templates (template.c), emit_folder.c keeps the folder, emit_step.c has calls and tables of
- * step.c or step.cu (emit_words.c, emit_lora.c, emit_variant.c what they consist of), emit_tune.c
- * the calls of tune.cu, emit_model.c what Hugging Face files say. */
+ * emit.c fills the templates (template.c), emit_folder.c keeps the folder, emit_step.c has calls
+ * and tables of step.c or step.cu (emit_words.c, emit_lora.c, emit_variant.c what they consist of),
+ * emit_tune.c the calls of tune.cu, emit_model.c what Hugging Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -22,8 +22,8 @@ int emit_texts(const Graph *g, EmitFile **files);
 int emit_again(const char *dir, const char **recipe, char ***override);
 /* The project of a folder that gen wrote: the folder above out/NAME, or above another. */
 char *emit_project(const char *dir);
-/* The recipe's file that emitted files call `told`: in the project, here or below gen's root, or in the folder
- * recipes/ of these. NULL: *looked says where it is not. project: NULL where there is none. */
+/* The recipe's file that emitted files call `told`: in the project (NULL: none), here or below
+ * gen's root, or in the folder recipes/ of these. NULL: *looked says where it is not. */
 const char *emit_recipe(const char *project, const char *told, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */
@@ -37,32 +37,33 @@ void folder_put(const char *name, const char *text, bool executable);
 bool folder_has(const char *name);
 int folder_files(EmitFile **files);                /* all so far; how many */
 char *folder_hash(const char *prefix);             /* of the files below it so far */
-void folder_sources(void);                         /* after all sources: sources.h with their hash */
-void folder_list(cJSON *manifest);                 /* adds that hash, and "files": each with its own */
+void folder_sources(void);                         /* after all sources: sources.h, their hash */
+void folder_list(cJSON *manifest);                 /* adds that hash and those of all "files" */
 /* Ends the program, with nothing changed, where files that gen did not write or runs of another
- * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */
+ * model are in the way, unless force. Files of an earlier emission that are not part of it go. */
 void folder_write(const char *dir, const char *manifest, bool force);
 
 /* template.c */
 typedef struct { const char *name, *text; bool used; } Hole;
-Hole *template_hole(Hole *holes, int n, const char *name, size_t length);      /* NULL: there is none */
+Hole *template_hole(Hole *holes, int n, const char *name, size_t length);  /* or NULL */
 char *template_source(const char *path);           /* a file of the project, below its root */
-/* The text of a template; every hole has a place. some: holes that it does not have are left alone. */
+/* The text of a template; every hole has a place. some: it need not have all. */
 char *template_fill(const char *path, Hole *holes, int n);
 char *template_fill_some(const char *path, Hole *holes, int n);
 /* A line that is no file's, with its @HOLES@; without a newline. */
 char *template_line(const char *line, Hole *holes, int n);
 
 /* emit_sources.c */
-/* Puts the files of runtime/ and kernels/ that the files so far use, of this objective and backend; ranks: for more
- * than one.
- * Returns the objects of all sources in C, the program's own first, for a Makefile, one a line. */
+/* Puts the files of runtime/ and kernels/ that the files so far use, of this objective and backend;
+ * ranks: for more than one. Returns the objects of all sources in C, the program's own first, for a
+ * Makefile, one a line. */
 char *sources_put(const char *objective, const char *backend, bool ranks);
 
 /* emit_words.c: names and numbers */
 /* A row of backends.def. */
 typedef struct {
-    const char *name, *suffix, *tuner, *parameter, *argument, *stream, *object, *input, *result, *fetch;
+    const char *name, *suffix, *tuner, *parameter, *argument, *stream, *object;
+    const char *input, *result, *fetch;
     bool templates, lists_adapters, watched;
 } EmitBackend;
 const EmitBackend *emit_backend(const Graph *g);
@@ -86,11 +87,12 @@ typedef struct {
     TunedCall *tuned;        /* the tuner's call: operands are its pointers p[..]; else NULL */
 } Call;
 const Op *call_op(const Call *c, int i);           /* of the call's group */
-/* The name of an argument, by attribute: a size, or a row of kernels/arguments.def. NULL: it has none. */
+/* The name of an argument, by attribute: a size, or of kernels/arguments.def. NULL: none. */
 const char *argument_name(const Graph *g, const Op *op, const char *attribute);
 typedef struct { const char *op, *attribute, *name, *doc; } Constant;
 extern const Constant constant_row[];              /* arguments.def; ends with a name of NULL */
-const Attr *constant_value(const Graph *g, const Constant *row);   /* NULL: no op has it, or ops have several */
+/* NULL: no op has it, or ops have several. */
+const Attr *constant_value(const Graph *g, const Constant *row);
 bool call_adds(const Call *c, const char *flags);  /* "add", or "beta" and the op's beta is 1 */
 Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
 
@@ -108,8 +110,8 @@ char *product_text(const Graph *g, const Product *p);     /* an initialiser with
 void objects_clear(void);                          /* before the calls of a graph */
 /* "qkv": the layer of a weight, of its adapters or of its gradient. */
 char *weight_layer(const Call *c, const Value *v);
-/* The Gemm, or Lora, with this label and initialiser; made at its first use. Where a label has several, those after
- * the first are named after the program, too: mm_qkv, mm_qkv_decode. */
+/* The Gemm, or Lora, with this label and initialiser; made at its first use. Where a label has
+ * several, those after the first are named after the program, too: mm_qkv, mm_qkv_decode. */
 const char *object_name(const Call *c, const char *label, const char *text, bool lora);
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 
@@ -121,9 +123,9 @@ int64_t emit_micros(const Graph *g);               /* micro-batches of a step */
 char *emit_io_fields(const Graph *g);              /* members of StepIO */
 /* Of the loss scale of each set, fp16: a line of C with its name in the place of each %s. */
 char *emit_scalers(const Graph *g, const char *line);
-char *emit_set_names(const Graph *g);              /* enum of the parameter groups: SET_model, ... */
-char *emit_sets(const Graph *g);                   /* their rows: ParamGroupRow of runtime/run/param_groups.h */
-char *emit_io(const Graph *g);                     /* their values: in the arena, or in the pinned copy */
+char *emit_set_names(const Graph *g);              /* enum of parameter groups: SET_model ... */
+char *emit_sets(const Graph *g);                   /* their rows, each a ParamGroupRow */
+char *emit_io(const Graph *g);                     /* inputs: in the arena, or its pinned copy */
 char *emit_batch(const Graph *g);                  /* members of a micro-batch's Batch */
 char *emit_inputs(const Graph *g);                 /* the part of the arena with all inputs */
 
@@ -164,8 +166,8 @@ char *emit_variants(void);
 /* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
 char *emit_variant_lists(void);
 
-/* emit_toolchain.c. cluster: its name, or NULL. Puts runtime/toolchain.sh, its rows and, where the cluster has one, its
- * lock. Adds to the manifest what the folder is built with; needs: NEED_... */
+/* emit_toolchain.c. cluster: its name, or NULL. Puts runtime/toolchain.sh, its rows and, where the
+ * cluster has one, its lock. Adds to the manifest what the folder is built with; needs: NEED_... */
 void emit_toolchain(const char *cluster);
 void emit_toolchain_facts(cJSON *manifest, const char *cluster, unsigned needs);
 
@@ -173,10 +175,9 @@ void emit_toolchain_facts(cJSON *manifest, const char *cluster, unsigned needs);
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
 
-/* ---- emit_cluster.c: the scripts that start a program. lines: of the setting cluster; NULL:
- * none -------------------- */
-
-char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks, const char *lines);
+/* emit_cluster.c: the scripts that start a program. lines: of the setting cluster, or NULL */
+char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks,
+                  const char *lines);
 char *emit_slurm(const char *backend, const char *name, int64_t ranks, const char *lines);
 
 #endif

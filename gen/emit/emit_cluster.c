@@ -1,7 +1,8 @@
 /* emit_cluster.c -- what run.sh and train.slurm know of the cluster.
  *
  * In:    the lines of the setting cluster, ranks.   Out: texts of holes.
- * Keeps: without a cluster the scripts say nothing of one; every value is of safe characters (cluster_fault()), none of
+ * Keeps: without a cluster the scripts say nothing of one; every value is of safe characters
+ *        (cluster_fault()), none of
  *        which ends a quote, and quoted besides. */
 #include "gen/emit/emit.h"
 
@@ -49,10 +50,13 @@ static char *variables(const char *lines)
         put_variable(&s, "NCCL_IB_DISABLE", "1");
     for (int k = 0; (text = cluster_value(lines, "nccl", k)); k++)
         put_variable(&s, text_print("%.*s", (int)strcspn(text, "="), text), strchr(text, '=') + 1);
-    return s.n ? text_print("# For NCCL, of the cluster %s.\n%s", value(lines, "name"), s.text) : s.text;
+    if (!s.n)
+        return s.text;
+    return text_print("# For NCCL, of the cluster %s.\n%s", value(lines, "name"), s.text);
 }
 
-char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks, const char *lines)
+char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks,
+                  const char *lines)
 {
     const bool gpu = !strcmp(backend, "cuda");
     const char *threads = value(lines, "cpus_per_task");
@@ -67,14 +71,16 @@ char *emit_run_sh(const char *backend, const char *name, const char *recipe, int
                    {"INTERFACE", text_shell(value(lines, "interface")), false}};
     if (gpu)
         hole[sizeof hole / sizeof *hole - 1] = (Hole){"variables", variables(lines), false};
-    return template_fill(text_print("templates/%s/run.sh", backend), hole, (int)(sizeof hole / sizeof *hole));
+    return template_fill(text_print("templates/%s/run.sh", backend), hole,
+                         (int)(sizeof hole / sizeof *hole));
 }
 
 /* #SBATCH lines that only clusters have. */
 static char *options(const char *lines)
 {
-    static const char *const row[][2] = {{"partition", "partition"}, {"account", "account"}, {"qos", "qos"},
-                                         {"cpus_per_task", "cpus-per-task"}};
+    static const char *const row[][2] = {
+        {"partition", "partition"}, {"account", "account"}, {"qos", "qos"},
+        {"cpus_per_task", "cpus-per-task"}};
     Str s = {0};
     str_print(&s, "%s", "");
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -119,5 +125,6 @@ char *emit_slurm(const char *backend, const char *name, int64_t ranks, const cha
                    {"CONTAINER", container.text, false},
                    {"options", slurm ? options(lines) : "", false},
                    {"before", before(lines, !strcmp(backend, "cuda")), false}};
-    return template_fill(text_print("templates/%s/train.slurm", backend), hole, (int)(sizeof hole / sizeof *hole));
+    return template_fill(text_print("templates/%s/train.slurm", backend), hole,
+                         (int)(sizeof hole / sizeof *hole));
 }

@@ -81,7 +81,8 @@ void folder_sources(void)
         if (is_source(file[i].name))
             str_print(&s, "%s %s\n", file[i].name, file[i].hash);
     sources_sha256 = sha256_hex(s.text, s.n);
-    folder_put("sources.h", template_fill("templates/sources.h", (Hole[]){{"HASH", sources_sha256, false}}, 1), false);
+    Hole hash = {"HASH", sources_sha256, false};
+    folder_put("sources.h", template_fill("templates/sources.h", &hash, 1), false);
 }
 
 void folder_list(cJSON *manifest)
@@ -150,8 +151,8 @@ int emit_again(const char *dir, const char **recipe, char ***override)
     char *looked;
     const char *found = emit_recipe(emit_project(dir), *recipe, &looked);
     if (!found)
-        err((Loc){path, 0}, "made of %s, which is in none of %s; name it: gen PATH/%s --locked -o %s, with the words "
-            "of \"overrides\"", *recipe, looked, *recipe, text_shell(dir));
+        err((Loc){path, 0}, "made of %s, which is in none of %s; name it: gen PATH/%s --locked -o "
+            "%s, with the words of \"overrides\"", *recipe, looked, *recipe, text_shell(dir));
     fprintf(stderr, "gen: %s: made of %s; taking %s\n", dir, *recipe,
             found == *recipe ? text_print("%s in %s", found, realpath(".", NULL)) : found);
     *recipe = found;
@@ -258,8 +259,9 @@ static void check_run(const char *run, const char *before, const char *now)
         add_differences(&s, now, fields, false);
     }
     if (s.n)
-        err((Loc){checkpoint ? checkpoint : run, 0}, "a run of another model%s: %s; emit into another "
-            "folder (name=..., -o), move the runs away, or --force, after which they do not go on",
+        err((Loc){checkpoint ? checkpoint : run, 0}, "a run of another model%s: %s; emit into "
+            "another folder (name=..., -o), move the runs away, or --force, after which they do "
+            "not go on",
             checkpoint ? "" : " works there, or was killed (run.lock)", s.text);
 }
 

@@ -121,9 +121,10 @@ static char *set_field(const Value *adamw_args, const char *name)
 /* Whether the schedule `train` updates it. */
 static bool with_step(const Graph *g, const Value *adamw_args)
 {
+    const char *norm = set_field(adamw_args, "total_norm");
     for (int i = 0; i < g->nschedules; i++)
         for (int k = 0; k < g->schedules[i]->nresults; k++)
-            if (!strcmp(c_name(g->schedules[i]->result[k]->name), set_field(adamw_args, "total_norm")))
+            if (!strcmp(c_name(g->schedules[i]->result[k]->name), norm))
                 return !strcmp(g->schedules[i]->name, "train");
     bug("the norm of the set %s is no result of a schedule", value_set(adamw_args));
 }
@@ -208,6 +209,6 @@ char *emit_inputs(const Graph *g)
         begin = v->offset < begin ? v->offset : begin;
         end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
     }
-    return text_print("enum : int64_t { INPUTS_OFFSET = %" PRId64 ", INPUTS_BYTES = %" PRId64 " };\n",
-                      begin, end - begin);
+    return text_print("enum : int64_t { INPUTS_OFFSET = %" PRId64 ", INPUTS_BYTES = %" PRId64
+                      " };\n", begin, end - begin);
 }

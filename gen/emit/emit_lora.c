@@ -1,4 +1,4 @@
-/* emit_lora.c -- the adapters of a layer as the calls of step.c know them: one Lora a layer and pass.
+/* emit_lora.c -- the adapters of a layer in step.c: one Lora a layer and pass.
  *
  * In:    a call of a lora op; kernels/cuda/lora.def lists the products of a GPU's.
  * Out:   initialisers of Lora, and of the Gemms that they point to. */
@@ -79,7 +79,8 @@ static const AdapterRow adapter_rows[] = {
 /* The Gemm of a row, "&mm_qkv_lora_u". */
 static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
 {
-    Product p = {.form = row->form, .epilogue = "none", .scale = 1, .adds = call_adds(c, row->flags)};
+    Product p = {.form = row->form, .epilogue = "none", .scale = 1,
+                 .adds = call_adds(c, row->flags)};
     p.m = adapter_dim(l, row->m, part), p.n = adapter_dim(l, row->n, part);
     p.k = adapter_dim(l, row->k, part);
     p.lda = adapter_dim(l, row->lda, part), p.ldb = adapter_dim(l, row->ldb, part);

@@ -44,11 +44,11 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
         str_print(s, ", %" PRId64, cols);
     const char *flags =
         text_print("%s%s%s%s%s%s%s%s", piece->transposed ? " .transposed = true," : "",
-                   v->adapter ? " .adapter = true," : "", v->optional_in_checkpoint ?
-                       " .optional_in_checkpoint = true," : "",
+                   v->adapter ? " .adapter = true," : "",
+                   v->optional_in_checkpoint ? " .optional_in_checkpoint = true," : "",
                    v->extra_vocab_row ? " .extra_vocab_row = true," : "",
-                   v->not_in_model ? " .not_in_model = true," : "", v->trained ? " .trained = true," : "",
-                   v->decay ? " .decay = true," : "",
+                   v->not_in_model ? " .not_in_model = true," : "",
+                   v->trained ? " .trained = true," : "", v->decay ? " .decay = true," : "",
                    v->set ? text_print(" .set = \"%s\",", v->set) : "");
     str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
     str_print(s,

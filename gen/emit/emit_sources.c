@@ -2,10 +2,13 @@
  *
  * In:    the texts in the folder so far: train.c, objective.c, step.c or what stands for them.
  * Out:   copies of every file that they need; the objects for the Makefile.
- * Keeps: an emitted program links, and main reaches each of its objects (tests ask nm: `unreached` of programs.sh).
- * Method: a text needs what it includes, and each source that defines a function or variable it names. Of a header only
- *         macros and inline functions are read for names: what it declares is needed only where it is used. Definitions
- *         are the lines that begin at the left margin. Nothing is preprocessed: a name under an #if counts as used. */
+ * Keeps: an emitted program links, and main reaches each of its objects (tests ask nm: `unreached`
+ *        of programs.sh).
+ * Method: a text needs what it includes, and each source that defines a function or variable that
+ *         it names. Of a header only macros and inline functions are read for names: what it
+ *         declares is needed only where it is used. Definitions are the lines that begin at the left
+ *         margin.
+ *         Nothing is preprocessed: a name under an #if counts as used. */
 #define _GNU_SOURCE
 #include "gen/config/objective.h"
 #include "gen/emit/emit.h"
@@ -57,7 +60,8 @@ static Name *name_at(const char *p, size_t n, bool local, int file)
         h = (h ^ (unsigned char)p[i]) * 16777619u;
     for (;; h++) {
         Name *at = &all.name[h % NAMES];
-        if (!at->at || (at->n == n && at->local == local && (!local || at->file == file) && !memcmp(at->at, p, n)))
+        bool same = at->at && at->n == n && at->local == local && (!local || at->file == file);
+        if (!at->at || (same && !memcmp(at->at, p, n)))
             return at;
     }
 }
@@ -107,7 +111,8 @@ static void add_definition(const char *p, int file)
     const char *name = NULL;
     size_t length = 0;
     bool local = !strncmp(p, "static ", 7), function = false;
-    if (!strncmp(p, "typedef ", 8) || !strncmp(p, "extern ", 7) || !strncmp(p, "_Static_assert", 14))
+    if (!strncmp(p, "typedef ", 8) || !strncmp(p, "extern ", 7) ||
+        !strncmp(p, "_Static_assert", 14))
         return;
     while (*p && !strchr("{=;", *p)) {
         const char *next = after_words(p);
@@ -160,16 +165,18 @@ static bool ends_in(const char *path, const char *end)
     return n >= m && !strcmp(path + n - m, end);
 }
 
-/* Sources of one backend end in its name or in that of its library; those marked here are for more than one rank. */
+/* Sources of one backend end in its name or its library's; those marked are for several ranks. */
 static bool fits(const char *path, const char *backend, bool ranks)
 {
     static const struct { const char *end, *backend; bool ranks; } row[] = {
-        {"_cpu.c", "cpu", false}, {"_mpi.c", "cpu", true}, {"_cuda.c", "cuda", false}, {"_nccl.c", "cuda", false},
+        {"_cpu.c", "cpu", false}, {"_mpi.c", "cpu", true},
+        {"_cuda.c", "cuda", false}, {"_nccl.c", "cuda", false},
         {"/comm_star.c", "", true}, {"/rendezvous.c", "", true}, {"/rendezvous_join.c", "", true},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (ends_in(path, row[i].end))
-            return (!*row[i].backend || !strcmp(row[i].backend, backend)) && (ranks || !row[i].ranks);
+            return (!*row[i].backend || !strcmp(row[i].backend, backend)) &&
+                   (ranks || !row[i].ranks);
     return true;
 }
 
@@ -200,7 +207,8 @@ static char *rows_of(const char *objective)
 #include "runtime/objectives/capabilities.def"
     };
     Str s = {0};
-    str_print(&s, "/* all.def -- the rows of the objective %s; of others capabilities and flags, for messages. */\n"
+    str_print(&s, "/* all.def -- the rows of the objective %s; of others capabilities and flags, "
+                  "for messages. */\n"
                   "#include \"runtime/objectives/%s.def\"\n", objective, objective);
     for (int k = 0; k < objective_count(); k++) {
         const char *other = objective_row(k)->name;
@@ -220,10 +228,12 @@ static char *rows_of(const char *objective)
     return s.text;
 }
 
-/* The text of a file of runtime/ or kernels/, as this program has it: it has the rows of its objective alone. */
+/* The text of a file of runtime/ or kernels/, as this program has it: it has the rows of its
+ * objective alone. */
 static const char *text_of(const char *path)
 {
-    return strcmp(path, "runtime/objectives/all.def") ? template_source(path) : rows_of(all.objective);
+    return strcmp(path, "runtime/objectives/all.def") ? template_source(path)
+                                                      : rows_of(all.objective);
 }
 
 static void need_named(const char *text, int file, bool header);
@@ -236,7 +246,8 @@ static size_t folder_length(const char *path, size_t n)
     return n;
 }
 
-/* What it includes, seen from the root of the project or from its folder; other files are the program's own. */
+/* What it includes, seen from the root of the project or from its folder; other files are the
+ * program's own. */
 static void need_included(const char *text, const char *path, int file, bool with_rows)
 {
     for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
@@ -270,8 +281,10 @@ static void need_named(const char *text, int file, bool header)
             p = next;
         } else if (starts_name(*p)) {
             const size_t n = name_length(p);
-            const bool member = p > text && (p[-1] == '.' || (p[-1] == '>' && p > text + 1 && p[-2] == '-'));
-            const Name *global = member || (header && !macro && depth <= 0) ? NULL : name_at(p, n, false, 0);
+            const bool arrow = p > text + 1 && p[-1] == '>' && p[-2] == '-';
+            const bool member = arrow || (p > text && p[-1] == '.');
+            const bool declared = header && !macro && depth <= 0;
+            const Name *global = member || declared ? NULL : name_at(p, n, false, 0);
             if (global && global->at && global->file < FILES && !name_at(p, n, true, file)->at)
                 all.needed[global->file] = true;
             p += n;
@@ -289,7 +302,8 @@ static void need_named(const char *text, int file, bool header)
     }
 }
 
-/* Marks what a text uses. The rows of a table count as text of the source that includes it. file: as Name.file. */
+/* Marks what a text uses. The rows of a table count as text of the source that includes it. file:
+ * as Name.file. */
 static void need(const char *text, const char *path, int file)
 {
     const bool header = ends_in(path, ".h") || ends_in(path, ".cuh");

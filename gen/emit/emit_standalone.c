@@ -1,4 +1,4 @@
-/* emit_standalone.c -- out/NAME of a recipe without a model of layers: the files of templates/programs/OBJECTIVE/.
+/* emit_standalone.c -- out/NAME of a recipe without layers, from templates/programs/OBJECTIVE/.
  *
  * In:    Config.   Out: files, through emit_folder.c.
  * Keeps: of the runtime and the kernels what those files use. */
@@ -18,7 +18,8 @@
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* The fields that the program depends on, field=value: its own, then those of its capabilities; each is read. */
+/* The fields that the program depends on, field=value: its own, then those of its capabilities;
+ * each is read. */
 static char *own_fields(Config *c)
 {
     Str s = {0};
@@ -32,7 +33,8 @@ static char *own_fields(Config *c)
                              : type == FT_FLOAT ? (FieldValue){.f = config_float(c, i)}
                              : type == FT_BOOL  ? (FieldValue){.i = config_bool(c, i)}
                                                 : (FieldValue){.s = config_text(c, i)};
-        str_print(&s, "%s=%s\n", field_row[i].path, type == FT_CHOICE ? v.s : value_print(type, &v));
+        str_print(&s, "%s=%s\n", field_row[i].path,
+                  type == FT_CHOICE ? v.s : value_print(type, &v));
     }
     return s.text;
 }
@@ -122,12 +124,15 @@ void standalone_emit(Config *c, const char *outdir, bool force)
         {"defaults", defaults(c), false}};
     const int holes = OWN + field_holes(fields, hole + OWN);
     folder_begin();
-    for (int i = 0; i < n; i++)
-        if (list[i]->d_name[0] != '.' && strcmp(list[i]->d_name, "Makefile"))
-            folder_put(list[i]->d_name,
-                       template_fill_some(text_print("%s/%s", folder, list[i]->d_name), hole, holes), false);
-    hole[holes] = (Hole){"OBJECTS", sources_put(c->v[F_objective].s, target->backend, false), false};
-    folder_put("Makefile", template_fill_some(text_print("%s/Makefile", folder), hole, holes + 1), false);
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i]->d_name, *path = text_print("%s/%s", folder, name);
+        if (name[0] != '.' && strcmp(name, "Makefile"))
+            folder_put(name, template_fill_some(path, hole, holes), false);
+    }
+    char *objects = sources_put(c->v[F_objective].s, target->backend, false);
+    hole[holes] = (Hole){"OBJECTS", objects, false};
+    const char *makefile = text_print("%s/Makefile", folder);
+    folder_put("Makefile", template_fill_some(makefile, hole, holes + 1), false);
     folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_told(c->recipe), 1, NULL), true);
     emit_toolchain(cluster);
     folder_sources();

@@ -36,7 +36,8 @@ char *emit_numbers(const Graph *g)
     const Attr *a;
     for (const Constant *row = constant_row; row->name; row++)
         if ((a = constant_value(g, row)) && a->type == ATTR_FLOAT)
-            str_print(&s, "#define %-24s /* %s */\n", text_print("%s %s", row->name, float_text(a->f)), row->doc);
+            str_print(&s, "#define %-24s /* %s */\n",
+                      text_print("%s %s", row->name, float_text(a->f)), row->doc);
     return s.n ? s.text : "";
 }
 
@@ -151,8 +152,9 @@ static char *attribute(const Call *c, const char *word)
                                    : word_constant(of, a->word);
 }
 
-/* On a GPU the head's products have ce_width() of the vocabulary in the place of V: with GPT-2's 50257 the
- * library could read and write no vectors. plan.c leaves room for as many rows of the head, which are 0. */
+/* On a GPU the head's products have ce_width() of the vocabulary in the place of V: with GPT-2's
+ * 50257 the library could read and write no vectors. plan.c leaves room for as many rows of the
+ * head, which are 0. */
 static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
 
 /* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
@@ -170,7 +172,8 @@ static char *gemm_text(const Call *c, const char *word)
         *vocabulary = wide(*vocabulary);
     if (strstr(flags, "ldb"))
         p.ldb = call_measure(c, "cols:i1");
-    const char *bias = strstr(flags, "bias?") && !op_attr(call_op(c, 0), "bias") ? NULL : strstr(flags, "bias");
+    const bool no_bias = strstr(flags, "bias?") && !op_attr(call_op(c, 0), "bias");
+    const char *bias = no_bias ? NULL : strstr(flags, "bias");
     p.bias = bias, p.f32 = strstr(flags, "f32"), p.adds = call_adds(c, flags);
     int i = 0;
     while (!strstr(flags, epilogues[i]) || (!bias && !strcmp(epilogues[i], "bias")))
@@ -179,11 +182,13 @@ static char *gemm_text(const Call *c, const char *word)
     return product_text(c->g, &p);
 }
 
-/* The layer that a product belongs to and what it computes of it: "up", "up.dx", "up.dw", "head.logits". */
+/* The layer that a product belongs to and what it computes of it: "up", "up.dx", "up.dw",
+ * "head.logits". */
 static char *gemm_label(const Call *c, const char *word)
 {
     const Op *op = call_op(c, call_op(c, 0)->kind == OP_bias_grad);    /* the bias's beside dw */
-    const char *form = word + strlen("mm "), *what = form[0] == 'T' ? ".dw" : form[1] == 'N' ? ".dx" : "";
+    const char *form = word + strlen("mm ");
+    const char *what = form[0] == 'T' ? ".dw" : form[1] == 'N' ? ".dx" : "";
     const char *layer = weight_layer(c, (op->kind == OP_linear_dw ? op->out[0] : op->in[1]).v);
     if (!strcmp(layer, "wte"))           /* the head shares its weights */
         layer = "head";
@@ -216,7 +221,8 @@ static char *expand(const Call *c, const char *word)
     if (mark && mark[1] && mark <= word + 3)
         return has_operand(call_op(c, 0), word) ? expand(c, mark + 1) : text_copy("NULL");
     if (strchr(word, '|') && word[0] == 'i' && isdigit((unsigned char)word[1]))
-        return expand(c, has_operand(call_op(c, 0), word) ? text_print("%.2s", word) : text_print("%s?", word + 3));
+        return expand(c, has_operand(call_op(c, 0), word) ? text_print("%.2s", word)
+                                                          : text_print("%s?", word + 3));
     if (!strncmp(word, "struct ", 7))
         return struct_text(c, word + 7);
     if (!strncmp(word, "variant ", 8))
@@ -273,7 +279,8 @@ static char *struct_text(const Call *c, const char *word)
     for (char *at; (at = strtok_r(NULL, "|", &save));) {
         char *value = strchr(at, '=') + 1;
         value[-1] = 0;
-        bool there = isdigit((unsigned char)value[1]) ? has_operand(op, value) : !!op_attr(op, value);
+        bool there = isdigit((unsigned char)value[1]) ? has_operand(op, value)
+                                                      : op_attr(op, value) != NULL;
         if (there)
             str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
     }
@@ -322,8 +329,8 @@ void call_print(Str *s, const Call *c, int indent)
     str_print(&line, "(");
     int column = (int)line.n, at = column;
     while (*args) {
-        /* a comma inside AT(x, l) does not end the argument; lines break inside {.a = x, .b = y}, if all of
-         * it does not fit a line */
+        /* a comma inside AT(x, l) does not end the argument; lines break inside {.a = x, .b = y},
+         * if all of it does not fit a line */
         size_t n = argument_length(args, "(", ")"), all = argument_length(args, "({", ")}");
         bool fits = column + (int)all + 2 <= COLUMNS;
         bool wraps = at + (int)(fits ? all : n) + 2 > COLUMNS && at > column;
@@ -372,7 +379,8 @@ static void print_call(Str *s, const Call *c, int indent)
         indent += 4;
     }
     const char *line = recipe_line(c);
-    const char *mark = text_print("profile_op(%d%s);", c->group->pos, comma(emit_backend(c->g)->argument));
+    const char *mark = text_print("profile_op(%d%s);", c->group->pos,
+                                  comma(emit_backend(c->g)->argument));
     str_print(s, *line ? "%*s%-23s %s\n" : "%*s%s\n", indent, "", mark, line);
     call_print(s, c, indent);
     if (only_last)
@@ -448,8 +456,8 @@ char *emit_ops(const Graph *g)
                 bug("group @g%d of %s is number %d", group->pos, p->name, n - 1);
             const Op *makes = &op[group->nops - 1];
             str_print(&s, "{\"%s\", \"%s\", %.0f, %.0f, %" PRId64 ", %s},\n",
-                      kernel_row[group->kernel].name, makes->nout ? makes->out[0].v->name : "", flops,
-                      bytes, !loop ? 0 : loop->reverse ? -loop->count.n : loop->count.n,
+                      kernel_row[group->kernel].name, makes->nout ? makes->out[0].v->name : "",
+                      flops, bytes, !loop ? 0 : loop->reverse ? -loop->count.n : loop->count.n,
                       op_is_collective(op->kind) ? "true" : "false");
         }
     return s.text;
@@ -495,8 +503,9 @@ static bool has_collective(const Schedule *c)
 /* A line of backends.def about a result. */
 static char *result_line(const char *line, const Value *v, const char *stream)
 {
-    return template_line(line, (Hole[]){{"VALUE", c_name(v->name), false}, {"TYPE", c_type(v->dtype), false},
-                                        {"BYTES", size_text(v), false}, {"STREAM", stream, false}}, 4);
+    Hole holes[] = {{"VALUE", c_name(v->name), false}, {"TYPE", c_type(v->dtype), false},
+                    {"BYTES", size_text(v), false}, {"STREAM", stream, false}};
+    return template_line(line, holes, 4);
 }
 
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream)

@@ -1,5 +1,5 @@
-/* emit_toolchain.c -- what an emitted folder is built with: the script that compares a machine with a lock, its rows,
- * and the lock of the cluster that the folder is for. */
+/* emit_toolchain.c -- what an emitted folder is built with: the script that compares a machine with
+ * a lock, its rows, and the lock of the cluster that the folder is for. */
 #include "gen/config/toolchain.h"
 #include "gen/emit/emit.h"
 

@@ -26,7 +26,7 @@ static void print_tuned(Str *rows, Str *calls, TunedCall *t, int number)
     str_print(rows, "    {\"%s\", %" PRId64 ", %" PRId64 ", %s,\n     {", t->key,
               t->call.group->workspace, t->depth, t->row->act ? "true" : "false");
     for (int i = 0; i < t->n; i++) {
-        const Value *v = t->operand[i].r.v;              /* with the padding that kernels may touch */
+        const Value *v = t->operand[i].r.v;      /* with the padding that kernels may touch */
         str_print(rows, "%s{%s, %" PRId64 ", %s}", !i ? "" : i % 3 ? ", " : ",\n      ",
                   tuned_type(v->dtype), v->stride / dtype_bytes[v->dtype],
                   t->operand[i].out ? "true" : "false");

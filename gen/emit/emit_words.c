@@ -98,7 +98,7 @@ void print_wrapped(Str *s, const char *text)
     }
 }
 
-/* ---- a call's op and dimensions --------------------------------------------------------------- */
+/* ---- a call's op and dimensions -------------------------------------------------------------- */
 
 const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
 
@@ -226,12 +226,13 @@ char *product_text(const Graph *g, const Product *p)
     return s.text;
 }
 
-/* ---- Gemm and Lora objects: one for each label and text --------------------------------------- */
+/* ---- Gemm and Lora objects: one for each label and text -------------------------------------- */
 
 char *weight_layer(const Call *c, const Value *v)
 {
     const char *name = v->name, *end;
-    const char *prefix[] = {"grad.", "b.", v->kind == VK_PARAM ? "" : text_print("%s.", c->p->name)};
+    const char *program = v->kind == VK_PARAM ? "" : text_print("%s.", c->p->name);
+    const char *prefix[] = {"grad.", "b.", program};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (!strncmp(name, prefix[i], strlen(prefix[i])))
             name += strlen(prefix[i]);
@@ -300,7 +301,8 @@ char *emit_products(const Graph *g)
             bool made = !lora || lists;          /* by step_open() */
             if (o->lora == lora)
                 print_wrapped(&s, text_print("static %s%s %s = {%s%s};\n", made ? "" : "const ",
-                                             lora ? "Lora" : "Gemm", o->name, made ? name : "", o->text));
+                                             lora ? "Lora" : "Gemm", o->name, made ? name : "",
+                                             o->text));
         }
     print_list(&s, false);
     if (lists)

@@ -92,12 +92,17 @@ char *lock_kernels(void)
 }
 
 enum { IN_ROWS = 1 << GEMM | 1 << KERNEL, IN_CARD = 4, IN_FILE = 8 };
-/* What stands where in the file; type 0: anything, or nothing. A list has items of what `of` says; a
- * text has that form (a product's algorithm: as gemm_algo_text() and gemm_algo_raw() of
- * kernels/cuda/gemm.cuh print it), unless it is OPTIONAL and left out: rows of before have no "raw".
- * said: what messages call an item, or such a text. */
+/* What stands where in the file; type 0: anything, or nothing. A list has items of what `of` says;
+ * a text has that form (a product's algorithm: as gemm_algo_text() and gemm_algo_raw() of
+ * kernels/cuda/gemm.cuh print it), unless it is OPTIONAL and left out: rows of before have no
+ * "raw". said: what messages call an item, or such a text. */
 enum { OPTIONAL = -1 };
-static const struct { int in; const char *name; int type, of; const char *form, *said; } member[] = {
+static const struct {
+    int in;
+    const char *name;
+    int type, of;
+    const char *form, *said;
+} member[] = {
     {IN_FILE, "diecast_lock", cJSON_Number, 0, NULL, NULL},
     {IN_FILE, "cards", cJSON_Array, IN_CARD, NULL, "card"},
     {IN_CARD, "gpu", cJSON_String, 0, NULL, NULL},
@@ -151,7 +156,8 @@ static void check_members(const cJSON *o, int in, const char *place)
         if (!v && member[i].of == OPTIONAL)
             continue;
         if (!v || v->type != type || (type == cJSON_String && !*v->valuestring))
-            err((Loc){lock.path, 0}, "%s: want a %s \"%s\"", place, type_name[type], member[i].name);
+            err((Loc){lock.path, 0}, "%s: want a %s \"%s\"", place, type_name[type],
+                member[i].name);
         if (member[i].form && !has_form(v->valuestring, member[i].form))
             err((Loc){lock.path, 0}, "%s: want %s, got \"%s\"", place, member[i].said,
                 v->valuestring);
@@ -243,8 +249,8 @@ static void open_lock(const Graph *g)
     lock.cublaslt = json_get(card, "cublaslt")->valuestring;
     read_rows(card, GEMM);
     if (!same(card, "sources", sources))
-        lock.stale = text_print("its kernels were measured from other sources (%s, now %s): run gen tune again",
-                                json_get(card, "sources")->valuestring, sources);
+        lock.stale = text_print("its kernels were measured from other sources (%s, now %s): run "
+                                "gen tune again", json_get(card, "sources")->valuestring, sources);
     else
         read_rows(card, KERNEL);
 }
@@ -316,8 +322,8 @@ static char *counts(void)
 void lock_note(void)
 {
     if (lock.there && lock.why)
-        printf("%s %s: products by cuBLASLt's first choice, kernels by default; gen tune measures them\n",
-               lock.path, lock.why);
+        printf("%s %s: products by cuBLASLt's first choice, kernels by default; gen tune measures "
+               "them\n", lock.path, lock.why);
     else if (!lock.why && lock.nasked)
         printf("%s: %s as measured on %s%s%s\n", lock.path, counts(), lock.gpu,
                lock.stale ? "; " : "", lock.stale ? lock.stale : "");
@@ -385,7 +391,8 @@ void lock_write(const Graph *g, const char *section, const char *from)
     const char *const now[][2] = {{"generator", lock_generator()}, {"sources", lock_kernels()}};
     for (int i = 0; i < 2; i++)
         if (!same(card, now[i][0], now[i][1]))
-            err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
+            err((Loc){from, 0},
+                "rows of other kernels (%s, now %s): emit, build and run tune again",
                 json_get(card, now[i][0])->valuestring, now[i][1]);
     cJSON *root = read_file(), *cards = cJSON_CreateArray();
     if (!root) {

@@ -15,7 +15,7 @@ const char *lock_variant(const Graph *g, const char *key);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);
-void lock_renew(const Graph *g);                             /* before the graph of another recipe */
+void lock_renew(const Graph *g);     /* before the graph of another recipe */
 void lock_note(void);                                        /* one line, if there is a file */
 /* Ends the program when something that was asked has no row. */
 void lock_require(const Graph *g);

@@ -1,10 +1,10 @@
 /* template.c -- templates with their holes filled.
  *
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
- *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text; with
- *         name=word when its text is, or is not, that word; such lines stand within others, too. A line
- *         `//@ from FILE PART` is the lines after `//@ part PART` of a file beside the template, up to the
- *         next such line. */
+ *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text;
+ *         with name=word when its text is, or is not, that word; such lines stand within others,
+ *         too. A line `//@ from FILE PART` is the lines after `//@ part PART` of a file beside the
+ *         template, up to the next such line. */
 #include "gen/emit/emit.h"
 
 #include <ctype.h>
@@ -62,7 +62,8 @@ static void fill_part(Str *s, const char *of, const char *path, Hole *holes, int
     if (!begin)
         bug("%s: %s has no part %s", path, from, of + file + 1);
     begin += strlen(part);
-    fill_lines(s, text_print("%.*s", (int)(end ? (size_t)(end - begin) : strlen(begin)), begin), from, holes, n);
+    size_t length = end ? (size_t)(end - begin) : strlen(begin);
+    fill_lines(s, text_print("%.*s", (int)length, begin), from, holes, n);
 }
 
 /* Appends the lines of a text that is in the file at path. */
@@ -92,7 +93,8 @@ static void fill_lines(Str *s, const char *text, const char *path, Hole *holes, 
         } else if (left_out)
             ;
         else if (!strncmp(mark, "//@ from ", 9))
-            fill_part(s, text_print("%.*s", (int)(line + len - mark - 9), mark + 9), path, holes, n);
+            fill_part(s, text_print("%.*s", (int)(line + len - mark - 9), mark + 9), path, holes,
+                      n);
         else if (len > indent &&
                  (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
             const char *name = strchr(mark, ' ') + 1;

@@ -99,8 +99,8 @@ static void print_largest(Str *s, const Graph *g)
     }
 }
 
-/* What cannot stay as the recipe has it: more targets than there are tokens, and rows of logits that
- * do not divide them. */
+/* What cannot stay as the recipe has it: more targets than there are tokens, and rows of logits
+ * that do not divide them. */
 static void print_bound(Str *s, Config *c, int64_t micro, int64_t T)
 {
     if (bound_of(c, micro, T) != c->v[F_batch_targets].i)
@@ -184,8 +184,8 @@ void fit_check(const Graph *g, Config *cfg)
     const Card *card = cfg ? config_card(cfg) : NULL;
     str_print(&s, "does not fit %s: needs %s, %s available (over by %s)\n    largest:",
               card ? text_print("card %s (target %s)", card->name, card->target)
-                   : text_print("target %s", g->target->name), text_bytes(g->arena_bytes), text_bytes(limit),
-              text_bytes(g->arena_bytes - limit));
+                   : text_print("target %s", g->target->name),
+              text_bytes(g->arena_bytes), text_bytes(limit), text_bytes(g->arena_bytes - limit));
     print_largest(&s, g);
     if (cfg)
         print_near(&s, cfg, limit);

@@ -245,7 +245,7 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
 static Op collective(const Graph *g, const Move *move)
 {
     Op op = {.kind = move->op, .loc = g->setting[move->setting].loc};
-    if (op_takes(move->op, "bucket"))                /* may decide the order of additions: constant */
+    if (op_takes(move->op, "bucket"))            /* may decide the order of additions: constant */
         op_int(&op, "bucket", g->setting[SETTING_comm_bucket_mib].i * (1 << 20) / 4);
     if (op_takes(move->op, "last"))
         op_int(&op, "last", 1);
@@ -279,8 +279,8 @@ static bool runs(const Schedule *s, const Program *p)
     return false;
 }
 
-/* Whether each schedule that sums into v has a program behind which its sum can begin: the last, also
- * in every other schedule that runs it. */
+/* Whether each schedule that sums into v has a program behind which its sum can begin: the last,
+ * also in every other schedule that runs it. */
 static bool begins_early(const Graph *g, const Value *v)
 {
     for (int i = 0; i < g->nschedules; i++) {

@@ -212,7 +212,7 @@ static void run_group(Memory *m, const Program *p, const Group *group, int64_t l
     }
 }
 
-/* Runs every program once with the values' present storages and offsets; NULL, or what goes wrong. */
+/* Runs every program once with the values' present storages and offsets. NULL, or what fails. */
 static char *run_programs(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++) {
@@ -244,9 +244,10 @@ enum { MAX_VALUES = 1 << 12 };
 
 static bool stored(const Value *v) { return !v->internal; }
 
-/* Elements of a slot, with its padding. Weights over the vocabulary, their gradients and what the optimiser
- * keeps of them have rows up to ce_width(V) on a GPU, where the head's products have as many: nothing but those
- * products sees them, and they stay 0, as all gaps between persistent values do. */
+/* Elements of a slot, with its padding. Weights over the vocabulary, their gradients and what the
+ * optimiser keeps of them have rows up to ce_width(V) on a GPU, where the head's products have as
+ * many: nothing but those products sees them, and they stay 0, as all gaps between persistent
+ * values do. */
 static int64_t room_elements(const Graph *g, const Value *v)
 {
     if (strcmp(g->target->backend, "cuda") || !is_persistent(g, v) || v->rank != 2 ||
@@ -341,7 +342,8 @@ static Value **layout_order(const Graph *g)
         for (int k = 0; k < g->programs[i]->ngroups; k++) {
             const Group *group = &g->programs[i]->groups[k];
             const Op *op = &g->programs[i]->ops[group->first_op];
-            for (int o = 0; kernel_repeats(&kernel_row[group->kernel]) && o < op->nin + op->nout; o++)
+            const bool in_row = kernel_repeats(&kernel_row[group->kernel]);
+            for (int o = 0; in_row && o < op->nin + op->nout; o++)
                 for (int j = 0; j < group->nops; j++)
                     n = add_once(order, n, operand(&op[j], o).v);
         }
