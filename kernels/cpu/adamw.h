@@ -1,8 +1,8 @@
 /* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the gradient norm
  * for clipping.
  *
- * In:    g (n) fp32; adamw_args, see runtime/adamw_args.h; norm[0] the L2 norm of all gradients; decay
- *        0: no weight decay.
+ * In:    g (n) fp32; adamw_args, see runtime/adamw_args.h; norm[0] the L2 norm of all gradients;
+ *        decay 0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
@@ -51,8 +51,8 @@ static inline float adamw_element(float w, float *m, float *v, float g, AdamwSte
 
 /* fp32 weights. */
 static inline void adamw(float *restrict w, float *restrict m, float *restrict v,
-                         const float *restrict g, const float *adamw_args, const float *norm, int64_t n,
-                         int decay)
+                         const float *restrict g, const float *adamw_args, const float *norm,
+                         int64_t n, int decay)
 {
     if (!isfinite(norm[0]))
         return;

@@ -54,7 +54,7 @@ static inline const float *attention_rows_(float *to, const act_t *x, int64_t n,
 {
     int64_t d = 0;
 #ifndef ACT_BF16
-    for (; d + TILE_LANES <= D; d += TILE_LANES)        /* down the rows: no call of memcpy for each */
+    for (; d + TILE_LANES <= D; d += TILE_LANES)    /* down the rows: no memcpy for each */
         for (int64_t i = 0; i < n; i++)
             *(TileVec *)(to + i * D + d) = *(const TileVec *)(x + i * row + d);
 #endif
@@ -127,19 +127,19 @@ typedef enum {
     ATTENTION_FULL,              /* all */
     ATTENTION_DOCS,              /* those up to itself in its document */
     ATTENTION_DOCS_FULL,         /* all of its document */
-    ATTENTION_SHARED,            /* those up to itself; after the sequence's hole, without those in it */
-    ATTENTION_LENGTH,            /* before the sequence's length those before it; after it: itself */
+    ATTENTION_SHARED,            /* those up to itself; after the hole, without those in it */
+    ATTENTION_LENGTH,            /* before the length those before it; after it: itself */
     ATTENTION_LIMIT              /* those before a limit of its own, and itself */
 } AttentionMask;
 
-/* The mask with its arrays, NULL where it has none, and dropout of the probabilities; lse is that of
- * all scores, dropped or not. */
+/* The mask with its arrays, NULL where it has none, and dropout of the probabilities; lse is that
+ * of all scores, dropped or not. */
 typedef struct {
     AttentionMask mask;
     const int32_t *places;       /* docs (B, T): position of a token in its document */
-    const int32_t *ends;         /* docs (B, T): position in the sequence after its document's last token */
+    const int32_t *ends;         /* docs (B, T): position after its document's last token */
     const int32_t *limits;       /* length (B); limit (B, T); from 0 to T */
-    const int32_t *holes;        /* shared (B, 2): first position and the one after the last, at most T */
+    const int32_t *holes;        /* shared (B, 2): first position, and that after the last, <= T */
     const uint32_t *noise;       /* of dropout, see philox.h; NULL: none */
     uint32_t site;               /* of dropout, as its op has it */
     float p;                     /* share of the probabilities that is dropped */
@@ -194,7 +194,8 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
         attention_limits_(k, rule, i0, nq, T);
         return;
     }
-    const bool causal = rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->holes;
+    const bool causal =
+        rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->holes;
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
         const bool here = i < nq;
@@ -227,8 +228,8 @@ static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
     return n > ATTENTION_BLOCK ? ATTENTION_BLOCK : n > 0 ? n : 0;
 }
 
-/* Keys j .. j + n - 1 of a block with the lanes from `from` to `to` - 1, whole vectors that hold every
- * query of the block that meets one of these keys. */
+/* Keys j .. j + n - 1 of a block with the lanes from `from` to `to` - 1, whole vectors that hold
+ * every query of the block that meets one of these keys. */
 typedef struct {
     int64_t j, n, from, to;
 } AttentionRun;
@@ -272,7 +273,7 @@ static inline int attention_runs_(AttentionRun run[ATTENTION_RUNS], const Attent
     return n;
 }
 
-/* Scores of a run of the block at key j0 times scale, -inf where the query does not meet the key. */
+/* Scores of a run of the block at key j0 times scale, -inf where it is not met. */
 static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0,
                                    const AttentionRun *run, float scale)
 {
@@ -705,7 +706,8 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
 static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
                                  const act_t *restrict o, const float *restrict lse,
                                  const act_t *restrict qkv, const AttentionRule *rule, int64_t B,
-                                 int64_t T, int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+                                 int64_t T, int64_t NH, int64_t KV, int64_t D, float scale,
+                                 void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
     const int in_place = sizeof(act_t) == sizeof(float);
@@ -753,9 +755,9 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
     }
 }
 
-/* A token of each of `rows` texts: qkv (rows, NH + 2 KV, D) at positions pos (rows) < T; their k and v go
- * into the caches (rows, KV, T, D); o (rows, NH, D). What a row gets does not depend on the others.
- * ws: attention_decode_workspace(rows, T, NH) bytes, scores. */
+/* A token of each of `rows` texts: qkv (rows, NH + 2 KV, D) at positions pos (rows) < T; their k
+ * and v go into the caches (rows, KV, T, D); o (rows, NH, D). What a row gets does not depend on
+ * the others. ws: attention_decode_workspace(rows, T, NH) bytes, scores. */
 static inline void attention_decode(act_t *restrict o, act_t *restrict kcache,
                                     act_t *restrict vcache, const act_t *restrict qkv,
                                     const int32_t *pos, int64_t rows, int64_t T, int64_t NH,
@@ -770,7 +772,8 @@ static inline void attention_decode(act_t *restrict o, act_t *restrict kcache,
         memcpy(k + t * D, x + (NH + kv) * D, sizeof(act_t) * (size_t)D);
         memcpy(v + t * D, x + (NH + KV + kv) * D, sizeof(act_t) * (size_t)D);
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
-            float *s = (float *)ws + (row * NH + h) * T, y[ATTENTION_D] = { 0 }, max = -0x1p126f, sum = 0;
+            float *s = (float *)ws + (row * NH + h) * T, y[ATTENTION_D] = { 0 };
+            float max = -0x1p126f, sum = 0;
             for (int64_t j = 0; j <= t; j++) {
                 float d0 = 0;
 #pragma omp simd reduction(+ : d0)

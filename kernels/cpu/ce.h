@@ -124,8 +124,8 @@ static inline void ce_bias_grad_(float *restrict db, const act_t *restrict d, in
 typedef struct {
     const wt_t *bias;        /* (V), of the logits */
     const float *weights;    /* (rows), of the losses */
-    float *hits;             /* forward, out: (rows), 1 where no logit is above the target's, else 0 */
-    float *dw, *db;          /* backward, out: (V, C), (V); NULL: the head, or its bias, is frozen */
+    float *hits;             /* forward, out: (rows), 1: none above the target's; else 0 */
+    float *dw, *db;          /* backward, out: (V, C), (V); NULL: frozen */
 } CeHead;
 
 /* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }, .bias = 1 with a bias;

@@ -64,7 +64,8 @@ static inline void choice_loss_bwd(double *loss, double *stats, act_t *dlogits,
                                    const float *scale, const float *type_scale,
                                    const int32_t *kinds, float weight, int64_t n, int64_t O)
 {
-    choice_rows_(loss, stats, dlogits, logits, labels, scale[0], type_scale[0], kinds, weight, n, O);
+    choice_rows_(loss, stats, dlogits, logits, labels, scale[0], type_scale[0], kinds, weight, n,
+                 O);
 }
 
 #endif

@@ -2,7 +2,7 @@
  *
  * In:    x (rows, C), tok (rows) int32, row (C), dy (rows, C).
  * Out:   y (rows, C) = x, but row where tok is the token; drow (C) fp32: the sum of dy there.
- * Keeps: y may be x. An element of the gradient adds its rows in order, for any number of threads. */
+ * Keeps: y may be x. An element of the gradient adds its rows in order, for any threads. */
 #ifndef DIECAST_KERNELS_EMBED_ROW_H
 #define DIECAST_KERNELS_EMBED_ROW_H
 
@@ -21,8 +21,8 @@ static inline void embed_row_fwd(act_t *y, const act_t *x, const int32_t *restri
 
 /* beta 1: added to what is there. */
 static inline void embed_row_bwd(float *restrict drow, const act_t *restrict dy,
-                                 const int32_t *restrict tok, int32_t token, int64_t rows, int64_t C,
-                                 int beta)
+                                 const int32_t *restrict tok, int32_t token, int64_t rows,
+                                 int64_t C, int beta)
 {
     if (!beta)
         memset(drow, 0, sizeof *drow * (size_t)C);

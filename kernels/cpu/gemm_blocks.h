@@ -1,7 +1,7 @@
 /* gemm_blocks.h -- blocked fp32 matrix product: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k) and B (k, n) act_t, each with one stride of 1; C (m, n) with contiguous rows.
- * Out:   each element: fused multiply-adds in the order of k, by blocks of GEMM_DEPTH added in order.
+ * Out:   each element: fused multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order.
  * Keeps: the bits of row i depend on row i of A and on B alone: not on m, threads or vector width.
  * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. */
 #ifndef DIECAST_KERNELS_GEMM_BLOCKS_H
@@ -17,13 +17,13 @@
 enum {
     GEMM_DEPTH = 256,            /* of k at a time: the only constant here that changes bits */
     GEMM_STRIP = 12,             /* rows of A in a strip */
-    GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A, so that they share no cache set */
+    GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
     GEMM_ROWS = 96,              /* rows of A packed at a time */
     GEMM_PANEL = 32,             /* columns of the widest panel of B */
     GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time */
     GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
-    GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread costs more than it saves */
+    GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
 };
 
 /* Element (i, l) of A is a[i * ai + l * al], (l, j) of B is b[l * bl + j * bj], (i, j) of C is
@@ -35,8 +35,9 @@ typedef struct {
 } GemmShape;
 
 /* Packed blocks of both operands, `k` deep. A: rows GEMM_STRIDE floats apart or, with `strips`,
- * strips of GEMM_STRIP rows stored column by column. B: panels of one or two vectors a row, the last
- * one padded with zeros. c (GEMM_CHUNK, columns) and unpacked (GEMM_DEPTH, GEMM_PANEL): bf16 only. */
+ * strips of GEMM_STRIP rows stored column by column. B: panels of one or two vectors a row, the
+ * last one padded with zeros. c (GEMM_CHUNK, columns) and unpacked (GEMM_DEPTH, GEMM_PANEL): bf16
+ * only. */
 typedef struct {
     float *a, *b, *c, *unpacked;
     int64_t columns, k;
@@ -65,7 +66,7 @@ typedef struct {
 #define MICRO_LANES 16
 #include "gemm_micro.h"
 
-/* Finishes a tile of raw sums (rows, width), of which `columns` belong to C. `row`: its first row. */
+/* Finishes a tile of raw sums (rows, width), of which `columns` belong to C. row: the first. */
 static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, int64_t width,
                                     int64_t rows, int64_t columns, int64_t row, const GemmFinish *f)
 {
@@ -123,8 +124,8 @@ static inline void gemm_block(const GemmTiles *t, float *c, int64_t ldc, const G
 
 /* ---- packing ---------------------------------------------------------------------------- */
 
-/* x (rows, cols) as floats: x itself if it is fp32, else a dense copy in `to`. *ld: elements between
- * rows, of x and then of the result. */
+/* x (rows, cols) as floats: x itself if it is fp32, else a dense copy in `to`. *ld: elements
+ * between rows, of x and then of the result. */
 static inline const float *gemm_floats(float *to, int64_t *ld, const act_t *x, int64_t rows,
                                        int64_t cols)
 {
@@ -244,7 +245,8 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                         to = (float *)(void *)c + i * ci + j0 * cj;
                         finish = (GemmFinish){ bias && !l ? biases : NULL, s->scale,
                                                l > 0 || s->beta, s->transposed };
-                        for (int64_t x = 0; finish.bias && x < (s->transposed ? rows : columns); x++)
+                        const int64_t nbias = finish.bias ? (s->transposed ? rows : columns) : 0;
+                        for (int64_t x = 0; x < nbias; x++)
                             biases[x] = act_load(bias + (s->transposed ? i : j0) + x);
                     }
                     gemm_pack_a(&p, s, a + i * s->ai + l * s->al, rows);
@@ -266,7 +268,8 @@ static inline int64_t gemm_part(int64_t n, int64_t parts, int64_t unit)
     return (n + parts * unit - 1) / (parts * unit) * unit;
 }
 
-/* Divides C into rectangles of *rows x *columns, one a thread, which packs for itself: the least work and packing. */
+/* Divides C into rectangles of *rows x *columns, one a thread, which packs for itself: the least
+ * work and packing. */
 static inline void gemm_split(const GemmShape *s, int threads, int64_t *rows, int64_t *columns)
 {
     double least = 0;
@@ -282,7 +285,7 @@ static inline void gemm_split(const GemmShape *s, int threads, int64_t *rows, in
     }
 }
 
-/* C^T = B^T A^T: with few rows of A and both operands stored by k, B is packed without transposing. */
+/* C^T = B^T A^T: with few rows of A and both operands stored by k, B is packed as it is. */
 static inline bool gemm_swaps(const GemmShape *s)
 {
     return s->m <= GEMM_FEW && s->m < s->n && s->al == 1 && s->bl == 1;

@@ -3,9 +3,9 @@
  *
  * In:    packed rows of A and a packed panel of B, see gemm_blocks.h.
  * Out:   GemmTile functions and the table of them.
- * Keeps: each element has a lane of its own and is summed by fused multiply-adds in the order of k, so
- *        bits depend neither on the width, nor on the rows of a tile, nor on the optimisation level
- *        (hence intrinsics: a compiler may or may not contract a * b + c). */
+ * Keeps: each element has a lane of its own and is summed by fused multiply-adds in the order of k,
+ *        so bits depend neither on the width, nor on the rows of a tile, nor on the optimisation
+ *        level (hence intrinsics: a compiler may or may not contract a * b + c). */
 #if MICRO_LANES == 16
 #define MICRO(name) gemm_16_##name
 #define MICRO_TARGET target("avx512f"), optimize("O3")

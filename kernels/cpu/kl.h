@@ -104,8 +104,8 @@ static inline void kl_chunk_(const KlRows *to, act_t *d, act_t *dkl, const float
             to->kl[i] = weights[i] * kl_divergence_(&p, &q, V);
         }
         if (d)
-            kl_gradient_(d + i * V, dkl ? dkl + i * V : NULL, &q, &p, coef ? coef[i] * scale : scale, k,
-                         label, V);
+            kl_gradient_(d + i * V, dkl ? dkl + i * V : NULL, &q, &p,
+                         coef ? coef[i] * scale : scale, k, label, V);
     }
 }
 
@@ -147,7 +147,8 @@ static inline void kl_fwd(float *loss, float *loss_from, float *kl, const act_t 
     for (int64_t i = 0; i < rows; i += chunk) {
         const KlRows to = { loss + i, loss_from + i, kl + i };
         kl_logits_(&at, x + i * C, w, from + i * C, v, labels + i, chunk, mm_logits, ws);
-        kl_chunk_(&to, NULL, NULL, at.logits, at.of_from, labels + i, weights + i, NULL, 0, chunk, V);
+        kl_chunk_(&to, NULL, NULL, at.logits, at.of_from, labels + i, weights + i, NULL, 0, chunk,
+                  V);
     }
 }
 

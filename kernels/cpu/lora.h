@@ -3,7 +3,8 @@
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
  * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
  * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
- * Method: gemm.h for long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8 times as long. */
+ * Method: gemm.h for long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8
+ * times as long. */
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
 
@@ -107,7 +108,8 @@ static inline LoraPlaces lora_places_(void *ws, const Lora *l)
 {
     char *p = (char *)ws + GEMM_WORKSPACE;
     LoraPlaces at = { .du = (act_t *)p };
-    at.matrix = (float *)(p += workspace_round(l->rows * l->parts * l->rank * (int64_t)sizeof(act_t)));
+    p += workspace_round(l->rows * l->parts * l->rank * (int64_t)sizeof(act_t));
+    at.matrix = (float *)p;
     at.dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->out, l->rank, l->parts,
                                                        0, sizeof(act_t)));
     return at;

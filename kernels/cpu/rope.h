@@ -41,7 +41,8 @@ static inline float rope_frequency(int64_t j, int64_t pairs, const RopeRule *by)
     return (1.0f - smooth) * f / (float)by->factor + kept;
 }
 
-static inline void rope_column(float *cosine, float *sine, int64_t T, int64_t pairs, float frequency)
+static inline void rope_column(float *cosine, float *sine, int64_t T, int64_t pairs,
+                               float frequency)
 {
     for (int64_t t = 0; t < T; t++) {
         float angle = (float)t * frequency;

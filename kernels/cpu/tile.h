@@ -113,7 +113,7 @@ static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int
     int64_t i = 0;
     for (; i + rows <= p->m; i += rows)
         tile_registers_(p, i, j, rows, vectors);
-    for (; vectors == 1 && i + 2 * FEW <= p->m; i += 2 * FEW)      /* or the FMAs of few sums wait */
+    for (; vectors == 1 && i + 2 * FEW <= p->m; i += 2 * FEW)   /* or the FMAs of few sums wait */
         tile_registers_(p, i, j, 2 * FEW, vectors);
     for (; i + FEW <= p->m; i += FEW)
         tile_registers_(p, i, j, FEW, vectors);

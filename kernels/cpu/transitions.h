@@ -115,9 +115,10 @@ static inline void transition_table_bwd(float *restrict dw, float *restrict db,
                                         int start, int64_t C, int beta)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < C; first += TRANSITION_COLUMNS)
-        transition_columns_(dw, db, dstates, dmarks, dtypes, dtable, start, first,
-                            C - first < TRANSITION_COLUMNS ? C - first : TRANSITION_COLUMNS, C, beta);
+    for (int64_t first = 0; first < C; first += TRANSITION_COLUMNS) {
+        const int64_t n = C - first < TRANSITION_COLUMNS ? C - first : TRANSITION_COLUMNS;
+        transition_columns_(dw, db, dstates, dmarks, dtypes, dtable, start, first, n, C, beta);
+    }
 }
 
 #endif

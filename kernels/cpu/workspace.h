@@ -8,13 +8,14 @@
 #include <stdint.h>
 
 enum {
-    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks, then
-     * the blocks in order: the order of the sum does not depend on the number of threads. */
+    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks,
+     * then the blocks in order: the order of the sum does not depend on the number of threads. */
     REDUCE_PARTS = 32,
     /* Ranges of the gradient that are summed separately. */
     NORM_PARTS = 64,
-    /* Of any matrix product. gemm_blocks.h takes 0.2 to 1.5 MiB a thread; oneDNN 2.6 at most 1.3 over
-     * the shapes of GPT-2 124M to Qwen2-7B. Where a product would take more, it runs on fewer threads. */
+    /* Of any matrix product. gemm_blocks.h takes 0.2 to 1.5 MiB a thread; oneDNN 2.6 at most 1.3
+     * over the shapes of GPT-2 124M to Qwen2-7B. Where a product would take more, it runs on fewer
+     * threads. */
     GEMM_WORKSPACE = 16 << 20
 };
 
@@ -60,13 +61,15 @@ static inline int64_t grad_norm_workspace(void)
 }
 
 /* Transposed keys (B, KV, D, T) for matrix tiles; nothing in fp32. */
-static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D, int64_t act)
+static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D,
+                                              int64_t act)
 {
     return act == 4 ? 0 : B * KV * D * T * act;
 }
 
 /* Sums of dk and dv in fp32, (B, KV, 2, T, D), then transposed keys; nothing in fp32. */
-static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D, int64_t act)
+static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D,
+                                              int64_t act)
 {
     return act == 4 ? 0 : B * KV * T * D * (2 * 4 + act);
 }
@@ -83,7 +86,8 @@ static inline int64_t ce_workspace(int64_t chunk, int64_t V, int64_t act)
     return GEMM_WORKSPACE + chunk * V * (4 + (act == 4 ? 0 : act));
 }
 
-/* [GEMM_WORKSPACE | logits of two (2, chunk, V) fp32 | their gradients, as many act_t, in fp32 in place] */
+/* [GEMM_WORKSPACE | logits of two (2, chunk, V) fp32 | their gradients, as many act_t, in fp32 in
+ * place] */
 static inline int64_t kl_workspace(int64_t chunk, int64_t V, int64_t act)
 {
     return GEMM_WORKSPACE + 2 * chunk * V * (4 + (act == 4 ? 0 : act));

@@ -1,8 +1,8 @@
 /* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the gradient norm
  * for clipping.
  *
- * In:    g (n) fp32; adamw_args, see runtime/adamw_args.h; norm[0] the L2 norm of all gradients; decay
- *        0: no weight decay.
+ * In:    g (n) fp32; adamw_args, see runtime/adamw_args.h; norm[0] the L2 norm of all gradients;
+ *        decay 0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
 __global__ void __launch_bounds__(ADAMW_THREADS)
     adamw_mixed_kernel(wt_t *__restrict__ w, float *__restrict__ master, float *__restrict__ m,
                        float *__restrict__ v, const float *__restrict__ g,
-                       const float *__restrict__ adamw_args, const float *__restrict__ norm, int64_t n,
-                       int decay, bool vector)
+                       const float *__restrict__ adamw_args, const float *__restrict__ norm,
+                       int64_t n, int decay, bool vector)
 {
     const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
@@ -150,8 +150,8 @@ static inline void adamw(float *w, float *m, float *v, const float *g, const flo
                          const float *norm, int64_t n, int decay, cudaStream_t s)
 {
     const bool vector = aligned(w, 16) && aligned(m, 16) && aligned(v, 16) && aligned(g, 16);
-    launch(adamw_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, m, v, g, adamw_args,
-           norm, n, decay, vector);
+    launch(adamw_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, m, v, g,
+           adamw_args, norm, n, decay, vector);
 }
 
 /* fp32 master weights; w is their rounded copy. */

@@ -144,7 +144,8 @@ static inline void shift(float *w, const float *v, const float *kept, const floa
 static inline void direction_cast(act_t *y, const float *v, const float *along, int64_t n,
                                   cudaStream_t s)
 {
-    launch(direction_cast_kernel, blocks_over(n, ALONG_THREADS), ALONG_THREADS, 0, s, y, v, along, n);
+    launch(direction_cast_kernel, blocks_over(n, ALONG_THREADS), ALONG_THREADS, 0, s, y, v, along,
+           n);
 }
 
 /* Adds the samples' losses at parameters shifted to one side; after both sides slope is the
@@ -152,8 +153,8 @@ static inline void direction_cast(act_t *y, const float *v, const float *along, 
 static inline void slope_loss(double *slope, const float *loss, const float *along, int64_t S,
                               cudaStream_t s)
 {
-    launch(slope_loss_kernel, blocks_over(S, ALONG_THREADS), ALONG_THREADS, 0, s, slope, loss, along,
-           S);
+    launch(slope_loss_kernel, blocks_over(S, ALONG_THREADS), ALONG_THREADS, 0, s, slope, loss,
+           along, S);
 }
 
 /* dy, z (n), a sample's elements contiguous: adds the sum of dy z of each sample. ws:

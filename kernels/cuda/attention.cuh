@@ -2,8 +2,9 @@
  *
  * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K); scale > 0.
  * Out:   o (B, T, H, D) = softmax(scale q k^T, keys met) v; lse (B, H, T) fp32 = log sum exp.
- * Keeps: D even, at most 256, with dropout 128. Scores live in registers only; sums in a fixed order, no atomics.
- * Method: attention_mma.cuh (16-bit types, D a multiple of 16, at most 128) or attention_f32.cuh. */
+ * Keeps: D even, at most 256, with dropout 128. Scores live in registers only; sums in a fixed
+ *        order, no atomics.
+ * Method: attention_mma.cuh (16-bit types, D a multiple of 16, at most 128), attention_f32.cuh. */
 #ifndef DIECAST_KERNELS_ATTENTION_CUH
 #define DIECAST_KERNELS_ATTENTION_CUH
 
@@ -115,7 +116,8 @@ __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D
 }
 
 /* One token of head blockIdx.x of text blockIdx.y. The first head of a group writes the caches' row
- * place[blockIdx.y], which all heads read from qkv. The threads that share an element each sum every so many keys. */
+ * place[blockIdx.y], which all heads read from qkv. The threads that share an element each sum
+ * every so many keys. */
 template <int D>
 __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
     attention_decode_kernel(act_t *__restrict__ o, act_t *__restrict__ keys,
@@ -181,7 +183,8 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 static inline AttentionDrop<true> attention_drop_(const AttentionRule &rule)
 {
-    return {rule.noise, dropout_place(rule.site), dropout_threshold(rule.p), 1.0f / (1.0f - rule.p)};
+    return {rule.noise, dropout_place(rule.site), dropout_threshold(rule.p),
+            1.0f / (1.0f - rule.p)};
 }
 
 /* The array of the mask that its kernels take as places. */
@@ -239,8 +242,8 @@ static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, 
                                  const act_t *qkv, const AttentionRule &rule, int64_t B, int64_t T,
                                  int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, MASK, OWNED>(dqkv, d_o, o, lse, qkv, rule, AttentionDrop<false>{}, B, T, H,
-                                       K, scale, ws, s);
+    attention_run_bwd_<D, MASK, OWNED>(dqkv, d_o, o, lse, qkv, rule, AttentionDrop<false>{}, B, T,
+                                       H, K, scale, ws, s);
 }
 
 /* The same with dropout of the probabilities; lse: of all scores. */
@@ -250,8 +253,8 @@ static inline void attention_drop_fwd(act_t *o, float *lse, const act_t *qkv,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, MASK, ATTENTION_ROWS>(o, lse, qkv, rule, attention_drop_(rule), B, T, H, K,
-                                                scale, s);
+    attention_run_fwd_<D, MASK, ATTENTION_ROWS>(o, lse, qkv, rule, attention_drop_(rule), B, T, H,
+                                                K, scale, s);
 }
 
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
@@ -264,16 +267,17 @@ static inline void attention_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t
                                                 B, T, H, K, scale, ws, s);
 }
 
-/* A token of each of `rows` texts: qkv (rows, H + 2 K, D) at positions place (rows) < T; their k and v go
- * into the caches (rows, K, T, D); o (rows, H, D). What a row gets does not depend on the others.
- * ws: attention_decode_cuda_workspace(rows, T, H) bytes. */
+/* A token of each of `rows` texts: qkv (rows, H + 2 K, D) at positions place (rows) < T; their k
+ * and v go into the caches (rows, K, T, D); o (rows, H, D). What a row gets does not depend on the
+ * others. ws: attention_decode_cuda_workspace(rows, T, H) bytes. */
 template <int D>
 static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const act_t *qkv,
                                     const int32_t *place, int64_t rows, int64_t T, int64_t H,
                                     int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    launch(attention_decode_kernel<D>, dim3((unsigned)H, (unsigned)rows), dim3(ATTENTION_DECODE_THREADS), 0, s, o,
-           keys, values, qkv, place, (int)T, (int)H, (int)K, scale, (float *)ws);
+    launch(attention_decode_kernel<D>, dim3((unsigned)H, (unsigned)rows),
+           dim3(ATTENTION_DECODE_THREADS), 0, s, o, keys, values, qkv, place, (int)T, (int)H,
+           (int)K, scale, (float *)ws);
 }
 
 #else

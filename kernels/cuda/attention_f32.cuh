@@ -1,7 +1,8 @@
 /* attention_f32.cuh -- attention without tensor cores: any storage type, any even head size.
  *
- * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta, attention_dkv_f32 reads
- * it. Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
+ * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta,
+ *          attention_dkv_f32 reads it.
+ * Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
  *         registers; the rows that all of the block meet pass through shared memory. */
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
 #define DIECAST_KERNELS_ATTENTION_F32_CUH
@@ -34,7 +35,7 @@ enum AttentionMask {
     ATTENTION_FULL,             /* all */
     ATTENTION_DOCS,             /* those up to itself in its document */
     ATTENTION_DOCS_FULL,        /* all of its document */
-    ATTENTION_SHARED,           /* those up to itself; after the sequence's hole, without those in it */
+    ATTENTION_SHARED,           /* those up to itself; after the hole, without those in it */
     ATTENTION_LENGTH,           /* before the sequence's length those before it; after it: itself */
     ATTENTION_LIMIT             /* those before a limit of its own, and itself */
 };
@@ -42,18 +43,18 @@ enum AttentionMask {
 /* The arrays of a mask, NULL where it has none, and dropout of the probabilities. */
 struct AttentionRule {
     const int32_t *places = nullptr; /* docs (B, T): position of a token in its document */
-    const int32_t *ends = nullptr;   /* docs (B, T): position in the sequence after its document's last token */
+    const int32_t *ends = nullptr;   /* docs (B, T): position after its document's last token */
     const int32_t *limits = nullptr; /* length (B); limit (B, T); from 0 to T */
-    const int32_t *holes = nullptr;  /* shared (B, 2): first position and the one after the last, at most T */
+    const int32_t *holes = nullptr;  /* shared (B, 2): first position, that after the last, <= T */
     const uint32_t *noise = nullptr; /* of dropout, see philox.cuh */
     uint32_t site = 0;               /* of dropout, as its op has it */
     float p = 0;                     /* share of the probabilities that is dropped */
 };
 
 /* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS: only what is of one
- * document, by places and ends (B, T), see AttentionRule; a t behind the sequence is answered as its
- * last one. Neither bound falls as t grows: what rows of a block meet begins with the span of the
- * first and ends with that of the last.
+ * document, by places and ends (B, T), see AttentionRule; a t behind the sequence is answered as
+ * its last one. Neither bound falls as t grows: what rows of a block meet begins with the span of
+ * the first and ends with that of the last.
  * LENGTH, LIMIT: places are the limits, (B) or (B, T); rows of a block walk past all tiles, or past
  * those before the largest limit and their own.
  * SHARED: places are the holes (B, 2): where a sequence's begins and ends. */

@@ -2,7 +2,10 @@
  *
  * In, Out: as attention.cuh; all pointers are multiples of 16.
  * Method: FlashAttention-2 (Dao 2023). A warp owns rows and keeps their sums in registers: the
- *         fragments c of one product are the fragments a of the next. */
+ *         fragments c of one product are the fragments a of the next.
+ *
+ * One file, although long: the forward and the two backward kernels are built of the same tile
+ * loads, masks and fragments, which no other file uses. */
 #ifndef DIECAST_KERNELS_ATTENTION_MMA_CUH
 #define DIECAST_KERNELS_ATTENTION_MMA_CUH
 
@@ -356,8 +359,8 @@ attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_k
 
 /* ---- a hole ---- */
 
-/* Where the tiles of keys go on behind one that ends at `next`: queries i0.., all of them behind the
- * hole, walk past the tiles within it. */
+/* Where the tiles of keys go on behind one that ends at `next`: queries i0.., all of them behind
+ * the hole, walk past the tiles within it. */
 template <int MET>
 static __device__ __forceinline__ int attention_past_(AttentionSpan hole, int i0, int next)
 {
@@ -419,9 +422,9 @@ attention_drop_keys_(float s[BANDS][N / 8][4], const AttentionDrop<true> &drop, 
     }
 }
 
-/* p of rows first.. (keys) and columns met.. (queries) becomes -p where it is dropped: that needs no
- * registers until p is used. Four lanes that have the same columns, of rows side by side, share four
- * quads of keys in a tile of 8 queries: rows 8 apart, two columns; each draws one. */
+/* p of rows first.. (keys) and columns met.. (queries) becomes -p where it is dropped: that needs
+ * no registers until p is used. Four lanes that have the same columns, of rows side by side, share
+ * four quads of keys in a tile of 8 queries: rows 8 apart, two columns; each draws one. */
 template <int BANDS, int N>
 static __device__ __forceinline__ void
 attention_mark_dropped_(float p[BANDS][N / 8][4], const AttentionDrop<true> &drop, int T, int b,

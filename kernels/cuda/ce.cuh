@@ -222,7 +222,7 @@ static inline void ce_rows(float *loss, act_t *d, const float *logits, const int
 struct CeHead {
     const wt_t *bias = nullptr;      /* (V), of the logits */
     const float *weights = nullptr;  /* (rows), of the losses */
-    float *hits = nullptr;           /* forward, out: (rows), 1 where no logit is above the target's, else 0 */
+    float *hits = nullptr;           /* forward, out: (rows), 1: none above the target's; else 0 */
     float *dw = nullptr, *db = nullptr;      /* backward, out: (V, C), (V); nullptr: frozen */
 };
 
@@ -291,8 +291,8 @@ static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int3
 }
 
 /* mm_dx: { .m = chunk, .n = C, .k = ce_width(V), .form = GEMM_NN }
- * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }, for chunks
- * add up; nullptr with a frozen head. beta: the call adds to dw and db. */
+ * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }, for
+ * chunks add up; nullptr with a frozen head. beta: the call adds to dw and db. */
 template <int THREADS>
 static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
                           const int32_t *labels, const float *scale, const CeHead &head,

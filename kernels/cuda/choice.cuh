@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(CHOICE_THREADS)
     for (int64_t i = threadIdx.x; i < n; i += CHOICE_THREADS) {
 #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const int first = k ? DARKROOM_ACTIONS : 0, size = k ? O - DARKROOM_ACTIONS : DARKROOM_ACTIONS;
+            const int first = k ? DARKROOM_ACTIONS : 0;
+            const int size = k ? O - DARKROOM_ACTIONS : DARKROOM_ACTIONS;
             const int label = !k ? labels[i] : kinds ? kinds[i] : -1;
             float z[CHOICE_MOST], p[CHOICE_MOST] = {};
             int hit = 0;

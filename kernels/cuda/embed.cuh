@@ -38,8 +38,8 @@ static __device__ __forceinline__ void embed_load(float (&v)[W], const act_t *p)
         act_load_vector(v, p);
 }
 
-/* A row for blockDim.x threads, blockDim.y rows. tok NULL: rows of wte in order. POS: with positions,
- * places or, NULL, r % T. */
+/* A row for blockDim.x threads, blockDim.y rows. tok NULL: rows of wte in order. POS: with
+ * positions, places or, NULL, r % T. */
 template <int W, bool POS>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_fwd_kernel(act_t *__restrict__ y, const int32_t *__restrict__ tok,
@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(EMBED_THREADS)
     const int64_t r = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     if (r >= rows)
         return;
-    const wt_t *e = wte + (tok ? tok[r] : r) * C, *p = POS ? wpe + (places ? places[r] : r % T) * C : nullptr;
+    const wt_t *e = wte + (tok ? tok[r] : r) * C;
+    const wt_t *p = POS ? wpe + (places ? places[r] : r % T) * C : nullptr;
     for (int64_t i = threadIdx.x * W; i < C; i += blockDim.x * W) {
         float v[W], place[W];
         embed_load<W>(v, e + i);

@@ -51,8 +51,8 @@ static inline void embed_row_fwd(act_t *y, const act_t *x, const int32_t *tok, c
 static inline void embed_row_bwd(float *drow, const act_t *dy, const int32_t *tok, int32_t token,
                                  int64_t rows, int64_t C, int beta, cudaStream_t s)
 {
-    launch(embed_row_bwd_kernel, blocks_over(C, EMBED_ROW_THREADS), EMBED_ROW_THREADS, 0, s, drow, dy,
-           tok, token, rows, C, beta);
+    launch(embed_row_bwd_kernel, blocks_over(C, EMBED_ROW_THREADS), EMBED_ROW_THREADS, 0, s, drow,
+           dy, tok, token, rows, C, beta);
 }
 #endif
 

@@ -29,7 +29,7 @@ typedef enum {
     GEMM_NONE,
     GEMM_GELU,                   /* aux (m, n) = the result, C = gelu(aux), the tanh form */
     GEMM_DGELU,                  /* C = the result times gelu'(aux) */
-    GEMM_BGRAD                   /* float C of TN; bias (m) float = sums over k of A: db beside dw */
+    GEMM_BGRAD                   /* float C of TN; bias (m) float, sums over k of A: db */
 } GemmEpilogue;
 
 struct Gemm {
@@ -42,13 +42,13 @@ struct Gemm {
     float scale = 1;
     int64_t offset = 0;          /* operands begin at multiples of so many elements; 0: of rows */
     const char *algo = NULL;     /* of a lock file, see gemm_algo_text; NULL: the first choice */
-    const char *raw = NULL;      /* bytes of algo, see gemm_algo_raw; NULL: its options tell it all */
+    const char *raw = NULL;      /* bytes of algo, see gemm_algo_raw; NULL: its options do */
     /* made by gemm_init */
     cublasLtMatmulDesc_t product = NULL;
     cublasLtMatrixLayout_t a = NULL, b = NULL, c = NULL;
     cublasLtMatmulAlgo_t chosen = {};
     size_t bytes = 0;            /* of ws that it uses */
-    bool apart = false;          /* GEMM_BGRAD: only C, another kernel writes the bias; see gemm_init */
+    bool apart = false;          /* GEMM_BGRAD: another kernel writes the bias; see gemm_init */
 };
 
 static cublasLtHandle_t gemm_handle;
@@ -92,7 +92,8 @@ static inline void gemm_setup(void)
 }
 
 /* Before gemm_init: the version of the library that measured the algorithms of the lock file. With
- * another one they do not apply: the first choices are used, or, where `required`, the program ends. */
+ * another one they do not apply: the first choices are used, or, where `required`, the program
+ * ends. */
 static inline void gemm_measured_with(const char *version, bool required)
 {
     const unsigned v = (unsigned)cublasLtGetVersion();
@@ -101,7 +102,8 @@ static inline void gemm_measured_with(const char *version, bool required)
     gemm_unmeasured = strcmp(here, version) != 0;
     if (gemm_unmeasured && required)
         die(EXIT_CONFIG, "the recipe has tune = \"required\", but the lock file has algorithms of "
-            "cuBLASLt %s, here is %s: run `gen tune` with this one, or load the other", version, here);
+            "cuBLASLt %s, here is %s: run `gen tune` with this one, or load the other", version,
+            here);
     if (gemm_unmeasured)
         note("the lock file has algorithms of cuBLASLt %s, here is %s: its first choices are used; "
              "`gen tune` measures again", version, here);
@@ -443,9 +445,9 @@ static inline const char *gemm_take_locked_(Gemm *g)
 
 /* ---- running ---- */
 
-/* GEMM_BGRAD: the bias gradient is apart unless a row of the lock file, which `gen tune` measured on
- * this library, has it in the product. cuBLASLt's documents list no BGRADB with fp32 results, so the
- * library may refuse it, or run it slower than the two kernels; no card has told yet. */
+/* GEMM_BGRAD: the bias gradient is apart unless a row of the lock file, which `gen tune` measured
+ * on this library, has it in the product. cuBLASLt's documents list no BGRADB with fp32 results, so
+ * the library may refuse it, or run it slower than the two kernels; no card has told yet. */
 static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;
@@ -453,8 +455,9 @@ static inline void gemm_init(Gemm *g)
     if (g->algo && !gemm_unmeasured) {
         const char *wrong = gemm_take_locked_(g);
         if (wrong)
-            die(EXIT_CONFIG, "gemm %s: the lock file has \"%s\" for it, but %s; run `gen tune` again",
-                g->name, g->algo, wrong);
+            die(EXIT_CONFIG,
+                "gemm %s: the lock file has \"%s\" for it, but %s; run `gen tune` again", g->name,
+g->algo, wrong);
         return;
     }
     if (g->epilogue == GEMM_BGRAD)

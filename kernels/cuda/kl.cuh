@@ -121,7 +121,8 @@ typedef struct {
 } KlChunk;
 
 template <int THREADS, int WHAT>
-__global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS) kl_rows_kernel(KlChunk c)
+__global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
+    kl_rows_kernel(KlChunk c)
 {
     constexpr bool WIDE = THREADS > WARP;
     const int64_t row = WIDE ? blockIdx.x : blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
@@ -177,8 +178,8 @@ static inline void kl_rows(const KlChunk &c, cudaStream_t s)
  * programs. */
 static inline KlChunk kl_chunk_(int64_t i, const act_t *x, const wt_t *w, const act_t *from,
                                 const wt_t *v, const int32_t *labels, const float *weights,
-                                int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits, void *ws,
-                                cudaStream_t s)
+                                int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits,
+                                void *ws, cudaStream_t s)
 {
     const bool own = sizeof(act_t) != sizeof(float);
     const int64_t ld = ce_width(V);
@@ -243,12 +244,13 @@ static inline void kl_bwd(act_t *dx, float *dw, const act_t *x, const wt_t *w, c
     }
 }
 #else
-template __global__ void kl_rows_kernel<(V > CUDA_CE_SHORT ? KL_THREADS : WARP), KL_LOSSES>(KlChunk);
+enum { KL_ROW_THREADS = V > CUDA_CE_SHORT ? KL_THREADS : WARP };
+template __global__ void kl_rows_kernel<KL_ROW_THREADS, KL_LOSSES>(KlChunk);
 #ifdef KERNEL_kl_fwd_dx
-template __global__ void kl_rows_kernel<(V > CUDA_CE_SHORT ? KL_THREADS : WARP), KL_APART>(KlChunk);
+template __global__ void kl_rows_kernel<KL_ROW_THREADS, KL_APART>(KlChunk);
 #endif
 #ifdef KERNEL_kl_bwd
-template __global__ void kl_rows_kernel<(V > CUDA_CE_SHORT ? KL_THREADS : WARP), KL_TOGETHER>(KlChunk);
+template __global__ void kl_rows_kernel<KL_ROW_THREADS, KL_TOGETHER>(KlChunk);
 #endif
 #endif
 

@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(MARGIN_THREADS)
 {
     const int64_t c = blockIdx.y * (int64_t)MARGIN_THREADS + threadIdx.x;
     if (c < C)
-        act_store(dx + blockIdx.x * C + c, dd[blockIdx.x] * (act_load(w + C + c) - act_load(w + c)));
+        act_store(dx + blockIdx.x * C + c,
+                  dd[blockIdx.x] * (act_load(w + C + c) - act_load(w + c)));
 }
 
 /* One thread per column, and one more for the bias. */
@@ -59,16 +60,16 @@ static inline void margin_fwd(float *d, const act_t *x, const wt_t *w, const wt_
 static inline void margin_dx(act_t *dx, const float *dd, const wt_t *w, int64_t n, int64_t C,
                              cudaStream_t s)
 {
-    launch(margin_dx_kernel, dim3((unsigned)n, blocks_over(C, MARGIN_THREADS)), MARGIN_THREADS, 0, s,
-           dx, dd, w, C);
+    launch(margin_dx_kernel, dim3((unsigned)n, blocks_over(C, MARGIN_THREADS)), MARGIN_THREADS, 0,
+           s, dx, dd, w, C);
 }
 
 /* beta 1: accumulates. */
 static inline void margin_dw(float *dw, float *db, const float *dd, const act_t *x, int64_t n,
                              int64_t C, int beta, cudaStream_t s)
 {
-    launch(margin_dw_kernel, blocks_over(C + 1, MARGIN_THREADS), MARGIN_THREADS, 0, s, dw, db, dd, x,
-           n, C, beta);
+    launch(margin_dw_kernel, blocks_over(C + 1, MARGIN_THREADS), MARGIN_THREADS, 0, s, dw, db, dd,
+           x, n, C, beta);
 }
 #endif
 

@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         rstd[row * (NH + KV) + head] = rs;
 }
 
-/* Heads of q where blockIdx.y is 0, of k where it is 1: part blockIdx.x of gridDim.x, blockDim.y at a
- * time. DW: parts (gridDim.x, 2, D) collects dw; shared memory (D) fp32 where blockDim.y > 1. */
+/* Heads of q where blockIdx.y is 0, of k where it is 1: part blockIdx.x of gridDim.x, blockDim.y at
+ * a time. DW: parts (gridDim.x, 2, D) collects dw; shared memory (D) fp32 where blockDim.y > 1. */
 template <int W, bool DW>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     qk_norm_bwd_kernel(float *__restrict__ parts, act_t *d, const act_t *__restrict__ x,

@@ -1,7 +1,7 @@
 /* rope.cuh -- rotary positions (RoFormer, Su et al. 2021), half-split as in Llama, in place.
  *
- * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T, with documents places[r] < T; cosine, sine
- *        (T, D/2) fp32, by HF transformers' fp32 formulas, rounded to act_t.
+ * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T, with documents places[r] < T; cosine,
+ *        sine (T, D/2) fp32, by HF transformers' fp32 formulas, rounded to act_t.
  * Out:   q and k, halves [x1, x2] of each head -> [x1 cos - x2 sin, x2 cos + x1 sin]; v untouched.
  * Keeps: each product is rounded to act_t, then their sum (eager 16-bit arithmetic). */
 #ifndef DIECAST_KERNELS_CUDA_ROPE_CUH

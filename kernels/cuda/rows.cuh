@@ -130,7 +130,8 @@ static __device__ __forceinline__ bool row_has(int e, int at, int n)
 
 /* Writes vector k of a thread's elements. */
 template <int W>
-static __device__ __forceinline__ void row_store(act_t *row, const float *from, int k, int at, int n)
+static __device__ __forceinline__ void row_store(act_t *row, const float *from, int k, int at,
+                                                 int n)
 {
     const int i = at + k * (int)blockDim.x;
     if (i >= n)
@@ -277,8 +278,8 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
 /* Loads and stores a thread's elements of a row of floats, in 16-byte accesses if W is a
  * vector. */
 template <int W>
-static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>], int at,
-                                                int n)
+static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>],
+                                                int at, int n)
 {
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e += W == 1 ? 1 : 4) {

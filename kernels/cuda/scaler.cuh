@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(1) scale_loss_kernel(float *scaled, const floa
     scaled[0] = scale[0] * scaler[0];
 }
 
-__global__ void __launch_bounds__(1) scaler_update_kernel(float *norm, float *scaler, float *adamw_args)
+__global__ void __launch_bounds__(1)
+    scaler_update_kernel(float *norm, float *scaler, float *adamw_args)
 {
     const float scale = scaler[0], least = 1.0f / 16384;
     adamw_args[ADAMW_UNSCALE] = 1.0f / scale;         // exact: a power of two

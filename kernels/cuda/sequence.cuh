@@ -105,10 +105,11 @@ static inline void seq_spread(float *weights, const float *coef, const int32_t *
            rows, n, T, mean);
 }
 
-static inline void seq_share(float *weights, const int32_t *rows, int64_t n, int64_t T, float weight,
-                             cudaStream_t s)
+static inline void seq_share(float *weights, const int32_t *rows, int64_t n, int64_t T,
+                             float weight, cudaStream_t s)
 {
-    launch(seq_share_kernel, blocks_over(n, SEQ_THREADS), SEQ_THREADS, 0, s, weights, rows, n, T, weight);
+    launch(seq_share_kernel, blocks_over(n, SEQ_THREADS), SEQ_THREADS, 0, s, weights, rows, n, T,
+           weight);
 }
 
 /* y (n, C) = x, each row times its weight; y may be x. */

@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(TRANSITION_THREADS)
     const int code = (int)(i / C);
     if (code >= DARKROOM_CODES)
         return;
-    float sum = types ? act_load(types + (code < DARKROOM_OPEN ? 0 : code - DARKROOM_OPEN + 1) * C + c)
-                      : 0;
+    const int type = code < DARKROOM_OPEN ? 0 : code - DARKROOM_OPEN + 1;
+    float sum = types ? act_load(types + type * C + c) : 0;
     if (darkroom_is_transition(code)) {
         float f[DARKROOM_FEATURES];
         darkroom_features(start, code, f);

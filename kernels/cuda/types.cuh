@@ -224,7 +224,8 @@ static inline __device__ float block_max(float v)
 #define DYNAMIC_SHARED(type, name) type *name = (type *)sim_dynamic_shared()
 #endif
 
-/* At the end of a kernel's file: the dynamic shared memory that its launches request, for `gen check`. */
+/* At the end of a kernel's file: the dynamic shared memory that its launches ask for: for
+ * `gen check`. */
 #ifdef __CUDACC_RTC__
 #define SHARED_BYTES(kernel, bytes) extern "C" __device__ const int kernel##_shared = (bytes)
 #endif

@@ -75,23 +75,23 @@ static inline int64_t slope_dot_cuda_workspace(int64_t S)
     return 8 * CUDA_SLOPE_PARTS * S;
 }
 
-/* [keys (rows) uint64 | as many | (pieces, 2, C) fp32: sums of the tokens that cross their borders] */
+/* [keys (rows) uint64 | as many | (pieces, 2, C) fp32: sums of tokens that cross borders] */
 static inline int64_t embed_bwd_cuda_workspace(int64_t rows, int64_t C)
 {
     return 2 * cuda_workspace_round(8 * rows) +
            4 * ((rows + CUDA_EMBED_PIECE - 1) / CUDA_EMBED_PIECE) * 2 * C;
 }
 
-static inline int64_t attention_fwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
-                                                   int64_t act)
+static inline int64_t attention_fwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K,
+                                                   int64_t D, int64_t act)
 {
     (void)B, (void)T, (void)H, (void)K, (void)D, (void)act;
     return 0;
 }
 
 /* Row sums of do * o, (B, H, T) fp32 */
-static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
-                                                   int64_t act)
+static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K,
+                                                   int64_t D, int64_t act)
 {
     (void)K, (void)D, (void)act;
     return 4 * B * H * T;
@@ -103,29 +103,31 @@ static inline int64_t attention_decode_cuda_workspace(int64_t rows, int64_t T, i
     return 4 * rows * H * T;
 }
 
-/* Rows of a head of V that its products have, and so columns of their logits: with an odd V cuBLASLt could read and
- * write no vectors, and no tile would be whole. Rows from V on are 0 in the head and in its gradient. */
+/* Rows of a head of V that its products have, and so columns of their logits: with an odd V
+ * cuBLASLt could read and write no vectors, and no tile would be whole. Rows from V on are 0 in the
+ * head and in its gradient. */
 static inline int64_t ce_width(int64_t V)
 {
     return (V + 63) / 64 * 64;
 }
 
-/* [CUDA_GEMM_WORKSPACE | logits (chunk, ce_width(V)) fp32 | their gradient, as wide, act_t; in fp32 in place] */
+/* [CUDA_GEMM_WORKSPACE | logits (chunk, ce_width(V)) fp32 | their gradient, as wide, act_t; in fp32
+ * in place] */
 static inline int64_t ce_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
 {
     return CUDA_GEMM_WORKSPACE + chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
 }
 
-/* [CUDA_GEMM_WORKSPACE | logits of two (2, chunk, ce_width(V)) fp32 | their gradients, likewise, act_t; in fp32 in
- * place] */
+/* [CUDA_GEMM_WORKSPACE | logits of two (2, chunk, ce_width(V)) fp32 | their gradients, likewise,
+ * act_t; in fp32 in place] */
 static inline int64_t kl_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
 {
     return CUDA_GEMM_WORKSPACE + 2 * chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
 }
 
-/* [CUDA_GEMM_WORKSPACE | du (rows, parts * rank) act_t | with dropout: masked x (rows, in) act_t] */
-static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank, int64_t parts, float dropout,
-                                          int64_t act)
+/* [CUDA_GEMM_WORKSPACE | du (rows, parts * rank) act_t | dropout: masked x (rows, in) act_t] */
+static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank, int64_t parts,
+                                          float dropout, int64_t act)
 {
     return CUDA_GEMM_WORKSPACE + cuda_workspace_round(act * rows * parts * rank) +
            (dropout > 0 ? cuda_workspace_round(act * rows * in) : 0);

@@ -9,8 +9,8 @@
 
 #include "../../runtime/adamw_args.h"
 
-static inline void adamw_ref(double *w, double *m, double *v, const double *g, const double *adamw_args,
-                             double norm, int64_t n, int decay)
+static inline void adamw_ref(double *w, double *m, double *v, const double *g,
+                             const double *adamw_args, double norm, int64_t n, int decay)
 {
     double clip = adamw_args[ADAMW_CLIP] / (norm + 1e-6);
     clip = adamw_args[ADAMW_CLIP] > 0 && clip < 1 ? clip : 1;

@@ -10,8 +10,9 @@
 
 /* Who meets whom in a sequence, by what is not NULL: lengths (B): places before the length each
  * other, others themselves alone. limits (B, T): query t the keys before limits[t], and itself.
- * places, ends (B, T): t is of the document t - places .. ends - 1, whose places meet. holes (B, 2):
- * places behind a sequence's second do not meet those from its first up to there. Nothing: all.
+ * places, ends (B, T): t is of the document t - places .. ends - 1, whose places meet. holes
+ * (B, 2): places behind a sequence's second do not meet those from its first up to there.
+ * Nothing: all.
  * causal, of documents, holes and all: keys up to the query. */
 typedef struct {
     const int32_t *places, *ends, *lengths, *limits, *holes;

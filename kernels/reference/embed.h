@@ -13,8 +13,10 @@ static inline void embed_ref(double *y, const int32_t *tok, const double *wte, c
                              const int32_t *places, int64_t rows, int64_t T, int64_t C)
 {
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < C; i++)
-            y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[(places ? places[r] : r % T) * C + i] : 0);
+        for (int64_t i = 0; i < C; i++) {
+            const int64_t t = places ? places[r] : r % T;
+            y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[t * C + i] : 0);
+        }
 }
 
 /* pad: a token whose rows do not count; -1: none. */

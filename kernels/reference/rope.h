@@ -1,6 +1,7 @@
 /* rope.h -- rotary positions (Su et al. 2021) in double, in place, for the tests of every target.
  *
- * In:    qkv (rows, (NH + 2 KV) D), row r at position places[r], NULL: r % T; cosine, sine (T, D/2).
+ * In:    qkv (rows, (NH + 2 KV) D), row r at position places[r], NULL: r % T; cosine, sine
+ *        (T, D/2).
  * Method: each pair of a head is rotated, half-split as in Llama; v untouched. */
 #ifndef DIECAST_KERNELS_REFERENCE_ROPE_H
 #define DIECAST_KERNELS_REFERENCE_ROPE_H
