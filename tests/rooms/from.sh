@@ -51,16 +51,16 @@ made() {
     rm -rf "${t:?}/$1"
     "$gen" --from plan "$t/$1.ir" -o "$t/$1" >"$t/log" 2>&1
 }
-body() { sed -n "/^void step_$2(/,/^}/p" "$t/$1/step.c" | grep -o 'run_[a-z]*\|loss = 0' | paste -sd' '; }
+body() { sed -n "/^void step_$2(/,/^}/p" "$t/$1/step.c" | grep -o 'run_[a-z]*\|clear(loss' | paste -sd' '; }
 made plan
 verdict "a step as graph orders it" \
-    "$([ "$(body plan train)" = "loss = 0 run_begin run_micro run_reduce run_update" ] || body plan train)"
+    "$([ "$(body plan train)" = "clear(loss run_begin run_micro run_reduce run_update" ] || body plan train)"
 sed '/^schedule train/s/clear $loss, begin,/begin, clear $loss,/
     /^schedule eval/a schedule again   clear $loss, eval, eval  -> $loss  "the same twice"' "$t/plan.ir" >"$t/order.ir"
 made order || verdict order "$(cat "$t/log")"
 verdict "another order" \
-    "$([ "$(body order train)" = "run_begin loss = 0 run_micro run_reduce run_update" ] || body order train)"
-verdict "one more schedule" "$([ "$(body order again)" = "loss = 0 run_eval run_eval" ] || body order again)"
+    "$([ "$(body order train)" = "run_begin clear(loss run_micro run_reduce run_update" ] || body order train)"
+verdict "one more schedule" "$([ "$(body order again)" = "clear(loss run_eval run_eval" ] || body order again)"
 verdict "its prototype" "$(grep -q '^void step_again(void);  *// the same twice$' "$t/order/step.h" || echo none)"
 awk '/^schedule decode/ { next } /^program/ { out = $2 == "decode" }
      !out && !/^value %d\.|^state \$(keys|values|logits)|^input %(token|place) / { print }' \

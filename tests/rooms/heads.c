@@ -81,8 +81,8 @@ static void write_calls(const Graph *g, const char *path, const char *programs)
 {
     Str s = {0};
     int n;
-    str_print(&s, "enum {\n%s};\n#define AT(x, l) ((void)(l), x)\n#define SPAN(a, b) ((a) - (b))\n#define OP(i)\n",
-              emit_shape(g));
+    str_print(&s, "enum {\n%s};\n%s#define AT(x, l) ((void)(l), x)\n#define SPAN(a, b) ((a) - (b))\n"
+              "#define profile_op(i)\n", emit_shape(g), emit_numbers(g));
     const char *const *file = emit_kernel_files(g, &n);
     for (int i = 0; i < n; i++)
         str_print(&s, "#include \"kernels/cpu/%s\"\n", file[i]);
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     t = planned(argv[1], "frozen", LORA);
     has("frozen", t.plan, "= ce_bwd %norm_f, $head, $head.b, %labels[m], %scale, %weights[m]  chunk");
     has("frozen, call", t.calls, "&(CeHead){.bias = head_b, .weights = AT(weights, micro)},");
-    has("adapters of a score", t.calls, "&lora_b_qkv_score");
+    has("adapters of a score", t.calls, "&lora_qkv_score");
 
     form.both_ways = form.bias = form.weights = form.score = true;
     t = planned(argv[1], "gpu", GPU);

@@ -289,7 +289,7 @@ int main(int argc, char **argv)
     has("update alone", text,
         "  $head, $m.head, $v.head = adamw $grad.head, %adamw_args.head, $total_norm.head  decay 1");
     has("update, call", calls,
-        ") adamw(head, m_head, v_head, grad_head, adamw_args_head, total_norm_head,");
+        " adamw(head, m_head, v_head, grad_head, adamw_args_head, total_norm_head,");
     has("clear, call", calls, "void run_begin_head(");
     has("field of the host", emit_io_fields(two), "    float *adamw_args_head;");
     has("result of the host", emit_result_fields(two), "    float *total_norm_head;");
