@@ -9,7 +9,7 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/choice.h"           // what io.stats holds
+#include "runtime/action_type.h"      // what io.stats holds
 #include "runtime/darkroom.h"         // tokens, tasks
 #include "runtime/data/contexts.h"    // sequences by their index
 #include "runtime/data/histories.h"
@@ -354,10 +354,10 @@ int64_t objective_work(void)
 /* This rank's part of the loss of these counts. */
 static double loss_of(const double *stats, const Counts *c)
 {
-    double loss = c->actions ? stats[CHOICE_LOSS] / (double)c->actions : 0;
+    double loss = c->actions ? stats[ACTION_TYPE_LOSS] / (double)c->actions : 0;
 //@ if kinds
     if (c->predictions)
-        loss += @AD_TYPE_WEIGHT@ * stats[CHOICE_TYPE_LOSS] / (double)c->predictions;
+        loss += @AD_TYPE_WEIGHT@ * stats[ACTION_TYPE_TYPE_LOSS] / (double)c->predictions;
 //@ end
     return loss;
 }
@@ -368,12 +368,12 @@ void objective_step(int64_t step, double *sum)
     const bool tells = world.rank == 0;
     memset(sum, 0, STEP_METRICS * sizeof *sum);
     sum[STEP_loss] = loss_of(io.stats, c);
-    sum[STEP_loss_action] = io.stats[CHOICE_LOSS];
-    sum[STEP_acc_action] = io.stats[CHOICE_HITS];
+    sum[STEP_loss_action] = io.stats[ACTION_TYPE_LOSS];
+    sum[STEP_acc_action] = io.stats[ACTION_TYPE_HITS];
     sum[STEP_actions] = tells ? (double)c->actions : 0;
 //@ if kinds
-    sum[STEP_loss_token_type] = io.stats[CHOICE_TYPE_LOSS];
-    sum[STEP_acc_token_type] = io.stats[CHOICE_TYPE_HITS];
+    sum[STEP_loss_token_type] = io.stats[ACTION_TYPE_TYPE_LOSS];
+    sum[STEP_acc_token_type] = io.stats[ACTION_TYPE_TYPE_HITS];
     sum[STEP_types] = tells ? (double)c->predictions : 0;
 //@ end
     sum[STEP_predictions] = tells ? (double)c->predictions : 0;
@@ -460,7 +460,7 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
     Counts c = {0};
-    double stats[CHOICE_STATS] = {0};
+    double stats[ACTION_TYPE_STATS] = {0};
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
         const int64_t *sample = samples_of(d, b);
@@ -468,18 +468,18 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         fill_micro(d, b, sample, 0);
         step_eval();
         step_wait();
-        for (int k = 0; k < CHOICE_STATS; k++)
+        for (int k = 0; k < ACTION_TYPE_STATS; k++)
             stats[k] += io.stats[k];
         sum[EVAL_samples] += (double)data_rows(d, b, 0);
     }
     const bool tells = world.rank == 0;
     sum[EVAL_loss] = loss_of(stats, &c);
-    sum[EVAL_loss_action] = stats[CHOICE_LOSS];
-    sum[EVAL_acc_action] = stats[CHOICE_HITS];
+    sum[EVAL_loss_action] = stats[ACTION_TYPE_LOSS];
+    sum[EVAL_acc_action] = stats[ACTION_TYPE_HITS];
     sum[EVAL_actions] = tells ? (double)c.actions : 0;
 //@ if kinds
-    sum[EVAL_loss_token_type] = stats[CHOICE_TYPE_LOSS];
-    sum[EVAL_acc_token_type] = stats[CHOICE_TYPE_HITS];
+    sum[EVAL_loss_token_type] = stats[ACTION_TYPE_TYPE_LOSS];
+    sum[EVAL_acc_token_type] = stats[ACTION_TYPE_TYPE_HITS];
     sum[EVAL_types] = tells ? (double)c.predictions : 0;
 //@ end
     sum[EVAL_predictions] = tells ? (double)c.predictions : 0;

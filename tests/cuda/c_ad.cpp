@@ -1,5 +1,5 @@
-/* c_ad.cpp -- transitions.cuh and choice.cuh. */
-#include "../../kernels/cuda/choice.cuh"
+/* c_ad.cpp -- transitions.cuh and action_type.cuh. */
+#include "../../kernels/cuda/action_type.cuh"
 #include "../../kernels/cuda/transitions.cuh"
 #include "harness.h"
 #ifndef __CUDACC__
@@ -40,7 +40,7 @@ TEST(transition_table)
     }
 }
 
-TEST(choice_loss)
+TEST(action_type_loss)
 {
     for (int k = 0; k < 2; k++) {
         const int64_t n = k ? 3 : 700;
@@ -58,12 +58,12 @@ TEST(choice_loss)
         float *scales = upload(scales_, 2);
         double *to = upload(start, 10);
         run([&] {
-            choice_loss_bwd(to, to + 1, dz, z, labels, scales, scales + 1, kinds, weight, n, O, stream);
-            choice_loss(to + 5, to + 6, z, labels, kinds, weight, n, O, stream);
+            action_type_loss_bwd(to, to + 1, dz, z, labels, scales, scales + 1, kinds, weight, n, O, stream);
+            action_type_loss(to + 5, to + 6, z, labels, kinds, weight, n, O, stream);
         });
-        const double *got = download(to, 10), all = sums[CHOICE_LOSS] + weight * sums[CHOICE_TYPE_LOSS];
+        const double *got = download(to, 10), all = sums[ACTION_TYPE_LOSS] + weight * sums[ACTION_TYPE_TYPE_LOSS];
         check_act("dz", dz, want, n * O, 8);
-        for (int j = 0; j < CHOICE_STATS; j++) {
+        for (int j = 0; j < ACTION_TYPE_STATS; j++) {
             const double bound = 1e-6 * (sums[j] + 1);
             check_true("sums", std::fabs(got[1 + j] - (j + 1) - sums[j]) <= bound);
             check_true("sums without gradients", std::fabs(got[6 + j] - sums[j]) <= bound);

@@ -1,7 +1,7 @@
-/* b_ad.c -- transitions.h and choice.h. */
+/* b_ad.c -- transitions.h and action_type.h. */
 #include <math.h>
 
-#include "../../kernels/cpu/choice.h"
+#include "../../kernels/cpu/action_type.h"
 #include "../../kernels/cpu/transitions.h"
 #include "harness.h"
 #include "tokens.h"
@@ -31,7 +31,7 @@ TEST(transition_table)
     }
 }
 
-TEST(choice_loss)
+TEST(action_type_loss)
 {
     static const struct { int64_t n; int O; } shapes[] = { { 1, 5 }, { 40, 5 }, { 1, 8 }, { 700, 8 } };
     for (int k = 0; k < 4; k++) {
@@ -41,22 +41,22 @@ TEST(choice_loss)
         act_t *z = act_normal(n * O, 0, 2), *dz = NEW(act_t, n * O);
         int32_t *labels = NEW(int32_t, n), *kinds = O > 5 ? NEW(int32_t, n) : NULL;
         double *want = NEW(double, n * O), *z_ = act_double(z, n * O), sums[4] = {0};
-        double loss = 3, stats[CHOICE_STATS] = { 1, 2, 3, 4 }, plain = 0, counted[CHOICE_STATS] = {0};
+        double loss = 3, stats[ACTION_TYPE_STATS] = { 1, 2, 3, 4 }, plain = 0, counted[ACTION_TYPE_STATS] = {0};
         for (int64_t i = 0; i < n; i++) {
             labels[i] = (int32_t)random_below(6) - 1;
             if (kinds)
                 kinds[i] = (int32_t)random_below(4) - 1;
         }
         choices_ref(sums, want, z_, labels, kinds, scale, type_scale, n, O);
-        choice_loss_bwd(&loss, stats, dz, z, labels, &scale, &type_scale, kinds, weight, n, O);
+        action_type_loss_bwd(&loss, stats, dz, z, labels, &scale, &type_scale, kinds, weight, n, O);
         check_act("dz", dz, want, n * O, 8);
-        choice_loss(&plain, counted, z, labels, kinds, weight, n, O);
-        for (int j = 0; j < CHOICE_STATS; j++) {
+        action_type_loss(&plain, counted, z, labels, kinds, weight, n, O);
+        for (int j = 0; j < ACTION_TYPE_STATS; j++) {
             const double bound = 1e-6 * (sums[j] + 1);
             check_true("sums", fabs(stats[j] - (j + 1) - sums[j]) <= bound);
             check_true("sums without gradients", fabs(counted[j] - sums[j]) <= bound);
         }
-        const double all = sums[CHOICE_LOSS] + weight * sums[CHOICE_TYPE_LOSS];
+        const double all = sums[ACTION_TYPE_LOSS] + weight * sums[ACTION_TYPE_TYPE_LOSS];
         check_true("loss", fabs(loss - 3 - all) <= 1e-6 * (all + 3));
         check_true("loss without gradients", fabs(plain - all) <= 1e-6 * (all + 1));
     }

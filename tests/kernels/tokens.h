@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "../../kernels/reference/choice.h"
+#include "../../kernels/reference/action_type.h"
 #include "../../kernels/reference/transitions.h"
 
 enum { TOKENS = 4943, TOKENS_PARAMETERS = 10 + 1 + 81 + 2 + 3 };     /* of a column */
@@ -88,14 +88,14 @@ static inline void choices_ref(double *sums, double *dz, const double *z, const 
                 continue;
             for (int c = 0; c < size; c++)
                 above += row[c] > row[label];
-            sums[2 * k] += choice_ref(row, size, label);
+            sums[2 * k] += action_type_ref(row, size, label);
             sums[2 * k + 1] += !above;
             for (int c = 0; c < size; c++) {
                 const double was = row[c];
                 row[c] = was + h;
-                const double up = choice_ref(row, size, label);
+                const double up = action_type_ref(row, size, label);
                 row[c] = was - h;
-                dz[i * O + first + c] = (up - choice_ref(row, size, label)) / (2 * h) * (k ? type_scale : scale);
+                dz[i * O + first + c] = (up - action_type_ref(row, size, label)) / (2 * h) * (k ? type_scale : scale);
                 row[c] = was;
             }
         }

@@ -154,7 +154,7 @@ static Ref losses(Build *b, Ref logits, bool gradient)
         of_types = type_scale ? loss_scale_of(b, type_scale) : scale;
         dlogits = gradient_room(b, logits);
     }
-    Op *op = build_op(b, gradient ? OP_choice_loss_bwd : OP_choice_loss);
+    Op *op = build_op(b, gradient ? OP_action_type_loss_bwd : OP_action_type_loss);
     op_in(op, logits), op_in(op, build_input(b, b->in.labels));
     if (gradient)
         op_in(op, scale), op_in(op, of_types);
