@@ -72,7 +72,7 @@ PRM_FUNCTION double prm_record_loss(const float *d, const float *rewards, const 
 }
 
 /* Returns the derivative of that mean by the d of one of n marks. */
-PRM_FUNCTION double prm_record_slope(double d, double reward, int n)
+PRM_FUNCTION double prm_record_grad(double d, double reward, int n)
 {
     return (prm_logistic(d) - reward) / n;
 }
@@ -104,7 +104,7 @@ PRM_FUNCTION double prm_activation(int kind, double a)
     return a > 0 || kind == PRM_NONE ? a : kind == PRM_LEAKY ? 0.01 * a : 0;
 }
 
-PRM_FUNCTION double prm_activation_slope(int kind, double a)
+PRM_FUNCTION double prm_activation_grad(int kind, double a)
 {
     if (kind == PRM_CLIP)
         return a >= -1 && a <= 3;
@@ -128,7 +128,7 @@ PRM_FUNCTION double prm_domain_weight(double a, double total, int n)
 
 /* Returns the gradient of entry a from those of weights: `own`, summed over its records, and `all`,
  * weight times gradient summed over all records. */
-PRM_FUNCTION double prm_domain_slope(double a, double total, int n, double own, double all)
+PRM_FUNCTION double prm_domain_grad(double a, double total, int n, double own, double all)
 {
     return n * prm_logistic(a) / total * (own - all / n);
 }
@@ -166,7 +166,7 @@ PRM_FUNCTION double prm_net_mark(const PrmNet *net, double p)
 }
 
 /* Returns its derivative by parameter k. */
-PRM_FUNCTION double prm_net_mark_slope(const PrmNet *net, double p, int k)
+PRM_FUNCTION double prm_net_mark_grad(const PrmNet *net, double p, int k)
 {
     if (k == PRM_NET_B2)
         return 1;
@@ -176,7 +176,7 @@ PRM_FUNCTION double prm_net_mark_slope(const PrmNet *net, double p, int k)
     const double z = prm_net_unit_(net, unit, p);
     if (k >= PRM_NET_W2)
         return prm_activation(PRM_LEAKY, z);
-    const double of_unit = net->w2[unit] * prm_activation_slope(PRM_LEAKY, z);
+    const double of_unit = net->w2[unit] * prm_activation_grad(PRM_LEAKY, z);
     return k >= PRM_NET_B1 ? of_unit : of_unit * (k % PRM_NET_INPUTS ? p : 1 - p);
 }
 
@@ -191,13 +191,13 @@ PRM_FUNCTION double prm_net_weight(const PrmNet *net, const float *d, const int3
 }
 
 /* Returns the derivative of that weight by parameter k. */
-PRM_FUNCTION double prm_net_weight_slope(const PrmNet *net, const float *d, const int32_t *rows,
-                                         int most, int k, double weight)
+PRM_FUNCTION double prm_net_weight_grad(const PrmNet *net, const float *d, const int32_t *rows,
+                                        int most, int k, double weight)
 {
     const int n = prm_marks(rows, most);
     double sum = 0;
     for (int j = 0; j < most; j++)
-        sum += rows[j] < 0 ? 0 : prm_net_mark_slope(net, prm_logistic(d[j]), k) / n;
+        sum += rows[j] < 0 ? 0 : prm_net_mark_grad(net, prm_logistic(d[j]), k) / n;
     return weight * (1 - weight) * sum;
 }
 
@@ -227,8 +227,8 @@ PRM_FUNCTION double prm_aggregate(int kind, const float *d, const int32_t *rows,
 
 /* Returns the derivative of that S by the d of mark k; among equal minima or maxima only the first
  * has one. */
-PRM_FUNCTION double prm_aggregate_slope(int kind, const float *d, const int32_t *rows, int most,
-                                        int k, double score)
+PRM_FUNCTION double prm_aggregate_grad(int kind, const float *d, const int32_t *rows, int most,
+                                       int k, double score)
 {
     const double p = prm_logistic(d[k]);
     const int n = prm_marks(rows, most);

@@ -1,7 +1,7 @@
 /* bilevel.c -- derivatives of per-sample losses along v, the gradient of another loss.
  *
  * In:    programs that write v over a parameter group's gradients, and programs of the losses.
- * Out:   $along, $slope; program direction; for finite differences, programs forth, back, restore.
+ * Out:   $tangent, $jvp; program direction; for finite differences, programs forth, back, restore.
  * Keeps: parameters end as they began, bit for bit.
  * Method: finite differences: (l(theta + eps v) - l(theta - eps v)) / 2 eps; Jacobian-vector
  *         products: gradient.c. */
@@ -9,87 +9,87 @@
 
 #include <inttypes.h>
 
-#include "runtime/along.h"
+#include "runtime/jvp.h"
 
 /* Name of a value or program of these slopes. */
-static const char *word(const Slopes *slopes, const char *name, char between)
+static const char *word(const Jvp *jvp, const char *name, char between)
 {
-    return slopes->set->name ? text_print("%s%c%s", name, between, slopes->set->name) : name;
+    return jvp->set->name ? text_print("%s%c%s", name, between, jvp->set->name) : name;
 }
 
-static Value *number(Build *b, const Slopes *slopes, const char *name, int64_t n)
+static Value *number(Build *b, const Jvp *jvp, const char *name, int64_t n)
 {
-    Value *v = build_kept(b, word(slopes, name, '.'), PU_optimiser, DT_F32, 1,
+    Value *v = build_kept(b, word(jvp, name, '.'), PU_optimiser, DT_F32, 1,
                           dim(n, text_print("%" PRId64, n)), dim(0, ""));
-    v->set = slopes->set->name;
+    v->set = jvp->set->name;
     return v;
 }
 
-Slopes *slopes_new(Build *b, Set *set)
+Jvp *jvp_new(Build *b, Set *set)
 {
-    Slopes *slopes = arena_new(sizeof *slopes);
-    slopes->set = set;
-    slopes->along = number(b, slopes, "along", ALONG_ENTRIES);
-    slopes->slope = build_kept(b, word(slopes, "slope", '.'), PU_activations, DT_F64, 1,
-                               dim_batch(b), dim(0, ""));
+    Jvp *jvp = arena_new(sizeof *jvp);
+    jvp->set = set;
+    jvp->tangent = number(b, jvp, "tangent", TANGENT_ENTRIES);
+    jvp->jvp = build_kept(b, word(jvp, "jvp", '.'), PU_activations, DT_F64, 1,
+                          dim_batch(b), dim(0, ""));
     int64_t accum = config_int(b->c, F_batch_accum);
     if (accum > 1)
-        slopes->slope->count = slopes->slope->slots = accum;
-    return slopes;
+        jvp->jvp->count = jvp->jvp->slots = accum;
+    return jvp;
 }
 
-Ref slopes_of(const Build *b, const Slopes *slopes) { return build_input(b, slopes->slope); }
+Ref jvp_of(const Build *b, const Jvp *jvp) { return build_input(b, jvp->jvp); }
 
 /* The n-th trained parameter of the group, in the order of updates; NULL: no more. */
-static Value *parameter(const Build *b, const Slopes *slopes, int n)
+static Value *parameter(const Build *b, const Jvp *jvp, int n)
 {
     for (int i = 0; i < b->g->nvalues; i++) {
         Value *v = b->g->values[i];
-        if (value_is_gradient(v) && v->set == slopes->set->name && !n--)
+        if (value_is_gradient(v) && v->set == jvp->set->name && !n--)
             return ir_value(b->g, v->of);
     }
     return NULL;
 }
 
-static Program *program(Build *b, const Slopes *slopes, const char *name, Role role,
+static Program *program(Build *b, const Jvp *jvp, const char *name, Role role,
                         const char *about)
 {
     b->loc = config_loc(b->c, F_objective);
     b->stage = NULL;
-    return b->p = ir_program(b->g, word(slopes, name, '_'), role, about);
+    return b->p = ir_program(b->g, word(jvp, name, '_'), role, about);
 }
 
-void slopes_direction(Build *b, Schedule *s, const Slopes *slopes)
+void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp)
 {
-    if (!slopes->set->scale)
-        bug("slopes: the losses have no scale");
-    program(b, slopes, "direction", ROLE_reduce, "v is whole: its norm");
-    Value *norm = number(b, slopes, "along_norm", 1), *w;
+    if (!jvp->set->scale)
+        bug("jvp: the losses have no scale");
+    program(b, jvp, "tangent", ROLE_reduce, "v is whole: its norm");
+    Value *norm = number(b, jvp, "tangent_norm", 1), *w;
     Op *op = build_op(b, OP_grad_norm);
-    for (int i = 0; (w = parameter(b, slopes, i)); i++)
+    for (int i = 0; (w = parameter(b, jvp, i)); i++)
         op_in(op, ref(gradient_of(b, w)));
     op_out(op, ref(norm));
-    op = build_op(b, slopes->set->scaler ? OP_direction_scaled : OP_direction);
-    op_in(op, ref(norm)), op_in(op, ref(slopes->set->scale));
-    op_out(op, ref(slopes->along));
-    if (slopes->set->scaler)
-        op_out(op, ref(slopes->set->scaler));
+    op = build_op(b, jvp->set->scaler ? OP_tangent_init_scaled : OP_tangent_init);
+    op_in(op, ref(norm)), op_in(op, ref(jvp->set->scale));
+    op_out(op, ref(jvp->tangent));
+    if (jvp->set->scaler)
+        op_out(op, ref(jvp->set->scaler));
     schedule_run(s, b->p, 1);
-    schedule_clear(s, slopes->slope);
+    schedule_clear(s, jvp->jvp);
 }
 
-void slopes_losses(Build *b, const Slopes *slopes, Ref losses)
+void jvp_losses(Build *b, const Jvp *jvp, Ref losses)
 {
-    Op *op = build_op(b, OP_slope_loss);
-    op_in(op, losses), op_in(op, ref(slopes->along));
-    op_out(op, slopes_of(b, slopes));
+    Op *op = build_op(b, OP_jvp_loss);
+    op_in(op, losses), op_in(op, ref(jvp->tangent));
+    op_out(op, jvp_of(b, jvp));
 }
 
 /* Writes an op for every parameter and its saved value. */
-static void copies(Build *b, const Slopes *slopes, bool back)
+static void copies(Build *b, const Jvp *jvp, bool back)
 {
     Value *w;
-    for (int i = 0; (w = parameter(b, slopes, i)); i++) {
+    for (int i = 0; (w = parameter(b, jvp, i)); i++) {
         Value *kept = build_state(b, "kept", w, PU_optimiser);
         Op *op = build_op(b, OP_keep);
         op_in(op, ref(back ? kept : w));
@@ -97,40 +97,40 @@ static void copies(Build *b, const Slopes *slopes, bool back)
     }
 }
 
-static void move(Build *b, const Slopes *slopes, bool minus)
+static void move(Build *b, const Jvp *jvp, bool minus)
 {
     Value *w;
     Op *op = build_op(b, OP_side);
-    op_out(op, ref(slopes->along));
+    op_out(op, ref(jvp->tangent));
     op_int(op, "minus", minus);
-    for (int i = 0; (w = parameter(b, slopes, i)); i++) {
+    for (int i = 0; (w = parameter(b, jvp, i)); i++) {
         op = build_op(b, OP_shift);
         op_in(op, ref(gradient_of(b, w))), op_in(op, ref(build_state(b, "kept", w, PU_optimiser)));
-        op_in(op, ref(slopes->along));
+        op_in(op, ref(jvp->tangent));
         op_out(op, ref(w));
     }
 }
 
-void slopes_differences(Build *b, Schedule *s, const Slopes *slopes)
+void jvp_differences(Build *b, Schedule *s, const Jvp *jvp)
 {
     Program *losses = b->p;
     Value *w;
-    for (int i = 0; (w = parameter(b, slopes, i)); i++)
+    for (int i = 0; (w = parameter(b, jvp, i)); i++)
         if (w->dtype != DT_F32)
             bug("%s is %s: there is no moving it by differences", w->name, dtype_name[w->dtype]);
-    program(b, slopes, "forth", ROLE_update, "parameters are kept, and moved by eps v");
-    copies(b, slopes, false);
-    move(b, slopes, false);
+    program(b, jvp, "forth", ROLE_update, "parameters are kept, and moved by eps v");
+    copies(b, jvp, false);
+    move(b, jvp, false);
     schedule_run(s, b->p, 1);
     b->p = losses;
     schedule_turns(b, s);
-    program(b, slopes, "back", ROLE_update, "parameters moved by -eps v");
-    move(b, slopes, true);
+    program(b, jvp, "back", ROLE_update, "parameters moved by -eps v");
+    move(b, jvp, true);
     schedule_run(s, b->p, 1);
     b->p = losses;
     schedule_turns(b, s);
-    program(b, slopes, "restore", ROLE_update, "parameters as they were kept");
-    copies(b, slopes, true);
+    program(b, jvp, "restore", ROLE_update, "parameters as they were kept");
+    copies(b, jvp, true);
     schedule_run(s, b->p, 1);
     b->p = losses;
 }

@@ -1,7 +1,7 @@
 /* bilevel.h -- hypergradients: derivatives of per-sample losses along v, the gradient of another
  * loss.
  *
- * From slopes_direction() to the end of the schedule, the gradients of a parameter group hold v,
+ * From jvp_tangent() to the end of the schedule, the gradients of a parameter group hold v,
  * summed over all ranks. */
 #ifndef BILEVEL_H
 #define BILEVEL_H
@@ -9,27 +9,27 @@
 #include "gen/graph/graph.h"
 
 /* Derivatives of per-sample losses along v. */
-struct Slopes {
+struct Jvp {
     Set *set;                /* parameter group whose gradients hold v */
-    Value *along;            /* figures of v: runtime/along.h */
-    Value *slope;            /* (B) doubles per micro-batch: derivative of each sample's loss */
+    Value *tangent;          /* figures of v: runtime/jvp.h */
+    Value *jvp;              /* (B) doubles per micro-batch: derivative of each sample's loss */
 };
 
-Slopes *slopes_new(Build *b, Set *set);
+Jvp *jvp_new(Build *b, Set *set);
 /* Call after schedule_turns() of the program that writes v; clears the derivatives. */
-void slopes_direction(Build *b, Schedule *s, const Slopes *slopes);
+void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp);
 /* First method, finite differences. Call it in a program without a backward pass; losses: f32
  * (B). */
-void slopes_losses(Build *b, const Slopes *slopes, Ref losses);
+void jvp_losses(Build *b, const Jvp *jvp, Ref losses);
 /* Then call it instead of schedule_turns(): runs the last program with parameters moved by eps v
  * and by -eps v, eps = 0.01 / (|v| + 1e-15), and restores them bit for bit. Needs fp32
  * parameters. */
-void slopes_differences(Build *b, Schedule *s, const Slopes *slopes);
-/* Second method, Jacobian-vector products: in a program with b->slopes = slopes, write a pass whose
+void jvp_differences(Build *b, Schedule *s, const Jvp *jvp);
+/* Second method, Jacobian-vector products: in a program with b->jvp = jvp, write a pass whose
  * losses are the unweighted ones of the samples times loss_scale(); pass_backward() adds up the
  * derivatives. It needs no per-sample gradients: for each layer, the result with v instead of the
  * parameters is multiplied with the gradient of the layer's result, sample by sample. */
 /* After either method: derivatives of the micro-batch's samples, f64 (B). */
-Ref slopes_of(const Build *b, const Slopes *slopes);
+Ref jvp_of(const Build *b, const Jvp *jvp);
 
 #endif

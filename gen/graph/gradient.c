@@ -148,7 +148,7 @@ static void out_gradient(Build *b, Op *op, Ref param)
 }
 
 /* True if the gradient of a parameter is needed; a pass with slopes needs none. */
-static bool learns(const Build *b, Ref param) { return param.v->trained && !b->slopes; }
+static bool learns(const Build *b, Ref param) { return param.v->trained && !b->jvp; }
 
 /* beta depends on the schedule: schedule_betas() sets it. */
 static void beta(Op *op) { op_int(op, "beta", 0); }
@@ -386,7 +386,7 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
         op_in(op, fwd->in[4]);
     op_out(op, dx);
     for (int k = 2; k < 4; k++)
-        if (b->slopes)       /* not read */
+        if (b->jvp)          /* not read */
             op_out(op, of_shape(b, "unread", fwd->in[k], DT_F32));
         else
             out_gradient(b, op, fwd->in[k]);
@@ -533,28 +533,28 @@ static void grad_gather(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[0], dx);
 }
 
-/* ---- slopes: <dy, z> a sample, z what the op gives with v in the place of its parameters ----- */
+/* ---- jvp: <dy, z> a sample, z what the op gives with v in the place of its parameters ----- */
 
 /* v instead of a parameter, converted to its type. */
-static Ref direction_of(Build *b, Ref param)
+static Ref tangent_of(Build *b, Ref param)
 {
     Ref v = same_index(param, gradient_of(b, param.v));
     if (param.v->dtype == DT_F32)
         return v;
     Ref y = of_shape(b, "v", param, param.v->dtype);
-    Op *op = build_op(b, OP_direction_cast);
-    op_in(op, v), op_in(op, ref(b->slopes->along));
+    Op *op = build_op(b, OP_tangent_cast);
+    op_in(op, v), op_in(op, ref(b->jvp->tangent));
     op_out(op, y);
     return y;
 }
 
 /* Repeats the op with v instead of the parameters in[from..to) and, unless NULL, `first` as its
  * first operand; returns its result. */
-static Ref with_direction(Build *b, const Op *fwd, const char *name, Ref first, int from, int to)
+static Ref with_tangent(Build *b, const Op *fwd, const char *name, Ref first, int from, int to)
 {
     Ref in[8];
     for (int k = 0; k < fwd->nin; k++)
-        in[k] = k >= from && k < to && fwd->in[k].v->kind == VK_PARAM ? direction_of(b, fwd->in[k])
+        in[k] = k >= from && k < to && fwd->in[k].v->kind == VK_PARAM ? tangent_of(b, fwd->in[k])
                                                                       : fwd->in[k];
     if (first.v)
         in[0] = first;
@@ -573,21 +573,21 @@ static Ref with_direction(Build *b, const Op *fwd, const char *name, Ref first, 
 /* First-order change of the op's result when its parameters move by v. */
 static Ref moved_by(Build *b, const Op *fwd, Ref dy)
 {
-    const char *name = text_print("z%s", base_name(b, fwd->out[0]));
+    const char *name = text_print("t_%s", base_name(b, fwd->out[0]));
     Ref none = {0};
     if (fwd->kind != OP_lora && fwd->kind != OP_add_pos && fwd->kind != OP_embed_row)
-        return with_direction(b, fwd, name, none, 0, fwd->nin);
+        return with_tangent(b, fwd, name, none, 0, fwd->nin);
     Ref zeros = like(b, text_print("%s.zeros", name), fwd->out[0], columns(fwd->out[0]));
     Op *op = build_op(b, OP_zeros);
     op_in(op, dy);
     op_out(op, zeros);
     if (fwd->kind != OP_lora)
-        return with_direction(b, fwd, name, zeros, 0, fwd->nin);
-    Ref of_A = with_direction(b, fwd, text_print("%s.a", name), zeros, 2, 3);
-    return with_direction(b, fwd, name, of_A, 3, 4);
+        return with_tangent(b, fwd, name, zeros, 0, fwd->nin);
+    Ref of_A = with_tangent(b, fwd, text_print("%s.a", name), zeros, 2, 3);
+    return with_tangent(b, fwd, name, of_A, 3, 4);
 }
 
-static void add_slopes(Build *b, const Op *fwd)
+static void add_jvp(Build *b, const Op *fwd)
 {
     int params = 0, trained = 0;
     for (int k = 0; k < fwd->nin; k++)
@@ -601,9 +601,9 @@ static void add_slopes(Build *b, const Op *fwd)
             "a gradient of all",
             op_row[fwd->kind].name);
     Ref dy = gradient_get(fwd->out[0]), z = moved_by(b, fwd, dy);
-    Op *op = build_op(b, dy.v->dtype == b->model.act ? OP_slope_dot : OP_slope_dot_f32);
-    op_in(op, dy), op_in(op, z), op_in(op, ref(b->slopes->along));
-    op_out(op, build_input(b, b->slopes->slope));
+    Op *op = build_op(b, dy.v->dtype == b->model.act ? OP_jvp_dot : OP_jvp_dot_f32);
+    op_in(op, dy), op_in(op, z), op_in(op, ref(b->jvp->tangent));
+    op_out(op, build_input(b, b->jvp->jvp));
 }
 
 static void (*const rule[NOPS])(Build *, const Op *, int) = {
@@ -630,8 +630,8 @@ void gradient_walk(Build *b, int first, int last)
             continue;        /* differentiated together with its adapters */
         b->loc = fwd.loc;
         b->stage = fwd.stage ? text_print("%s, backward", stage_name(fwd.stage)) : NULL;
-        if (b->slopes)
-            add_slopes(b, &fwd);
+        if (b->jvp)
+            add_jvp(b, &fwd);
         rule[fwd.kind](b, &fwd, i);
     }
 }

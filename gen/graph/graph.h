@@ -33,7 +33,7 @@ typedef struct {
 } Set;
 
 /* Derivatives of per-sample losses along a gradient: bilevel.h. */
-typedef struct Slopes Slopes;
+typedef struct Jvp Jvp;
 
 /* Sizes of the model, options of its embedding and head, and values that every pass reads. */
 typedef struct {
@@ -109,7 +109,7 @@ struct Build {
     /* Prefix of values of a further training pass in its own program, such as "meta."; NULL: the
      * first. */
     const char *program_prefix;
-    Slopes *slopes;          /* the backward pass adds to these instead of gradients; or NULL */
+    Jvp *jvp;                /* the backward pass adds to these instead of gradients; or NULL */
     bool adapters_off;       /* layers ignore their adapters */
     bool started;            /* parameters are read with their initial values: build_start() */
     int region;              /* current repeat region; 0: none */

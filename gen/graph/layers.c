@@ -207,7 +207,7 @@ Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
     const Dim ranks = dim_ranks(b, &l);
     bool gpu = !strcmp(b->g->target->backend, "cuda"), all = !strcmp(fold, "all"),
          aligned = ranks.n * dtype_bytes[b->model.act] % 16 == 0;
-    if (!l.parts || !gpu || !strcmp(fold, "none") || b->slopes ||
+    if (!l.parts || !gpu || !strcmp(fold, "none") || b->jvp ||
         (!all && (!aligned || !fold_pays(b, &l, ranks.n, out.n))))
         return in;
     if (!aligned)

@@ -363,7 +363,7 @@ void schedule_turns(Build *b, Schedule *s)
     b->set = was;
     b->p = micro;
     b->program_prefix = NULL;
-    b->slopes = NULL;
+    b->jvp = NULL;
 }
 
 void schedule_set(Build *b, Schedule *s, Set *set)

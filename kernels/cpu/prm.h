@@ -2,8 +2,8 @@
  *
  * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i *
  *        marks: margin, label and position of each step, position -1: none; table (K) fp32 and
- *        record (S) int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: the
- *        gradient of a record's weight is -slope * scale[0].
+ *        record (S) int32, its entry or -1; weights (S) fp32, NULL: 1; jvp (S) double: the
+ *        gradient of a record's weight is -jvp * scale[0].
  * Keeps: in double, records in order; stored values are rounded to fp32. */
 #ifndef DIECAST_KERNELS_PRM_H
 #define DIECAST_KERNELS_PRM_H
@@ -48,7 +48,7 @@ static inline void prm_net(float *restrict weights, const float *restrict d,
 }
 
 /* dtable (K); beta 1: accumulates, like the others. */
-static inline void prm_weights_bwd(float *restrict dtable, const double *restrict slope,
+static inline void prm_weights_bwd(float *restrict dtable, const double *restrict jvp,
                                    const float *restrict scale, const float *restrict table,
                                    const int32_t *restrict record, int64_t S, int64_t K, int kind,
                                    int beta)
@@ -57,11 +57,11 @@ static inline void prm_weights_bwd(float *restrict dtable, const double *restric
         memset(dtable, 0, sizeof *dtable * (size_t)K);
     for (int64_t i = 0; i < S; i++)
         if (record[i] >= 0)
-            dtable[record[i]] -= (float)(slope[i] * scale[0] *
-                                         prm_activation_slope(kind, table[record[i]]));
+            dtable[record[i]] -= (float)(jvp[i] * scale[0] *
+                                         prm_activation_grad(kind, table[record[i]]));
 }
 
-static inline void prm_domains_bwd(float *restrict dtable, const double *restrict slope,
+static inline void prm_domains_bwd(float *restrict dtable, const double *restrict jvp,
                                    const float *restrict scale, const float *restrict table,
                                    const int32_t *restrict domains,
                                    const int32_t *restrict record, int64_t S, int64_t K, int beta)
@@ -71,18 +71,18 @@ static inline void prm_domains_bwd(float *restrict dtable, const double *restric
     double all = 0;
     for (int64_t i = 0; i < S; i++)
         if (record[i] >= 0)
-            all -= slope[i] * scale[0] * prm_domain_weight(table[record[i]], total, n);
+            all -= jvp[i] * scale[0] * prm_domain_weight(table[record[i]], total, n);
     for (int64_t k = 0; k < K; k++) {
         double own = 0;
         for (int64_t i = 0; i < S; i++)
-            own -= record[i] == k ? slope[i] * scale[0] : 0;
+            own -= record[i] == k ? jvp[i] * scale[0] : 0;
         dtable[k] = (beta ? dtable[k] : 0) +
-                    (k < n ? (float)prm_domain_slope(table[k], total, n, own, all) : 0);
+                    (k < n ? (float)prm_domain_grad(table[k], total, n, own, all) : 0);
     }
 }
 
 static inline void prm_net_bwd(float *restrict dw1, float *restrict db1, float *restrict dw2,
-                               float *restrict db2, const double *restrict slope,
+                               float *restrict db2, const double *restrict jvp,
                                const float *restrict scale, const float *restrict d,
                                const int32_t *restrict rows, const int32_t *restrict record,
                                const float *w1, const float *b1, const float *w2, const float *b2,
@@ -95,8 +95,8 @@ static inline void prm_net_bwd(float *restrict dw1, float *restrict db1, float *
             if (record[i] < 0)
                 continue;
             const double weight = prm_net_weight(&net, d + i * marks, rows + i * marks, marks);
-            sum -= slope[i] * scale[0] *
-                   prm_net_weight_slope(&net, d + i * marks, rows + i * marks, marks, k, weight);
+            sum -= jvp[i] * scale[0] *
+                   prm_net_weight_grad(&net, d + i * marks, rows + i * marks, marks, k, weight);
         }
         float *to = k < PRM_NET_B1   ? dw1 + k
                     : k < PRM_NET_W2 ? db1 + (k - PRM_NET_B1)
@@ -121,7 +121,7 @@ static inline void prm_outcome(float *restrict dd, double *stats, const float *r
             dd[i * marks + j] =
                 at[j] < 0 ? 0
                           : (float)(scale[0] * 2 * (score - outcomes[i]) *
-                                    prm_aggregate_slope(kind, of, at, marks, j, score));
+                                    prm_aggregate_grad(kind, of, at, marks, j, score));
     }
 }
 
@@ -145,7 +145,7 @@ static inline void prm_loss_bwd(float *restrict dd, const float *restrict d,
         const int n = prm_marks(rows + i * marks, marks);
         const double of_loss = (double)scale[0] * (weights ? weights[i] : 1);
         for (int64_t j = i * marks; j < (i + 1) * marks; j++)
-            dd[j] = rows[j] < 0 ? 0 : (float)(of_loss * prm_record_slope(d[j], rewards[j], n));
+            dd[j] = rows[j] < 0 ? 0 : (float)(of_loss * prm_record_grad(d[j], rewards[j], n));
     }
 }
 

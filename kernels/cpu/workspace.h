@@ -49,7 +49,7 @@ static inline int64_t bias_grad_workspace(int64_t N)
 }
 
 /* (S, REDUCE_PARTS) double */
-static inline int64_t slope_dot_workspace(int64_t S)
+static inline int64_t jvp_dot_workspace(int64_t S)
 {
     return 8 * REDUCE_PARTS * S;
 }

@@ -55,9 +55,9 @@ static __device__ __forceinline__ float kl_divergence_(const KlRow &p, const KlR
 }
 
 /* Gradients by a logit: of coef times the loss, and of k times the divergence. */
-static __device__ __forceinline__ void kl_slopes_(float &of_loss, float &of_kl, const KlRow &q,
-                                                  const KlRow &p, float l, float r, float coef,
-                                                  float k, bool target)
+static __device__ __forceinline__ void kl_grads_(float &of_loss, float &of_kl, const KlRow &q,
+                                                 const KlRow &p, float l, float r, float coef,
+                                                 float k, bool target)
 {
     const float at_q = __expf(l - q.max) * q.factor;
     of_loss = coef * at_q - (target ? coef : 0.0f);
@@ -78,7 +78,7 @@ static __device__ __forceinline__ void kl_gradient_(act_t *d, act_t *dkl, const 
         f32_load4(r, p.l + 4 * (int64_t)i);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            kl_slopes_(a, b, q, p, l[j], r[j], coef, k, 4 * i + j == label);
+            kl_grads_(a, b, q, p, l[j], r[j], coef, k, 4 * i + j == label);
             l[j] = APART ? a : a + b;
             r[j] = b;
         }
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void kl_gradient_(act_t *d, act_t *dkl, const 
     }
     if (thread < V % 4) {
         const int i = 4 * vectors + thread;
-        kl_slopes_(a, b, q, p, q.l[i], p.l[i], coef, k, i == label);
+        kl_grads_(a, b, q, p, q.l[i], p.l[i], coef, k, i == label);
         act_store(d + i, APART ? a : a + b);
         if constexpr (APART)
             act_store(dkl + i, b);

@@ -40,7 +40,7 @@ static inline __device__ float gelu(float x)
 }
 
 /* d gelu / dx */
-static inline __device__ float gelu_slope(float x)
+static inline __device__ float gelu_grad(float x)
 {
     const float b = GELU_B * x * x;
     const Logistic s = logistic(GELU_2A * x * (1.0f + b));
@@ -63,14 +63,14 @@ static inline __device__ float gate_value(float gate)
 
 /* u becomes d / d gate, d becomes d / d up, of value(gate) up; u: up, d: gradient of the product */
 template <int GATE>
-static inline __device__ void gate_slopes(float *d, float *u, float gate)
+static inline __device__ void gate_grads(float *d, float *u, float gate)
 {
     if (GATE == SILU_GATE) {
         const Logistic s = logistic(gate);
         *u *= *d * s.value * (1.0f + gate * s.rest);
         *d *= gate * s.value;
     } else {
-        *u *= *d * gelu_slope(gate);
+        *u *= *d * gelu_grad(gate);
         *d *= gelu(gate);
     }
 }
@@ -154,11 +154,11 @@ __global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
         act_load_vector(v, x + first);
 #pragma unroll
         for (int i = 0; i < ACT_VECTOR; i++)
-            d[i] *= gelu_slope(v[i]);
+            d[i] *= gelu_grad(v[i]);
         act_store_vector(dx + first, d);
     } else {
         for (int64_t i = first; i < end && i < n; i++)
-            act_store(dx + i, act_load(dy + i) * gelu_slope(act_load(x + i)));
+            act_store(dx + i, act_load(dy + i) * gelu_grad(act_load(x + i)));
     }
 }
 
@@ -212,13 +212,13 @@ __global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
         act_load_vector(d, dy);
 #pragma unroll
         for (int i = 0; i < ACT_VECTOR; i++)
-            gate_slopes<GATE>(d + i, u + i, g[i]);
+            gate_grads<GATE>(d + i, u + i, g[i]);
         act_store_vector(dgate, u);
         act_store_vector(dup, d);
     } else {
         for (int i = 0; i < at.count; i++) {
             float u = act_load(up + i), d = act_load(dy + i);
-            gate_slopes<GATE>(&d, &u, act_load(gate + i));
+            gate_grads<GATE>(&d, &u, act_load(gate + i));
             act_store(dgate + i, u);
             act_store(dup + i, d);
         }

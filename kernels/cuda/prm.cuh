@@ -2,8 +2,8 @@
  *
  * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i *
  *        marks: margin, label and position of each step, position -1: none; table (K) fp32 and
- *        record (S) int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: the
- *        gradient of a record's weight is -slope * scale[0].
+ *        record (S) int32, its entry or -1; weights (S) fp32, NULL: 1; jvp (S) double: the
+ *        gradient of a record's weight is -jvp * scale[0].
  * Keeps: in double, in an order fixed by S; stored values are rounded to fp32.
  * Method: one thread per record; sums in one block, as there are few. */
 #ifndef DIECAST_KERNELS_CUDA_PRM_CUH
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(PRM_THREADS)
 
 /* One thread per entry, which searches for its records. */
 __global__ void __launch_bounds__(PRM_THREADS)
-    prm_weights_bwd_kernel(float *__restrict__ dtable, const double *__restrict__ slope,
+    prm_weights_bwd_kernel(float *__restrict__ dtable, const double *__restrict__ jvp,
                            const float *__restrict__ scale, const float *__restrict__ table,
                            const int32_t *__restrict__ record, int64_t S, int64_t K, int kind,
                            int beta)
@@ -63,16 +63,16 @@ __global__ void __launch_bounds__(PRM_THREADS)
     const int64_t k = prm_record_();
     if (k >= K)
         return;
-    const double of_weight = scale[0] * prm_activation_slope(kind, table[k]);
+    const double of_weight = scale[0] * prm_activation_grad(kind, table[k]);
     float sum = beta ? dtable[k] : 0.0f;
     for (int64_t i = 0; i < S; i++)
         if (record[i] == k)
-            sum -= (float)(slope[i] * of_weight);
+            sum -= (float)(jvp[i] * of_weight);
     dtable[k] = sum;
 }
 
 __global__ void __launch_bounds__(PRM_THREADS)
-    prm_domains_bwd_kernel(float *__restrict__ dtable, const double *__restrict__ slope,
+    prm_domains_bwd_kernel(float *__restrict__ dtable, const double *__restrict__ jvp,
                            const float *__restrict__ scale, const float *__restrict__ table,
                            const int32_t *__restrict__ domains, const int32_t *__restrict__ record,
                            int64_t S, int64_t K, int beta)
@@ -86,11 +86,11 @@ __global__ void __launch_bounds__(PRM_THREADS)
     for (int64_t i = 0; i < S; i++) {
         if (record[i] < 0)
             continue;
-        all -= slope[i] * scale[0] * prm_domain_weight(table[record[i]], total, n);
-        own -= record[i] == k ? slope[i] * scale[0] : 0;
+        all -= jvp[i] * scale[0] * prm_domain_weight(table[record[i]], total, n);
+        own -= record[i] == k ? jvp[i] * scale[0] : 0;
     }
     dtable[k] = (beta ? dtable[k] : 0.0f) +
-                (k < n ? (float)prm_domain_slope(table[k], total, n, own, all) : 0.0f);
+                (k < n ? (float)prm_domain_grad(table[k], total, n, own, all) : 0.0f);
 }
 
 /* One thread per parameter; to: w1, b1, w2, b2. */
@@ -99,7 +99,7 @@ struct PrmNetGradients {
 };
 
 __global__ void __launch_bounds__(PRM_THREADS)
-    prm_net_bwd_kernel(PrmNetGradients to, const double *__restrict__ slope,
+    prm_net_bwd_kernel(PrmNetGradients to, const double *__restrict__ jvp,
                        const float *__restrict__ scale, const float *__restrict__ d,
                        const int32_t *__restrict__ rows, const int32_t *__restrict__ record,
                        PrmNet net, int64_t S, int marks, int beta)
@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(PRM_THREADS)
         if (record[i] < 0)
             continue;
         const double weight = prm_net_weight(&net, d + at, rows + at, marks);
-        sum -= slope[i] * scale[0] *
-               prm_net_weight_slope(&net, d + at, rows + at, marks, k, weight);
+        sum -= jvp[i] * scale[0] *
+               prm_net_weight_grad(&net, d + at, rows + at, marks, k, weight);
     }
     float *out = k < PRM_NET_B1   ? to.w1 + k
                  : k < PRM_NET_W2 ? to.b1 + (k - PRM_NET_B1)
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(PRM_THREADS)
             dd[i * marks + j] =
                 at[j] < 0 ? 0.0f
                           : (float)(scale[0] * 2 * (score - outcomes[i]) *
-                                    prm_aggregate_slope(kind, of, at, marks, j, score));
+                                    prm_aggregate_grad(kind, of, at, marks, j, score));
     }
 #pragma unroll
     for (int k = 0; k < PRM_META_STATS; k++) {
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(PRM_THREADS)
     const int n = prm_marks(rows + i * marks, marks);
     const double of_loss = (double)scale[0] * (weights ? weights[i] : 1.0f);
     for (int64_t j = i * marks; j < (i + 1) * marks; j++)
-        dd[j] = rows[j] < 0 ? 0.0f : (float)(of_loss * prm_record_slope(d[j], rewards[j], n));
+        dd[j] = rows[j] < 0 ? 0.0f : (float)(of_loss * prm_record_grad(d[j], rewards[j], n));
 }
 
 __global__ void __launch_bounds__(PRM_THREADS)
@@ -225,24 +225,24 @@ static inline void prm_net(float *weights, const float *d, const int32_t *rows,
 }
 
 /* dtable (K); beta 1: accumulates, like the others. */
-static inline void prm_weights_bwd(float *dtable, const double *slope, const float *scale,
+static inline void prm_weights_bwd(float *dtable, const double *jvp, const float *scale,
                                    const float *table, const int32_t *record, int64_t S, int64_t K,
                                    int kind, int beta, cudaStream_t s)
 {
-    launch(prm_weights_bwd_kernel, blocks_over(K, PRM_THREADS), PRM_THREADS, 0, s, dtable, slope,
+    launch(prm_weights_bwd_kernel, blocks_over(K, PRM_THREADS), PRM_THREADS, 0, s, dtable, jvp,
            scale, table, record, S, K, kind, beta);
 }
 
-static inline void prm_domains_bwd(float *dtable, const double *slope, const float *scale,
+static inline void prm_domains_bwd(float *dtable, const double *jvp, const float *scale,
                                    const float *table, const int32_t *domains,
                                    const int32_t *record, int64_t S, int64_t K, int beta,
                                    cudaStream_t s)
 {
-    launch(prm_domains_bwd_kernel, blocks_over(K, PRM_THREADS), PRM_THREADS, 0, s, dtable, slope,
+    launch(prm_domains_bwd_kernel, blocks_over(K, PRM_THREADS), PRM_THREADS, 0, s, dtable, jvp,
            scale, table, domains, record, S, K, beta);
 }
 
-static inline void prm_net_bwd(float *dw1, float *db1, float *dw2, float *db2, const double *slope,
+static inline void prm_net_bwd(float *dw1, float *db1, float *dw2, float *db2, const double *jvp,
                                const float *scale, const float *d, const int32_t *rows,
                                const int32_t *record, const float *w1, const float *b1,
                                const float *w2, const float *b2, int64_t S, int marks, int beta,
@@ -250,7 +250,7 @@ static inline void prm_net_bwd(float *dw1, float *db1, float *dw2, float *db2, c
 {
     const PrmNet net = {w1, b1, w2, b2};
     const PrmNetGradients to = {dw1, db1, dw2, db2};
-    launch(prm_net_bwd_kernel, 1, PRM_THREADS, 0, s, to, slope, scale, d, rows, record, net, S,
+    launch(prm_net_bwd_kernel, 1, PRM_THREADS, 0, s, to, jvp, scale, d, rows, record, net, S,
            marks, beta);
 }
 

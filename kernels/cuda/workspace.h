@@ -17,7 +17,7 @@ enum {
     /* Ranges of the gradient that are summed separately. */
     CUDA_NORM_PARTS = 1024,
     /* Ranges of a sample's elements. */
-    CUDA_SLOPE_PARTS = 128,
+    CUDA_JVP_PARTS = 128,
     /* Rows, in token order, that one block of the embedding gradient adds. */
     CUDA_EMBED_PIECE = 64,
     /* Longest row of logits that one warp reads; longer rows take a block. */
@@ -69,10 +69,10 @@ static inline int64_t grad_norm_cuda_workspace(void)
     return 8 * CUDA_NORM_PARTS;
 }
 
-/* (S, CUDA_SLOPE_PARTS) double */
-static inline int64_t slope_dot_cuda_workspace(int64_t S)
+/* (S, CUDA_JVP_PARTS) double */
+static inline int64_t jvp_dot_cuda_workspace(int64_t S)
 {
-    return 8 * CUDA_SLOPE_PARTS * S;
+    return 8 * CUDA_JVP_PARTS * S;
 }
 
 /* [keys (rows) uint64 | as many | (pieces, 2, C) fp32: sums of tokens that cross borders] */

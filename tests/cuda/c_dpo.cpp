@@ -80,7 +80,7 @@ TEST(dpo_pairs)
         for (int64_t i = 0; i < B / 2; i++) {
             const bool there = i != 2 && i != 4;
             for (int j = 0; j < 2; j++)
-                slope[2 * i + j] = there ? pairs_slope(r, lp_, rf_, 2 * i + j) : 0;
+                slope[2 * i + j] = there ? pairs_grad(r, lp_, rf_, 2 * i + j) : 0;
             want += there ? pairs_loss(r, lp_, rf_, i) : 0;
             pairs += there;
         }
@@ -95,7 +95,7 @@ TEST(dpo_pairs)
         const float *coef_ = download(coef, B);
         check_true("loss", std::fabs(sums_[0] - want) <= 1e-6 * (std::fabs(want) + 1));
         for (int64_t i = 0; i < B; i++)
-            check_true("slope", std::fabs(coef_[i] - slope[i]) <= 1e-4 * (std::fabs(slope[i]) + 1e-3));
+            check_true("jvp", std::fabs(coef_[i] - slope[i]) <= 1e-4 * (std::fabs(slope[i]) + 1e-3));
         check_true("pairs", sums_[1 + DPO_PAIRS] == pairs);
     }
 }

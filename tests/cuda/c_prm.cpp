@@ -71,7 +71,7 @@ TEST(prm_losses)
             prm_loss_bwd(dd, d, rewards, rows, scale, weights, S * marks, (int)marks, stream);
             prm_sums(sums, sums + 1, losses, d, rewards, rows, weights, S, (int)marks, stream);
         });
-        steps_slopes(slope, steps_losses, &s, d_, n);
+        steps_grads(slope, steps_losses, &s, d_, n);
         for (int64_t j = 0; j < n; j++)
             slope[j] *= scale_;
         check_f32("losses", losses, want, S, marks);
@@ -96,7 +96,7 @@ static void weights_of(int64_t S, int64_t marks, int kind)
     float *told = HOST(float, n), *known = HOST(float, K);
     float *weights = NEW(float, S), *grad = NEW(float, K), *scale = upload(&scale_, 1);
     int32_t *rows_ = HOST(int32_t, n), *record_ = HOST(int32_t, S), *domains = upload(&domains_, 1);
-    double *slope_ = HOST(double, S), *of = HOST(double, S), *want = HOST(double, S);
+    double *jvp_ = HOST(double, S), *of = HOST(double, S), *want = HOST(double, S);
     double *learned_ = f32_double(f32_normal(K, kind == 5 ? 0 : 1, kind == 5 ? 0.5 : 2), K);
     double *d_ = f32_double(f32_normal(n, 0, 2), n);
     double *want_grad = HOST(double, K);
@@ -112,18 +112,18 @@ static void weights_of(int64_t S, int64_t marks, int kind)
     float *d = upload(told, n), *learned = upload(known, K);
     for (int64_t i = 0; i < S; i++) {
         record_[i] = i % 4 == 1 ? -1 : (int32_t)random_below(kind == 4 ? domains_ : kind == 5 ? 1 : K);
-        slope_[i] = random_normal();
-        of[i] = kind == 5 && rows_[i * marks] < 0 ? 0 : -slope_[i] * scale_;
+        jvp_[i] = random_normal();
+        of[i] = kind == 5 && rows_[i * marks] < 0 ? 0 : -jvp_[i] * scale_;
     }
     int32_t *rows = upload(rows_, n), *record = upload(record_, S);
-    double *slope = upload(slope_, S);
+    double *slope = upload(jvp_, S);
     Steps s = {};
     s.S = S, s.marks = (int)marks, s.rows = rows_, s.record = record_, s.d = d_;
     s.kind = kind, s.domains = kind == 4 ? domains_ : 0, s.gradient = of;
     (kind == 5 ? s.net : s.table) = learned_;
     for (int64_t i = 0; i < S; i++)
         want[i] = steps_weight(&s, i);
-    steps_slopes(want_grad, steps_weights, &s, learned_, K);
+    steps_grads(want_grad, steps_weights, &s, learned_, K);
     float *w1 = learned, *b1 = w1 + 20, *w2 = b1 + 10, *b2 = w2 + 10;
     for (int beta = 0; beta < 2; beta++) {
         run([&] {
@@ -187,7 +187,7 @@ TEST(prm_outcomes)
         run([&] {
             prm_outcome(dd, stats, d, rows, outcomes, scale, S, (int)marks, k % 5, stream);
         });
-        steps_slopes(slope, steps_outcomes, &s, d_, n);
+        steps_grads(slope, steps_outcomes, &s, d_, n);
         for (int64_t j = 0; j < n; j++)
             slope[j] *= scale_;
         check_f32("slopes", dd, slope, n, marks);

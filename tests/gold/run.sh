@@ -138,18 +138,18 @@ levels() {                                    # ROOM FIELD=VALUE ...
 in_program() { sed -n "/^program $1 /,/^program/p" "$T/levels" | grep -c "$2"; }
 schedule_of() { sed -n "s/^schedule $1 *\\(.*\\)  \"an.*/\\1/p" "$T/levels"; }
 levels graph
-check levels/products "clear \$meta_stats, meta_micro, direction, clear \$slope, probe, weigh, reduce_meta, update_meta\
+check levels/products "clear \$meta_stats, meta_micro, tangent, clear \$jvp, jvp, weigh, reduce_meta, update_meta\
   -> \$meta_stats, \$total_norm.meta" "$(schedule_of meta)"
-check levels/no_gradient "0 10" "$(in_program probe '^ *\$grad') $(in_program probe ' = slope_dot ')"
+check levels/no_gradient "0 10" "$(in_program jvp '^ *\$grad') $(in_program jvp ' = jvp_dot ')"
 levels part prm.hypergradient=fd prm.weights=net batch.accum=2 gpus=2
-check levels/differences "clear \$meta_stats, begin, meta_micro * 2, direction, clear \$slope, forth, probe * 2, back,\
- probe * 2, restore, begin_meta, weigh * 2, reduce_meta, update_meta  -> \$meta_stats, \$total_norm.meta" \
+check levels/differences "clear \$meta_stats, begin, meta_micro * 2, tangent, clear \$jvp, forth, jvp * 2, back,\
+ jvp * 2, restore, begin_meta, weigh * 2, reduce_meta, update_meta  -> \$meta_stats, \$total_norm.meta" \
     "$(schedule_of meta)"
 check levels/kept "13 13 13 13 0" "$(in_program forth ' = keep ') $(in_program forth ' = shift ') \
 $(in_program back ' = shift ') $(in_program restore ' = keep ') $(in_program back ' = keep ')"
-check levels/whole "1 1 0" "$(in_program direction ' = allreduce ') $(in_program reduce_meta ' = allreduce ') \
-$(in_program probe ' = allreduce ')"
-check levels/places "\$along rep \$slope shard" "$(awk '$2 == "$slope" || $2 == "$along" {
+check levels/whole "1 1 0" "$(in_program tangent ' = allreduce ') $(in_program reduce_meta ' = allreduce ') \
+$(in_program jvp ' = allreduce ')"
+check levels/places "\$jvp shard \$tangent rep" "$(awk '$2 == "$jvp" || $2 == "$tangent" {
     print $2, / shard 0/ ? "shard" : "rep" }' "$T/levels" | LC_ALL=C sort | paste -sd' ')"
 check levels/16_bit 'gen: prm.hypergradient: "fd" moves parameters by about 1e-6, which the 16-bit copies that products read do
 not show; try prm.hypergradient = "dot", or precision = "fp32"' \

@@ -80,14 +80,14 @@ TEST(dpo_pairs)
         for (int64_t i = 0; i < B / 2; i++) {
             const bool there = i != 2 && i != 4;
             for (int j = 0; j < 2; j++)
-                want_coef[2 * i + j] = there ? pairs_slope(r, lp_, rf_, 2 * i + j) : 0;
+                want_coef[2 * i + j] = there ? pairs_grad(r, lp_, rf_, 2 * i + j) : 0;
             want += there ? pairs_loss(r, lp_, rf_, i) : 0;
             pairs += there;
         }
         apply(r, coef, &loss, stats, lp, counts, reference, B);
         check_true("loss", fabs(loss - want) <= 1e-6 * (fabs(want) + 1));
         for (int64_t i = 0; i < B; i++)
-            check_true("slope", fabs(coef[i] - want_coef[i]) <= 1e-4 * (fabs(want_coef[i]) + 1e-3));
+            check_true("jvp", fabs(coef[i] - want_coef[i]) <= 1e-4 * (fabs(want_coef[i]) + 1e-3));
         check_true("pairs", stats[DPO_PAIRS] == pairs);
     }
 }

@@ -63,7 +63,7 @@ TEST(prm_losses)
         prm_loss(losses, d, rewards, rows, S, (int)marks);
         check_f32("losses", losses, want, S, marks);
         prm_loss_bwd(dd, d, rewards, rows, &scale, weights, S * marks, (int)marks);
-        steps_slopes(slope, steps_losses, &s, d_, n);
+        steps_grads(slope, steps_losses, &s, d_, n);
         for (int64_t j = 0; j < n; j++)
             slope[j] *= scale;
         check_f32("slopes", dd, slope, n, marks);
@@ -101,7 +101,7 @@ TEST(prm_weights)
         for (int64_t i = 0; i < S; i++)
             want[i] = steps_weight(&s, i);
         check_f32("weights", weights, want, S, 1);
-        steps_slopes(want_grad, steps_weights, &s, table_, K);
+        steps_grads(want_grad, steps_weights, &s, table_, K);
         for (int beta = 0; beta < 2; beta++) {
             prm_weights_bwd(grad, slope, &scale, table, record, S, K, kind, beta);
             for (int64_t j = 0; j < K; j++)
@@ -131,7 +131,7 @@ TEST(prm_domains)
         for (int64_t i = 0; i < S; i++)
             want[i] = steps_weight(&s, i);
         check_f32("weights", weights, want, S, 4);
-        steps_slopes(want_grad, steps_weights, &s, table_, K);
+        steps_grads(want_grad, steps_weights, &s, table_, K);
         for (int beta = 0; beta < 2; beta++) {
             prm_domains_bwd(grad, slope, &scale, table, &domains, record, S, K, beta);
             for (int64_t j = 0; j < K; j++)
@@ -166,7 +166,7 @@ TEST(prm_net)
         for (int64_t i = 0; i < S; i++)
             want[i] = steps_weight(&s, i);
         check_f32("weights", weights, want, S, 10);
-        steps_slopes(want_grad, steps_weights, &s, net_, PRM_NET_PARAMETERS);
+        steps_grads(want_grad, steps_weights, &s, net_, PRM_NET_PARAMETERS);
         for (int beta = 0; beta < 2; beta++) {
             prm_net_bwd(grad, grad + 20, grad + 30, grad + 40, slope, &scale, d, rows, record, net,
                         net + 20, net + 30, net + 40, S, (int)marks, beta);
@@ -201,7 +201,7 @@ TEST(prm_outcomes)
             records++, loss += off * off, score += S_i, right += (S_i > 0.5) == (i % 2 == 1);
         }
         prm_outcome(dd, stats, d, rows, outcomes, &scale, S, (int)marks, k % 5);
-        steps_slopes(slope, steps_outcomes, &s, d_, n);
+        steps_grads(slope, steps_outcomes, &s, d_, n);
         for (int64_t j = 0; j < n; j++)
             slope[j] *= scale;
         check_f32("slopes", dd, slope, n, marks);

@@ -35,7 +35,7 @@ static inline double pairs_loss(const float *rule, const double *lp, const doubl
 }
 
 /* Its central difference by element k of lp. */
-static inline double pairs_slope(const float *rule, double *lp, const double *reference, int64_t k)
+static inline double pairs_grad(const float *rule, double *lp, const double *reference, int64_t k)
 {
     const double h = 1e-5, was = lp[k];
     lp[k] = was + h;

@@ -33,7 +33,7 @@ static inline void steps_rows(int32_t *rows, int64_t S, int64_t marks)
 }
 
 /* Moves d (n) to where no unit of a net (its parameters as prm_net_ref() has them) is so near its kink that differences
- * would step over it: those of steps_slopes() move a unit by 2e-4 at most. d stays what floats can hold. */
+ * would step over it: those of steps_grads() move a unit by 2e-4 at most. d stays what floats can hold. */
 static inline void steps_off_kinks(double *d, int64_t n, const double *net)
 {
     for (int64_t j = 0; j < n; j++)
@@ -130,8 +130,8 @@ static inline double steps_weights(const Steps *s)
 }
 
 /* What f changes by each of x (n), one of its arrays; one of d changes what is of its record alone. */
-static inline void steps_slopes(double *to, double (*f)(const Steps *s), const Steps *s, double *x,
-                                int64_t n)
+static inline void steps_grads(double *to, double (*f)(const Steps *s), const Steps *s, double *x,
+                               int64_t n)
 {
     const double h = 1e-4;
     Steps of = *s;

@@ -713,7 +713,7 @@ static bool product_run(const Product &x)
                 gemm_store(e.aux, p.d.type, col * e.aux_ld + row, v);
                 v = gemm_gelu(v);
             } else if (e.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-                v *= gemm_gelu_slope(gemm_load(e.aux, p.d.type, col * e.aux_ld + row));
+                v *= gemm_gelu_grad(gemm_load(e.aux, p.d.type, col * e.aux_ld + row));
             }
             gemm_store(x.d, p.d.type, col * p.d.ld + row, v);
         }

@@ -63,7 +63,7 @@ float gemm_gelu(float z)
     return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
 }
 
-float gemm_gelu_slope(float z)
+float gemm_gelu_grad(float z)
 {
     float t = tanhf(0.7978845608f * (z + 0.044715f * z * z * z));
     return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);

@@ -19,7 +19,7 @@ void gemm_store(void *p, int type, int64_t i, float value);
 
 /* gelu(z) = z/2 (1 + tanh(u)), u = sqrt(2/pi) (z + 0.044715 z^3) */
 float gemm_gelu(float z);
-float gemm_gelu_slope(float z);
+float gemm_gelu_grad(float z);
 
 /* sum (m, n) += op(A)[:, first..last) op(B)[first..last, :) in fp32, in order of k. */
 void gemm_add(float *sum, const GemmOperand &a, const GemmOperand &b, int64_t m, int64_t n,

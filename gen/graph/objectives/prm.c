@@ -209,14 +209,14 @@ static Op *on_marks(Prm *prm, int kind, Ref first, Ref d)
 
 /* Creates an op of record weights: operands of its gradient first, then those that determine the
  * weights. */
-static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref slope, Ref scale, Ref d)
+static Op *by_learned(Prm *prm, int table, int of_domains, int net, Ref jvp, Ref scale, Ref d)
 {
     Build *b = prm->b;
     b->loc = config_loc(b->c, F_prm_weights);
     bool is_net = field_is(prm, F_prm_weights, "net");
     Op *op = build_op(b, is_net ? net : prm->domains ? of_domains : table);
-    if (slope.v)
-        op_in(op, slope), op_in(op, scale);
+    if (jvp.v)
+        op_in(op, jvp), op_in(op, scale);
     if (is_net)
         op_in(op, d), op_in(op, build_input(b, b->in.target_rows)),
             op_in(op, build_input(b, prm->record));
@@ -289,7 +289,7 @@ static void make_micro(Prm *prm)
 
 /* Gradient of record weights: a record's weight decreases, the more its loss grows along v. The net
  * reads the records' margins; with finite differences a separate pass computes them. */
-static void weigh(Prm *prm, const Slopes *slopes)
+static void weigh(Prm *prm, const Jvp *jvp)
 {
     Build *b = prm->b;
     program_prefixed(b, "weigh", ROLE_gradients, "what records count: its gradient");
@@ -302,7 +302,7 @@ static void weigh(Prm *prm, const Slopes *slopes)
     b->set = prm->meta;
     Ref scale = loss_scale(b);
     Op *op = by_learned(prm, OP_prm_weights_bwd, OP_prm_domains_bwd, OP_prm_net_bwd,
-                        slopes_of(b, slopes), scale, d);
+                        jvp_of(b, jvp), scale, d);
     for (int i = 0; i < prm->nlearned; i++)
         op_out(op, ref(gradient_of(b, prm->learned[i])));
     op_int(op, "beta", 0);
@@ -341,26 +341,26 @@ static void judge(Prm *prm, Value *scale, Value *stats)
 }
 
 /* Unweighted losses of the records, with moved parameters. */
-static void probe(Prm *prm, const Slopes *slopes)
+static void hypergradient(Prm *prm, const Jvp *jvp)
 {
     Build *b = prm->b;
-    program_prefixed(b, "probe", ROLE_forward, "losses of the records, parameters moved along v");
-    Pass pass = pass_only(b, "probe.x");
-    slopes_losses(b, slopes, losses_of(prm, scored(prm, &pass, NULL)));
+    program_prefixed(b, "jvp", ROLE_forward, "losses of the records, parameters moved along v");
+    Pass pass = pass_only(b, "jvp.x");
+    jvp_losses(b, jvp, losses_of(prm, scored(prm, &pass, NULL)));
 }
 
 /* Their backward pass, which only computes products with v. */
-static void probe_products(Prm *prm, Slopes *slopes)
+static void hypergradient_products(Prm *prm, Jvp *jvp)
 {
     Build *b = prm->b;
-    program_prefixed(b, "probe", ROLE_gradients, "how the losses of the records change along v");
-    b->slopes = slopes;
+    program_prefixed(b, "jvp", ROLE_gradients, "how the losses of the records change along v");
+    b->jvp = jvp;
     Pass pass = pass_trained(b);
     if (field_is(prm, F_prm_weights, "net")) {
         prm->judged = build_kept(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
                                  dim(0, ""));
-        prm->judged->count = slopes->slope->count;
-        prm->judged->slots = slopes->slope->slots;
+        prm->judged->count = jvp->jvp->count;
+        prm->judged->slots = jvp->jvp->slots;
     }
     Ref d = scored(prm, &pass, prm->judged), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
     int end = b->p->nops;
@@ -382,20 +382,20 @@ static void schedule_meta(Prm *prm)
                               dim(PRM_META_STATS, text_print("%d", PRM_META_STATS)), dim(0, ""));
     Schedule *s = ir_schedule(b->g, "meta",
                               "an update of what records count, by the step's records");
-    Slopes *slopes = slopes_new(b, b->added.sets);
+    Jvp *jvp = jvp_new(b, b->added.sets);
     prm->meta->scale = b->added.sets[0].scale;
     schedule_clear(s, stats);
     judge(prm, scale, stats);
     schedule_turns(b, s);
-    slopes_direction(b, s, slopes);
+    jvp_tangent(b, s, jvp);
     if (field_is(prm, F_prm_hypergradient, "fd")) {
-        probe(prm, slopes);
-        slopes_differences(b, s, slopes);
+        hypergradient(prm, jvp);
+        jvp_differences(b, s, jvp);
     } else {
-        probe_products(prm, slopes);
+        hypergradient_products(prm, jvp);
         schedule_turns(b, s);
     }
-    weigh(prm, slopes);
+    weigh(prm, jvp);
     schedule_turns(b, s);
     schedule_result(s, stats);
     schedule_set(b, s, prm->meta);

@@ -3,7 +3,7 @@
  * In:    a model's last hidden states, (B, T, C); every place meets all.
  * Out:   the schedules train and eval with their programs; with model.sets the head is a set of
  *        parameters of its own, updated by the schedule late, and with 2 the features' layer another,
- *        which train updates beside the rest; with model.upper the schedule upper: $slope. */
+ *        which train updates beside the rest; with model.upper the schedule upper: $jvp. */
 #include "gen/graph/bilevel.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static void write_others(Build *b, Value *scale)
 }
 
 /* Losses of a sample each, at moved parameters. */
-static void write_losses(Build *b, const Slopes *slopes)
+static void write_losses(Build *b, const Jvp *jvp)
 {
     program_prefixed(b, "probe", ROLE_forward, "the losses of samples");
     Pass pass = pass_only(b, "probe.x");
@@ -103,13 +103,13 @@ static void write_losses(Build *b, const Slopes *slopes)
     op = build_op(b, OP_sum_places);
     op_in(op, losses);
     op_out(op, sums);
-    slopes_losses(b, slopes, sums);
+    jvp_losses(b, jvp, sums);
 }
 
-static void write_products(Build *b, Slopes *slopes)
+static void write_products(Build *b, Jvp *jvp)
 {
     program_prefixed(b, "samples", ROLE_gradients, "how the losses of samples change along v");
-    b->slopes = slopes;
+    b->jvp = jvp;
     Pass pass = pass_trained(b);
     Ref y = predicted(b, &pass), dy = gradient_room(b, y);
     int end = b->p->nops;
@@ -122,19 +122,19 @@ static void make_upper(Build *b)
 {
     size_add(b, "META", OTHERS);
     Value *scale = input_new(b, "upper_scale");
-    Slopes *slopes = slopes_new(b, b->set);
+    Jvp *jvp = jvp_new(b, b->set);
     Schedule *s = ir_schedule(b->g, "upper", "how losses of samples change along the others' gradient");
     write_others(b, scale);
     schedule_turns(b, s);
-    slopes_direction(b, s, slopes);
+    jvp_tangent(b, s, jvp);
     if (!strcmp(config_text(b->c, F_model_upper), "fd")) {
-        write_losses(b, slopes);
-        slopes_differences(b, s, slopes);
+        write_losses(b, jvp);
+        jvp_differences(b, s, jvp);
     } else {
-        write_products(b, slopes);
+        write_products(b, jvp);
         schedule_turns(b, s);
     }
-    schedule_result(s, slopes->slope);
+    schedule_result(s, jvp->jvp);
     schedule_end(b, s);
 }
 

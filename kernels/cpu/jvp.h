@@ -1,36 +1,36 @@
-/* along.h -- per-sample Jacobian-vector products: derivatives of the samples' losses along a
+/* jvp.h -- per-sample Jacobian-vector products: derivatives of the samples' losses along a
  * gradient v, by finite differences of the losses at shifted parameters, or by dot products
  * with a layer's response to v.
  *
  * In:    norm[0] = |v|; scale[0]: the loss scale of a backward pass.
- * Out:   along, the entries of runtime/along.h; slope (S) doubles, accumulated.
- * Keeps: a non-finite v gives NaN slopes. Sums in double, in an order fixed by n and S. */
-#ifndef DIECAST_KERNELS_ALONG_H
-#define DIECAST_KERNELS_ALONG_H
+ * Out:   tangent, the entries of runtime/jvp.h; jvp (S) doubles, accumulated.
+ * Keeps: a non-finite v gives NaN products. Sums in double, in an order fixed by n and S. */
+#ifndef DIECAST_KERNELS_JVP_H
+#define DIECAST_KERNELS_JVP_H
 
 #include <math.h>
 
-#include "../../runtime/along.h"
+#include "../../runtime/jvp.h"
 #include "types.h"
 #include "workspace.h"
 
 #ifdef KERNEL_REFERENCE
-#include "../reference/along.h"
+#include "../reference/jvp.h"
 #endif
 
 /* scale[0] is 0 if there are no samples. */
-static inline void direction(float *along, const float *norm, const float *scale)
+static inline void tangent_init(float *tangent, const float *norm, const float *scale)
 {
     const int finite = isfinite(norm[0]);
-    along[ALONG_EPS] = finite ? 0.01f / (norm[0] + 1e-15f) : NAN;
-    along[ALONG_SIDE] = 1;
-    along[ALONG_TAKEN] = 1;
-    along[ALONG_BACK] = !finite ? NAN : scale[0] != 0 ? 1.0f / scale[0] : 0;
+    tangent[TANGENT_EPS] = finite ? 0.01f / (norm[0] + 1e-15f) : NAN;
+    tangent[TANGENT_SIDE] = 1;
+    tangent[TANGENT_TAKEN] = 1;
+    tangent[TANGENT_BACK] = !finite ? NAN : scale[0] != 0 ? 1.0f / scale[0] : 0;
 }
 
-static inline void side(float *along, int minus)
+static inline void side(float *tangent, int minus)
 {
-    along[ALONG_SIDE] = minus ? -1 : 1;
+    tangent[TANGENT_SIDE] = minus ? -1 : 1;
 }
 
 /* y = x, bit for bit */
@@ -43,35 +43,35 @@ static inline void keep(float *restrict y, const float *restrict x, int64_t n)
 
 /* w = kept, shifted along v to the next side */
 static inline void shift(float *restrict w, const float *restrict v, const float *restrict kept,
-                         const float *along, int64_t n)
+                         const float *tangent, int64_t n)
 {
-    const float step = along[ALONG_SIDE] * along[ALONG_EPS];
+    const float step = tangent[TANGENT_SIDE] * tangent[TANGENT_EPS];
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
         w[i] = kept[i] + step * v[i];
 }
 
 /* v as read by products of 16-bit activations */
-static inline void direction_cast(act_t *restrict y, const float *restrict v, const float *along,
-                                  int64_t n)
+static inline void tangent_cast(act_t *restrict y, const float *restrict v, const float *tangent,
+                                int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
-        act_store(y + i, along[ALONG_TAKEN] * v[i]);
+        act_store(y + i, tangent[TANGENT_TAKEN] * v[i]);
 }
 
-/* Adds the samples' losses at parameters shifted to one side; after both sides slope is the
+/* Adds the samples' losses at parameters shifted to one side; after both sides jvp is the
  * derivative. */
-static inline void slope_loss(double *slope, const float *loss, const float *along, int64_t S)
+static inline void jvp_loss(double *jvp, const float *loss, const float *tangent, int64_t S)
 {
     for (int64_t b = 0; b < S; b++)
-        slope[b] += along[ALONG_SIDE] * (double)loss[b] / (2 * (double)along[ALONG_EPS]);
+        jvp[b] += tangent[TANGENT_SIDE] * (double)loss[b] / (2 * (double)tangent[TANGENT_EPS]);
 }
 
 /* dy, z (n), a sample's elements contiguous: adds the sum of dy z of each sample. ws:
- * slope_dot_workspace(S) */
-static inline void slope_dot(double *slope, const act_t *dy, const act_t *z, const float *along,
-                             int64_t n, int64_t S, void *ws)
+ * jvp_dot_workspace(S) */
+static inline void jvp_dot(double *jvp, const act_t *dy, const act_t *z, const float *tangent,
+                           int64_t n, int64_t S, void *ws)
 {
     const int64_t each = n / S;
     double *parts = ws;
@@ -89,19 +89,19 @@ static inline void slope_dot(double *slope, const act_t *dy, const act_t *z, con
         double sum = 0;
         for (int64_t part = 0; part < REDUCE_PARTS; part++)
             sum += parts[b * REDUCE_PARTS + part];
-        slope[b] += along[ALONG_BACK] * sum;
+        jvp[b] += tangent[TANGENT_BACK] * sum;
     }
 }
 
 /* The same for the few values that are fp32 in programs with 16-bit activations. */
-static inline void slope_dot_f32(double *slope, const float *dy, const float *z, const float *along,
-                                 int64_t n, int64_t S)
+static inline void jvp_dot_f32(double *jvp, const float *dy, const float *z, const float *tangent,
+                               int64_t n, int64_t S)
 {
     for (int64_t b = 0; b < S; b++) {
         double sum = 0;
         for (int64_t i = b * (n / S); i < (b + 1) * (n / S); i++)
             sum += (double)dy[i] * z[i];
-        slope[b] += along[ALONG_BACK] * sum;
+        jvp[b] += tangent[TANGENT_BACK] * sum;
     }
 }
 
