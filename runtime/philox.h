@@ -35,7 +35,7 @@ static inline void philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t
  * 2^32. 0 <= p < 1.
  *
  * site: unique per mask: 4 s + part for parts 0..2 of an adapter, with s the number of its linear
- * layer; 4 s + 3 for the s-th place where the model itself applies dropout, see dropout_place().
+ * layer; 4 s + 3 for the s-th place where the model itself applies dropout, see dropout_site().
  * Attention probabilities: the row is the query, the element of head h and key j is h * T' + j,
  * with T' = T rounded up to a multiple of 4, so that a quad belongs to one head. */
 static inline uint32_t dropout_threshold(float p)
@@ -51,7 +51,7 @@ static inline void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_
     philox(ctr, key, out);
 }
 
-static inline uint32_t dropout_place(uint32_t s)
+static inline uint32_t dropout_site(uint32_t s)
 {
     return 4 * s + 3;
 }

@@ -193,7 +193,7 @@ char *family_defaults(const Family *f)
     const char *leaf[FAMILY_LEAVES];
     Str s = {0};
     str_print(&s, "norm_eps %s, tied %s, %s", f->eps, f->tied ? "true" : "false",
-              f->rotary ? "rotary" : f->places ? "learned positions" : "no positions");
+              f->rotary ? "rotary" : f->positions ? "learned positions" : "no positions");
     if (f->ffn)
         str_print(&s, ", ffn %d * hidden", f->ffn);
     if (f->bias_chosen)

@@ -33,11 +33,12 @@ typedef struct {
     double residual_init;
     bool torch_init;         /* PyTorch's default initialisation of matrices, biases and tables */
     bool torch_attention;    /* that of MultiheadAttention for attention */
-    double places_std;  /* init std of the position table, with torch_init; 0: as other tables */
+    double positions_std;  /* init std of the position table, with torch_init; 0: as other tables */
     bool hidden_drop;        /* model.dropout also applies inside the feed-forward part */
     bool embedding_kept;     /* model.dropout does not apply to the embedding */
     int type_rows;           /* rows of the token-type table */
-    const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *norm_o, *norm_d, *dense, *norm_f,
+    const char *tokens, *positions, *types, *norm_e, *norm1, *norm2, *norm_o, *norm_d, *dense,
+        *norm_f,
         *head;
     const char *head_bias;               /* NULL: in the same module as the head's weight */
     const char *q, *k, *v, *o;           /* k == NULL: q is one module that holds all three */

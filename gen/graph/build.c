@@ -10,7 +10,7 @@ Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
 Dim dim_batch(const Build *b) { return dim(b->in.B, b->in.batch ? b->in.batch : "B"); }
 Dim dim_hidden(const Build *b) { return dim(b->model.C, "C"); }
-Dim dim_places(const Build *b) { return dim(b->in.T, b->in.length ? b->in.length : "T"); }
+Dim dim_positions(const Build *b) { return dim(b->in.T, b->in.length ? b->in.length : "T"); }
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {

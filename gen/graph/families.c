@@ -119,13 +119,13 @@ static Ref rotate(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_rope_theta);
     Ref y = build_like(b, "rot", qkv, ref_columns(qkv));
-    bool at = b->mode == MODE_DECODE, documents = b->in.places && !at;
+    bool at = b->mode == MODE_DECODE, documents = b->in.positions && !at;
     Op *op = build_op(b, OP_rope);
     op_in(op, qkv), op_in(op, ref(b->model.cos)), op_in(op, ref(b->model.sin));
     if (at)
-        op_in(op, ref(b->in.place));
+        op_in(op, ref(b->in.position));
     if (documents)
-        op_in(op, build_input(b, b->in.places));
+        op_in(op, build_input(b, b->in.positions));
     op_out(op, y);
     head_attrs(b, op);
     if (b->family->layered)
@@ -137,7 +137,8 @@ static Ref rotate(Build *b, Ref qkv)
 static Value *cache(Build *b, const char *what)
 {
     const char *name = text_print("%s%s", b->stack.name, what);
-    Dim d[4] = {b->in.place->dim[0], dim(b->model.K, "K"), dim_places(b), dim(b->model.D, "D")};
+    Dim d[4] = {b->in.position->dim[0], dim(b->model.K, "K"), dim_positions(b),
+                dim(b->model.D, "D")};
     Value *v = ir_value(b->g, name);
     if (!v) {
         v = ir_new(b->g, VK_STATE, PU_activations, b->model.act, name, 4, d, b->loc);
@@ -154,10 +155,10 @@ static Ref attention(Build *b, Ref qkv)
     if (b->mode == MODE_DECODE) {
         Value *keys = cache(b, "keys"), *values = cache(b, "values");
         op = build_op(b, OP_attention_decode);
-        op_in(op, qkv), op_in(op, ref(b->in.place));
+        op_in(op, qkv), op_in(op, ref(b->in.position));
         op_out(op, o), op_out(op, ref_loop(keys, 0)), op_out(op, ref_loop(values, 0));
     } else {
-        Dim d[3] = {dim_batch(b), dim(b->model.H, "H"), dim_places(b)};
+        Dim d[3] = {dim_batch(b), dim(b->model.H, "H"), dim_positions(b)};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
         op = build_op(b, OP_attention);
         op_in(op, qkv);
@@ -272,11 +273,11 @@ static Ref result(Build *b, const char *name, Dim width, const char *next)
 }
 
 /* The position table, or NULL. */
-static Value *places_table(Build *b)
+static Value *positions_table(Build *b)
 {
     int64_t P = config_int(b->c, F_model_positions);
-    Module m = {b->family->places, P};
-    First first = b->family->places_std > 0 ? (First){"normal", b->family->places_std, false}
+    Module m = {b->family->positions, P};
+    First first = b->family->positions_std > 0 ? (First){"normal", b->family->positions_std, false}
                                             : first_table(b);
     return !m.path ? NULL
                    : layer_parameter(b, "wpe", dim(P, "P"), dim_hidden(b), &m, 1, "weight", first);
@@ -285,7 +286,7 @@ static Value *places_table(Build *b)
 /* A linear layer of b->in.features plus positions, for whole sequences. */
 static void step_features(Build *b, const char *next)
 {
-    if (b->mode == MODE_DECODE || b->in.places)
+    if (b->mode == MODE_DECODE || b->in.positions)
         bug("rows of floats: want whole sequences, each of them one");
     b->loc = config_loc(b->c, F_model_hidden);
     Ref x = build_input(b, b->in.features);
@@ -301,7 +302,7 @@ static void step_features(Build *b, const char *next)
                                first_weight(b, ref_columns(x))),
           *bias =
               layer_parameter(b, "embed.b", C, none, &m, 1, "bias", first_bias(b, ref_columns(x))),
-          *wpe = places_table(b);
+          *wpe = positions_table(b);
     Ref y = wpe ? build_like(b, "embed", x, C) : result(b, "embed", C, next);
     Op *op = build_op(b, OP_linear_bias);
     op_in(op, x), op_in(op, ref(w)), op_in(op, ref(bias));
@@ -342,8 +343,8 @@ static void step_tokens(Build *b, const char *next)
     }
     b->loc = config_loc(b->c, b->added.table ? F_objective : F_model_vocab);
     Ref table = b->added.table ? b->added.table(b) : tokens_table(b);
-    Value *wpe = places_table(b);
-    bool at = b->mode == MODE_DECODE, documents = wpe && b->in.places && !at,
+    Value *wpe = positions_table(b);
+    bool at = b->mode == MODE_DECODE, documents = wpe && b->in.positions && !at,
          row = b->model.new_row && !table.v->trained;
     Ref y =
         row ? build_like(b, "embed", b->x, dim_hidden(b)) : result(b, "embed", dim_hidden(b), next);
@@ -352,11 +353,11 @@ static void step_tokens(Build *b, const char *next)
     if (wpe)
         op_in(op, ref(wpe));
     if (wpe && at)
-        op_in(op, ref(b->in.place));
+        op_in(op, ref(b->in.position));
     if (documents)
-        op_in(op, build_input(b, b->in.places));
+        op_in(op, build_input(b, b->in.positions));
     if (wpe)
-        op_word(op, "by", at || documents ? "places" : "position");
+        op_word(op, "by", at || documents ? "positions" : "index");
     op_out(op, y);
     b->x = y;
     if (!row)

@@ -214,7 +214,7 @@ static void pos_bwd(Build *b, const Op *fwd, Ref wpe)
 }
 
 /* Gradient of the position table, by positions. */
-static void places_bwd(Build *b, const Op *fwd, Ref wpe, Ref places)
+static void positions_bwd(Build *b, const Op *fwd, Ref wpe, Ref places)
 {
     if (!learns(b, wpe))
         return;
@@ -230,7 +230,7 @@ static void grad_embed(Build *b, const Op *fwd, int i)
     (void)i;
     tokens_bwd(b, fwd);
     if (fwd->nin > 3)
-        places_bwd(b, fwd, fwd->in[2], fwd->in[3]);
+        positions_bwd(b, fwd, fwd->in[2], fwd->in[3]);
     else if (fwd->nin > 2)
         pos_bwd(b, fwd, fwd->in[2]);
 }

@@ -62,8 +62,8 @@ typedef struct {
     Value *tokens;
     Value *types;            /* token types, if the family has a type table; else NULL */
     Value *features;         /* floats (B, T, X) instead of tokens; or NULL */
-    Value *places;           /* (B, T): positions of tokens, if not their indices in T; else NULL */
-    Value *place;            /* decode: position of each text's token */
+    Value *positions;        /* (B, T): positions of tokens, if not their indices in T; else NULL */
+    Value *position;         /* decode: position of each text's token */
     Mask mask;
     Value *labels;
     /* if the number of targets is bounded: indices of the head's rows in (B, T), and the inverse;
@@ -126,7 +126,7 @@ struct Build {
 /* build.c */
 Dim dim(int64_t n, const char *sym);
 Dim dim_batch(const Build *b);             /* sequences of the current pass */
-Dim dim_places(const Build *b);            /* positions of the current pass */
+Dim dim_positions(const Build *b);         /* positions of the current pass */
 Dim dim_hidden(const Build *b);            /* C */
 /* Creates a temporary; inside a region, an array with one element per layer, used at [l]. */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);

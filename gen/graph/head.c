@@ -244,7 +244,7 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
     b->loc = config_loc(b->c, F_batch_texts);
     size_add(b, "DECODE_B", config_int(b->c, F_batch_texts));
     b->in.tokens = input_new(b, "token");
-    b->in.place = input_new(b, "place");
+    b->in.position = input_new(b, "position");
     b->p = ir_program(b->g, "decode", ROLE_forward,
                       "a token of each text at its place: the logits of the next");
     head_logits(b, last(b));

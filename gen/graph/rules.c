@@ -458,7 +458,7 @@ static char *operands_fault(const Rule *rule, const Op *op)
 
 /* ---- an op ----------------------------------------------------------------------------------- */
 
-static char *places_fault(const Program *p, const Op *op)
+static char *placement_fault(const Program *p, const Op *op)
 {
     if (op->region < 0 || op->region > p->nregions)
         return text_print("no region %d", op->region);
@@ -482,7 +482,7 @@ char *op_fault(const Program *p, const Op *op)
     if (!fault)
         fault = operands_fault(rule, op);
     if (!fault)
-        fault = places_fault(p, op);
+        fault = placement_fault(p, op);
     return fault ? text_print("%s: %s", op_row[op->kind].name, fault) : NULL;
 }
 

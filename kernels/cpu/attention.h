@@ -136,10 +136,10 @@ typedef enum {
  * of all scores, dropped or not. */
 typedef struct {
     AttentionMask mask;
-    const int32_t *places;       /* docs (B, T): position of a token in its document */
-    const int32_t *ends;         /* docs (B, T): position after its document's last token */
-    const int32_t *limits;       /* length (B); limit (B, T); from 0 to T */
-    const int32_t *holes;        /* shared (B, 2): first position, and that after the last, <= T */
+    const int32_t *positions;    /* docs (B, T): position of a token in its document */
+    const int32_t *doc_ends;     /* docs (B, T): position after its document's last token */
+    const int32_t *kv_limits;    /* length (B); limit (B, T); from 0 to T */
+    const int32_t *prompt_gaps;  /* shared (B, 2): first position, and that after the last, <= T */
     const uint32_t *noise;       /* of dropout, see philox.h; NULL: none */
     uint32_t site;               /* of dropout, as its op has it */
     float p;                     /* share of the probabilities that is dropped */
@@ -164,7 +164,7 @@ typedef struct {
 static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                      int64_t nq, int64_t T)
 {
-    const int32_t *limits = rule->limits;
+    const int32_t *kv_limits = rule->kv_limits;
     int64_t most = 0;
     k->all_to = T;
     k->hole_first = k->hole_last = k->behind = 0;
@@ -174,7 +174,7 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
         k->end[i] = (int32_t)T;
         if (i >= nq)
             continue;
-        k->end[i] = rule->mask == ATTENTION_LIMIT ? limits[t] : t < *limits ? *limits : 0;
+        k->end[i] = rule->mask == ATTENTION_LIMIT ? kv_limits[t] : t < *kv_limits ? *kv_limits : 0;
         most = k->end[i] > most ? k->end[i] : most;
         k->all_to = k->end[i] < k->all_to ? k->end[i] : k->all_to;
     }
@@ -190,17 +190,17 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
 static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                    int64_t nq, int64_t T)
 {
-    if (rule->limits) {
+    if (rule->kv_limits) {
         attention_limits_(k, rule, i0, nq, T);
         return;
     }
     const bool causal =
-        rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->holes;
+        rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->prompt_gaps;
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
         const bool here = i < nq;
-        k->begin[i] = here && rule->places ? (int32_t)t - rule->places[t] : 0;
-        k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->ends ? rule->ends[t] : T);
+        k->begin[i] = here && rule->positions ? (int32_t)t - rule->positions[t] : 0;
+        k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->doc_ends ? rule->doc_ends[t] : T);
     }
     k->first = k->begin[0] / 32 * 32;
     k->last = (k->end[nq - 1] + 31) / 32 * 32;
@@ -209,9 +209,9 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
     k->limits = false;
     k->own_first = k->own_last = 0;
     k->hole_first = k->hole_last = k->behind = 0;
-    if (rule->holes && i0 + nq > rule->holes[1]) {
-        k->hole_first = rule->holes[0], k->hole_last = rule->holes[1];
-        k->behind = rule->holes[1] > i0 ? rule->holes[1] - i0 : 0;
+    if (rule->prompt_gaps && i0 + nq > rule->prompt_gaps[1]) {
+        k->hole_first = rule->prompt_gaps[0], k->hole_last = rule->prompt_gaps[1];
+        k->behind = rule->prompt_gaps[1] > i0 ? rule->prompt_gaps[1] - i0 : 0;
     }
 }
 
@@ -279,8 +279,8 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
 {
     const int32_t *begin = keys->begin, *end = keys->end;
     const int64_t first = j0 + run->j, from = run->from, to = run->to;
-    const bool holes = first < keys->hole_last && first + run->n > keys->hole_first;
-    const bool all = !holes && keys->all_from <= first && first + run->n <= keys->all_to;
+    const bool gap = first < keys->hole_last && first + run->n > keys->hole_first;
+    const bool all = !gap && keys->all_from <= first && first + run->n <= keys->all_to;
     for (int64_t j = run->j; j < run->j + run->n && !(all && scale == 1); j++) {
         float *row = s + j * ATTENTION_BLOCK;
         const int32_t key = (int32_t)(j0 + j);
@@ -312,7 +312,7 @@ static inline void attention_kept_(float *restrict kept, const AttentionRule *ru
                                    int64_t j0, const AttentionRun *run, int64_t T)
 {
     enum { N = ATTENTION_BLOCK };
-    const uint32_t *noise = rule->noise, site = dropout_place(rule->site);
+    const uint32_t *noise = rule->noise, site = dropout_site(rule->site);
     const uint32_t threshold = dropout_threshold(rule->p), key0 = noise[0] ^ site * 0x9E3779B9u;
     const uint32_t key1 = noise[1], step = noise[2], sample = noise[3] + (uint32_t)rule->sample;
     const float scale = 1.0f / (1.0f - rule->p);
@@ -511,12 +511,12 @@ static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b
 {
     AttentionRule of_b = *rule;
     of_b.sample = b, of_b.head = h;
-    if (of_b.places)
-        of_b.places += b * T, of_b.ends += b * T;
-    if (of_b.limits)
-        of_b.limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
-    if (of_b.holes)
-        of_b.holes += 2 * b;
+    if (of_b.positions)
+        of_b.positions += b * T, of_b.doc_ends += b * T;
+    if (of_b.kv_limits)
+        of_b.kv_limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
+    if (of_b.prompt_gaps)
+        of_b.prompt_gaps += 2 * b;
     return of_b;
 }
 

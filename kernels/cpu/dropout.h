@@ -61,7 +61,7 @@ static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise,
 static inline void dropout_fwd(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
                                float p, int64_t rows, int64_t T, int64_t C)
 {
-    dropout_rows(y, x, noise, dropout_place(site), p, rows, T, C);
+    dropout_rows(y, x, noise, dropout_site(site), p, rows, T, C);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* embed.h -- token embeddings, with or without learned positions, and their gradients.
  *
- * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents places[r]
- *        < P. wte (V, C), wpe (P, C).
+ * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents
+ *        positions[r] < P. wte (V, C), wpe (P, C).
  * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy);
  *        add_pos_fwd: the same of rows x (rows, C) in the place of wte[tok].
  * Keeps: T <= P. An element of a gradient adds its rows in order, for any number of threads. */
@@ -24,17 +24,17 @@ static inline void embed_add_row(act_t *restrict y, const wt_t *restrict e, cons
         act_store(y + i, act_load(e + i) + act_load(p + i));
 }
 
-/* wpe NULL: no positions; places NULL: row r is position r % T. The gradient of wpe by places is
- * embed_bwd's, with places for tokens and P for V. */
+/* wpe NULL: no positions; positions NULL: row r is position r % T. The gradient of wpe by places is
+ * embed_bwd's, with positions for tokens and P for V. */
 static inline void embed_fwd(act_t *restrict y, const int32_t *restrict tok,
                              const wt_t *restrict wte, const wt_t *restrict wpe,
-                             const int32_t *restrict places, int64_t rows, int64_t T, int64_t C)
+                             const int32_t *restrict positions, int64_t rows, int64_t T, int64_t C)
 {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (int64_t r = 0; r < rows; r++) {
         const wt_t *e = wte + tok[r] * C;
         if (wpe)
-            embed_add_row(y + r * C, e, wpe + (places ? places[r] : r % T) * C, C);
+            embed_add_row(y + r * C, e, wpe + (positions ? positions[r] : r % T) * C, C);
         else
             memcpy(y + r * C, e, (size_t)C * sizeof *y);
     }

@@ -1,7 +1,7 @@
 /* rope.h -- rotary positions (RoFormer, Su et al. 2021), half-split as in Llama, in place.
  *
- * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T, with documents places[r] < T; cos, sin
- *        (T, D/2) fp32, by HF transformers' fp32 formulas, rounded to act_t.
+ * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T, with documents positions[r] < T; cos,
+ *        sin (T, D/2) fp32, by HF transformers' fp32 formulas, rounded to act_t.
  * Out:   q and k, halves [x1, x2] of each head -> [x1 cos - x2 sin, x2 cos + x1 sin]; v untouched.
  * Keeps: each product is rounded to act_t, then their sum (eager bf16 arithmetic). */
 #ifndef DIECAST_KERNELS_ROPE_H
@@ -79,31 +79,31 @@ static inline void rope_row(act_t *restrict x, const float *restrict cosine,
     }
 }
 
-/* places NULL: row r at position r % T. */
+/* positions NULL: row r at position r % T. */
 static inline void rope_rows(act_t *restrict qkv, const float *restrict cosine,
-                             const float *restrict sine, const int32_t *restrict places,
+                             const float *restrict sine, const int32_t *restrict positions,
                              int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D, float sign)
 {
     const int64_t N = (NH + 2 * KV) * D;
 #pragma omp parallel for schedule(static) if (rows * N >= PARALLEL_MIN)
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t angle = (places ? places[r] : r % T) * (D / 2);
+        const int64_t angle = (positions ? positions[r] : r % T) * (D / 2);
         rope_row(qkv + r * N, cosine + angle, sine + angle, NH + KV, D, sign);
     }
 }
 
 static inline void rope_fwd(act_t *restrict qkv, const float *restrict cosine,
-                            const float *restrict sine, const int32_t *restrict places,
+                            const float *restrict sine, const int32_t *restrict positions,
                             int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D)
 {
-    rope_rows(qkv, cosine, sine, places, rows, T, NH, KV, D, 1.0f);
+    rope_rows(qkv, cosine, sine, positions, rows, T, NH, KV, D, 1.0f);
 }
 
 static inline void rope_bwd(act_t *restrict dqkv, const float *restrict cosine,
-                            const float *restrict sine, const int32_t *restrict places,
+                            const float *restrict sine, const int32_t *restrict positions,
                             int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D)
 {
-    rope_rows(dqkv, cosine, sine, places, rows, T, NH, KV, D, -1.0f);
+    rope_rows(dqkv, cosine, sine, positions, rows, T, NH, KV, D, -1.0f);
 }
 
 #endif

@@ -16,7 +16,7 @@
 #include "attention_mma.cuh"
 #endif
 
-/* MASK: which keys a query meets; places and ends of a kernel: arrays of the mask, see
+/* MASK: which keys a query meets; positions and doc_ends of a kernel: arrays of the mask, see
  * AttentionDocs. Blocks skip what none of their rows meets. */
 
 enum { ATTENTION_DECODE_THREADS = 256 };
@@ -81,10 +81,11 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                                   AttentionForm<D, OWNED>::FWD_BLOCKS)
     attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends,
+                         const int32_t *__restrict__ positions,
+                         const int32_t *__restrict__ doc_ends,
                          AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D, OWNED>::template fwd<MASK>(o, lse, qkv, T, H, K, scale, places, ends,
+    AttentionForm<D, OWNED>::template fwd<MASK>(o, lse, qkv, T, H, K, scale, positions, doc_ends,
                                                       drop);
 }
 
@@ -95,11 +96,11 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
     attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
                         const act_t *__restrict__ d_o, const act_t *__restrict__ o,
                         const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
-                        int K, float scale, const int32_t *__restrict__ places,
-                        const int32_t *__restrict__ ends, AttentionDrop<DROPS> drop)
+                        int K, float scale, const int32_t *__restrict__ positions,
+                        const int32_t *__restrict__ doc_ends, AttentionDrop<DROPS> drop)
 {
     AttentionForm<D, OWNED>::template dq<MASK>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
-                                                     scale, places, ends, drop);
+                                                     scale, positions, doc_ends, drop);
 }
 
 /* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
@@ -108,11 +109,12 @@ __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                          const act_t *__restrict__ d_o, const float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends,
+                         const int32_t *__restrict__ positions,
+                         const int32_t *__restrict__ doc_ends,
                          AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D>::template dkv<MASK>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
-                                               ends, drop);
+    AttentionForm<D>::template dkv<MASK>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, positions,
+                                               doc_ends, drop);
 }
 
 /* One token of head blockIdx.x of text blockIdx.y. The first head of a group writes the caches' row
@@ -183,14 +185,14 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 static inline AttentionDrop<true> attention_drop_(const AttentionRule &rule)
 {
-    return {rule.noise, dropout_place(rule.site), dropout_threshold(rule.p),
+    return {rule.noise, dropout_site(rule.site), dropout_threshold(rule.p),
             1.0f / (1.0f - rule.p)};
 }
 
 /* The array of the mask that its kernels take as places. */
 static inline const int32_t *attention_array_(const AttentionRule &rule)
 {
-    return rule.limits ? rule.limits : rule.holes ? rule.holes : rule.places;
+    return rule.kv_limits ? rule.kv_limits : rule.prompt_gaps ? rule.prompt_gaps : rule.positions;
 }
 
 template <int D, AttentionMask MASK, int OWNED, bool DROPS>
@@ -203,7 +205,7 @@ static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv,
     launch(attention_fwd_kernel<D, MASK, OWNED, DROPS>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
            F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, attention_array_(rule),
-           rule.ends, drop);
+           rule.doc_ends, drop);
 }
 
 template <int D, AttentionMask MASK, int OWNED, bool DROPS>
@@ -218,11 +220,11 @@ static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t
     launch(attention_dq_kernel<D, MASK, OWNED, DROPS>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
            F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale,
-           attention_array_(rule), rule.ends, drop);
+           attention_array_(rule), rule.doc_ends, drop);
     launch(attention_dkv_kernel<D, MASK, DROPS>,
            dim3(blocks_over(T, G::ROWS), (unsigned)K, (unsigned)B), dim3(G::DKV_THREADS),
            G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale,
-           attention_array_(rule), rule.ends, drop);
+           attention_array_(rule), rule.doc_ends, drop);
 }
 
 /* OWNED: queries of a block, on tensor cores. ws is not used. */

@@ -42,27 +42,28 @@ enum AttentionMask {
 
 /* The arrays of a mask, NULL where it has none, and dropout of the probabilities. */
 struct AttentionRule {
-    const int32_t *places = nullptr; /* docs (B, T): position of a token in its document */
-    const int32_t *ends = nullptr;   /* docs (B, T): position after its document's last token */
-    const int32_t *limits = nullptr; /* length (B); limit (B, T); from 0 to T */
-    const int32_t *holes = nullptr;  /* shared (B, 2): first position, that after the last, <= T */
+    const int32_t *positions = nullptr; /* docs (B, T): position of a token in its document */
+    const int32_t *doc_ends = nullptr;  /* docs (B, T): position after its document's last token */
+    const int32_t *kv_limits = nullptr; /* length (B); limit (B, T); from 0 to T */
+    /* shared (B, 2): first position, that after the last, <= T */
+    const int32_t *prompt_gaps = nullptr;
     const uint32_t *noise = nullptr; /* of dropout, see philox.cuh */
     uint32_t site = 0;               /* of dropout, as its op has it */
     float p = 0;                     /* share of the probabilities that is dropped */
 };
 
 /* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS: only what is of one
- * document, by places and ends (B, T), see AttentionRule; a t behind the sequence is answered as
- * its last one. Neither bound falls as t grows: what rows of a block meet begins with the span of
- * the first and ends with that of the last.
- * LENGTH, LIMIT: places are the limits, (B) or (B, T); rows of a block walk past all tiles, or past
- * those before the largest limit and their own.
- * SHARED: places are the holes (B, 2): where a sequence's begins and ends. */
+ * document, by positions and doc_ends (B, T), see AttentionRule; a t behind the sequence is
+ * answered as its last one. Neither bound falls as t grows: what rows of a block meet begins with
+ * the span of the first and ends with that of the last.
+ * LENGTH, LIMIT: positions are the kv_limits, (B) or (B, T); rows of a block walk past all tiles,
+ * or past those before the largest limit and their own.
+ * SHARED: positions are the prompt_gaps (B, 2): where a sequence's begins and ends. */
 template <AttentionMask MASK> struct AttentionDocs {
     static constexpr bool DOCS = MASK == ATTENTION_DOCS || MASK == ATTENTION_DOCS_FULL;
     static constexpr bool SHARED = MASK == ATTENTION_SHARED, LIMITS = MASK >= ATTENTION_LENGTH;
     static constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL || MASK == ATTENTION_DOCS || SHARED;
-    const int32_t *places, *ends;
+    const int32_t *positions, *doc_ends;
     int64_t first;
     int T, b;
 
@@ -71,7 +72,7 @@ template <AttentionMask MASK> struct AttentionDocs {
     {
         if constexpr (DOCS) {
             t = min(t, T - 1);
-            return {t - places[first + t], CAUSAL ? t + 1 : ends[first + t]};
+            return {t - positions[first + t], CAUSAL ? t + 1 : doc_ends[first + t]};
         } else {
             return {0, CAUSAL ? min(T, t + 1) : T};
         }
@@ -88,9 +89,10 @@ template <AttentionMask MASK> struct AttentionDocs {
     {
         if constexpr (DOCS) {
             t = min(t, T - 1);
-            return {CAUSAL ? t : t - places[first + t], ends[first + t]};
+            return {CAUSAL ? t : t - positions[first + t], doc_ends[first + t]};
         } else if constexpr (SHARED) {
-            return {t, t >= places[2 * b] && t < places[2 * b + 1] ? places[2 * b + 1] : T};
+            return {t, t >= positions[2 * b] && t < positions[2 * b + 1] ? positions[2 * b + 1]
+                    : T};
         } else {
             return {CAUSAL ? t : 0, T};
         }
@@ -100,7 +102,7 @@ template <AttentionMask MASK> struct AttentionDocs {
     __device__ __forceinline__ AttentionSpan hole() const
     {
         if constexpr (SHARED)
-            return {places[2 * b], places[2 * b + 1]};
+            return {positions[2 * b], positions[2 * b + 1]};
         else
             return {0, 0};
     }
@@ -118,9 +120,9 @@ template <AttentionMask MASK> struct AttentionDocs {
         if (t >= T)
             return 0;
         if constexpr (MASK == ATTENTION_LENGTH)
-            return t < places[b] ? min(places[b], T) : 0;
+            return t < positions[b] ? min(positions[b], T) : 0;
         else
-            return min(places[first + t], T);
+            return min(positions[first + t], T);
     }
 };
 
@@ -318,8 +320,8 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
-                  int T, int H, int K, float scale, const int32_t *__restrict__ places,
-                  const int32_t *__restrict__ ends, DROP drop)
+                  int T, int H, int K, float scale, const int32_t *__restrict__ positions,
+                  const int32_t *__restrict__ doc_ends, DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
@@ -329,7 +331,7 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
     constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
@@ -398,7 +400,8 @@ static __device__ __forceinline__ void
 attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
+                 const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
+                 DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
@@ -410,7 +413,7 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
     const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
     constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
@@ -467,7 +470,8 @@ static __device__ __forceinline__ void
 attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
+                  const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
+                  DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
@@ -479,7 +483,7 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int j = j0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
     const int64_t at = (b * T + j) * row + (H + kv) * D;
-    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     const AttentionSpan mine = docs.queries(j);
     constexpr bool SHARED = AttentionDocs<MASK>::SHARED;

@@ -516,8 +516,8 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
 template <int D, int ROWS, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
-                  int T, int H, int K, float scale, const int32_t *__restrict__ places,
-                  const int32_t *__restrict__ ends, DROP drop)
+                  int T, int H, int K, float scale, const int32_t *__restrict__ positions,
+                  const int32_t *__restrict__ doc_ends, DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D, ROWS> M;
@@ -534,7 +534,7 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int row = (H + 2 * K) * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
@@ -648,7 +648,8 @@ static __device__ __forceinline__ void
 attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
+                 const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
+                 DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D, ROWS> M;
@@ -664,7 +665,7 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
@@ -798,7 +799,8 @@ static __device__ __forceinline__ void
 attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
+                  const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
+                  DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D> M;
@@ -815,7 +817,7 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<MASK> docs = {places, ends, b * T, T, (int)b};
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
     constexpr bool SHARED = AttentionDocs<MASK>::SHARED;

@@ -46,7 +46,7 @@ static inline void dropout_fwd(act_t *y, const act_t *x, const uint32_t *noise, 
     const int64_t quads = (C + 3) / 4;
     const bool whole = C % 4 == 0 && aligned(y, 16) && aligned(x, 16);
     launch(dropout_fwd_kernel, blocks_over(rows * quads, DROPOUT_THREADS), DROPOUT_THREADS, 0, s, y,
-           x, noise, dropout_place(site), dropout_threshold(p), 1.0f / (1.0f - p), rows, T, C,
+           x, noise, dropout_site(site), dropout_threshold(p), 1.0f / (1.0f - p), rows, T, C,
            quads, whole);
 }
 #endif

@@ -1,7 +1,7 @@
 /* embed.cuh -- token embeddings, with or without learned positions, and their gradients.
  *
- * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents places[r]
- *        < P. wte (V, C), wpe (P, C).
+ * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents
+ *        positions[r] < P. wte (V, C), wpe (P, C).
  * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy);
  *        add_pos_fwd: the same of rows x (rows, C) in the place of wte[tok].
  * Keeps: T <= P. A gradient adds its rows in order: embed_bwd sorts them by token, each piece of
@@ -44,13 +44,13 @@ template <int W, bool POS>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_fwd_kernel(act_t *__restrict__ y, const int32_t *__restrict__ tok,
                      const wt_t *__restrict__ wte, const wt_t *__restrict__ wpe,
-                     const int32_t *__restrict__ places, int64_t rows, int64_t T, int64_t C)
+                     const int32_t *__restrict__ positions, int64_t rows, int64_t T, int64_t C)
 {
     const int64_t r = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     if (r >= rows)
         return;
     const wt_t *e = wte + (tok ? tok[r] : r) * C;
-    const wt_t *p = POS ? wpe + (places ? places[r] : r % T) * C : nullptr;
+    const wt_t *p = POS ? wpe + (positions ? positions[r] : r % T) * C : nullptr;
     for (int64_t i = threadIdx.x * W; i < C; i += blockDim.x * W) {
         float v[W], place[W];
         embed_load<W>(v, e + i);
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(EMBED_THREADS, 3)
 
 #ifndef __CUDACC_RTC__
 static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                              const int32_t *places, int64_t rows, int64_t T, int64_t C,
+                              const int32_t *positions, int64_t rows, int64_t T, int64_t C,
                               cudaStream_t s)
 {
     const int W = C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
@@ -290,16 +290,16 @@ static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, con
     auto plain = W > 1 ? embed_fwd_kernel<ACT_VECTOR, false> : embed_fwd_kernel<1, false>;
     auto placed = W > 1 ? embed_fwd_kernel<ACT_VECTOR, true> : embed_fwd_kernel<1, true>;
     launch(wpe ? placed : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, y, tok,
-           wte, wpe, places, rows, T, C);
+           wte, wpe, positions, rows, T, C);
 }
 
-/* wpe NULL: no positions; places NULL: row r is position r % T. The gradient of wpe by places is
- * embed_bwd's, with places for tokens and P for V. */
+/* wpe NULL: no positions; positions NULL: row r is position r % T. The gradient of wpe by places is
+ * embed_bwd's, with positions for tokens and P for V. */
 static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                             const int32_t *places, int64_t rows, int64_t T, int64_t C,
+                             const int32_t *positions, int64_t rows, int64_t T, int64_t C,
                              cudaStream_t s)
 {
-    embed_rows(y, tok, wte, wpe, places, rows, T, C, s);
+    embed_rows(y, tok, wte, wpe, positions, rows, T, C, s);
 }
 
 static inline void add_pos_fwd(act_t *y, const act_t *x, const wt_t *wpe, int64_t rows, int64_t T,

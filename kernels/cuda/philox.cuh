@@ -34,7 +34,7 @@ static inline __host__ __device__ uint32_t dropout_threshold(float p)
     return (uint32_t)((double)p * 4294967296.0);
 }
 
-static inline __host__ __device__ uint32_t dropout_place(uint32_t s)
+static inline __host__ __device__ uint32_t dropout_site(uint32_t s)
 {
     return 4 * s + 3;
 }

@@ -1,7 +1,7 @@
 /* rope.cuh -- rotary positions (RoFormer, Su et al. 2021), half-split as in Llama, in place.
  *
- * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T, with documents places[r] < T; cosine,
- *        sine (T, D/2) fp32, by HF transformers' fp32 formulas, rounded to act_t.
+ * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T, with documents positions[r] < T;
+ *        cosine, sine (T, D/2) fp32, by HF transformers' fp32 formulas, rounded to act_t.
  * Out:   q and k, halves [x1, x2] of each head -> [x1 cos - x2 sin, x2 cos + x1 sin]; v untouched.
  * Keeps: each product is rounded to act_t, then their sum (eager 16-bit arithmetic). */
 #ifndef DIECAST_KERNELS_CUDA_ROPE_CUH
@@ -18,17 +18,17 @@ static __host__ __device__ constexpr int rope_width(int64_t pairs)
 }
 
 /* Vectors of half a head among the threads of x, heads among y, rows among z: each thread turns the
- * same columns of several heads. sign 1, or -1 (inverse); places NULL: position r % T. */
+ * same columns of several heads. sign 1, or -1 (inverse); positions NULL: position r % T. */
 template <int W>
 __global__ void __launch_bounds__(ROPE_THREADS)
     rope_kernel(act_t *__restrict__ qkv, const float *__restrict__ cosine,
-                const float *__restrict__ sine, const int32_t *__restrict__ places, int64_t rows,
+                const float *__restrict__ sine, const int32_t *__restrict__ positions, int64_t rows,
                 int64_t T, int heads, int64_t stride, int pairs, float sign)
 {
     const int64_t r = blockIdx.x * (int64_t)blockDim.z + threadIdx.z;
     if (r >= rows)
         return;
-    const int64_t angle = (places ? places[r] : r % T) * pairs;
+    const int64_t angle = (positions ? positions[r] : r % T) * pairs;
     for (int j = (int)threadIdx.x * W; j < pairs; j += (int)blockDim.x * W) {
         float c[W], s[W], a[W], b[W];
         if constexpr (W == 1) {
@@ -118,7 +118,8 @@ static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t pai
 }
 
 static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
-                             const int32_t *places, int64_t rows, int64_t T, int64_t NH, int64_t KV,
+                             const int32_t *positions, int64_t rows, int64_t T, int64_t NH,
+                             int64_t KV,
                              int64_t D, float sign, cudaStream_t s)
 {
     const int pairs = (int)(D / 2), heads = (int)(NH + KV), W = rope_width(pairs);
@@ -126,21 +127,23 @@ static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
     const int y = heads < ROPE_THREADS / x ? heads : ROPE_THREADS / x;
     const int z = ROPE_THREADS / (x * y) < 32 ? ROPE_THREADS / (x * y) : 32;
     launch(W > 1 ? rope_kernel<ACT_VECTOR> : rope_kernel<1>, blocks_over(rows, z), dim3(x, y, z), 0,
-           s, qkv, cosine, sine, places, rows, T, heads, (NH + 2 * KV) * D, pairs, sign);
+           s, qkv, cosine, sine, positions, rows, T, heads, (NH + 2 * KV) * D, pairs, sign);
 }
 
 static inline void rope_fwd(act_t *qkv, const float *cosine, const float *sine,
-                            const int32_t *places, int64_t rows, int64_t T, int64_t NH, int64_t KV,
+                            const int32_t *positions, int64_t rows, int64_t T, int64_t NH,
+                            int64_t KV,
                             int64_t D, cudaStream_t s)
 {
-    rope_rows(qkv, cosine, sine, places, rows, T, NH, KV, D, 1.0f, s);
+    rope_rows(qkv, cosine, sine, positions, rows, T, NH, KV, D, 1.0f, s);
 }
 
 static inline void rope_bwd(act_t *dqkv, const float *cosine, const float *sine,
-                            const int32_t *places, int64_t rows, int64_t T, int64_t NH, int64_t KV,
+                            const int32_t *positions, int64_t rows, int64_t T, int64_t NH,
+                            int64_t KV,
                             int64_t D, cudaStream_t s)
 {
-    rope_rows(dqkv, cosine, sine, places, rows, T, NH, KV, D, -1.0f, s);
+    rope_rows(dqkv, cosine, sine, positions, rows, T, NH, KV, D, -1.0f, s);
 }
 #else
 template __global__ void rope_kernel<rope_width(D / 2)>(

@@ -9,13 +9,14 @@
 #include <stdint.h>
 
 /* Who meets whom in a sequence, by what is not NULL: lengths (B): places before the length each
- * other, others themselves alone. limits (B, T): query t the keys before limits[t], and itself.
- * places, ends (B, T): t is of the document t - places .. ends - 1, whose places meet. holes
- * (B, 2): places behind a sequence's second do not meet those from its first up to there.
+ * other, others themselves alone. kv_limits (B, T): query t the keys before kv_limits[t], and
+ * itself. positions, doc_ends (B, T): t is of the document t - positions .. doc_ends - 1, which
+ * meet. holes (B, 2): places behind a sequence's second do not meet those from its first up to
+ * there.
  * Nothing: all.
  * causal, of documents, holes and all: keys up to the query. */
 typedef struct {
-    const int32_t *places, *ends, *lengths, *limits, *holes;
+    const int32_t *positions, *doc_ends, *lengths, *kv_limits, *prompt_gaps;
     int causal;
     const double *kept;      /* (B, NH, T, T): what each probability is multiplied with; NULL: 1 */
 } AttentionPairs;
@@ -31,12 +32,13 @@ static inline int attention_meets_ref(const AttentionPairs *p, int64_t b, int64_
 {
     if (p->lengths)
         return j == t || (t < p->lengths[b] && j < p->lengths[b]);
-    if (p->limits)
-        return j == t || j < p->limits[b * T + t];
-    if (p->holes && t >= p->holes[2 * b + 1] && j >= p->holes[2 * b] && j < p->holes[2 * b + 1])
+    if (p->kv_limits)
+        return j == t || j < p->kv_limits[b * T + t];
+    if (p->prompt_gaps && t >= p->prompt_gaps[2 * b + 1] && j >= p->prompt_gaps[2 * b] &&
+        j < p->prompt_gaps[2 * b + 1])
         return 0;
-    const int64_t begin = p->places ? t - p->places[b * T + t] : 0;
-    const int64_t end = p->causal ? t + 1 : p->ends ? p->ends[b * T + t] : T;
+    const int64_t begin = p->positions ? t - p->positions[b * T + t] : 0;
+    const int64_t end = p->causal ? t + 1 : p->doc_ends ? p->doc_ends[b * T + t] : T;
     return begin <= j && j < end;
 }
 

@@ -34,7 +34,7 @@ void contexts_open(Contexts *c, const ContextRules *r, const uint16_t *const *hi
     const int64_t windows = steps < r->n_transit ? 0 : steps - r->n_transit + 1;
     *c = (Contexts){.rules = *r, .history = history, .histories = histories, .steps = steps,
                     .cuts = r->compressed ? steps / r->region : windows};
-    c->n = histories * c->cuts * (r->compressed && !r->all ? contexts_places(r) : 1);
+    c->n = histories * c->cuts * (r->compressed && !r->all ? contexts_positions(r) : 1);
 }
 
 static int64_t draw(uint64_t seed, int64_t epoch, int64_t sample, int64_t n)
@@ -50,7 +50,7 @@ static int64_t draw(uint64_t seed, int64_t epoch, int64_t sample, int64_t n)
 ContextAt contexts_at(const Contexts *c, int64_t sample, uint64_t seed, int64_t epoch)
 {
     const ContextRules *r = &c->rules;
-    const int64_t places = contexts_places(r), of = r->compressed && !r->all ? places : 1,
+    const int64_t places = contexts_positions(r), of = r->compressed && !r->all ? places : 1,
                   cut = sample / of, stride = r->compressed ? r->region : 1;
     ContextAt at = {.history = cut / c->cuts, .first = cut % c->cuts * stride};
     at.place = r->all ? -1 : r->compressed ? sample % of
@@ -63,13 +63,13 @@ int64_t contexts_length(const Contexts *c, const ContextAt *at)
     const ContextRules *r = &c->rules;
     const int64_t before = contexts_ahead_(r, at->first == 0), one = before + at->place + 1;
     if (r->all)
-        return before + contexts_known_(r) + contexts_places(r);
+        return before + contexts_known_(r) + contexts_positions(r);
     return one < r->n_transit ? one : r->n_transit;
 }
 
 int64_t contexts_actions(const Contexts *c, const ContextAt *at)
 {
-    const int64_t places = contexts_places(&c->rules), actions = places - c->rules.compressed;
+    const int64_t places = contexts_positions(&c->rules), actions = places - c->rules.compressed;
     return at->place < 0 ? actions : at->place < actions;
 }
 
@@ -112,7 +112,7 @@ void contexts_row(const Contexts *c, const ContextAt *at, ContextRow *to)
         return;
     }
     to->n--;                     /* the query of the last position is among those below */
-    for (int64_t t = 0; t < contexts_places(r); t++) {
+    for (int64_t t = 0; t < contexts_positions(r); t++) {
         to->token[to->n] = darkroom_query(state_at(c, at->history, at->first + t));
         to->place[to->n] = (int32_t)(contexts_ahead_(r, first) + t);
         ask(c, at, t, to->n++, to);

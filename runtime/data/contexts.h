@@ -29,7 +29,7 @@ typedef struct {
 } ContextRules;
 
 /* Positions of a sample. */
-static inline int64_t contexts_places(const ContextRules *r)
+static inline int64_t contexts_positions(const ContextRules *r)
 {
     return r->compressed ? r->region + !r->last : r->n_transit;
 }
@@ -37,7 +37,7 @@ static inline int64_t contexts_places(const ContextRules *r)
 /* Transitions of a region or window before its last position. */
 static inline int64_t contexts_known_(const ContextRules *r)
 {
-    return contexts_places(r) - 1;
+    return contexts_positions(r) - 1;
 }
 
 /* Tokens before the transitions of a region or window; first: it is the first of a history. */
@@ -51,7 +51,7 @@ static inline int64_t contexts_tokens(const ContextRules *r)
 {
     const int64_t behind = contexts_ahead_(r, false) + contexts_known_(r), one = behind + 1;
     if (r->all)
-        return behind + contexts_places(r);
+        return behind + contexts_positions(r);
     return one < r->n_transit ? one : r->n_transit;
 }
 
@@ -98,7 +98,7 @@ enum { CONTEXT_ACTION = 0, CONTEXT_END = 2, CONTEXT_TYPES };
 /* A sample's tokens, and its queries by position. */
 typedef struct {
     int32_t *token, *place;      /* (contexts_tokens()) token and position, filled to n */
-    int32_t *query;              /* (contexts_places()) index of each query; filled to queries */
+    int32_t *query;              /* (contexts_positions()) index of each query; filled to queries */
     int32_t *action, *type;      /* of each query: the action taken, -1: it asks for the end */
     int64_t n, queries;
 } ContextRow;

@@ -160,7 +160,7 @@ void data_sample(const Data *d, int64_t sample, int part, DataRow *to);
  * Thread-safe. EXIT_DATA as above. */
 const void *data_column(const Data *d, int column, int64_t sample, int64_t *n);
 /* Returns the file of a sample, from 0, and sets its record in that file. */
-int data_place(const Data *d, int64_t sample, int64_t *record);
+int data_file_of(const Data *d, int64_t sample, int64_t *record);
 /* Path of a file, and its metadata under a key; NULL: no such key. */
 const char *data_path(const Data *d, int file);
 const char *data_meta(const Data *d, int file, const char *key);

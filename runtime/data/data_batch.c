@@ -25,9 +25,9 @@ static int64_t write_piece(const Data *d, const Batch *to, const DataPiece *s, i
     for (int64_t k = 0; s->mask && k < s->have - 1 + s->next; k++)
         if (!s->mask[k + 1])
             label[k] = -1;
-    for (int64_t k = 0; to->places && k < s->have; k++) {
-        to->places[row + t + k] = (int32_t)k;
-        to->ends[row + t + k] = (int32_t)end;
+    for (int64_t k = 0; to->positions && k < s->have; k++) {
+        to->positions[row + t + k] = (int32_t)k;
+        to->doc_ends[row + t + k] = (int32_t)end;
     }
     return end;
 }
@@ -39,9 +39,9 @@ static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, 
         to->tokens[row + k] = pad;
         to->labels[row + k] = -1;
     }
-    for (int64_t k = t; to->places && k < T; k++) {
-        to->places[row + k] = (int32_t)(k - t);
-        to->ends[row + k] = (int32_t)T;
+    for (int64_t k = t; to->positions && k < T; k++) {
+        to->positions[row + k] = (int32_t)(k - t);
+        to->doc_ends[row + k] = (int32_t)T;
     }
 }
 
@@ -120,7 +120,7 @@ bool data_row_of_step(Data *d, int64_t step, int64_t at, DataRow *to)
 const void *data_column(const Data *d, int column, int64_t sample, int64_t *n)
 {
     int64_t record;
-    const DataFile *f = &d->file[data_place(d, sample, &record)];
+    const DataFile *f = &d->file[data_file_of(d, sample, &record)];
     return f->column[column] ? recordfile_at(&f->t.records, f->column[column], record, n) : NULL;
 }
 

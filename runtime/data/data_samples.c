@@ -9,7 +9,7 @@
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-int data_place(const Data *d, int64_t sample, int64_t *record)
+int data_file_of(const Data *d, int64_t sample, int64_t *record)
 {
     const int64_t i = sample + d->base;
     int lo = 0, hi = d->nspans - 1;      /* the last span whose first <= i */
@@ -26,7 +26,7 @@ int data_place(const Data *d, int64_t sample, int64_t *record)
 
 DataPiece data_piece_at(const Data *d, int64_t i, int part)
 {
-    const DataFile *f = &d->file[data_place(d, i, &i)];
+    const DataFile *f = &d->file[data_file_of(d, i, &i)];
     const TokenPart *p = &f->t.part[part];
     int64_t begin = i * d->T, end = begin + d->T;
     if (d->rows) {

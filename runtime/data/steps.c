@@ -36,7 +36,7 @@ static void wrong(const Data *d, int64_t sample, const char *what) __attribute__
 static void wrong(const Data *d, int64_t sample, const char *what)
 {
     int64_t record;
-    const char *path = data_path(d, data_place(d, sample, &record));
+    const char *path = data_path(d, data_file_of(d, sample, &record));
     die(EXIT_DATA, "%s: record %lld%s", path, (long long)record, what);
 }
 
@@ -84,7 +84,7 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
 {
     const Data *d = s->d;
     int64_t record;
-    const StepsFile *file = &s->file[data_place(d, row->sample, &record)];
+    const StepsFile *file = &s->file[data_file_of(d, row->sample, &record)];
     *to = (StepsRow){.sample = row->sample, .token = row->token, .n = row->n, .question = -1,
                      .right = -1};
     for (int64_t t = 0; t < row->n; t++) {
@@ -201,7 +201,7 @@ static void find_noise(Steps *s)
     if (!records)
         die(EXIT_INTERNAL, "out of memory for the files of --data");
     for (int64_t i = 0; i < s->d->n; i++) {
-        const int k = data_place(s->d, i, &record);
+        const int k = data_file_of(s->d, i, &record);
         records[k] = record >= records[k] ? record + 1 : records[k];
     }
     for (int k = 0; k < s->d->nfiles; k++) {

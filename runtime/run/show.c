@@ -55,7 +55,7 @@ static int64_t tokens_end(const Batch *at, int64_t first, int64_t T)
     int64_t n = 0;
     for (int64_t t = 0; t < T; t++)
         if (label_at(at, first + t) >= 0)
-            n = at->ends[first + t];
+            n = at->doc_ends[first + t];
     return n;
 }
 
@@ -80,9 +80,9 @@ void show_labels(ShownRow *to, const Batch *at, int64_t row, int64_t n, int64_t 
         token[i] = i < n ? at->tokens[first + i] : label[i];
         target[i] = label[i] >= 0;
         weight[i] = at->weights && target[i] ? weight_at(at, first + i - next) : 1;
-        ends[i] = at->ends && i < n && at->ends[first + i] == i + 1;
+        ends[i] = at->doc_ends && i < n && at->doc_ends[first + i] == i + 1;
     }
     to->token = token, to->label = label, to->target = target;
-    to->ends = at->ends ? ends : NULL;
+    to->ends = at->doc_ends ? ends : NULL;
     to->weight = at->weights ? weight : NULL;
 }

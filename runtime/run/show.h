@@ -17,8 +17,8 @@ void show_steps(const ShowOf *of, Data *d, int64_t rows, const TokenText *by);
 
 /* Sets the labels of row `row` of a micro-batch of T positions: at->labels for every position, or
  * with at->target_of only for the targets. n: number of positions with a token; -1: all except the
- * last document of at->ends if that has no target. next: labels are shifted, each at the position
- * before its token; the last label may belong to a token outside the row. */
+ * last document of at->doc_ends if that has no target. next: labels are shifted, each at the
+ * position before its token; the last label may belong to a token outside the row. */
 void show_labels(ShownRow *to, const Batch *at, int64_t row, int64_t n, int64_t T, bool next);
 
 #endif

@@ -252,12 +252,12 @@ static void set_row(const Batch *to, int64_t b, const Contexts *c, const Context
 {
     const int64_t first = b * T, asked = b * QUERIES;
     int32_t query[QUERIES], type[QUERIES];
-    ContextRow r = {.token = to->tokens + first, .place = to->places + first, .query = query,
+    ContextRow r = {.token = to->tokens + first, .place = to->positions + first, .query = query,
                     .action = to->labels + asked, .type = type};
     if (at)
         contexts_row(c, at, &r);
     for (int64_t t = r.n; t < T; t++)
-        to->tokens[first + t] = to->places[first + t] = 0;
+        to->tokens[first + t] = to->positions[first + t] = 0;
     for (int64_t t = 0; t < T; t++)
         to->target_of[first + t] = -1;
     for (int64_t k = 0; k < QUERIES; k++) {
@@ -389,7 +389,7 @@ static void banner(const Flags *f, const Data *train, const Data *eval)
     (void)f, (void)train;
 //@ if AD_CONTEXT=compressed
     note("  %-10s %lld a step, those of %.4g regions", "predicts", (long long)objective_work(),
-         (double)objective_work() / (double)contexts_places(&rules));
+         (double)objective_work() / (double)contexts_positions(&rules));
 //@ end
 //@ if AD_CONTEXT=plain
     note("  %-10s %lld a step, in %lld windows", "predicts", (long long)objective_work(),
@@ -513,7 +513,7 @@ static Actor acting(void)
 //@ if kinds
         .types = CONTEXT_TYPES,
 //@ end
-        .tokens = io.act_tokens, .at = io.act_places, .query = io.act_rows,
+        .tokens = io.act_tokens, .at = io.act_positions, .query = io.act_rows,
         .logits = logits_of_queries};
 }
 

@@ -24,7 +24,7 @@ int64_t objective_work(void)
 static const float *next_logits(const int32_t *token, const int32_t *place)
 {
     memcpy(io.token, token, DECODE_B * sizeof *io.token);
-    memcpy(io.place, place, DECODE_B * sizeof *io.place);
+    memcpy(io.position, place, DECODE_B * sizeof *io.position);
     step_decode();
     step_wait();
     comm_advance();

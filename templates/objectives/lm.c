@@ -1,7 +1,7 @@
 /* objective.c -- lm on the host: token batches and their labels, validation, sampling.
 //@ head
  */
-//@ unless places
+//@ unless positions
 #include <stdio.h>
 //@ end
 #include <string.h>
@@ -104,10 +104,10 @@ void objective_fill_any(void)
 //@ unless target_rows
         data_fill_any(to.tokens, to.labels, rows, rows, V, micro * rows);
 //@ end
-//@ if places
+//@ if positions
         for (int64_t i = 0; i < rows; i++) {
-            to.places[i] = (int32_t)(i % T);
-            to.ends[i] = (int32_t)T;
+            to.positions[i] = (int32_t)(i % T);
+            to.doc_ends[i] = (int32_t)T;
         }
 //@ end
 //@ if target_rows
@@ -134,11 +134,11 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to
     const Batch at = batch_at(micro);
     if (row == B)
         return false;
-//@ if places
+//@ if positions
     (void)d, (void)step;
     show_labels(to, &at, row, -1, T, true);
 //@ end
-//@ unless places
+//@ unless positions
     DataRow its;
     data_row(d, step, micro, row, &its);
     snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);

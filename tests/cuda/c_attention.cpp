@@ -61,26 +61,26 @@ static void sequence(const Shape &s)
     double *x = act_double(qkv, n), *dy = act_double(d_o, m), *want = HOST(double, m);
     double *want_lse = HOST(double, L), *want_d = HOST(double, n), *o_terms = HOST(double, m);
     double *lse_terms = HOST(double, L), *d_terms = HOST(double, n);
-    int32_t *one_ = HOST(int32_t, s.B * s.T), *ends_ = HOST(int32_t, s.B * s.T);
+    int32_t *one_ = HOST(int32_t, s.B * s.T), *doc_ends_ = HOST(int32_t, s.B * s.T);
     AttentionPairs pairs = {};
     pairs.causal = MASK == ATTENTION_CAUSAL || MASK == ATTENTION_DOCS;
     if (DOCS) {
-        documents_draw(one_, ends_, s.B, s.T);
-        pairs.places = one_, pairs.ends = ends_;
+        documents_draw(one_, doc_ends_, s.B, s.T);
+        pairs.positions = one_, pairs.doc_ends = doc_ends_;
     } else if (MASK == ATTENTION_LENGTH) {
         for (int64_t b = 0; b < s.B; b++)
             one_[b] = (int32_t)random_below(s.T + 1);
         pairs.lengths = one_;
     } else if (MASK == ATTENTION_LIMIT) {
-        limits_draw(one_, s.B, s.T, PLACES);
-        pairs.limits = one_;
+        kv_limits_draw(one_, s.B, s.T, PLACES);
+        pairs.kv_limits = one_;
     } else if (MASK == ATTENTION_SHARED) {
-        holes_draw(one_, s.B, s.T);
-        pairs.holes = one_, pairs.causal = 1;
+        prompt_gaps_draw(one_, s.B, s.T);
+        pairs.prompt_gaps = one_, pairs.causal = 1;
     }
     if (DROPS)
         pairs.kept = kept_by(s);
-    const int32_t *one = upload(one_, s.B * s.T), *ends = upload(ends_, s.B * s.T);
+    const int32_t *one = upload(one_, s.B * s.T), *doc_ends = upload(doc_ends_, s.B * s.T);
     [[maybe_unused]] const uint32_t *noise = upload(noise_, 4);
     attention_fwd_ref(want, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
     attention_bwd_ref(want_d, dy, want, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
@@ -89,9 +89,9 @@ static void sequence(const Shape &s)
                         s.K, D, scale);
     run([&] {
         AttentionRule rule = {};
-        rule.places = DOCS ? one : nullptr, rule.ends = DOCS ? ends : nullptr;
-        rule.limits = MASK == ATTENTION_LENGTH || MASK == ATTENTION_LIMIT ? one : nullptr;
-        rule.holes = MASK == ATTENTION_SHARED ? one : nullptr;
+        rule.positions = DOCS ? one : nullptr, rule.doc_ends = DOCS ? doc_ends : nullptr;
+        rule.kv_limits = MASK == ATTENTION_LENGTH || MASK == ATTENTION_LIMIT ? one : nullptr;
+        rule.prompt_gaps = MASK == ATTENTION_SHARED ? one : nullptr;
         if constexpr (DROPS) {
             rule.noise = noise, rule.site = SITE, rule.p = P;
             attention_drop_fwd<D, MASK>(o, lse, qkv, rule, s.B, s.T, s.H, s.K, scale, nullptr, stream);
@@ -255,10 +255,10 @@ template <int D, AttentionMask MASK> static void documents_alone(void)
     static const int64_t borders[] = {0, 128, 200, 256, 257, 384, 449};
     const int64_t T = 449, H = 2, K = 1, row = (H + 2 * K) * D, orow = H * D;
     const int64_t size = (int64_t)sizeof(act_t);
-    int32_t *places_ = HOST(int32_t, T), *ends_ = HOST(int32_t, T);
+    int32_t *positions_ = HOST(int32_t, T), *doc_ends_ = HOST(int32_t, T);
     for (int i = 0; i < 6; i++)
-        documents_add(places_, ends_, borders[i], borders[i + 1]);
-    const int32_t *places = upload(places_, T), *ends = upload(ends_, T);
+        documents_add(positions_, doc_ends_, borders[i], borders[i + 1]);
+    const int32_t *positions = upload(positions_, T), *doc_ends = upload(doc_ends_, T);
     act_t *qkv = act_normal(T * row, 0, 1), *d_o = act_normal(T * orow, 0, 1);
     act_t *o = NEW(act_t, T * orow), *d = NEW(act_t, T * row);
     act_t *one_o = NEW(act_t, T * orow), *one_d = NEW(act_t, T * row);
@@ -266,7 +266,7 @@ template <int D, AttentionMask MASK> static void documents_alone(void)
     void *ws = new_bytes(attention_bwd_cuda_workspace(1, T, H, K, D, size));
     run([&] {
         constexpr AttentionMask DOCS = MASK == ATTENTION_FULL ? ATTENTION_DOCS_FULL : ATTENTION_DOCS;
-        const AttentionRule rule = {.places = places, .ends = ends};
+        const AttentionRule rule = {.positions = positions, .doc_ends = doc_ends};
         attention_fwd<D, DOCS>(o, lse, qkv, rule, 1, T, H, K, 0.2f, nullptr, stream);
         attention_bwd<D, DOCS>(d, d_o, o, lse, qkv, rule, 1, T, H, K, 0.2f, ws, stream);
         for (int i = 0; i < 6; i++) {
@@ -377,11 +377,11 @@ TEST(attention_reference)
         AttentionPairs pairs = {};
         pairs.causal = form % 2;
         if (form / 2 == 1)
-            pairs.places = drawn[0], pairs.ends = drawn[1];
+            pairs.positions = drawn[0], pairs.doc_ends = drawn[1];
         if (form == 4)
             pairs.lengths = lengths;
         if (form == 5)
-            limits_draw(drawn[0], s.B, s.T, 0), pairs.limits = drawn[0];
+            kv_limits_draw(drawn[0], s.B, s.T, 0), pairs.kv_limits = drawn[0];
         const int64_t D = 6, n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
         double *x = act_double(act_normal(n, 0, 1), n), *dy = act_double(act_normal(m, 0, 1), m);
         double *y = HOST(double, m), *lse = HOST(double, L), *d = HOST(double, n);
@@ -476,10 +476,10 @@ template <int D> static void speed(int64_t B, int64_t T, int64_t H, int64_t K)
                      attention_bwd<D>(d, d_o, o, lse, qkv, {}, B, T, H, K, scale, ws, stream);
                  }), 0, 2.5 * flops);
     for (int64_t n = 1; n <= 8; n *= 8) {
-        int32_t *places_ = HOST(int32_t, B * T), *ends_ = HOST(int32_t, B * T);
-        documents_equal(places_, ends_, B, T, n);
-        const int32_t *places = upload(places_, B * T), *ends = upload(ends_, B * T);
-        const AttentionRule rule = {.places = places, .ends = ends};
+        int32_t *positions_ = HOST(int32_t, B * T), *doc_ends_ = HOST(int32_t, B * T);
+        documents_equal(positions_, doc_ends_, B, T, n);
+        const int32_t *positions = upload(positions_, B * T), *doc_ends = upload(doc_ends_, B * T);
+        const AttentionRule rule = {.positions = positions, .doc_ends = doc_ends};
         snprintf(what, sizeof what, "  %d documents a row", (int)n);
         bench_report(what, bench_time([&] {
                          attention_fwd<D, ATTENTION_DOCS>(o, lse, qkv, rule, B, T, H, K, scale,

@@ -21,14 +21,14 @@ TEST(embed_fwd)
         const int64_t rows = shape[0] * T, n = rows * C;
         int32_t *tok = tokens_random(rows, V);
         wt_t *wte = act_normal(V * C, 0, 1), *wpe = act_normal(P * C, 0, 1);
-        act_t *y = NEW(act_t, n), *placed = NEW(act_t, n), *by_places = NEW(act_t, n);
-        int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
-        documents_draw(places_, ends_, shape[0], T);
-        const int32_t *places = upload(places_, rows);
+        act_t *y = NEW(act_t, n), *placed = NEW(act_t, n), *by_positions = NEW(act_t, n);
+        int32_t *positions_ = HOST(int32_t, rows), *doc_ends_ = HOST(int32_t, rows);
+        documents_draw(positions_, doc_ends_, shape[0], T);
+        const int32_t *positions = upload(positions_, rows);
         run([&] {
             embed_fwd(y, tok, wte, NULL, NULL, rows, T, C, stream);
             embed_fwd(placed, tok, wte, wpe, NULL, rows, T, C, stream);
-            embed_fwd(by_places, tok, wte, wpe, places, rows, T, C, stream);
+            embed_fwd(by_positions, tok, wte, wpe, positions, rows, T, C, stream);
         });
         act_t *x = act_normal(n, 0, 1), *moved = NEW(act_t, n);
         int32_t *order = HOST(int32_t, rows);
@@ -44,8 +44,8 @@ TEST(embed_fwd)
         check_act_exact("wte + wpe", placed, want, n);
         embed_ref(want, order, act_double(x, n), wpe_, NULL, rows, T, C);
         check_act_exact("x + wpe", moved, want, n);
-        embed_ref(want, tok_, wte_, wpe_, places_, rows, T, C);
-        check_act_exact("wte + wpe by places", by_places, want, n);
+        embed_ref(want, tok_, wte_, wpe_, positions_, rows, T, C);
+        check_act_exact("wte + wpe by places", by_positions, want, n);
     }
 }
 
@@ -59,9 +59,9 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
     float *dwte = f32_integers(V * C, 9), *dwpe = f32_integers(P * C, 9);
     double *wte_ = f32_double(dwte, V * C), *wpe_ = f32_double(dwpe, P * C);
     void *ws = new_bytes(embed_bwd_cuda_workspace(rows, C));
-    int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
-    documents_draw(places_, ends_, rows / T, T);
-    const int32_t *places = upload(places_, rows);
+    int32_t *positions_ = HOST(int32_t, rows), *doc_ends_ = HOST(int32_t, rows);
+    documents_draw(positions_, doc_ends_, rows / T, T);
+    const int32_t *positions = upload(positions_, rows);
     for (int beta = 1; beta >= 0; beta--) {
         embed_bwd_ref(wte_, dy_, tok_, rows, C, V, beta);
         pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
@@ -71,8 +71,8 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
         });
         check_f32_exact("dwte", dwte, wte_, V * C);
         check_f32_exact("dwpe", dwpe, wpe_, P * C);
-        pos_bwd_ref(wpe_, dy_, places_, rows, T, C, P, beta);
-        run([&] { embed_bwd(dwpe, dy, places, NO_PAD, rows, C, P, beta, ws, stream); });
+        pos_bwd_ref(wpe_, dy_, positions_, rows, T, C, P, beta);
+        run([&] { embed_bwd(dwpe, dy, positions, NO_PAD, rows, C, P, beta, ws, stream); });
         check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
         const int32_t pad = tok_[rows - 1];
         embed_pad_bwd_ref(wte_, dy_, tok_, pad, rows, C, V, beta);

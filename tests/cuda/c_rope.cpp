@@ -35,16 +35,16 @@ TEST(rope)
         run([&] { rope_bwd(qkv, cosine, sine, NULL, rows, T, NH, KV, D, stream); });
         check_act("backward", qkv, want, n, 2);
 
-        int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
-        documents_draw(places_, ends_, shape[0], T);
-        const int32_t *places = upload(places_, rows);
+        int32_t *positions_ = HOST(int32_t, rows), *doc_ends_ = HOST(int32_t, rows);
+        documents_draw(positions_, doc_ends_, shape[0], T);
+        const int32_t *positions = upload(positions_, rows);
         want = act_double(qkv, n);
-        rope_ref(want, c, s, places_, rows, T, NH, KV, D, 0);
-        run([&] { rope_fwd(qkv, cosine, sine, places, rows, T, NH, KV, D, stream); });
+        rope_ref(want, c, s, positions_, rows, T, NH, KV, D, 0);
+        run([&] { rope_fwd(qkv, cosine, sine, positions, rows, T, NH, KV, D, stream); });
         check_act("forward by places", qkv, want, n, 2);
         want = act_double(qkv, n);
-        rope_ref(want, c, s, places_, rows, T, NH, KV, D, 1);
-        run([&] { rope_bwd(qkv, cosine, sine, places, rows, T, NH, KV, D, stream); });
+        rope_ref(want, c, s, positions_, rows, T, NH, KV, D, 1);
+        run([&] { rope_bwd(qkv, cosine, sine, positions, rows, T, NH, KV, D, stream); });
         check_act("backward by places", qkv, want, n, 2);
     }
 }

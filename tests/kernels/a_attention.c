@@ -134,13 +134,13 @@ static void check_dropped(const Shape s, AttentionPairs pairs, float p)
     const float scale = 1 / sqrtf((float)s.D);
     const AttentionRule rule = {
         .mask = pairs.lengths  ? ATTENTION_LENGTH
-                : pairs.limits ? ATTENTION_LIMIT
-                : pairs.holes  ? ATTENTION_SHARED
-                : pairs.places ? pairs.causal ? ATTENTION_DOCS : ATTENTION_DOCS_FULL
+                : pairs.kv_limits ? ATTENTION_LIMIT
+                : pairs.prompt_gaps ? ATTENTION_SHARED
+                : pairs.positions ? pairs.causal ? ATTENTION_DOCS : ATTENTION_DOCS_FULL
                 : pairs.causal ? ATTENTION_CAUSAL
                                : ATTENTION_FULL,
-        .places = pairs.places, .ends = pairs.ends,
-        .limits = pairs.lengths ? pairs.lengths : pairs.limits, .holes = pairs.holes,
+        .positions = pairs.positions, .doc_ends = pairs.doc_ends,
+        .kv_limits = pairs.lengths ? pairs.lengths : pairs.kv_limits, .prompt_gaps = pairs.prompt_gaps,
         .noise = p > 0 ? noise : NULL, .site = SITE, .p = p };
     if (p > 0)
         pairs.kept = kept_by(&s, p);
@@ -172,7 +172,7 @@ static void check_dropped(const Shape s, AttentionPairs pairs, float p)
 static void check_sequences(const Shape s, const AttentionPairs pairs)
 {
     /* of each way to meet about every third shape with dropout, not always the same */
-    const int form = pairs.causal + (pairs.places ? 2 : 0) + (pairs.lengths ? 4 : 0) + (pairs.limits ? 5 : 0);
+    const int form = pairs.causal + (pairs.positions ? 2 : 0) + (pairs.lengths ? 4 : 0) + (pairs.kv_limits ? 5 : 0);
     check_dropped(s, pairs, 0);
     if ((s.T + s.D + form) % 3 == 0)
         check_dropped(s, pairs, 0.3f);
@@ -195,9 +195,9 @@ TEST(attention_docs)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int up_to = 0; up_to < 2; up_to++) {
             const Shape s = shapes[i];
-            int32_t *places = NEW(int32_t, s.B * s.T), *ends = NEW(int32_t, s.B * s.T);
-            documents_draw(places, ends, s.B, s.T);
-            check_sequences(s, (AttentionPairs){ .places = places, .ends = ends,
+            int32_t *positions = NEW(int32_t, s.B * s.T), *doc_ends = NEW(int32_t, s.B * s.T);
+            documents_draw(positions, doc_ends, s.B, s.T);
+            check_sequences(s, (AttentionPairs){ .positions = positions, .doc_ends = doc_ends,
                                                  .causal = up_to });
         }
 }
@@ -219,9 +219,9 @@ TEST(attention_limit)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int form = 0; form < 2; form++) {
             const Shape s = shapes[i];
-            int32_t *limits = NEW(int32_t, s.B * s.T);
-            limits_draw(limits, s.B, s.T, form);
-            check_sequences(s, (AttentionPairs){ .limits = limits });
+            int32_t *kv_limits = NEW(int32_t, s.B * s.T);
+            kv_limits_draw(kv_limits, s.B, s.T, form);
+            check_sequences(s, (AttentionPairs){ .kv_limits = kv_limits });
         }
 }
 
@@ -229,9 +229,9 @@ TEST(attention_shared)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const Shape s = shapes[i];
-        int32_t *holes = NEW(int32_t, 2 * s.B);
-        holes_draw(holes, s.B, s.T);
-        check_dropped(s, (AttentionPairs){ .holes = holes, .causal = 1 }, 0);
+        int32_t *prompt_gaps = NEW(int32_t, 2 * s.B);
+        prompt_gaps_draw(prompt_gaps, s.B, s.T);
+        check_dropped(s, (AttentionPairs){ .prompt_gaps = prompt_gaps, .causal = 1 }, 0);
     }
 }
 
@@ -249,7 +249,7 @@ TEST(attention_shared_alone)
     void *ws = new_bytes(attention_fwd_workspace(1, s.T, s.KV, s.D, size));
     memcpy(one, qkv, (size_t)(FROM * row * size));
     memcpy(one + FROM * row, qkv + FIRST * row, (size_t)(second * row * size));
-    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_SHARED, .holes = hole }, 1, s.T,
+    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_SHARED, .prompt_gaps = hole }, 1, s.T,
                   s.NH, s.KV, s.D, 0.2f, ws);
     attention_fwd(one_o, lse, one, &causal_rule, 1, n, s.NH, s.KV, s.D, 0.2f, ws);
     check_act("second alone", o + FIRST * orow, act_double(one_o + FROM * orow, second * orow),
@@ -266,13 +266,13 @@ TEST(attention_limit_alone)
     enum { PLACES = 70 };
     const Shape s = { 1, 2 * PLACES, 4, 2, 32 };
     const int64_t row = qkv_size(&s) / s.T, orow = out_size(&s) / s.T, size = sizeof(act_t);
-    int32_t limits[2 * PLACES], length = PLACES;
+    int32_t kv_limits[2 * PLACES], length = PLACES;
     act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
     act_t *one = NEW(act_t, (PLACES + 1) * row), *one_o = NEW(act_t, out_size(&s));
     float *lse = NEW(float, s.NH * s.T);
     void *ws = new_bytes(attention_fwd_workspace(1, s.T, s.KV, s.D, size));
-    limits_draw(limits, 1, s.T, 1);
-    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_LIMIT, .limits = limits }, 1,
+    kv_limits_draw(kv_limits, 1, s.T, 1);
+    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_LIMIT, .kv_limits = kv_limits }, 1,
                   s.T, s.NH, s.KV, s.D, 0.2f, ws);
     for (int64_t t = 0; t < PLACES; t += 23) {
         memcpy(one, qkv, (size_t)(t * row * size));
@@ -281,7 +281,7 @@ TEST(attention_limit_alone)
         check_act("query alone", o + (PLACES + t) * orow, act_double(one_o + t * orow, orow), orow,
                   2 * (s.T + 2 * s.D));
     }
-    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_LENGTH, .limits = &length }, 1,
+    attention_fwd(o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_LENGTH, .kv_limits = &length }, 1,
                   s.T, s.NH, s.KV, s.D, 0.2f, ws);
     attention_fwd(one_o, lse, qkv, &(AttentionRule){ .mask = ATTENTION_FULL }, 1, PLACES, s.NH,
                   s.KV, s.D, 0.2f, ws);
@@ -324,18 +324,18 @@ TEST(attention_docs_alone)
     const Shape s = { 1, borders[DOCUMENTS], 4, 2, 32 };
     const int64_t n = qkv_size(&s), m = out_size(&s), row = n / s.T, orow = m / s.T;
     const int64_t size = (int64_t)sizeof(act_t);
-    int32_t *places = NEW(int32_t, s.T), *ends = NEW(int32_t, s.T);
+    int32_t *positions = NEW(int32_t, s.T), *doc_ends = NEW(int32_t, s.T);
     act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1);
     act_t *o = NEW(act_t, m), *d = NEW(act_t, n), *one_o = NEW(act_t, m), *one_d = NEW(act_t, n);
     float *lse = NEW(float, s.NH * s.T), *one_lse = NEW(float, s.NH * s.T);
     void *ws = new_bytes(attention_bwd_workspace(1, s.T, s.KV, s.D, size));
     for (int i = 0; i < DOCUMENTS; i++)
-        documents_add(places, ends, borders[i], borders[i + 1]);
+        documents_add(positions, doc_ends, borders[i], borders[i + 1]);
     attention_fwd(o, lse, qkv,
-                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = places, .ends = ends }, 1,
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .positions = positions, .doc_ends = doc_ends }, 1,
                   s.T, s.NH, s.KV, s.D, 0.2f, ws);
     attention_bwd(d, dout, o, lse, qkv,
-                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = places, .ends = ends }, 1,
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .positions = positions, .doc_ends = doc_ends }, 1,
                   s.T, s.NH, s.KV, s.D, 0.2f, ws);
     for (int i = 0; i < DOCUMENTS; i++) {
         const int64_t t = borders[i], T = borders[i + 1] - t;
@@ -438,7 +438,7 @@ typedef struct {
     act_t *qkv, *o, *d, *dout;
     float *lse;
     void *ws;
-    int32_t *places, *ends;
+    int32_t *positions, *doc_ends;
 } Bench;
 
 static void run_fwd(void *ctx)
@@ -459,7 +459,7 @@ static void run_docs_fwd(void *ctx)
 {
     Bench *t = ctx;
     attention_fwd(t->o, t->lse, t->qkv,
-                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = t->places, .ends = t->ends },
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .positions = t->positions, .doc_ends = t->doc_ends },
                   t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
 }
 
@@ -467,7 +467,7 @@ static void run_docs_bwd(void *ctx)
 {
     Bench *t = ctx;
     attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv,
-                  &(AttentionRule){ .mask = ATTENTION_DOCS, .places = t->places, .ends = t->ends },
+                  &(AttentionRule){ .mask = ATTENTION_DOCS, .positions = t->positions, .doc_ends = t->doc_ends },
                   t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
 }
 
@@ -491,7 +491,7 @@ BENCH(attention_speed)
                  (int)s.KV, (int)s.D);
         bench_report(what, bench_time(run_fwd, &t), 0, flops);
         bench_report("  backward", bench_time(run_bwd, &t), 0, 2.5 * flops);
-        documents_equal(t.places, t.ends, s.B, s.T, 8);
+        documents_equal(t.positions, t.doc_ends, s.B, s.T, 8);
         bench_report("  of 8 documents", bench_time(run_docs_fwd, &t), 0, flops / 8);
         bench_report("  backward", bench_time(run_docs_bwd, &t), 0, 2.5 * flops / 8);
     }

@@ -35,10 +35,10 @@ TEST(embed_fwd)
         add_pos_fwd(y, x, wpe, rows, T, C);
         check_act_exact("x + wpe", y, want, n);
 
-        int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
-        documents_draw(places, ends, shapes[k][0], T);
-        embed_ref(want, tok, wte_, wpe_, places, rows, T, C);
-        embed_fwd(y, tok, wte, wpe, places, rows, T, C);
+        int32_t *positions = NEW(int32_t, rows), *doc_ends = NEW(int32_t, rows);
+        documents_draw(positions, doc_ends, shapes[k][0], T);
+        embed_ref(want, tok, wte_, wpe_, positions, rows, T, C);
+        embed_fwd(y, tok, wte, wpe, positions, rows, T, C);
         check_act_exact("wte + wpe by places", y, want, n);
     }
 }
@@ -54,8 +54,8 @@ TEST(embed_bwd)
         double *dy_ = act_double(dy, rows * C);
         float *dwte = f32_integers(V * C, 9), *dwpe = f32_integers(P * C, 9);
         double *wte_ = f32_double(dwte, V * C), *wpe_ = f32_double(dwpe, P * C);
-        int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
-        documents_draw(places, ends, shapes[k][0], T);
+        int32_t *positions = NEW(int32_t, rows), *doc_ends = NEW(int32_t, rows);
+        documents_draw(positions, doc_ends, shapes[k][0], T);
         for (int beta = 1; beta >= 0; beta--) {
             embed_bwd_ref(wte_, dy_, tok, rows, C, V, beta);
             pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
@@ -63,8 +63,8 @@ TEST(embed_bwd)
             pos_bwd(dwpe, dy, rows, T, C, P, beta);
             check_f32_exact("dwte", dwte, wte_, V * C);
             check_f32_exact("dwpe", dwpe, wpe_, P * C);
-            pos_bwd_ref(wpe_, dy_, places, rows, T, C, P, beta);
-            embed_bwd(dwpe, dy, places, NO_PAD, rows, C, P, beta);
+            pos_bwd_ref(wpe_, dy_, positions, rows, T, C, P, beta);
+            embed_bwd(dwpe, dy, positions, NO_PAD, rows, C, P, beta);
             check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
             embed_pad_bwd_ref(wte_, dy_, tok, (int32_t)V / 2, rows, C, V, beta);
             embed_bwd(dwte, dy, tok, (int32_t)V / 2, rows, C, V, beta);

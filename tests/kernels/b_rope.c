@@ -29,15 +29,15 @@ TEST(rope)
         rope_bwd(qkv, cosine, sine, NULL, rows, T, NH, KV, D);
         check_act("backward", qkv, want, n, 2);
 
-        int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
-        documents_draw(places, ends, shapes[k][0], T);
+        int32_t *positions = NEW(int32_t, rows), *doc_ends = NEW(int32_t, rows);
+        documents_draw(positions, doc_ends, shapes[k][0], T);
         want = act_double(qkv, n);
-        rope_ref(want, c, s, places, rows, T, NH, KV, D, 0);
-        rope_fwd(qkv, cosine, sine, places, rows, T, NH, KV, D);
+        rope_ref(want, c, s, positions, rows, T, NH, KV, D, 0);
+        rope_fwd(qkv, cosine, sine, positions, rows, T, NH, KV, D);
         check_act("forward by places", qkv, want, n, 2);
         want = act_double(qkv, n);
-        rope_ref(want, c, s, places, rows, T, NH, KV, D, 1);
-        rope_bwd(qkv, cosine, sine, places, rows, T, NH, KV, D);
+        rope_ref(want, c, s, positions, rows, T, NH, KV, D, 1);
+        rope_bwd(qkv, cosine, sine, positions, rows, T, NH, KV, D);
         check_act("backward by places", qkv, want, n, 2);
     }
 }

@@ -119,7 +119,7 @@ def attention_of_sites(module, query, key, value, attention_mask, scaling, **_):
 
 class Bert(nn.Module):
     """Token types are 0; the word 5 counts as padding, whose row learns nothing where it stands.
-    drop: shares of the places of runtime's dropout_place(), of probabilities."""
+    drop: shares of the places of runtime's dropout_site(), of probabilities."""
 
     def __init__(self, drop=(0, 0), seed=0):
         super().__init__()

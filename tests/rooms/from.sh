@@ -63,7 +63,7 @@ verdict "another order" \
 verdict "one more schedule" "$([ "$(body order again)" = "clear(loss run_eval run_eval" ] || body order again)"
 verdict "its prototype" "$(grep -q '^void step_again(void);  *// the same twice$' "$t/order/step.h" || echo none)"
 awk '/^schedule decode/ { next } /^program/ { out = $2 == "decode" }
-     !out && !/^value %d\.|^state \$(keys|values|logits)|^input %(token|place) / { print }' \
+     !out && !/^value %d\.|^state \$(keys|values|logits)|^input %(token|position) / { print }' \
     "$t/graph.ir" >"$t/silent.ir"
 "$gen" --from graph "$t/silent.ir" -o "$t/silent" >"$t/log" 2>&1 || verdict silent "$(cat "$t/log")"
 verdict "no decode without its schedule" "$(grep -n 'decode\|logits;' "$t/silent/step.c" "$t/silent/step.h")"

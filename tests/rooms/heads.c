@@ -12,7 +12,7 @@
 
 static const InputRow rows[] = {
     {"lengths", DT_I32, "B", true, true, "of each sequence", false},
-    {"limits", DT_I32, "B,T", true, true, "of each query", false},
+    {"kv_limits", DT_I32, "B,T", true, true, "of each query", false},
     {"weights", DT_F32, "rows", true, true, "of each row", false},
 };
 
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 
     form.limits = form.bias = true;
     t = planned(argv[1], "limit", CPU ", tied = false");
-    has("limit", t.plan, "attention %b.qkv[l], %limits[m]  heads 2  kv 2  dim 32  mask limit  scale");
+    has("limit", t.plan, "attention %b.qkv[l], %kv_limits[m]  heads 2  kv 2  dim 32  mask limit  scale");
     has("limit, its gradient", t.plan, "attention_bwd %b.datt");
     has("bias", t.plan,
         "$grad.head, $grad.head.b = ce_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");

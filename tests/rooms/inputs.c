@@ -112,7 +112,7 @@ int main(int argc, char **argv)
             child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 1,
             "emitted with an input that no host writes");
 
-    text = ir_print(planned(argv[1], "places",
+    text = ir_print(planned(argv[1], "positions",
         "target = 'sm_90', precision = 'bf16', batch = { micro = 2 }, model = { family = 'gpt2',\n"
         "layers = 2, hidden = 64, heads = 2, vocab = 31, tied = false }"));
     has("16 bit", text, "  %features.act = cast %readings");

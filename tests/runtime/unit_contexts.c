@@ -122,7 +122,7 @@ static const char *differs(const ContextRules *r, int steps)
     Room of;
     int64_t sample = 0, longest = 0;
     contexts_open(&c, r, history, HISTORIES, steps);
-    const int places = (int)contexts_places(r), cuts = r->compressed ? steps / (int)r->region
+    const int places = (int)contexts_positions(r), cuts = r->compressed ? steps / (int)r->region
                                                                    : steps - (int)r->n_transit + 1;
     for (int h = 0; h < HISTORIES; h++)
         for (int k = 0; k < cuts; k++)
@@ -212,9 +212,9 @@ static void counts(void)
         snprintf(name, sizeof name, "contexts: %lld samples of %lld tokens", (long long)of[i].n,
                  (long long)of[i].tokens);
         check(c.n == of[i].n && contexts_tokens(&of[i].rules) == of[i].tokens &&
-                  contexts_places(&of[i].rules) == of[i].places,
+                  contexts_positions(&of[i].rules) == of[i].places,
               name, "%lld of %lld, %lld places", (long long)c.n, (long long)contexts_tokens(&of[i].rules),
-              (long long)contexts_places(&of[i].rules));
+              (long long)contexts_positions(&of[i].rules));
     }
 }
 

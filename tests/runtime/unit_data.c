@@ -142,8 +142,8 @@ typedef struct { int32_t x[12 * T], y[12 * T], places[12 * T], ends[12 * T]; } S
 static Batch batch_at(Seen *s, int64_t sample)
 {
     const int64_t at = sample * T;
-    return (Batch){ .tokens = s->x + at, .labels = s->y + at, .places = s->places + at,
-                    .ends = s->ends + at };
+    return (Batch){ .tokens = s->x + at, .labels = s->y + at, .positions = s->places + at,
+                    .doc_ends = s->ends + at };
 }
 
 /* All samples of `step` as the ranks see them, in the order of the global batch. */
@@ -205,7 +205,7 @@ static void slow_sample(const char *kind, int64_t i, Batch to)
     if (*kind == 'b')
         slow_bins(length, DOCS, T, bin, place);
     for (int64_t t = 0; t < T; t++)
-        to.tokens[t] = 256, to.labels[t] = -1, to.places[t] = -2, to.ends[t] = T;
+        to.tokens[t] = 256, to.labels[t] = -1, to.positions[t] = -2, to.doc_ends[t] = T;
     if (*kind == 'p')
         for (int64_t t = 0; t < T; t++)
             to.tokens[t] = tokens[i * T + t], to.labels[t] = tokens[i * T + t + 1];
@@ -218,13 +218,13 @@ static void slow_sample(const char *kind, int64_t i, Batch to)
             to.tokens[at + t] = tokens[from];
             if (t + 1 < length[k] && mask[from + 1])
                 to.labels[at + t] = tokens[from + 1];
-            to.places[at + t] = (int32_t)t;
-            to.ends[at + t] = (int32_t)at + length[k];
+            to.positions[at + t] = (int32_t)t;
+            to.doc_ends[at + t] = (int32_t)at + length[k];
         }
         used = at + length[k] > used ? at + length[k] : used;
     }
     for (int64_t t = used; t < T; t++)           /* padding */
-        to.places[t] = (int32_t)(t - used);
+        to.positions[t] = (int32_t)(t - used);
 }
 
 /* The global batch of a step from the arrays: sample order[...] of n. */
@@ -242,7 +242,7 @@ static void slow(const char *kind, int64_t n, int64_t G, int64_t step, Seen *to)
     free(p);
 }
 
-static bool same_places(const Seen *a, const Seen *b, int64_t n)
+static bool same_positions(const Seen *a, const Seen *b, int64_t n)
 {
     return memcmp(a->places, b->places, (size_t)n * 4) == 0
         && memcmp(a->ends, b->ends, (size_t)n * 4) == 0;
@@ -269,7 +269,7 @@ static void partition(const char *path, const char *kind, int64_t n)
                 targets += want.y[i] >= 0;
                 inputs += want.x[i] != 256;
             }
-            good = good && (*kind != 'b' || same_places(&got, &want, 8 * T));
+            good = good && (*kind != 'b' || same_positions(&got, &want, 8 * T));
             Data d;
             open_data(&d, path, &m, 42, false);
             counted = counted && data_targets(&d, step) == targets
@@ -549,7 +549,7 @@ static void mixture(const char *both, const char *kind, const double weight[2], 
                 for (int64_t j = d.bins.first[got[g]]; j < d.bins.first[got[g] + 1]; j++)
                     place = place && (d.bins.doc[j] >= DOCS) == (k == 1);
             else
-                place = place && data_place(&d, got[g], &record) == k && record == got[g] - d.source[k].first;
+                place = place && data_file_of(&d, got[g], &record) == k && record == got[g] - d.source[k].first;
         }
         if ((step + 1) % steps)
             continue;
@@ -573,8 +573,8 @@ static void mixture(const char *both, const char *kind, const double weight[2], 
         m.of.take = 1;
         open_data(&eval, both, &m, 42, true);
         int64_t record;
-        share = share && eval.n == DOCS + SECOND - d.n && data_place(&eval, 0, &record) == 0 && record == size[0]
-            && data_place(&eval, eval.n - 1, &record) == 1 && record == SECOND - 1;
+        share = share && eval.n == DOCS + SECOND - d.n && data_file_of(&eval, 0, &record) == 0 && record == size[0]
+            && data_file_of(&eval, eval.n - 1, &record) == 1 && record == SECOND - 1;
     }
     char *name = format("%s: %g and %g of two files%s", kind, weight[0], weight[1], train > 0 ? ", divided" : "");
     check(share && even && ranks && place && fresh && counted, name, "%s", why);

@@ -32,7 +32,7 @@ static void lay(const cJSON *tokens, int from, int row, int behind)
     for (int i = 0; i < TA; i++) {
         io.act_tokens[row * TA + i] = i < n ? cJSON_GetArrayItem(t, i)->valueint
                                             : (behind * (i + 7)) % DARKROOM_CODES;
-        io.act_places[row * TA + i] = i < n ? i : behind * i % TA;
+        io.act_positions[row * TA + i] = i < n ? i : behind * i % TA;
     }
     io.act_rows[row] = row * TA + n - 1;
 }

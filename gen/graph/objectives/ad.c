@@ -74,7 +74,7 @@ static void check_fields(Build *b)
 static int64_t queries(const Build *b)
 {
     const ContextRules rules = context_rules(b->c);
-    return rules.all ? contexts_places(&rules) : 1;
+    return rules.all ? contexts_positions(&rules) : 1;
 }
 
 static Value *kinds, *type_scale;        /* inputs if compressed; else NULL */
@@ -85,9 +85,9 @@ static void make_inputs(Build *b)
     b->added.N = b->added.targets = b->in.B * queries(b);
     size_add(b, "N", b->added.N);
     b->in.tokens = input_new(b, "tokens");
-    b->in.places = input_new(b, "places");
+    b->in.positions = input_new(b, "positions");
     if (asks_all(b))
-        b->in.mask = (Mask){"limit", {b->in.places}};      /* as many tokens as precede it */
+        b->in.mask = (Mask){"limit", {b->in.positions}};   /* as many tokens as precede it */
     b->in.target_rows = input_new(b, "target_rows");
     b->in.target_of = input_new(b, "target_of");
     b->in.labels = input_new(b, "labels");
@@ -198,7 +198,7 @@ static void make_act(Build *b)
     size_add(b, "EVAL", b->in.B);
     size_add(b, "TA", b->in.T);
     b->in.tokens = input_new(b, "act_tokens");
-    b->in.places = input_new(b, "act_places");
+    b->in.positions = input_new(b, "act_positions");
     b->in.mask = MASK_CAUSAL;
     Value *rows = input_new(b, "act_rows");
     b->p = ir_program(b->g, "act", ROLE_forward, "the logits of each environment's query");

@@ -73,8 +73,8 @@ static Value *make_inputs(Build *b)
     head_labels(b);
     if (config_bool(b->c, F_dpo_shared_prompt)) {
         b->loc = config_loc(b->c, F_dpo_shared_prompt);
-        b->in.places = input_new(b, "places");
-        b->in.mask = (Mask){"shared", {input_new(b, "holes")}};
+        b->in.positions = input_new(b, "positions");
+        b->in.mask = (Mask){"shared", {input_new(b, "prompt_gaps")}};
         input_new(b, "answers");
     }
     b->loc = config_loc(b->c, F_dpo_reference);

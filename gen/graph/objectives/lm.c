@@ -13,8 +13,8 @@ static void make_inputs(Build *b)
         return;
     Loc loc = b->loc;
     b->loc = config_loc(b->c, F_data_kind);
-    b->in.places = input_new(b, "places");
-    b->in.mask = (Mask){"docs", {b->in.places, input_new(b, "ends")}};
+    b->in.positions = input_new(b, "positions");
+    b->in.mask = (Mask){"docs", {b->in.positions, input_new(b, "doc_ends")}};
     b->loc = loc;
 }
 

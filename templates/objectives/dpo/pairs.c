@@ -191,7 +191,7 @@ static void set_pair(const Batch *to, int64_t i, const DataRow of[ANSWERS])
 {
     const SharedRow s = shared_row(of);
     int32_t *token = to->tokens + i * T, *target = to->target_of + i * T,
-            *place = to->places + i * T, *hole = to->holes + i * 2;
+            *place = to->positions + i * T, *hole = to->prompt_gaps + i * 2;
     hole[0] = (int32_t)s.from, hole[1] = (int32_t)s.n[CHOSEN];
     for (int64_t t = 0; t < T; t++) {
         const int k = t >= s.n[CHOSEN];
@@ -210,7 +210,7 @@ static void list_targets(const Batch *to)
     data_gather(to->target_of, B * T, to->target_rows, to->labels, N);
     for (int64_t n = 0; n < N; n++) {
         const int64_t place = to->target_rows[n], i = place / T, t = place % T;
-        const int64_t answer = i * ANSWERS + (t >= to->holes[i * 2 + 1]);
+        const int64_t answer = i * ANSWERS + (t >= to->prompt_gaps[i * 2 + 1]);
         to->answers[n] = place < 0 ? -1 : (int32_t)(answer * T + t);
     }
 }
@@ -285,9 +285,9 @@ void pairs_fill_any(int64_t micro)
     data_fill_any(to.tokens, to.target_of, rows, N, V, micro * rows);
 //@ if DPO_SHARED_PROMPT=true
     for (int64_t t = 0; t < rows; t++)
-        to.places[t] = (int32_t)(t % T);
+        to.positions[t] = (int32_t)(t % T);
     for (int64_t b = 0; b < B; b++)
-        to.holes[2 * b] = T / 3, to.holes[2 * b + 1] = 2 * T / 3;
+        to.prompt_gaps[2 * b] = T / 3, to.prompt_gaps[2 * b + 1] = 2 * T / 3;
 //@ end
     list_targets(&to);
 //@ if reference

@@ -4,13 +4,13 @@
 
 static Pass typed_trained(Build *b)
 {
-    b->in.types = b->in.places;
+    b->in.types = b->in.positions;
     return pass_trained(b);
 }
 
 static Pass typed_only(Build *b, const char *name)
 {
-    b->in.types = b->mode == MODE_DECODE ? b->in.place : b->in.places;
+    b->in.types = b->mode == MODE_DECODE ? b->in.position : b->in.positions;
     return pass_only(b, name);
 }
 
