@@ -280,7 +280,7 @@ void head_micro(Build *b);
 void head_eval(Build *b);
 /* Returns the rows of y at the positions `places`, an input (n) of indices into (B, T), as a value
  * (n, C) named `what`; no gradient. */
-Ref head_at(Build *b, const char *what, Ref y, Value *places);
+Ref head_at(Build *b, const char *what, Ref y, Value *positions);
 /* Adds the cross-entropy of rows y with b->in.labels to the program's loss, weighted by
  * b->in.weights if set, with the head's bias if b->model.head_bias. */
 void head_loss(Build *b, Ref y);

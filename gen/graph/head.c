@@ -60,13 +60,13 @@ void head_labels(Build *b)
 }
 
 /* Gathers rows of y by their indices in (B, T); inverse: the inverse indices, or NULL. */
-static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places, Value *inverse)
+static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *positions, Value *inverse)
 {
     Dim d[2] = {n, dim_hidden(b)};
     b->stage = "head";
     Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->model.act, 2, d);
     Op *op = build_op(b, OP_gather);
-    op_in(op, y), op_in(op, build_input(b, places));
+    op_in(op, y), op_in(op, build_input(b, positions));
     if (inverse)
         op_in(op, build_input(b, inverse));
     op_out(op, rows);
@@ -81,11 +81,11 @@ Ref head_gather(Build *b, Ref y)
     return gather(b, "rows", y, b->in.target_rows->dim[0], b->in.target_rows, b->in.target_of);
 }
 
-Ref head_at(Build *b, const char *what, Ref y, Value *places)
+Ref head_at(Build *b, const char *what, Ref y, Value *positions)
 {
-    if (places->rank != 1)
-        bug("%s: want a list of places", places->name);
-    return gather(b, what, y, places->dim[0], places, NULL);
+    if (positions->rank != 1)
+        bug("%s: want a list of places", positions->name);
+    return gather(b, what, y, positions->dim[0], positions, NULL);
 }
 
 /* Loss weights of rows, written by the host. */
@@ -263,10 +263,10 @@ void head_decode(Build *b) { head_decode_of(b, one_pass); }
 void head_program_at(Build *b, const char *name, const char *input, const char *about)
 {
     b->mode = MODE_SCORE;
-    Value *places = input_new(b, input);
+    Value *positions = input_new(b, input);
     b->p = ir_program(b->g, name, ROLE_forward, about);
     Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_at(b, input, pass_blocks(b, &pass), places)));
+    head_logits(b, pass_last(b, head_at(b, input, pass_blocks(b, &pass), positions)));
     schedule_alone(b, about, "logits");
 }
 

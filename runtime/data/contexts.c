@@ -50,18 +50,18 @@ static int64_t draw(uint64_t seed, int64_t epoch, int64_t sample, int64_t n)
 ContextAt contexts_at(const Contexts *c, int64_t sample, uint64_t seed, int64_t epoch)
 {
     const ContextRules *r = &c->rules;
-    const int64_t places = contexts_positions(r), of = r->compressed && !r->all ? places : 1,
+    const int64_t positions = contexts_positions(r), of = r->compressed && !r->all ? positions : 1,
                   cut = sample / of, stride = r->compressed ? r->region : 1;
     ContextAt at = {.history = cut / c->cuts, .first = cut % c->cuts * stride};
-    at.place = r->all ? -1 : r->compressed ? sample % of
-             : r->ragged ? draw(seed, epoch, sample, places) : places - 1;
+    at.position = r->all ? -1 : r->compressed ? sample % of
+             : r->ragged ? draw(seed, epoch, sample, positions) : positions - 1;
     return at;
 }
 
 int64_t contexts_length(const Contexts *c, const ContextAt *at)
 {
     const ContextRules *r = &c->rules;
-    const int64_t before = contexts_ahead_(r, at->first == 0), one = before + at->place + 1;
+    const int64_t before = contexts_ahead_(r, at->first == 0), one = before + at->position + 1;
     if (r->all)
         return before + contexts_known_(r) + contexts_positions(r);
     return one < r->n_transit ? one : r->n_transit;
@@ -69,8 +69,9 @@ int64_t contexts_length(const Contexts *c, const ContextAt *at)
 
 int64_t contexts_actions(const Contexts *c, const ContextAt *at)
 {
-    const int64_t places = contexts_positions(&c->rules), actions = places - c->rules.compressed;
-    return at->place < 0 ? actions : at->place < actions;
+    const int64_t positions = contexts_positions(&c->rules), actions =
+        positions - c->rules.compressed;
+    return at->position < 0 ? actions : at->position < actions;
 }
 
 /* Returns the state before a step of a history; step may be one past the last. */
@@ -83,13 +84,13 @@ static int state_at(const Contexts *c, int64_t history, int64_t step)
     return step % DARKROOM_EPISODE ? darkroom_next_of(start, code[step - 1]) : start;
 }
 
-static void ask(const Contexts *c, const ContextAt *at, int64_t place, int64_t index,
+static void ask(const Contexts *c, const ContextAt *at, int64_t position, int64_t index,
                 ContextRow *to)
 {
-    const ContextAt one = {.history = at->history, .first = at->first, .place = place};
+    const ContextAt one = {.history = at->history, .first = at->first, .position = position};
     const bool action = contexts_actions(c, &one);
     to->query[to->queries] = (int32_t)index;
-    const uint16_t *code = c->history[at->history] + at->first + place;
+    const uint16_t *code = c->history[at->history] + at->first + position;
     to->action[to->queries] = action ? darkroom_action_of(*code) : -1;
     to->type[to->queries++] = action ? CONTEXT_ACTION : CONTEXT_END;
 }
@@ -102,19 +103,19 @@ void contexts_row(const Contexts *c, const ContextAt *at, ContextRow *to)
     ContextParts of = {.now = now};
     if (r->compressed && !first)
         of.before = now - r->region, of.nbefore = r->region;
-    of.nnow = r->all ? contexts_known_(r) : at->place;
+    of.nnow = r->all ? contexts_known_(r) : at->position;
     of.state = state_at(c, at->history, at->first + of.nnow);
     to->n = contexts_lay(r, &of, to->token), to->queries = 0;
     for (int64_t i = 0; i < to->n; i++)
-        to->place[i] = (int32_t)i;
+        to->position[i] = (int32_t)i;
     if (!r->all) {
-        ask(c, at, at->place, to->n - 1, to);
+        ask(c, at, at->position, to->n - 1, to);
         return;
     }
     to->n--;                     /* the query of the last position is among those below */
     for (int64_t t = 0; t < contexts_positions(r); t++) {
         to->token[to->n] = darkroom_query(state_at(c, at->history, at->first + t));
-        to->place[to->n] = (int32_t)(contexts_ahead_(r, first) + t);
+        to->position[to->n] = (int32_t)(contexts_ahead_(r, first) + t);
         ask(c, at, t, to->n++, to);
     }
 }

@@ -83,7 +83,7 @@ void contexts_open(Contexts *c, const ContextRules *r, const uint16_t *const *hi
 /* Location of a sample: history, first step of its window or region, position of its query. */
 typedef struct {
     int64_t history, first;
-    int64_t place;               /* -1: all */
+    int64_t position;            /* -1: all */
 } ContextAt;
 
 /* seed, epoch: for ragged windows. */
@@ -97,7 +97,7 @@ enum { CONTEXT_ACTION = 0, CONTEXT_END = 2, CONTEXT_TYPES };
 
 /* A sample's tokens, and its queries by position. */
 typedef struct {
-    int32_t *token, *place;      /* (contexts_tokens()) token and position, filled to n */
+    int32_t *token, *position;   /* (contexts_tokens()) token and position, filled to n */
     int32_t *query;              /* (contexts_positions()) index of each query; filled to queries */
     int32_t *action, *type;      /* of each query: the action taken, -1: it asks for the end */
     int64_t n, queries;

@@ -162,8 +162,8 @@ static int64_t copies(const Data *d, int64_t i)
  * any order, evaluation in file order. */
 static void check_bound(const Data *d, const DataShape *of, const char *paths, const Model *m)
 {
-    const int64_t places = d->T * d->nparts;
-    int64_t *samples = calloc((size_t)places + 1, sizeof *samples);  /* by number of targets */
+    const int64_t positions = d->T * d->nparts;
+    int64_t *samples = calloc((size_t)positions + 1, sizeof *samples);  /* by number of targets */
     int64_t most = 0, batch = 0, all = 0;
     if (!samples)
         die(EXIT_INTERNAL, "out of memory for the count of targets");
@@ -179,7 +179,7 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
     if (!d->eval) {                      /* the samples with most, repeated if there are too few */
         most = d->micro / d->n * all;
         int64_t left = d->micro % d->n;
-        for (int64_t n = places; left > 0; n--) {
+        for (int64_t n = positions; left > 0; n--) {
             int64_t take = samples[n] < left ? samples[n] : left;
             most += take * n;
             left -= take;
@@ -190,8 +190,8 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
         die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
             "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
             (long long)d->targets, model_words(m, "batch.targets"),
-            (long long)(most < d->micro * places ? most : 0),
-            most < d->micro * places ? "" : ": all tokens are targets");
+            (long long)(most < d->micro * positions ? most : 0),
+            most < d->micro * positions ? "" : ": all tokens are targets");
 }
 
 /* Returns a Data without samples: how a step is divided. */

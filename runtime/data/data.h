@@ -149,10 +149,10 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
  * evaluation. EXIT_DATA as above. Thread-safe once data_order() was called for the step. */
 bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to);
 /* The same for sample `place`, 0..G-1, of the whole step, of any rank. */
-bool data_row_of_step(Data *d, int64_t step, int64_t place, DataRow *to);
+bool data_row_of_step(Data *d, int64_t step, int64_t position, DataRow *to);
 /* Part `part` of the same samples, in the order of DataShape.parts; data_row() is part 0. */
 bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to);
-bool data_part_of_step(Data *d, int64_t step, int64_t place, int part, DataRow *to);
+bool data_part_of_step(Data *d, int64_t step, int64_t position, int part, DataRow *to);
 /* A sample by its index, 0..n-1, independent of steps. EXIT_DATA as above; thread-safe. */
 void data_sample(const Data *d, int64_t sample, int part, DataRow *to);
 /* Returns the *n elements of column `column` of DataShape.columns for sample DataRow.sample, mapped

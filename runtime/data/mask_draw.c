@@ -12,12 +12,12 @@
 
 /* A token that may be chosen. */
 typedef struct {
-    uint32_t word, place;
+    uint32_t word, position;
 } Drawn;
 
-static void draw(const MaskRule *r, const MaskSample *s, int64_t place, uint32_t word[4])
+static void draw(const MaskRule *r, const MaskSample *s, int64_t position, uint32_t word[4])
 {
-    const uint32_t counter[4] = {(uint32_t)place, (uint32_t)s->sample,
+    const uint32_t counter[4] = {(uint32_t)position, (uint32_t)s->sample,
                                  (uint32_t)((uint64_t)s->sample >> 32), (uint32_t)s->epoch},
                    key[2] = {(uint32_t)r->seed ^ (uint32_t)s->stream * 0x9E3779B9u,
                              (uint32_t)(r->seed >> 32)};
@@ -138,7 +138,7 @@ static int by_word(const void *a, const void *b)
 {
     const Drawn *x = a, *y = b;
     return x->word != y->word ? (x->word > y->word) - (x->word < y->word)
-                              : (x->place > y->place) - (x->place < y->place);
+                              : (x->position > y->position) - (x->position < y->position);
 }
 
 /* Returns the mask (80 %), a random id (10 %) or the token itself (10 %). */
@@ -171,7 +171,7 @@ int64_t mask_draw(const MaskRule *r, const MaskSample *s, int32_t *input, int32_
         n = number(r, s, n);
     }
     for (int64_t k = 0; k < n; k++) {
-        int64_t i = drawn[k].place;
+        int64_t i = drawn[k].position;
         label[i] = input[i];
         if (!mixes) {
             input[i] = r->mask;

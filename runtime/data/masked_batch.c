@@ -63,11 +63,11 @@ static bool fills_up(const MaskedBatch *h, const Data *d)
 }
 
 /* Returns the longest answer of a micro-batch whose first sample is `place` in the step. */
-static int64_t longest(const MaskedBatch *h, Data *d, int64_t step, int64_t place)
+static int64_t longest(const MaskedBatch *h, Data *d, int64_t step, int64_t position)
 {
     int64_t most = 0;
     DataRow row;
-    for (int64_t g = place; fills_up(h, d) && g < place + d->micro; g++)
+    for (int64_t g = position; fills_up(h, d) && g < position + d->micro; g++)
         if (data_row_of_step(d, step, g, &row) && answer(&row) > most)
             most = answer(&row);
     return most;

@@ -95,7 +95,7 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
                                          "gen pack --steps %lld, the recipe's prm.steps",
                                          (long long)s->most,
                                          s->most == STEPS_MARKS ? 0 : (long long)s->most + 1));
-        to->place[to->nmarks++] = (int32_t)t;
+        to->position[to->nmarks++] = (int32_t)t;
     }
     take_labels(d, to);
     to->outcome = f32_of(d, OUTCOME, row->sample);

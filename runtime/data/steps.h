@@ -20,7 +20,7 @@ typedef struct {
     const int32_t *token;        /* (n) valid until this thread's next row */
     int64_t n;
     int nmarks;                  /* at least 1 */
-    int32_t place[STEPS_MARKS];  /* (nmarks) positions of the marks in token, ascending */
+    int32_t position[STEPS_MARKS];  /* (nmarks) positions of the marks in token, ascending */
     int nlabels;                 /* labels, of the first marks; 0: unlabelled */
     float label[STEPS_MARKS];    /* (nlabels) from 0 to 1 */
     float outcome;               /* of the whole solution: 1 right, 0 wrong */

@@ -16,7 +16,7 @@ enum { TOKENS = 0x554d534b, PLACES };
 
 static void draw(const UnmaskRule *r, uint32_t purpose, UnmaskAt at, int64_t index, double u[2])
 {
-    const uint32_t counter[4] = {(uint32_t)index, (uint32_t)at.place, (uint32_t)at.step,
+    const uint32_t counter[4] = {(uint32_t)index, (uint32_t)at.position, (uint32_t)at.step,
                                  (uint32_t)at.text},
                    key[2] = {(uint32_t)r->seed ^ purpose * 0x9E3779B9u, (uint32_t)(r->seed >> 32)};
     uint32_t word[4];
@@ -80,7 +80,7 @@ static double probability(const float *logits, int64_t vocab, int32_t token)
 UnmaskPick unmask_pick(const UnmaskRule *r, const float *logits, int64_t vocab, UnmaskAt at)
 {
     double u[2];
-    UnmaskPick p = {.place = at.place, .token = likeliest(r, logits)};
+    UnmaskPick p = {.position = at.position, .token = likeliest(r, logits)};
     if (r->temperature > 0)
         p.token = drawn(r, logits, at, p.token);
     if (r->order == UNMASK_random) {

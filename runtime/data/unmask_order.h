@@ -25,11 +25,11 @@ typedef struct {
 
 /* Identifies a draw; unique within a text. */
 typedef struct {
-    int64_t text, place, step;
+    int64_t text, position, step;
 } UnmaskAt;
 
 typedef struct {
-    int64_t place;
+    int64_t position;
     int32_t token;
     double confidence;           /* higher: unmasked earlier */
 } UnmaskPick;

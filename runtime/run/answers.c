@@ -51,9 +51,9 @@ Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const int64_t prompt = prompt_of(d, first + i);
         const DataRow row = record_at(d, first + i, 0);
-        all[i] = (Answer){.token = room(a->by->places, sizeof *all->token), .prompt = prompt};
+        all[i] = (Answer){.token = room(a->by->positions, sizeof *all->token), .prompt = prompt};
         memcpy(all[i].token, row.token, sizeof *all->token * (size_t)all[i].prompt);
-        if (all[i].prompt >= 1 && all[i].prompt < a->by->places)
+        if (all[i].prompt >= 1 && all[i].prompt < a->by->positions)
             text[asked++] = (GeneratedText){.token = all[i].token, .n = all[i].prompt,
                                             .number = d->base + first + i + 1};
     }

@@ -169,19 +169,21 @@ static bool drop_earliest(Conversation *c)
 /* The same, without as many of the earliest turns as leave no room for an answer. */
 static int32_t *encode_fitting(Conversation *c, int64_t *n, char **error)
 {
-    const int64_t quarter = c->d->places / 4, left = c->how.most < quarter ? c->how.most : quarter;
+    const int64_t quarter = c->d->positions / 4, left = c->how.most < quarter ? c->how.most
+        : quarter;
     int64_t dropped = 0;
     int32_t *ids;
-    while ((ids = encode(c, n, error)) && *n + left > c->d->places && drop_earliest(c)) {
+    while ((ids = encode(c, n, error)) && *n + left > c->d->positions && drop_earliest(c)) {
         free(ids);
         dropped++;
     }
     if (dropped)
-        note("the program has room for %" PRId64 " tokens: the earliest %s left out", c->d->places,
+        note("the program has room for %" PRId64 " tokens: the earliest %s left out",
+             c->d->positions,
              dropped == 1 ? "question and its answer are" : "questions and their answers are");
-    if (ids && *n >= c->d->places) {
+    if (ids && *n >= c->d->positions) {
         *error = format("the question has %" PRId64 " tokens with its format; this program has "
-                        "room for %" PRId64 " with the answer", *n, c->d->places);
+                        "room for %" PRId64 " with the answer", *n, c->d->positions);
         free(ids);
         return NULL;
     }
@@ -214,7 +216,7 @@ static void finish(Conversation *c, const char *question, const GeneratedText *x
     if (fflush(stdout))
         die(EXIT_IO, "--chat: cannot write to standard output");
     if (x->end == TEXT_FULL)
-        note("the program has room for %" PRId64 " tokens: the answer is cut", c->d->places);
+        note("the program has room for %" PRId64 " tokens: the answer is cut", c->d->positions);
     if (x->end == TEXT_LONGEST)
         note("the answer is cut after %" PRId64 " tokens: --max-new-tokens", c->how.most);
     cJSON_AddItemToArray(c->messages,
@@ -280,7 +282,7 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
     comm_broadcast(&c.terminal, sizeof c.terminal, 0);
     c.t = vocabulary_load("--chat", f->tokenizer, folder, nfolders, d->vocab);
     c.chat = prompts_chat("--chat", f, c.t, folder, nfolders);
-    if (!(c.held = malloc(sizeof *c.held * (size_t)d->places)))
+    if (!(c.held = malloc(sizeof *c.held * (size_t)d->positions)))
         die(EXIT_INTERNAL, "out of memory for a conversation");
     if (*c.system && c.chat->system_in == SYSTEM_NOWHERE)
         die(EXIT_CONFIG, "--chat-system: the chat format %s has no system message",

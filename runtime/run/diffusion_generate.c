@@ -29,10 +29,10 @@ enum { LENGTH = 128 };           /* default length after a prompt, if there is r
 
 /* Returns the tokens of a block, at most `most`, and the number of blocks after a prompt, in texts
  * of `places` positions; EXIT_CONFIG if they do not fit. */
-static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *length,
+static int64_t blocks_of(int64_t positions, int64_t most, const Flags *f, int64_t *length,
                          int64_t *block)
 {
-    const int64_t half = places > 1 ? places / 2 : 1;
+    const int64_t half = positions > 1 ? positions / 2 : 1;
     *block = f->gen_block ? f->gen_block : most;
     *length = f->gen_length >= 0 ? f->gen_length : half < LENGTH ? half : LENGTH;
     if (*block > most)
@@ -64,16 +64,16 @@ static int64_t steps_of(const Flags *f, int64_t blocks, int64_t block)
     return f->gen_steps ? f->gen_steps / blocks : block;
 }
 
-void diffusion_check(const Flags *f, int64_t places, int64_t most)
+void diffusion_check(const Flags *f, int64_t positions, int64_t most)
 {
-    int64_t length, block, blocks = blocks_of(places, most, f, &length, &block);
+    int64_t length, block, blocks = blocks_of(positions, most, f, &length, &block);
     steps_of(f, blocks, block);
 }
 
 DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
                                   int64_t mask, const char *flag)
 {
-    int64_t length, block, blocks = blocks_of(d->places, d->block, f, &length, &block);
+    int64_t length, block, blocks = blocks_of(d->positions, d->block, f, &length, &block);
     if (mask < 0)
         mask = tokenizer_mask(t);
     if (mask < 0)
@@ -165,10 +165,10 @@ static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64
         return format("--gen-length is 0, but the text has no mask token");
     if (g->length && hidden > g->length)
         return format("the text has mask tokens: fill them with --gen-length 0");
-    if (text->n > d->places)
+    if (text->n > d->positions)
         return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this program "
-                      "has room for %" PRId64 "%s", *n, g->length, d->places,
-                      *n < d->places ? ": try a shorter --gen-length" : "");
+                      "has room for %" PRId64 "%s", *n, g->length, d->positions,
+                      *n < d->positions ? ": try a shorter --gen-length" : "");
     return NULL;
 }
 
@@ -236,7 +236,7 @@ static void note_cost(const DiffusionSampler *d, const DiffusionCost *c)
          *inside = plain_number((double)c->tokens / c->inside);
     note("%" PRId64 " tokens in %s s: %s a second; the %" PRId64 " passes of %" PRId64 " x %" PRId64
          " tokens alone: %s a second",
-         c->tokens, seconds, all, c->passes, d->rows, d->places, inside);
+         c->tokens, seconds, all, c->passes, d->rows, d->positions, inside);
     free(seconds), free(all), free(inside);
 }
 
@@ -331,12 +331,12 @@ char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t m
     int64_t n = 0;
     while (row->mask && n < row->n && !row->mask[n])
         n++;
-    n = n < d->places / 8 ? d->places / 8 : n;
-    n = n > row->n ? row->n : n > d->places / 2 ? d->places / 2 : n;
-    if (g.how.block > d->places - n)
-        g.how.block = g.how.steps = d->places - n;
-    if (g.length > d->places - n || !g.length)
-        g.length = (d->places - n) / g.how.block * g.how.block;
+    n = n < d->positions / 8 ? d->positions / 8 : n;
+    n = n > row->n ? row->n : n > d->positions / 2 ? d->positions / 2 : n;
+    if (g.how.block > d->positions - n)
+        g.how.block = g.how.steps = d->positions - n;
+    if (g.length > d->positions - n || !g.length)
+        g.length = (d->positions - n) / g.how.block * g.how.block;
     DiffusionText text = {room(n + g.length, sizeof *text.token), n + g.length, 0};
     for (int64_t i = 0; i < text.n; i++)
         text.token[i] = i < n ? row->token[i] : g.how.rule.mask;

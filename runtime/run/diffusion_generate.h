@@ -17,7 +17,7 @@ typedef struct {
 
 /* EXIT_CONFIG if generation flags contradict each other. places, most: sequence length and block of
  * the DiffusionSampler. */
-void diffusion_check(const Flags *f, int64_t places, int64_t most);
+void diffusion_check(const Flags *f, int64_t positions, int64_t most);
 /* Returns the settings from the flags. mask: the model's mask token, -1: the tokenizer's. flag: the
  * requesting flag, for messages. EXIT_CONFIG for contradicting flags or a missing mask token. */
 DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,

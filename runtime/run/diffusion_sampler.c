@@ -42,13 +42,13 @@ static void ask(Batching *w)
     for (int64_t b = 0; b < w->n; b++) {
         int64_t nth = 0, n = 0;
         for (int64_t t = 0; t < w->text[b].n; t++) {
-            if (!w->hidden[b * d->places + t])
+            if (!w->hidden[b * d->positions + t])
                 continue;
             bool of_block = nth >= w->first && nth < w->first + w->g->block;
             nth++;
             if (of_block && w->text[b].token[t] == w->g->rule.mask) {
-                w->pick[b * d->block + n].place = t;
-                d->at[b * d->block + n++] = (int32_t)(b * d->places + t);
+                w->pick[b * d->block + n].position = t;
+                d->at[b * d->block + n++] = (int32_t)(b * d->positions + t);
             }
         }
         w->left[b] = n;
@@ -62,9 +62,9 @@ static void put(const Batching *w, bool without)
     for (int64_t b = 0; b < d->rows; b++) {
         int64_t n = b < w->n ? w->text[b].n : 0;
         d->lengths[b] = (int32_t)n;
-        for (int64_t t = 0; t < d->places; t++) {
-            bool hide = t >= n || (without && !w->hidden[b * d->places + t]);
-            d->tokens[b * d->places + t] = hide ? w->g->rule.mask : w->text[b].token[t];
+        for (int64_t t = 0; t < d->positions; t++) {
+            bool hide = t >= n || (without && !w->hidden[b * d->positions + t]);
+            d->tokens[b * d->positions + t] = hide ? w->g->rule.mask : w->text[b].token[t];
         }
     }
 }
@@ -86,7 +86,7 @@ static void pick_one(void *user, int64_t i)
     const int64_t b = i / d->block, k = i % d->block;
     if (b >= w->n || k >= w->left[b])
         return;
-    UnmaskAt at = {w->text[b].number, w->pick[i].place, w->step};
+    UnmaskAt at = {w->text[b].number, w->pick[i].position, w->step};
     w->pick[i] = unmask_pick(&w->g->rule, w->logits + i * d->vocab, d->vocab, at);
 }
 
@@ -118,7 +118,7 @@ static void step_block(Batching *w, float *copy, DiffusionCost *cost)
         int64_t k = unmask_share(w->whole[b], w->g->steps, w->step);
         unmask_order(pick, w->left[b], k);
         for (int64_t i = 0; i < k; i++)
-            w->text[b].token[pick[i].place] = pick[i].token;
+            w->text[b].token[pick[i].position] = pick[i].token;
         cost->tokens += k;
     }
 }
@@ -128,14 +128,14 @@ static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, Di
                        int64_t n, float *copy, DiffusionCost *cost)
 {
     Batching w = {.d = d, .g = g, .text = text, .n = n,
-                  .hidden = room(d->rows * d->places, sizeof *w.hidden),
+                  .hidden = room(d->rows * d->positions, sizeof *w.hidden),
                   .pick = room(d->rows * d->block, sizeof *w.pick),
                   .left = room(d->rows, sizeof *w.left), .whole = room(d->rows, sizeof *w.whole)};
     int64_t most = 0;
     for (int64_t b = 0; b < n; b++) {
         int64_t count = 0;
         for (int64_t t = 0; t < text[b].n; t++)
-            count += w.hidden[b * d->places + t] = text[b].token[t] == g->rule.mask;
+            count += w.hidden[b * d->positions + t] = text[b].token[t] == g->rule.mask;
         most = count > most ? count : most;
     }
     for (w.first = 0; w.first < most; w.first += g->block) {

@@ -10,7 +10,7 @@
 
 /* The forward pass over a batch of sequences. */
 typedef struct {
-    int64_t rows, places;        /* batch size, sequence length */
+    int64_t rows, positions;     /* batch size, sequence length */
     int64_t block, vocab;        /* predicted positions per sequence and call; vocabulary size */
     int32_t *tokens, *lengths;   /* (rows, places), (rows): written before each call */
     int32_t *at;                 /* (rows, block): indices into (rows, places); -1: unused */

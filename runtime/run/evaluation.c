@@ -106,7 +106,7 @@ static void say(const Lives *l, const Evaluation *e)
     char *seconds = plain_number(c->seconds), *rate = plain_number((double)c->steps / c->seconds);
     note("%" PRId64 " steps in %s s: %s a second; %" PRId64 " passes of %" PRId64 " x %" PRId64
          " tokens",
-         c->steps, seconds, rate, c->passes, e->actor->rows, e->actor->places);
+         c->steps, seconds, rate, c->passes, e->actor->rows, e->actor->positions);
     free(seconds), free(rate);
     if (e->rules.compressed && l->turns)
         note("%" PRId64 " regions were closed, %.4g steps each", l->turns,

@@ -77,8 +77,8 @@ static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, Genera
     x->end = TEXT_HALTED;
     if (x->said && !x->said(x->user, x->token + x->n, x->more))
         return false;
-    x->end = x->n + x->more == d->places ? TEXT_FULL : TEXT_LONGEST;
-    return x->n + x->more < d->places && x->more < s->most;
+    x->end = x->n + x->more == d->positions ? TEXT_FULL : TEXT_LONGEST;
+    return x->n + x->more < d->positions && x->more < s->most;
 }
 
 /* Feeds the last token of each active text to the decoder, at its position; an idle slot gets token
@@ -88,7 +88,7 @@ typedef struct {
     const Sampling *s;
     const Tokenizer *t;
     GeneratedText **at;          /* (texts), NULL: idle */
-    int32_t *token, *place;      /* (texts) */
+    int32_t *token, *position;   /* (texts) */
     float *work;                 /* (vocab) */
     int32_t *heap;               /* (vocab) */
 } Desk;
@@ -96,7 +96,7 @@ typedef struct {
 static void desk_put(Desk *k, int64_t row, GeneratedText *x)
 {
     k->at[row] = x;
-    k->place[row] = x ? (int32_t)x->known : 0;
+    k->position[row] = x ? (int32_t)x->known : 0;
     k->token[row] = x ? x->token[x->known] : 0;
     if (!x)
         return;
@@ -109,14 +109,15 @@ static bool desk_step(Desk *k, int64_t row, const float *logits)
 {
     GeneratedText *x = k->at[row];
     const Sampling *s = k->s;
-    const int64_t place = k->place[row], vocab = k->d->vocab;
-    const bool asks = place + 1 >= x->n;
+    const int64_t position = k->position[row], vocab = k->d->vocab;
+    const bool asks = position + 1 >= x->n;
     if (asks && !take(k->t, s, k->d, x,
-                      sample_token(logits + row * vocab, vocab, &s->rule, x->token, place + 1,
-                                   s->seed + ((uint64_t)x->number << 32), place, k->work, k->heap)))
+                      sample_token(logits + row * vocab, vocab, &s->rule, x->token, position + 1,
+                                   s->seed + ((uint64_t)x->number << 32), position, k->work,
+                                   k->heap)))
         return false;
-    k->token[row] = x->token[place + 1];
-    k->place[row]++;
+    k->token[row] = x->token[position + 1];
+    k->position[row]++;
     return true;
 }
 
@@ -130,7 +131,7 @@ void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, Gen
               t,
               room(d->texts, sizeof *k.at),
               room(d->texts, sizeof *k.token),
-              room(d->texts, sizeof *k.place),
+              room(d->texts, sizeof *k.position),
               room(d->vocab, sizeof *k.work),
               room(d->vocab, sizeof *k.heap)};
     int64_t next = 0, busy = 0;
@@ -138,11 +139,11 @@ void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, Gen
     for (int64_t row = 0; row < d->texts && next < n; row++, busy++)
         desk_put(&k, row, &text[next++]);
     while (busy) {
-        const float *logits = d->logits(k.token, k.place);
+        const float *logits = d->logits(k.token, k.position);
         int64_t prompts = 0, rows = busy;
         for (int64_t row = 0; row < d->texts; row++) {
             GeneratedText *x = k.at[row];
-            prompts += x && k.place[row] < x->n;
+            prompts += x && k.position[row] < x->n;
             if (!x || desk_step(&k, row, logits))
                 continue;
             cost->prompt += x->n - x->known;
@@ -155,7 +156,7 @@ void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, Gen
         cost->more_seconds += (now - began) * (1 - share);
         began = now;
     }
-    free(k.at), free(k.token), free(k.place), free(k.work), free(k.heap);
+    free(k.at), free(k.token), free(k.position), free(k.work), free(k.heap);
 }
 
 static double rate(int64_t tokens, double seconds)
@@ -225,13 +226,14 @@ static void lay_out(const Asked *a, int64_t i, GeneratedText *to)
     char *error = p->text ? tokenizer_encode(a->t, p->text, strlen(p->text), true, &ids, &n)
                           : chat_prompt(a->chat, a->t, p->messages, &e);
     n = p->text ? n : e.n;
-    if (!error && (n == 0 || (int64_t)n >= a->d->places))
-        error = format("the text is %zu tokens; want 1 to %" PRId64, n, a->d->places - 1);
+    if (!error && (n == 0 || (int64_t)n >= a->d->positions))
+        error = format("the text is %zu tokens; want 1 to %" PRId64, n, a->d->positions - 1);
     if (error && a->file)
         die(EXIT_DATA, "%s:%" PRId64 ": %s", a->file, p->line, error);
     if (error)
         die(EXIT_CONFIG, "--sample: %s", error);
-    const int64_t left = a->d->places - (int64_t)n, most = a->how.most < left ? a->how.most : left;
+    const int64_t left = a->d->positions - (int64_t)n, most = a->how.most < left ? a->how.most
+        : left;
     *to = (GeneratedText){.token = room((int64_t)n + most, sizeof *ids), .n = (int64_t)n,
                           .number = i, .chat = p->text ? NULL : a->chat};
     memcpy(to->token, p->text ? ids : e.id, n * sizeof *ids);

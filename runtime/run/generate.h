@@ -13,11 +13,11 @@
 #include "runtime/run/flags.h"
 
 typedef struct {
-    int64_t places, vocab;       /* context length in tokens; vocabulary size */
+    int64_t positions, vocab;    /* context length in tokens; vocabulary size */
     int64_t texts;               /* batch size of the KV cache */
     /* Logits (texts, vocab) after token[i] at position place[i] of each text, valid until the next
      * call; all earlier positions must have been processed. Rows do not depend on each other. */
-    const float *(*logits)(const int32_t *token, const int32_t *place);
+    const float *(*logits)(const int32_t *token, const int32_t *position);
 } Decoder;
 
 /* Sampling of the next token; `most` limits the new tokens. */

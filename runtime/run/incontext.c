@@ -75,18 +75,18 @@ static void begin(Place *p, const InContext *how, Agent *agent)
 /* Fills row b of the batch; a free row has only a query. */
 static void put(const Actor *a, const InContext *how, const Place *p, int64_t b)
 {
-    int32_t *tokens = a->tokens + b * a->places, *at = a->at + b * a->places;
+    int32_t *tokens = a->tokens + b * a->positions, *at = a->at + b * a->positions;
     ContextParts of = {.state = p->state};
     if (p->agent) {
         of.before = p->agent->taken + p->before, of.nbefore = p->from - p->before;
         of.now = p->agent->taken + p->from, of.nnow = p->step - p->from;
     }
     const int64_t n = contexts_lay(&how->rules, &of, tokens);
-    for (int64_t i = 0; i < a->places; i++)
+    for (int64_t i = 0; i < a->positions; i++)
         at[i] = i < n ? (int32_t)i : 0;
-    for (int64_t i = n; i < a->places; i++)
+    for (int64_t i = n; i < a->positions; i++)
         tokens[i] = DARKROOM_CLOSE;
-    a->query[b] = (int32_t)(b * a->places + n - 1);
+    a->query[b] = (int32_t)(b * a->positions + n - 1);
 }
 
 static void act(Place *p, const InContext *how, const float *logits)

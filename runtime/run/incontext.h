@@ -13,7 +13,7 @@
 
 /* The forward pass over a batch of sequences. */
 typedef struct {
-    int64_t rows, places;        /* batch size, context length */
+    int64_t rows, positions;     /* batch size, context length */
     int64_t types;               /* logits of a row after those of the actions: one per token
                                     type */
     int32_t *tokens, *at;        /* (rows, places): token codes, positions; written before each

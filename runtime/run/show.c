@@ -35,18 +35,18 @@ void show_steps(const ShowOf *of, Data *d, int64_t rows, const TokenText *by)
 }
 
 /* Returns the label of a position, or of the one after it; negative: none. */
-static int32_t label_at(const Batch *at, int64_t place)
+static int32_t label_at(const Batch *at, int64_t position)
 {
     if (!at->target_of)
-        return at->labels[place];
-    int32_t k = at->target_of[place];
+        return at->labels[position];
+    int32_t k = at->target_of[position];
     return k < 0 ? -1 : at->labels[k];
 }
 
 /* Returns the loss weight of a label. */
-static float weight_at(const Batch *at, int64_t place)
+static float weight_at(const Batch *at, int64_t position)
 {
-    return at->weights[at->target_of ? at->target_of[place] : place];
+    return at->weights[at->target_of ? at->target_of[position] : position];
 }
 
 /* Returns the position after the last token. */

@@ -252,7 +252,7 @@ static void set_row(const Batch *to, int64_t b, const Contexts *c, const Context
 {
     const int64_t first = b * T, asked = b * QUERIES;
     int32_t query[QUERIES], type[QUERIES];
-    ContextRow r = {.token = to->tokens + first, .place = to->positions + first, .query = query,
+    ContextRow r = {.token = to->tokens + first, .position = to->positions + first, .query = query,
                     .action = to->labels + asked, .type = type};
     if (at)
         contexts_row(c, at, &r);
@@ -332,8 +332,8 @@ void objective_fill_any(void)
         code[i] = (uint16_t)(i * 7 % DARKROOM_TRANSITIONS);
     contexts_open(&c, &rules, &history, 1, STEPS);
     ContextAt at = contexts_at(&c, c.n - 1, 0, 0);
-    while (at.place > 0 && !contexts_actions(&c, &at))
-        at.place--;
+    while (at.position > 0 && !contexts_actions(&c, &at))
+        at.position--;
     all.actions = contexts_actions(&c, &at) * B * model.accum * model.ranks;
     set_counts(0, &all);
     for (int64_t micro = 0; micro < model.accum; micro++) {
@@ -509,7 +509,7 @@ static Evaluation evaluation(const Actor *actor)
 static Actor acting(void)
 {
     return (Actor){
-        .rows = EVAL, .places = TA,
+        .rows = EVAL, .positions = TA,
 //@ if kinds
         .types = CONTEXT_TYPES,
 //@ end

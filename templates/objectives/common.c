@@ -21,17 +21,18 @@ int64_t objective_work(void)
 }
 //@ part decoder
 /* Logits of the next token, after token[i] at position place[i] of each text. */
-static const float *next_logits(const int32_t *token, const int32_t *place)
+static const float *next_logits(const int32_t *token, const int32_t *position)
 {
     memcpy(io.token, token, DECODE_B * sizeof *io.token);
-    memcpy(io.position, place, DECODE_B * sizeof *io.position);
+    memcpy(io.position, position, DECODE_B * sizeof *io.position);
     step_decode();
     step_wait();
     comm_advance();
     return io.logits;
 }
 
-static const Decoder decoder = {.places = T, .vocab = V, .texts = DECODE_B, .logits = next_logits};
+static const Decoder decoder = {.positions = T, .vocab = V, .texts = DECODE_B,
+                                .logits = next_logits};
 //@ part talk
 /* --sample TEXT, --prompts FILE: prints what the model generates after each prompt. */
 static int sample(const Flags *f, const WeightFolders folder)

@@ -337,7 +337,7 @@ static DiffusionSampler denoiser(void)
 //@ if types
     memset(to.types, 0, B * T * sizeof *to.types);
 //@ end
-    return (DiffusionSampler){.rows = B, .places = T, .block = ASKED / B, .vocab = V,
+    return (DiffusionSampler){.rows = B, .positions = T, .block = ASKED / B, .vocab = V,
                               .tokens = to.tokens, .lengths = to.lengths, .at = io.asked,
                               .logits = logits_asked};
 }

@@ -94,9 +94,9 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 enum { BEST = 5 };
 
 /* Logits at a position of the text in row 0. */
-static const float *logits_at(int64_t place)
+static const float *logits_at(int64_t position)
 {
-    *io.row = (int32_t)place;
+    *io.row = (int32_t)position;
     step_probe();
     step_wait();
     return io.logits;

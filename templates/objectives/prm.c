@@ -197,7 +197,7 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
         n += snprintf(to->about + n, sizeof to->about - (size_t)n, " %.3g", r.label[j]);
     memset(target, 0, sizeof target);
     for (int j = 0; j < r.nlabels; j++)
-        target[r.place[j]] = 1;
+        target[r.position[j]] = 1;
     memcpy(token, r.token, sizeof *token * (size_t)r.n);
     to->n = r.n, to->padding = T - r.n;
     to->token = to->label = token, to->target = target;

@@ -24,11 +24,11 @@ static struct { bool both_ways, lengths, limits, weights, bias, score, early, ro
 /* The logits of one row, or of some, by a program of its own. */
 static void make_rows(Build *b)
 {
-    Value *places = input_of_row(b, form.some ? &some_rows : &one_row);
+    Value *positions = input_of_row(b, form.some ? &some_rows : &one_row);
     b->mode = MODE_SCORE;
     b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of rows");
     Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_at(b, places->name, pass_blocks(b, &pass), places)));
+    head_logits(b, pass_last(b, head_at(b, positions->name, pass_blocks(b, &pass), positions)));
     schedule_alone(b, "the logits of rows", "logits");
 }
 

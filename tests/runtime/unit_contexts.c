@@ -90,14 +90,14 @@ static List list_of(const ContextRules *r, int h, int first, int t)
 /* ---- one against the other ---- */
 
 typedef struct {
-    int32_t token[LONGEST], place[LONGEST], query[LONGEST], action[LONGEST], type[LONGEST];
+    int32_t token[LONGEST], position[LONGEST], query[LONGEST], action[LONGEST], type[LONGEST];
     ContextRow row;
 } Room;
 
 static void take(Room *to, const Contexts *c, int64_t sample, int64_t epoch)
 {
     memset(to, 0x7f, sizeof *to);
-    to->row = (ContextRow){.token = to->token, .place = to->place, .query = to->query, .action = to->action,
+    to->row = (ContextRow){.token = to->token, .position = to->position, .query = to->query, .action = to->action,
                            .type = to->type};
     const ContextAt at = contexts_at(c, sample, 7, epoch);
     contexts_row(c, &at, &to->row);
@@ -106,11 +106,11 @@ static void take(Room *to, const Contexts *c, int64_t sample, int64_t epoch)
 /* Query k of a row is asked what the list says, behind the tokens that it sees. */
 static bool same(const Room *of, int64_t k, const List *l)
 {
-    const int64_t at = of->query[k], seen = of->place[at];
+    const int64_t at = of->query[k], seen = of->position[at];
     bool good = at >= seen && at < of->row.n && seen == l->n - 1 && of->token[at] == l->token[l->n - 1] &&
                 of->action[k] == l->action && of->type[k] == l->type;
     for (int64_t i = 0; i < seen && good; i++)
-        good = of->token[i] == l->token[i] && of->place[i] == i;
+        good = of->token[i] == l->token[i] && of->position[i] == i;
     return good;
 }
 
@@ -122,15 +122,15 @@ static const char *differs(const ContextRules *r, int steps)
     Room of;
     int64_t sample = 0, longest = 0;
     contexts_open(&c, r, history, HISTORIES, steps);
-    const int places = (int)contexts_positions(r), cuts = r->compressed ? steps / (int)r->region
+    const int positions = (int)contexts_positions(r), cuts = r->compressed ? steps / (int)r->region
                                                                    : steps - (int)r->n_transit + 1;
     for (int h = 0; h < HISTORIES; h++)
         for (int k = 0; k < cuts; k++)
-            for (int t = 0; t < places; t++) {
+            for (int t = 0; t < positions; t++) {
                 const int first = r->compressed ? k * (int)r->region : k;
                 const List l = list_of(r, h, first, t);
                 const bool of_all = r->all, whole = !r->compressed && !r->all;
-                if (whole && t < places - 1)
+                if (whole && t < positions - 1)
                     continue;
                 if (!of_all || t == 0)
                     take(&of, &c, sample, 0);
@@ -139,13 +139,13 @@ static const char *differs(const ContextRules *r, int steps)
                 int64_t actions = 0;
                 for (int64_t i = 0; i < of.row.queries; i++)
                     actions += of.action[i] >= 0;
-                if (of.row.queries != (of_all ? places : 1) || !same(&of, of_all ? t : 0, &l) ||
+                if (of.row.queries != (of_all ? positions : 1) || !same(&of, of_all ? t : 0, &l) ||
                     actions != contexts_actions(&c, &at) || of.row.n != contexts_length(&c, &at)) {
                     snprintf(why, sizeof why, "sample %lld, history %d, step %d, place %d", (long long)sample, h,
                              first, t);
                     return why;
                 }
-                sample += !of_all || t == places - 1;
+                sample += !of_all || t == positions - 1;
             }
     snprintf(why, sizeof why, "%lld samples, want %lld; longest %lld, want %lld", (long long)c.n, (long long)sample,
              (long long)contexts_tokens(r), (long long)longest);
@@ -191,7 +191,7 @@ static void counts(void)
 {
     static const struct {
         ContextRules rules;
-        int64_t n, tokens, places;
+        int64_t n, tokens, positions;
     } of[] = {
         {{.n_transit = 240}, 5555300, 240, 240},
         {{.n_transit = 160}, 6139300, 160, 160},
@@ -212,7 +212,7 @@ static void counts(void)
         snprintf(name, sizeof name, "contexts: %lld samples of %lld tokens", (long long)of[i].n,
                  (long long)of[i].tokens);
         check(c.n == of[i].n && contexts_tokens(&of[i].rules) == of[i].tokens &&
-                  contexts_positions(&of[i].rules) == of[i].places,
+                  contexts_positions(&of[i].rules) == of[i].positions,
               name, "%lld of %lld, %lld places", (long long)c.n, (long long)contexts_tokens(&of[i].rules),
               (long long)contexts_positions(&of[i].rules));
     }
@@ -230,13 +230,13 @@ static void ragged(void)
     for (int64_t epoch = 0; epoch < 20; epoch++)
         for (int64_t i = 0; i < c.n; i++, n++) {
             const ContextAt at = contexts_at(&c, i, 7, epoch), other = contexts_at(&c, i, 7, epoch + 1);
-            const List l = list_of(&rules, (int)at.history, (int)at.first, (int)at.place);
+            const List l = list_of(&rules, (int)at.history, (int)at.first, (int)at.position);
             take(&of, &c, i, epoch);
             good = good && at.history == i / 101 && at.first == i % 101 && of.row.queries == 1 && same(&of, 0, &l) &&
                    of.row.n == contexts_length(&c, &at);
-            seen[at.place]++;
-            again += contexts_at(&c, i, 7, epoch).place == at.place;
-            moved += other.place != at.place;
+            seen[at.position]++;
+            again += contexts_at(&c, i, 7, epoch).position == at.position;
+            moved += other.position != at.position;
         }
     check(good, "contexts: ragged windows", "one differs from its list");
     check(again == n && moved > n * 3 / 4, "contexts: ragged, drawn by seed, epoch and sample",

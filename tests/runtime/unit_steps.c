@@ -80,7 +80,7 @@ static void records(const char *paths, const char *kind, int64_t files)
         for (int32_t t = 0; t < r.n; t++) {
             good = good && r.token[t] == (from + t) * 7 % 256;
             if (c->mask[from + t])
-                good = good && marks < r.nmarks && r.place[marks++] == t;
+                good = good && marks < r.nmarks && r.position[marks++] == t;
         }
         good = good && marks == r.nmarks;
         good = good && (*kind == 's' ? r.question == -1 && r.right == -1

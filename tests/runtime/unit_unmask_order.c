@@ -60,7 +60,7 @@ static void picks(void)
     for (int v = 0; v < V; v++)
         sum += exp(logits[v]);
     UnmaskPick pick = unmask_pick(&r, logits, V, (UnmaskAt){0, 6, 0});
-    check(pick.token == 1 && pick.place == 6, "unmask.the likeliest, the first of equals", "%d", pick.token);
+    check(pick.token == 1 && pick.position == 6, "unmask.the likeliest, the first of equals", "%d", pick.token);
     check(fabs(pick.confidence - exp(2) / sum) < 1e-12, "unmask.its probability among all rows", "%g",
           pick.confidence);
     r.temperature = other.temperature = 1, other.seed = 6;
@@ -78,10 +78,10 @@ static void picks(void)
     UnmaskPick all[6];
     const double sure[6] = {0.1, 0.7, 0.3, 0.7, 0.9, 0.2};
     for (int i = 0; i < 6; i++)
-        all[i] = (UnmaskPick){.place = i, .confidence = sure[i]};
+        all[i] = (UnmaskPick){.position = i, .confidence = sure[i]};
     unmask_order(all, 6, 4);
-    check(all[0].place == 4 && all[1].place == 1 && all[2].place == 3 && all[3].place == 2 &&
-              all[4].place == 0 && all[5].place == 5, "unmask.the surest first", "another order");
+    check(all[0].position == 4 && all[1].position == 1 && all[2].position == 3 && all[3].position == 2 &&
+              all[4].position == 0 && all[5].position == 5, "unmask.the surest first", "another order");
     float with[2] = {3, -1}, without[2] = {1, 1};
     unmask_guide(with, without, 2, 0.5);
     check(with[0] == 4 && with[1] == -2, "unmask.guidance", "%g %g", with[0], with[1]);

@@ -191,7 +191,7 @@ static void set_pair(const Batch *to, int64_t i, const DataRow of[ANSWERS])
 {
     const SharedRow s = shared_row(of);
     int32_t *token = to->tokens + i * T, *target = to->target_of + i * T,
-            *place = to->positions + i * T, *hole = to->prompt_gaps + i * 2;
+            *position = to->positions + i * T, *hole = to->prompt_gaps + i * 2;
     hole[0] = (int32_t)s.from, hole[1] = (int32_t)s.n[CHOSEN];
     for (int64_t t = 0; t < T; t++) {
         const int k = t >= s.n[CHOSEN];
@@ -200,7 +200,7 @@ static void set_pair(const Batch *to, int64_t i, const DataRow of[ANSWERS])
                    answer = there && at + 1 < s.n[k] + k && is_target(&of[k], at + 1);
         token[t] = there ? of[k].token[at] : pad;
         target[t] = answer ? of[k].token[at + 1] : -1;
-        place[t] = there ? (int32_t)at : 0;
+        position[t] = there ? (int32_t)at : 0;
     }
 }
 
@@ -209,9 +209,9 @@ static void list_targets(const Batch *to)
 {
     data_gather(to->target_of, B * T, to->target_rows, to->labels, N);
     for (int64_t n = 0; n < N; n++) {
-        const int64_t place = to->target_rows[n], i = place / T, t = place % T;
+        const int64_t position = to->target_rows[n], i = position / T, t = position % T;
         const int64_t answer = i * ANSWERS + (t >= to->prompt_gaps[i * 2 + 1]);
-        to->answers[n] = place < 0 ? -1 : (int32_t)(answer * T + t);
+        to->answers[n] = position < 0 ? -1 : (int32_t)(answer * T + t);
     }
 }
 

@@ -97,7 +97,7 @@ static void ask(void *user, const PackedRow *p)
         StepsRow r = {.token = p->id, .n = (int64_t)p->n};
         for (int64_t t = 0; t < r.n && r.nmarks < MARKS; t++)
             if (p->target[t])
-                r.place[r.nmarks++] = (int32_t)t;
+                r.position[r.nmarks++] = (int32_t)t;
         set_record(&inputs, a->n, &r, r.nmarks);
         a->row[a->n].name = format("%s", p->name ? p->name : "");
         a->row[a->n].dropped = p->row->drop ? drop_why[p->row->drop] : NULL;

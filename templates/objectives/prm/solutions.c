@@ -48,8 +48,8 @@ void set_record(const Inputs *to, int64_t b, const StepsRow *r, int marks)
     }
     for (int j = 0; j < MARKS; j++) {
         const bool there = r && j < marks;
-        to->rows[b * MARKS + j] = there ? (int32_t)first + r->place[j] : -1;
+        to->rows[b * MARKS + j] = there ? (int32_t)first + r->position[j] : -1;
         if (there)
-            to->of[first + r->place[j]] = (int32_t)b * MARKS + j;
+            to->of[first + r->position[j]] = (int32_t)b * MARKS + j;
     }
 }
