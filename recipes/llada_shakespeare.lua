@@ -7,7 +7,7 @@ return {
     target = "sm_90",
     gpus = 2,
     precision = "fp16",
-    objective = "mdm",
+    objective = "masked_diffusion",
     data = { kind = "rows" },
     model = use "models/encoder_24x768",
     seq = { max = 4096 },

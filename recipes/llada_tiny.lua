@@ -4,7 +4,7 @@ return {
     about = "very small LLaDA over characters, from scratch: masked diffusion",
     target = "cpu",
     precision = "fp32",
-    objective = "mdm",
+    objective = "masked_diffusion",
     data = { kind = "rows" },
     model = use "models/tiny_llada",
     seq = { max = 256 },

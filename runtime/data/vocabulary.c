@@ -219,7 +219,7 @@ void vocabulary_check_mask(const Data *data, const char *files)
     const int its = tokenizer_mask(t);
     if (its >= 0 && its != data->mask_id)
         die(EXIT_MISMATCH, "%s: the mask is token %lld, that of their tokenizer (%s) is %d: pack "
-            "them with that mask, or set the other in the recipe (mdm.mask)", files,
+            "them with that mask, or set the other in the recipe (diffusion.mask)", files,
             (long long)data->mask_id, path, its);
     tokenizer_free(t);
     free(path);
@@ -236,8 +236,9 @@ void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask,
             die(EXIT_DATA, "%s", error);
         if (cJSON_IsNumber(its) && its->valuedouble != mask)
             die(EXIT_MISMATCH, "%s: mask_token_id is %.0f, but the mask here is token %d: gen %s "
-                "mdm.mask=%.0f, with records packed with the tokenizer of these weights", path,
-                its->valuedouble, mask, model_words(m, "mdm.mask"), its->valuedouble);
+                "diffusion.mask=%.0f, with records packed with the tokenizer of these weights",
+                path,
+                its->valuedouble, mask, model_words(m, "diffusion.mask"), its->valuedouble);
         cJSON_Delete(config);
         free(path);
     }

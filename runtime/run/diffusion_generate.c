@@ -38,7 +38,7 @@ static int64_t blocks_of(int64_t positions, int64_t most, const Flags *f, int64_
     if (*block > most)
         die(EXIT_CONFIG,
             "--gen-block %" PRId64 ": this program computes %" PRId64 " positions at "
-            "a time: give at most that, or build with gen RECIPE mdm.block=%" PRId64,
+            "a time: give at most that, or build with gen RECIPE diffusion.block=%" PRId64,
             *block, most, *block);
     if (*length == 0)
         return 1;
@@ -78,7 +78,7 @@ DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, con
         mask = tokenizer_mask(t);
     if (mask < 0)
         die(EXIT_CONFIG, "%s: the tokenizer has no mask token such as [MASK]; build with gen "
-                         "RECIPE mdm.mask=ID", flag);
+                         "RECIPE diffusion.mask=ID", flag);
     int64_t ids = tokenizer_size(t) < d->vocab ? tokenizer_size(t) : d->vocab;
     const bool random = !strcmp(f->gen_remasking, "random");
     const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,

@@ -153,7 +153,7 @@ check list/none "gen: list: none of the $(ls recipes/*.lua | wc -l) recipes has 
 refused() { check "list/$1" "$2" "$("$GEN" list "${@:3}" 2>&1)"; }
 refused field "gen: list: objectve: no field of recipes; did you mean objective?; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB" \
     objectve=dpo
-refused value "gen: list: objective: want one of lm|mlm|mdm|dpo|prm|ad|ppo, got dop; did you mean dpo?" objective=dop
+refused value "gen: list: objective: want one of lm|mlm|masked_diffusion|dpo|prm|ad|ppo, got dop; did you mean dpo?" objective=dop
 refused number "gen: list: gpus: want an integer from 1 to 65536, got two" gpus=two
 refused size "gen: list: fits: want bytes of a rank with their unit, such as 24GiB, got 24" fits=24
 refused no_card "gen: list: card: unknown card \"h1000\"; did you mean h100? gen list cards prints all" card=h1000

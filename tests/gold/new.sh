@@ -136,7 +136,7 @@ refuses target "gen: new: no target sm_98; did you mean sm_89?; gen list targets
 refuses model_word "gen: new: model.layers=1: the folder says what the model is, and a program of another one would not take it in" \
     new x.lua --from F model.layers=1
 refuses field "gen: seq.mx: unknown key; did you mean \"max\"?" new x.lua --from F seq.mx=4
-refuses objective "gen: new: objective: want one of lm|mlm|mdm|dpo|prm|ad|ppo, got zzz" new x.lua --from F objective=zzz
+refuses objective "gen: new: objective: want one of lm|mlm|masked_diffusion|dpo|prm|ad|ppo, got zzz" new x.lua --from F objective=zzz
 refuses missing "gen: nothing: no such folder" new x.lua --from nothing
 refuses hub "gen: Qwen/Qwen2.5-0.5B: no such folder; if Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub: hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then name Qwen2.5-0.5B: gen new x.lua --from Qwen2.5-0.5B" \
     new x.lua --from Qwen/Qwen2.5-0.5B

@@ -124,10 +124,10 @@ check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$
 check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
 check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one's is other: leave it out" \
     "$(other run.top_p=0.5)"
-check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo|prm; this one's is other: leave it out" \
+check objective/field "model.vocab: of recipes whose objective is lm|mlm|masked_diffusion|dpo|prm; this one's is other: leave it out" \
     "$(other model.vocab=257)"
 check objective/records "data.kind: objective=other trains on rows, got \"packed\" (objective=lm trains on packed)" "$(other data.kind=packed)"
-check objective/choices "objective: want one of lm, mlm, mdm, dpo, prm, ad, ppo, other, got \"none\"" "$(other objective=none | head -1)"
+check objective/choices "objective: want one of lm, mlm, masked_diffusion, dpo, prm, ad, ppo, other, got \"none\"" "$(other objective=none | head -1)"
 
 # ---- an upper level: v in the place of the gradients, what samples' losses change along it
 levels() {                                    # ROOM FIELD=VALUE ...

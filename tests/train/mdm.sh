@@ -8,8 +8,8 @@ mdm_llada mdm_llada
 mdm_encoder mdm_encoder
 mdm_sft.2x1x4 mdm_sft gpus=2 batch.accum=1
 mdm_masked.bf16 mdm_masked precision=bf16
-mdm_ask mdm_sft model.vocab=257 mdm.mask=253 model.eos=255 seq.max=128 model.init_std=0.3
-mdm_behind mdm_masked model.vocab=257 mdm.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
+mdm_ask mdm_sft model.vocab=257 diffusion.mask=253 model.eos=255 seq.max=128 model.init_std=0.3
+mdm_behind mdm_masked model.vocab=257 diffusion.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
 mdm_sft.3x2x1 mdm_sft gpus=3 batch.micro=1
 "
 
@@ -333,7 +333,7 @@ refused mdm_llada "another mask than the model's" 83 "the mask of tokenizer .* i
     --data "$scratch/hidden.safetensors"
 "$work/mdm_llada/run.sh" --out "$scratch/mdm_llada" --export "$scratch/other" >"$scratch/log" 2>&1
 sed -i 's/"mask_token_id":[^,]*/"mask_token_id": 7/' "$scratch/other/config.json"
-refused mdm_llada "weights of another mask" 83 "mask_token_id is 7, but the mask here is token 4: gen .* mdm.mask=7" \
+refused mdm_llada "weights of another mask" 83 "mask_token_id is 7, but the mask here is token 4: gen .* diffusion.mask=7" \
     --init-from "$scratch/other" --eval-only --eval-data $ref/mdm_llada/eval.safetensors
 refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the mask, token 7, at position" \
     --data "$scratch/hidden.safetensors"

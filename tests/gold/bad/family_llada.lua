@@ -6,5 +6,5 @@ return {
               rope_scaling = "llama3", tied = true, pad = 3 },
     seq = { max = 8 },
     batch = { micro = 2 },
-    mdm = { mask = 49 },
+    diffusion = { mask = 49 },
 }

@@ -4,7 +4,7 @@
 return {
     about = "F, all weights, fp32",
     target = "cpu",
-    objective = "mdm",
+    objective = "masked_diffusion",
     model = {
         family = "llada", layers = 2, hidden = 32, heads = 4, ffn = 64, vocab = 205,
         positions = 32, rope_theta = 500000.0, eos = 2,
@@ -12,5 +12,5 @@ return {
     seq = { max = 32 },
     data = { kind = "rows" },
     batch = { micro = 8 },
-    mdm = { mask = 4 },
+    diffusion = { mask = 4 },
 }

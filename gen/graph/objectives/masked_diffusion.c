@@ -1,9 +1,9 @@
-/* mdm.c -- masked diffusion: predicts tokens masked at a random rate.
+/* masked_diffusion.c -- masked diffusion: predicts tokens masked at a random rate.
  *
  * In:    hidden states (N, C) of the masked rows; every token attends to its whole text, not to
  *        padding.
  * Out:   the schedules train, eval and generate with their programs.
- * Keeps: templates/objectives/mdm.c lists what the host writes. */
+ * Keeps: templates/objectives/masked_diffusion.c lists what the host writes. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -14,26 +14,30 @@
 static void defaults(Config *c)
 {
     const int64_t T = c->v[F_seq_max].i;
-    rule_fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
-    rule_fill_int(c, F_mdm_block, T < 32 ? T : 32);
+    rule_fill_text(c, F_diffusion_random_length, strcmp(c->v[F_diffusion_mode].s, "sft") ? "0.01"
+                   : "0");
+    rule_fill_int(c, F_diffusion_block, T < 32 ? T : 32);
 }
 
 static void check(const Config *c)
 {
     const int64_t T = c->v[F_seq_max].i;
-    if (c->v[F_mdm_block].i > T)
-        err_add(c->v[F_mdm_block].loc, "mdm.block: %" PRId64 " is more than seq.max = %" PRId64
-                "; try mdm.block = %" PRId64, c->v[F_mdm_block].i, T, T);
-    rule_token(c, F_mdm_mask, false);
+    if (c->v[F_diffusion_block].i > T)
+        err_add(c->v[F_diffusion_block].loc,
+                "diffusion.block: %" PRId64 " is more than seq.max = %" PRId64
+                "; try diffusion.block = %" PRId64, c->v[F_diffusion_block].i, T, T);
+    rule_token(c, F_diffusion_mask, false);
 }
 
 static void check_fields(const Build *b)
 {
-    if (config_is(b->c, F_mdm_mode, "sft") && config_float(b->c, F_mdm_random_length) > 0)
-        err(config_loc(b->c, F_mdm_random_length),
-            "mdm.random_length: want 0 where mdm.mode is sft, whose answers would be cut off, got "
+    if (config_is(b->c, F_diffusion_mode, "sft") &&
+        config_float(b->c, F_diffusion_random_length) > 0)
+        err(config_loc(b->c, F_diffusion_random_length),
+            "diffusion.random_length: want 0 where diffusion.mode is sft, whose answers would be "
+            "cut off, got "
             "%g",
-            config_float(b->c, F_mdm_random_length));
+            config_float(b->c, F_diffusion_random_length));
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -59,11 +63,12 @@ static void build(Build *b)
     schedule_train(b);
     head_eval(b);
     /* one block per sequence: never (B, T, V) logits */
-    b->loc = config_loc(b->c, F_mdm_block);
-    size_add(b, "ASKED", b->in.B * config_int(b->c, F_mdm_block));
+    b->loc = config_loc(b->c, F_diffusion_block);
+    size_add(b, "ASKED", b->in.B * config_int(b->c, F_diffusion_block));
     head_program_at(b, "generate", "asked",
                     "the logits of a block of each sequence of micro-batch 0");
 }
 
-const ObjectiveParts mdm_parts = {
-    .rules = {.defaults = defaults, .check = check, .free_field = "mdm.block"}, .build = build};
+const ObjectiveParts masked_diffusion_parts = {
+    .rules = {.defaults = defaults, .check = check, .free_field = "diffusion.block"}, .build =
+        build};

@@ -1,4 +1,4 @@
-/* objective.c -- mdm on the host: masked texts, validation, likelihoods, generation.
+/* objective.c -- masked diffusion on the host: masked texts, validation, likelihoods, generation.
 //@ head
  */
 #include <math.h>
@@ -25,8 +25,9 @@
 static MaskedRow row[B];
 static MaskedBatch hidden = {
     .model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
-    .norm = MASKED_@MDM_NORM@, .mode = MASKED_@MDM_MODE@,
-    .rule = {.select = MASK_random, .shorter = @MDM_RANDOM_LENGTH@, .mask = @MDM_MASK@}};
+    .norm = MASKED_@DIFFUSION_NORM@, .mode = MASKED_@DIFFUSION_MODE@,
+    .rule = {.select = MASK_random, .shorter = @DIFFUSION_RANDOM_LENGTH@,
+             .mask = @DIFFUSION_MASK@}};
 /* --val-noise: the spread estimate is the loss of a validation; the other one is computed, too. */
 static bool spread_decides, both;
 static const char *trained;      /* folder of the training records; NULL: none */
@@ -346,7 +347,8 @@ static DiffusionSampler denoiser(void)
 static int generate(const Flags *f, const WeightFolders folder)
 {
     const DiffusionSampler by = denoiser();
-    return diffusion_print(&by, f, @MDM_MASK@, hidden.mode != MASKED_sft, folder, WEIGHT_FOLDERS);
+    return diffusion_print(&by, f, @DIFFUSION_MASK@, hidden.mode != MASKED_sft, folder,
+                           WEIGHT_FOLDERS);
 }
 
 /* Writes a generated text after each validation. */
@@ -381,8 +383,8 @@ static int prepare(const Flags *f, const WeightFolders folder)
     (void)folder;
     if (hidden.mode == MASKED_sft)
         die(EXIT_CONFIG, "--prepare makes windows of texts, but this program learns answers "
-            "(mdm.mode=sft): pass the rows to --data as they are");
-    records_prepare(f, f->prepare, &model, formats, T, V, @MDM_MASK@);
+            "(diffusion.mode=sft): pass the rows to --data as they are");
+    records_prepare(f, f->prepare, &model, formats, T, V, @DIFFUSION_MASK@);
     return EXIT_OK;
 }
 
