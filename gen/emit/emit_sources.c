@@ -171,7 +171,8 @@ static bool fits(const char *path, const char *backend, bool ranks)
     static const struct { const char *end, *backend; bool ranks; } row[] = {
         {"_cpu.c", "cpu", false}, {"_mpi.c", "cpu", true},
         {"_cuda.c", "cuda", false}, {"_nccl.c", "cuda", false},
-        {"/comm_star.c", "", true}, {"/rendezvous.c", "", true}, {"/rendezvous_join.c", "", true},
+        {"/comm_rendezvous.c", "", true}, {"/rendezvous.c", "", true},
+            {"/rendezvous_join.c", "", true},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (ends_in(path, row[i].end))

@@ -31,7 +31,7 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "runtime/ranks/comm_star.h"
+#include "runtime/ranks/comm_rendezvous.h"
 
 /* Largest message in elements: 256 KiB stay in the L2 cache. On two ranks of one machine, rounds of
  * 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
@@ -223,7 +223,7 @@ static const char *choose_host(bool one_host)
 }
 
 /* Rank 0 sends its address by MPI; from there on the rendezvous works as in CUDA programs. */
-static void join_star(void)
+static void join_rendezvous(void)
 {
     struct {
         char host[64], secret[RENDEZVOUS_RANDOM + 1];
@@ -349,7 +349,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
         set_alarm(0);
         return;
     }
-    join_star();
+    join_rendezvous();
     MPI_Comm_create_errhandler(on_error, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
 }

@@ -33,7 +33,7 @@ void comm_poll(void)
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/ranks/comm_star.h"
+#include "runtime/ranks/comm_rendezvous.h"
 #include "runtime/files/sha256.h"
 
 static const double abort_seconds = 10, peer_seconds = 3;

@@ -18,7 +18,7 @@ parts="base names owners built schedule flags flags_parse flags_help launch bins
     log_history progress profile sample tokenfile recordfile json safetensors
     safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
-mpi="base launch comm comm_star comm_mpi rendezvous rendezvous_join sha256"
+mpi="base launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
@@ -52,7 +52,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers and NCCL too. One rank
 # needs neither NCCL nor a star.
-cuda="base names launch comm comm_star comm_nccl device_cuda nvml_cuda rendezvous rendezvous_join sha256 model crc32c safetensors"
+cuda="base names launch comm comm_rendezvous comm_nccl device_cuda nvml_cuda rendezvous rendezvous_join sha256 model crc32c safetensors"
 cuda="$cuda safetensors_write json"
 # shellcheck disable=SC2046,SC2086
 if simulator=$(tests/sim/build.sh fast); then

@@ -1,9 +1,9 @@
-/* comm_star.c -- rendezvous code of both backends: joining, progress, time limits.
+/* comm_rendezvous.c -- rendezvous code of both backends: joining, progress, time limits.
  *
  * In:    DIECAST_TIMEOUT_SCALE, the program's own file.
  * Keeps: every timeout is multiplied by the scale. */
 #define _GNU_SOURCE
-#include "runtime/ranks/comm_star.h"
+#include "runtime/ranks/comm_rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* comm_star.h -- rendezvous settings shared by comm_mpi.c and comm_nccl.c in programs of several
- * ranks. */
-#ifndef DIECAST_COMM_STAR_H
-#define DIECAST_COMM_STAR_H
+/* comm_rendezvous.h -- rendezvous settings shared by comm_mpi.c and comm_nccl.c in programs of
+ * several ranks. */
+#ifndef DIECAST_COMM_RENDEZVOUS_H
+#define DIECAST_COMM_RENDEZVOUS_H
 
 #include "runtime/ranks/rendezvous.h"
 
