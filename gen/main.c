@@ -1,6 +1,6 @@
 /* main.c -- command line of gen, and the pipeline of rooms from recipe to program. */
 #include "gen/commands.h"
-#include "gen/config/foreign.h"
+#include "gen/config/alias.h"
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
 #include "gen/graph/objectives.h"
@@ -288,20 +288,20 @@ static void unknown_option(const char *word, const char *next)
     const char *name = renamed_name(equal ? text_print("%.*s", (int)(equal - bare), bare) : bare);
     const char *given = equal ? equal + 1 : next && *next != '-' ? next : NULL;
     const char *value = given ? given : "VALUE";
-    const Foreign *row = foreign_find(name);
+    const Alias *row = alias_find(name);
     for (int i = 0; i < NFIELDS; i++)
         if (names_same(field_row[i].path, name))
             err((Loc){0}, "--%s: fields are words without --: %s=%s", name, field_row[i].path,
                 value);
     for (int i = 0; i < nrun_flags; i++)
-        if (names_same(run_flag[i].name, row && row->kind == FOREIGN_ALIAS ? row->ours : name))
+        if (names_same(run_flag[i].name, row && row->kind == ALIAS_FLAG ? row->ours : name))
             err((Loc){0}, "--%s is a flag of the training program: out/NAME/run.sh --%s %s%s", name,
                 run_flag[i].name, value,
                 run_flag[i].recipe
                     ? text_print("; its default, here: run.%s=%s", run_flag[i].name, value)
                     : "");
     if (row)
-        err((Loc){0}, "--%s: %s", name, foreign_typed(row, given));
+        err((Loc){0}, "--%s: %s", name, alias_typed(row, given));
     err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
 }
 

@@ -4,7 +4,7 @@
  * Out:   Config: every field set, typed and in range.
  * Keeps: file and line of every value; all mistakes of a recipe are reported together.
  * Rules between fields are in config_rules.c, text forms and help in config_text.c. */
-#include "gen/config/foreign.h"
+#include "gen/config/alias.h"
 #include "gen/config/objective.h"
 
 #include <ctype.h>
@@ -130,7 +130,7 @@ static const char *take_list(const char *ours, const Rval *r, FieldValue *v, con
     } else
         return wanted;
     for (int i = 0; i < n; i++)
-        v->list[i] = foreign_word(ours, v->list[i]);
+        v->list[i] = alias_word(ours, v->list[i]);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(v->list[i], v->list[j])) {
@@ -159,24 +159,24 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
         /* fall through */
     case FT_INT:
     case FT_FLOAT:
-        if (foreign_word(ours, word) != word) {
-            word = foreign_word(ours, word);
+        if (alias_word(ours, word) != word) {
+            word = alias_word(ours, word);
             return value_parse(type, &word, v);
         }
         return take_number(type, lo, hi, r, v);
     case FT_BOOL:
-        if (foreign_word(ours, word) != word) {
-            word = foreign_word(ours, word);
+        if (alias_word(ours, word) != word) {
+            word = alias_word(ours, word);
             return value_parse(type, &word, v);
         }
         v->i = r->b;
         return r->kind == RV_BOOL ? NULL : "true or false";
     case FT_STRING:
         /* on the command line its text, whatever it looks like */
-        v->s = r->s ? foreign_word(ours, r->s) : NULL;
+        v->s = r->s ? alias_word(ours, r->s) : NULL;
         return r->kind == RV_STRING || (r->s && r->kind != RV_OTHER) ? NULL : "a string";
     case FT_CHOICE:
-        v->s = foreign_word(ours, word);
+        v->s = alias_word(ours, word);
         if ((r->kind == RV_STRING || v->s != word) && choice_find(choices, v->s, &v->i))
             return NULL;
         return text_print("one of %s", with_commas(choices));
@@ -204,10 +204,10 @@ static void unknown_key(const Rval *r, const char *section, const char *key)
         err_add(loc, "%s: write it as %.*s = { %s = ... }", key, (int)n, key, key + n + 1);
         return;
     }
-    const Foreign *row = foreign_find(key);
+    const Alias *row = alias_find(key);
     if (row) {
         err_add(loc, "%s: unknown key; %s", path,
-                loc.file ? foreign_written(row, r->s ? r->s : show(r)) : foreign_typed(row, r->s));
+                loc.file ? alias_written(row, r->s ? r->s : show(r)) : alias_typed(row, r->s));
         return;
     }
     for (int i = 0; i < NFIELDS; i++) {
@@ -228,10 +228,10 @@ static void unknown_key(const Rval *r, const char *section, const char *key)
         err_add(loc, "%s: unknown key; did you mean \"%s\"?", path, near);
         return;
     }
-    for (int i = 0; i < foreign_rows; i++)
-        if (names_distance(key, foreign_row[i].name) <= (int)(strlen(key) + 1) / 4) {
-            err_add(loc, "%s: unknown key; did you mean \"%s\"? %s", path, foreign_row[i].name,
-                    foreign_say(&foreign_row[i]));
+    for (int i = 0; i < alias_rows; i++)
+        if (names_distance(key, alias_row[i].name) <= (int)(strlen(key) + 1) / 4) {
+            err_add(loc, "%s: unknown key; did you mean \"%s\"? %s", path, alias_row[i].name,
+                    alias_say(&alias_row[i]));
             return;
         }
     Str list = {0};
@@ -364,11 +364,11 @@ static void fill_table(Config *c, const char *section, const Rval *t)
     if (!strcmp(section, "cluster") && begin_cluster(c, t))
         return;
     if (t->kind != RV_TABLE) {
-        const Foreign *row = foreign_find(section);
+        const Alias *row = alias_find(section);
         int flag = run_flag_find(section);
         err_add(t->loc, "%s: want a table { field = value, ... }, got %s%s%s", section, show(t),
                 row || flag >= 0 ? "; if one setting was meant: " : "",
-                row         ? foreign_written(row, t->s ? t->s : show(t))
+                row         ? alias_written(row, t->s ? t->s : show(t))
                 : flag >= 0 ? text_print("here it is run.%s", section)
                             : "");
         return;

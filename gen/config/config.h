@@ -118,7 +118,7 @@ void config_explain(FILE *to, const char *field);
 /* Finds a word: a field, a flag of programs, a group of fields or, in *row, another trainer's name.
  * at has room for NFIELDS + nrun_flags entries; below NFIELDS they are fields, from there on flags.
  * Returns their number; exits with 1 if there is none. */
-int config_find(const char *word, int *at, const Foreign **row);
+int config_find(const char *word, int *at, const Alias **row);
 /* A set field that no room has read, or NULL. */
 const char *config_unread(Config *c);
 

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "gen/config/config.h"
 #include "gen/config/family.h"
-#include "gen/config/foreign.h"
+#include "gen/config/alias.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -281,25 +281,25 @@ static int find_ours(const char *name, int *at)
     return found;
 }
 
-int config_find(const char *word, int *at, const Foreign **row)
+int config_find(const char *word, int *at, const Alias **row)
 {
-    const char **name = arena_new(sizeof *name * (size_t)(NFIELDS + nrun_flags + foreign_rows));
+    const char **name = arena_new(sizeof *name * (size_t)(NFIELDS + nrun_flags + alias_rows));
     const char *bare = renamed_name(word + strspn(word, "-")), *dot = strrchr(bare, '.');
     int n = find_ours(bare, at);
     renamed_tell();
     *row = NULL;
     if (n)
         return n;
-    *row = foreign_find(bare);
-    *row = *row || !dot ? *row : foreign_find(dot + 1);
+    *row = alias_find(bare);
+    *row = *row || !dot ? *row : alias_find(dot + 1);
     if (*row)
         return *(*row)->ours ? find_ours((*row)->ours, at) : 0;
     for (int i = 0; i < NFIELDS; i++)
         name[n++] = field_row[i].path;
     for (int i = 0; i < nrun_flags; i++)
         name[n++] = run_flag[i].recipe ? text_print("run.%s", run_flag[i].name) : run_flag[i].name;
-    for (int i = 0; i < foreign_rows; i++)
-        name[n++] = foreign_row[i].name;
+    for (int i = 0; i < alias_rows; i++)
+        name[n++] = alias_row[i].name;
     const char *near = text_nearest(bare, name, n);
     err((Loc){0}, "no field %s%s; `gen fields` lists them", word,
         near ? text_print("; did you mean \"%s\"?", near) : "");
@@ -307,11 +307,11 @@ int config_find(const char *word, int *at, const Foreign **row)
 
 void config_explain(FILE *to, const char *field)
 {
-    const Foreign *row;
+    const Alias *row;
     int *at = arena_new(sizeof *at * (size_t)(NFIELDS + nrun_flags)),
         n = config_find(field, at, &row);
     if (row)
-        fprintf(to, "%s: %s\n", row->name, foreign_say(row));
+        fprintf(to, "%s: %s\n", row->name, alias_say(row));
     for (int i = 0; i < n; i++) {
         const RunFlag *f = at[i] < NFIELDS ? NULL : &run_flag[at[i] - NFIELDS];
         if (!f)

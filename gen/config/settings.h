@@ -31,10 +31,10 @@ Setting *settings_read(const char *path, const char *language, const char *text,
 
 const char *setting_shown(const Setting *s);  /* the value in one line, for messages */
 
-/* ---- foreign_file.c: such a file as a recipe ----------------------------------------------- */
+/* ---- settings_file.c: such a file as a recipe ----------------------------------------------- */
 
 /* Refuses a settings file with what it would be as a recipe. */
-void foreign_file(const char *path, const char *language, const char *text, size_t n)
+void settings_file(const char *path, const char *language, const char *text, size_t n)
     __attribute__((noreturn));
 
 #endif

@@ -1,5 +1,5 @@
 /* explain.c -- `gen fields` and `gen explain`: recipe fields and program flags, as text or JSON. */
-#include "gen/config/foreign.h"
+#include "gen/config/alias.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
 
@@ -78,7 +78,7 @@ static void add_flag(cJSON *list, int i)
 static void fields_answer(const char *word)
 {
     int *at = arena_new(sizeof *at * (size_t)(NFIELDS + nrun_flags)), n = 0;
-    const Foreign *row = NULL;
+    const Alias *row = NULL;
     if (word)
         n = config_find(word, at, &row);
     for (int i = 0; !word && i < NFIELDS + nrun_flags; i++)
@@ -86,7 +86,7 @@ static void fields_answer(const char *word)
             at[n++] = i;
     cJSON *o = answer_new();
     if (word)
-        answer_text(o, "said", row ? foreign_say(row) : NULL);
+        answer_text(o, "said", row ? alias_say(row) : NULL);
     cJSON *fields = answer_list(o, "fields"), *flags = answer_list(o, "flags");
     for (int i = 0; i < n; i++)
         if (at[i] < NFIELDS)

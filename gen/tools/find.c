@@ -125,7 +125,7 @@ const char *recipe_find(const char *word)
                 err((Loc){0},
                     "%s: of a model's folder, no recipe: gen new FILE.lua --from %s writes one",
                     word, slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
-            foreign_file(word, is, text, n);
+            settings_file(word, is, text, n);
         }
         return word;
     }

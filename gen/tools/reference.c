@@ -369,18 +369,18 @@ static void data_page(Str *s)
 
 /* True if the row leads to a flag or field as rows of this kind do; MEANS rows are beside LINE or
  * RECIPE. */
-static bool is_kind(const Foreign *f, ForeignKind kind)
+static bool is_kind(const Alias *f, AliasKind kind)
 {
-    const bool means = f->kind == FOREIGN_MEANS, flag = run_flag_find(f->ours) >= 0;
-    return f->kind == kind || (means && kind == (flag ? FOREIGN_LINE : FOREIGN_RECIPE));
+    const bool means = f->kind == ALIAS_MEANS, flag = run_flag_find(f->ours) >= 0;
+    return f->kind == kind || (means && kind == (flag ? ALIAS_LINE : ALIAS_FIELD));
 }
 
 /* Values that the name of a MEANS row sets, "(true: bf16, auto: bf16)"; "" for other rows. */
-static const char *meanings(const Foreign *f)
+static const char *meanings(const Alias *f)
 {
     Str s = {0};
-    for (int i = 0; i < foreign_meanings && f->kind == FOREIGN_MEANS; i++) {
-        const ForeignMeaning *m = &foreign_meaning[i];
+    for (int i = 0; i < alias_meanings && f->kind == ALIAS_MEANS; i++) {
+        const AliasMeaning *m = &alias_meaning[i];
         if (names_same(m->name, f->name) && !strcmp(m->ours, f->ours) && *m->value != '?')
             str_print(&s, "%s`%s`: `%s`", s.n ? ", " : " (", m->given,
                       m->value + (*m->value == '+'));
@@ -389,17 +389,17 @@ static const char *meanings(const Foreign *f)
 }
 
 /* Other trainers' names of one of our settings, in the order of the rows. */
-static void same_names(Str *s, ForeignKind kind)
+static void same_names(Str *s, AliasKind kind)
 {
-    for (int i = 0; i < foreign_rows; i++) {
-        const Foreign *f = &foreign_row[i];
+    for (int i = 0; i < alias_rows; i++) {
+        const Alias *f = &alias_row[i];
         Str names = {0}, notes = {0};
         bool first = is_kind(f, kind);
         for (int k = 0; k < i; k++)
             first =
-                first && !(is_kind(&foreign_row[k], kind) && !strcmp(foreign_row[k].ours, f->ours));
-        for (int k = i; first && k < foreign_rows; k++) {
-            const Foreign *g = &foreign_row[k];
+                first && !(is_kind(&alias_row[k], kind) && !strcmp(alias_row[k].ours, f->ours));
+        for (int k = i; first && k < alias_rows; k++) {
+            const Alias *g = &alias_row[k];
             if (!is_kind(g, kind) || strcmp(g->ours, f->ours))
                 continue;
             str_print(&names, "%s`%s`%s", names.n ? ", " : "", g->name, meanings(g));
@@ -407,8 +407,8 @@ static void same_names(Str *s, ForeignKind kind)
                 str_print(&notes, "%s%s", notes.n ? "; " : "", g->note);
         }
         if (first)
-            ROW(s, kind == FOREIGN_ALIAS ? "ct" : "ctt",
-                kind == FOREIGN_ALIAS ? dashed(f->ours) : f->ours, names.text,
+            ROW(s, kind == ALIAS_FLAG ? "ct" : "ctt",
+                kind == ALIAS_FLAG ? dashed(f->ours) : f->ours, names.text,
                 or_empty(notes.text));
     }
 }
@@ -434,11 +434,11 @@ static void same_words(Str *s)
     }
 }
 
-static void noted_names(Str *s, ForeignKind one, ForeignKind other)
+static void noted_names(Str *s, AliasKind one, AliasKind other)
 {
-    for (int i = 0; i < foreign_rows; i++)
-        if (foreign_row[i].kind == one || foreign_row[i].kind == other)
-            ROW(s, "ct", foreign_row[i].name, foreign_row[i].note);
+    for (int i = 0; i < alias_rows; i++)
+        if (alias_row[i].kind == one || alias_row[i].kind == other)
+            ROW(s, "ct", alias_row[i].name, alias_row[i].note);
 }
 
 /* Keys of settings files that are nested, or that another key changes. */
@@ -497,20 +497,20 @@ static void names_page(Str *s)
           "trainers](../../recipes/other-trainers.md).");
     str_print(s, "\n## Flags that programs take by these names, too\n");
     table(s, "flag | there");
-    same_names(s, FOREIGN_ALIAS);
+    same_names(s, ALIAS_FLAG);
     str_print(s, "\n## Flags of another meaning\n\nA program refuses the name and prints the line "
                  "to type.\n");
     table(s, "there | here | why");
-    for (int i = 0; i < foreign_rows; i++)
-        if (is_kind(&foreign_row[i], FOREIGN_LINE))
-            ROW(s, "cct", foreign_row[i].name,
-                text_print("%s %s", dashed(foreign_row[i].ours),
-                           foreign_value(&foreign_row[i], NULL)),
-                text_print("%s%s", foreign_row[i].note, meanings(&foreign_row[i])));
+    for (int i = 0; i < alias_rows; i++)
+        if (is_kind(&alias_row[i], ALIAS_LINE))
+            ROW(s, "cct", alias_row[i].name,
+                text_print("%s %s", dashed(alias_row[i].ours),
+                           alias_value(&alias_row[i], NULL)),
+                text_print("%s%s", alias_row[i].note, meanings(&alias_row[i])));
     str_print(s, "\n## Fields of the recipe\n\nParentheses show their values and ours, if these "
                  "differ.\n");
     table(s, "field | there | note");
-    same_names(s, FOREIGN_RECIPE);
+    same_names(s, ALIAS_FIELD);
     str_print(s, "\n## Values\n");
     table(s, "of | here | there");
     same_words(s);
@@ -521,10 +521,10 @@ static void names_page(Str *s)
     former_names(s);
     str_print(s, "\n## No setting here\n");
     table(s, "there | here");
-    noted_names(s, FOREIGN_SAY, FOREIGN_ALWAYS);
+    noted_names(s, ALIAS_NOTE, ALIAS_ALWAYS);
     str_print(s, "\n## Not supported\n");
     table(s, "there | instead");
-    noted_names(s, FOREIGN_NONE, FOREIGN_NONE);
+    noted_names(s, ALIAS_NONE, ALIAS_NONE);
 }
 
 /* A JSON member as text, bytes with unit; "": null or none. */

@@ -8,24 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-const Foreign foreign_row[] = {
-#define ALIAS(theirs, ours) { theirs, FOREIGN_ALIAS, ours, "", "" },
-#define LINE(theirs, ours, value, why) { theirs, FOREIGN_LINE, ours, value, why },
-#define RECIPE(theirs, ours, value, note) { theirs, FOREIGN_RECIPE, ours, value, note },
-#define MEANS(theirs, ours, value, note) { theirs, FOREIGN_MEANS, ours, value, note },
-#define SAY(theirs, note) { theirs, FOREIGN_SAY, "", "", note },
-#define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
-#define ALWAYS(theirs, value, note) { theirs, FOREIGN_ALWAYS, "", value, note },
+const Alias alias_row[] = {
+#define ALIAS(theirs, ours) { theirs, ALIAS_FLAG, ours, "", "" },
+#define LINE(theirs, ours, value, why) { theirs, ALIAS_LINE, ours, value, why },
+#define RECIPE(theirs, ours, value, note) { theirs, ALIAS_FIELD, ours, value, note },
+#define MEANS(theirs, ours, value, note) { theirs, ALIAS_MEANS, ours, value, note },
+#define SAY(theirs, note) { theirs, ALIAS_NOTE, "", "", note },
+#define NONE(theirs, note) { theirs, ALIAS_NONE, "", "", note },
+#define ALWAYS(theirs, value, note) { theirs, ALIAS_ALWAYS, "", value, note },
 #include "runtime/files/aliases.def"
 };
-const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
+const int alias_rows = (int)(sizeof alias_row / sizeof *alias_row);
 
-const ForeignMeaning foreign_meaning[] = {
+const AliasMeaning alias_meaning[] = {
 #define WHEN(theirs, given, ours, value) { theirs, given, ours, value, false },
 #define IMPLIED(theirs, given, ours, value) { theirs, given, ours, value, true },
 #include "runtime/files/aliases.def"
 };
-const int foreign_meanings = (int)(sizeof foreign_meaning / sizeof *foreign_meaning);
+const int alias_meanings = (int)(sizeof alias_meaning / sizeof *alias_meaning);
 
 static const struct {
     const char *ours, *theirs, *word;
@@ -96,15 +96,15 @@ long long names_epochs(const char *text, size_t *n)
     return k > 0 && k <= EPOCHS_MAX ? k : 0;
 }
 
-const Foreign *foreign_find(const char *name)
+const Alias *alias_find(const char *name)
 {
-    for (int i = 0; i < foreign_rows; i++)
-        if (names_same(foreign_row[i].name, name))
-            return &foreign_row[i];
+    for (int i = 0; i < alias_rows; i++)
+        if (names_same(alias_row[i].name, name))
+            return &alias_row[i];
     return NULL;
 }
 
-const char *foreign_word(const char *ours, const char *word)
+const char *alias_word(const char *ours, const char *word)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (names_same(words[i].ours, ours) && names_same(words[i].theirs, word))
@@ -112,60 +112,60 @@ const char *foreign_word(const char *ours, const char *word)
     return word;
 }
 
-bool foreign_on(const char *given)
+bool alias_on(const char *given)
 {
     return names_same(given, "true") || names_same(given, "yes") || names_same(given, "on") ||
            names_same(given, "1");
 }
 
-bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given)
+bool alias_meant(const AliasMeaning *m, const char *name, const char *given)
 {
     return names_same(m->name, name)
            && (names_same(m->given, given) || !strcmp(m->given, "*")
-               || (!strcmp(m->given, "true") && foreign_on(given))
-               || (!strcmp(m->given, "false") && foreign_off(given)));
+               || (!strcmp(m->given, "true") && alias_on(given))
+               || (!strcmp(m->given, "false") && alias_off(given)));
 }
 
-const char *foreign_meaning_of(const Foreign *row, const char *given)
+const char *alias_meaning_of(const Alias *row, const char *given)
 {
-    for (int i = 0; i < foreign_meanings; i++) {
-        const ForeignMeaning *m = &foreign_meaning[i];
-        if (foreign_meant(m, row->name, given) && (!*m->ours || !strcmp(m->ours, row->ours)))
+    for (int i = 0; i < alias_meanings; i++) {
+        const AliasMeaning *m = &alias_meaning[i];
+        if (alias_meant(m, row->name, given) && (!*m->ours || !strcmp(m->ours, row->ours)))
             return m->value;
     }
     return NULL;
 }
 
-bool foreign_share(const Foreign *row, const char *given)
+bool alias_share(const Alias *row, const char *given)
 {
     const double example = strtod(row->value, NULL);
-    return row->kind != FOREIGN_LINE || example <= 0 || example >= 1 || strtod(given, NULL) < 1;
+    return row->kind != ALIAS_LINE || example <= 0 || example >= 1 || strtod(given, NULL) < 1;
 }
 
-const char *foreign_value(const Foreign *row, const char *given)
+const char *alias_value(const Alias *row, const char *given)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/";
-    if (row->kind == FOREIGN_MEANS) {
-        const char *value = foreign_meaning_of(row, given ? given : "true");
+    if (row->kind == ALIAS_MEANS) {
+        const char *value = alias_meaning_of(row, given ? given : "true");
         return value && *value && *value != '?' ? value + (*value == '+') : row->value;
     }
     const bool number = isdigit((unsigned char)*row->value);
     if (!given || !*given || given[strspn(given, plain)] || strlen(given) > MAX_NAME
-        || (number && !isdigit((unsigned char)*given)) || !foreign_share(row, given))
+        || (number && !isdigit((unsigned char)*given)) || !alias_share(row, given))
         return row->value;
     return names_same(given, "true") ? "true" : names_same(given, "false") ? "false" : given;
 }
 
-bool foreign_needless(const Foreign *row, const char *given)
+bool alias_needless(const Alias *row, const char *given)
 {
-    if (row->kind != FOREIGN_MEANS || !given)
+    if (row->kind != ALIAS_MEANS || !given)
         return false;
-    const char *value = foreign_meaning_of(row, given);
-    return value ? !*value : foreign_off(given);
+    const char *value = alias_meaning_of(row, given);
+    return value ? !*value : alias_off(given);
 }
 
-bool foreign_off(const char *given)
+bool alias_off(const char *given)
 {
     static const char *const off[] = { "false", "no", "none", "off" };
     for (size_t i = 0; given && i < sizeof off / sizeof *off; i++)
@@ -175,7 +175,7 @@ bool foreign_off(const char *given)
     return given && *given && strtod(given, &end) == 0.0 && !*end && end != given;
 }
 
-bool foreign_per_node(const char *name)
+bool alias_per_node(const char *name)
 {
     for (size_t i = 0; i < sizeof per_node / sizeof *per_node; i++)
         if (names_same(per_node[i], name))
@@ -183,7 +183,7 @@ bool foreign_per_node(const char *name)
     return false;
 }
 
-const char *foreign_unset(const char *ours)
+const char *alias_unset(const char *ours)
 {
     for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
         if (names_same(unset[i].ours, ours))

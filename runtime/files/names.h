@@ -10,20 +10,20 @@
 
 /* Kinds of rows in aliases.def. */
 typedef enum {
-    FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_MEANS, FOREIGN_SAY, FOREIGN_NONE,
-    FOREIGN_ALWAYS
-} ForeignKind;
+    ALIAS_FLAG, ALIAS_LINE, ALIAS_FIELD, ALIAS_MEANS, ALIAS_NOTE, ALIAS_NONE,
+    ALIAS_ALWAYS
+} AliasKind;
 
 typedef struct {
     const char *name;
-    ForeignKind kind;
+    AliasKind kind;
     const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; MEANS: either; else "" */
     const char *value;           /* LINE, RECIPE: an example; MEANS: a placeholder; ALWAYS: value */
     const char *note;            /* "" or a clause to append to a message */
-} Foreign;
+} Alias;
 
-extern const Foreign foreign_row[];
-extern const int foreign_rows;
+extern const Alias alias_row[];
+extern const int alias_rows;
 
 /* Meaning of one value of a name: a WHEN or IMPLIED row. */
 typedef struct {
@@ -31,36 +31,36 @@ typedef struct {
     const char *ours;            /* a field or flag; "": already the behaviour here */
     const char *value;           /* "?": set it under another name; "+a,b": added to a list */
     bool implied;                /* an explicit value of ours takes precedence */
-} ForeignMeaning;
+} AliasMeaning;
 
-extern const ForeignMeaning foreign_meaning[];
-extern const int foreign_meanings;
+extern const AliasMeaning alias_meaning[];
+extern const int alias_meanings;
 
-const Foreign *foreign_find(const char *name);         /* NULL: no row has this name */
+const Alias *alias_find(const char *name);             /* NULL: no row has this name */
 /* Returns our word for a value of a field or flag; the word itself if no row translates it. */
-const char *foreign_word(const char *ours, const char *word);
+const char *alias_word(const char *ours, const char *word);
 /* True if the row matches this name and value. yes, on and 1 match true; every value of
- * foreign_off() matches false. */
-bool foreign_meant(const ForeignMeaning *m, const char *name, const char *given);
+ * alias_off() matches false. */
+bool alias_meant(const AliasMeaning *m, const char *name, const char *given);
 /* Returns the meaning of a value of the row's name for its flag or field: "": nothing to set; "?":
  * set under another name, by default the flag after the ?; NULL: no row for this value. */
-const char *foreign_meaning_of(const Foreign *row, const char *given);
+const char *alias_meaning_of(const Alias *row, const char *given);
 /* True if a LINE row accepts this value: if its example is below 1, only values below 1 mean the
  * same here. */
-bool foreign_share(const Foreign *row, const char *given);
+bool alias_share(const Alias *row, const char *given);
 /* Returns what to type for a LINE, RECIPE or MEANS row: the given value (NULL: none; for MEANS
  * true) in our words, else the row's example or placeholder. */
-const char *foreign_value(const Foreign *row, const char *given);
+const char *alias_value(const Alias *row, const char *given);
 /* True for a MEANS row with a value that needs no setting here and can be left out. */
-bool foreign_needless(const Foreign *row, const char *given);
-/* foreign_off(): true for "false", "no", "0", "0.0" ..., a disabled setting; false for NULL.
- * foreign_on(): true for "true", "yes", "on", "1". */
-bool foreign_off(const char *given);
-bool foreign_on(const char *given);
-/* foreign_per_node(): true if the name counts something per node. foreign_unset(): the value of a
+bool alias_needless(const Alias *row, const char *given);
+/* alias_off(): true for "false", "no", "0", "0.0" ..., a disabled setting; false for NULL.
+ * alias_on(): true for "true", "yes", "on", "1". */
+bool alias_off(const char *given);
+bool alias_on(const char *given);
+/* alias_per_node(): true if the name counts something per node. alias_unset(): the value of a
  * field that disables its feature; NULL: no row. */
-bool foreign_per_node(const char *name);
-const char *foreign_unset(const char *ours);
+bool alias_per_node(const char *name);
+const char *alias_unset(const char *ours);
 
 /* Names of fields and flags in earlier releases: the rows RENAMED and RENAMED_WORD. */
 typedef struct {

@@ -28,7 +28,7 @@ struct Claim {
     ClaimKind kind;
     const char *field, *value;   /* value NULL: of CLAIM_USED */
     const char *typed;           /* "--batch_size 8" */
-    const Foreign *row;          /* NULL: the recipe's own name */
+    const Alias *row;            /* NULL: the recipe's own name */
     bool per_node;
 };
 
@@ -82,7 +82,7 @@ static char *item(const char *field, const char **list)
     const size_t n = strcspn(*list, ", ");
     if (!n)
         return NULL;
-    char *word = format("%.*s", (int)n, *list), *ours = format("%s", foreign_word(field, word));
+    char *word = format("%.*s", (int)n, *list), *ours = format("%s", alias_word(field, word));
     *list += n;
     free(word);
     return ours;
@@ -118,9 +118,9 @@ static bool same(const char *field, const char *a, const char *b)
     double x, y;
     if (number_of(a, &x) && number_of(b, &y))
         return x == y;
-    if (names_same(foreign_word(field, a), foreign_word(field, b)))
+    if (names_same(alias_word(field, a), alias_word(field, b)))
         return true;
-    if ((foreign_on(a) && foreign_on(b)) || (foreign_off(a) && foreign_off(b)))
+    if ((alias_on(a) && alias_on(b)) || (alias_off(a) && alias_off(b)))
         return true;
     return (strchr(a, ',') || strchr(b, ',')) && subset(field, a, b) && subset(field, b, a);
 }
@@ -162,7 +162,7 @@ static bool is_flag(const char *ours)
 }
 
 /* Returns the field that must have the value of this name; NULL: none. */
-static const char *same_field(const Foreign *row)
+static const char *same_field(const Alias *row)
 {
     static const struct { const char *name, *field; } rows[] = {
 #define SAME(theirs, field) { theirs, field },
@@ -174,29 +174,29 @@ static const char *same_field(const Foreign *row)
     return NULL;
 }
 
-bool built_is(const Foreign *row, const char *name)
+bool built_is(const Alias *row, const char *name)
 {
     if (!row)
         return strchr(name, '.') != NULL;
-    if (row->kind == FOREIGN_RECIPE || row->kind == FOREIGN_NONE || same_field(row))
+    if (row->kind == ALIAS_FIELD || row->kind == ALIAS_NONE || same_field(row))
         return true;
-    if (row->kind == FOREIGN_MEANS)
+    if (row->kind == ALIAS_MEANS)
         return !is_flag(row->ours);
-    for (int i = 0; i < foreign_meanings && row->kind == FOREIGN_SAY; i++)
-        if (names_same(foreign_meaning[i].name, row->name) && !foreign_meaning[i].implied)
+    for (int i = 0; i < alias_meanings && row->kind == ALIAS_NOTE; i++)
+        if (names_same(alias_meaning[i].name, row->name) && !alias_meaning[i].implied)
             return true;
     return false;
 }
 
 /* Adds the claim of a name that excludes a value of a field. Returns false if the name has no such
  * row. */
-static bool add_denied(Claims *c, const Foreign *row, const char *given, const char *typed)
+static bool add_denied(Claims *c, const Alias *row, const char *given, const char *typed)
 {
     static const struct { const char *name, *ours, *value; } denied[] = {
 #define UNLESS(theirs, ours, value) { theirs, ours, value },
 #include "runtime/files/aliases.def"
     };
-    for (size_t i = 0; foreign_on(given) && i < sizeof denied / sizeof *denied; i++)
+    for (size_t i = 0; alias_on(given) && i < sizeof denied / sizeof *denied; i++)
         if (names_same(denied[i].name, row->name)) {
             claim(c, (Claim){ CLAIM_NOT, denied[i].ours, denied[i].value, typed, row, false });
             return true;
@@ -206,13 +206,13 @@ static bool add_denied(Claims *c, const Foreign *row, const char *given, const c
 
 /* Adds the claims about fields that a value of the name implies. Returns false if no row has this
  * value. */
-static bool add_meanings(Claims *c, const Foreign *row, const char *given, const char *typed)
+static bool add_meanings(Claims *c, const Alias *row, const char *given, const char *typed)
 {
     bool said = false;
-    for (int i = 0; i < foreign_meanings; i++) {
-        const ForeignMeaning *m = &foreign_meaning[i];
+    for (int i = 0; i < alias_meanings; i++) {
+        const AliasMeaning *m = &alias_meaning[i];
         const bool own = !strcmp(m->ours, row->ours);
-        if (!foreign_meant(m, row->name, given) || (m->implied && !own) || is_flag(m->ours))
+        if (!alias_meant(m, row->name, given) || (m->implied && !own) || is_flag(m->ours))
             continue;
         said = true;
         if (!*m->ours)
@@ -230,10 +230,10 @@ static bool add_meanings(Claims *c, const Foreign *row, const char *given, const
 }
 
 /* Returns the value that a name stands for when switched on; NULL: no row. */
-static const char *on_value(const Foreign *row)
+static const char *on_value(const Alias *row)
 {
-    for (int i = 0; i < foreign_meanings; i++) {
-        const ForeignMeaning *m = &foreign_meaning[i];
+    for (int i = 0; i < alias_meanings; i++) {
+        const AliasMeaning *m = &alias_meaning[i];
         if (names_same(m->name, row->name) && !strcmp(m->given, "true") &&
             !strcmp(m->ours, row->ours))
             return m->value;
@@ -243,26 +243,26 @@ static const char *on_value(const Foreign *row)
 
 /* Takes a name whose value is yes, no or a word of its rows. Returns the number of words after it
  * that are its value; -1: no row has this value. */
-static int take_meaning(Claims *c, const Foreign *row, const char *name, const char *value,
+static int take_meaning(Claims *c, const Alias *row, const char *name, const char *value,
                         const char *next)
 {
     const bool flag = next && strncmp(next, "--", 2);
     const char *on = on_value(row), *given = value ? value : flag ? next : NULL;
-    const bool known = given && (foreign_on(given) || foreign_off(given)), word = given && !known;
+    const bool known = given && (alias_on(given) || alias_off(given)), word = given && !known;
     const int taken = !value && flag && (known || !on) ? 1 : 0;
     if (!given || (word && on && !value))
         given = "true";
     char *typed = format("--%s%s%s", name, value || taken ? " " : "", value || taken ? given : "");
     if (add_denied(c, row, given, typed) || add_meanings(c, row, given, typed))
         return taken;
-    if (foreign_off(given) && on && *on != '?') {
+    if (alias_off(given) && on && *on != '?') {
         claim(c, (Claim){ CLAIM_NOT, row->ours, on + (*on == '+'), typed, row, false });
         return taken;
     }
-    const char *unset = foreign_unset(row->ours);
+    const char *unset = alias_unset(row->ours);
     if (!unset || !known)
         return -1;
-    const bool off = foreign_off(given);
+    const bool off = alias_off(given);
     claim(c,
           (Claim){off ? CLAIM_IS : CLAIM_USED, row->ours, off ? unset : NULL, typed, row, false});
     return taken;
@@ -281,7 +281,7 @@ static char *joined(int n, char *const *argv, int *taken)
 }
 
 /* Takes a name that stands for a field, with a value. Returns the number of words used. */
-static int take_value(Claims *c, const Made *made, const Foreign *row, const char *name,
+static int take_value(Claims *c, const Made *made, const Alias *row, const char *name,
                       const char *value, int n, char *const *argv)
 {
     const char *same = same_field(row), *field = same ? same : row ? row->ours : name;
@@ -296,7 +296,7 @@ static int take_value(Claims *c, const Made *made, const Foreign *row, const cha
     if (!given && built && is_list(built)) {
         given = joined(n, argv, &taken);
     } else if (!given && built && is_bool(built)) {
-        taken = next && (foreign_on(next) || foreign_off(next));
+        taken = next && (alias_on(next) || alias_off(next));
         given = taken ? next : "true";
     } else if (!given && next) {
         given = next;
@@ -306,23 +306,23 @@ static int take_value(Claims *c, const Made *made, const Foreign *row, const cha
         die(EXIT_CONFIG, "--%s: wants a value%s%s", name, row && *row->value ? ", such as " : "",
             row ? row->value : "");
     double x;
-    if (built && is_number(built) && !number_of(foreign_word(field, given), &x))
+    if (built && is_number(built) && !number_of(alias_word(field, given), &x))
         die(EXIT_CONFIG, "--%s: want a number, got \"%.60s\"", name, given);
-    if (built && is_bool(built) && !foreign_on(given) && !foreign_off(given))
+    if (built && is_bool(built) && !alias_on(given) && !alias_off(given))
         die(EXIT_CONFIG, "--%s: want true or false, got \"%.60s\"", name, given);
     char *typed = format("--%s%s%s", name, value || taken ? " " : "", value || taken ? given : "");
-    claim(c, (Claim){ CLAIM_IS, field, given, typed, row, row && foreign_per_node(name) });
+    claim(c, (Claim){ CLAIM_IS, field, given, typed, row, row && alias_per_node(name) });
     return taken;
 }
 
-int built_take(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
+int built_take(Claims *c, const Made *made, const Alias *row, const char *name, const char *value,
                int n, char *const *argv)
 {
-    if (row && row->kind == FOREIGN_NONE) {
+    if (row && row->kind == ALIAS_NONE) {
         const char *given = value ? value : n ? *argv : NULL;
-        return !foreign_off(given) ? -1 : value ? 0 : 1;
+        return !alias_off(given) ? -1 : value ? 0 : 1;
     }
-    if (!row || row->kind == FOREIGN_RECIPE || same_field(row))
+    if (!row || row->kind == ALIAS_FIELD || same_field(row))
         return take_value(c, made, row, format("%s", name), value, n, argv);
     return take_meaning(c, row, name, value, n ? *argv : NULL);
 }
@@ -389,7 +389,7 @@ static void add_items(Wish *w, const Claim *c)
 
 static Wish wish_of(const Claims *all, const Made *made, const char *field)
 {
-    const char *unset = foreign_unset(field);
+    const char *unset = alias_unset(field);
     Wish w = { .field = field };
     for (int pass = CLAIM_IS; pass <= CLAIM_NOT; pass++)
         for (int i = 0; i < all->n; i++) {
@@ -418,14 +418,14 @@ static char *wished(const Wish *w)
     static const char safe[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/:=@%";
     const Claim *c = w->used ? w->used : w->not;
-    const char *unset = foreign_unset(w->field), *value = w->value;
+    const char *unset = alias_unset(w->field), *value = w->value;
     if (!value && w->not && unset && !same(w->field, unset, w->not->value))
         value = unset;
     if (!value)
         value = c->row && !islower((unsigned char)*c->row->value) ? c->row->value : "VALUE";
-    if (foreign_on(value) || foreign_off(value))
+    if (alias_on(value) || alias_off(value))
         value = names_same(value, "true") ? "true" : names_same(value, "false") ? "false" : value;
-    value = foreign_word(w->field, value);
+    value = alias_word(w->field, value);
     if (!value[strspn(value, safe)])
         return format("%s", value);
     char *quoted = format("%s", "'");
@@ -496,7 +496,7 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
     static const char adapters[] =
         "lora.alpha|lora.dropout|lora.targets|lora.rslora|lora.fold|lora.modules_to_save";
     char *typed = NULL, *built = NULL, *words = NULL, *fields = NULL;
-    const Foreign *row = NULL;
+    const Alias *row = NULL;
     int differ = 0;
     for (int i = 0; i < n; i++) {
         if (!w[i].differs)

@@ -27,11 +27,11 @@ typedef struct {
 
 /* True if --name refers to a recipe field: by its own name (row NULL), or through a row of
  * aliases.def. */
-bool built_is(const Foreign *row, const char *name);
+bool built_is(const Alias *row, const char *name);
 /* Adds the value requested by --name to *c. value: the word after =, or NULL; argv: the n words
  * after the flag. Returns how many of these it used, or -1 if the row has no meaning for this
  * value. Ends the program if the value is invalid for the field. */
-int built_take(Claims *c, const Made *made, const Foreign *row, const char *name, const char *value,
+int built_take(Claims *c, const Made *made, const Alias *row, const char *name, const char *value,
                int n, char *const *argv);
 /* Ends the program unless the build has every requested value. */
 void built_check(const Claims *c, const Made *made);

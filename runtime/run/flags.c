@@ -227,7 +227,7 @@ char *flags_set(Flags *f, int i, const char *text)
     void *at = (char *)f + r->offset;
     int64_t epochs;
     size_t n;
-    text = foreign_word(r->name, text);
+    text = alias_word(r->name, text);
     switch (r->type) {
     case TYPE_EVERY:
         if ((epochs = names_epochs(text, &n)) && !text[n]) {

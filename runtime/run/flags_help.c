@@ -31,9 +31,9 @@ static void wrapped(FILE *to, int indent, const char *text)
 static char *aliases(int i)
 {
     char *text = format("%s", "");
-    for (int k = 0, shown = 0; k < foreign_rows && shown < HELP_ALIASES; k++) {
-        const Foreign *row = &foreign_row[k];
-        if (row->kind != FOREIGN_ALIAS || strcmp(row->ours, flags_row[i].name))
+    for (int k = 0, shown = 0; k < alias_rows && shown < HELP_ALIASES; k++) {
+        const Alias *row = &alias_row[k];
+        if (row->kind != ALIAS_FLAG || strcmp(row->ours, flags_row[i].name))
             continue;
         char *longer = format("%s%s--%s", text, shown++ ? ", " : "; also ", row->name);
         free(text);

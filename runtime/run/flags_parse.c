@@ -38,8 +38,8 @@ static const char *nearest(const char *name)
 {
     int least = (int)(strlen(name) + 1) / 3 + 1;
     const char *near = NULL;
-    for (int i = 0; i < FLAG_COUNT + foreign_rows; i++) {
-        const char *have = i < FLAG_COUNT ? flags_row[i].name : foreign_row[i - FLAG_COUNT].name;
+    for (int i = 0; i < FLAG_COUNT + alias_rows; i++) {
+        const char *have = i < FLAG_COUNT ? flags_row[i].name : alias_row[i - FLAG_COUNT].name;
         int d = names_distance(name, have);
         if (d < least && (i >= FLAG_COUNT || flags_has(i)))
             near = have, least = d;
@@ -54,11 +54,11 @@ static void die_unknown(const char *what, const char *name)
     if (!near)
         die(EXIT_CONFIG, "%s%.60s: no such flag (--help lists all)", what, name);
     flags_spell(close, near);
-    const Foreign *row = flags_find(near) < 0 ? foreign_find(near) : NULL;
+    const Alias *row = flags_find(near) < 0 ? alias_find(near) : NULL;
     if (!row || !*row->ours)
         die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
             close);
-    bool field = row->kind == FOREIGN_RECIPE || (row->kind == FOREIGN_MEANS && !is_flag(row->ours));
+    bool field = row->kind == ALIAS_FIELD || (row->kind == ALIAS_MEANS && !is_flag(row->ours));
     flags_spell(ours, row->ours);
     die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)",
         what, name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
@@ -66,21 +66,21 @@ static void die_unknown(const char *what, const char *name)
 
 /* Ends the program: the name is no flag here. given: its value, or NULL; words: arguments of gen
  * for this program. */
-static void die_foreign(const Foreign *row, const char *name, const char *given, const char *words)
+static void die_foreign(const Alias *row, const char *name, const char *given, const char *words)
 {
     char ours[64];
     flags_spell(ours, row->ours);
     switch (row->kind) {
-    case FOREIGN_LINE:
-    case FOREIGN_MEANS:
-    case FOREIGN_RECIPE:
+    case ALIAS_LINE:
+    case ALIAS_MEANS:
+    case ALIAS_FIELD:
         if (is_flag(row->ours))
-            die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, foreign_value(row, given),
+            die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, alias_value(row, given),
                 row->note);
         die(EXIT_CONFIG, "--%s%s%.60s: fixed when the program is generated: gen %s %s=%s%s%s%s",
             name, given ? " " : "", given ? given : "", words, row->ours,
-            foreign_value(row, given), *row->note ? " (" : "", row->note, *row->note ? ")" : "");
-    case FOREIGN_NONE:
+            alias_value(row, given), *row->note ? " (" : "", row->note, *row->note ? ")" : "");
+    case ALIAS_NONE:
         die(EXIT_CONFIG, "--%s: not supported: %s", name, row->note);
     default:
         die(EXIT_CONFIG, "--%s: %s", name, row->note);
@@ -100,7 +100,7 @@ static const char *beside_program(const char *leaf)
 
 /* Returns true if the word after an ALWAYS name (not true or false: "true") is the value that
  * always holds; ends the program otherwise. */
-static bool holds(const Foreign *row, const char *name, const char *word)
+static bool holds(const Alias *row, const char *name, const char *word)
 {
     const char *asked = flags_truth(word) ? word : "true";
     if (!names_same(asked, row->value))
@@ -198,29 +198,29 @@ static void check_has(int k, const char *ours, const char *name)
 }
 
 /* Returns the value of flag k when another name switches it off; NULL: unknown. */
-static const char *switched_off(int k, const Foreign *row)
+static const char *switched_off(int k, const Alias *row)
 {
-    const char *on = foreign_meaning_of(row, "true");
+    const char *on = alias_meaning_of(row, "true");
     if (flags_row[k].type != TYPE_BOOL || !on)
-        return foreign_unset(row->ours);
+        return alias_unset(row->ours);
     return names_same(on, "true") ? "false" : "true";
 }
 
 /* Takes a MEANS name, each of whose values stands for one of a flag. value: after "=", or NULL. */
-static void take_meaning(Line *l, const Foreign *row, const char *name, const char *value)
+static void take_meaning(Line *l, const Alias *row, const char *name, const char *value)
 {
     const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
     next = next && strncmp(next, "--", 2) ? next : NULL;
     const char *given = value ? value : next;
-    const bool alone = foreign_meaning_of(row, "true") != NULL;
-    const bool known = given && (foreign_on(given) || foreign_off(given) ||
-                                 foreign_meaning_of(row, given));
+    const bool alone = alias_meaning_of(row, "true") != NULL;
+    const bool known = given && (alias_on(given) || alias_off(given) ||
+                                 alias_meaning_of(row, given));
     l->i += !value && next && (known || !alone);
     given = known || !alone || value ? given : "true";
-    const char *means = given ? foreign_meaning_of(row, given) : NULL;
+    const char *means = given ? alias_meaning_of(row, given) : NULL;
     const int k = flags_find(row->ours);
     check_has(k, row->ours, name);
-    if (!means && foreign_off(given))
+    if (!means && alias_off(given))
         means = switched_off(k, row);
     if (!means)
         die_foreign(row, name, given, l->made->words);
@@ -231,10 +231,10 @@ static void take_meaning(Line *l, const Foreign *row, const char *name, const ch
         l->nleft += l->nleft < FLAG_COUNT - 1;
     } else if (*means)
         set(l, k, name, means);
-    for (int i = 0; i < foreign_meanings; i++) {
-        const ForeignMeaning *m = &foreign_meaning[i];
+    for (int i = 0; i < alias_meanings; i++) {
+        const AliasMeaning *m = &alias_meaning[i];
         const int also = flags_find(m->ours);
-        if (also >= 0 && also != k && !m->implied && foreign_meant(m, row->name, given))
+        if (also >= 0 && also != k && !m->implied && alias_meant(m, row->name, given))
             set(l, also, name, m->value);
     }
 }
@@ -258,10 +258,10 @@ static void check_left(Line *l)
 }
 
 /* True if the flag of the row takes this share of a whole. */
-static bool is_share(const Foreign *row, const char *given)
+static bool is_share(const Alias *row, const char *given)
 {
     char *end;
-    return row->kind == FOREIGN_LINE && given && strtod(row->value, NULL) > 0 &&
+    return row->kind == ALIAS_LINE && given && strtod(row->value, NULL) > 0 &&
            strtod(given, &end) < 1 && end != given && !*end;
 }
 
@@ -291,7 +291,7 @@ static void take(Line *l)
     int k = flags_find(name);
     if (k < 0) {
         check_has(k, name, name);
-        const Foreign *row = foreign_find(name);
+        const Alias *row = alias_find(name);
         const char *given = equal ? own : next && strncmp(next, "--", 2) ? next : NULL;
         if (!row && !strchr(name, '.'))
             die_unknown("--", name);
@@ -303,22 +303,22 @@ static void take(Line *l)
             l->i += words;
             return;
         }
-        if (row->kind == FOREIGN_MEANS) {
+        if (row->kind == ALIAS_MEANS) {
             take_meaning(l, row, name, own);
             return;
         }
-        if (row->kind == FOREIGN_ALWAYS && holds(row, name, equal ? own : next)) {
+        if (row->kind == ALIAS_ALWAYS && holds(row, name, equal ? own : next)) {
             l->i += !equal && flags_truth(next);
             return;
         }
-        if (row->kind != FOREIGN_ALIAS && !is_share(row, given))
+        if (row->kind != ALIAS_FLAG && !is_share(row, given))
             die_foreign(row, name, given, l->made->words);
         k = flags_find(row->ours);
         check_has(k, row->ours, name);
     }
     check_has(k, name, name);
     /* "true", "false" or their aliases; after an alias of the flag any word is its value */
-    const bool answers = next && (flags_truth(foreign_word(flags_row[k].name, next)) ||
+    const bool answers = next && (flags_truth(alias_word(flags_row[k].name, next)) ||
                                   (!names_same(name, flags_row[k].name) && *next != '-'));
     const bool alone = flags_row[k].type == TYPE_BOOL ? !answers : !next || !strncmp(next, "--", 2);
     value = equal ? own : alone ? bare(&flags_row[k]) : NULL;

@@ -1,4 +1,4 @@
-// link: settings foreign_file foreign names config_text config_rules config fields owners source tables environment override recipe json base
+// link: settings settings_file alias names config_text config_rules config fields owners source tables environment override recipe json base
 // link: target family objective cluster told renamed cards quote -I/usr/include/lua5.4 -llua5.4 -lyaml -lcjson -lcrypto -lm
 /* settings_fuzz.c -- any text as a settings file of another trainer.
  *
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!setjmp(refused)) {
         char *text = arena_new(n);
         memcpy(text, data + 1, n - 1);
-        foreign_file("fuzz", language[data[0] % 4], text, n - 1);
+        settings_file("fuzz", language[data[0] % 4], text, n - 1);
     }
     stderr = loud;
     if (!told)

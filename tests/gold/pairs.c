@@ -41,7 +41,7 @@ static const char *answer(const char *yaml)
     nmistakes = 0;
     telling = false;
     if (!setjmp(refused))
-        foreign_file("x.yml", "YAML", yaml, strlen(yaml));
+        settings_file("x.yml", "YAML", yaml, strlen(yaml));
     return text_copy(said);
 }
 
@@ -89,8 +89,8 @@ static bool is_carried(int at, const Word *w)
 
 static bool has_meaning(const char *name, const char *value)
 {
-    for (int i = 0; i < foreign_meanings; i++)
-        if (foreign_meant(&foreign_meaning[i], name, value))
+    for (int i = 0; i < alias_meanings; i++)
+        if (alias_meant(&alias_meaning[i], name, value))
             return true;
     return false;
 }
@@ -118,20 +118,20 @@ static int words_of(int at, Word *to)
 {
     const char *ours = at < NFIELDS ? field_row[at].path : run_flag[at - NFIELDS].name;
     int n = 0;
-    for (int i = 0; i < foreign_rows && n < NAMES - 2; i++)
-        if (!strcmp(foreign_row[i].ours, ours) && foreign_row[i].kind != FOREIGN_MEANS)
-            n += plain_values(at, foreign_row[i].name, to + n);
-    for (int i = 0; i < foreign_meanings && n < NAMES - 2; i++)
-        if (!strcmp(foreign_meaning[i].ours, ours))
-            to[n++] = (Word){foreign_meaning[i].name,
-                             strcmp(foreign_meaning[i].given, "*") ? foreign_meaning[i].given : "2", false};
+    for (int i = 0; i < alias_rows && n < NAMES - 2; i++)
+        if (!strcmp(alias_row[i].ours, ours) && alias_row[i].kind != ALIAS_MEANS)
+            n += plain_values(at, alias_row[i].name, to + n);
+    for (int i = 0; i < alias_meanings && n < NAMES - 2; i++)
+        if (!strcmp(alias_meaning[i].ours, ours))
+            to[n++] = (Word){alias_meaning[i].name,
+                             strcmp(alias_meaning[i].given, "*") ? alias_meaning[i].given : "2", false};
     return n;
 }
 
 static bool same_value(int at, const char *a, const char *b)
 {
     const char *ours = at < NFIELDS ? field_row[at].path : run_flag[at - NFIELDS].name;
-    return !strcmp(foreign_word(ours, a), foreign_word(ours, b));
+    return !strcmp(alias_word(ours, a), alias_word(ours, b));
 }
 
 /* DeepSpeed's name for all samples of an update, beside its name for those of a micro-batch. */

@@ -71,11 +71,11 @@ static void two_values(int k, char **one, char **other)
     }
 }
 
-static void alias(const Foreign *row)
+static void alias(const Alias *row)
 {
     int k = flags_find(row->ours);
     char *one = NULL, *other = NULL, text[LINE];
-    must(k >= 0 && flags_find(row->name) < 0, format("foreign %s: a flag of ours", row->name), "%s",
+    must(k >= 0 && flags_find(row->name) < 0, format("alias %s: a flag of ours", row->name), "%s",
           row->ours);
     if (k < 0)
         return;
@@ -90,14 +90,14 @@ static void alias(const Foreign *row)
     char *want = format("%s", flags_text(&c, k));
     bool same = a.given[k] && b.given[k] && strcmp(flags_text(&a, k), want) == 0
                 && strcmp(flags_text(&b, k), want) == 0;
-    must(same, format("foreign %s sets --%s", theirs, row->ours), "%s, %s", flags_text(&a, k),
+    must(same, format("alias %s sets --%s", theirs, row->ours), "%s, %s", flags_text(&a, k),
           flags_text(&b, k));
     int code = refused(text, (char *[]){ ours, one, theirs, other }, 4);
     must(code == EXIT_CONFIG && strstr(text, "are the same flag"),
-          format("foreign %s against --%s", theirs, row->ours), "code %d: %s", code, text);
+          format("alias %s against --%s", theirs, row->ours), "code %d: %s", code, text);
 }
 
-static void always(const Foreign *row, char *name)
+static void always(const Alias *row, char *name)
 {
     const bool yes = !strcmp(row->value, "true");
     char text[LINE], *value = (char *)(yes ? "true" : "False");
@@ -105,13 +105,13 @@ static void always(const Foreign *row, char *name)
     flags_parse(&f, &plain, NULL, 5, (char *[]){ "train", name, value, "--lr", "0.5" });
     if (yes)
         flags_parse(&bare, &plain, NULL, 4, (char *[]){ "train", name, "--lr", "0.5" });
-    must(f.lr == 0.5 && (!yes || bare.lr == 0.5), format("foreign %s: what always holds", name), "%g", f.lr);
+    must(f.lr == 0.5 && (!yes || bare.lr == 0.5), format("alias %s: what always holds", name), "%g", f.lr);
     int code = refused(text, (char *[]){ name, yes ? "false" : "true" }, 2);
-    must(code == EXIT_CONFIG && strstr(text, row->note), format("foreign %s: what never holds", name),
+    must(code == EXIT_CONFIG && strstr(text, row->note), format("alias %s: what never holds", name),
          "code %d: %s", code, text);
 }
 
-static bool is_same(const Foreign *row)
+static bool is_same(const Alias *row)
 {
     static const char *const names[] = {
 #define SAME(theirs, field) theirs,
@@ -124,22 +124,22 @@ static bool is_same(const Foreign *row)
 }
 
 /* The line of a name without a value; NULL: it may be accepted. */
-static char *line_of(const Foreign *row)
+static char *line_of(const Alias *row)
 {
-    const char *on = foreign_meaning_of(row, "true");
+    const char *on = alias_meaning_of(row, "true");
     char *flag = format("%s", row->ours);
     for (char *c = flag; *c; c++)
         *c = *c == '_' ? '-' : *c;
     const bool of_flag = flags_find(row->ours) >= 0;
     switch (row->kind) {
-    case FOREIGN_LINE:
-        return format("write --%s %s (", flag, foreign_value(row, NULL));
-    case FOREIGN_RECIPE:
+    case ALIAS_LINE:
+        return format("write --%s %s (", flag, alias_value(row, NULL));
+    case ALIAS_FIELD:
         return names_same(row->value, "true") ? format(" %s=true && make", row->ours)
                                               : format("--%s: wants a value, such as %s", row->name, row->value);
-    case FOREIGN_NONE:
+    case ALIAS_NONE:
         return format("--%s: not supported: %s", row->name, row->note);
-    case FOREIGN_MEANS:
+    case ALIAS_MEANS:
         if (!on)
             return of_flag ? format("write --%s %s (", flag, row->value) : format(" %s=", row->ours);
         return *on == '?' ? of_flag ? format("give the number as --%s N", flag) : format(" %s=", row->ours) : NULL;
@@ -149,25 +149,25 @@ static char *line_of(const Foreign *row)
 }
 
 /* Kinds other than aliases: a name alone, one with a value, one that is off. */
-static void hint(const Foreign *row)
+static void hint(const Alias *row)
 {
     char text[LINE], *name = format("--%s", row->name), *want = line_of(row);
-    if (row->kind == FOREIGN_ALWAYS) {
+    if (row->kind == ALIAS_ALWAYS) {
         always(row, name);
         return;
     }
     int code = refused(text, &name, 1);
     must(want ? code == EXIT_CONFIG && strstr(text, want) && strchr(text, '\n') == text + strlen(text) - 1
               : code == 0 || strstr(text, " && make"),
-         format("foreign %s: what to do", name), "code %d, want \"%s\": %s", code, want ? want : "", text);
-    if (row->kind == FOREIGN_NONE)
-        must(refused(text, (char *[]){ name, "False" }, 2) == 0, format("foreign %s False: accepted", name), "%s",
+         format("alias %s: what to do", name), "code %d, want \"%s\": %s", code, want ? want : "", text);
+    if (row->kind == ALIAS_NONE)
+        must(refused(text, (char *[]){ name, "False" }, 2) == 0, format("alias %s False: accepted", name), "%s",
              text);
-    if (row->kind != FOREIGN_RECIPE || !strspn(row->value, "0123456789"))
+    if (row->kind != ALIAS_FIELD || !strspn(row->value, "0123456789"))
         return;
     code = refused(text, (char *[]){ name, "7" }, 2);
     must(code == EXIT_CONFIG && strstr(text, format(" %s=7 && make", row->ours)) && !strstr(text, "gpus=1 gpus="),
-         format("foreign %s 7: the line to type", name), "%s", text);
+         format("alias %s 7: the line to type", name), "%s", text);
 }
 
 /* A value of theirs against plain: what each line has, or "": it is accepted. */
@@ -217,7 +217,7 @@ static void values(void)
         char text[LINE];
         int code = refused(text, (char *[]){ row[i].name, row[i].given }, 2);
         must(*row[i].says ? code == EXIT_CONFIG && strstr(text, row[i].says) : code == 0,
-             format("foreign %s %s", row[i].name, row[i].given), "want \"%s\", code %d: %s", row[i].says, code, text);
+             format("alias %s %s", row[i].name, row[i].given), "want \"%s\", code %d: %s", row[i].says, code, text);
     }
 }
 
@@ -242,7 +242,7 @@ static void meanings(void)
         flags_parse(&f, &plain, NULL, 4, (char *[]){ "train", row[i].a, row[i].b, row[i].c });
         char *is = flags_text(&f, flags_find(row[i].flag));
         must(f.given[flags_find(row[i].flag)] && strcmp(is, row[i].value) == 0,
-             format("foreign %s %s: sets %s", row[i].a, row[i].b, row[i].flag), "%s", is);
+             format("alias %s %s: sets %s", row[i].a, row[i].b, row[i].flag), "%s", is);
     }
 }
 
@@ -270,24 +270,24 @@ static void renames(void)
 void test_names(void)
 {
     int before = failures, aliases = 0;
-    for (int i = 0; i < foreign_rows; i++) {
-        must(foreign_find(foreign_row[i].name) == &foreign_row[i],
-              format("foreign %s: one row", foreign_row[i].name), "there are two");
-        if (foreign_row[i].kind == FOREIGN_ALIAS)
-            alias(&foreign_row[i]), aliases++;
+    for (int i = 0; i < alias_rows; i++) {
+        must(alias_find(alias_row[i].name) == &alias_row[i],
+              format("alias %s: one row", alias_row[i].name), "there are two");
+        if (alias_row[i].kind == ALIAS_FLAG)
+            alias(&alias_row[i]), aliases++;
         else
-            hint(&foreign_row[i]);
+            hint(&alias_row[i]);
     }
     values();
     meanings();
     renames();
-    check(before == failures && aliases > 100, "foreign names", "%d of %d are aliases", aliases,
-          foreign_rows);
-    check(foreign_find("Learning-Rate") == foreign_find("learning_rate"), "names without case", "-");
+    check(before == failures && aliases > 100, "alias names", "%d of %d are aliases", aliases,
+          alias_rows);
+    check(alias_find("Learning-Rate") == alias_find("learning_rate"), "names without case", "-");
     check(names_distance("abcd", "abdc") == 1 && names_distance("lr", "--lrr") == 3
           && names_distance("", "ab") == 2, "distance of names", "%d", names_distance("ab", "ba"));
-    check(strcmp(foreign_word("precision", "No"), "fp32") == 0
-          && strcmp(foreign_word("precision", "bf16"), "bf16") == 0, "words of values", "-");
+    check(strcmp(alias_word("precision", "No"), "fp32") == 0
+          && strcmp(alias_word("precision", "bf16"), "bf16") == 0, "words of values", "-");
     char *left = names_without("recipes/x.lua 'dpo.system=be kind' seq.max=8 'a.b=it'\\''s c=d' 'c=e'", "dpo.system|c");
     check(!strcmp(left, "recipes/x.lua seq.max=8 'a.b=it'\\''s c=d'"), "words of a quoted line", "%s", left);
     free(left);

@@ -1,4 +1,4 @@
-/* foreign_file.c -- conversion of another trainer's settings file to a recipe.
+/* settings_file.c -- conversion of another trainer's settings file to a recipe.
  *
  * In:    the tree of settings.c; rows of runtime/files/aliases.def.
  * Out:   one message with the recipe.
@@ -6,7 +6,7 @@
  *        differ are an error. Every key of the file is in the recipe or listed after it.
  * Method: a walk over the tree names each value by its path and adds its claims to a list; for each
  *         field one claim is chosen, independent of the order of the file. */
-#include "gen/config/foreign.h"
+#include "gen/config/alias.h"
 #include "gen/config/objective.h"
 #include "gen/config/settings.h"
 
@@ -82,7 +82,7 @@ static char *lua_list(const char *ours, const char *p)
         n = strcspn(p, ",");
         if (!n)
             continue;
-        FieldValue one = {.s = foreign_word(ours, text_print("%.*s", (int)n, p))};
+        FieldValue one = {.s = alias_word(ours, text_print("%.*s", (int)n, p))};
         str_print(&s, "%s%s", s.n ? ", " : "", value_print(FT_STRING, &one));
     }
     return s.n ? text_print("{ %s }", s.text) : NULL;
@@ -91,7 +91,7 @@ static char *lua_list(const char *ours, const char *p)
 /* Value of a field or flag in Lua syntax; NULL: invalid. */
 static char *lua_value(int at, const char *text)
 {
-    const char *ours = bare_of(at), *word = foreign_word(ours, text);
+    const char *ours = bare_of(at), *word = alias_word(ours, text);
     FieldValue v = {.s = word};
     size_t n;
     switch (type_of(at)) {
@@ -228,7 +228,7 @@ static bool opens(const Setting *s, const char *full, const char *bare)
     for (const Setting *c = s->first; c; c = c->next)
         if (ours_find(text_print("%s.%s", full, c->key)) >= 0)
             return true;
-    return !foreign_find(bare);
+    return !alias_find(bare);
 }
 
 static void walk(File *f, const Setting *table, const char *full, const char *bare)
@@ -287,9 +287,9 @@ static bool is_absent(const Setting *s)
 static bool claim_meanings(File *f, int key, const char *given, int covers)
 {
     bool said = false;
-    for (int i = 0; i < foreign_meanings; i++) {
-        const ForeignMeaning *m = &foreign_meaning[i];
-        if (!foreign_meant(m, f->key[key].name, given))
+    for (int i = 0; i < alias_meanings; i++) {
+        const AliasMeaning *m = &alias_meaning[i];
+        if (!alias_meant(m, f->key[key].name, given))
             continue;
         const int at = *m->ours ? ours_find(m->ours) : -1;
         if (at < 0)
@@ -309,15 +309,15 @@ static const char *of_all_nodes(const File *f, const char *name, const char *giv
 {
     char *end;
     const long n = strtol(given, &end, 10);
-    return f->nodes > 1 && foreign_per_node(name) && !*end ? text_print("%ld", n * f->nodes)
+    return f->nodes > 1 && alias_per_node(name) && !*end ? text_print("%ld", n * f->nodes)
                                                            : given;
 }
 
 /* Why a value is not carried over; row NULL: `at` is our own field or flag. */
-static const char *reason(int at, const Foreign *row, const char *given)
+static const char *reason(int at, const Alias *row, const char *given)
 {
     if (row && !*row->ours)
-        return foreign_say(row);
+        return alias_say(row);
     if (strstr(given, "${"))
         return "references to other keys are not resolved: write the value";
     if (!strcmp(given, "auto"))
@@ -326,7 +326,7 @@ static const char *reason(int at, const Foreign *row, const char *given)
         return text_print("a flag of the training program alone: --%s",
                           run_flag[at - NFIELDS].name);
     if (row)
-        return foreign_say(row);
+        return alias_say(row);
     if (at >= NFIELDS)
         return text_print("here %s is: %s", path_of(at), run_flag_doc(at - NFIELDS));
     const FieldRow *r = &field_row[at];
@@ -339,7 +339,7 @@ static void claim_value(File *f, int i)
 {
     Key *k = &f->key[i];
     const char *given = given_text(k->s);
-    const Foreign *row = foreign_find(k->name);
+    const Alias *row = alias_find(k->name);
     const int at = row ? (*row->ours ? ours_find(row->ours) : -1) : ours_find(k->name);
     if (is_absent(k->s)) {
         k->needless = true;
@@ -347,21 +347,21 @@ static void claim_value(File *f, int i)
     }
     if (k->s->kind == SETTING_TABLE) {
         const Setting *enabled = setting_at(k->s, "enabled");
-        k->needless = row && enabled && foreign_off(enabled->text);
+        k->needless = row && enabled && alias_off(enabled->text);
     }
     if (given && claim_meanings(f, i, given, at))
         return;
-    if (given && row && foreign_off(given) &&
-        (row->kind == FOREIGN_NONE || row->kind == FOREIGN_MEANS))
+    if (given && row && alias_off(given) &&
+        (row->kind == ALIAS_NONE || row->kind == ALIAS_MEANS))
         k->needless = true;
-    if (given && row && row->kind == FOREIGN_ALWAYS)
+    if (given && row && row->kind == ALIAS_ALWAYS)
         k->needless = names_same(given, row->value);
     const bool passes =
-        row ? row->kind == FOREIGN_ALIAS || row->kind == FOREIGN_LINE || row->kind == FOREIGN_RECIPE
+        row ? row->kind == ALIAS_FLAG || row->kind == ALIAS_LINE || row->kind == ALIAS_FIELD
             : at >= 0 && (at < NFIELDS || type_of(at) != FT_STRING || run_flag_words(at - NFIELDS));
     const char *lua = NULL;
     if (given && passes && !strstr(given, "${") && (at < NFIELDS || run_flag[at - NFIELDS].recipe)
-        && (!row || foreign_share(row, given)))
+        && (!row || alias_share(row, given)))
         lua = lua_value(at, of_all_nodes(f, k->name, given));
     if (lua)
         claim_add(f, (Claim){i, at, lua, false, 0});
@@ -582,7 +582,7 @@ static long nodes_of(const Setting *root)
     return 1;
 }
 
-void foreign_file(const char *path, const char *language, const char *text, size_t n)
+void settings_file(const char *path, const char *language, const char *text, size_t n)
 {
     File f = {.path = path};
     Str s = {0}, open = {0};
