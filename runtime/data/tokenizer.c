@@ -62,7 +62,7 @@ static const char *model_type(const cJSON *model)
 }
 
 /* *more: see added_load(). */
-static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *beside, char **more)
+static char *load_model(Tokenizer *t, const cJSON *json, const ConfigTokens *extra, char **more)
 {
     const cJSON *model = json_get(json, "model");
     int error_code;
@@ -102,7 +102,7 @@ static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *besid
     if (!error)
         error = decode_load(t, json_get(json, "decoder"));
     if (!error)
-        error = added_load(t, json_get(json, "added_tokens"), beside, more);
+        error = added_load(t, json_get(json, "added_tokens"), extra, more);
     if (!error)
         error = specials_load(t, json_get(json, "post_processor"));
     for (size_t i = 0; !error && i < t->prefix.n + t->suffix.n; i++)
@@ -121,8 +121,10 @@ static char *load_model(Tokenizer *t, const cJSON *json, const BesideList *besid
 
 static void load_names(Tokenizer *t, const cJSON *config)
 {
-    const char *bos = beside_name(config, "bos_token"), *eos = beside_name(config, "eos_token");
-    const char *mask = beside_name(config, "mask_token"), *pad = beside_name(config, "pad_token");
+    const char *bos = config_token_name(config, "bos_token"), *eos =
+        config_token_name(config, "eos_token");
+    const char *mask = config_token_name(config, "mask_token"), *pad =
+        config_token_name(config, "pad_token");
     t->bos = bos ? tokenizer_added(t, bos) : t->bos;
     t->eos = eos ? tokenizer_added(t, eos) : t->eos;
     t->mask = mask ? id_of_token(t, mask) : t->mask;
@@ -200,7 +202,7 @@ static char *id_of(const char *text, size_t n, const char *more)
 static char *parse(Tokenizer **to, const char *text, size_t n, const cJSON *config)
 {
     char *error, *more = NULL;
-    BesideList beside = {0};
+    ConfigTokens extra = {0};
     cJSON *json = json_parse(text, n, &error);
     if (!json)
         return error;
@@ -213,10 +215,10 @@ static char *parse(Tokenizer **to, const char *text, size_t n, const cJSON *conf
         json = layout;
     }
     if (!error)
-        error = prefixed("tokenizer_config.json", beside_tokens(config, &beside));
+        error = prefixed("tokenizer_config.json", config_tokens_read(config, &extra));
     if (!error)
-        error = load_model(t, json, &beside, &more);
-    free(beside.token);
+        error = load_model(t, json, &extra, &more);
+    free(extra.token);
     cJSON_Delete(json);
     if (error) {
         tokenizer_free(t);
@@ -235,11 +237,11 @@ char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *co
                       size_t nconfig)
 {
     char *error = NULL;
-    cJSON *beside = config ? json_parse(config, nconfig, &error) : NULL;
+    cJSON *extra = config ? json_parse(config, nconfig, &error) : NULL;
     if (error)
         return prefixed("tokenizer_config.json", error);
-    error = parse(to, text, n, beside);
-    cJSON_Delete(beside);
+    error = parse(to, text, n, extra);
+    cJSON_Delete(extra);
     return error;
 }
 
@@ -273,7 +275,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
         free(text);
         return load_bytes(to);
     }
-    error = beside_read(path, &config);
+    error = tokenizer_config_read(path, &config);
     if (!error)
         error = prefixed(path, parse(to, text, n, config));
     if (!error && (*to)->eos < 0) {
@@ -293,17 +295,17 @@ static char *id_beside(const char *text, size_t n, const cJSON *config)
 {
     char *error = NULL, *id = id_of(text, n, "");
     cJSON *json = config ? json_parse(text, n, &error) : NULL;
-    BesideList beside = {0};
+    ConfigTokens extra = {0};
     Tokenizer *t = NULL;
     if (json)
-        error = beside_tokens(config, &beside);
-    if (json && !error && beside_adds(&beside, json_get(json, "added_tokens")))
+        error = config_tokens_read(config, &extra);
+    if (json && !error && config_tokens_differ(&extra, json_get(json, "added_tokens")))
         error = parse(&t, text, n, config);
     if (t) {
         free(id);
         id = strdup(t->id);
     }
-    free(beside.token);
+    free(extra.token);
     tokenizer_free(t);
     cJSON_Delete(json);
     free(error);
@@ -317,7 +319,7 @@ char *tokenizer_file_id(const char *path, char **id)
     char *error, *text = file_read(path, TOKENIZER_BYTES, &n, &error);
     if (text && tokenizer_is_bytes(text, n))
         *id = strdup("bytes");
-    else if (text && !(error = beside_read(path, &config)))
+    else if (text && !(error = tokenizer_config_read(path, &config)))
         *id = id_beside(text, n, config);
     cJSON_Delete(config);
     free(text);

@@ -19,7 +19,7 @@ typedef struct Tokenizer Tokenizer;
 #define TOKENIZER_EXTENDS "extends"
 
 /* path: a tokenizer.json, also a plain one (words.h), or "bytes": ids 0..255 are the bytes, 256 is
- * the end of text. Files next to tokenizer.json add tokens as in transformers (tokenizer_beside.c)
+ * the end of text. Files next to tokenizer.json add tokens as in transformers (tokenizer_config.c)
  * and name the end-of-text token: tokenizer_config.json, else eos_token_id of config.json, else of
  * generation_config.json. */
 char *tokenizer_load(Tokenizer **t, const char *path);

@@ -228,7 +228,7 @@ static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
 
 /* Adds a token of a file next to tokenizer.json. A known token keeps its id and takes the flags of
  * added_tokens_decoder. Writes a line to `more` if ids of texts may change. */
-static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
+static char *put_config(Tokenizer *t, const ConfigToken *b, FILE *more)
 {
     Added a = b->is, *own = own_of(t, a.content, a.id);
     char *error = NULL;
@@ -262,19 +262,19 @@ static char *put_beside(Tokenizer *t, const Beside *b, FILE *more)
     return error;
 }
 
-char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char **more)
+char *added_load(Tokenizer *t, const cJSON *list, const ConfigTokens *extra, char **more)
 {
     if (list && !cJSON_IsArray(list))
         return format("added_tokens: want a list");
     size_t nmore;
     FILE *to = open_memstream(more, &nmore);
     const int listed = list ? cJSON_GetArraySize(list) : 0;
-    t->added = calloc((size_t)listed + (size_t)beside->n + 1, sizeof *t->added);
+    t->added = calloc((size_t)listed + (size_t)extra->n + 1, sizeof *t->added);
     if (!t->added || !to)
         abort();
     char *error = put_own(t, list);
-    for (int i = 0; i < beside->n && !error; i++)
-        if ((error = put_beside(t, &beside->token[i], to))) {
+    for (int i = 0; i < extra->n && !error; i++)
+        if ((error = put_config(t, &extra->token[i], to))) {
             char *full = format("tokenizer_config.json: %s", error);
             free(error);
             error = full;

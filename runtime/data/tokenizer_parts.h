@@ -3,7 +3,7 @@
  * Encoding: tokenizer_encode.c cuts out added tokens (tokenizer_added.c); the rest is normalised
  * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c,
  * tokenizer_unigram.c), specials are added (tokenizer_specials.c). Decoding: tokenizer_decode.c.
- * Files: tokenizer.c, tokenizer_beside.c. A file calls only files after itself in this order:
+ * Files: tokenizer.c, tokenizer_config.c. A file calls only files after itself in this order:
  * tokenizer.c, _encode, _added, _split, _specials, _decode, _normal, _charsmap, _replace, _ids.
  * Keeps: NULL means success, else a malloc'ed message. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
@@ -154,28 +154,28 @@ static inline const char *json_word(const cJSON *item)
     return cJSON_IsString(item) ? item->valuestring : cJSON_IsNull(item) ? "null" : "?";
 }
 
-/* ---- tokenizer_beside.c ---------------------------------------------------------------------- */
+/* ---- tokenizer_config.c ---------------------------------------------------------------------- */
 
 /* A token of the files next to tokenizer.json. */
 typedef struct {
     Added is;                    /* content is borrowed from the config; id -1: not given */
     bool marks;                  /* makes the token of that content special */
-} Beside;
+} ConfigToken;
 typedef struct {
-    Beside *token;
+    ConfigToken *token;
     int n, cap;
-} BesideList;
+} ConfigTokens;
 
 /* Merges the files next to the tokenizer.json at path into one tokenizer_config.json; NULL: there
  * are none. */
-char *beside_read(const char *path, cJSON **config);
+char *tokenizer_config_read(const char *path, cJSON **config);
 /* Returns the token that a key names: a string, or an object with `content`; NULL: none. */
-const char *beside_name(const cJSON *config, const char *key);
+const char *config_token_name(const cJSON *config, const char *key);
 /* Lists the tokens of a config, which must outlive them; config NULL: none. Free to->token. */
-char *beside_tokens(const cJSON *config, BesideList *to);
+char *config_tokens_read(const cJSON *config, ConfigTokens *to);
 /* True if `added_tokens` of a tokenizer.json lacks one of the list, or matches it in another
  * way. */
-bool beside_adds(const BesideList *list, const cJSON *added);
+bool config_tokens_differ(const ConfigTokens *list, const cJSON *added);
 
 /* ---- tokenizer_ids.c ------------------------------------------------------------------------- */
 
@@ -194,7 +194,7 @@ bool tokenizer_is_bytes(const char *text, size_t n);     /* text is tokenizer_by
 
 /* Loads `added_tokens` and those of the files next to it, after model and normaliser. *more: a line
  * for each of the latter that changes ids, malloc'ed. */
-char *added_load(Tokenizer *t, const cJSON *list, const BesideList *beside, char **more);
+char *added_load(Tokenizer *t, const cJSON *list, const ConfigTokens *extra, char **more);
 /* Finds the tokens of f in text, leftmost longest first; gap encodes the text between them. first:
  * text starts the whole text. */
 typedef char *Gap(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to);

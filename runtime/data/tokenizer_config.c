@@ -1,4 +1,4 @@
-/* tokenizer_beside.c -- added tokens of the files next to tokenizer.json, as transformers 5 reads
+/* tokenizer_config.c -- added tokens of the files next to tokenizer.json, as transformers 5 reads
  * them.
  *
  * In:   tokenizer_config.json: added_tokens_decoder, the named tokens (bos_token ...),
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BESIDE_MAX = 64 << 20 };
+enum { CONFIG_MAX = 64 << 20 };
 
 static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token",
@@ -25,12 +25,12 @@ enum { NAMED = sizeof named / sizeof *named };
 /* ---- the files ------------------------------------------------------------------------------- */
 
 /* Reads the file `name` next to path; NULL and no error: there is none. */
-static cJSON *read_beside(const char *path, const char *name, char **error)
+static cJSON *read_config_file(const char *path, const char *name, char **error)
 {
     const char *slash = strrchr(path, '/');
     char *file = format("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
     size_t n;
-    char *text = file_named(file) ? file_read(file, BESIDE_MAX, &n, error) : NULL;
+    char *text = file_named(file) ? file_read(file, CONFIG_MAX, &n, error) : NULL;
     cJSON *json = text ? json_parse(text, n, error) : NULL;
     if (text && *error) {
         char *why = format("%s: %s", file, *error);
@@ -61,7 +61,7 @@ static bool is_named(const cJSON *config, const char *content)
 {
     bool found = false;
     for (int i = 0; i < NAMED; i++) {
-        const char *its = beside_name(config, named[i]);
+        const char *its = config_token_name(config, named[i]);
         found = found || (its && !strcmp(its, content));
     }
     const cJSON *extra = json_get(config, "extra_special_tokens");
@@ -74,7 +74,7 @@ static bool is_named(const cJSON *config, const char *content)
 static char *take_old(const char *path, cJSON *config)
 {
     char *error = NULL;
-    cJSON *map = read_beside(path, "special_tokens_map.json", &error);
+    cJSON *map = read_config_file(path, "special_tokens_map.json", &error);
     for (cJSON *i = map ? map->child : NULL, *next; i; i = next) {
         next = i->next;
         cJSON_DetachItemViaPointer(map, i);
@@ -84,7 +84,7 @@ static char *take_old(const char *path, cJSON *config)
         free(key);
     }
     cJSON_Delete(map);
-    cJSON *added = error ? NULL : read_beside(path, "added_tokens.json", &error);
+    cJSON *added = error ? NULL : read_config_file(path, "added_tokens.json", &error);
     cJSON *decoder = added && added->child ? cJSON_CreateObject() : NULL;
     for (const cJSON *i = decoder ? added->child : NULL; i && !error; i = i->next)
         if (tokens_json_id(i) < 0)
@@ -97,10 +97,10 @@ static char *take_old(const char *path, cJSON *config)
     return error;
 }
 
-char *beside_read(const char *path, cJSON **config)
+char *tokenizer_config_read(const char *path, cJSON **config)
 {
     char *error = NULL;
-    *config = read_beside(path, "tokenizer_config.json", &error);
+    *config = read_config_file(path, "tokenizer_config.json", &error);
     if (error || json_get(*config, "added_tokens_decoder"))
         return error;
     cJSON *all = *config ? *config : cJSON_CreateObject();
@@ -112,7 +112,7 @@ char *beside_read(const char *path, cJSON **config)
     return error;
 }
 
-const char *beside_name(const cJSON *config, const char *key)
+const char *config_token_name(const cJSON *config, const char *key)
 {
     const cJSON *v = json_get(config, key);
     const char *name = cJSON_GetStringValue(cJSON_IsObject(v) ? json_get(v, "content") : v);
@@ -121,7 +121,7 @@ const char *beside_name(const cJSON *config, const char *key)
 
 /* ---- their tokens ---------------------------------------------------------------------------- */
 
-static Beside *put(BesideList *to, Beside b)
+static ConfigToken *put(ConfigTokens *to, ConfigToken b)
 {
     if (to->n == to->cap) {
         to->cap = 2 * to->cap + 16;
@@ -133,7 +133,7 @@ static Beside *put(BesideList *to, Beside b)
     return &to->token[to->n - 1];
 }
 
-static Beside *find(const BesideList *list, const char *content)
+static ConfigToken *find(const ConfigTokens *list, const char *content)
 {
     for (int i = 0; i < list->n; i++)
         if (!strcmp(list->token[i].is.content, content))
@@ -142,14 +142,14 @@ static Beside *find(const BesideList *list, const char *content)
 }
 
 /* Reads a token: a string or an object; NULL is none, if that is allowed. */
-static char *token_of(const cJSON *v, const char *where, Beside *to)
+static char *token_of(const cJSON *v, const char *where, ConfigToken *to)
 {
     const cJSON *content = cJSON_IsObject(v) ? json_get(v, "content") : v;
     if (!cJSON_IsString(content))
         return format("%s: want a text, or an object with a text in content", where);
     const cJSON *normalized = json_get(v, "normalized");
-    *to = (Beside){.is = {.content = content->valuestring, .id = -1,
-                          .special = !cJSON_IsObject(v)}};
+    *to = (ConfigToken){.is = {.content = content->valuestring, .id = -1,
+                               .special = !cJSON_IsObject(v)}};
     if (cJSON_IsObject(v)) {
         to->is.single_word = cJSON_IsTrue(json_get(v, "single_word"));
         to->is.lstrip = cJSON_IsTrue(json_get(v, "lstrip"));
@@ -162,18 +162,18 @@ static char *token_of(const cJSON *v, const char *where, Beside *to)
 
 static int by_id(const void *pa, const void *pb)
 {
-    const Beside *a = pa, *b = pb;
+    const ConfigToken *a = pa, *b = pb;
     return a->is.id < b->is.id ? -1 : a->is.id > b->is.id;
 }
 
 /* added_tokens_decoder, by id. */
-static char *put_decoder(const cJSON *config, const char *key, BesideList *to)
+static char *put_decoder(const cJSON *config, const char *key, ConfigTokens *to)
 {
     const cJSON *decoder = json_get(config, key);
     if (decoder && !cJSON_IsObject(decoder))
         return format("%s: want an object, id: token", key);
     for (const cJSON *i = decoder ? decoder->child : NULL; i; i = i->next) {
-        Beside b;
+        ConfigToken b;
         char *end, *where = format("%s: %.40s", key, i->string);
         const long long id = strtoll(i->string, &end, 10);
         char *error = *i->string && !*end && id >= 0 && id < INT32_MAX ? token_of(i, where, &b)
@@ -193,9 +193,9 @@ static char *put_decoder(const cJSON *config, const char *key, BesideList *to)
 /* Adds a token to the list unless it is there; is_name: a key such as bos_token, whose token
  * becomes special. */
 static char *put_special(const cJSON *v, const char *where, bool is_name, bool marks,
-                         BesideList *to)
+                         ConfigTokens *to)
 {
-    Beside b, *known;
+    ConfigToken b, *known;
     char *error = token_of(v, where, &b);
     if (error || !*b.is.content)
         return error;
@@ -220,7 +220,7 @@ static bool is_own_name(const cJSON *i)
     return own;
 }
 
-static char *put_names(const cJSON *config, bool decoded, BesideList *to)
+static char *put_names(const cJSON *config, bool decoded, ConfigTokens *to)
 {
     char *error = NULL;
     for (int i = 0; i < NAMED && !error; i++) {
@@ -235,7 +235,7 @@ static char *put_names(const cJSON *config, bool decoded, BesideList *to)
 }
 
 /* extra_special_tokens: a list, or an object by name; formerly additional_special_tokens. */
-static char *put_extra(const cJSON *config, BesideList *to)
+static char *put_extra(const cJSON *config, ConfigTokens *to)
 {
     static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens"};
     const char *key = keys[0];
@@ -252,10 +252,10 @@ static char *put_extra(const cJSON *config, BesideList *to)
     return error;
 }
 
-char *beside_tokens(const cJSON *config, BesideList *to)
+char *config_tokens_read(const cJSON *config, ConfigTokens *to)
 {
     const bool decoded = json_get(config, "added_tokens_decoder");
-    *to = (BesideList){0};
+    *to = (ConfigTokens){0};
     if (!config)
         return NULL;
     if (cJSON_IsTrue(json_get(config, "split_special_tokens")))
@@ -268,12 +268,12 @@ char *beside_tokens(const cJSON *config, BesideList *to)
         error = put_extra(config, to);
     if (error) {
         free(to->token);
-        *to = (BesideList){0};
+        *to = (ConfigTokens){0};
     }
     return error;
 }
 
-static bool same(const Beside *b, const cJSON *own)
+static bool same(const ConfigToken *b, const cJSON *own)
 {
     const Added *a = &b->is;
     return !strcmp(json_word(json_get(own, "content")), a->content) &&
@@ -284,7 +284,7 @@ static bool same(const Beside *b, const cJSON *own)
                           a->normalized == cJSON_IsTrue(json_get(own, "normalized"))));
 }
 
-bool beside_adds(const BesideList *list, const cJSON *added)
+bool config_tokens_differ(const ConfigTokens *list, const cJSON *added)
 {
     for (int i = 0; i < list->n; i++) {
         bool found = false;
