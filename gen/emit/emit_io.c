@@ -137,7 +137,7 @@ static void own_flags(Str *s, const char *set)
 #include "runtime/run/param_groups.def"
 #undef SET_FLAG
     };
-    const char *before = ",\n     .own = {", *first = before;
+    const char *before = ",\n     .flag = {", *first = before;
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         char *own = text_print("%s_%s", set, name[i]);
         if (run_flag_find(own) < 0)

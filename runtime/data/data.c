@@ -60,7 +60,7 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     check_parts(d, &f->t);
     find_columns(d, f);
     char *words = model_words(m, "data.kind");
-    if (d->rows && d->own_targets && !strcmp(f->t.kind, "packed"))
+    if (d->rows && d->finds_targets && !strcmp(f->t.kind, "packed"))
         die(EXIT_MISMATCH, "%s: packed documents, but this binary masks tokens of rows: pack them "
             "again with gen pack --format NAME, a name that --data-format accepts", path);
     if (d->rows && !strcmp(f->t.kind, "packed"))
@@ -72,11 +72,11 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
             f->t.part->mask ? " with masked prompts" : "", d->kind, words,
             f->t.part->mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
-    if (f->t.own_targets != d->own_targets)
+    if (f->t.finds_targets != d->finds_targets)
         die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again with gen pack %s",
-            path, f->t.own_targets ? "of tokens to mask" : "of targets to predict",
-            d->own_targets ? "masks tokens" : "predicts targets",
-            d->own_targets ? "--format NAME, a name that --data-format accepts"
+            path, f->t.finds_targets ? "of tokens to mask" : "of targets to predict",
+            d->finds_targets ? "masks tokens" : "predicts targets",
+            d->finds_targets ? "--format NAME, a name that --data-format accepts"
                            : "without --format");
     if (f->t.vocab > d->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
@@ -111,7 +111,7 @@ static void check_targets(const Data *d)
     for (int64_t k = 0; k < d->n * d->nparts; k++) {
         DataPiece s = data_piece_at(d, k / d->nparts, (int)(k % d->nparts));
         if ((d->rows || s.mask) &&
-            (d->own_targets ? data_piece_choices(&s) : data_piece_targets(&s)) == 0)
+            (d->finds_targets ? data_piece_choices(&s) : data_piece_targets(&s)) == 0)
             die(EXIT_DATA, "%s: %s %lld has no target%s%s: nothing to learn from it", s.file->path,
                 d->rows ? "document" : "sample", (long long)s.index, d->parts ? " in " : "",
                 d->parts ? s.part->name : "");
@@ -330,8 +330,8 @@ static void start_order(Data *d)
         d->list = arena_alloc((int64_t)sizeof *d->list * d->n, "samples of an epoch");
 }
 
-void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
-                   const Model *m, uint64_t seed, bool eval)
+void data_open_samples(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
+                       const Model *m, uint64_t seed, bool eval)
 {
     *d = divided(kind, T, m, 0, seed, eval);
     d->n = n;
@@ -346,7 +346,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
 {
     *d = divided(of->kind, of->T, m, of->micro, seed, eval);
     d->rows = strcmp(of->kind, "packed");
-    d->vocab = of->vocab, d->targets = of->targets, d->own_targets = of->own_targets;
+    d->vocab = of->vocab, d->targets = of->targets, d->finds_targets = of->finds_targets;
     d->parts = of->parts, d->whole = of->whole;
     d->columns = of->columns;
     for (int i = 1; of->parts && of->parts[i]; i++)

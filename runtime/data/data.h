@@ -55,7 +55,7 @@ typedef struct {
     int64_t ids;                 /* number of ids of the tokenizer */
     int64_t mask_id, pad_id;     /* its mask and padding tokens; -1: none */
     int64_t eos;                 /* its end-of-text token; -1: none */
-    bool own_targets, whole;     /* of DataShape */
+    bool finds_targets, whole;   /* of DataShape */
     bool divided;                /* the files mark the documents for validation */
 } Data;
 
@@ -85,7 +85,7 @@ typedef struct {
     int64_t targets;             /* maximum per micro-batch, all parts together; 0: no limit */
     /* The objective reads whole rows by data_row() and chooses its targets among all tokens with
      * mask 1; else the target of a token is the one after it. */
-    bool own_targets;
+    bool finds_targets;
     int64_t (*takes)(int64_t may);       /* targets taken of `may` in a sample; NULL: all */
     /* Only the first `most` samples in file order are used (0: all). Of these n, the first
      * int(split[0] * n) are part 0, the next int(split[1] * n) part 1, ..., and the rest after the
@@ -118,8 +118,8 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
 /* n samples of T positions that are in no token file: the objective reads them from `path` itself.
  * kind: a word for the fingerprint. Order and split among ranks: see data_samples(). EXIT_DATA: too
  * few or too many. */
-void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
-                   const Model *m, uint64_t seed, bool eval);
+void data_open_samples(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
+                       const Model *m, uint64_t seed, bool eval);
 /* An evaluation of samples first .. first + n - 1 of d, which must outlive the view, in file order.
  * EXIT_DATA as data_open(). */
 void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
@@ -176,7 +176,7 @@ int64_t data_epoch(const Data *d, int64_t step);
  * the index of its target in rows, or -1. rows, labels (most): position and label of each target in
  * order, -1 after the last. */
 void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most);
-/* Targets of the whole step, all ranks and micro-batches; with own_targets the tokens that may be
+/* Targets of the whole step, all ranks and micro-batches; with finds_targets the tokens that may be
  * targets. */
 int64_t data_targets(Data *d, int64_t step);
 /* Tokens of the whole step without padding. */

@@ -44,7 +44,7 @@ DataPiece data_piece(const Data *d, int64_t i, int64_t k);
 int64_t data_piece_targets(const DataPiece *s);
 /* Tokens that an objective may choose as targets. */
 int64_t data_piece_choices(const DataPiece *s);
-/* Targets of sample i; with own_targets the tokens that may be targets. */
+/* Targets of sample i; with finds_targets the tokens that may be targets. */
 int64_t data_sample_targets(const Data *d, int64_t i);
 /* Sample g of the step's G; -1: a padding row of an evaluation. */
 int64_t data_sample_at(Data *d, int64_t step, int64_t g);

@@ -82,7 +82,7 @@ int64_t data_sample_targets(const Data *d, int64_t i)
     int64_t n = 0;
     for (int64_t k = 0; k < data_pieces(d, i); k++) {
         DataPiece s = data_piece(d, i, k);
-        n += d->own_targets ? data_piece_choices(&s) : data_piece_targets(&s);
+        n += d->finds_targets ? data_piece_choices(&s) : data_piece_targets(&s);
     }
     return n;
 }

@@ -11,7 +11,7 @@
 
 enum { STEPS_MARKS = 15 };       /* maximum per record: after all but the last of 16 steps */
 
-/* For DataShape, with own_targets. */
+/* For DataShape, with finds_targets. */
 extern const char *const steps_parts[];
 extern const DataColumn steps_columns[], candidates_columns[];
 

@@ -57,8 +57,8 @@ static char *check_meta(TokenFile *f, const StFile *s)
     if (!meta_int(s, "eos", -1, &f->eos) || f->eos >= f->vocab)
         return format("metadata eos: want -1 or an id below vocab");
     const char *targets = st_meta(s, "targets");
-    f->own_targets = targets && !strcmp(targets, "own");
-    if (targets && !f->own_targets)
+    f->finds_targets = targets && !strcmp(targets, "own");
+    if (targets && !f->finds_targets)
         return format("metadata targets: want own, or no such key");
     if (!meta_id(s, "mask_id", f->vocab, &f->mask_id))
         return format("metadata mask_id: want an id below vocab, or no such key");

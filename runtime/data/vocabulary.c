@@ -100,7 +100,7 @@ char *vocabulary_of_records(const Data *d, const char *named)
     return d->tokenizer ? vocabulary_file(d->tokenizer, named, beside, 1) : NULL;
 }
 
-char *vocabulary_own(const char *const folder[], int nfolders)
+char *vocabulary_of_folder(const char *const folder[], int nfolders)
 {
     for (int i = 0; i < nfolders; i++) {
         char *path = format("%s/tokenizer.json", folder[i] ? folder[i] : "");

@@ -19,7 +19,7 @@ void vocabulary_check(const char *const folder[], int nfolders, const Data *data
 Tokenizer *vocabulary_load(const char *flag, const char *named, const char *const folder[],
                            int nfolders, int64_t vocab);
 /* Returns the tokenizer.json of the first folder that has one, malloc'ed; NULL: none. */
-char *vocabulary_own(const char *const folder[], int nfolders);
+char *vocabulary_of_folder(const char *const folder[], int nfolders);
 /* Returns the value of --tokenizer that encodes raw data like the data of the weights: a file or
  * "bytes", of the first folder that has one; malloc'ed; NULL: none. */
 char *vocabulary_for_raw(const char *const folder[], int nfolders);

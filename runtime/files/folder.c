@@ -368,9 +368,9 @@ cJSON *folder_read_json(const char *folder, const char *name, size_t max, char *
     return read_json(folder, name, max, error, file_read);
 }
 
-cJSON *folder_read_own(const char *folder, const char *name, size_t max, char **error)
+cJSON *folder_read_nofollow(const char *folder, const char *name, size_t max, char **error)
 {
-    return read_json(folder, name, max, error, file_read_own);
+    return read_json(folder, name, max, error, file_read_nofollow);
 }
 
 static char *copy_block(int in, const char *from, int out, const char *to, char *block, size_t *n)

@@ -50,7 +50,7 @@ char *folder_write_json(const char *folder, const char *name, const cJSON *json,
 /* Reads a JSON file of at most max bytes; NULL and *error if it is missing or not strict JSON. */
 cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error);
 /* The same for our own files: does not follow symbolic links. */
-cJSON *folder_read_own(const char *folder, const char *name, size_t max, char **error);
+cJSON *folder_read_nofollow(const char *folder, const char *name, size_t max, char **error);
 /* Copies a file and adds it to the manifest, which may be NULL. */
 char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest);
 /* Copies the files of a model folder other than config.json and the weights: tokenizer, chat

@@ -621,7 +621,7 @@ char *file_read(const char *path, size_t max, size_t *n, char **error)
     return NULL;
 }
 
-char *file_read_own(const char *path, size_t max, size_t *n, char **error)
+char *file_read_nofollow(const char *path, size_t max, size_t *n, char **error)
 {
     *error = NULL;
     int fd = file_open(path, O_RDONLY, error);

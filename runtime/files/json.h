@@ -46,6 +46,6 @@ void json_float_text(double value, char text[64]);
  * *error that begins with the path. *n excludes the NUL. */
 char *file_read(const char *path, size_t max, size_t *n, char **error);
 /* The same for our own files: see file_open() in base.h. */
-char *file_read_own(const char *path, size_t max, size_t *n, char **error);
+char *file_read_nofollow(const char *path, size_t max, size_t *n, char **error);
 
 #endif

@@ -136,7 +136,7 @@ static bool card_is_ours(const char *folder)
 {
     size_t n, end;
     char *path = folder_join(folder, "README.md"), *error = NULL,
-         *card = file_read_own(path, 1 << 24, &n, &error), *line = card_line("", 0);
+         *card = file_read_nofollow(path, 1 << 24, &n, &error), *line = card_line("", 0);
     bool ours = false;
     if (error && error_remedy(error))
         die(EXIT_IO, "%s", error);

@@ -274,7 +274,7 @@ struct Rules {
     double share;                /* for validation: of a text's characters, or of all windows */
     const FormatCode *const *formats;    /* formats of the program, NULL-terminated; NULL: none */
     void *more;                  /* made by begin() of one of their RecordCode */
-    bool own_turns;              /* rows have all turns themselves, also the system message */
+    bool has_turns;              /* rows have all turns themselves, also the system message */
     bool objects;                /* files hold JSON rows, whatever their names */
     char *const *ignore;         /* (nignore) keys to remove from rows */
     int nignore;

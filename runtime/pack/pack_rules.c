@@ -167,7 +167,7 @@ void rules_find(Work *w)
                          "or a config.json with eos_token_id, next to it"));
     begin_formats(w);
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
-    if (w->rules.no_chat && !o->chat && w->rules.own_turns &&
+    if (w->rules.no_chat && !o->chat && w->rules.has_turns &&
         chat_by_tokens(&w->rules.chat, &w->why_chat, w->tok)) {
         free(w->rules.no_chat);
         w->rules.no_chat = NULL;

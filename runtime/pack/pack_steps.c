@@ -397,7 +397,7 @@ static char *begin(Rules *rules, const PackOptions *o, Tokenizer *tok)
     r->unlabelled = r->unlabelled && !o->trains;
     r->mark_id = tokenizer_added(tok, r->mark);
     /* rows have all turns, which chat formats with the same tokens render alike */
-    rules->own_turns = o->kind >= KIND_STEPS && *r->system;
+    rules->has_turns = o->kind >= KIND_STEPS && *r->system;
     if (r->mark_id >= 0 && asked->mark_id && asked->mark_id != r->mark_id)
         return format("the step mark %s is token %lld of the tokenizer, not %lld", r->mark,
                       (long long)r->mark_id, (long long)asked->mark_id);

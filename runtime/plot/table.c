@@ -96,7 +96,7 @@ static void left_out(Table *t, int64_t line)
 static char *read_text(const char *path, size_t *n, char **error)
 {
     *error = NULL;
-    return file_named(path) ? file_read_own(path, FILE_MAX, n, error) : NULL;
+    return file_named(path) ? file_read_nofollow(path, FILE_MAX, n, error) : NULL;
 }
 
 static cJSON *read_json(const char *path, char **error)

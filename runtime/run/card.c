@@ -430,7 +430,7 @@ char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *
     if (!k.to || error)
         die(EXIT_INTERNAL, "README.md: %s", error ? error : "out of memory");
     if (c->found)
-        k.trainer = folder_read_own(c->found, "trainer_state.json", 1u << 30, &error);
+        k.trainer = folder_read_nofollow(c->found, "trainer_state.json", 1u << 30, &error);
     free(error);
     if (!made && c->base)
         add_base(k.made, c->base);

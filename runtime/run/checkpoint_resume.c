@@ -150,7 +150,7 @@ static char *verify_rows(const char *folder, const cJSON *manifest)
 char *checkpoint_verify(const char *folder)
 {
     char *error = NULL;
-    cJSON *manifest = folder_read_own(folder, "files.json", JSON_MAX, &error);
+    cJSON *manifest = folder_read_nofollow(folder, "files.json", JSON_MAX, &error);
     if (!manifest)
         return error;
     if (!cJSON_IsObject(manifest))
@@ -169,7 +169,7 @@ char *checkpoint_verify(const char *folder)
  * message. */
 static cJSON *read_state(const char *folder, char **error)
 {
-    cJSON *all = folder_read_own(folder, "train_state.json", JSON_MAX, error);
+    cJSON *all = folder_read_nofollow(folder, "train_state.json", JSON_MAX, error);
     if (!all)
         return NULL;
     const char *name = cJSON_GetStringValue(json_get(all, "format"));

@@ -304,7 +304,8 @@ static char *add_sample(const char *out, int64_t step, const char *prompt, const
 {
     size_t n;
     char *error = NULL, *path = folder_join(out, samples_file),
-         *before = file_named(path) ? file_read_own(path, 1 << 28, &n, &error) : format("%s", "");
+         *before = file_named(path) ? file_read_nofollow(path, 1 << 28, &n, &error)
+             : format("%s", "");
     if (error)
         return error;
     cJSON *row = cJSON_CreateObject(), *said = cJSON_CreateString(answer);

@@ -108,7 +108,7 @@ static cJSON *read_samples(const Events *e)
 {
     char *path = folder_join(e->flags->out, "samples.jsonl"), *error = NULL;
     size_t n = 0;
-    char *text = file_named(path) ? file_read_own(path, SAMPLES_MAX, &n, &error) : NULL;
+    char *text = file_named(path) ? file_read_nofollow(path, SAMPLES_MAX, &n, &error) : NULL;
     cJSON *all = text ? cJSON_CreateArray() : NULL;
     for (char *at = text, *line; at && (line = strsep(&at, "\n"));) {
         cJSON *row = *line ? json_parse(line, strlen(line), &error) : NULL;

@@ -17,7 +17,7 @@
  * source of a model has none. An adapter gets that of its base. */
 static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how)
 {
-    char *own = vocabulary_own(&how.source, 1);
+    char *own = vocabulary_of_folder(&how.source, 1);
     const char *tokenizer = adapter && how.tokenizer ? how.tokenizer : own ? own : how.tokenizer;
     const bool bytes = tokenizer && !strcmp(tokenizer, "bytes");
     const ExportFiles files = {.m = m,

@@ -260,7 +260,7 @@ void log_epoch(Log *l, int64_t step, double loss, double lr)
     keep(l, r, step);
 }
 
-void log_own(Log *l, int64_t step, cJSON *record)
+void log_record(Log *l, int64_t step, cJSON *record)
 {
     if (world.rank == 0)
         keep(l, record, step);

@@ -101,7 +101,7 @@ void log_pause(Log *l, double seconds);
  * become null. */
 void log_eval_line(FILE *to, const Metrics *of, const LogEval *e);
 /* Adds a record of the objective after step `step`; takes ownership of it. */
-void log_own(Log *l, int64_t step, cJSON *record);
+void log_record(Log *l, int64_t step, cJSON *record);
 /* Writes the closing record (train_runtime, train_loss, ...). why: reason for stopping early, or
  * NULL. */
 void log_end(Log *l, int64_t step, const char *why);

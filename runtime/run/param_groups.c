@@ -44,7 +44,7 @@ static const int common[SET_FLAGS] = {
 
 static int flag_of(int set, int which)
 {
-    int own = sets.row[set].own[which];
+    int own = sets.row[set].flag[which];
     return own ? own : common[which];
 }
 
@@ -70,7 +70,7 @@ static bool of_no_set(int i)
         if (i == common[k])
             return false;
         for (int set = 0; set < sets.n; set++)
-            if (sets.row[set].own[k] == i)
+            if (sets.row[set].flag[k] == i)
                 return false;
         of_some |= n >= end + 2 && name[n - end - 1] == '_' && !strcmp(name + n - end, tail);
     }

@@ -23,7 +23,7 @@ typedef struct {
     float **adamw_args, **norm;       /* inputs and outputs of StepIO: AdamW arguments, gradient
                                          norm */
     float **scaler;              /* fp16: loss scale, steps since its last change; else NULL */
-    int own[SET_FLAGS];          /* the group's own flags, FLAG_...; 0: the shared ones */
+    int flag[SET_FLAGS];         /* the group's own flags, FLAG_...; 0: the shared ones */
 } ParamGroupRow;
 
 /* Returns the number of ranks for --lr-scale: that of the run's first start, read from a

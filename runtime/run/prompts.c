@@ -153,7 +153,7 @@ const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t,
                          const char *const folder[], int nfolders)
 {
     const Chat *chat = NULL;
-    char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_own(folder, nfolders),
+    char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_of_folder(folder, nfolders),
          *learned = *f->chat_format ? NULL : learned_chat(folder, nfolders),
          *error = chat_choose(&chat, &why, t, *f->tokenizer ? f->tokenizer : own ? own : "bytes",
                               learned ? learned : *f->chat_format ? f->chat_format : NULL);

@@ -94,7 +94,7 @@ static bool asks(const Flags *f, const char *name)
 
 /* Returns the tokenizer of raw data, malloc'ed. beside: record file whose tokenizer it must be, or
  * NULL. */
-static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, const char *raw,
+static char *tokenizer_for(const Flags *f, bool finds_targets, const char *flag, const char *raw,
                            const char *beside)
 {
     char *own = format("%s/tokenizer.json", f->init_from);
@@ -119,7 +119,7 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
     die(EXIT_CONFIG,
         "--%s: %s is not a record file, and packing it needs a tokenizer: --tokenizer "
         "FILE/tokenizer.json, or %s (%s)",
-        flag, raw, own_targets ? "words or char" : "bytes",
+        flag, raw, finds_targets ? "words or char" : "bytes",
         f->eval_only || asks(f, "answers") || asks(f, "perplexity")
             ? "there is none next to the weights"
         : *f->init_from && strcmp(f->init_from, "none")
@@ -141,8 +141,8 @@ static bool suits(const DataShape *of, const Format *f)
 {
     const Kind kind = kind_of(of);
     if (!f)
-        return !of->own_targets || kind >= KIND_PAIRS;
-    return of->own_targets == f->own &&
+        return !of->finds_targets || kind >= KIND_PAIRS;
+    return of->finds_targets == f->own &&
            (kind < KIND_PAIRS ? f->kind < KIND_PAIRS : kind == f->kind);
 }
 
@@ -302,7 +302,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
             "--%s: %s is raw data and another is a record file: use only one kind", flag,
             name);
     char *folder = folder_join(f->out, ".dataset_cache"),
-         *tokenizer = tokenizer_for(f, of->own_targets, flag, name, beside);
+         *tokenizer = tokenizer_for(f, of->finds_targets, flag, name, beside);
     const PackOptions o = options_of(f, m, of, rules, flag, tokenizer, file, n);
     FILE *summary = open_memstream(&text, &bytes);
     char *path = folder_join(folder, ""), *error = *f->out ? folder_make_below(f->out, path) : NULL;
@@ -317,7 +317,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     fclose(summary);
     const char *kind = e.makes == KIND_AUTO ? "" : kind_name[e.makes];
     char *words = model_words(m, "data.kind"), *built;
-    if (e.makes == KIND_AUTO || of->own_targets || of->parts)
+    if (e.makes == KIND_AUTO || of->finds_targets || of->parts)
         built = format("%s", "");
     else if (e.makes >= KIND_PAIRS)
         built = format(" (built for data.kind=%s; another objective trains on these %s: gen %s "
@@ -643,7 +643,7 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
     int n;
     char **file = split_names(paths, &n);
     char *own = tokenizer ? format("%s", tokenizer)
-                          : tokenizer_for(f, of->own_targets, flag, n ? file[0] : "", NULL);
+                          : tokenizer_for(f, of->finds_targets, flag, n ? file[0] : "", NULL);
     for (int i = 0; i < n; i++)
         if (!pack_is_raw(file[i]))
             die(EXIT_CONFIG, "--%s: %s is a record file: give the JSON rows that it was made from",

@@ -182,8 +182,8 @@ static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
     if (!contexts[eval].n)
         die(EXIT_DATA, "%s: streams have %lld steps, fewer than a %s", paths, (long long)steps,
             cut_name);
-    data_open_own(d, kind_of(s, streams, steps), paths, contexts[eval].n, T, &model,
-                  (uint64_t)f->seed, eval);
+    data_open_samples(d, kind_of(s, streams, steps), paths, contexts[eval].n, T, &model,
+                      (uint64_t)f->seed, eval);
 }
 
 void objective_open(const Flags *f, Data *train, Data *eval)

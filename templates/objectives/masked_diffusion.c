@@ -46,7 +46,7 @@ static const FormatCode *const formats[] = {&windows_format, &answers_format, &i
 
 static void open_records(const Flags *f, const RecordRules *rules, Data *train, Data *eval)
 {
-    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true, .targets = N,
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .finds_targets = true, .targets = N,
                           .takes = takes};
     const bool trains = records_train(f), evaluates = records_validate(f);
     hidden.rule.seed = (uint64_t)f->seed;
@@ -285,7 +285,7 @@ static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
     of.data = "", of.eval_data = f->loglik;
     of.eval_share = 0, of.given[FLAG_eval_share] = false;
     of.val_draws = f->given[FLAG_val_draws] ? f->val_draws : LOGLIK_DRAWS;
-    if (!f->given[FLAG_tokenizer] && (beside = vocabulary_own(folder, WEIGHT_FOLDERS)))
+    if (!f->given[FLAG_tokenizer] && (beside = vocabulary_of_folder(folder, WEIGHT_FOLDERS)))
         of.tokenizer = beside;
     const RecordRules rules = {
         .format = pack_is_rows(f->loglik) ? "answers" : masked_format[hidden.mode],

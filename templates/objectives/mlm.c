@@ -37,7 +37,7 @@ static int64_t takes(int64_t may)
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true,
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .finds_targets = true,
                           .targets = hidden.rule.select == MASK_exact ? N : 0, .takes = takes};
     static const FormatCode *const formats[] = {&corpus_format, &imdb_format, &windows_format,
                                                 &answers_format, NULL};

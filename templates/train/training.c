@@ -519,7 +519,7 @@ static bool record_measurement(Run *r, int64_t step, bool stop)
     if (record || r->measurement_due)
         r->ready = -1;
     if (record)
-        log_own(&r->log, step, record);
+        log_record(&r->log, step, record);
     log_pause(&r->log, clock_seconds() - start);
     return stop;
 }

@@ -306,7 +306,7 @@ static void lock(void)
 static long long done_step(const char *out)
 {
     char *error = NULL;
-    cJSON *done = folder_read_own(out, "DONE", 4096, &error);
+    cJSON *done = folder_read_nofollow(out, "DONE", 4096, &error);
     const cJSON *step = json_get(done, "step");
     const long long n = cJSON_IsNumber(step) ? (long long)step->valuedouble : -1;
     free(error);

@@ -73,7 +73,7 @@ static void pack_program(const char *out)
 /* The same with a vocabulary of the data, and with some of them to validate on. */
 static void pack_words(const char *out)
 {
-    const DataShape of = {.kind = "rows", .T = 8, .vocab = 20, .own_targets = true, .split = {0.5}};
+    const DataShape of = {.kind = "rows", .T = 8, .vocab = 20, .finds_targets = true, .split = {0.5}};
     const RecordRules rules = {.format = "windows", .formats = pack_all_formats, .held = HELD_RANDOM};
     Data train, eval;
     use_flags(out, "char", "--data", novel);
@@ -530,7 +530,7 @@ static const char *wrong_fault(const char *out, const char *text)
     char *path = folder_join(out, "fault.0.0.json"), *error = NULL;
     const bool there = file_named(path);
     free(path);
-    cJSON *fault = there ? folder_read_own(out, "fault.0.0.json", 1 << 20, &error) : NULL;
+    cJSON *fault = there ? folder_read_nofollow(out, "fault.0.0.json", 1 << 20, &error) : NULL;
     const char *what = cJSON_GetStringValue(json_get(fault, "what"));
     const char *wrong = there && (!what || !strstr(text, what)) ? "the fault file differs from the message" : NULL;
     cJSON_Delete(fault);

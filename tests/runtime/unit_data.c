@@ -63,7 +63,7 @@ static void orders(void)
 }
 
 static const char *mask_key = "mask_id";
-static bool own_targets;         /* of what write_file writes */
+static bool finds_targets;       /* of what write_file writes */
 static const char *train_rows;
 
 /* Documents whose parts are those of `tokens` and the same backwards, each id one more; the latter's
@@ -101,7 +101,7 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
         { "max_length", "5" }, { mask_key, "255" } };
     for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
         error = st_add_meta(w, meta[i].key, meta[i].value);
-    if (own_targets && !error)
+    if (finds_targets && !error)
         error = st_add_meta(w, "targets", "own");
     if (train_rows && !error)
         error = st_add_meta(w, "train", train_rows);
@@ -290,7 +290,7 @@ static void rows_as_they_are(const char *path)
     static Seen want;
     bool good = true, whole = true, epochs = true;
     Made m = model_of("rows", 2, 2, 2);
-    m.of.own_targets = true;
+    m.of.finds_targets = true;
     for (int eval = 0; eval < 2; eval++)
         for (world.rank = 0; world.rank < 2; world.rank++) {
             Data d;
@@ -329,7 +329,7 @@ static Made pairs_model(int64_t micro, int64_t ranks)
 {
     Made m = model_of("pairs", micro, 1, ranks);
     m.of.parts = two_parts;
-    m.of.own_targets = true;
+    m.of.finds_targets = true;
     return m;
 }
 
@@ -415,7 +415,7 @@ static void thirds(const char *path)
             Data d;
             m.of.split[0] = 0.85, m.of.split[1] = 0.10;
             m.of.take = take, m.of.most = all[k];
-            m.of.own_targets = true;
+            m.of.finds_targets = true;
             open_data(&d, path, &m, 1, true);
             for (int64_t i = 0; i < d.n; i++, at++) {
                 DataRow r;
@@ -436,7 +436,7 @@ static void views(const char *path)
     DataRow r;
     int64_t before[6], after[6];
     bool good = true;
-    m.of.own_targets = true;
+    m.of.finds_targets = true;
     open_data(&d, path, &m, 42, false);
     data_samples(&d, 1, before, 6);
     data_view(&view, &d, FIRST, COUNT, &m.model, &m.of);
@@ -973,9 +973,9 @@ void test_data(const char *scratch)
     partition(rows, "bfd", bins_of(DOCS));
     evaluation(rows, DOCS);
     char *own = format("%s/own.st", scratch);
-    own_targets = true;
+    finds_targets = true;
     write_file(own, "rows", DOCS, doc[DOCS], true);
-    own_targets = false;
+    finds_targets = false;
     rows_as_they_are(own);
     thirds(own);
     divided(scratch);
@@ -1049,11 +1049,11 @@ void test_data(const char *scratch)
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
     refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of tokens to mask, but");
-    own_targets = r.of.own_targets = true;
+    finds_targets = r.of.finds_targets = true;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     open_data(&a, bad, &r, 1, false);
     check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
-    own_targets = r.of.own_targets = false;
+    finds_targets = r.of.finds_targets = false;
     refused("samples of parts for others", pairs, &m, EXIT_MISMATCH,
             "pairs.st: pairs (chosen, rejected), but this binary takes packed (tokens): ");
     other = pairs_model(1, 1);

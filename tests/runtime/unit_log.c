@@ -451,8 +451,8 @@ static void check_lost(const char *scratch)
     log_open(&l, folder, &model, &flags, &metrics, STEPS, 10, 0);
     close(l.history);
     l.history = -1, l.tried = clock_seconds(), l.nlate = (size_t)1 << 26;
-    log_own(&l, 1, cJSON_CreateObject());
-    log_own(&l, 2, cJSON_CreateObject());
+    log_record(&l, 1, cJSON_CreateObject());
+    log_record(&l, 2, cJSON_CreateObject());
     check(l.lost == 2 && l.nrecords == 2, "records that find no room are counted", "%d", (int)l.lost);
     l.nlate = 0;
     log_close(&l);

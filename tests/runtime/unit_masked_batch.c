@@ -22,7 +22,7 @@ static Batch batch_at(int64_t micro)
 
 static MaskedBatch opened(Data *d, const char *file, MaskedNorm norm, MaskedMode mode, bool eval)
 {
-    const DataShape shape = {.kind = "rows", .T = T, .vocab = V, .own_targets = true};
+    const DataShape shape = {.kind = "rows", .T = T, .vocab = V, .finds_targets = true};
     MaskedBatch h = {.model = &model, .T = T, .vocab = V, .most = MOST, .at = batch_at, .row = row,
                 .norm = norm, .mode = mode,
                 .rule = {.select = MASK_random, .mask = -1, .seed = 5, .draws = DRAWS}};

@@ -16,7 +16,7 @@ static float *adamw_args_at[2] = {adamw_args[0], adamw_args[1]}, *norm_at[2] = {
 static const ParamGroupRow plain[] = {
     {.name = "model", .with_step = true, .adamw_args = &adamw_args_at[0], .norm = &norm_at[0]},
     {.name = "other", .adamw_args = &adamw_args_at[1], .norm = &norm_at[1],
-     .own = {[SET_FLAG_lr] = FLAG_min_lr}}};
+     .flag = {[SET_FLAG_lr] = FLAG_min_lr}}};
 static const ParamGroupRow scaled[] = {
     {.name = "model", .with_step = true, .adamw_args = &adamw_args_at[0], .norm = &norm_at[0],
      .scaler = &scaler_at[0]},

@@ -55,7 +55,7 @@ static void open_steps(Data *d, const char *paths, const char *kind, int64_t mic
 {
     const Model model = { .recipe = "x.lua", .overrides = "", .micro = 2, .accum = 2, .ranks = 1 };
     const DataShape of = { .kind = kind, .T = PLACES, .vocab = 257, .parts = steps_parts, .micro = micro,
-                           .columns = *kind == 's' ? steps_columns : candidates_columns, .own_targets = true };
+                           .columns = *kind == 's' ? steps_columns : candidates_columns, .finds_targets = true };
     data_open(d, paths, &model, &of, 1, eval);
 }
 

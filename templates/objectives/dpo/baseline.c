@@ -69,7 +69,7 @@ static bool find_reference(Reference *r, const char *weights, bool first)
 static char *began_with(const char *checkpoint)
 {
     char *error = NULL;
-    cJSON *all = folder_read_own(checkpoint, "train_state.json", 1 << 28, &error);
+    cJSON *all = folder_read_nofollow(checkpoint, "train_state.json", 1 << 28, &error);
     const char *mark = cJSON_GetStringValue(json_get(json_get(all, "state"), "began"));
     char *copy = mark ? format("%s", mark) : NULL;
     cJSON_Delete(all);
@@ -106,7 +106,7 @@ static bool load_start(const char *weights)
     char *folder = folder_join(flags->out, REFERENCE_FOLDER), *error = NULL, *key = start_key();
     bool there = false;
     if (world.rank == 0) {
-        cJSON *all = folder_read_own(folder, start_file, 1 << 28, &error);
+        cJSON *all = folder_read_nofollow(folder, start_file, 1 << 28, &error);
         const char *mark = cJSON_GetStringValue(json_get(all, "weights")),
                    *of = cJSON_GetStringValue(json_get(all, "of"));
         there = mark && of && (!weights || !strcmp(mark, weights)) && !strcmp(of, key) &&

@@ -24,7 +24,7 @@ static char *tokenizer_of(const Flags *f, const char *flag, const WeightFolders 
     const char *named = records_tokenizer(f), *all[WEIGHT_FOLDERS + 1];
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = final;
-    char *path = *named ? format("%s", named) : vocabulary_own(all, WEIGHT_FOLDERS + 1);
+    char *path = *named ? format("%s", named) : vocabulary_of_folder(all, WEIGHT_FOLDERS + 1);
     Tokenizer *t = vocabulary_load(flag, path ? path : "", folder, WEIGHT_FOLDERS, V);
     pad = tokenizer_pad(t) < 0 ? 0 : tokenizer_pad(t);
     tokenizer_free(t);

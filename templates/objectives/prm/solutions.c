@@ -12,7 +12,7 @@ int32_t pad;
 
 /* steps_open() checks the number of marks, which are the targets. */
 const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = steps_parts,
-                         .columns = steps_columns, .own_targets = true};
+                         .columns = steps_columns, .finds_targets = true};
 
 const FormatCode *const formats[] = {&steps_format, &stepwise_format, &candidates_format, NULL};
 

@@ -66,7 +66,7 @@ static void open_records(Data *d, const char *path, uint64_t order, bool eval)
                 (long long)(i / (T * X)));
     uint32_t crc = crc32c(0, r->features, sizeof(float) * (size_t)(r->n * T * X));
     crc = crc32c(crc, r->targets, sizeof(float) * (size_t)(r->n * T * Y));
-    data_open_own(d, format("floats:%08x", crc), path, r->n, T, &model, order, eval);
+    data_open_samples(d, format("floats:%08x", crc), path, r->n, T, &model, order, eval);
     st_close(&f);
 }
 
