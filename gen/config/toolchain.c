@@ -13,7 +13,7 @@ static const struct { unsigned needs; const char *package; } row[] = {
 unsigned toolchain_needs(const Target *t, int64_t ranks, bool whole)
 {
     const bool many = ranks > 1;
-    return whole                        ? NEED_WHOLE_ONE
+    return whole                        ? NEED_STANDALONE_ONE
            : !strcmp(t->backend, "cpu") ? (many ? NEED_CPU_MANY : NEED_CPU_ONE)
                                         : (many ? NEED_CUDA_MANY : NEED_CUDA_ONE);
 }

@@ -553,7 +553,7 @@ static char *manifest(const Graph *g)
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
-    emit_toolchain_facts(o, cluster_of(g), needs(g));
+    emit_toolchain_manifest(o, cluster_of(g), needs(g));
     cJSON_AddStringToObject(o, "model_fields", g->setting[SETTING_model_fields].text);
     if (*emit_backend(g)->tuner)
         add_untuned(o);

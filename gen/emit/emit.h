@@ -169,7 +169,7 @@ char *emit_variant_lists(void);
 /* emit_toolchain.c. cluster: its name, or NULL. Puts runtime/toolchain.sh, its rows and, where the
  * cluster has one, its lock. Adds to the manifest what the folder is built with; needs: NEED_... */
 void emit_toolchain(const char *cluster);
-void emit_toolchain_facts(cJSON *manifest, const char *cluster, unsigned needs);
+void emit_toolchain_manifest(cJSON *manifest, const char *cluster, unsigned needs);
 
 /* emit_model.c */
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */

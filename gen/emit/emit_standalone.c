@@ -90,7 +90,7 @@ static char *manifest(const Config *c, const char *fields, const char *cluster)
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(o, "target", t->name);
     cJSON_AddStringToObject(o, "cflags", t->cflags);
-    emit_toolchain_facts(o, cluster, toolchain_needs(t, 1, true));
+    emit_toolchain_manifest(o, cluster, toolchain_needs(t, 1, true));
     cJSON_AddStringToObject(o, "model_fields", fields);
     folder_list(o);
     return json_text(o);

@@ -18,7 +18,7 @@ void emit_toolchain(const char *cluster)
         folder_put(lock_name, template_source(lock), false);
 }
 
-void emit_toolchain_facts(cJSON *manifest, const char *cluster, unsigned needs)
+void emit_toolchain_manifest(cJSON *manifest, const char *cluster, unsigned needs)
 {
     if (cluster)
         cJSON_AddStringToObject(manifest, "cluster", cluster);

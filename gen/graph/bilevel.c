@@ -19,8 +19,8 @@ static const char *word(const Jvp *jvp, const char *name, char between)
 
 static Value *number(Build *b, const Jvp *jvp, const char *name, int64_t n)
 {
-    Value *v = build_kept(b, word(jvp, name, '.'), PU_optimiser, DT_F32, 1,
-                          dim(n, text_print("%" PRId64, n)), dim(0, ""));
+    Value *v = build_persistent(b, word(jvp, name, '.'), PU_optimiser, DT_F32, 1,
+                                dim(n, text_print("%" PRId64, n)), dim(0, ""));
     v->set = jvp->set->name;
     return v;
 }
@@ -30,8 +30,8 @@ Jvp *jvp_new(Build *b, Set *set)
     Jvp *jvp = arena_new(sizeof *jvp);
     jvp->set = set;
     jvp->tangent = number(b, jvp, "tangent", TANGENT_ENTRIES);
-    jvp->jvp = build_kept(b, word(jvp, "jvp", '.'), PU_activations, DT_F64, 1,
-                          dim_batch(b), dim(0, ""));
+    jvp->jvp = build_persistent(b, word(jvp, "jvp", '.'), PU_activations, DT_F64, 1,
+                                dim_batch(b), dim(0, ""));
     int64_t accum = config_int(b->c, F_batch_accum);
     if (accum > 1)
         jvp->jvp->count = jvp->jvp->slots = accum;

@@ -90,10 +90,10 @@ Value *build_sum(Build *b, const char *name, int64_t n)
         bug("too many sums");
     Dim d = dim(n, text_print("%" PRId64, n));
     return b->added.sum[b->added.nsums++] =
-               build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
+               build_persistent(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
 }
 
-Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound)
+Value *build_extra_param(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound)
 {
     Dim d[2] = {d0, d1};
     Value *v = ir_new(b->g, VK_PARAM, PU_weights, DT_F32, name, d1.n ? 2 : 1, d, b->loc);
@@ -108,7 +108,8 @@ Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init,
     return v;
 }
 
-Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)
+Value *build_persistent(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0,
+                        Dim d1)
 {
     Dim d[2] = {d0, d1};
     return ir_new(b->g, VK_STATE, purpose, dt, name, rank, d, b->loc);

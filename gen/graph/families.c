@@ -458,14 +458,14 @@ static void step_norm_f(Build *b, const char *next)
 static void step_keep(Build *b, const char *next)
 {
     (void)next;
-    b->kept = b->x;
+    b->residual = b->x;
 }
 
 static void step_add(Build *b, const char *next)
 {
     Ref y = result(b, b->adds++ ? "end" : "mid", dim_hidden(b), next);
     Op *op = build_op(b, OP_add);
-    op_in(op, b->kept), op_in(op, b->x);
+    op_in(op, b->residual), op_in(op, b->x);
     op_out(op, y);
     b->x = y;
 }

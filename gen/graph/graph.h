@@ -118,7 +118,7 @@ struct Build {
     int sites;               /* dropout sites allocated so far in a block and after the blocks */
     int drops;               /* ops of the block with dropout so far */
     Ref x;                   /* input of the next step; outside of steps, the residual stream */
-    Ref kept, to;            /* in a list of steps: operand of `add`; destination of the last */
+    Ref residual, to;        /* in a list of steps: operand of `add`; destination of the last */
     int adds;                /* `add` steps of the list so far */
     int block_first, block_last;   /* ops of the last block: [first, last) */
 };
@@ -134,11 +134,13 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Ref build_like(Build *b, const char *name, Ref x, Dim width);
 Op *build_op(Build *b, int kind);
 /* Creates a state value that belongs to no parameter. */
-Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
+Value *build_persistent(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0,
+                        Dim d1);
 /* Creates a trained parameter of b->set outside of the model, (d0) or (d0, d1): fp32 in every
  * precision, with weight decay, stored under its own name in checkpoints but in no model or adapter
  * folder. bound: of init "uniform". */
-Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound);
+Value *build_extra_param(Build *b, const char *name, Dim d0, Dim d1, const char *init,
+                         double bound);
 /* Returns a value with the initial weights of a trained parameter, constant during the run; the
  * host fills it in model_keep_start(). */
 Value *build_start(Build *b, const Value *param);
@@ -178,8 +180,8 @@ typedef struct { Value *w, *b; } Layer;
 /* Creates parameters name.w and name.b with that module path, initialised to zeros or as in
  * PyTorch, U(-1/sqrt(in), 1/sqrt(in)). If trained, an imported model may lack them; with adapters
  * they are stored in the adapter's file. */
-Layer layer_beside(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
-                   bool trained);
+Layer layer_added(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
+                  bool trained);
 /* The same for n modules as one matrix, module i with width[i] rows; initialised as in PyTorch. */
 Layer layer_modules(Build *b, const char *name, int n, const char *const *path,
                     const int64_t *width, Dim in);

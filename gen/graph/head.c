@@ -227,7 +227,7 @@ void head_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
     Value *logits =
-        build_kept(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->model.V, "V"));
+        build_persistent(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->model.V, "V"));
     Op *op = build_op(b, bias                ? OP_logits_bias
                          : y.v->rank == 2 ? OP_logits_rows
                                           : OP_logits);
@@ -279,7 +279,7 @@ void head_score(Build *b)
     Pass pass = pass_only(b, "s.x");
     Ref y = head_gather(b, pass_forward(b, &pass)), losses = head_losses(b, y, "losses");
     const Dim *d = y.v->dim;
-    Value *p = build_kept(b, "log_probs", PU_activations, DT_F32, y.v->rank - 1, d[0], d[1]);
+    Value *p = build_persistent(b, "log_probs", PU_activations, DT_F32, y.v->rank - 1, d[0], d[1]);
     Op *op = build_op(b, OP_score);
     op_in(op, losses);
     op_out(op, ref(p));

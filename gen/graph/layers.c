@@ -362,8 +362,8 @@ static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module
     return v;
 }
 
-Layer layer_beside(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
-                   bool trained)
+Layer layer_added(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
+                  bool trained)
 {
     Module m = {path, out.n};
     const char *init = zeros ? "zeros" : "uniform";

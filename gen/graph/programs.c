@@ -49,8 +49,8 @@ static Program *set_program(Build *b, const char *name, Role role, const char *a
 /* Creates a state value of b->set. */
 static Value *set_kept(Build *b, const char *name, int64_t n)
 {
-    Value *v = build_kept(b, set_word(b, name), PU_optimiser, DT_F32, 1,
-                          dim(n, text_print("%" PRId64, n)), dim(0, ""));
+    Value *v = build_persistent(b, set_word(b, name), PU_optimiser, DT_F32, 1,
+                                dim(n, text_print("%" PRId64, n)), dim(0, ""));
     v->set = b->set->name;
     return v;
 }

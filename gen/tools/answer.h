@@ -30,13 +30,13 @@ void answer_number(cJSON *list, int64_t n);
 void answer_words(cJSON *o, const char *key, const char *words);
 /* Parts shared by several commands (report.c). g NULL: standalone objective. */
 void answer_recipe(cJSON *o, const Graph *g, Config *c);
-char *cluster_said(const Config *c);         /* the cluster in one line */
+char *cluster_text(const Config *c);         /* the cluster in one line */
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
 cJSON *plan_object(const Graph *g, Config *c);       /* output of gen plan --json */
 /* The same for a standalone objective (standalone_report.c). */
 cJSON *standalone_object(Config *c);
 /* Files of a run, and commands (info.c). recipe: the arguments of gen. */
-void answer_leaves(cJSON *o, const Objective *of);
+void answer_run_files(cJSON *o, const Objective *of);
 void answer_commands(cJSON *o, const char *recipe, const char *out);
 /* Prints the object and a newline. */
 void answer_print(cJSON *o);

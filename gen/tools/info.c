@@ -171,7 +171,7 @@ static void print_run(const Graph *g, Config *c, const Info *n, FILE *to)
          text_print("%" PRId64 " of %s (%s), %s", g->ranks, g->target->name,
                     card ? card->about : g->target->about, config_text(c, F_precision)));
     if (c->cluster)
-        line(to, "cluster", cluster_said(c));
+        line(to, "cluster", cluster_text(c));
     line(to, "batch",
          text_print("%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s = %" PRId64
                     " samples a step, of %" PRId64 " tokens at most",
@@ -273,7 +273,7 @@ static void add_time(cJSON *o, const Info *n)
         answer_text(t, "run_seconds", NULL);
 }
 
-void answer_leaves(cJSON *o, const Objective *of)
+void answer_run_files(cJSON *o, const Objective *of)
 {
     cJSON *list = answer_list(o, "run_files");
     for (int i = 0; i < LEAVES; i++)
@@ -315,7 +315,7 @@ static void info_answer(const Graph *g, Config *c)
     answer_float(o, "step_flop", n.work.flops);
     answer_float(o, "step_tokens", n.tokens);
     add_time(o, &n);
-    answer_leaves(o, objective_find(g->objective));
+    answer_run_files(o, objective_find(g->objective));
     answer_commands(o, n.recipe, n.out);
     answer_print(o);
 }

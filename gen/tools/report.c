@@ -108,7 +108,7 @@ static void print_schedules(const Graph *g, FILE *to)
     }
 }
 
-char *cluster_said(const Config *c)
+char *cluster_text(const Config *c)
 {
     const char *card = c->v[F_cluster_card].s, *interface = c->v[F_cluster_interface].s;
     const long long nodes = (long long)c->v[F_cluster_nodes].i,
@@ -147,7 +147,7 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
             config_text(c, F_precision), g->target->name,
             card ? text_print(", card %s", card->name) : "", g->ranks, g->ranks == 1 ? "" : "s");
     if (c->cluster)
-        fprintf(to, "cluster %s\n", cluster_said(c));
+        fprintf(to, "cluster %s\n", cluster_text(c));
     fprintf(to,
             "%" PRId64 " parameters, %" PRId64 " trained; %" PRId64 " sequences of %" PRId64
             " tokens a step\n\n",

@@ -51,7 +51,7 @@ void report_standalone(Config *c, bool commands, FILE *to)
     if (answer_wanted()) {
         cJSON *answer = standalone_object(c);
         if (commands) {
-            answer_leaves(answer, o);
+            answer_run_files(answer, o);
             answer_commands(answer, words_of(c), text_print("out/%s", c->name));
         }
         answer_print(answer);

@@ -98,7 +98,7 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     comm_expect(weights_seconds(m));
     hf_check_kind(m, folder, false);
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
-    if (model_rows_grown(m))
+    if (model_extra_vocab_rows(m))
         hf_config_fewer(ours, theirs);
     char *error = hf_config_differs(ours, theirs, m->longest);
     if (error)

@@ -47,7 +47,7 @@ const char *model_base_name(const char *name)
     return !strncmp(name, peft_prefix, n) ? name + n : name;
 }
 
-int64_t model_rows_grown(const Model *m)
+int64_t model_extra_vocab_rows(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++)
         if (m->tensors[i].extra_vocab_row)

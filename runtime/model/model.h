@@ -123,7 +123,7 @@ char *model_words(const Model *m, const char *fields);
 int64_t model_elements(const Tensor *t);
 /* Returns the embedding's row count if the recipe adds the last row to the base's; 0: it adds
  * none. */
-int64_t model_rows_grown(const Model *m);
+int64_t model_extra_vocab_rows(const Model *m);
 /* Returns the tensor with that name, or the one that a PEFT adapter stores whole as
  * "base_model.model.NAME". O(n). Never NULL: ends the program, naming it, if the model has no such
  * tensor. */

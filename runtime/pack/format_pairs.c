@@ -374,9 +374,9 @@ static const void *tensor(const Pack *p, const char *name, size_t *bytes)
 /* "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ..."; malloc'ed */
 static char *lengths_of(const Pairs *a)
 {
-    char *prompt = lengths_said(&a->length[0], "prompts"),
-         *chosen = lengths_said(&a->length[1], "chosen answers"),
-         *rejected = lengths_said(&a->length[2], "rejected answers"),
+    char *prompt = lengths_text(&a->length[0], "prompts"),
+         *chosen = lengths_text(&a->length[1], "chosen answers"),
+         *rejected = lengths_text(&a->length[2], "rejected answers"),
          *all = format("%s; %s; %s", prompt, chosen, rejected);
     free(prompt), free(chosen), free(rejected);
     return all;

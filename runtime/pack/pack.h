@@ -566,7 +566,7 @@ void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool 
 void pack_end(Pack *p);
 
 /* pack_lengths.c */
-char *lengths_said(const Lengths *l, const char *name);  /* "NAME 3 to 9 tokens, ...", malloc'ed */
+char *lengths_text(const Lengths *l, const char *name);  /* "NAME 3 to 9 tokens, ...", malloc'ed */
 void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
 /* The least length that at least `share` (0 to 1) of all do not exceed. */

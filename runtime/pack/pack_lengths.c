@@ -38,7 +38,7 @@ int64_t lengths_up_to(const Lengths *l, double share)
     return (int64_t)at;
 }
 
-char *lengths_said(const Lengths *l, const char *name)
+char *lengths_text(const Lengths *l, const char *name)
 {
     return format("%s %lld to %lld tokens, mean %.1f, half up to %lld, 95 of 100 up to %lld", name,
                   (long long)lengths_up_to(l, 0), (long long)lengths_up_to(l, 1),

@@ -329,7 +329,7 @@ static char *summary(const Pack *p, const Rules *rules)
 {
     const StepsOut *s = p->more;
     const StepsRules *r = rules->more;
-    char *text, *out = left_out(p), *lengths = s->length.n ? lengths_said(&s->length, "solutions")
+    char *text, *out = left_out(p), *lengths = s->length.n ? lengths_text(&s->length, "solutions")
                                                               : format("none");
     size_t n;
     int64_t dropped = 0;

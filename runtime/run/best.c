@@ -14,7 +14,7 @@
 void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval))
 {
     *b = (Best){.of = of, .enough = enough, .seen = {.value = NAN}, .best = {.value = NAN},
-                .kept = {.value = NAN}};
+                .saved = {.value = NAN}};
     for (int i = 0; i < METRICS_MAX; i++)
         b->last[i] = NAN;
 }
@@ -88,10 +88,10 @@ static void take(const cJSON *state, const char *value, const char *step, Valida
         *v = (Validation){l->valuedouble, (int64_t)s->valuedouble};
 }
 
-bool best_is_kept(const Best *b, const char *out)
+bool best_is_saved(const Best *b, const char *out)
 {
-    char *path = checkpoint_path(out, b->kept.step);
-    const bool is = isfinite(b->kept.value) && folder_exists(path);
+    char *path = checkpoint_path(out, b->saved.step);
+    const bool is = isfinite(b->saved.value) && folder_exists(path);
     free(path);
     return is;
 }
@@ -99,32 +99,32 @@ bool best_is_kept(const Best *b, const char *out)
 /* Warns, once per start, if the best checkpoint was removed; it stays the best. */
 static void check_kept(Best *b, const char *out)
 {
-    if (b->told || !isfinite(b->kept.value) || best_is_kept(b, out))
+    if (b->reported || !isfinite(b->saved.value) || best_is_saved(b, out))
         return;
-    char *best = best_text(b, &b->kept);
+    char *best = best_text(b, &b->saved);
     warn("%s/checkpoint-%" PRId64 " is gone; it was the best saved one: %s; only a better "
-         "validation replaces it", out, b->kept.step, best);
-    b->told = true;
+         "validation replaces it", out, b->saved.step, best);
+    b->reported = true;
     free(best);
 }
 
 void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer)
 {
     check_kept(b, out);
-    const bool now = b->seen.step == step && better(b, b->seen.value, b->kept.value);
+    const bool now = b->seen.step == step && better(b, b->seen.value, b->saved.value);
     if (now)
-        b->kept = b->seen;
+        b->saved = b->seen;
     cJSON_AddStringToObject(state, "best_metric", decides(b)->name);
     cJSON_AddNumberToObject(state, "worse", (double)b->worse);
     if (b->enough)
         metrics_save(b->of->eval, b->of->neval, b->last, cJSON_AddObjectToObject(state, "eval"));
     add(state, "best", "best_step", &b->best);
-    add(state, "kept", "kept_step", &b->kept);
-    if (!now && !best_is_kept(b, out))
+    add(state, "kept", "kept_step", &b->saved);
+    if (!now && !best_is_saved(b, out))
         return;
-    char *path = checkpoint_path(out, b->kept.step);
+    char *path = checkpoint_path(out, b->saved.step);
     cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric",
-                                           cJSON_CreateNumber(b->kept.value));
+                                           cJSON_CreateNumber(b->saved.value));
     cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint",
                                            cJSON_CreateString(path));
     free(path);
@@ -137,7 +137,7 @@ static void set_aside(Best *b, const char *metric)
         note("the best validation so far, eval_%s %.6g at step %" PRId64 ", is dropped: eval_%s "
              "decides now; --keep-best and --patience start over", metric, b->best.value,
              b->best.step, decides(b)->name);
-    b->best.value = b->kept.value = NAN;
+    b->best.value = b->saved.value = NAN;
     b->worse = 0;
 }
 
@@ -148,7 +148,7 @@ void best_load(Best *b, const char *out, const cJSON *state)
                *metric = named ? named : "loss";
     const cJSON *worse = json_get(state, "worse");
     take(state, "best", "best_step", &b->best);
-    take(state, "kept", "kept_step", &b->kept);
+    take(state, "kept", "kept_step", &b->saved);
     b->worse = cJSON_IsNumber(worse) ? (int64_t)worse->valuedouble : 0;
     if (strcmp(metric, decides(b)->name))
         set_aside(b, metric);

@@ -20,9 +20,9 @@ typedef struct {
     char *(*enough)(const double *eval);  /* the objective's own stop rule, or NULL: see
                                              best_over() */
     Validation seen, best;       /* last and best validation */
-    Validation kept;             /* best validation that was saved; see best_is_kept() */
+    Validation saved;            /* best validation that was saved; see best_is_saved() */
     int64_t worse;               /* validations since the best one */
-    bool told;                   /* reported that its checkpoint is gone */
+    bool reported;               /* reported that its checkpoint is gone */
     double last[METRICS_MAX];    /* metrics of the last validation, NAN before the first */
 } Best;
 
@@ -36,8 +36,8 @@ bool best_see(Best *b, int64_t step, const double *value);
 char *best_over(const Best *b, int64_t patience);
 /* Formats as the log does, "eval loss 1.9875 at step 40"; malloc'ed. */
 char *best_text(const Best *b, const Validation *v);
-/* True if the checkpoint of b->kept exists in out. */
-bool best_is_kept(const Best *b, const char *out);
+/* True if the checkpoint of b->saved exists in out. */
+bool best_is_saved(const Best *b, const char *out);
 /* Adds *b to the state of the checkpoint of `step` before it is written, as *b will be once that
  * checkpoint exists. trainer: gets best_metric and best_model_checkpoint of trainer_state.json; the
  * latter is null, with a warning, if that checkpoint is gone. */

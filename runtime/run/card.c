@@ -384,7 +384,7 @@ static void write_use(const Card *k)
         fprintf(k->to, "from peft import PeftModel\n");
     fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->loader, k->tokenizer ? ", " : "",
             k->tokenizer ? k->tokenizer : "", ends ? ", GenerationConfig" : "");
-    const int64_t rows = model_rows_grown(k->m);
+    const int64_t rows = model_extra_vocab_rows(k->m);
     if (k->adapter) {
         fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->loader, base);
         if (rows)

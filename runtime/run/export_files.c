@@ -206,7 +206,7 @@ static char *complete_ends(const char *folder, const ExportFiles *x, const Token
 static char *add_token(const char *folder, const Model *m)
 {
     const char *token = m->additions ? m->additions->token : NULL;
-    const int64_t rows = model_rows_grown(m);
+    const int64_t rows = model_extra_vocab_rows(m);
     return token && rows ? vocabulary_add(folder, token, rows - 1) : NULL;
 }
 

@@ -88,10 +88,10 @@ void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t st
     FailureHole hole[] = {{"program", failure_program()}, {"out", shell_word(c->out)},
                    {"tokenizer", format("%s", tokenizer)}};
     note("the weights are in %s", last);
-    if (isfinite(b->kept.value) && b->kept.step != step) {
-        char *best = checkpoint_path(c->out, b->kept.step), *path = shell_word(best),
-             *text = best_text(b, &b->kept);
-        if (best_is_kept(b, c->out))
+    if (isfinite(b->saved.value) && b->saved.step != step) {
+        char *best = checkpoint_path(c->out, b->saved.step), *path = shell_word(best),
+             *text = best_text(b, &b->saved);
+        if (best_is_saved(b, c->out))
             note("the best are in %s, %s: add --resume %s to use them", best, text, path);
         else
             note("the best, %s, were in %s, which was removed", text, best);

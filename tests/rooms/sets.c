@@ -123,7 +123,7 @@ static void measured(Build *b, bool behind)
         schedule_run(s, micro, program_micros(micro));
     schedule_run(s, more, program_micros(more));
     b->p = ir_program(b->g, "measure", ROLE_reduce, "the norm");
-    Value *norm = build_kept(b, "meta_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
+    Value *norm = build_persistent(b, "meta_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
     Op *op = build_op(b, OP_grad_norm);
     for (int i = 0; i < b->g->nvalues; i++)
         if (value_is_gradient(b->g->values[i]))

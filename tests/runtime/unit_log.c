@@ -168,16 +168,16 @@ static void check_best_saved(void)
     char *folder = format("%s/checkpoint-3", out);
     mkdir(folder, 0777);
     Best b = best_of(out, same), other = best_of(out, older);
-    check(b.best.value == 5 && b.kept.step == 3 && b.worse == 1 && !b.told, "best: of the same metric",
-          "%g at %lld", b.best.value, (long long)b.kept.step);
-    check(isnan(other.best.value) && isnan(other.kept.value) && other.worse == 0 && !other.told,
+    check(b.best.value == 5 && b.saved.step == 3 && b.worse == 1 && !b.reported, "best: of the same metric",
+          "%g at %lld", b.best.value, (long long)b.saved.step);
+    check(isnan(other.best.value) && isnan(other.saved.value) && other.worse == 0 && !other.reported,
           "best: of another metric", "%g, %lld worse", other.best.value, (long long)other.worse);
     char *there = saved_by(&b, out);
     check(strstr(there, "\"best_metric\":\"reward\"") &&
           strstr(there, "\"best_metric\":4,\"best_model_checkpoint\":\"/tmp"), "best: saved", "%s", there);
     rmdir(folder);
     char *gone = saved_by(&b, out);
-    check(b.told && b.kept.step == 3 && strstr(gone, "\"kept_step\":3") &&
+    check(b.reported && b.saved.step == 3 && strstr(gone, "\"kept_step\":3") &&
           strstr(gone, "\"best_model_checkpoint\":null"), "best: removed by hand", "%s", gone);
     free(there), free(gone), free(folder);
     rmdir(out);

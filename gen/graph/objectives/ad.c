@@ -205,7 +205,8 @@ static void make_act(Build *b)
     Pass pass = pass_only(b, "a.x");
     Ref x = pass_last(b, head_at(b, "act", pass_blocks(b, &pass), rows));
     Layer head = heads(b);
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, x.v->dim[0], head.w->dim[0]);
+    Value *logits = build_persistent(b, "logits", PU_activations, DT_F32, 2, x.v->dim[0],
+                                     head.w->dim[0]);
     Op *op = build_op(b, OP_logits_bias);
     op_in(op, x), op_in(op, ref(head.w)), op_in(op, ref(head.b));
     op_out(op, ref(logits));

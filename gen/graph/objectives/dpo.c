@@ -321,7 +321,7 @@ static void make_score(Build *b)
     b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of each answer");
     Pass pass = pass_only(b, "s.x");
     Ref losses = head_losses(b, answers(b, &pass), "losses");
-    Value *score = build_kept(b, "score", PU_activations, DT_F32, 1, dim_both(b), dim(0, ""));
+    Value *score = build_persistent(b, "score", PU_activations, DT_F32, 1, dim_both(b), dim(0, ""));
     seq_logp_to(b, losses, &(SeqLogp){ref(score), an_answer(b, "counts", DT_I32)});
     schedule_alone(b, "the log-probabilities of micro-batch 0's answers", "score");
 }

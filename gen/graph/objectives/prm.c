@@ -130,7 +130,7 @@ static void learn(Prm *prm, const char *name, int64_t rows, int64_t columns, con
     Build *b = prm->b;
     Dim d0 = dim(rows, text_print("%" PRId64, rows)),
         d1 = dim(columns, columns ? text_print("%" PRId64, columns) : "");
-    prm->learned[prm->nlearned++] = build_aside(b, name, d0, d1, init, bound);
+    prm->learned[prm->nlearned++] = build_extra_param(b, name, d0, d1, init, bound);
 }
 
 /* Parameters trained on the meta records: a weight for each record or domain, initially 1; or a net
@@ -167,8 +167,8 @@ static Ref margins(Prm *prm, Ref x, Value *to)
     b->loc = config_loc(b->c, F_objective);
     bool trained = config_bool(b->c, F_prm_train_head);
     Dim C = dim_hidden(b), N = x.v->dim[0];
-    Layer in = layer_beside(b, "score.in", "score.0", C, C, false, trained);
-    Layer out = layer_beside(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
+    Layer in = layer_added(b, "score.in", "score.0", C, C, false, trained);
+    Layer out = layer_added(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
     Ref z = layer_apply(b, in, "score.z", x),
         h = build_temp(b, "score.h", b->model.act, 2, z.v->dim);
     Op *op = build_op(b, OP_relu);
@@ -357,8 +357,8 @@ static void hypergradient_products(Prm *prm, Jvp *jvp)
     b->jvp = jvp;
     Pass pass = pass_trained(b);
     if (field_is(prm, F_prm_weights, "net")) {
-        prm->judged = build_kept(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
-                                 dim(0, ""));
+        prm->judged = build_persistent(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
+                                       dim(0, ""));
         prm->judged->count = jvp->jvp->count;
         prm->judged->slots = jvp->jvp->slots;
     }
@@ -378,8 +378,9 @@ static void schedule_meta(Prm *prm)
     Build *b = prm->b;
     b->loc = config_loc(b->c, F_meta_micro);
     Value *scale = input_new(b, "meta_scale"),
-          *stats = build_kept(b, "meta_stats", PU_activations, DT_F64, 1,
-                              dim(PRM_META_STATS, text_print("%d", PRM_META_STATS)), dim(0, ""));
+          *stats = build_persistent(b, "meta_stats", PU_activations, DT_F64, 1,
+                                    dim(PRM_META_STATS, text_print("%d", PRM_META_STATS)),
+                                    dim(0, ""));
     Schedule *s = ir_schedule(b->g, "meta",
                               "an update of what records count, by the step's records");
     Jvp *jvp = jvp_new(b, b->added.sets);
@@ -410,7 +411,7 @@ static void make_score(Prm *prm)
     Pass pass = pass_only(b, "s.x");
     b->loc = config_loc(b->c, F_objective);
     Value *kept =
-        build_kept(b, "margins", PU_activations, DT_F32, 1, dim(b->added.N, "N"), dim(0, ""));
+        build_persistent(b, "margins", PU_activations, DT_F32, 1, dim(b->added.N, "N"), dim(0, ""));
     scored(prm, &pass, kept);
     schedule_alone(b, "the margins of micro-batch 0's marks", "margins");
 }
