@@ -122,8 +122,8 @@ DARKROOM_FUNCTION int darkroom_best(int env, int task)
     return away ? DARKROOM_EPISODE + 1 - away : DARKROOM_EPISODE;
 }
 
-/* Held-out test tasks: their number, and the i-th one. They are the end of a shuffle that is fixed
- * here. */
+/* HeldOut-out test tasks: their number, and the i-th one. They are the end of a shuffle that is
+ * fixed here. */
 DARKROOM_FUNCTION int darkroom_tests(int env)
 {
     return env == DARKROOM_PERMUTED ? 12 : 8;

@@ -159,7 +159,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         } else if (!strcmp(a, "--stride")) {
             o->stride = option_count(argc, argv, &i, 1, INT_MAX / 2);
         } else if (!strcmp(a, "--split")) {
-            o->held = (Held)option_word(a, option_value(argc, argv, &i), held_name, NHELD);
+            o->held_out = (HeldOut)option_word(a, option_value(argc, argv, &i), held_out_name,
+                                               NHELD_OUT);
         } else if (!strcmp(a, "--eval-share")) {
             o->share = option_share(argc, argv, &i);
         } else if (!strcmp(a, "--system")) {

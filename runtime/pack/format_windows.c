@@ -137,9 +137,9 @@ static void put_text(Pack *p, const Rules *rules, const Tokenizer *tok, const Ch
     w->ntokens += (int64_t)row->n;
     const int64_t end = w->base + w->n;
     for (; end - w->next >= T; w->next += rules->stride)
-        emit(p, tok, w->next, T, from->held, each, user);
+        emit(p, tok, w->next, T, from->held_out, each, user);
     if (last && end && (w->last < 0 || w->last + T < end))
-        emit(p, tok, w->last < 0 ? 0 : end - T, w->last < 0 ? end : T, from->held, each, user);
+        emit(p, tok, w->last < 0 ? 0 : end - T, w->last < 0 ? end : T, from->held_out, each, user);
     forget(w, T);
 }
 
@@ -155,10 +155,10 @@ static uint64_t mixed(uint64_t n)
 static void hold(Pack *p, double share)
 {
     int64_t want = (int64_t)((double)p->ndocs * share + 1e-6);
-    p->nheld = want;
+    p->nheld_out = want;
     for (int64_t i = 0; i < p->ndocs; i++) {
         bool take = (int64_t)(mixed((uint64_t)i + 1) % (uint64_t)(p->ndocs - i)) < want;
-        p->held[i] = take;
+        p->held_out[i] = take;
         want -= take;
     }
 }
@@ -171,11 +171,11 @@ static void report(const Pack *p, const Rules *r, const Tokenizer *tok, FILE *to
             windows_first(tok) < 0 ? "no token: the tokenizer has no begin-of-text token" : "");
     if (windows_first(tok) >= 0)
         fprintf(to, "token %d", windows_first(tok));
-    if (p->nheld)
+    if (p->nheld_out)
         fprintf(to, "; %lld for training, %lld for validation: %s %g of %s",
-                (long long)(p->ndocs - p->nheld), (long long)p->nheld,
-                r->held == HELD_TAIL ? "the last" : "a random", r->share,
-                r->held == HELD_TAIL ? "each text" : "them");
+                (long long)(p->ndocs - p->nheld_out), (long long)p->nheld_out,
+                r->held_out == HELD_OUT_TAIL ? "the last" : "a random", r->share,
+                r->held_out == HELD_OUT_TAIL ? "each text" : "them");
     fputc('\n', to);
 }
 

@@ -116,7 +116,7 @@ typedef struct {
                      const int32_t *id, const RowOut *row, bool first, bool last,
                      void (*each)(void *user, const int32_t *id, const uint8_t *target, size_t n),
                      void *user);
-    void (*hold)(Pack *p, double share);       /* HELD_RANDOM: chooses the validation records */
+    void (*hold)(Pack *p, double share);       /* HELD_OUT_RANDOM: chooses the validation records */
     void (*check)(Pack *p);                    /* after the last row; fails by pack_fail() */
 
     /* The file. plan() adds at most PACK_COLUMNS columns and returns their number; tensor() returns
@@ -165,7 +165,7 @@ struct Chunk {
     size_t n;
     Reads reads;                 /* objects or lines, in span; else text is part of a document */
     bool first, last;            /* text begins, ends a document */
-    bool held;                   /* for validation: the last part of a file, by Rules */
+    bool held_out;               /* for validation: the last part of a file, by Rules */
     int64_t offset;              /* of text in the file of a document */
     Span *span;
     int nspans;
@@ -250,8 +250,8 @@ typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 extern const char *const loss_name[];
 
 /* Which windows are for validation: none; those of the last part of each file; random ones. */
-typedef enum { HELD_NONE, HELD_TAIL, HELD_RANDOM, NHELD } Held;
-extern const char *const held_name[NHELD];
+typedef enum { HELD_OUT_NONE, HELD_OUT_TAIL, HELD_OUT_RANDOM, NHELD_OUT } HeldOut;
+extern const char *const held_out_name[NHELD_OUT];
 
 enum {
     PACK_LENGTH = 1024,          /* default length of rows */
@@ -270,7 +270,7 @@ struct Rules {
     char *no_chat;
     const char *system;          /* of pairs with a question: the system message */
     int64_t stride;              /* from one window to the next */
-    Held held;
+    HeldOut held_out;
     double share;                /* for validation: of a text's characters, or of all windows */
     const FormatCode *const *formats;    /* formats of the program, NULL-terminated; NULL: none */
     void *more;                  /* made by begin() of one of their RecordCode */
@@ -507,8 +507,8 @@ struct Pack {
     uint64_t ignored, unread;    /* as in RowOut, of all rows */
     BadRow *bad;                 /* (nbad) malformed rows left out */
     int nbad;
-    uint8_t *held;               /* (ndocs) 1: for validation; NULL: none */
-    int64_t nheld, capheld;
+    uint8_t *held_out;           /* (ndocs) 1: for validation; NULL: none */
+    int64_t nheld_out, capheld_out;
     Kind makes;                  /* PackError.makes of the next error */
     PackError error;             /* the first one; nothing is written after it */
 };
@@ -608,7 +608,7 @@ struct PackOptions {
     const char *system;          /* as in Rules; NULL: PACK_SYSTEM */
     Loss loss;
     int64_t stride;              /* windows: 0: half a window */
-    Held held;                   /* windows */
+    HeldOut held_out;            /* windows */
     double share;                /* 0: a tenth */
     const FormatCode *const *formats;    /* as in Rules */
     const void *more;            /* options of one of them; NULL: none */
@@ -682,8 +682,8 @@ PackError pack_files(const PackOptions *o, FILE *summary);
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found);
 /* Writes texts in windows of o->max_length tokens as arrays of ids, with metadata and
- * tokenizer.json, to the new folder `to`; refuses a folder that has such files. o->held HELD_NONE:
- * the tail. */
+ * tokenizer.json, to the new folder `to`; refuses a folder that has such files. o->held_out
+ * HELD_OUT_NONE: the tail. */
 PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary);
 /* True for raw data: standard input, a folder, a file that is not safetensors. */
 bool pack_is_raw(const char *path);

@@ -75,7 +75,7 @@ static void finish_text(Work *w, const Job *job, const RowOut *row, const int32_
         p->dropped[row->drop]++;
         return;
     }
-    if (first && !job->chunk->held)
+    if (first && !job->chunk->held_out)
         pack_count(p, row, job->chunk->place.file);
     else
         p->nbytes += row->bytes;
@@ -221,19 +221,19 @@ static void count_vocabulary(Work *w)
 static void hold(Work *w)
 {
     Pack *p = &w->pack;
-    if (w->rules.held == HELD_RANDOM && p->records && p->records->hold)
+    if (w->rules.held_out == HELD_OUT_RANDOM && p->records && p->records->hold)
         p->records->hold(p, w->rules.share);
-    if (w->rules.held == HELD_TAIL && !p->nheld)
+    if (w->rules.held_out == HELD_OUT_TAIL && !p->nheld_out)
         pack_fail(p, EXIT_DATA, (Place){0},
                   format("%s", strcmp(w->o->who, "prepare")
                              ? "--split tail is for texts, these are JSON rows: use random or none"
                              : "validation uses the tail of texts, but these are JSON rows: name "
                                "texts, or gen pack --prepare DIR --split random FILE"));
-    else if (w->rules.held && (!p->nheld || p->nheld == p->ndocs))
+    else if (w->rules.held_out && (!p->nheld_out || p->nheld_out == p->ndocs))
         pack_fail(p, EXIT_DATA, (Place){0},
                   format("%lld windows: a share of %g leaves %lld for training and %lld for "
                          "validation", (long long)p->ndocs, w->rules.share,
-                         (long long)(p->ndocs - p->nheld), (long long)p->nheld));
+                         (long long)(p->ndocs - p->nheld_out), (long long)p->nheld_out));
 }
 
 Work work_begin(const PackOptions *o)
@@ -431,7 +431,7 @@ static PackOptions prepare_options(const PackOptions *o, const char *records)
     PackOptions p = *o;
     p.format = pack_format[FORM_WINDOWS].name;
     p.kind = KIND_ROWS;
-    p.held = o->held ? o->held : HELD_TAIL;
+    p.held_out = o->held_out ? o->held_out : HELD_OUT_TAIL;
     p.out = records;
     p.arrays = true;
     return p;

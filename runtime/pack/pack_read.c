@@ -322,7 +322,7 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
         return error;
     }
     r->array = r->reads == READS_OBJECTS && c == '[' && !begins_with_list(r);
-    if (r->reads == READS_TEXT && rules->held == HELD_TAIL) {
+    if (r->reads == READS_TEXT && rules->held_out == HELD_OUT_TAIL) {
         r->tail = rules->share;
         error = r->regular ? NULL : format("its last part is not known before its end: write it to "
                                            "a file, or use --split none or random");
@@ -592,7 +592,7 @@ static void chunk_text(Reader *r, Chunk *p)
         r->done = true;
         return;
     }
-    p->held = r->split && r->given >= r->split;
+    p->held_out = r->split && r->given >= r->split;
     while (!cut) {
         size_t n = r->end - r->start;
         const int64_t left = r->split - r->given;

@@ -95,7 +95,7 @@ void report_window(const Work *w, const Chunk *from, int line, const int32_t *id
 {
     char *at = line ? format(":%d", line) : format("%s", "");
     char *title = format("%s%s: a window, %zu tokens%s", from->place.file, at, n,
-                         from->held ? ", for validation" : "");
+                         from->held_out ? ", for validation" : "");
     show_ids(w, title, id, target, n);
     free(at), free(title);
 }
@@ -195,7 +195,8 @@ static void report_made(const Work *w, FILE *to)
     }
     if (w->prepared) {
         fprintf(to, "%s: rows, %lld for training, %lld for validation, of %lld tokens each; "
-                "tokenizer %s\n", p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld,
+                "tokenizer %s\n", p->out, (long long)(p->ndocs - p->nheld_out),
+                (long long)p->nheld_out,
                 (long long)p->max_length, prepared_ids(w->prepared)->id);
         if (p->padded)
             fprintf(to, "%lld of them with pad_token at the end, which is removed\n",

@@ -74,16 +74,16 @@ static void open_prepared(Work *w)
 static char *window_rules(const Work *w)
 {
     const PackOptions *o = w->o;
-    if (!rules_windows(w) && (o->stride || o->held || o->share > 0))
+    if (!rules_windows(w) && (o->stride || o->held_out || o->share > 0))
         return format("%s is for the format windows",
-                      o->stride ? "--stride" : o->held ? "--split" : "--eval-share");
+                      o->stride ? "--stride" : o->held_out ? "--split" : "--eval-share");
     if (rules_windows(w) && w->rules.max_length < 2)
         return format("windows of 1 token mask all of a text: use 2 or more (seq.max, "
                       "--max-length)");
     if (rules_windows(w) && w->rules.stride > w->rules.max_length)
         return format("--stride %lld skips tokens between windows of %lld tokens",
                       (long long)w->rules.stride, (long long)w->rules.max_length);
-    if (rules_windows(w) && o->share > 0 && !o->held)
+    if (rules_windows(w) && o->share > 0 && !o->held_out)
         return format("--eval-share needs --split tail or random");
     return NULL;
 }
@@ -131,7 +131,7 @@ void rules_find(Work *w)
     bool made = vocabulary_made(o->tokenizer);
     w->rules.system = o->system ? o->system : PACK_SYSTEM;
     w->rules.stride = o->stride ? o->stride : w->rules.max_length / 2;
-    w->rules.held = o->held;
+    w->rules.held_out = o->held_out;
     w->rules.objects = o->kind >= KIND_STEPS;
     w->rules.formats = o->formats;
     w->rules.share = o->share > 0 ? o->share : 0.1;
@@ -193,7 +193,7 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
     char *own = records && records->fingerprint ? records->fingerprint(r) : format("%s", "");
     char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
     char *more = !rules_windows(w) ? format("%s", "")
-               : format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share);
+               : format(" %lld %s %g", (long long)r->stride, held_out_name[r->held_out], r->share);
     Sha256 h;
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));

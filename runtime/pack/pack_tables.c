@@ -22,7 +22,7 @@ const char *const drop_why[NDROPS] = {
 
 const char *const kind_name[NKINDS] = {"auto", "packed", "rows", "pairs", "steps", "candidates"};
 const char *const loss_name[] = {"", "last", "assistant", "all"};
-const char *const held_name[NHELD] = {"none", "tail", "random"};
+const char *const held_out_name[NHELD_OUT] = {"none", "tail", "random"};
 
 const Format *format_find(const char *name)
 {

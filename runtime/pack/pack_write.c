@@ -107,16 +107,16 @@ void pack_begin(Pack *p)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void note_held(Pack *p, bool held)
+static void note_held_out(Pack *p, bool held)
 {
-    if (p->ndocs == p->capheld) {
-        p->capheld = 2 * p->capheld + 1024;
-        p->held = realloc(p->held, (size_t)p->capheld);
-        if (!p->held)
+    if (p->ndocs == p->capheld_out) {
+        p->capheld_out = 2 * p->capheld_out + 1024;
+        p->held_out = realloc(p->held_out, (size_t)p->capheld_out);
+        if (!p->held_out)
             abort();
     }
-    p->held[p->ndocs] = held;
-    p->nheld += held;
+    p->held_out[p->ndocs] = held;
+    p->nheld_out += held;
 }
 
 /* Returns why rows of a format cannot be mixed with those of the kind. */
@@ -286,7 +286,7 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
 
 void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held)
 {
-    note_held(p, held);
+    note_held_out(p, held);
     write_part(p, 0, id, target, n);
     p->ntargets += (int64_t)n;
     p->ndocs++;
@@ -340,8 +340,8 @@ static char *sink_put(Sink *to, const char *name, const void *data, size_t n)
 }
 
 /* Copies the training rows, then the validation rows; size: bytes per element, 0 for offsets. */
-static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FILE *docs,
-                       size_t size)
+static char *copy_held_out(const Pack *p, Sink *to, const char *name, FILE *from, FILE *docs,
+                           size_t size)
 {
     char *error = NULL;
     int64_t *at = read_offsets(p, docs, &error), all = 0, most = 0;
@@ -354,11 +354,11 @@ static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FI
             int64_t n = at[i + 1] - at[i];
             if (size)
                 error = spool_get(p, from, row, (size_t)n * size);
-            if (!error && p->held[i] == held && size)
+            if (!error && p->held_out[i] == held && size)
                 error = sink_put(to, name, row, (size_t)n * size);
-            else if (!error && p->held[i] == held)
+            else if (!error && p->held_out[i] == held)
                 error = sink_put(to, name, &all, sizeof all);
-            all += p->held[i] == held ? n : 0;
+            all += p->held_out[i] == held ? n : 0;
         }
     }
     if (!error && !size)
@@ -420,9 +420,9 @@ static char *copy_tensor(const Pack *p, Sink *to, const char *name)
     const void *own = p->records && p->records->tensor ? p->records->tensor(p, name, &bytes) : NULL;
     FILE *from = own ? NULL : spool_of(p, name);
     return own ? sink_put(to, name, own, bytes)
-         : !p->nheld ? copy_spool(p, to, name, from)
-         : copy_held(p, to, name, from, part->docs,
-                     from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
+         : !p->nheld_out ? copy_spool(p, to, name, from)
+         : copy_held_out(p, to, name, from, part->docs,
+                         from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
 }
 
 /* Returns metadata crc32c: NAME:SUM of each tensor; malloc'ed. */
@@ -507,8 +507,8 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         st_add_meta(w, "malformed", lines);
         free(lines);
     }
-    if (p->nheld)
-        add_count(w, "train", p->ndocs - p->nheld);
+    if (p->nheld_out)
+        add_count(w, "train", p->ndocs - p->nheld_out);
     if (p->nchats)
         st_add_meta(w, "chat", rules->chat->name);
     if (!error && more->meta)
@@ -539,7 +539,7 @@ void pack_end(Pack *p)
     for (int i = 0; i < p->nbad; i++)
         free(p->bad[i].why);
     free(p->bad);
-    free(p->held);
+    free(p->held_out);
     free(p->error.text), free(p->error.file);
     keys_free(&p->keys);
     *p = (Pack){0};

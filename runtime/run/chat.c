@@ -29,7 +29,7 @@ typedef struct {
     bool json, terminal;
     cJSON *messages;             /* so far */
     int32_t *held;               /* (places): tokens whose keys and values are cached */
-    int64_t nheld, turn, line;
+    int64_t nheld_out, turn, line;
     size_t shown;                /* bytes of the answer */
     GenerateCost cost;
 } Conversation;
@@ -235,15 +235,15 @@ static void answer(Conversation *c, const char *question)
         refuse(c, error);
         return;
     }
-    while (x.known < c->nheld && x.known < x.n - 1 && c->held[x.known] == x.token[x.known])
+    while (x.known < c->nheld_out && x.known < x.n - 1 && c->held[x.known] == x.token[x.known])
         x.known++;
     c->shown = 0;
     c->turn++;
     interrupted = 0;
     generate_texts(c->d, &c->how, c->t, &x, 1, &cost);
-    c->nheld = x.n + x.more - (x.end != TEXT_ENDED);     /* the last token was not fed to the
+    c->nheld_out = x.n + x.more - (x.end != TEXT_ENDED);  /* the last token was not fed to the
                                                             model */
-    memcpy(c->held, x.token, sizeof *c->held * (size_t)c->nheld);
+    memcpy(c->held, x.token, sizeof *c->held * (size_t)c->nheld_out);
     finish(c, question, &x);
     if (c->terminal) {
         char *said = generate_cost(&cost);

@@ -167,13 +167,14 @@ static const Format *format_of(const Flags *f, const Model *m, const DataShape *
 }
 
 /* Splits texts before cutting them into windows, because windows of a text overlap. */
-static Held held_of(const Flags *f, const RecordRules *rules, const Format *known, const char *flag,
-                    char *const *file, int n)
+static HeldOut held_of(const Flags *f, const RecordRules *rules, const Format *known,
+                       const char *flag,
+                       char *const *file, int n)
 {
     bool divides = known == &pack_format[FORM_WINDOWS] && !strcmp(flag, "data") && share_of(f) > 0;
     for (int i = 0; i < n; i++)
         divides = divides && !pack_is_rows(file[i]);
-    return !divides ? HELD_NONE : rules->held ? rules->held : HELD_TAIL;
+    return !divides ? HELD_OUT_NONE : rules->held_out ? rules->held_out : HELD_OUT_TAIL;
 }
 
 /* Applies --max-samples to documents, or, if a sample is a window of T + 1 tokens, to tokens. */
@@ -231,7 +232,7 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
                               char **file, int n)
 {
     const Format *known = format_of(f, m, of, rules, flag, n ? file[n - 1] : "");
-    const Held held = held_of(f, rules, known, flag, file, n);
+    const HeldOut held = held_of(f, rules, known, flag, file, n);
     int nignore = 0;
     char *const *ignore = *f->ignore_keys ? split_names(f->ignore_keys, &nignore) : NULL;
     return (PackOptions){.who = "data",
@@ -242,7 +243,7 @@ static PackOptions options_of(const Flags *f, const Model *m, const DataShape *o
                          .system = rules->system,
                          .vocab = of->vocab,
                          .most = most_of(f, of, known, flag),
-                         .held = held,
+                         .held_out = held,
                          .share = held ? share_of(f) : 0,
                          .kind = kind_of(of),
                          .formats = rules->formats,

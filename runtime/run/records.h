@@ -16,7 +16,7 @@ typedef struct {
     const char *system;          /* pairs with a question: system prompt; NULL: the default of gen
                                     pack */
     int64_t min_words;           /* word-list rows: rows with fewer words are dropped */
-    Held held;                   /* windows held out for validation; HELD_NONE: the tail of each
+    HeldOut held_out;            /* windows held out for validation; HELD_OUT_NONE: the tail of each
                                     text */
     const char *asked;           /* the flag that named the evaluation data; NULL: "eval-data" */
     const FormatCode *const *formats;    /* formats the objective reads, ends with NULL; NULL: no

@@ -74,7 +74,7 @@ static void pack_program(const char *out)
 static void pack_words(const char *out)
 {
     const DataShape of = {.kind = "rows", .T = 8, .vocab = 20, .finds_targets = true, .split = {0.5}};
-    const RecordRules rules = {.format = "windows", .formats = pack_all_formats, .held = HELD_RANDOM};
+    const RecordRules rules = {.format = "windows", .formats = pack_all_formats, .held_out = HELD_OUT_RANDOM};
     Data train, eval;
     use_flags(out, "char", "--data", novel);
     records_open(&flags, model_at("llama", 1), &of, &rules, &train, &eval);
