@@ -123,7 +123,7 @@ static void find_recipe(Graph *g, const char *file)
     const char *found =
         emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, told, &looked);
     if (found) {
-        recipe_tell(found, NULL, told);
+        recipe_name_set(found, NULL, told);
         g->setting[SETTING_recipe].text = found;
     } else if (!strcmp(g->target->backend, "cuda"))
         err((Loc){file, 0},

@@ -412,7 +412,7 @@ static void print_mistakes(void)
 static bool telling;         /* inside `teller`, which must not be called for its own bugs */
 static void (*teller)(int n, const Loc *loc, const char *const *text, int status);
 
-void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int status))
+void err_on_end(void (*tell)(int n, const Loc *loc, const char *const *text, int status))
 {
     teller = tell;
 }

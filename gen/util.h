@@ -59,7 +59,7 @@ void err(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3), nor
 void err_add(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_flush(void);
 /* Sets a function that receives the errors before they end the program with `status`. */
-void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int status));
+void err_on_end(void (*tell)(int n, const Loc *loc, const char *const *text, int status));
 /* Registers the text of a file, so that errors show their line. */
 void err_source(const char *file, const char *text);
 /* Internal errors: prints the position in gen and the last good dump, then aborts. */

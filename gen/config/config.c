@@ -442,7 +442,7 @@ static void sort_run(Config *c)
 static void drop_limit(Config *c)
 {
     FieldValue *limit = &c->v[F_memory_limit_gib];
-    const char *now = c->v[F_target].s, *beside = recipe_beside(limit->loc, limit->f);
+    const char *now = c->v[F_target].s, *beside = recipe_limit_target(limit->loc, limit->f);
     if (!now || !beside || !strcmp(beside, now))
         return;
     fprintf(stderr,

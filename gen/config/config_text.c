@@ -286,7 +286,7 @@ int config_find(const char *word, int *at, const Alias **row)
     const char **name = arena_new(sizeof *name * (size_t)(NFIELDS + nrun_flags + alias_rows));
     const char *bare = renamed_name(word + strspn(word, "-")), *dot = strrchr(bare, '.');
     int n = find_ours(bare, at);
-    renamed_tell();
+    renamed_report();
     *row = NULL;
     if (n)
         return n;

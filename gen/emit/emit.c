@@ -33,7 +33,7 @@
 
 static const char *recipe_of(const Graph *g)
 {
-    return recipe_told(g->setting[SETTING_recipe].text);
+    return recipe_name(g->setting[SETTING_recipe].text);
 }
 
 /* Words of the command line for a shell, in a comment: ` field=value ...`. */

@@ -24,7 +24,7 @@ int emit_again(const char *dir, const char **recipe, char ***override);
 char *emit_project(const char *dir);
 /* The recipe's file that emitted files call `told`: in the project (NULL: none), here or below
  * gen's root, or in the folder recipes/ of these. NULL: *looked says where it is not. */
-const char *emit_recipe(const char *project, const char *told, char **looked);
+const char *emit_recipe(const char *project, const char *name, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */
 void standalone_emit(Config *c, const char *outdir, bool force);

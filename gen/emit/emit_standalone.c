@@ -70,7 +70,7 @@ static char *words(const Config *c)
 {
     char **word;
     Str s = {0};
-    str_print(&s, "%s", text_shell(text_comment(recipe_told(c->recipe))));
+    str_print(&s, "%s", text_shell(text_comment(recipe_name(c->recipe))));
     for (int i = 0, n = config_overrides(c, &word); i < n; i++)
         str_print(&s, " %s", text_shell(text_comment(word[i])));
     return s.text;
@@ -82,7 +82,7 @@ static char *manifest(const Config *c, const char *fields, const char *cluster)
     const int n = config_overrides(c, &word);
     const Target *t = target_find(c->v[F_target].s);
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "recipe", recipe_told(c->recipe));
+    cJSON_AddStringToObject(o, "recipe", recipe_name(c->recipe));
     cJSON *overrides = cJSON_AddArrayToObject(o, "overrides");
     for (int i = 0; i < n; i++)
         cJSON_AddItemToArray(overrides, cJSON_CreateString(word[i]));
@@ -110,7 +110,7 @@ void standalone_emit(Config *c, const char *outdir, bool force)
     Hole hole[OWN + 2 * NFIELDS + 1] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
-        {"RECIPE", c_string(recipe_told(c->recipe)), false},
+        {"RECIPE", c_string(recipe_name(c->recipe)), false},
         {"HASH", c_string(c->hash), false},
         {"GENERATOR", c_string(GEN_VERSION), false},
         {"NAME", c->name, false},
@@ -133,7 +133,7 @@ void standalone_emit(Config *c, const char *outdir, bool force)
     hole[holes] = (Hole){"OBJECTS", objects, false};
     const char *makefile = text_print("%s/Makefile", folder);
     folder_put("Makefile", template_fill_some(makefile, hole, holes + 1), false);
-    folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_told(c->recipe), 1, NULL), true);
+    folder_put("run.sh", emit_run_sh("cpu", c->name, recipe_name(c->recipe), 1, NULL), true);
     emit_toolchain(cluster);
     folder_sources();
     folder_write(outdir, manifest(c, fields, cluster), force);

@@ -365,7 +365,7 @@ static char *recipe_line(const Call *c)
     Loc before = group > c->p->groups ? c->p->ops[group[-1].first_op].loc : (Loc){0};
     if (!loc.file || (before.file && !strcmp(before.file, loc.file) && before.line == loc.line))
         return "";
-    const char *file = recipe_told(loc.file), *slash = strrchr(file, '/');
+    const char *file = recipe_name(loc.file), *slash = strrchr(file, '/');
     return text_print("// %s:%d", text_comment(slash ? slash + 1 : file), loc.line);
 }
 

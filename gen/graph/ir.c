@@ -11,7 +11,7 @@
 static void print_loc(Str *s, Loc loc)
 {
     if (loc.file)
-        str_print(s, "  # %s:%d", recipe_told(loc.file), loc.line);
+        str_print(s, "  # %s:%d", recipe_name(loc.file), loc.line);
     str_print(s, "\n");
 }
 
@@ -195,7 +195,7 @@ char *ir_print(const Graph *g)
     for (int i = 0; i < NSETTINGS; i++) {
         GraphSetting setting = g->setting[i];
         if (i == SETTING_recipe)
-            setting.text = recipe_told(setting.text);
+            setting.text = recipe_name(setting.text);
         print_setting(&s, setting_row[i].name, setting_row[i].kind, &setting);
     }
     for (int i = 0; i < g->nsizes; i++)

@@ -265,9 +265,9 @@ static const Source *load_file(lua_State *L, const char *shown, const char *path
     const Source *first = tables_file(0);
     const char *folder = first ? text_print("%s/", folder_of(first->file)) : "";
     const size_t beside = strlen(folder);
-    recipe_tell(shown, path,
-                !first                           ? NULL
-                : strncmp(shown, folder, beside) ? shown
+    recipe_name_set(shown, path,
+                    !first                           ? NULL
+                    : strncmp(shown, folder, beside) ? shown
                                                  : shown + beside);
     const int file = tables_add_file(src);
     loading[nloading++] = path;
@@ -458,7 +458,7 @@ static int protected_load(lua_State *L)
     return 0;
 }
 
-const char *recipe_beside(Loc place, double gib)
+const char *recipe_limit_target(Loc place, double gib)
 {
     for (int i = 0; place.file && i < nlimits; i++)
         if (limits[i].loc.file && !strcmp(limits[i].loc.file, place.file)
@@ -504,6 +504,6 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     for (int i = 0; i < noverrides; i++)
         if (strncmp(override[i], "cluster=", 8))
             recipe_override(job.result, override[i]);
-    renamed_tell();
+    renamed_report();
     return job.result;
 }

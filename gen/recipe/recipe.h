@@ -59,21 +59,22 @@ struct Rval {
  * end the program. */
 Rval *recipe_load(const char *path, char **override, int noverrides);
 /* Target in the table that first set this memory.limit_gib; NULL: none. */
-const char *recipe_beside(Loc place, double gib);
-/* told.c: path of a recipe file in emitted files. recipe_tell() registers the file that messages
- * call `shown`: it becomes `path` relative to gen's root, if below it, else name (NULL: its file
- * name). path NULL: always name. recipe_told() returns paths that were not registered unchanged. */
-void recipe_tell(const char *shown, const char *path, const char *name);
-const char *recipe_told(const char *path);
+const char *recipe_limit_target(Loc place, double gib);
+/* recipe_name.c: path of a recipe file in emitted files. recipe_name_set() registers the file that
+ * messages call `shown`: it becomes `path` relative to gen's root, if below it, else name (NULL:
+ * its file name). path NULL: always name. recipe_name() returns paths that were not registered
+ * unchanged. */
+void recipe_name_set(const char *shown, const char *path, const char *name);
+const char *recipe_name(const char *path);
 /* renamed.c: names of earlier releases (runtime/files/aliases.def). Return the current name of a
  * field, flag or group of fields, or the current word for a field's value; names and words that did
- * not change are returned as they are, others are noted for renamed_tell(). */
+ * not change are returned as they are, others are noted for renamed_report(). */
 const char *renamed_name(const char *name);
 const char *renamed_value(const char *field, const char *word);
 /* Returns FIELD=VALUE words with current names. Ends the program if two of them set one field. */
 char **renamed_words(char **word, int n);
 /* Prints the earlier names that were used, with the current ones, once, on stderr. */
-void renamed_tell(void);
+void renamed_report(void);
 struct lua_State;
 void environment_push(struct lua_State *L);          /* environment.c: pushes a table of globals */
 /* override.c: sets a field by a word "a.b=value". */

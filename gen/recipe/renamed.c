@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char given[1024];         /* text for renamed_tell() */
+static char given[1024];         /* text for renamed_report() */
 static bool told;                /* it was printed */
 
 static void add(const char *before, const char *now)
@@ -86,7 +86,7 @@ char **renamed_words(char **word, int n)
     return now;
 }
 
-void renamed_tell(void)
+void renamed_report(void)
 {
     if (*given && !told)
         fprintf(stderr, "gen: renamed: %s\n", given);

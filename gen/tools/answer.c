@@ -109,5 +109,5 @@ static void tell(int n, const Loc *loc, const char *const *text, int status)
 void answer_begin(const char *command)
 {
     asked = command;
-    err_tell(tell);
+    err_on_end(tell);
 }

@@ -117,7 +117,7 @@ static Filter filter_of(int n, char **word)
     Filter f = {0};
     Str all = {0};
     word = renamed_words(word, n);
-    renamed_tell();
+    renamed_report();
     for (int i = 0; i < n; i++) {
         const char *equal = strchr(word[i], '=');
         char *name = text_print("%.*s", (int)(equal - word[i]), word[i]);

@@ -434,7 +434,7 @@ Config *model_folder_config(const ModelFolder *m, const char *recipe, char **wor
             recipe_override(r, text_print("%s=%s", field_row[i].path, m->value[i]));
     place_all(r, (Loc){text_print("%s/config.json", m->path), 0});
     word = renamed_words(word, n);
-    renamed_tell();
+    renamed_report();
     for (int i = 0; i < n; i++)
         recipe_override(r, word[i]);
     Config *c = config_fill(r, recipe);

@@ -54,7 +54,7 @@ static HfWant *wanted(Model *m, int *n)
     return want;
 }
 
-void hf_tell_padding(const Model *m, const char *folder)
+void hf_note_padding(const Model *m, const char *folder)
 {
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
     const int64_t own = hf_config_padding(ours), pad = hf_config_padding(theirs);

@@ -23,7 +23,7 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite);
 void hf_check(Model *m, const char *folder, bool adapter);
 /* Prints a note if the folder's padding token differs from this model's: transformers would train
  * the embedding differently, as no gradient reaches the padding row. Only for full training. */
-void hf_tell_padding(const Model *m, const char *folder);
+void hf_note_padding(const Model *m, const char *folder);
 /* Options of an export. */
 typedef struct {
     /* hf_save: folder whose config.json (if it describes this model) is copied with the changed

@@ -80,10 +80,10 @@ void initial_check(const Checkpoints *c, Model *m)
         hf_check(m, adapter, true);
 }
 
-void initial_tell_padding(const Checkpoints *c, const Model *m)
+void initial_note_padding(const Checkpoints *c, const Model *m)
 {
     if (!c->found && c->base && !m->adapter_json)
-        hf_tell_padding(m, c->base);
+        hf_note_padding(m, c->base);
 }
 
 /* Arguments of the last initial_load(). */

@@ -20,7 +20,7 @@ void initial_check(const Checkpoints *c, Model *m);
 /* Loads the initial weights, or those of the checkpoint if one was found. */
 void initial_load(Checkpoints *c, Model *m);
 /* Prints a note if a new run trains the embedding differently from transformers. */
-void initial_tell_padding(const Checkpoints *c, const Model *m);
+void initial_note_padding(const Checkpoints *c, const Model *m);
 /* Adds to a checkpoint's state the folders of the initial weights, whose checksum is "began". */
 void initial_save_start(const Checkpoints *c, cJSON *state);
 /* Loads the initial weights of the run whose checkpoint was found, from the folders of --init-from

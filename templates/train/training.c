@@ -436,7 +436,7 @@ static void resume_or_start(Run *r)
     epochs_open(&r->epochs, &objective_metrics, data_steps_per_epoch(&r->train),
                 objective_hooks.files != NULL);
     initial_load(c, &model);
-    initial_tell_padding(c, &model);
+    initial_note_padding(c, &model);
 //@ if hook_loaded
     tell_loaded(r);
 //@ end

@@ -22,12 +22,12 @@ static int fuzz_setrlimit(int what, const struct rlimit *lim)
 static const uint8_t *input;
 static size_t ninput;
 
-/* told.c keeps names from one recipe to the next, in memory that is given back here. */
-void recipe_tell(const char *shown, const char *path, const char *name)
+/* recipe_name.c keeps names from one recipe to the next, in memory that is given back here. */
+void recipe_name_set(const char *shown, const char *path, const char *name)
 {
     (void)shown, (void)path, (void)name;
 }
-const char *recipe_told(const char *path) { return path; }
+const char *recipe_name(const char *path) { return path; }
 
 #include "returns.h"
 #include "gen/graph/objectives.h"

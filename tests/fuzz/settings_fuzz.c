@@ -1,5 +1,5 @@
 // link: settings settings_file alias names config_text config_rules config fields owners source tables environment override recipe json base
-// link: target family objective cluster told renamed cards quote -I/usr/include/lua5.4 -llua5.4 -lyaml -lcjson -lcrypto -lm
+// link: target family objective cluster recipe_name renamed cards quote -I/usr/include/lua5.4 -llua5.4 -lyaml -lcjson -lcrypto -lm
 /* settings_fuzz.c -- any text as a settings file of another trainer.
  *
  * In: first byte: YAML, JSON, TOML or Python; then the file.
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
             field_choices(i);
         nblocks = 0;
         chunk_left = 0;
-        err_tell(listen);
+        err_on_end(listen);
     }
     if (!n)
         return 0;

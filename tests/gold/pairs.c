@@ -188,7 +188,7 @@ int main(void)
         pid_t child = fork();
         if (child == 0) {
             FILE *report = fdopen(out, "w");
-            err_tell(listen);
+            err_on_end(listen);
             if (!freopen("/dev/null", "w", stderr))
                 _exit(2);
             n = pairs_of(at, report);

@@ -18,7 +18,7 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util quote source told renamed recipe tables environment override config fields config_text config_rules objective target cards cluster family alias"
+ROOMS="util quote source recipe_name renamed recipe tables environment override config fields config_text config_rules objective target cards cluster family alias"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")

@@ -1,5 +1,5 @@
-/* told.c -- paths of recipe files as they are written to emitted files: independent of the folder
- * and the path with which gen is called.
+/* recipe_name.c -- paths of recipe files as they are written to emitted files: independent of the
+ * folder and the path with which gen is called.
  *
  * Keeps: a file below gen's root has its path relative to the root. Any other recipe has its file
  *        name, and a file that it uses the argument of `use`. Paths that no recipe was read from
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Told Told;
-struct Told {
+typedef struct RecipeName RecipeName;
+struct RecipeName {
     const char *shown, *path, *name;
-    const char *told;            /* result of recipe_told(); NULL: not asked for yet */
-    Told *next;
+    const char *told;            /* result of recipe_name(); NULL: not asked for yet */
+    RecipeName *next;
 };
-static Told *all;
+static RecipeName *all;
 
 static const char *base_of(const char *path)
 {
@@ -38,15 +38,15 @@ static const char *below_root(const char *path)
     return found;
 }
 
-void recipe_tell(const char *shown, const char *path, const char *name)
+void recipe_name_set(const char *shown, const char *path, const char *name)
 {
-    Told *t = all;
+    RecipeName *t = all;
     while (t && strcmp(t->shown, shown))
         t = t->next;
     if (t)
         return;
     t = arena_new(sizeof *t);
-    *t = (Told){.shown = text_copy(shown), .next = all};
+    *t = (RecipeName){.shown = text_copy(shown), .next = all};
     if (path)
         t->path = text_copy(path), t->name = text_copy(name ? name : base_of(path));
     else
@@ -54,9 +54,9 @@ void recipe_tell(const char *shown, const char *path, const char *name)
     all = t;
 }
 
-const char *recipe_told(const char *path)
+const char *recipe_name(const char *path)
 {
-    for (Told *t = all; t; t = t->next)
+    for (RecipeName *t = all; t; t = t->next)
         if (!strcmp(t->shown, path)) {
             const char *below = t->told ? NULL : below_root(t->path);
             if (!t->told)
