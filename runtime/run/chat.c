@@ -228,7 +228,7 @@ static void answer(Conversation *c, const char *question)
 {
     char *error = NULL;
     GenerateCost cost = {0};
-    GeneratedText x = {.chat = c->chat, .said = show, .user = c};
+    GeneratedText x = {.chat = c->chat, .on_token = show, .user = c};
     cJSON_AddItemToArray(c->messages, chat_turn("user", question));
     if (!(x.token = encode_fitting(c, &x.n, &error))) {
         cJSON_DeleteItemFromArray(c->messages, cJSON_GetArraySize(c->messages) - 1);

@@ -15,7 +15,7 @@
 
 typedef struct {
     /* Set by the caller before checkpoint_start(); fingerprint and layout before
-     * checkpoint_agree(). */
+     * checkpoint_check_data(). */
     const char *out;         /* run folder: exists and is locked */
     const char *source;      /* folder whose config.json and tokenizer files are copied, or NULL */
     const char *tokenizer;   /* tokenizer file of the data, copied if source has none; or NULL */
@@ -27,7 +27,7 @@ typedef struct {
     const cJSON *layout; /* settings that may change the bits, in addition to ranks, micro-batch,
                                 accumulation, recipe and generator, which are added; or NULL */
     const char *advice;      /* advice when weights are NaN or Inf, or NULL */
-    bool looks;              /* OUT is not locked: read only, leave damaged checkpoints in place */
+    bool read_only;          /* OUT is not locked: read only, leave damaged checkpoints in place */
     /* Set by the functions below. */
     char *found;             /* checkpoint to resume from, or NULL */
     int64_t step;            /* its step */
@@ -63,7 +63,7 @@ bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag);
 
 /* Requires the checkpoint's global batch and data (exit 83, unless --allow-inexact). Another layout
  * is reported in one line, INEXACT RESUME, or is exit 83 with --exact. */
-void checkpoint_agree(const Checkpoints *c, const Model *m);
+void checkpoint_check_data(const Checkpoints *c, const Model *m);
 
 /* Renames checkpoints in OUT newer than the one found to *.aside: this run abandons them, and the
  * next start must not resume from them. Rank 0 only; other ranks do nothing. */

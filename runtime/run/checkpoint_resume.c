@@ -305,7 +305,7 @@ static char *newest(const Checkpoints *c, int *had)
             die(EXIT_IO, "%s", error);
         if (error) {
             char *why = format("damaged checkpoint: %s", error);
-            if (c->looks)
+            if (c->read_only)
                 warn("%s; not touched", why);
             else
                 put_aside(folder, ".corrupt", why);
@@ -407,7 +407,7 @@ static char *choose(const Checkpoints *c)
         bool damaged = !found && (had > 0 || put_aside_before(c->out) > 0);
         if (!found && (last || damaged))
             die(EXIT_NO_CKPT, "%s: no valid checkpoint to resume from%s", c->out,
-                !damaged ? "" : c->looks ? ", all are damaged"
+                !damaged ? "" : c->read_only ? ", all are damaged"
                 : ", all are damaged; --resume never starts over at step 0 and leaves them there");
         return found;
     }
@@ -601,7 +601,7 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     return layout;
 }
 
-void checkpoint_agree(const Checkpoints *c, const Model *m)
+void checkpoint_check_data(const Checkpoints *c, const Model *m)
 {
     cJSON *now = checkpoint_layout(c, m);
     const cJSON *saved = json_get(c->file, "layout"), *item;

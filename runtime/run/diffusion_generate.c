@@ -70,8 +70,8 @@ void diffusion_check(const Flags *f, int64_t positions, int64_t most)
     steps_of(f, blocks, block);
 }
 
-DiffusionGenerate diffusion_asked(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
-                                  int64_t mask, const char *flag)
+DiffusionGenerate diffusion_settings(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
+                                     int64_t mask, const char *flag)
 {
     int64_t length, block, blocks = blocks_of(d->positions, d->block, f, &length, &block);
     if (mask < 0)
@@ -249,7 +249,7 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
         die(EXIT_CONFIG, "--steps %" PRId64 " sets training steps: %s takes --gen-steps %" PRId64,
             f->steps, flag, f->steps);
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
-    Asked a = {.d = d, .g = diffusion_asked(d, f, t, mask, flag), .t = t, .windows = windows};
+    Asked a = {.d = d, .g = diffusion_settings(d, f, t, mask, flag), .t = t, .windows = windows};
     int64_t n;
     Prompt *prompt = file ? prompts_read(flag, f->generate_file, &n) : prompts_given(f, &n);
     DiffusionText *text = room(n, sizeof *text);
@@ -328,7 +328,7 @@ char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t m
                             const char *tokenizer, const DataRow *row, int64_t step)
 {
     Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
-    DiffusionGenerate g = diffusion_asked(d, f, t, mask, "--eval-sample");
+    DiffusionGenerate g = diffusion_settings(d, f, t, mask, "--eval-sample");
     int64_t n = 0;
     while (row->mask && n < row->n && !row->mask[n])
         n++;

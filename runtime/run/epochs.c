@@ -76,7 +76,7 @@ void epochs_mark(Epochs *c, int64_t step, const double *eval)
     EpochRow *r = new_row(c);
     r->step = step;
     r->epoch = (step + c->per_epoch - 1) / c->per_epoch;
-    r->whole = step && step % c->per_epoch == 0;
+    r->ends_epoch = step && step % c->per_epoch == 0;
     r->validated = eval != NULL;
     if (step)
         step_values(c, r->step_value);
@@ -142,7 +142,7 @@ void epochs_save(const Epochs *c, cJSON *state)
         cJSON *o = cJSON_CreateObject();
         cJSON_AddNumberToObject(o, "step", (double)r->step);
         cJSON_AddNumberToObject(o, "epoch", (double)r->epoch);
-        cJSON_AddBoolToObject(o, "whole", r->whole);
+        cJSON_AddBoolToObject(o, "whole", r->ends_epoch);
         metrics_save(m->step, m->nstep, r->step_value, cJSON_AddObjectToObject(o, "train"));
         if (r->validated)
             metrics_save(m->eval, m->neval, r->eval_value, cJSON_AddObjectToObject(o, "eval"));
@@ -159,7 +159,7 @@ static char *get_row(const Epochs *c, const cJSON *o, EpochRow *r)
         return format("want step, epoch and whole");
     r->step = (int64_t)step->valuedouble;
     r->epoch = (int64_t)epoch->valuedouble;
-    r->whole = cJSON_IsTrue(whole);
+    r->ends_epoch = cJSON_IsTrue(whole);
     r->validated = eval != NULL;
     char *error = metrics_load(m->step, m->nstep, r->step_value, json_get(o, "train"));
     return error || !eval ? error : metrics_load(m->eval, m->neval, r->eval_value, eval);

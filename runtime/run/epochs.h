@@ -16,7 +16,7 @@
 typedef struct {
     int64_t step;                /* steps done; 0: validation before the first step */
     int64_t epoch;               /* epoch of that step, from 1; 0 before the first step */
-    bool whole;                  /* the epoch ends here */
+    bool ends_epoch;             /* the epoch ends here */
     bool validated;
     /* Metrics of the epoch's steps so far, each weighted as its row says (a loss by its targets),
      * and of the validation. NAN: none. */

@@ -35,7 +35,7 @@ static double number(const cJSON *record, const char *key)
 static double time_of(const Events *e, const cJSON *record)
 {
     const double time = number(record, "time");
-    return isnan(time) ? e->began : time;
+    return isnan(time) ? e->start_time : time;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -174,20 +174,20 @@ static void add_settings(const Events *e, TfBytes *settings, char **recipe, char
     }
 }
 
-/* began: time of the first record, or of this start. */
-static void add_start(Events *e, TfBytes *file, double began)
+/* start_time: time of the first record, or of this start. */
+static void add_start(Events *e, TfBytes *file, double start_time)
 {
     const int64_t step = (int64_t)e->step;
     TfBytes settings = {0}, summary = {0};
     char *recipe, *flags;
-    tf_version(file, e->began);
-    tf_begin(file, e->began, 0);
+    tf_version(file, e->start_time);
+    tf_begin(file, e->start_time, 0);
     add_settings(e, &settings, &recipe, &flags);
-    tf_session_start(&summary, &settings, began);
+    tf_session_start(&summary, &settings, start_time);
     tf_text(&summary, "recipe", recipe);
     tf_text(&summary, "flags", flags);
     tf_text(&summary, "command", e->command);
-    tf_summary(file, e->began, step, &summary);
+    tf_summary(file, e->start_time, step, &summary);
     free(recipe), free(flags);
 }
 
@@ -237,7 +237,7 @@ static bool add_history(Events *e, int fd, TfBytes *file)
         }
     }
     if (!begun)
-        add_start(e, file, e->began);
+        add_start(e, file, e->start_time);
     if (history)
         fclose(history);
     cJSON_Delete(samples);
@@ -308,7 +308,7 @@ void events_open(Events *e, const char *name, const Model *m, const Flags *f, co
     char *leaf = format("%010lld", (long long)now), *error = NULL;
     char *file = format("events.out.tfevents.%s.%s.%ld.diecast", leaf, world.host, (long)getpid());
     *e = (Events){.model = m, .flags = f, .metrics = of, .records = records, .fd = -1,
-                  .command = format("%s", ""), .began = (double)now, .step = step};
+                  .command = format("%s", ""), .start_time = (double)now, .step = step};
     for (int i = 0; i < argc; i++)
         append(&e->command, format("%s%s", i ? " " : "    ", argv[i]));
     e->folder = format("%s/runs/%s", f->out, name);
@@ -321,13 +321,13 @@ void events_open(Events *e, const char *name, const Model *m, const Flags *f, co
     free(error), free(file), free(leaf);
 }
 
-void events_add(Events *e, const cJSON *record, bool whole)
+void events_add(Events *e, const cJSON *record, bool complete)
 {
     TfBytes bytes = {0};
     if (!e->path)
         return;
     if (e->fd < 0) {
-        if (whole && clock_seconds() - e->tried > RETRY_SECONDS)
+        if (complete && clock_seconds() - e->tried > RETRY_SECONDS)
             catch_up(e);
         return;
     }

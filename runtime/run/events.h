@@ -20,7 +20,7 @@ typedef struct {
     char *command;               /* command line of this start */
     char *folder, *path;         /* path: of the event file; NULL: none is written */
     int fd;                      /* -1: the file must be rewritten */
-    double began;                /* start time, seconds since 1970 */
+    double start_time;           /* start time, seconds since 1970 */
     double step;                 /* step this start resumes from */
     double best;                 /* best validation in the file; NAN: none */
     double sampled;              /* step of the last text sample in the file; -1: none */
@@ -34,7 +34,7 @@ void events_open(Events *e, const char *name, const Model *m, const Flags *f, co
                  const cJSON *records, int argc, char **argv);
 /* Appends the newest record of the history. whole: OUT/history.jsonl contains it and all before
  * it. */
-void events_add(Events *e, const cJSON *record, bool whole);
+void events_add(Events *e, const cJSON *record, bool complete);
 /* Appends the texts of OUT/samples.jsonl that are not in the file yet. */
 void events_samples(Events *e);
 void events_close(Events *e);

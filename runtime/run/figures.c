@@ -366,7 +366,7 @@ void figures_table(const FiguresOf *of, const char *file, const char *star, Tabl
     say(&d);
 }
 
-void figures_asked(const FiguresOf *of)
+void figures_plot(const FiguresOf *of)
 {
     Drawing d = {.of = of};
     if (world.rank != 0)

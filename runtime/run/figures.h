@@ -18,7 +18,7 @@ typedef struct {
  * end the program. */
 void figures_end(const FiguresOf *of);
 /* --plot: the same, but ends the program if no figure has data or one cannot be drawn. */
-void figures_asked(const FiguresOf *of);
+void figures_plot(const FiguresOf *of);
 /* Like figures_end(), for the figures whose first panel reads `source`. */
 void figures_source(const FiguresOf *of, const char *source);
 /* Likewise draws a figure of objective "-", e.g. "plots/regions*.png", from a table, which it

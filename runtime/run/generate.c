@@ -75,7 +75,7 @@ static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, Genera
         return false;
     x->token[x->n + x->more++] = id;
     x->end = TEXT_HALTED;
-    if (x->said && !x->said(x->user, x->token + x->n, x->more))
+    if (x->on_token && !x->on_token(x->user, x->token + x->n, x->more))
         return false;
     x->end = x->n + x->more == d->positions ? TEXT_FULL : TEXT_LONGEST;
     return x->n + x->more < d->positions && x->more < s->most;

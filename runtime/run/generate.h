@@ -32,7 +32,7 @@ Sampling generate_sampling(const Flags *f);
 
 typedef enum { TEXT_ENDED, TEXT_LONGEST, TEXT_FULL, TEXT_HALTED } TextEnd;
 /* "end": end-of-text token; "length": Sampling.most reached; "context": context full; "halt":
- * stopped by said(). */
+ * stopped by on_token(). */
 extern const char *const text_end[];
 
 /* A text to continue. */
@@ -46,7 +46,7 @@ typedef struct {
     const Chat *chat;            /* chat format whose end markers stop the answer, or NULL */
     TextEnd end;
     /* Called after each new token with the new tokens so far; false stops this text. Or NULL. */
-    bool (*said)(void *user, const int32_t *more, int64_t n);
+    bool (*on_token)(void *user, const int32_t *more, int64_t n);
     void *user;
 } GeneratedText;
 

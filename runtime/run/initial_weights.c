@@ -201,7 +201,7 @@ void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start
                         : adapts ? f->adapter : f->init_from;
     bool random = adapts && f->given[FLAG_init_from] && !initial_folder(f->init_from);
     bool looks = !named || f->given[FLAG_out] || f->given[FLAG_resume];
-    *c = (Checkpoints){.out = f->out, .flags = f, .looks = true};
+    *c = (Checkpoints){.out = f->out, .flags = f, .read_only = true};
     if (looks && checkpoint_find(c, m) && named && !start)
         die(EXIT_CONFIG, "both %s and %s %s have weights: leave out %s, or --out and --resume",
             c->found, flag, named, flag);

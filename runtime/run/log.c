@@ -423,7 +423,7 @@ void log_save(Log *l, cJSON *train_state)
     if (l->nlate) {
         char *late = format("%.*s", (int)l->nlate, l->late);
         cJSON_AddStringToObject(o, "late", late);
-        cJSON_AddNumberToObject(o, "late_from", (double)l->whole);
+        cJSON_AddNumberToObject(o, "late_from", (double)l->complete);
         free(late);
     }
     for (int i = 0; i < 2 * l->metrics->nstep; i++) {

@@ -43,7 +43,7 @@ typedef struct {
     int64_t total, per_epoch;    /* in steps */
     int history;                 /* rank 0: file descriptor; -1 while it cannot be written */
     char *path;
-    int64_t whole;               /* length of its complete records in bytes */
+    int64_t complete;            /* length of its complete records in bytes */
     char *late;                  /* lines not written yet; malloc'ed */
     size_t nlate;
     int64_t late_from;           /* log_load(): late belongs after this many bytes of the history */

@@ -206,10 +206,10 @@ void param_groups_record(cJSON *record)
 }
 
 /* Keeps the ranks that --lr-scale counts at those of the run's start. */
-int64_t param_groups_ranks(bool anew, const cJSON *state, int64_t now)
+int64_t param_groups_ranks(bool lr_changed, const cJSON *state, int64_t now)
 {
     const cJSON *began = json_get(state, "lr_ranks");
-    return cJSON_IsNumber(began) && !anew ? (int64_t)began->valuedouble : now;
+    return cJSON_IsNumber(began) && !lr_changed ? (int64_t)began->valuedouble : now;
 }
 
 static void save(cJSON *to, int set)

@@ -28,8 +28,8 @@ typedef struct {
 
 /* Returns the number of ranks for --lr-scale: that of the run's first start, read from a
  * checkpoint's state (NULL: no checkpoint); the current number `now` if --lr or --lr-scale has
- * changed (anew). */
-int64_t param_groups_ranks(bool anew, const cJSON *state, int64_t now);
+ * changed (lr_changed). */
+int64_t param_groups_ranks(bool lr_changed, const cJSON *state, int64_t now);
 /* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given for a group that does not
  * exist. */
 void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t ranks);

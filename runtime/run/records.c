@@ -42,7 +42,7 @@ bool records_validate(const Flags *f)
 /* Returns the flag that names the validation data. */
 static const char *validation_flag(const RecordRules *rules)
 {
-    return rules->asked ? rules->asked : "eval-data";
+    return rules->eval_flag ? rules->eval_flag : "eval-data";
 }
 
 /* ---- raw data -------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ typedef struct {
     int64_t min_words;           /* word-list rows: rows with fewer words are dropped */
     HeldOut held_out;            /* windows held out for validation; HELD_OUT_NONE: the tail of each
                                     text */
-    const char *asked;           /* the flag that named the evaluation data; NULL: "eval-data" */
+    const char *eval_flag;       /* the flag that named the evaluation data; NULL: "eval-data" */
     const FormatCode *const *formats;    /* formats the objective reads, ends with NULL; NULL: no
                                             raw data */
     const void *more;            /* PackOptions.more */

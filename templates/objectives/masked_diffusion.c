@@ -289,7 +289,7 @@ static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
         of.tokenizer = beside;
     const RecordRules rules = {
         .format = pack_is_rows(f->loglik) ? "answers" : masked_format[hidden.mode],
-        .formats = formats, .asked = "loglik"};
+        .formats = formats, .eval_flag = "loglik"};
     open_records(&of, &rules, NULL, d);
     objective_suit(folder, d);
     free(beside);
@@ -396,7 +396,7 @@ static const char pretrained[] = "checkpoints_pretrained";
 static char *name(const Epochs *epochs, int64_t step, bool best)
 {
     const EpochRow *last = epochs_at(epochs, step);
-    if (!last || !last->whole || !(best || last->epoch % 5 == 0))
+    if (!last || !last->ends_epoch || !(best || last->epoch % 5 == 0))
         return NULL;
     return format("%s/checkpoint_epoch_%lld", pretrained, (long long)last->epoch);
 }
@@ -411,7 +411,7 @@ static char *write_stats(const Flags *f, const char *path, const Epochs *epochs)
     train = cJSON_AddArrayToObject(all, "train_losses");
     eval = cJSON_AddArrayToObject(all, "val_losses");
     for (const EpochRow *r = epochs->row; r <= last; r++) {
-        if (!r->whole)
+        if (!r->ends_epoch)
             continue;
         cJSON_AddItemToArray(train, cJSON_CreateNumber(r->step_value[STEP_loss]));
         cJSON_AddItemToArray(eval, r->validated ? cJSON_CreateNumber(r->eval_value[EVAL_loss])

@@ -198,7 +198,7 @@ static char *write_history(const Epochs *epochs, const char *folder)
           *eval = cJSON_AddArrayToObject(all, "val_losses");
     for (int64_t i = 0; i < epochs->n; i++) {
         const EpochRow *r = &epochs->row[i];
-        if (!r->whole && (i + 1 < epochs->n || r->step == 0))
+        if (!r->ends_epoch && (i + 1 < epochs->n || r->step == 0))
             continue;
         cJSON_AddItemToArray(train, cJSON_CreateNumber(r->step_value[STEP_loss]));
         cJSON_AddItemToArray(eval, cJSON_CreateNumber(r->eval_value[EVAL_loss]));

@@ -57,7 +57,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     const bool meta_alone = *f->meta_data && !strcmp(f->meta_data, f->eval_data);
     const StepsRules steps = steps_rules(false);
     const RecordRules rules = {.formats = formats, .more = &steps,
-                               .asked = meta_alone ? "meta-data" : NULL};
+                               .eval_flag = meta_alone ? "meta-data" : NULL};
     flags = f;
     trained = train;
     records_open(f, &model, &shape, &rules, train, eval);

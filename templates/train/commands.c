@@ -222,7 +222,7 @@ static void say(const char *line)
 
 int dry_run(Run *r)
 {
-    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .read_only = true};
     if (*r->flags.data) {
         prepare(r);
         note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; no run was started", r->total,
@@ -243,7 +243,7 @@ int plot(Run *r)
     if (!r->flags.figures && r->flags.given[FLAG_figures])
         die(EXIT_CONFIG, "--plot draws figures, --figures false draws none: give one of them");
     if (error || us.rank == 0)
-        figures_asked(&(FiguresOf){r->flags.out, &model, &objective_metrics});
+        figures_plot(&(FiguresOf){r->flags.out, &model, &objective_metrics});
     free(error);
     return EXIT_OK;
 }

@@ -400,7 +400,7 @@ void prepare(Run *r)
                            strncmp(c->tokenizer, c->found, strlen(c->found)) == 0;
 //@ end
     if (c->found)
-        checkpoint_agree(c, &model);
+        checkpoint_check_data(c, &model);
     set_schedule(r);
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,

@@ -110,7 +110,7 @@ static void find(void)
         return;
     }
     checkpoint_flags(&c, &flags);
-    checkpoint_agree(&c, m);
+    checkpoint_check_data(&c, m);
     fill(m, 0);
     for (int i = 0; i < m->ntensors; i++)
         if (m->tensors[i].exp_avg)

@@ -59,7 +59,7 @@ static char *table(const Epochs *epochs)
                 fprintf(to, ",%.9g", r->eval_value[column[k].eval]);
             fputc('\n', to);
         }
-        before += r->whole ? own : 0;
+        before += r->ends_epoch ? own : 0;
     }
     if (fclose(to))
         die(EXIT_INTERNAL, "out of memory for a table of the run");

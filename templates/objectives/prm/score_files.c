@@ -158,7 +158,7 @@ static void open_candidates(Steps *s, Data *d, const Flags *f, const WeightFolde
     DataShape other = shape;
     const StepsRules steps = steps_rules(true);
     const RecordRules rules = {.format = "candidates", .formats = formats, .more = &steps,
-                               .asked = "best-of-n"};
+                               .eval_flag = "best-of-n"};
     char *tokenizer = tokenizer_of(f, "--best-of-n", folder);
     other.kind = "candidates", other.columns = candidates_columns;
     of.data = "", of.eval_data = f->best_of_n, of.tokenizer = tokenizer;

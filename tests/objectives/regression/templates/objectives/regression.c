@@ -303,8 +303,8 @@ static char *name(const Epochs *course, int64_t step, bool best)
     const EpochRow *last = epochs_at(course, step);
     if (!last)
         return step == 8 ? format("epochs/step_8") : NULL;
-    return last->whole || best ? format("epochs/%s_%lld", last->whole ? "epoch" : "best",
-                                        (long long)last->step) : NULL;
+    return last->ends_epoch || best ? format("epochs/%s_%lld", last->ends_epoch ? "epoch" : "best",
+                                             (long long)last->step) : NULL;
 }
 
 static char *named(const Flags *f, const char *path, const Epochs *course)
@@ -322,7 +322,7 @@ static char *write_epochs(const char *folder, void *with)
     char *text = format("%s", "");
     for (int64_t i = 0; i < course->n; i++) {
         const EpochRow *r = &course->row[i];
-        if (!r->whole)
+        if (!r->ends_epoch)
             continue;
         char *longer = format("%s%lld %lld %.9g %.9g\n", text, (long long)r->epoch,
                               (long long)r->step, r->step_value[STEP_loss], r->eval_value[EVAL_loss]);
