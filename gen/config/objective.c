@@ -5,7 +5,7 @@
 
 #define OBJECTIVE(name, about, kinds, head, work, decides) \
     {#name, about, kinds, #head, #work, #decides, false},
-#define WHOLE(name, about) {#name, about, "", "", "", "", true},
+#define STANDALONE(name, about) {#name, about, "", "", "", "", true},
 static const Objective row[] = {
 #include "runtime/objectives/rows.def"
 };

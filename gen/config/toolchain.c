@@ -10,10 +10,10 @@ static const struct { unsigned needs; const char *package; } row[] = {
 #include "runtime/toolchain.def"
 };
 
-unsigned toolchain_needs(const Target *t, int64_t ranks, bool whole)
+unsigned toolchain_needs(const Target *t, int64_t ranks, bool standalone)
 {
     const bool many = ranks > 1;
-    return whole                        ? NEED_STANDALONE_ONE
+    return standalone                   ? NEED_STANDALONE_ONE
            : !strcmp(t->backend, "cpu") ? (many ? NEED_CPU_MANY : NEED_CPU_ONE)
                                         : (many ? NEED_CUDA_MANY : NEED_CUDA_ONE);
 }

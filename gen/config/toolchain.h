@@ -39,7 +39,7 @@ enum {
 };
 
 /* NEED_... of a program; whole: its objective has no model of layers. */
-unsigned toolchain_needs(const Target *t, int64_t ranks, bool whole);
+unsigned toolchain_needs(const Target *t, int64_t ranks, bool standalone);
 /* Names of the packages that bring what is needed, in the order of the rows, each once; how many.
  * nvidia: those that come from NVIDIA, else all others. */
 enum { TOOLCHAIN_PACKAGES = 32 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define OBJECTIVE(name, ...) extern const ObjectiveParts name##_parts;
-#define WHOLE(name, ...) extern const ObjectiveParts name##_parts;
+#define STANDALONE(name, ...) extern const ObjectiveParts name##_parts;
 #include "runtime/objectives/rows.def"
 
 const ObjectiveParts *objective_parts(const char *name)
@@ -14,7 +14,7 @@ const ObjectiveParts *objective_parts(const char *name)
         const ObjectiveParts *parts;
     } row[] = {
 #define OBJECTIVE(name, ...) {#name, &name##_parts},
-#define WHOLE(name, ...) {#name, &name##_parts},
+#define STANDALONE(name, ...) {#name, &name##_parts},
 #include "runtime/objectives/rows.def"
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)

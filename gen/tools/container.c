@@ -113,10 +113,12 @@ static char *sources(const char *date, const char *system)
 }
 
 void container_print(const char *command, const char *words, const char *name, const Target *t,
-                     int64_t ranks, bool whole, const char *cluster, const char *snapshot, FILE *to)
+                     int64_t ranks, bool standalone, const char *cluster, const char *snapshot,
+                     FILE *to)
 {
     const bool cuda = name && strcmp(t->backend, "cpu");
-    const unsigned needs = NEED_GEN | (name ? toolchain_needs(t, ranks, whole) : NEED_CPU_MANY);
+    const unsigned needs = NEED_GEN | (name ? toolchain_needs(t, ranks, standalone)
+                                       : NEED_CPU_MANY);
     cJSON *lock = read_lock(cluster);
     const char *system = image(lock);
     char *packages = pins(lock, name ? needs & ~NEED_GEN : needs);

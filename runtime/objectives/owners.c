@@ -10,7 +10,7 @@ static const struct {
     int owners;
 } row[] = {
 #define OBJECTIVE(name, ...) {#name, OWNERS_##name},
-#define WHOLE(name, ...) {#name, OWNERS_##name},
+#define STANDALONE(name, ...) {#name, OWNERS_##name},
 #define USES(objective, capability) {#objective, OWNERS_##capability},
 #include "runtime/objectives/rows.def"
 };

@@ -16,7 +16,7 @@ enum {
 #define CAPABILITY(name, doc) OWNERS_##name,
 #include "runtime/objectives/capabilities.def"
 #define OBJECTIVE(name, ...) OWNERS_##name,
-#define WHOLE(name, ...) OWNERS_##name,
+#define STANDALONE(name, ...) OWNERS_##name,
 #include "runtime/objectives/rows.def"
     OWNERS_COUNT
 };
