@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 a44fe14092be3645, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 c92c07e9eb8067ac, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -432,9 +432,9 @@ static void run_decode(cudaStream_t s)
         linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
         profile_op(54, s);      // recipe.lua:4
-        rope_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, 1, H, K, D, s);
+        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B, 1, H, K, D, s);
         profile_op(55, s);      // recipe.lua:5
-        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K,
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K,
                             ATTENTION_SCALE, ws_decode_1, s);
         profile_op(56, s);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1, s);
@@ -484,7 +484,7 @@ static void open_io(void)
     io.scale = PINNED(scale);
     io.adamw_args = PINNED(adamw_args);
     io.token = PINNED(token);
-    io.place = PINNED(place);
+    io.position = PINNED(position);
 }
 
 /* Until what stands before the event is done; the other ranks are watched meanwhile. */

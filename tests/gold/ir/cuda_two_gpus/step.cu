@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 2237e4ac1bf5f619, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 7c6fe7c0c6b3535c, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -357,7 +357,7 @@ static void run_decode(cudaStream_t s)
 {
     /* embedding */
     profile_op(64, s);      // recipe.lua:5
-    embed_fwd(d_x, token, wte, wpe, place, DECODE_B, 1, C, s);
+    embed_fwd(d_x, token, wte, wpe, position, DECODE_B, 1, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(65, s);      // recipe.lua:4
@@ -367,7 +367,7 @@ static void run_decode(cudaStream_t s)
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
         profile_op(67, s);
-        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T, H, K,
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, position, DECODE_B, T, H, K,
                             ATTENTION_SCALE, ws_decode_1, s);
         profile_op(68, s);
         linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1, s);
@@ -413,7 +413,7 @@ static void open_io(void)
     io.scale = PINNED(scale);
     io.adamw_args = PINNED(adamw_args);
     io.token = PINNED(token);
-    io.place = PINNED(place);
+    io.position = PINNED(position);
 }
 
 /* Until what stands before the event is done; the other ranks are watched meanwhile. */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 d74ad5b3301ab42a, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 164045ccdbed917b, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -292,9 +292,9 @@ static void run_decode(void)
         profile_op(54);         // recipe.lua:5
         linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_qkv_decode, ws_decode_1);
         profile_op(55);         // recipe.lua:4
-        rope_fwd(d_rot, rope_cos, rope_sin, place, DECODE_B, 1, H, K, D);
+        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B, 1, H, K, D);
         profile_op(56);         // recipe.lua:5
-        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, DECODE_B, T, H, K, D,
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K, D,
                          ATTENTION_SCALE, ws_decode_1);
         profile_op(57);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
@@ -331,7 +331,7 @@ void step_open(void)
     io.scale = scale;
     io.adamw_args = adamw_args;
     io.token = token;
-    io.place = place;
+    io.position = position;
     io.loss = loss;
     io.total_norm = total_norm;
     io.logits = logits;

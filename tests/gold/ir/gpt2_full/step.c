@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 9967067dc2e57be4, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 1b6ce82c20eca940, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -266,7 +266,7 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(48);         // recipe.lua:4
-    embed_fwd(d_x, token, wte, wpe, place, DECODE_B, 1, C);
+    embed_fwd(d_x, token, wte, wpe, position, DECODE_B, 1, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(49);
@@ -276,7 +276,7 @@ static void run_decode(void)
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1);
         profile_op(51);
-        attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, DECODE_B, T, H, K, D,
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, position, DECODE_B, T, H, K, D,
                          ATTENTION_SCALE, ws_decode_1);
         profile_op(52);
         linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1);
@@ -311,7 +311,7 @@ void step_open(void)
     io.scale = scale;
     io.adamw_args = adamw_args;
     io.token = token;
-    io.place = place;
+    io.position = position;
     io.loss = loss;
     io.total_norm = total_norm;
     io.logits = logits;
