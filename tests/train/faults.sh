@@ -656,7 +656,7 @@ struck "SIGSEGV in a rank" segv:rank=2:step=8 84 "rank 2 (.*) died"
 struck "abort in a rank" abort:rank=3:step=2 84 "rank 3 (.*) died"
 struck "a rank leaves with exit 0" exit0:rank=1:step=20 84 "rank 1 (.*) died"
 struck "weights of one of four ranks" flip:rank=2:step=7 94 \
-    "rank 2 (.*) has other weights or moments than the other ranks: memory or processor at fault"
+    "rank 2 (.*) has other weights or moments than the other ranks: faulty memory or processor"
 goes_on "weights of one of four ranks"
 
 # From outside: a rank that stands still for less than the limit, one that is asked to stop, one that

@@ -230,10 +230,10 @@ refused mlm_microbert "no words to hide" 80 "cannot be made from the format text
 refused mlm_microbert "a tokenizer to be made beside packed data" 80 \
     "--tokenizer words is counted from raw data, but .* is packed" \
     --data "$scratch/packed/records.safetensors" --tokenizer words
-refused mlm_microbert "sampling" 80 "of programs whose objective is lm|dpo; this one's is mlm" --sample x
+refused mlm_microbert "sampling" 80 "needs a program with the objective lm|dpo; this one has mlm" --sample x
 said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)
 verdict "dropout of an adapter of chosen rows" \
-    "$(grep -q "lora.dropout: dense reads the rows that have a target alone" <<<"$said" || echo "$said")"
+    "$(grep -q "lora.dropout: dense reads only rows with a target" <<<"$said" || echo "$said")"
 said=$("$gen" $here/recipes/mlm_microbert.lua model.family=gpt2 -o "$scratch/never" 2>&1)
 verdict "a family of another kind" "$(grep -q "the objective mlm is for .*, not for gpt2" <<<"$said" || echo "$said")"
 exit $failed
