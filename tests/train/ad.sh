@@ -117,7 +117,7 @@ title='^step 1 micro-batch [12] row [1-4]: sample [0-9]+: task [0-9]+, stream 0,
 verdict "rows for people" "$([ "$(grep -cE "$title target$" "$scratch/shown.log")" = 8 ] &&
     grep -qE '^  \*  [0-8],[0-8] \? -> (a[0-4]|</c>)$' "$scratch/shown.log" ||
     head -n 20 "$scratch/shown.log")"
-data='^  data       6570 samples of 18 places (histories:[0-9a-f]*/1x80), 822 steps an epoch$'
+data='^  data       6570 samples of 18 positions (histories:[0-9a-f]*/1x80), 822 steps an epoch$'
 verdict "counts in the banner" "$(grep -q "$data" "$scratch/straight.log" &&
     grep -q '^  predicts   8 a step, those of 0.8889 regions$' "$scratch/straight.log" &&
     grep -q '^  histories  73 to train on, 8 to test on$' "$scratch/straight.log" &&
@@ -130,7 +130,7 @@ verdict "steps without histories" "$(grep -q '"predictions_per_second": [0-9]' "
 # Several files: each gives its streams; of those of the test the first of each.
 ours=$ref/ad_one/tokens.safetensors
 own two --data "$ours,$other" --steps 1
-verdict "histories of two files" "$(grep -q '^  data       13140 samples of 18 places (histories:[0-9a-f]*/2x80), ' \
+verdict "histories of two files" "$(grep -q '^  data       13140 samples of 18 positions (histories:[0-9a-f]*/2x80), ' \
     "$scratch/two.log" && grep -q '^  histories  146 to train on, ' "$scratch/two.log" || sed -n 1,15p "$scratch/two.log")"
 own shown --data "$ours,$other" --show 60
 verdict "rows of both" "$(sed -n 's/.* step [0-9]* of \([^ ,]*\), .*/\1/p' "$scratch/shown.log" | sort | uniq -c |

@@ -299,7 +299,7 @@ printf '{"prompt":"%0200d","chosen":"a","rejected":"b"}\n' 1 >"$scratch/long.jso
 raw dpo_lora.off no "${start[@]}" --data "$scratch/long.jsonl"
 verdict "refused: no room for an answer" "$([ $? = 88 ] && grep -q \
     '^rank .*leaves no room for an answer): rows of [0-9]* tokens .*seq.max.* --system' "$scratch/log" &&
-    grep -q '^next: gen RECIPE seq.max=N ' "$scratch/log" || tail -n 2 "$scratch/log")"
+    grep -q '^next: build with gen RECIPE seq.max=N ' "$scratch/log" || tail -n 2 "$scratch/log")"
 while read -r name text args; do
     # shellcheck disable=SC2086
     raw dpo_lora.off no --init-from $ref/dpo_lora/model ${args//PAIRS/$scratch/pairs.jsonl}
@@ -377,7 +377,7 @@ dpo.kl=token,dpo.reference=none there is nothing for dpo.kl = "token" to be meas
 dpo.reference=adapter_off,lora.rank=4,lora.modules_to_save=lm_head is not the first model where lora.modules_to_save
 dpo.shared_prompt=true,model.attention_dropout=0.1 dpo.shared_prompt: attention over a shared prompt drops nothing
 gpus=3 batch.global: 8 samples are not divided by
-data.kind=rows the objective dpo learns from pairs
+data.kind=rows objective=dpo trains on pairs
 batch.targets=4096 is more than batch.micro \* seq.max = 2 \* 8 \* 64 = 1024
 END
 exit $failed

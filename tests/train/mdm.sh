@@ -208,7 +208,7 @@ a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --g
 steps that blocks do not share|cannot be divided equally among 2 blocks of 8 tokens; try --gen-steps 6|--gen-length 16 --gen-block 8 --gen-steps 5:w5
 no room|the text is 2 tokens and --gen-length 32; this program has room for 32|--gen-length 32:w5
 no gaps|the text has no mask token|--gen-length 0:w5
-gaps and a length|want --gen-length 0|--gen-length 8:w5 [MASK]
+gaps and a length|fill them with --gen-length 0|--gen-length 8:w5 [MASK]
 steps of training|--steps 5 sets training steps: --generate takes --gen-steps 5|--steps 5:w5
 END
 
