@@ -425,7 +425,7 @@ refused() {             # FIELD=VALUE TEXT: gen says so
         echo "gen took it" >"$scratch/said"
     verdict "$1 is refused" "$(grep -q -- "$2" "$scratch/said" || cat "$scratch/said")"
 }
-refused data.kind=rows "data.kind: the objective regression learns from no token files, got"
+refused data.kind=rows "data.kind: objective=regression trains on no token files, got"
 refused model.vocab=31 "model.vocab: of recipes whose objective is lm|mlm.*; this one's is regression"
 
 # Floats of another shape, tokens and numbers that are none: one line each.

@@ -137,7 +137,7 @@ verdict "the best validation is the one that is shown" "$([ "$(least eval_loss)"
 # Its checkpoint was removed by hand: said, and no worse one takes its place.
 rm -r "$scratch/best/checkpoint-$k"
 best --keep-best --patience 0 --steps $((last + 4))
-verdict "the best is gone" "$([ "$(grep -c "^warning: .*/checkpoint-$k is gone, .*: eval loss $shown at step $k;" \
+verdict "the best is gone" "$([ "$(grep -c "^warning: .*/checkpoint-$k is gone; .*: eval loss $shown at step $k;" \
         "$scratch/best.log")" = 1 ] || grep '^warning' "$scratch/best.log"
     grep -q "^the best, eval loss $shown at step $k, were in .*checkpoint-$k, which was removed" "$scratch/best.log" ||
         grep '^the best' "$scratch/best.log"
