@@ -111,7 +111,9 @@ static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t pai
 {
     const int tables = by.local != 0 ? 2 : 1;
     const int64_t n = T / tables * pairs;
-    const RopeRule rule[] = {tables == 1 ? by : RopeRule{.theta = by.local}, by};
+    RopeRule rule[] = {by, by};
+    if (tables == 2)
+        rule[0] = {.theta = by.local};
     for (int k = 0; k < tables; k++)
         launch(rope_table_kernel, blocks_over(n, ROPE_THREADS), ROPE_THREADS, 0, s, cosine + k * n,
                sine + k * n, T / tables, pairs, rule[k]);
