@@ -285,7 +285,7 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
     if (!(c.held = malloc(sizeof *c.held * (size_t)d->positions)))
         die(EXIT_INTERNAL, "out of memory for a conversation");
     if (*c.system && c.chat->system_in == SYSTEM_NOWHERE)
-        die(EXIT_CONFIG, "--chat-system: the chat format %s has no system message",
+        die(EXIT_CONFIG, "--chat-system: the chat format %s has no system messages",
             c.chat->name);
     reset(&c);
     if (c.terminal && world.size == 1)

@@ -1204,7 +1204,7 @@ still "an answer without its prompt" '{"completion":"a"}' 'prompt: want a string
 still "one answer of a pair" '{"prompt":"a","chosen":"b"}' 'rejected: want a string'
 still "a message by itself" '{"role":"user","content":"a"}' 'a single message: a row must be a list'
 still "a number" 7 'want a JSON object'
-still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'pairs become pairs'
+still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'pairs cannot be part of it'
 still "keys that would be dropped" '{"text":"a","tools":"b"}' 'these keys would be dropped'
 still "pictures" '[{"role":"user","content":[{"type":"image_url"}]}]' 'content: part 1 is of the type image_url'
 still "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' 'tool_calls: tool calls'

@@ -192,7 +192,7 @@ ln -s "$scratch/elsewhere" "$scratch/linked/plots"
 train gpt2_tiny $case linked --steps 2 --figures true
 verdict "nothing is written where a run folder leads" "$(ls -A "$scratch/elsewhere")"
 rm -rf "$scratch"/{elsewhere,linked}
-OMP_NUM_THREADS=99999 refuses "too many threads" 80 "OMP_NUM_THREADS asks for 99999 threads, .*at most" gpt2_tiny $ours
+OMP_NUM_THREADS=99999 refuses "too many threads" 80 "OMP_NUM_THREADS asks for 99999 threads .*at most" gpt2_tiny $ours
 refuses "a name with control characters" 88 '/x\\x1b\[31m\\x0a\\xc2\\x9by: ' gpt2_tiny \
     --data "$scratch/x"$'\e[31m\n\xc2\x9by'
 refuses "a name of 3000 characters" 88 "[/n]\{1900\}\.\.\.$" gpt2_tiny \
@@ -345,8 +345,8 @@ step 1 micro-batch 1 row 2: sample 0, 6 tokens, 2 targets
      and 26 of padding
 END
 done
-refuses "--show of nothing" 80 "--show: want --data" gpt2_tiny --show 2
-refuses "--show beside another use" 80 "--show and --dry-run: one use\|--dry-run and --show: one use" gpt2_tiny $ours \
+refuses "--show of nothing" 80 "--show needs --data FILE" gpt2_tiny --show 2
+refuses "--show beside another use" 80 "--show and --dry-run: give one\|--dry-run and --show: give one" gpt2_tiny $ours \
     --show 2 --dry-run
 rm -rf "$scratch"/{shown,text,rows,rows.jsonl}
 
@@ -372,7 +372,7 @@ refuses "an adapter without its model" 80 "--init-from none" qwen2_lora $lora --
 refuses "merging without LoRA" 80 "has no LoRA" gpt2_tiny --merge-lora "$scratch/exported"
 refuses "a type of nothing" 80 "--export-dtype: has no effect without --export or --merge-lora$" gpt2_tiny --export-dtype bf16
 refuses "a type that is none" 80 '--export-dtype: want one of fp32|bf16|fp16, got "int8"' gpt2_tiny --export-dtype int8
-refuses "two uses at a time" 80 "--sample and --export: one" gpt2_tiny --sample a --export "$scratch/exported"
+refuses "two uses at a time" 80 "--sample and --export: give one" gpt2_tiny --sample a --export "$scratch/exported"
 # uses NAME TEXT PROGRAM ARGS...: exit 0, and where the weights come from is said
 uses() {
     local name=$1 text=$2 program=$3 code
@@ -391,7 +391,7 @@ verdict "the likeliest token by two names" "$(cmp <("$work/gpt2_tiny/train" --sa
     <("$work/gpt2_tiny/train" --sample ab --init-from none --temperature 0 2>&1 | grep -v ' second') 2>&1)"
 uses "weights of a model folder" "^weights: $ref/$case/model" gpt2_tiny $draw --init-from $ref/$case/model
 uses "from scratch" "^  weights    random, made from seed 42" gpt2_tiny $ours --out "$scratch/from" --steps 1
-refuses "a checkpoint and a model" 80 "both $scratch/from/checkpoint-1 and --init-from none hold weights" gpt2_tiny \
+refuses "a checkpoint and a model" 80 "both $scratch/from/checkpoint-1 and --init-from none have weights" gpt2_tiny \
     $draw --out "$scratch/from" --init-from none
 for use in "$draw" "$ours"; do
     refuses "a checkpoint as run folder: ${use%% *}" 89 \
@@ -645,7 +645,7 @@ verdict "it is warned about" "$(grep -q '^warning: rank 0: rank 1 (.*) has been 
     cat "$scratch/struck.log")"
 goes_on "a rank freezes"
 struck "weights of two ranks part" flip:rank=0:step=7 94 \
-    "step 10: ranks 0 (.*) and 1 (.*) have different weights or moments: one of both is wrong: memory"
+    "step 10: ranks 0 (.*) and 1 (.*) have different weights or moments: one of both is wrong: faulty memory"
 verdict "nothing of it is saved" "$(ls -d "$scratch/struck/checkpoint-10" 2>/dev/null)"
 struck "a gradient of one rank is none" nan:rank=1:step=7 87 "loss [0-9.]*, gradient norm -*nan; samples [0-9]"
 run=skipped
@@ -825,7 +825,7 @@ if mkdir "$scratch/small" && mount -t tmpfs -o size=600k tmpfs "$scratch/small" 
         sleep 0.05
     done
     wait $pid; expect "disk full, three saves fail" 90 "^rank 0 .*the third save in a row that failed"
-    verdict "disk full: what to do" "$(grep -q '^next: make room (df -h, df -i); then .*gpt2_tiny/run.sh .* goes on from' \
+    verdict "disk full: what to do" "$(grep -q '^next: make room (df -h, df -i); then .*gpt2_tiny/run.sh .* continues from' \
         "$scratch/fills.log" || tail -n 1 "$scratch/fills.log")"
     times=$(grep -c "^warning: checkpoint .*training goes on" "$scratch/fills.log")
     verdict "training goes on after two" "$([ "$times" = 2 ] || echo "$times times"

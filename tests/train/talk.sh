@@ -135,7 +135,7 @@ verdict "the earliest goes" "$([ "$(grep -c 'room for 32 tokens: the earliest qu
     grep -q '^a new conversation$' "$scratch/log" && grep -q '^5 answers; [0-9]* prompt tokens' "$scratch/log" ||
     cat "$scratch/log")"
 verdict "an answer is cut" "$(says --chat --chat-format mistral-v3-tekken --max-new-tokens 2 <<<a | diff - <(echo é)
-    grep -q 'cut behind 2 tokens: --max-new-tokens' "$scratch/log" || cat "$scratch/log")"
+    grep -q 'cut after 2 tokens: --max-new-tokens' "$scratch/log" || cat "$scratch/log")"
 verdict "what the context cuts" "$(says --chat --chat-format mistral-v3-tekken --temperature 1000 \
     --greedy=false <<<aaaaaaaaaaaaaaaaaaaaaa >"$scratch/said"
     grep -q 'room for 32 tokens: the answer is cut' "$scratch/log" || cat "$scratch/log")"
@@ -165,7 +165,7 @@ TERM=dumb script -qefc "$train --out $scratch/run $tokenizer --greedy --chat --c
     /dev/null \
     <"$scratch/typed" 2>&1 | tr -d '\r' >"$scratch/seen"
 verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^4 prompt tokens, .*; 5 new, ' \
-    ' is none of /help' 'a new conversation$' \
+    '/nothing: unknown, commands are /help' 'a new conversation$' \
     '^2 answers; [0-9]* prompt tokens'; do grep -q "$line" "$scratch/seen" ||
     echo "no $line: $(cat "$scratch/seen")"; done)"
 
