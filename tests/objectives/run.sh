@@ -139,7 +139,7 @@ want="loss late_targets grad_norm learning_rate num_places num_late places_per_s
 verdict "a step's metrics" "$([ "$(reported loss)" = "$want" ] || reported loss)"
 want="eval_loss eval_runtime eval_samples_per_second eval_steps_per_second eval_places_per_second time epoch step "
 verdict "a validation's metrics" "$([ "$(reported eval_loss)" = "$want" ] || reported eval_loss)"
-for line in '  data       11 samples of 8 places (floats:[0-9a-f]*), 3 steps an epoch' \
+for line in '  data       11 samples of 8 positions (floats:[0-9a-f]*), 3 steps an epoch' \
     'step 10/10  loss 0\.4667  .* places/s ' 'step 10/10  eval loss 1\.8050  5 samples in '; do
     verdict "it says: $line" "$(grep -q "^$line" "$scratch/straight.log" || tail -n 8 "$scratch/straight.log")"
 done
