@@ -39,17 +39,17 @@ garbage() {
         grep -vxFf <(cd "$scratch/$name.straight" && find . | sed -E 's/checkpoint(-|_step_)[0-9]+/checkpoint\1N/')
     [ ! -e "$1/history.jsonl" ] || head -n -1 "$1/history.jsonl" | jq . 2>&1 >/dev/null
 }
-# differs: from the undisturbed run, in bits or in names. A run whose disk refused the save before the last one, as a
-# start of it said, has another checkpoint in its place.
+# differs: from the undisturbed run, in bits or in names. Where a start of the run said so, the disk refused the save
+# before the last one, and an older checkpoint is in its place, or it refused to remove an old one.
 differs() {
-    local file straight=$scratch/$name.straight but=nothing
-    [ -z "${refused[$name]}" ] || but='checkpoint\(-\|_step_\)15'
+    local file straight=$scratch/$name.straight files=nothing names=nothing
+    [[ "${refused[$name]}" != *save* ]] || files='checkpoint\(-\|_step_\)15'
+    [ -z "${refused[$name]}" ] || names='checkpoint-1\?[0-9]$'
     while read -r file; do
         cmp "$straight/$file" "$out/$file" 2>&1
-    done < <(cd "$straight" && find . -name '*.safetensors' -not -path './.*/*' | grep -v "$but")
+    done < <(cd "$straight" && find . -name '*.safetensors' -not -path './.*/*' | grep -v "$files")
     diff <(losses "$straight") <(losses "$out") >/dev/null || echo "other losses"
-    [ "$but" = nothing ] || but='checkpoint-1[0-5]$'
-    diff <(ls -A "$straight" | grep -v "$but") <(ls -A "$out" | grep -v -e '^fault\.' -e "$but") | tr '\n' ' '
+    diff <(ls -A "$straight" | grep -v "$names") <(ls -A "$out" | grep -v -e '^fault\.' -e "$names") | tr '\n' ' '
     find "$out" -name '*.tmp' -o -name '*.del'
 }
 # start: the run of $name goes on in the background, its output in $out.log
@@ -94,7 +94,8 @@ one_start() {
     code=$?
     starts=$((starts + 1))
     failed_saves[$name]=$((failed_saves[$name] + $(grep -cE "trying once more|training goes on" "$out.log")))
-    ! grep -q 'checkpoint of step 15 not saved' "$out.log" || refused[$name]=15
+    ! grep -q 'checkpoint of step 15 not saved' "$out.log" || refused[$name]+=" save"
+    ! grep -q 'old checkpoint not removed' "$out.log" || refused[$name]+=" removal"
     case $code in
     0 | 84 | 90 | 137) [ $code != 90 ] || stopped[$name]=$((stopped[$name] + 1)) ;;
     *) why+="exit $code: $(tail -n 2 "$out.log") " ;;
