@@ -49,7 +49,7 @@ static char *open_history(Log *l)
 {
     char *error = NULL;
     l->history = file_open(l->path, O_WRONLY | O_CREAT | O_APPEND, &error);
-    if (l->history >= 0 && TEMP_FAILURE_RETRY(ftruncate(l->history, l->whole))) {
+    if (l->history >= 0 && TEMP_FAILURE_RETRY(ftruncate(l->history, l->complete))) {
         error = format("%s: truncate: %s", l->path, strerror(errno));
         close(l->history);
         l->history = -1;
@@ -61,7 +61,7 @@ static char *open_history(Log *l)
 static bool write_late(Log *l)
 {
     if (file_write(l->history, l->late, l->nlate)) {
-        l->whole += (int64_t)l->nlate;
+        l->complete += (int64_t)l->nlate;
         free(l->late);
         l->late = NULL, l->nlate = 0;
         return true;
@@ -159,7 +159,7 @@ static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t re
     size_t bytes;
     int64_t at = 0;
     cJSON *record;
-    l->whole = 0;
+    l->complete = 0;
     while (line && (!l->nlate || at < l->late_from) &&
            ((record = read_record(from, line, &bytes)) || bytes)) {
         if (!record && !to)
@@ -171,7 +171,7 @@ static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t re
             cJSON_Delete(record);
             continue;
         }
-        l->whole += (int64_t)bytes;
+        l->complete += (int64_t)bytes;
         if (to)
             fwrite(line, 1, bytes, to);
         if (to)
@@ -180,7 +180,7 @@ static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t re
             remember(l, record);
     }
     free(line);
-    return l->whole == at && at > 0;
+    return l->complete == at && at > 0;
 }
 
 /* Rewrites the file with only the records to keep: temporary file, rename. Returns NULL, or a
@@ -229,7 +229,7 @@ static void read_back(Log *l, int64_t resumed)
  * not the one that they are missing from. */
 static void add_late(Log *l)
 {
-    if (l->whole != l->late_from) {
+    if (l->complete != l->late_from) {
         free(l->late);
         l->late = NULL, l->nlate = 0;
     }
