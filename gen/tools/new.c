@@ -2,14 +2,13 @@
  *
  * In:    command-line words, a folder.
  * Out:   a recipe to edit, with the reason for each choice; or a table of what fits.
- * Method: values from the folder and from the user are fixed; the rest follows printed rules and the
+ * Method: values from the folder and the user are fixed; the rest follows printed rules and the
  *         planner: the first way to train of a list that fits. */
 #include "gen/commands.h"
-#include "gen/graph/objectives.h"
+#include "gen/config/rules.h"
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
-#include "gen/tools/model_folder.h"
-#include "gen/tools/new_data.h"
+#include "gen/tools/new_ways.h"
 #include "gen/tools/tools.h"
 
 #include <errno.h>
@@ -18,54 +17,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/model/hf_config.h"
-
-enum {
-    CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
-    TOKENS_STEP = 16,            /* seq.max that follows from data is a multiple of it */
-    LEAST_TOKENS = 128,          /* the shortest that is tried */
-    MOST_SAMPLES = 8             /* of a micro-batch */
-};
-
-typedef struct {
-    const char *file, *from, *target, *lora, *data;
-    const Card *card;            /* of the word card=NAME; NULL: none */
-    bool full, force;
-    int nwords;
-    char **word;                 /* field=value */
-} Options;
-
-/* A way to train: request to the planner, and its result. */
-typedef struct {
-    bool lora, recompute;
-    int64_t tokens, samples;     /* of a sequence (0: set by the objective); of a micro-batch */
-    Config *c;
-    Graph *g;
-    const char *differs;         /* why its program would refuse the folder; NULL: it accepts it */
-} Way;
-
 /* ---- the words ------------------------------------------------------------------------------- */
 
 /* Options of commands.def: field for the value, a text or a bool. */
 static const struct { const char *word, *wants; size_t at; } option[] = {
-    {"--from", "folder", offsetof(Options, from)},
-    {"--target", "target", offsetof(Options, target)},
-    {"--lora", "rank", offsetof(Options, lora)},
-    {"--data", "file", offsetof(Options, data)},
-    {"--full", NULL, offsetof(Options, full)},
-    {"--force", NULL, offsetof(Options, force)},
+    {"--from", "folder", offsetof(NewOptions, from)},
+    {"--target", "target", offsetof(NewOptions, target)},
+    {"--lora", "rank", offsetof(NewOptions, lora)},
+    {"--data", "file", offsetof(NewOptions, data)},
+    {"--full", NULL, offsetof(NewOptions, full)},
+    {"--force", NULL, offsetof(NewOptions, force)},
 };
 enum { OPTIONS = sizeof option / sizeof *option };
-
-/* Value of the field on the command line; NULL: not given. */
-static const char *given(const Options *o, const char *field)
-{
-    size_t n = strlen(field);
-    for (int i = 0; i < o->nwords; i++)
-        if (!strncmp(o->word[i], field, n) && o->word[i][n] == '=')
-            return o->word[i] + n + 1;
-    return NULL;
-}
 
 static bool is_folder(const char *word)
 {
@@ -81,9 +44,9 @@ static void unknown_option(const char *command, const char *word)
         near ? text_print("; did you mean %s?", near) : "; gen new --help lists them");
 }
 
-static Options parse(int argc, char **argv, const char *command)
+static NewOptions parse(int argc, char **argv, const char *command)
 {
-    Options o = {.word = arena_new((size_t)argc * sizeof(char *) + 1)};
+    NewOptions o = {.word = arena_new((size_t)argc * sizeof(char *) + 1)};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         if (*word != '-') {
@@ -95,7 +58,8 @@ static Options parse(int argc, char **argv, const char *command)
             else if (!o.from && is_folder(word))
                 err((Loc){0}, "%s: %s: a folder; want --from %s", command, word, text_shell(word));
             else
-                err((Loc){0}, "%s: %s: want one file, and field=value words; %s is the file", command, word, o.file);
+                err((Loc){0}, "%s: %s: want one file, and field=value words; %s is the file",
+                    command, word, o.file);
             continue;
         }
         int k = 0;
@@ -115,20 +79,23 @@ static Options parse(int argc, char **argv, const char *command)
         else
             *(const char **)at = argv[++i];
     }
-    const char *name = given(&o, "card"), *fault = name && strcmp(name, "none") ? card_fault(name) : NULL;
+    const char *name = new_given(&o, "card"), *fault = name && strcmp(name, "none") ?
+        card_fault(name) : NULL;
     if (fault)
         err((Loc){0}, "%s: card: %s", command, fault);
     o.card = name ? card_find(name) : NULL;
     return o;
 }
 
-static void one_of_two(const Options *o, const char *command, bool set, const char *option_word, const char *field)
+static void one_of_two(const NewOptions *o, const char *command, bool set, const char *option_word,
+                       const char *field)
 {
-    if (set && given(o, field))
-        err((Loc){0}, "%s: %s and %s=%s: one or the other", command, option_word, field, given(o, field));
+    if (set && new_given(o, field))
+        err((Loc){0}, "%s: %s and %s=%s: one or the other", command, option_word, field,
+            new_given(o, field));
 }
 
-static void check_words(const Options *o, const char *command)
+static void check_words(const NewOptions *o, const char *command)
 {
     one_of_two(o, command, o->target, "--target", "target");
     one_of_two(o, command, o->lora, "--lora", "lora.rank");
@@ -136,283 +103,18 @@ static void check_words(const Options *o, const char *command)
     if (o->lora && o->full)
         err((Loc){0}, "%s: --lora and --full: one or the other", command);
     if (o->card && o->target && strcmp(o->card->target, o->target))
-        err((Loc){0}, "%s: card %s is %s, but --target is %s; leave one of them out", command, o->card->name,
+        err((Loc){0}, "%s: card %s is %s, but --target is %s; leave one of them out", command,
+            o->card->name,
             o->card->target, o->target);
     for (int i = 0; i < o->nwords; i++)
         if (!strncmp(o->word[i], "model.", 6))
             err((Loc){0}, "%s: %s: the folder says what the model is, and a program of another one would not take "
                 "it in", command, o->word[i]);
     int64_t at;
-    if (given(o, "objective") && !choice_find(field_choices(F_objective), given(o, "objective"), &at))
+    if (new_given(o, "objective") && !choice_find(field_choices(F_objective),
+                                                  new_given(o, "objective"), &at))
         err((Loc){0}, "%s: objective: want one of %s, got %s", command, field_choices(F_objective),
-            given(o, "objective"));
-}
-
-/* ---- what the user leaves open --------------------------------------------------------------- */
-
-/* True if recipes of this objective cannot set the field. */
-static bool fixed(const ModelFolder *m, int field)
-{
-    Config c = {0};
-    c.v[F_objective].s = m->objective->name;
-    return field_fixed(&c, field) != NULL;
-}
-
-static bool takes_adapters(const ModelFolder *m)
-{
-    return !fixed(m, F_lora_rank) && !strstr(m->family->q, "%h");
-}
-
-typedef struct {
-    const ModelFolder *m;
-    const Options *o;
-    const Target *target;
-    const char *target_why, *precision, *precision_why;
-    int64_t rank;                /* of adapters */
-    int64_t tokens;              /* of a sequence, the longest to try; 0: set by the objective */
-    int64_t parameters;
-    const SampleLengths *data;   /* of --data; NULL: not given */
-} Ask;
-
-static void add_word(char **word, int *n, const Options *o, const char *field, const char *value)
-{
-    if (!given(o, field))
-        word[(*n)++] = text_print("%s=%s", field, value);
-}
-
-/* Config of a way to train. */
-static Config *config_of(const Ask *a, const Way *w)
-{
-    const Options *o = a->o;
-    const ModelFolder *m = a->m;
-    char **word = arena_new(((size_t)o->nwords + 24) * sizeof *word);
-    int n = 0;
-    const char *name = o->file ? o->file : "model";
-    if (!o->card)
-        add_word(word, &n, o, "target", a->target->name);
-    if (strcmp(a->precision, "fp32"))
-        add_word(word, &n, o, "precision", a->precision);
-    const char *kinds = m->objective->kinds;
-    const bool rows = a->data ? !strcmp(a->data->kind, "rows") : m->template;
-    if (names_listed(kinds, "bfd") && rows)
-        add_word(word, &n, o, "data.kind", "bfd");
-    else if (*kinds && !names_listed(kinds, "packed"))
-        add_word(word, &n, o, "data.kind", text_print("%.*s", (int)strcspn(kinds, "|"), kinds));
-    if (w->tokens)
-        add_word(word, &n, o, "seq.max", text_print("%" PRId64, w->tokens));
-    if (!given(o, "batch.global"))
-        add_word(word, &n, o, "batch.micro", text_print("%" PRId64, w->samples));
-    if (w->lora) {
-        add_word(word, &n, o, "lora.rank", text_print("%" PRId64, a->rank));
-        add_word(word, &n, o, "lora.alpha", text_print("%" PRId64, 2 * a->rank));
-        add_word(word, &n, o, "lora.targets", "all-linear");
-    }
-    const char *head = objective_parts(m->objective->name)->rules.head_field;
-    if (head && m->lacks_added && (w->lora || given(o, "lora.rank")))
-        add_word(word, &n, o, head, "true");
-    if (w->recompute)
-        add_word(word, &n, o, "memory.recompute", "block");
-    if (!objective_default(m->objective->name, "lr")) {
-        if (!given(o, "run.steps"))
-            add_word(word, &n, o, "run.epochs", "1");
-        add_word(word, &n, o, "run.lr", w->lora || given(o, "lora.rank") ? "2e-4" : "1e-5");
-        add_word(word, &n, o, "run.schedule", "cosine");
-        add_word(word, &n, o, "run.warmup", "0.03");
-    }
-    for (int i = 0; i < o->nwords; i++)
-        word[n++] = o->word[i];
-    return model_folder_config(m, name, word, n);
-}
-
-static bool fits(const Ask *a, Way *w)
-{
-    w->c = config_of(a, w);
-    w->g = fit_planned(w->c);
-    w->differs = model_folder_differs(a->m, w->g);
-    return !w->differs && w->g->arena_bytes <= fit_limit(w->g);
-}
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static int64_t rank_of(const Options *o, const char *command)
-{
-    char *end;
-    errno = 0;
-    long long rank = o->lora ? strtoll(o->lora, &end, 10) : NEW_RANK;
-    if (o->lora && (errno || end == o->lora || *end || rank < 1 || rank > (int64_t)field_row[F_lora_rank].hi))
-        err((Loc){0}, "%s: --lora %s: want a rank from 1 to %.0f", command, o->lora, field_row[F_lora_rank].hi);
-    return rank;
-}
-
-static const Target *find_target(const char *command, const char *word)
-{
-    const char *name[32];
-    int n = target_count();
-    if (n > (int)(sizeof name / sizeof *name))
-        bug("more targets than there is room for");
-    for (int i = 0; i < n; i++)
-        name[i] = target_row(i)->name;
-    const char *near = target_find(word) ? NULL : text_nearest(word, name, n);
-    if (!target_find(word) && card_find(word))
-        err((Loc){0}, "%s: %s is a card: want card=%s", command, word, card_find(word)->name);
-    if (!target_find(word))
-        err((Loc){0}, "%s: no target %s%s; gen list targets shows them", command, word,
-            near ? text_print("; did you mean %s?", near) : "");
-    return target_find(word);
-}
-
-static void choose_target(Ask *a, const char *command)
-{
-    const char *word = a->o->target ? a->o->target : given(a->o, "target");
-    bool small = a->parameters < NEW_MILLIONS * INT64_C(1000000);
-    const Card *card = a->o->card;
-    a->target = find_target(command, card ? card->target : word ? word : small ? "cpu" : NEW_TARGET);
-    a->target_why = card   ? text_print("of card %s: %s", card->name, card->about)
-                    : word ? "as told"
-                           : text_print("%s %d million parameters%s; --target or --card name another",
-                                         small ? "less than" : "of", NEW_MILLIONS, small ? "" : " or more");
-}
-
-/* Precision of the stored weights, if the target supports it. */
-static void choose_precision(Ask *a, const char *command)
-{
-    const ModelFolder *m = a->m;
-    const char *word = given(a->o, "precision");
-    bool cannot = !strcmp(m->stored, "fp16") && !strcmp(a->target->backend, "cpu");
-    a->precision = word ? word : cannot ? "fp32" : m->stored;
-    a->precision_why = word     ? "as told"
-                       : cannot ? text_print("%s; fp16 is for GPUs", m->stored_by)
-                                : m->stored_by;
-    if (!strcmp(a->precision, "fp16") && m->wide)
-        err((Loc){0}, "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32", command,
-            m->path);
-}
-
-/* Longest sequence that a program of the model supports. */
-static int64_t positions(const ModelFolder *m)
-{
-    static const int field[] = {F_model_positions, F_model_window};
-    int64_t most = INT64_MAX;
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
-        int64_t n = m->value[field[i]] ? strtoll(m->value[field[i]], NULL, 10) : 0;
-        most = n > 0 ? smaller(most, n) : most;
-    }
-    char *error;
-    int64_t window = hf_config_window(m->config, &error);
-    free(error);                 /* reported when the folder is compared */
-    return window > 0 ? smaller(most, window) : most;
-}
-
-/* Parameters of the smallest program for the folder; ends the program if that would refuse it. */
-static void check_folder(Ask *a, ModelFolder *m)
-{
-    const Options *all = a->o;
-    Options shaping = {.word = arena_new(((size_t)all->nwords + 1) * sizeof *shaping.word)};
-    for (int i = 0; i < all->nwords; i++) {          /* only words that determine the model */
-        const char *path = text_print("%.*s", (int)strcspn(all->word[i], "="), all->word[i]);
-        if (!strcmp(path, "objective") || objective_owns(m->objective->name, path))
-            shaping.word[shaping.nwords++] = all->word[i];
-    }
-    Way least = {.tokens = fixed(m, F_seq_max) ? 0 : smaller(16, positions(m)), .samples = 1};
-    a->o = &shaping;
-    a->target = target_find("cpu");
-    a->precision = "fp32";
-    least.g = graph_build(config_of(a, &least));
-    a->o = all;
-    model_folder_check(m, least.g);
-    a->parameters = measure_holdings(least.g).parameters;
-}
-
-/* The samples of --data, which data.kind, where it is given, has to suit. */
-static const SampleLengths *read_data(const ModelFolder *m, const Options *o, const char *command)
-{
-    SampleLengths *s = arena_new(sizeof *s);
-    const char *kind = given(o, "data.kind");
-    *s = sample_lengths(m, o->data);
-    if (kind && !strcmp(kind, "packed") && strcmp(s->kind, "packed"))
-        err((Loc){0}, "%s: data.kind=packed reads documents, and the samples in --data %s are %s; leave data.kind out",
-            command, o->data, s->kind);
-    return s;
-}
-
-/* seq.max where the user leaves it open: the longest sample as far as the model goes, or a usual length. */
-static int64_t sequence_tokens(const Ask *a)
-{
-    const int64_t usual = !strcmp(a->target->backend, "cpu") ? CPU_TOKENS : GPU_TOKENS;
-    const bool samples = a->data && a->data->samples;
-    const int64_t fits_longest = samples ? (a->data->longest + TOKENS_STEP - 1) / TOKENS_STEP * TOKENS_STEP : usual;
-    return smaller(positions(a->m), fits_longest);
-}
-
-/* Chooses target, precision and sequence length; ends the program if no program accepts the
- * folder. */
-static Ask ask(ModelFolder *m, const Options *o, const char *command)
-{
-    const SampleLengths *data = o->data ? read_data(m, o, command) : NULL;
-    Ask a = {.m = m, .o = o, .rank = rank_of(o, command), .data = data};
-    const ObjectiveRules *rules = &objective_parts(m->objective->name)->rules;
-    const char *adds = rules->new_token_field ? given(o, rules->new_token_field) : NULL;
-    if (adds && !strcmp(adds, "true")) {
-        const char *token = given(o, rules->token_field);
-        model_folder_new_token(m, rules->new_token_field,
-                               token ? token : field_default_word(field_find(rules->token_field)));
-    }
-    check_folder(&a, m);
-    choose_target(&a, command);
-    choose_precision(&a, command);
-    if (!fixed(m, F_seq_max))
-        a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10) : sequence_tokens(&a);
-    return a;
-}
-
-/* ", 8 sequences of 512 tokens" of a micro-batch; "": the objective sets the length. */
-static const char *least_batch(const Way *w)
-{
-    const int64_t n = w->c->v[F_batch_micro].i;
-    return !w->tokens ? "" : text_print(", %s of %" PRId64 " tokens", n == 1 ? "one sequence"
-                                        : text_print("%" PRId64 " sequences", n), w->tokens);
-}
-
-/* First way to train that fits: all weights, then adapters; each as it is, then with recomputed
- * blocks; then with shorter sequences; with the largest micro-batch. */
-static Way choose(const Ask *a)
-{
-    const Options *o = a->o;
-    bool adapters = takes_adapters(a->m) && !o->full, whole = !o->lora, own = given(o, "lora.rank") != NULL;
-    Way w = {0}, least = {0};
-    for (int64_t tokens = a->tokens; !w.g; tokens /= 2) {
-        for (int i = 0; i < 4 && !w.g; i++) {
-            Way next = {.lora = i / 2, .recompute = i % 2, .tokens = tokens, .samples = 1};
-            bool wanted = own ? !next.lora : next.lora ? adapters || o->lora : whole;
-            bool told = given(o, "memory.recompute") != NULL;
-            bool larger = (!next.recompute && !told) || (!next.lora && adapters && !own);
-            if (!wanted || (tokens < a->tokens && larger) || (next.recompute && told))
-                continue;
-            if (fits(a, &next))
-                w = next;
-            else if (next.differs && (given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
-                err((Loc){text_print("%s/config.json", a->m->path), 0}, "%s", next.differs);
-            else if (!least.g || next.g->arena_bytes < least.g->arena_bytes)
-                least = next;
-        }
-        if (!w.g && (given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
-            err((Loc){0}, "%s: no way to train it fits %s: the least is %s (%s%s%s), %s available; another --card or "
-                "--target%s%s", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
-                least.lora ? text_print("adapters of rank %" PRId64, a->rank) : "all weights",
-                least_batch(&least), least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)),
-                given(o, "batch.micro") || given(o, "batch.global") ? ", a smaller batch.micro with more batch.accum"
-                                                                    : "",
-                !strcmp(a->precision, "fp32") && !given(o, "precision") ? ", or precision=bf16" : "");
-    }
-    bool open = !given(o, "batch.micro") && !given(o, "batch.global");
-    for (int64_t samples = 2; open && samples <= MOST_SAMPLES; samples *= 2) {
-        Way next = w;
-        next.samples = samples;
-        if (!fits(a, &next))
-            break;
-        w = next;
-    }
-    return w;
+            new_given(o, "objective"));
 }
 
 /* ---- the recipe's text ----------------------------------------------------------------------- */
@@ -441,7 +143,8 @@ static void drop_defaults(const ModelFolder *m, Config *c)
     config_derive(bare);
     for (int i = 0; i < NFIELDS; i++)
         if (droppable(m, c, i) &&
-            !strcmp(value_print(field_row[i].type, &c->v[i]), value_print(field_row[i].type, &bare->v[i])))
+            !strcmp(value_print(field_row[i].type, &c->v[i]),
+                    value_print(field_row[i].type, &bare->v[i])))
             c->v[i].set = false;
     if (config_card(c))                      /* the card sets them */
         c->v[F_target].set = c->v[F_memory_limit_gib].set = false;
@@ -457,7 +160,8 @@ static void print_section(Str *s, const Config *c, const char *section)
         const char *path = field_row[i].path;
         if (!c->v[i].set || strncmp(path, section, n) || path[n] != '.')
             continue;
-        const char *item = text_print("%s = %s", path + n + 1, value_print(field_row[i].type, &c->v[i]));
+        const char *item = text_print("%s = %s", path + n + 1,
+                                      value_print(field_row[i].type, &c->v[i]));
         bool wrap = all.n && column + strlen(item) + 2 > WIDTH - 12;
         str_print(&all, "%s%s", !all.n ? "" : wrap ? ",\n        " : ", ", item);
         column = wrap ? strlen(item) : column + strlen(item) + 2;
@@ -512,15 +216,17 @@ static const char *data_line(const Ask *a, const Way *w)
 {
     const char *kind = w->c->v[F_data_kind].s;
     bool stream = !strcmp(kind, "packed") && !a->data;
-    return text_print("%s: data.kind%s", kind, stream ? "; prompts and conversations want bfd or rows" : "");
+    return text_print("%s: data.kind%s", kind, stream ?
+                      "; prompts and conversations want bfd or rows" : "");
 }
 
-/* How seq.max was chosen from the samples of --data, or that it can be; NULL: it does not follow from samples. */
+/* How seq.max was chosen from the samples of --data, or that it can be; NULL: it does not follow
+ * from samples. */
 static const char *seq_line(const Ask *a, const Way *w)
 {
     const SampleLengths *d = a->data;
     const int64_t tokens = w->c->v[F_seq_max].i, longer = d ? samples_longer(d, tokens) : 0;
-    if (!d && names_listed(a->m->objective->kinds, "pairs") && !given(a->o, "seq.max"))
+    if (!d && names_listed(a->m->objective->kinds, "pairs") && !new_given(a->o, "seq.max"))
         return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it from your data",
                           tokens);
     if (!d || !d->samples)
@@ -528,7 +234,8 @@ static const char *seq_line(const Ask *a, const Way *w)
     const char *found = text_print("of %s sample%s in %s the longest has %s tokens, 95 of 100 at most %s",
                                    text_grouped(d->samples), d->samples == 1 ? "" : "s", d->file,
                                    text_grouped(d->longest), text_grouped(d->most));
-    return longer ? text_print("%" PRId64 ": %s; %s of them will be cut", tokens, found, text_grouped(longer))
+    return longer ? text_print("%" PRId64 ": %s; %s of them will be cut", tokens, found,
+                               text_grouped(longer))
                   : text_print("%" PRId64 ": %s", tokens, found);
 }
 
@@ -543,7 +250,9 @@ static const char *ids_line(const ModelFolder *m)
 }
 
 /* Text of one of the objective's rules; NULL: none. */
-static const char *rule_text(const Way *w, const char *(*rule)(const Config *c)) { return rule ? rule(w->c) : NULL; }
+static const char *rule_text(const Way *w, const char *(*rule)(const Config *c)) { return rule ?
+                                                                                  rule(w->c) :
+                                                                                      NULL; }
 
 static const char *mark_line(const Way *w) { return rule_text(w, config_rules(w->c)->new_token); }
 
@@ -579,11 +288,13 @@ static char *recipe_text(const Ask *a, const Way *w)
         comment(&s, text_print("Unsaid: %s.", m->unsaid));
     if (m->notes.n)
         comment(&s, text_print("Of config.json, where it shapes nothing:\n%s", m->notes.text));
-    const char *about = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w), c->v[F_precision].s);
+    const char *about = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w),
+                                   c->v[F_precision].s);
     str_print(&s, "return {\n    about = %s,\n", value_print(FT_STRING, &(FieldValue){.s = about}));
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && !strchr(field_row[i].path, '.') && i != F_about)
-            str_print(&s, "    %s = %s,\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
+            str_print(&s, "    %s = %s,\n", field_row[i].path,
+                      value_print(field_row[i].type, &c->v[i]));
     print_section(&s, c, "model");
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path;
@@ -597,7 +308,8 @@ static char *recipe_text(const Ask *a, const Way *w)
         if (!c->run_loc[i].file)             /* set on the command line */
             str_print(&run, "%s%s = %s", run.n ? ", " : "", c->run_name[i],
                       run_flag[run_flag_find(c->run_name[i])].type == FT_STRING
-                          ? value_print(FT_STRING, &(FieldValue){.s = c->run_value[i]}) : c->run_value[i]);
+                          ? value_print(FT_STRING, &(FieldValue){.s = c->run_value[i]}) :
+                              c->run_value[i]);
     if (run.n)
         str_print(&s, "    run = { %s },\n", run.text);
     str_print(&s, "}\n");
@@ -606,7 +318,7 @@ static char *recipe_text(const Ask *a, const Way *w)
 
 /* ---- gen new --------------------------------------------------------------------------------- */
 
-static void check_file(const Options *o)
+static void check_file(const NewOptions *o)
 {
     struct stat st;
     size_t n = o->file ? strlen(o->file) : 0;
@@ -619,17 +331,19 @@ static void check_file(const Options *o)
     if (!stat(o->file, &st) && !S_ISREG(st.st_mode))
         err((Loc){0}, "new: %s: is there and no file; want another name", o->file);
     if (!stat(o->file, &st) && !o->force)
-        err((Loc){0}, "new: %s: is there already; want another name, or --force to write over it", o->file);
+        err((Loc){0}, "new: %s: is there already; want another name, or --force to write over it",
+            o->file);
 }
 
 /* Checks that the written file gives the planned recipe. */
-static void check_written(const Options *o, const Config *planned)
+static void check_written(const NewOptions *o, const Config *planned)
 {
     Config *c = config_fill(recipe_load(o->file, NULL, 0), o->file);
     check_config(c);
     for (int i = 0; i < NFIELDS; i++)
         if (i != F_name && i != F_about && field_applies(c, i) &&
-            strcmp(value_print(field_row[i].type, &c->v[i]), value_print(field_row[i].type, &planned->v[i])))
+            strcmp(value_print(field_row[i].type, &c->v[i]),
+                   value_print(field_row[i].type, &planned->v[i])))
             bug("%s: %s is not as planned", o->file, field_row[i].path);
 }
 
@@ -638,7 +352,7 @@ static void row(const char *what, const char *text)
     printf("  %-10s %s\n", what, text);
 }
 
-static void new_answer(const Options *o, const Ask *a, const Way *w)
+static void new_answer(const NewOptions *o, const Ask *a, const Way *w)
 {
     const ModelFolder *m = a->m;
     const Holdings h = measure_holdings(w->g);
@@ -670,15 +384,15 @@ int new_main(int argc, char **argv)
         command_help(command_find("new"), argc < 2 ? stderr : stdout);
         return argc < 2;
     }
-    Options o = parse(argc, argv, "new");
+    NewOptions o = parse(argc, argv, "new");
     check_file(&o);
     if (!o.from)
         err((Loc){0}, "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER", o.file);
     check_words(&o, "new");
     ModelFolder *m = model_folder_read(o.from, text_print("gen new %s --from", text_shell(o.file)),
-                                             given(&o, "objective"));
-    Ask a = ask(m, &o, "new");
-    Way w = choose(&a);
+                                             new_given(&o, "objective"));
+    Ask a = new_ask(m, &o, "new");
+    Way w = new_choose(&a);
     char *text = recipe_text(&a, &w);
     file_save(o.file, text, strlen(text));
     check_written(&o, w.c);
@@ -686,17 +400,20 @@ int new_main(int argc, char **argv)
         new_answer(&o, &a, &w);
         return 0;
     }
-    printf("%s: %s, %s parameters, of %s\n", o.file, m->family->name, text_grouped(a.parameters), m->path);
+    printf("%s: %s, %s parameters, of %s\n", o.file, m->family->name, text_grouped(a.parameters),
+           m->path);
     row("objective", text_print("%s: %s", m->objective->name, m->objective->about));
     row("target", text_print("%s: %s", a.target->name, a.target_why));
     row("precision", text_print("%s: %s", a.precision, a.precision_why));
-    row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" : "",
-                               o.lora || o.full || given(&o, "lora.rank") ? "as told"
+    row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" :
+                               "",
+                               o.lora || o.full || new_given(&o, "lora.rank") ? "as told"
                                : w.lora            ? "all weights do not fit"
-                               : takes_adapters(m) ? "they fit; --lora R trains adapters"
+                               : new_takes_adapters(m) ? "they fit; --lora R trains adapters"
                                                    : "they fit"));
-    row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro%s", w.c->v[F_batch_micro].i,
-                            w.c->v[F_seq_max].i, fixed(m, F_seq_max) ? "" : ", seq.max"));
+    row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro%s",
+                            w.c->v[F_batch_micro].i,
+                            w.c->v[F_seq_max].i, new_fixed(m, F_seq_max) ? "" : ", seq.max"));
     if (seq_line(&a, &w))
         row("seq.max", seq_line(&a, &w));
     row("memory", text_print("%s a rank planned", plan_line(&w)));
@@ -721,8 +438,10 @@ int new_main(int argc, char **argv)
     printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
     if (m->tokenizer && !m->tokenizer_fault && *m->objective->kinds)
         printf("  gen pack --show 2 --tokenizer %s%s%s %s\n", text_shell(m->tokenizer),
-               m->template && !m->chat ? " --chat NAME" : "", options ? text_print(" %s", options) : "", data);
-    printf("  %s --init-from %s --data %s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from, data,
+               m->template && !m->chat ? " --chat NAME" : "", options ? text_print(" %s", options) :
+                   "", data);
+    printf("  %s --init-from %s --data %s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)),
+           from, data,
            flags ? text_print(" %s", flags) : "");
     return 0;
 }
@@ -733,7 +452,8 @@ bool new_is_folder(int argc, char **argv)
 {
     bool folder = false;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--target") || !strcmp(argv[i], "--full"))
+        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--target") ||
+            !strcmp(argv[i], "--full"))
             return true;
         if (*argv[i] != '-' && !folder)
             folder = is_folder(argv[i]) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
@@ -746,11 +466,11 @@ bool new_is_folder(int argc, char **argv)
 static void plan_row(const Ask *a, Way w, cJSON *list)
 {
     const char *tokens = w.tokens ? text_print("%" PRId64, w.tokens) : "-";
-    bool fit = fits(a, &w);
+    bool fit = new_fits(a, &w);
     const int64_t most = fit ? fit_largest_micro(w.g, w.c) : 0, least = w.g->arena_bytes;
     const char *differs = w.differs;
     w.samples = most;
-    fit = most && fits(a, &w);
+    fit = most && new_fits(a, &w);
     const char *way = w.lora ? text_print("LoRA rank %" PRId64, a->rank) : "all weights";
     const char *recompute = w.recompute ? "block" : "none";
     if (!list) {
@@ -775,20 +495,23 @@ static void plan_row(const Ask *a, Way w, cJSON *list)
 
 static void plan_head(const ModelFolder *m, const Ask *a, int64_t limit)
 {
-    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, text_grouped(a->parameters),
+    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name,
+           text_grouped(a->parameters),
            m->objective->name);
     printf("target %s (%s), %s a rank; precision %s (%s)\n", a->target->name, a->target_why,
-           limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a->precision, a->precision_why);
+           limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a->precision,
+               a->precision_why);
     if (!m->weights)
         printf("no weights in the folder: their shapes are unchecked\n");
     printf("\n");
-    printf("  %-14s %-10s %-10s %8s %12s   %s\n", "training", "precision", "recompute", "seq.max", "batch.micro",
+    printf("  %-14s %-10s %-10s %8s %12s   %s\n", "training", "precision", "recompute", "seq.max",
+           "batch.micro",
            "memory of a rank");
 }
 
 int new_plan_main(int argc, char **argv)
 {
-    Options o = parse(argc, argv, "plan");
+    NewOptions o = parse(argc, argv, "plan");
     if (o.file && o.from)
         err((Loc){0}, "plan: %s and --from %s: one or the other", o.file, o.from);
     const char *word = o.from ? o.from : o.file;
@@ -800,10 +523,10 @@ int new_plan_main(int argc, char **argv)
             o.file);
     check_words(&o, "plan");
     o.file = NULL;
-    ModelFolder *m = model_folder_read(word, "gen plan", given(&o, "objective"));
-    Ask a = ask(m, &o, "plan");
+    ModelFolder *m = model_folder_read(word, "gen plan", new_given(&o, "objective"));
+    Ask a = new_ask(m, &o, "plan");
     Way probe = {.tokens = a.tokens, .samples = 1};
-    Config *c = config_of(&a, &probe);
+    Config *c = new_config(&a, &probe);
     int64_t limit = fit_limit(graph_build(c));
     cJSON *answer = answer_wanted() ? answer_new() : NULL;
     if (answer) {
@@ -824,14 +547,15 @@ int new_plan_main(int argc, char **argv)
     cJSON *ways = answer ? answer_list(answer, "ways") : NULL;
     int64_t length[3] = {a.tokens, 0, 0};
     int n = 1;
-    if (a.tokens && !given(&o, "seq.max") && m->value[F_model_positions])
-        for (int64_t longer = 4 * a.tokens; n < 3 && longer <= positions(m); longer *= 4)
+    if (a.tokens && !new_given(&o, "seq.max") && m->value[F_model_positions])
+        for (int64_t longer = 4 * a.tokens; n < 3 && longer <= new_positions(m); longer *= 4)
             length[n++] = longer;
     for (int lora = 0; lora < 2; lora++)
         for (int i = 0; i < n; i++)
             for (int recompute = 0; recompute < 2; recompute++)
-                if (lora ? takes_adapters(m) && !o.full : !o.lora)
-                    plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i], .samples = 1}, ways);
+                if (lora ? new_takes_adapters(m) && !o.full : !o.lora)
+                    plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i],
+                                       .samples = 1}, ways);
     if (answer) {
         answer_print(answer);
         return 0;
