@@ -36,7 +36,7 @@ config() {                                    # RECIPE FIELD=VALUE ...: checked;
     fi
     name=$(sed -n 's/^name = "\(.*\)"  .*/\1/p' <<<"$said")
     [ -z "${made[$1]:-}" ] || name=$(basename "$1" .lua)
-    objective_of[$name]=$(sed -n 's/^objective = "\([a-z]*\)".*/\1/p' <<<"$said")
+    objective_of[$name]=$(sed -n 's/^objective = "\([a-z_]*\)".*/\1/p' <<<"$said")
 }
 gen() {
     local command="" word name plain=() given=("$@")

@@ -24,7 +24,7 @@ program() {
     x=$scratch/program
     rm -rf "$x"
     mkdir "$x"
-    [[ $text =~ objective\ ([a-z]+).*target\ ([a-z0-9_]+)\ \ ranks\ ([0-9]+) ]]
+    [[ $text =~ objective\ ([a-z_]+).*target\ ([a-z0-9_]+)\ \ ranks\ ([0-9]+) ]]
     backend=cuda
     [ "${BASH_REMATCH[2]}" != cpu ] || backend=cpu
     run_sh $backend prog "${BASH_REMATCH[3]}" >"$x/run.sh"

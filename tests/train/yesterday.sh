@@ -160,8 +160,8 @@ for name in lm lm_lora mlm mlm_lora mdm mdm_lora dpo dpo_lora prm prm_lora ppo a
     verdict "$name goes on" "$(cd "$scratch/$name" && tar xzf "$archive/$name.tar.gz" && begins_with $name &&
         comes_of $name 2>&1 | diff after - 2>&1)"
     verdict "$name has no object without a use" "$(unreached $work/yesterday.$name)"
-    reads=$(grep -rqs --include='*.def' --exclude=all.def "^USES(.*, tokens)" $work/yesterday.$name/runtime/objectives &&
-        echo yes)
+    reads=$(grep -rqs --include='*.def' --exclude=all.def "^USES(.*, tokens)" \
+        $work/yesterday.$name/runtime/objectives && echo yes)
     verdict "$name has tokenizers and packing only to read texts" "$(cd $work/yesterday.$name || exit
         ls runtime/data/tokenizer.c runtime/pack/pack_read.c runtime/run/records.c 2>/dev/null |
             awk -v want="${reads:+3}" 'END { if (NR != want + 0) print NR " of 3 files" }')"
