@@ -1,8 +1,9 @@
 /* emit.h -- the emit room: a planned graph as the files of out/NAME.
  *
- * emit.c fills the templates (template.c), emit_folder.c keeps the folder, emit_step.c has calls
- * and tables of step.c or step.cu (emit_words.c, emit_lora.c, emit_variant.c what they consist of),
- * emit_tune.c the calls of tune.cu, emit_model.c what Hugging Face files say. */
+ * emit.c fills the templates (template.c) and emit_folder.c writes the folder. emit_step.c makes
+ * the calls and tables of step.c or step.cu out of the parts in emit_words.c, emit_lora.c and
+ * emit_variant.c; emit_tune.c makes the calls of tune.cu; emit_model.c makes the tables that map
+ * parameters to tensors of Hugging Face files. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -13,14 +14,21 @@
 
 /* ---- the interface of the room ------------------------------------------------------------- */
 
-/* force: over runs of another model and files that gen did not write; locked: lock_require() */
+/* Writes the files of g to outdir. force: replaces files that gen did not write, and writes even if
+ * outdir holds runs of another model. locked: every tuned choice must be in the lock file; see
+ * lock_require(). */
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
-/* The files of a folder, manifest.json aside, in memory alone; how many. */
+/* Sets *files to the files that emit_run() would write, except manifest.json, without writing them.
+ * Returns their number. */
 typedef struct { const char *name, *text; } EmitFile;
 int emit_texts(const Graph *g, EmitFile **files);
-/* the recipe of which a folder was made and the words that went before it; how many */
+/* Reads from dir/manifest.json which recipe and overrides the folder was made with. Sets *recipe to
+ * the recipe's file and *override to the override words, and returns the number of words. Prints
+ * the recipe it takes on stderr. Ends the program if the manifest is unusable or the recipe is not
+ * found. */
 int emit_again(const char *dir, const char **recipe, char ***override);
-/* The project of a folder that gen wrote: the folder above out/NAME, or above another. */
+/* Returns the project of a folder that gen wrote: the folder above out/ for out/NAME, else the
+ * parent folder. NULL: dir does not exist. */
 char *emit_project(const char *dir);
 /* The recipe's file that emitted files call `told`: in the project (NULL: none), here or below
  * gen's root, or in the folder recipes/ of these. NULL: *looked says where it is not. */
@@ -39,24 +47,26 @@ int folder_files(EmitFile **files);                /* all so far; how many */
 char *folder_hash(const char *prefix);             /* of the files below it so far */
 void folder_sources(void);                         /* after all sources: sources.h, their hash */
 void folder_list(cJSON *manifest);                 /* adds that hash and those of all "files" */
-/* Ends the program, with nothing changed, where files that gen did not write or runs of another
- * model are in the way, unless force. Files of an earlier emission that are not part of it go. */
+/* Writes the collected files and the manifest. Unless force, ends the program before changing
+ * anything if dir holds files that gen did not write and would replace, or runs of another model.
+ * Removes files of an earlier emission that are not part of this one. */
 void folder_write(const char *dir, const char *manifest, bool force);
 
 /* template.c */
 typedef struct { const char *name, *text; bool used; } Hole;
 Hole *template_hole(Hole *holes, int n, const char *name, size_t length);  /* or NULL */
 char *template_source(const char *path);           /* a file of the project, below its root */
-/* The text of a template; every hole has a place. some: it need not have all. */
+/* Returns the template with its holes filled. Every hole of the template must be among the n given.
+ * template_fill() also requires the template to use all n; template_fill_some() does not. */
 char *template_fill(const char *path, Hole *holes, int n);
 char *template_fill_some(const char *path, Hole *holes, int n);
 /* A line that is no file's, with its @HOLES@; without a newline. */
 char *template_line(const char *line, Hole *holes, int n);
 
 /* emit_sources.c */
-/* Puts the files of runtime/ and kernels/ that the files so far use, of this objective and backend;
- * ranks: for more than one. Returns the objects of all sources in C, the program's own first, for a
- * Makefile, one a line. */
+/* Adds the files of runtime/ and kernels/ that the files collected so far use with this objective
+ * and backend. ranks: the program has more than one rank. Returns the object files of all C sources
+ * for a Makefile, one per line, the program's own first. */
 char *sources_put(const char *objective, const char *backend, bool ranks);
 
 /* emit_words.c: names and numbers */
@@ -70,7 +80,7 @@ const EmitBackend *emit_backend(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
 const char *c_type(Dtype dt);                      /* "float" */
 char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
-/* Lines that are too long go on below behind a comma. */
+/* Prints text, breaking lines longer than COLUMNS after a comma and indenting the continuation. */
 void print_wrapped(Str *s, const char *text);
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
 char *capitals(const char *word);                  /* "log_sum" -> "LOG_SUM" */
@@ -121,7 +131,8 @@ char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b
 /* emit_io.c: inputs, by the rows of inputs.def */
 int64_t emit_micros(const Graph *g);               /* micro-batches of a step */
 char *emit_io_fields(const Graph *g);              /* members of StepIO */
-/* Of the loss scale of each set, fp16: a line of C with its name in the place of each %s. */
+/* fp16: returns `line` once per parameter group, with each %s replaced by the C name of the group's
+ * loss scale; "" if there is none. */
 char *emit_scalers(const Graph *g, const char *line);
 char *emit_set_names(const Graph *g);              /* enum of parameter groups: SET_model ... */
 char *emit_sets(const Graph *g);                   /* their rows, each a ParamGroupRow */

@@ -1,6 +1,7 @@
 /* ir.h -- intermediate representation: values, operations, programs and schedules.
  *
- * The graph room builds it; fuse, part and plan extend it. */
+ * The generator's stages are called rooms. The room graph builds the representation from the
+ * recipe; the rooms fuse, part and plan extend it in this order; emit only reads it. */
 #ifndef IR_H
 #define IR_H
 
@@ -275,9 +276,11 @@ void schedule_run(Schedule *s, Program *p, int64_t times);
 void schedule_clear(Schedule *s, Value *v);
 void schedule_result(Schedule *s, Value *v);
 bool schedule_at_start(const Schedule *s);                   /* of tables */
-/* Turns of the program in the schedule that repeats it; 1: none does. */
+/* Returns how many times the first schedule that contains the program runs it; 1 if no schedule
+ * contains it. */
 int64_t program_times(const Graph *g, const Program *p);
-/* Micro-batches of the inputs it indexes by micro-batch; 1: it indexes none. */
+/* Returns the number of micro-batches in the inputs that the program indexes by micro-batch (%v[m]);
+ * 1 if it indexes none. */
 int64_t program_micros(const Program *p);
 int ir_region(Program *p, Dim count, bool reverse);
 /* The region of the program that indexes v[l]; NULL: none. */

@@ -1,4 +1,9 @@
-/* lower.h -- the rooms fuse, part and plan: kernels, placement among ranks, memory. */
+/* lower.h -- lowers a graph in three stages ("rooms"): fuse, part and plan.
+ *
+ * fuse: joins ops into groups, one kernel call each.
+ * part: gives every value a placement on the ranks and inserts the collectives this needs.
+ * plan: gives every stored value its offset in the arena.
+ * Each X_run() extends the graph; check_X() verifies its result. */
 #ifndef LOWER_H
 #define LOWER_H
 
@@ -10,11 +15,15 @@ void part_run(Graph *g);
 void check_part(const Graph *g);
 void plan_run(Graph *g);
 void check_plan(const Graph *g);
-/* ends the program when the plan exceeds the target */
-/* c: to look for recipes near it that fit; NULL: there is none */
+/* Ends the program if the plan needs more memory than the target has. c: configuration from which
+ * the message derives similar recipes that fit; NULL: it suggests none. */
 void fit_check(const Graph *g, Config *c);
+/* Returns the bytes that a rank may plan with; INT64_MAX: the target sets no limit. */
 int64_t fit_limit(const Graph *g);
-Graph *fit_planned(Config *c);               /* the rooms up to plan, whether it fits or not */
+/* Builds the graph of c and runs fuse, part and plan, whether or not the result fits. */
+Graph *fit_planned(Config *c);
+/* Returns the largest batch.micro that fits with all other fields unchanged; 0: not even one
+ * sequence fits. */
 int64_t fit_largest_micro(const Graph *g, Config *c);
 
 #endif

@@ -22,8 +22,8 @@ typedef struct {
     const char *file;
     int nctors, capctors;
     Ctor **ctor;             /* in the order of their { */
-    /* the text with (__place(I,{ ... })) for constructor I; __place: what the chunk is called
-     * with */
+    /* the source with constructor I rewritten as (__place(I,{ ... })), so that running it tells
+     * which table each constructor made; __place is the argument that the chunk is called with */
     Str marked;
     int return_line;         /* of the last return; 1: none */
     int nsets, capsets;

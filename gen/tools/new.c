@@ -58,7 +58,7 @@ static NewOptions parse(int argc, char **argv, const char *command)
             else if (!o.from && is_folder(word))
                 err((Loc){0}, "%s: %s: a folder; want --from %s", command, word, text_shell(word));
             else
-                err((Loc){0}, "%s: %s: want one file, and field=value words; %s is the file",
+                err((Loc){0}, "%s: %s: a second file; the file is %s, and further words are field=value",
                     command, word, o.file);
             continue;
         }

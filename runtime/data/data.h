@@ -83,14 +83,15 @@ typedef struct {
     const DataColumn *columns;   /* for data_column(); ends with name NULL; or NULL: none */
     int64_t micro;               /* samples of a micro-batch of a rank; 0: the model's */
     int64_t targets;             /* maximum per micro-batch, all parts together; 0: no limit */
-    /* The objective reads whole rows by data_row() and chooses its targets among all tokens with
-     * mask 1; else the target of a token is the one after it. */
+    /* True: the objective reads whole rows with data_row() and chooses its targets from all tokens
+     * whose mask is 1. False: the target of each token is the token after it. */
     bool finds_targets;
     int64_t (*takes)(int64_t may);       /* targets taken of `may` in a sample; NULL: all */
-    /* Only the first `most` samples in file order are used (0: all). Of these n, the first
-     * int(split[0] * n) are part 0, the next int(split[1] * n) part 1, ..., and the rest after the
-     * last share that is not 0 is the last part; `take` selects one. split[0] 0: all. Files that
-     * mark documents for validation are divided by that, and `most` counts the other documents. */
+    /* Uses only the first `most` samples in file order (0: all). These n samples are divided into
+     * parts: the first int(split[0] * n) are part 0, the next int(split[1] * n) part 1, and so on;
+     * the samples left after the last nonzero share are the last part. `take` selects the part to
+     * read. split[0] 0: there is no division. Files that mark documents for validation are divided
+     * by their marks instead, and `most` then counts only the documents not marked. */
     int64_t most;
     double split[3];
     int take;
@@ -148,7 +149,7 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 /* Row `row` of the same micro-batch as it is in its file; false: padding at the end of an
  * evaluation. EXIT_DATA as above. Thread-safe once data_order() was called for the step. */
 bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to);
-/* The same for sample `place`, 0..G-1, of the whole step, of any rank. */
+/* The same for the sample at `position`, 0..G-1, of the whole step, whichever rank has it. */
 bool data_row_of_step(Data *d, int64_t step, int64_t position, DataRow *to);
 /* Part `part` of the same samples, in the order of DataShape.parts; data_row() is part 0. */
 bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to);

@@ -197,8 +197,9 @@ int64_t reader_size(const Reader *r);          /* -1: unknown */
 void reader_close(Reader *r);
 char *reader_skip(Reader *r);                  /* reads the rest, for the hashes */
 void reader_note(const void *data, size_t n);  /* adds other data to the hashes */
-/* Returns the hashes of all bytes read, in the order of files, and of the ends of files and how
- * they were read, and resets both. True if one of the files had JSON rows. */
+/* Sets `bytes` to the hash of all bytes read, in the order of files, and `files` to the hash of
+ * where files ended and how each was read; then resets both. Returns true if any file had JSON
+ * rows. */
 bool reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
 void chunk_free(Chunk *p);
 
@@ -304,7 +305,9 @@ struct RowOut {
     bool blank;                  /* the prompt is a string ending in a space or tab */
     bool turns;                  /* its system or history became turns of a conversation */
     unsigned also;               /* bit i: format i fits too, and this one ignores its keys */
-    uint64_t ignored, unread;    /* bit i: it had key i of Rules.ignore; and would have read it */
+    /* bit i: the row had key i of Rules.ignore (ignored), and its format would otherwise have read
+     * that key (unread) */
+    uint64_t ignored, unread;
     bool more_answers;           /* earlier answers are not targets */
     bool question;               /* uses Rules.system */
     bool shared;                 /* pairs: the prompt is the common beginning of the answers */

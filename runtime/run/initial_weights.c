@@ -149,7 +149,7 @@ static void check_start(const Checkpoints *c, const char *folder, const char *fl
 {
     if (folder && !folder_exists(folder))
         die(EXIT_CONFIG,
-            "%s: the run began with a folder that is not here, %s: give its place with %s FOLDER",
+            "%s: the run started from %s, which no longer exists; if it was moved, give its new path: %s FOLDER",
             c->found, folder, flag);
 }
 

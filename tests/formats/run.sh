@@ -1004,7 +1004,7 @@ $pack -o $words/other/e.st --tokenizer $words/tokenizer.json --dataset imdb --ma
 verdict "--dataset imdb: training before testing" \
     "$($work/test dump $words/other/e.st 2>&1 | diff - <(echo "$reviews"))"
 refuse "another data set" "$good" "--dataset imbd" 'want imdb or hf, got imbd: did you mean imdb'
-refuse "a data set of another format" "$good" "--dataset hf --format imdb" '--format imdb: the format is corpus already'
+refuse "a data set of another format" "$good" "--dataset hf --format imdb" '--format imdb: conflicts with the format corpus given before'
 refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is for the formats imdb and corpus'
 refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, but standard input'
 refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'
@@ -1204,7 +1204,7 @@ still "an answer without its prompt" '{"completion":"a"}' 'prompt: want a string
 still "one answer of a pair" '{"prompt":"a","chosen":"b"}' 'rejected: want a string'
 still "a message by itself" '{"role":"user","content":"a"}' 'a single message: a row must be a list'
 still "a number" 7 'want a JSON object'
-still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'pairs cannot be part of it'
+still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'the output is rows, and pairs cannot be part of it'
 still "keys that would be dropped" '{"text":"a","tools":"b"}' 'these keys would be dropped'
 still "pictures" '[{"role":"user","content":[{"type":"image_url"}]}]' 'content: part 1 is of the type image_url'
 still "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' 'tool_calls: tool calls'

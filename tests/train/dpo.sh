@@ -132,7 +132,7 @@ cp -r $ref/dpo_mean/model "$scratch/start"
 mv "$scratch/start" "$scratch/start.now"
 again dpo_mean moved --eval-data $ref/dpo_mean/eval.safetensors
 verdict "a start that has moved" "$([ $? = 80 ] && grep -q \
-    "began with a folder that is not here, .*/start: give its place with --init-from" "$scratch/log" || tail -n 2 "$scratch/log")"
+    "the run started from .*/start, which no longer exists; .* give its new path: --init-from" "$scratch/log" || tail -n 2 "$scratch/log")"
 again dpo_mean moved --eval-data $ref/dpo_mean/eval.safetensors --init-from "$scratch/start.now"
 verdict "it is named" "$(grep -q '"eval_margin"' "$scratch/said" || tail -n 2 "$scratch/log")"
 
