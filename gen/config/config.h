@@ -92,8 +92,8 @@ char *range_print(FieldType type, double lo, double hi, const char *choices);
 Config *config_fill(Rval *recipe, const char *path);
 /* Sets defaults that depend on other fields. */
 void config_derive(Config *c);
-/* A copy of the recipe in another precision; NULL if its target or another of its fields does not
- * allow that. */
+/* Returns a copy of the config in another precision, or NULL if its target or another field does
+ * not allow that precision. */
 Config *config_in_precision(const Config *c, const char *precision);
 const char *config_name(const Config *c);                   /* field name, else the file name */
 void check_config(Config *c);                               /* rules between fields */
@@ -115,9 +115,10 @@ Config *config_parse(const char *text, const char *file);   /* print(parse(x)) =
 void config_fields(FILE *to);                               /* gen fields */
 /* gen explain FIELD; ends the program with the nearest name if there is none. */
 void config_explain(FILE *to, const char *field);
-/* Finds a word: a field, a flag of programs, a group of fields or, in *row, another trainer's name.
- * at has room for NFIELDS + nrun_flags entries; below NFIELDS they are fields, from there on flags.
- * Returns their number; exits with 1 if there is none. */
+/* Looks up a word: the name of a field, of a run-time flag or of a group of fields, or another
+ * trainer's name for one, whose row is then stored in *row. Stores the matches in `at`, which must
+ * have room for NFIELDS + nrun_flags entries: values below NFIELDS are fields, NFIELDS + i is flag
+ * i. Returns the number of matches; exits with 1 if there are none. */
 int config_find(const char *word, int *at, const Alias **row);
 /* A set field that no room has read, or NULL. */
 const char *config_unread(Config *c);

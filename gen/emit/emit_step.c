@@ -152,9 +152,9 @@ static char *attribute(const Call *c, const char *word)
                                    : word_constant(of, a->word);
 }
 
-/* On a GPU the head's products have ce_width() of the vocabulary in the place of V: with GPT-2's
- * 50257 the library could read and write no vectors. plan.c leaves room for as many rows of the
- * head, which are 0. */
+/* On a GPU the head's products use ce_width(V) in place of V: with V itself, such as GPT-2's 50257,
+ * the library could not read and write vectors. plan.c leaves room for that many rows of the head;
+ * the extra ones are 0. */
 static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
 
 /* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
@@ -490,7 +490,8 @@ static void print_turns(Str *s, const Graph *g, const Item *item, const char *st
                   watched ? "        comm_advance();\n    }\n" : "");
 }
 
-/* Ranks that sum something say by that that they get further. */
+/* True if the schedule has a collective, which itself reports progress to the hang detector;
+ * without one, a call of comm_advance() has to report it. */
 static bool has_collective(const Schedule *c)
 {
     for (int i = 0; i < c->nitems; i++)

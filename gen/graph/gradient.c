@@ -141,7 +141,7 @@ static void contribute(Build *b, Ref value, Ref part)
 
 static Ref same_index(Ref like, Value *v) { return (Ref){v, like.index, like.k}; }
 
-/* Makes the gradient of `param` an output of op, and sets beta. */
+/* Makes the gradient of `param` an output of op; the caller sets beta. */
 static void out_gradient(Build *b, Op *op, Ref param)
 {
     op_out(op, same_index(param, gradient_of(b, param.v)));
@@ -612,7 +612,7 @@ static void (*const rule[NOPS])(Build *, const Op *, int) = {
 #undef OP
 };
 
-/* Forgets the state of the pass. */
+/* Returns the name of a stage up to its first comma, that is, without ", backward". */
 static char *stage_name(const char *stage)
 {
     return text_print("%.*s", (int)strcspn(stage, ","), stage);

@@ -233,13 +233,13 @@ Ref pass_last(Build *b, Ref x);
  * the next. */
 void pass_backward(Build *b, const Pass *p, int end);
 
-/* Adds a parameter group, to which parameters belong that are created while it is b->set. */
+/* Adds a parameter group. Parameters created while b->set points to it belong to it. */
 Set *set_add(Build *b, const char *name);
 
 void program_micro(Build *b);                      /* begins it; the objective appends its ops */
-/* Adds a schedule around the last program, which writes all gradients of some groups: for each of
- * these groups the programs begin (if micro-batches are accumulated), reduce and update. Call it
- * after all programs that write those gradients. */
+/* Adds a schedule around the last program, which must write all gradients of one or more groups.
+ * For each of these groups the schedule has the programs begin (only if micro-batches are
+ * accumulated), reduce and update. Call this after all programs that write those gradients. */
 void schedule_update(Build *b, const char *name, const char *about);
 void schedule_train(Build *b);                     /* the same, as "train" */
 /* Parts of a schedule that an objective composes itself, with ir_schedule(), schedule_clear() and
@@ -252,9 +252,9 @@ void schedule_turns(Build *b, Schedule *s);
  * its gradient norm is a result. */
 void schedule_set(Build *b, Schedule *s, Set *set);
 void schedule_end(Build *b, Schedule *s);          /* complete: a GPU may capture it */
-/* Makes the last program a schedule of its own, which the host calls for that result. */
+/* Gives the last program a schedule of its own, which the host calls to get `result`. */
 void schedule_alone(Build *b, const char *about, const char *result);
-/* The same for its sums: the loss and those of build_sum(). */
+/* As schedule_alone(), but returns the program's sums: the loss and those of build_sum(). */
 void schedule_loss(Build *b, const char *about);
 
 void loss_inputs(Build *b);                        /* b->model.noise, loss scale, loss sum */
@@ -280,8 +280,8 @@ Ref head_gather(Build *b, Ref y);
  * forward and backward, head_eval() the loss of a micro-batch. */
 void head_micro(Build *b);
 void head_eval(Build *b);
-/* Returns the rows of y at the positions `places`, an input (n) of indices into (B, T), as a value
- * (n, C) named `what`; no gradient. */
+/* Returns the rows of y at `positions`, an input of shape (n) with indices into (B, T), as a value
+ * of shape (n, C) named `what`. Without gradient. */
 Ref head_at(Build *b, const char *what, Ref y, Value *positions);
 /* Adds the cross-entropy of rows y with b->in.labels to the program's loss, weighted by
  * b->in.weights if set, with the head's bias if b->model.head_bias. */

@@ -48,7 +48,7 @@ static int program_uses(const Program *p, const Value *v)
     return n;
 }
 
-/* Cleared before several programs, or given to the host behind several. */
+/* True if a schedule of more than one program clears v or returns it to the host. */
 static bool is_of_schedule(const Schedule *s, const Value *v)
 {
     int programs = 0;
@@ -62,8 +62,8 @@ static bool is_of_schedule(const Schedule *s, const Value *v)
     return found && programs > 1;
 }
 
-/* Outlives its program: weights, gradients, moments, what the host writes before a step, and what
- * several programs share, also where others run before or behind it. */
+/* True if v outlives its program: weights, gradients, moments, what the host writes before a step,
+ * and state that several programs share, or that a schedule of several clears or returns. */
 static bool is_persistent(const Graph *g, const Value *v)
 {
     if (v->kind == VK_PARAM || v->kind == VK_INPUT ||
@@ -469,7 +469,9 @@ static void check_life(const Graph *g, const Program *p, const Group *group)
         bug("group %d of %s lacks its workspace", (int)(group - p->groups), p->name);
 }
 
-/* What a call takes as one piece lies so, in as many elements for each operand. */
+/* Where one call covers several ops, each operand's values lie side by side in the order of the
+ * ops, except those that the ops share. From one op to the next, all operands lie the same number
+ * of elements apart. */
 static void check_span(const Program *p, const Group *group)
 {
     const Op *op = &p->ops[group->first_op];

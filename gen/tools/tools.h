@@ -20,13 +20,15 @@ int configure_main(int argc, char **argv);
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
-/* Either for a standalone objective; commands: as in gen info. */
+/* gen plan or gen info for a standalone objective. commands: also print the commands, as gen info
+ * does. */
 void report_standalone(Config *c, bool commands, FILE *to);
 /* gen diff. Returns 0: equal, 1: different. */
 int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
-/* gen diff --base FILE: cost of a recipe change. g NULL: standalone objective. file: output of
- * gen plan --json, or "none". allow: limit of the additional bytes of a rank, "any", or NULL.
- * Returns 0 if within the limit, or without one, if nothing changed; else 1. */
+/* gen diff --base FILE: prints the cost of a recipe change. g: NULL for a standalone objective.
+ * file: output of gen plan --json, or "none". allow: how many bytes per rank the change may add,
+ * "any", or NULL. Returns 0 if the change is within that limit or, if allow is NULL, if nothing
+ * changed; else 1. */
 int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FILE *to);
 /* gen completion bash, gen reference PAGE. Return the exit status, as all ..._main() do. */
 int completion_main(int argc, char **argv);

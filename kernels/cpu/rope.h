@@ -15,8 +15,10 @@
 #include "../reference/rope.h"
 #endif
 
-/* Frequencies. factor 0: theta^(-2j/D); else divided by factor, if `original` is set only the long
- * wavelengths as in Llama 3. local not 0: two tables, the first with theta local. */
+/* How frequencies are computed. factor 0: theta^(-2j/D). Otherwise these are divided by factor; if
+ * `original` is not 0, as in Llama 3: wavelengths above original / low are divided, those below
+ * original / high are kept, and those between are blended. local not 0: there are two tables, the
+ * first of which has theta = local and no factor. */
 typedef struct {
     double theta, local, factor, low, high, original;
 } RopeRule;
@@ -64,7 +66,8 @@ static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t pai
     }
 }
 
-/* heads heads of D at x, turned by the angles of one position; sign 1 or -1 (inverse). */
+/* Rotates, in place, the `heads` heads of D elements at x by the angles of one position; sign is 1,
+ * or -1 for the inverse. */
 static inline void rope_row(act_t *restrict x, const float *restrict cosine,
                             const float *restrict sine, int64_t heads, int64_t D, float sign)
 {

@@ -22,8 +22,8 @@
  * where it has 164 KB.
  *
  * The gradient has two kernels, one that owns queries and one that owns keys. Both compute the
- * scores: 7 products instead of the 5 of one kernel. That one needs fp32 sums of dq in memory and,
- * to have one order, blocks that wait for each other. */
+ * scores, which makes 7 products; a single kernel would need only 5, but also fp32 sums of dq in
+ * memory, and blocks that wait for one another to keep the order of those sums fixed. */
 template <int D, int ROWS = ATTENTION_ROWS> struct AttentionMma {
     static constexpr int OWNED = ROWS, STRIDE = D + 8;
     static constexpr int ROW = 2 * STRIDE;               /* bytes of a row in shared memory */
@@ -243,7 +243,7 @@ static __device__ __forceinline__ bool attention_meets_(const AttentionSpan *spa
     return met + N > spans[0].begin && met < spans[ROWS - 1].end;
 }
 
-/* Scores of rows met.. (columns) that lie outside of the own row's span. */
+/* Masks (sets to ATTENTION_NONE) the scores of rows met.. (columns) outside the own row's span. */
 template <int BANDS, int N>
 static __device__ __forceinline__ void attention_mask_spans_(float s[BANDS][N / 8][4],
                                                              const AttentionSpan *spans, int met)
@@ -270,9 +270,9 @@ static __device__ __forceinline__ void attention_mask_spans_(float s[BANDS][N / 
 
 /* ---- limits ---- */
 
-/* The limits of a block's rows, in shared memory as the spans above, and what the block's walk over
- * the keys comes to: tiles of MET from the first on while some row's limit lies behind them, then
- * those of the rows themselves. */
+/* A block's walk over the keys, in tiles of MET: from key 0 up to the largest limit of the block's
+ * rows, then the tiles of the rows themselves. The limits are in shared memory, like the spans
+ * above. */
 template <int MET> struct AttentionWalk {
     int most, rows, end;         /* the largest limit; where the rows begin, a multiple of MET */
 
@@ -284,7 +284,8 @@ template <int MET> struct AttentionWalk {
     }
 };
 
-/* Of all threads of the block. Limits up to 2^24. */
+/* Called by all threads of the block. Limits must not exceed 2^24, as their maximum is taken in
+ * fp32. */
 template <int OWNED, int MET, typename Docs>
 static __device__ __forceinline__ AttentionWalk<MET> attention_walk_(int *limits, const Docs &docs,
                                                                     int i0, int T)
@@ -359,8 +360,8 @@ attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_k
 
 /* ---- a hole ---- */
 
-/* Where the tiles of keys go on behind one that ends at `next`: queries i0.., all of them behind
- * the hole, walk past the tiles within it. */
+/* First key of the tile to visit after one that ends at `next`. If queries i0.. all come after the
+ * hole, the tiles that lie entirely within it are skipped. */
 template <int MET>
 static __device__ __forceinline__ int attention_past_(AttentionSpan hole, int i0, int next)
 {
@@ -368,8 +369,8 @@ static __device__ __forceinline__ int attention_past_(AttentionSpan hole, int i0
     return within ? max(next, hole.end / MET * MET) : next;
 }
 
-/* Scores of rows first_row.. and columns first_column.. that do not meet for the hole between them.
- * KEYS: rows are keys and columns queries; else the other way round. */
+/* Masks the scores of rows first_row.. and columns first_column.. whose query comes after the hole
+ * and whose key lies in it. KEYS: rows are keys and columns queries; else the other way round. */
 template <int BANDS, int N, bool KEYS>
 static __device__ __forceinline__ void attention_mask_hole_(float s[BANDS][N / 8][4],
                                                             AttentionSpan hole, int first_row,
@@ -452,8 +453,9 @@ attention_mark_dropped_(float p[BANDS][N / 8][4], const AttentionDrop<true> &dro
 
 /* ---- forward ---- */
 
-/* The softmax carried to N more keys: scores s become 2^(c s - c top), y and sum follow top.
- * sum: of this lane's columns only. */
+/* Extends the softmax by N keys: raises top to the largest score so far, rescales y and sum to it,
+ * replaces the scores s by 2^(c s - c top) and adds these to sum, which covers this lane's columns
+ * only. */
 template <int D, int BANDS, int N>
 static __device__ __forceinline__ void
 attention_softmax_(float s[BANDS][N / 8][4], float y[BANDS][D / 8][4], float top[BANDS][2],
@@ -487,7 +489,8 @@ attention_softmax_(float s[BANDS][N / 8][4], float y[BANDS][D / 8][4], float top
         }
 }
 
-/* Keys that some query of the warp's rows first_row.. sees: those below. 0: no such query. */
+/* Exclusive end of the keys that at least one query of the warp's rows, first_row on, sees; 0 if
+ * the rows hold no query. */
 template <int ROWS, bool CAUSAL>
 static __device__ __forceinline__ int attention_end_(int first_row, int T)
 {

@@ -67,8 +67,10 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     }
 }
 
-/* Frequencies. factor 0: theta^(-2j/D); else divided by factor, if `original` is set only the long
- * wavelengths as in Llama 3. local not 0: two tables, the first with theta local. */
+/* How frequencies are computed. factor 0: theta^(-2j/D). Otherwise these are divided by factor; if
+ * `original` is not 0, as in Llama 3: wavelengths above original / low are divided, those below
+ * original / high are kept, and those between are blended. local not 0: there are two tables, the
+ * first of which has theta = local and no factor. */
 struct RopeRule {
     double theta = 0, local = 0, factor = 0, low = 0, high = 0, original = 0;
 };

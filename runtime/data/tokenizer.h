@@ -15,7 +15,8 @@
 typedef struct Tokenizer Tokenizer;
 
 #define TOKENIZER_BYTES (256 << 20)  /* maximum size of a tokenizer.json */
-/* Key of `model` in a tokenizer.json that we have added a token to: its id before. */
+/* If we add a token to a tokenizer.json, this key of its `model` object stores the tokenizer_id()
+ * that the file had before. */
 #define TOKENIZER_EXTENDS "extends"
 
 /* path: a tokenizer.json, also a plain one (words.h), or "bytes": ids 0..255 are the bytes, 256 is
@@ -32,8 +33,9 @@ int tokenizer_eos(const Tokenizer *t);                   /* -1: unknown */
 bool tokenizer_ends(const Tokenizer *t, int32_t id);
 /* -1: none; does not imply that encoding adds it */
 int tokenizer_bos(const Tokenizer *t);
-/* The mask and padding tokens: mask_token and pad_token of tokenizer_config.json, else [MASK] and
- * [PAD] (for the above: else [BOS] and [EOS]); -1: none. */
+/* Return the id of the mask or padding token: mask_token or pad_token of tokenizer_config.json,
+ * else [MASK] or [PAD]; -1: none. tokenizer_bos() and tokenizer_eos() likewise fall back to [BOS]
+ * and [EOS]. */
 int tokenizer_mask(const Tokenizer *t);
 int tokenizer_pad(const Tokenizer *t);
 int tokenizer_unknown(const Tokenizer *t);               /* stands for unknown words; -1: none */
@@ -44,8 +46,9 @@ bool tokenizer_special(const Tokenizer *t, int32_t id);
  * vocabulary, or a token that is only found in normalised text. */
 const char *tokenizer_eos_text(const Tokenizer *t);
 int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an added token, or -1 */
-/* Adds a token with a new id, for which a model has a row that its tokenizer does not know. Call
- * before creating twins; the tokenizer's id does not change. */
+/* Adds a special token for a row of the model's embedding that has no token in its tokenizer.
+ * Neither `content` nor `id` may be in use. Call this before creating twins. tokenizer_id() does
+ * not change. */
 char *tokenizer_add(Tokenizer *t, const char *content, int32_t id);
 /* "bytes", or "crc32c:0a1b2c3d:1234567": checksum and size of tokenizer.json, plus one line for
  * each token that the files next to it add or change. A file that we have added a token to has the

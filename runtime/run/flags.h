@@ -50,17 +50,20 @@ bool flags_has(int i);
 /* Prints every flag by section with its current value: after flags_parse() the recipe's default
  * unless given. f->verbose: with all details, otherwise the first sentence. */
 void flags_help(FILE *to, const char *program, const Flags *f);
-/* Of flag i: its name; whether a resumed run keeps the checkpoint's value (sticky); its value as
- * malloc'ed text that flags_set() reads back to the same bits. */
+/* Returns the name of flag i. */
 const char *flags_name(int i);
-/* flags_spelt(): the name as typed, "--merge-lora"; malloc'ed. flags_on(): false for an empty, 0 or
- * false value; for a flag whose default lies below its minimum, true from the minimum on. */
+/* Returns the name of flag i as typed on the command line, "--merge-lora"; malloc'ed. */
 char *flags_spelt(int i);
+/* Returns false if the value of flag i is empty, 0 or false. If the default of an INT or EVERY flag
+ * lies below its minimum, returns whether the value is at least the minimum. */
 bool flags_on(const Flags *f, int i);
-/* Value of a FLOAT flag; of a STRING flag. */
+/* Returns the value of a FLOAT flag. */
 double flags_number(const Flags *f, int i);
+/* Returns the value of a STRING flag. */
 const char *flags_word(const Flags *f, int i);
+/* Returns true if a resumed run keeps the checkpoint's value of flag i. */
 bool flags_sticky(int i);
+/* Returns the value of flag i as malloc'ed text that flags_set() reads back to the same bits. */
 char *flags_text(const Flags *f, int i);
 /* Number of times a MANY flag was given. */
 int64_t flags_many(const Flags *f, int i);

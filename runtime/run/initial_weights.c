@@ -55,7 +55,7 @@ char *initial_words(const Checkpoints *c, const Model *m)
     return both;
 }
 
-/* Initialises by the seed, then loads those of a model folder. */
+/* Initialises all weights from the seed, then loads those of the model folder `base`, if any. */
 static void load_base(const Flags *f, Model *m, const char *base)
 {
     model_init(m, (uint64_t)f->seed);
@@ -183,8 +183,8 @@ void initial_load_first(const Checkpoints *c, Model *m)
 void initial_load_start(const char *flag, const char *folder)
 {
     if (!loaded->found)
-        die(EXIT_CONFIG, "%s: these weights belong to no run here: give its folder with --out",
-            flag);
+        die(EXIT_CONFIG, "%s: these weights belong to no run that is known here; name the run's "
+            "folder with --out", flag);
     Start start = start_of(loaded, loaded_into);
     if (folder)
         start.base = initial_folder(folder);

@@ -27,21 +27,23 @@ typedef struct {
 /* Returns the value of --tokenizer; "" also for `words`, which is built from the data. */
 const char *records_tokenizer(const Flags *f);
 
-bool records_train(const Flags *f);      /* training data were given; validation data or a share for
-                                            them */
+bool records_train(const Flags *f);      /* true if --data is given */
+/* True if there is validation data: --eval-data, or a share of --data. */
 bool records_validate(const Flags *f);
 /* True if the files of a flag, separated by commas, are record files. EXIT_DATA if one is missing,
  * EXIT_CONFIG if packed and raw files are mixed. */
 bool records_packed(const char *flag, const char *paths);
 bool records_raw(const Flags *f);        /* some of --data or --eval-data are raw */
 /* Opens the data that were given and checks them against the model, each other and --tokenizer on
- * every rank; ends the program on a mismatch. Starts --num-workers. Without --eval-data, an
- * evaluation share splits --data: the last samples go to `eval`, the rest to `train`; without a
- * share, `of` gives the split: first part and last. */
+ * every rank; ends the program on a mismatch. Starts the --num-workers threads. Without
+ * --eval-data, the evaluation share splits --data: the last samples go to `eval`, the rest to
+ * `train`. If that share is a default (not given on the command line) and of->split is set,
+ * of->split divides --data instead: its first part is `train`, its last part `eval`. */
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
-/* Saves to and restores from a checkpoint's state the samples drawn from each source, under
- * "drawn"; a state of other sources changes nothing. */
+/* Save and restore the number of samples drawn from each source, under the key "drawn" of a
+ * checkpoint's state. records_save() also stores the chat layout of the data, under "chat".
+ * records_load() does nothing if the state has another number of sources. */
 void records_save(const Data *d, cJSON *state);
 void records_load(Data *d, const cJSON *state);
 /* After records_open(): opens the data of another flag with the tokenizer of `beside`, which is

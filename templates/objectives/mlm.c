@@ -262,8 +262,8 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
     (void)last;
     char *path = tokenizer_file(f, folder, tokenizer_of);
     if (!path) {
-        note("no tokenizer.json with the id %s is named, next to the weights or next to the "
-             "records: nothing is probed; --tokenizer FILE names it", tokenizer_of);
+        note("no tokenizer.json with the id %s was named, or found next to the weights or the "
+             "records: nothing is probed; name one with --tokenizer FILE", tokenizer_of);
         return;
     }
     Tokenizer *t = vocabulary_load("--tokenizer", path, folder, WEIGHT_FOLDERS, V);

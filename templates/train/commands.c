@@ -100,8 +100,8 @@ static int eval_only(Run *r)
     const Flags *f = &r->flags;
 //@ if uses_held_out
     if (!records_validate(f) && f->eval_share > 0)
-        die(EXIT_CONFIG, "--eval-only: --data is missing, of which the last %g is validated on "
-            "(--eval-share): name it, or --eval-data FILE", f->eval_share);
+        die(EXIT_CONFIG, "--eval-only: --eval-share validates on the last %g of --data, which is "
+            "missing; add --data FILE or --eval-data FILE", f->eval_share);
     if (!records_validate(f))
         die(EXIT_CONFIG, "--eval-only needs --eval-data FILE, or --data FILE and --eval-share X");
 //@ end

@@ -70,7 +70,7 @@ static void fill(Run *r, int64_t step)
     r->ready = step;
 }
 
-/* Ends the updates begun in this step. finite: their loss is, as far as it is known. */
+/* Ends the updates begun in this step. finite: false if a loss known so far is not finite. */
 static void end_updates(Run *r, int64_t step, bool finite)
 {
     for (int i = 0; i < SETS; i++)
@@ -195,8 +195,8 @@ static void save(Run *r, int64_t step, bool must)
     bool saved = checkpoint_save(c, &model, step, state, trainer);
     if (!saved && must)
         die(EXIT_IO,
-            "%s: the last checkpoint could not be written; step %" PRId64
-            " is lost back to the one before",
+            "%s: the last checkpoint could not be written; the steps since the one before it, up "
+            "to step %" PRId64 ", are lost",
             c->why, step);
     if (!saved)
         r->best = before;
@@ -531,8 +531,8 @@ int train(Run *r)
     resume_or_start(r);
     int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
     if (r->stop_reason)
-        note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; another "
-             "value of that flag goes on", step, r->total, r->stop_reason);
+        note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; to go on, "
+             "give that flag another value", step, r->total, r->stop_reason);
     else if (step >= r->total)
         note("nothing to do: step %" PRId64 " of %" PRId64 " is done; --force starts over", step,
              r->total);

@@ -308,7 +308,7 @@ while read -r name text args; do
 done <<'END'
 nothing_to_validate --stop-margin:_this_run_has_no_validations --data PAIRS --eval-share 0 --stop-margin 2
 nothing_to_answer --answers_needs_records_that_are_not_trained_on --adapter none --answers 2
-a_share_of_no_data --eval-only:_--data_is_missing,_of_which_the_last_0.05 --adapter none --eval-only
+a_share_of_no_data --eval-only:_--eval-share_validates_on_the_last_0.05_of_--data --adapter none --eval-only
 greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
 greedy_and_of_several --greedy_takes_the_likeliest_token,_--top-p --data PAIRS --greedy --top-p 0.5
 packed_questions --system:_.*_is_packed --data tests/train/ref/dpo_lora/tokens.safetensors --system S

@@ -35,8 +35,8 @@ Tokenizer *find_tokenizer(const Flags *f, const WeightFolders folder, const char
     const Data *d = pairs_known();
     Tokenizer *t = vocabulary_of_data(d, records_tokenizer(f), folder, WEIGHT_FOLDERS);
     if (!t)
-        note("no tokenizer.json with the id %s is named, next to the weights or next to the "
-             "records: %s; --tokenizer FILE names it", d->tokenizer, without);
+        note("no tokenizer.json with the id %s was named, or found next to the weights or the "
+             "records: %s; name one with --tokenizer FILE", d->tokenizer, without);
     return t;
 }
 
