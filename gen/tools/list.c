@@ -324,7 +324,7 @@ static void list_chats(const Page *p)
 static void list_objectives(const Page *p)
 {
     for (int i = 0; i < objective_count(); i++)
-        row(p, 10, objective_row(i)->name, objective_row(i)->about);
+        row(p, 16, objective_row(i)->name, objective_row(i)->about);
 }
 
 /* Cards of a target, as text. */
