@@ -74,6 +74,8 @@ static int32_t *by_length(const int32_t *length, int64_t n, int64_t T)
 Bins bins_pack(const int32_t *length, int64_t documents, int64_t T)
 {
     Bins b = { 0 };
+    for (int64_t k = 0; k < documents; k++)
+        REQUIRE(length[k] >= 1 && length[k] <= T);
     Spaces s = { .words = T / 64 + 1 };
     s.some = take(s.words, sizeof *s.some);
     s.head = take(T + 1, sizeof *s.head);

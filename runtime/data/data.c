@@ -413,6 +413,7 @@ char *data_paths(const Data *d)
 void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
                const DataShape *of)
 {
+    REQUIRE(first >= 0 && n >= 0);
     const Data by = divided(d->kind, d->T, m, of->micro, d->seed, true);
     *view = *d;
     view->eval = true;

@@ -17,6 +17,7 @@ void mixture_share(DataSource *source, int sources, int64_t all)
     int64_t left = all;
     for (int k = 0; k < sources; k++)
         sum += source[k].weight;
+    REQUIRE(sources > 0 && sum > 0);
     double *rest = malloc(sizeof *rest * (size_t)sources);
     if (!rest)
         die(EXIT_INTERNAL, "out of memory for the shares of %d sources", sources);

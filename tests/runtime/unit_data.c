@@ -944,9 +944,32 @@ static void changed_in_place(const char *scratch)
     }
 }
 
+/* A document longer than a bin breaks the contract of bins_pack(), which would write beyond its tables. */
+static void too_long_for_a_bin(void)
+{
+    int status = -1;
+    size_t n;
+    char *error = NULL;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int32_t length[] = {3, 9};
+        if (freopen(said, "w", stderr))
+            bins_pack(length, 2, 8);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    char *text = file_read(said, 1 << 16, &n, &error);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_INTERNAL && text &&
+          strstr(text, "broken contract: length[k] >= 1 && length[k] <= T"), "a document longer than a bin",
+          "status %x: %s", (unsigned)status, text ? text : error);
+    free(text), free(error);
+}
+
 void test_data(const char *scratch)
 {
     said = format("%s/said", scratch);
+    too_long_for_a_bin();
     orders();
     reference_bins();
     many_bins(1, 1, 1);
