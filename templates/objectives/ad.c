@@ -120,7 +120,7 @@ static Sources read_sources(const char *paths)
 static int64_t first_of(const char *path, int flag, int64_t asked, int64_t have, const char *what)
 {
     if (asked > have)
-        die(EXIT_CONFIG, "%s: %lld %s, %s %lld wants more: %s %lld, or 0 for all", path,
+        die(EXIT_CONFIG, "%s has %lld %s, but %s is %lld: give %s %lld, or 0 for all", path,
             (long long)have, what, flags_spelt(flag), (long long)asked, flags_spelt(flag),
             (long long)have);
     return asked ? asked : have;

@@ -149,7 +149,7 @@ refused "regions of two files" 80 '--show-regions: --data must name one file, go
 
 refused "tokens are no histories" 88 'not histories of darkroom: there is no tensor 0/actions' \
     bad --data tests/train/ref/gpt2_tiny/tokens.safetensors
-refused "more streams than there are" 80 '1 streams a task, --source-streams 2 wants more: --source-streams 1, or 0' \
+refused "more streams than there are" 80 'has 1 streams a task, but --source-streams is 2: give --source-streams 1, or 0' \
     bad --data $ref/ad_one/tokens.safetensors --source-streams 2
 refused "histories shorter than a region" 88 'streams have 7 steps, fewer than a region' \
     bad --data $ref/ad_one/tokens.safetensors --source-steps 7
@@ -240,7 +240,7 @@ regions() {             # REGIONS: what --show-regions of steps 0 to 8 * REGIONS
 verdict "regions of a history" "$(regions 10)"
 own regions --data $ref/ad_one/tokens.safetensors --show-regions 38 --source-steps 24
 verdict "regions of some steps" "$(regions 3)"
-refused "regions of more streams than there are" 80 '1 streams a task, --source-streams 2 wants more' \
+refused "regions of more streams than there are" 80 'has 1 streams a task, but --source-streams is 2' \
     bad --data "$ours" --show-regions 3 --source-streams 2
 refused "regions of a task that is not there" 80 '--show-regions: want 0..80' \
     regions --data $ref/ad_one/tokens.safetensors --show-regions 81

@@ -34,7 +34,7 @@ ppo ppo learned --goals 50 || verdict "a goal" "$(tail -n 2 "$scratch/learned.lo
 verdict "a goal's curve" "$(sed -n 's/^goal 50 (5,5) *\(.*\) of 19 .*/\1/p' "$scratch/learned.log" | awk '
     NF != 13 || $1 < 0.55 || $1 > 0.8 || $7 < 7 || $7 > 12 || $13 < 0.8 * 19 || $13 > 0.97 * 19 { print }
     END { if (NR != 1) print NR " lines" }')"
-verdict "some goals: no file yet" "$(said learned '^1 of 81 tasks are done, .*/goals-seed42 has them'
+verdict "some goals: no file yet" "$(said learned '^1 of 81 tasks are done and are in .*/goals-seed42;'
     [ ! -e "$scratch/learned/datasets" ] || echo "there is one")"
 
 # ---- the same bits
@@ -56,7 +56,7 @@ ppo ppo.small killed --goals 70-72,80
 verdict "goals that are asked for" "$(said killed '^  tasks      4 of 81, 0 of them done before$')"
 printf 'x' | dd of="$scratch/killed/goals-seed42/goal-000.safetensors" bs=1 seek=900 conv=notrunc status=none
 ppo ppo.small killed --threads 2
-verdict "a damaged goal is made anew" "$(said killed 'warning: .*/goal-000.safetensors: .*; it is made anew$')"
+verdict "a damaged goal runs again" "$(said killed 'warning: .*/goal-000.safetensors: .*; the task runs again$')"
 verdict "resumed bits" "$(cmp "$(history whole)" "$(history killed)" 2>&1)"
 ppo ppo.small whole
 verdict "nothing left to do" "$(said whole '^  tasks      81 of 81, 81 of them done before$'
@@ -122,5 +122,5 @@ cp -r "$scratch/whole/goals-seed42" "$scratch/learned/"
 ppo ppo learned --goals 50
 code=$?
 verdict "goals of other settings" "$([ $code = 83 ] || echo "code $code"
-    said learned 'goal-000.safetensors: was made with ppo.streams=4, this program with ppo.streams=100: name another --out')"
+    said learned 'goal-000.safetensors was made with ppo.streams=4, but this program was built with ppo.streams=100: give another --out')"
 exit $failed

@@ -155,8 +155,9 @@ static void check_settings(const Run *r, const char *path, const char *found)
     while (q > r->settings && q[-1] != '\n')
         p--, q--;
     if (*p || *q)
-        die(EXIT_MISMATCH, "%s: was made with %.*s, this program with %.*s: name another --out, or "
-            "remove %s", path, (int)strcspn(p, "\n"), p, (int)strcspn(q, "\n"), q, r->folder);
+        die(EXIT_MISMATCH, "%s was made with %.*s, but this program was built with %.*s: give "
+            "another --out, or remove %s", path, (int)strcspn(p, "\n"), p, (int)strcspn(q, "\n"), q,
+            r->folder);
 }
 
 /* NULL: the actions are there; else what is wrong with the file. */
@@ -196,7 +197,8 @@ static void find_done(Run *r)
         if (file_named(path)) {
             char *error = load(r, path, task);
             if (error)
-                warn("%s; it is made anew%s", error, r->wanted[task] ? "" : " when asked for");
+                warn("%s; the task runs again%s", error,
+                     r->wanted[task] ? "" : " once --goals names it");
             r->done[task] = !error;
             free(error);
         }
@@ -380,8 +382,8 @@ static int run_all(Run *r)
         note("stopped on %s: %d of %d tasks are done", stop_signal(), r->before + r->made, r->all);
         failure_again("", "goes on with the others");
     } else if (done < TASKS)
-        note("%d of %d tasks are done, %s has them; without --goals the others follow, and the "
-             "file of all", done, TASKS, r->folder);
+        note("%d of %d tasks are done and are in %s; the command without --goals runs the others "
+             "and writes the file of all tasks", done, TASKS, r->folder);
     else {
         write_histories(r);
         say_returns(r);
