@@ -44,13 +44,13 @@ garbage() {
 differs() {
     local file straight=$scratch/$name.straight files=nothing names=nothing
     [[ "${refused[$name]}" != *save* ]] || files='checkpoint\(-\|_step_\)15'
-    [ -z "${refused[$name]}" ] || names='checkpoint-1\?[0-9]$'
+    [ -z "${refused[$name]}" ] || names='checkpoint-1\?[0-9]\(\.del\)\?$'
     while read -r file; do
         cmp "$straight/$file" "$out/$file" 2>&1
     done < <(cd "$straight" && find . -name '*.safetensors' -not -path './.*/*' | grep -v "$files")
     diff <(losses "$straight") <(losses "$out") >/dev/null || echo "other losses"
     diff <(ls -A "$straight" | grep -v "$names") <(ls -A "$out" | grep -v -e '^fault\.' -e "$names") | tr '\n' ' '
-    find "$out" -name '*.tmp' -o -name '*.del'
+    find "$out" -name '*.tmp' -o -name '*.del' | grep -v "$names"
 }
 # start: the run of $name goes on in the background, its output in $out.log
 start() {
