@@ -7,9 +7,11 @@
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/container.h"
+#include "gen/tools/packing_csv.h"
 #include "gen/tools/tools.h"
 
 #include <errno.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -641,9 +643,11 @@ static void refuse_repeats(const char *command, int argc, char **argv)
 /* At exit: a command whose output could not be written has failed. */
 static void check_stdout(void)
 {
-    const bool failed = ferror(stdout);
+    const bool failed = ferror(stdout), wrote = __fpending(stdout) > 0;
     errno = 0;
     if (!fclose(stdout) && !failed)
+        return;
+    if (!failed && !wrote && errno == EBADF)     /* it was closed before, and nothing is lost */
         return;
     fprintf(stderr, "gen: standard output: %s\n", errno ? strerror(errno) : "cannot be written");
     _exit(1);

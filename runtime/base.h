@@ -48,8 +48,7 @@ bool error_of_machine(const char *text);               /* the machine is at faul
                                                           disk */
 const char *error_remedy(const char *text);            /* advice, e.g. "make room (df -h, df -i)";
                                                           NULL: no row */
-/* Returns code if all of standard output was written; otherwise dies with EXIT_IO. Call before
- * exit. */
+/* Flushes standard output. Returns code if all of it was written; otherwise dies with EXIT_IO. */
 int output_done(int code);
 /* Called by die() before the process exits, e.g. to abort the other ranks. */
 extern void (*die_hook)(int code);

@@ -138,7 +138,7 @@ void check_cluster(const Config *c);
 Config *config_of_cluster(const char *path);  /* configure.c: the fields of such a file, checked */
 /* Cluster values for later rooms: lines NAME=VALUE, for lists one per word; NULL: no cluster. */
 char *cluster_lines(Config *c);
-/* What is wrong with such lines; NULL: nothing. */
+/* Returns the error in such lines; NULL: they are valid. */
 char *cluster_fault(const char *lines);
 /* The k-th value of a name; NULL: no more. */
 char *cluster_value(const char *lines, const char *name, int k);

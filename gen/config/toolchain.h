@@ -1,5 +1,5 @@
-/* toolchain.h -- what gen and its programs are built with: rows of runtime/toolchain.def, by who
- * needs them. */
+/* toolchain.h -- build and run-time dependencies of gen and its programs: rows of
+ * runtime/toolchain.def, by the component that needs them. */
 #ifndef GEN_TOOLCHAIN_H
 #define GEN_TOOLCHAIN_H
 
@@ -22,7 +22,7 @@ enum {
     NEED_CUDA_RUN = 1024,
     NEED_NCCL_BUILD = 2048,
     NEED_NCCL_RUN = 4096, /* on GPUs, several ranks */
-    NEED_ALL_RUN = 8192,  /* whatever it is */
+    NEED_ALL_RUN = 8192,  /* every program */
     NEED_BUILDS = NEED_CPU_BUILD | NEED_MODEL_BUILD | NEED_DNNL_BUILD | NEED_MPI_BUILD |
                   NEED_CUDA_BUILD | NEED_NCCL_BUILD
 };
@@ -38,7 +38,7 @@ enum {
     NEED_STANDALONE_ONE = NEED_CPU_BUILD | NEED_CPU_RUN | NEED_ALL_RUN
 };
 
-/* NEED_... of a program; whole: its objective has no model of layers. */
+/* NEED_... of a program; standalone: its objective has no model of layers. */
 unsigned toolchain_needs(const Target *t, int64_t ranks, bool standalone);
 /* Names of the packages that bring what is needed, in the order of the rows, each once; how many.
  * nvidia: those that come from NVIDIA, else all others. */

@@ -25,7 +25,7 @@
 #define FILL(path, ...) \
     template_fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
-/* Of a template of the backend, which need not have all holes. */
+/* Fills a template of the backend, which need not have all holes. */
 #define FILL_SOME(path, ...) \
     template_fill_some(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
@@ -182,7 +182,7 @@ static char *step_functions(const Graph *g)
     return s.text;
 }
 
-/* What the kernels know of the type; "": fp32. */
+/* Returns the macro that gives the kernels the activation type; "": fp32. */
 static char *activations(const char *precision)
 {
     if (!strcmp(precision, "fp32"))
@@ -433,7 +433,7 @@ static void put_modules(const Filler *with, const char *folder, const char *text
     }
 }
 
-/* Whether the objective has a row USES(objective, capability). */
+/* True if the objective has a row USES(objective, capability). */
 static bool has_capability(const void *objective, const char *name)
 {
     static const struct { const char *name; int owners; } row[] = {

@@ -30,8 +30,9 @@ int emit_again(const char *dir, const char **recipe, char ***override);
 /* Returns the project of a folder that gen wrote: the folder above out/ for out/NAME, else the
  * parent folder. NULL: dir does not exist. */
 char *emit_project(const char *dir);
-/* The recipe's file that emitted files call `told`: in the project (NULL: none), here or below
- * gen's root, or in the folder recipes/ of these. NULL: *looked says where it is not. */
+/* Returns the recipe file that emitted files call `name`: in the project (NULL: none), here or
+ * below gen's root, or in the folder recipes/ of these. NULL: not found; *looked lists the places
+ * searched. */
 const char *emit_recipe(const char *project, const char *name, char **looked);
 
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */

@@ -1,4 +1,4 @@
-/* emit_cluster.c -- what run.sh and train.slurm know of the cluster.
+/* emit_cluster.c -- cluster settings in run.sh and train.slurm.
  *
  * In:    the lines of the setting cluster, ranks.   Out: texts of holes.
  * Keeps: without a cluster the scripts say nothing of one; every value is of safe characters

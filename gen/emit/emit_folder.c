@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/files/json.h"
+#include "runtime/files/folder.h"
 
 enum { FILES = 1000, RUNS = 64, MAX_JSON = 1 << 28 };
 
@@ -191,12 +192,6 @@ static int64_t checkpoint_step(const char *name)
     return digits && digits < 16 && !name[digits] ? atoll(name) : -1;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 /* The newest checkpoint in a folder, or NULL. */
 static char *newest_checkpoint(const char *run)
 {
@@ -276,7 +271,7 @@ static void check_runs(const char *dir, const cJSON *old, const char *now)
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         char *path = !strcmp(name, ".") ? text_copy(dir) : text_print("%s/%s", dir, name);
-        if (strcmp(name, "..") && is_folder(path) && (newest_checkpoint(path) || is_locked(path)))
+        if (strcmp(name, "..") && folder_exists(path) && (newest_checkpoint(path) || is_locked(path)))
             check_run(path, before, now);
         free(list[i]);
     }

@@ -91,7 +91,7 @@ char *emit_scalers(const Graph *g, const char *line)
     return s.n ? s.text : "";
 }
 
-/* The i-th parameter group: its input adamw_args; NULL behind the last. */
+/* The i-th parameter group: its input adamw_args; NULL after the last. */
 static const Value *set_at(const Graph *g, int i)
 {
     const Value *v;

@@ -186,7 +186,7 @@ static char *gemm_text(const Call *c, const char *word)
  * "head.logits". */
 static char *gemm_label(const Call *c, const char *word)
 {
-    const Op *op = call_op(c, call_op(c, 0)->kind == OP_bias_grad);    /* the bias's beside dw */
+    const Op *op = call_op(c, call_op(c, 0)->kind == OP_bias_grad);    /* skips the bias gradient */
     const char *form = word + strlen("mm ");
     const char *what = form[0] == 'T' ? ".dw" : form[1] == 'N' ? ".dx" : "";
     const char *layer = weight_layer(c, (op->kind == OP_linear_dw ? op->out[0] : op->in[1]).v);
@@ -369,7 +369,7 @@ static char *recipe_line(const Call *c)
     return text_print("// %s:%d", text_comment(slash ? slash + 1 : file), loc.line);
 }
 
-/* A call below its profile mark, which has the recipe line behind it. */
+/* Prints a call below its profile mark, whose line ends with the recipe line. */
 static void print_call(Str *s, const Call *c, int indent)
 {
     int64_t times = program_times(c->g, c->p);

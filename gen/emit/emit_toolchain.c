@@ -1,4 +1,4 @@
-/* emit_toolchain.c -- what an emitted folder is built with: the script that compares a machine with
+/* emit_toolchain.c -- toolchain files of an emitted folder: the script that compares a machine with
  * a lock, its rows, and the lock of the cluster that the folder is for. */
 #include "gen/config/toolchain.h"
 #include "gen/emit/emit.h"

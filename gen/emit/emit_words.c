@@ -17,10 +17,10 @@ const EmitBackend *emit_backend(const Graph *g)
 #include "gen/emit/backends.def"
 #undef EMIT_BACKEND
     };
-    const EmitBackend *b = row;
-    while (strcmp(b->name, g->target->backend))
-        b++;
-    return b;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].name, g->target->backend))
+            return &row[i];
+    bug("backends.def has no row %s", g->target->backend);
 }
 
 /* ---- names and numbers ----------------------------------------------------------------------- */

@@ -92,8 +92,8 @@ char *lock_kernels(void)
 }
 
 enum { IN_ROWS = 1 << GEMM | 1 << KERNEL, IN_CARD = 4, IN_FILE = 8 };
-/* What stands where in the file; type 0: anything, or nothing. A list has items of what `of` says;
- * a text has that form (a product's algorithm: as gemm_algo_text() and gemm_algo_raw() of
+/* Members of the file; type 0: of any type, or absent. `of` gives the kind of a list's items; a
+ * text has the form `form` (a product's algorithm: as gemm_algo_text() and gemm_algo_raw() of
  * kernels/cuda/gemm.cuh print it), unless it is OPTIONAL and left out: rows of before have no
  * "raw". said: what messages call an item, or such a text. */
 enum { OPTIONAL = -1 };

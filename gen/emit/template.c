@@ -2,9 +2,9 @@
  *
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
  *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text;
- *         with name=word when its text is, or is not, that word; such lines stand within others,
- *         too. A line `//@ from FILE PART` is the lines after `//@ part PART` of a file beside the
- *         template, up to the next such line. */
+ *         with name=word when its text is, or is not, that word; such blocks can be
+ *         nested. A line `//@ from FILE PART` is replaced by the lines after `//@ part PART` of a
+ *         file next to the template, up to the next such line. */
 #include "gen/emit/emit.h"
 
 #include <ctype.h>

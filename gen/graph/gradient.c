@@ -533,7 +533,7 @@ static void grad_gather(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[0], dx);
 }
 
-/* ---- jvp: <dy, z> a sample, z what the op gives with v in the place of its parameters ----- */
+/* ---- jvp: <dy, z> per sample; z: the op's output with v instead of its parameters ---------- */
 
 /* v instead of a parameter, converted to its type. */
 static Ref tangent_of(Build *b, Ref param)

@@ -14,13 +14,12 @@ static int64_t rows(Ref r) { return value_elements(r.v) / cols(r); }
 
 /* ---- columns of kernels.def: fits ------------------------------------------------------------ */
 
-static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
+static const char *fits_always(const Op *op) { (void)op; return NULL; }
 
 /* cuBLASLt's GELU epilogues need 16-bit operands and, for the stored input, rows of 16 bytes; not
  * used for a single token. */
-static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
+static const char *fits_gelu_epilogue(const Op *op)
 {
-    (void)g;
     return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
            : cols(op->out[0]) % 8    ? "the epilogue wants a multiple of 8 columns"
            : rows(op->out[0]) == 1      ? "the epilogue wants more than one row"
@@ -29,9 +28,8 @@ static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
 
 /* cuBLASLt computes bias gradients along with weight gradients, but cannot add to them; 16-byte
  * rows as above. A library without an algorithm for this is detected at start, see gemm_init. */
-static const char *fits_bgrad_epilogue(const Graph *g, const Op *op)
+static const char *fits_bgrad_epilogue(const Op *op)
 {
-    (void)g;
     const Op *dw = op + 1;
     return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
            : op_attr(op, "beta")->i || op_attr(dw, "beta")->i
@@ -41,9 +39,8 @@ static const char *fits_bgrad_epilogue(const Graph *g, const Op *op)
                : NULL;
 }
 
-static const char *fits_head_size(const Graph *g, const Op *op)
+static const char *fits_head_size(const Op *op)
 {
-    (void)g;
     int64_t d = op_attr(op, "dim")->i;
     if (d > 128 && op_attr(op, "dropout"))
         return "head_dim: want at most 128 where probabilities are dropped; try "
@@ -51,36 +48,31 @@ static const char *fits_head_size(const Graph *g, const Op *op)
     return d > 256 || d % 2 ? "head_dim: want an even number from 2 to 256" : NULL;
 }
 
-static const char *fits_drops_head_size(const Graph *g, const Op *op)
+static const char *fits_drops_head_size(const Op *op)
 {
     return !op_attr(op, "dropout") ? "nothing is dropped"
            : !strcmp(op_attr(op, "mask")->word, "shared")
                ? "a shared prompt has no kernel that drops"
-               : fits_head_size(g, op);
+               : fits_head_size(op);
 }
 
-static const char *fits_undropped_head_size(const Graph *g, const Op *op)
+static const char *fits_undropped_head_size(const Op *op)
 {
-    const char *why = fits_head_size(g, op);
+    const char *why = fits_head_size(op);
     return why ? why : op_attr(op, "dropout") ? "probabilities are dropped" : NULL;
 }
 
 /* True if the norm at op, or after a sum, writes rows with room after their columns. */
-static const char *fits_wide_rows(const Graph *g, const Op *op)
+static const char *fits_wide_rows(const Op *op)
 {
-    (void)g;
     const Op *norm = op->kind == OP_add ? op + 1 : op;
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
-/* A column `fits` with a single condition. */
-#define FITS_IF(name, condition, otherwise) \
-    static const char *fits_##name(const Graph *g, const Op *op) \
-    { \
-        (void)g; \
-        return condition ? NULL : otherwise; \
-    }
-FITS_IF(folded, op->in[2].v == op->in[3].v, "u has rows of its own, apart from x")
+static const char *fits_folded(const Op *op)
+{
+    return op->in[2].v == op->in[3].v ? NULL : "u has rows of its own, apart from x";
+}
 
 #define FILE_NAME(file, end) sizeof(file) > 1 ? file end : ""
 #define ROW_cpu(name, pattern, file, args, inplace, fits, doc) \

@@ -11,7 +11,7 @@ typedef struct {
     const char *file;        /* kernels/BACKEND/FILE */
     const char *args;        /* arguments of the emitted call, see kernels.def */
     const char *inplace;     /* "o0=i2": the output may share that input's memory; "": none */
-    const char *(*fits)(const Graph *g, const Op *op);  /* NULL: always; returns NULL or why not */
+    const char *(*fits)(const Op *op);   /* returns NULL or why not */
     const char *doc;
 } KernelRow;
 extern const KernelRow kernel_row[];

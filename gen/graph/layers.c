@@ -21,7 +21,7 @@ static bool listed(Config *c, int field, const char *path)
     return config_listed(c, field, family_leaf(path));
 }
 
-/* ---- what parameters are before training ----------------------------------------------------- */
+/* ---- initial values of parameters ------------------------------------------------------------ */
 
 First first_as(const Build *b, const char *init, bool plain)
 {
@@ -337,7 +337,7 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
                              first_bias(b, in));
 }
 
-/* ---- layers beside the family's blocks ------------------------------------------------------- */
+/* ---- layers outside the family's blocks ------------------------------------------------------ */
 
 Ref layer_output(Build *b, Ref x, const char *path, Dim width)
 {

@@ -207,8 +207,8 @@ static bool sums_early(Build *b, const Value *gradient)
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
 }
 
-/* What decides who is updated together: gradients that are summed early, weights that decay,
- * types. */
+/* Returns the update rule of a gradient, by early summation, weight decay and type. Gradients with
+ * the same rule are updated together. */
 static int update_rule(const Graph *g, const Value *gradient)
 {
     const Value *w = ir_value(g, gradient->of);

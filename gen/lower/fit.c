@@ -99,7 +99,7 @@ static void print_largest(Str *s, const Graph *g)
     }
 }
 
-/* What cannot stay as the recipe has it: more targets than there are tokens, and rows of logits
+/* Prints the recipe values that must change: more targets than there are tokens, and rows of logits
  * that do not divide them. */
 static void print_bound(Str *s, Config *c, int64_t micro, int64_t T)
 {

@@ -102,7 +102,7 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
             strcmp(kernel_row[k].backend, g->target->backend) ||
             (!kernel_repeats(&kernel_row[k]) && !connected(p, i, n)))
             continue;
-        const char *reason = kernel_row[k].fits(g, &p->ops[i]);
+        const char *reason = kernel_row[k].fits(&p->ops[i]);
         if (reason) {
             why = reason;
             continue;
@@ -176,7 +176,7 @@ void check_fuse(const Graph *g)
             if (group->nops > n || (group->nops < n && !kernel_repeats(row)))
                 bug("group %d of %s is not what %s covers", k, p->name,
                     kernel_row[group->kernel].name);
-            const char *why = kernel_row[group->kernel].fits(g, &p->ops[next]);
+            const char *why = kernel_row[group->kernel].fits(&p->ops[next]);
             if (why)
                 bug("group %d of %s: %s: %s", k, p->name, kernel_row[group->kernel].name, why);
             if (group->workspace != kernel_workspace(group->kernel, &p->ops[next]))

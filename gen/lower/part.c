@@ -20,7 +20,7 @@ typedef struct {
     Placement from, to;
     int op;
     When when;
-    int setting;                /* what it stands in the recipe for */
+    int setting;                /* the recipe field whose line the op carries */
 } Move;
 
 static const Move moves[] = {
@@ -279,8 +279,8 @@ static bool runs(const Schedule *s, const Program *p)
     return false;
 }
 
-/* Whether each schedule that sums into v has a program behind which its sum can begin: the last,
- * also in every other schedule that runs it. */
+/* True if each schedule that sums into v has a program after which its sum can begin: one that is
+ * the last to do so in every schedule that runs it. */
 static bool begins_early(const Graph *g, const Value *v)
 {
     for (int i = 0; i < g->nschedules; i++) {

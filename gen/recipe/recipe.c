@@ -160,8 +160,8 @@ static const char *folder_of(const char *path)
     return slash ? text_print("%.*s", (int)(slash - path), path) : ".";
 }
 
-/* A file named on the command line has no recipe that it stands beside: then the list is told,
- * too. */
+/* Ends the program: the file does not exist. For a file named on the command line, which has no
+ * recipe's folder, the message also lists the names that exist. */
 static void no_such_file(Loc loc, const char *said, const char *word)
 {
     enum { MAX = 200 };
@@ -182,8 +182,8 @@ static void no_such_file(Loc loc, const char *said, const char *word)
         all.n ? all.text : "");
 }
 
-/* Runs the file that a name means: beside the recipe, of clusters in recipes/ of this folder, of
- * the project. */
+/* Runs the file with this name: next to the recipe; for clusters, in recipes/ of this folder; or in
+ * recipes/ of the project. */
 static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
 {
     if (!*word || strlen(word) > 200 || *word == '/' || strstr(word, "..")

@@ -339,7 +339,7 @@ static void move_field(lua_State *L, int t, const char *before, const char *now,
     if (strchr(now, '.'))
         note_place(L, t, text_print("%.*s", (int)strcspn(now, "."), now), loc);
     lua_pushnil(L);
-    if (from != t && !lua_next(L, from) && strchr(before, '.')) {
+    if (strchr(before, '.') && !lua_next(L, from)) {
         lua_pushnil(L);                   /* its section is empty now */
         lua_setfield(L, t, text_print("%.*s", (int)strcspn(before, "."), before));
     }
@@ -371,17 +371,26 @@ static void rename_fields(lua_State *L, int t)
 /* The same for values: only `objective` has values that were renamed. */
 static void rename_words(lua_State *L, int t)
 {
-    Loc loc;
-    lua_getfield(L, t, "objective");
-    const char *word = lua_type(L, -1) == LUA_TSTRING ? text_copy(lua_tostring(L, -1)) : "";
-    lua_pop(L, 1);
-    if (!renamed_word("objective", word) || !has_field(L, t, "objective", &loc))
-        return;
-    copy_table(L, t, 0);
-    lua_replace(L, t);
-    lua_pushstring(L, renamed_value("objective", word));
-    lua_setfield(L, t, "objective");
-    note_place(L, t, "objective", loc);
+    for (const RenamedWord *w = renamed_word_row; *w->field; w++) {
+        const char *key;
+        Loc loc;
+        const int top = lua_gettop(L);
+        if (!has_field(L, t, w->field, &loc))
+            continue;
+        push_owner(L, t, w->field, &key, false);
+        table_push(L, lua_gettop(L), key, 0);
+        const bool old = lua_type(L, -1) == LUA_TSTRING && !strcmp(lua_tostring(L, -1), w->before);
+        lua_settop(L, top);
+        if (!old)
+            continue;
+        copy_table(L, t, 0);
+        lua_replace(L, t);
+        push_owner(L, t, w->field, &key, false);
+        lua_pushstring(L, renamed_value(w->field, w->before));
+        lua_setfield(L, -2, key);
+        note_place(L, lua_gettop(L), key, loc);
+        lua_settop(L, top);
+    }
 }
 
 void table_rename(lua_State *L, int t)

@@ -317,12 +317,10 @@ int configure_main(int argc, char **argv)
     bool shows = false, force = false, machine = false;
     int n = 0;
     for (int i = 1; i < argc; i++) {
-        const char *equal = strchr(argv[i], '='), *text = NULL;
-        char *flag = *argv[i] == '-' && equal ? text_print("%.*s", (int)(equal - argv[i]), argv[i])
-                                              : argv[i];
+        const char *flag = argv[i], *text = NULL;      /* --flag=value is two words by now */
         const OptionRow *o = *flag == '-' ? command_option("config", flag) : NULL;
         if (*flag != '-') {
-            if (!equal)
+            if (!strchr(flag, '='))
                 err((Loc){0}, "config: %s: want flags, or --cluster NAME and FIELD=VALUE words",
                     argv[i]);
             word[n++] = argv[i];
@@ -335,10 +333,10 @@ int configure_main(int argc, char **argv)
                 flag);
         if (!o)
             err((Loc){0}, "unknown option %s; `gen config --help` lists them", flag);
-        if (*o->value && !equal && i + 1 == argc)
+        if (*o->value && i + 1 == argc)
             err((Loc){0}, "config: %s: want %s after it", flag, o->value);
         if (*o->value)
-            text = equal ? equal + 1 : argv[++i];
+            text = argv[++i];
         for (int k = 0; k < KEYS; k++)
             if (!strcmp(flag, row[k].flag)) {
                 given[k] = text;

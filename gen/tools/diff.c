@@ -24,8 +24,8 @@ typedef struct {
     int nfiles;
 } Side;
 
-/* Where in which recipe something stands goes out of the graph. name: of the folder, for both
- * sides. */
+/* Measures one side, and clears the recipe locations in its graph, so that they do not differ.
+ * name: of the folder, for both sides. */
 static Side side_of(Graph *g, Config *c, const char *name)
 {
     if (!g)

@@ -17,21 +17,16 @@
 #include <unistd.h>
 
 #include "runtime/files/json.h"
+#include "runtime/files/folder.h"
 
 enum { MOST = 1 << 26, FOLDERS = 500 };
 static const double tar_seconds = 600;
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
 
 /* Folder of a word: out/NAME, or the word itself if it has a slash. */
 static const char *find_folder(const char *word)
 {
     const char *path = strchr(word, '/') ? word : text_print("out/%s", word);
-    if (is_folder(path))
+    if (folder_exists(path))
         return path;
     const char *name[FOLDERS], *near = NULL;
     int n = 0;

@@ -14,7 +14,7 @@
 
 enum { MAX_GPUS = DOCTOR_GPUS, MAX_PROCESSES = 64, LINKS = 18, SETS = 16 };
 
-/* ---- what only gen asks NVML ----------------------------------------------------------------- */
+/* ---- NVML queries that only gen makes -------------------------------------------------------- */
 
 typedef struct { unsigned pid; unsigned long long bytes; unsigned instance, compute; } Process;
 typedef struct {
@@ -212,7 +212,7 @@ static void find_links(Doctor *d, const Gpu *gpu, int k)
     judge_pairs(d, link, n, k);
 }
 
-/* ---- what programs see ----------------------------------------------------------------------- */
+/* ---- GPUs visible to programs ---------------------------------------------------------------- */
 
 int doctor_visible(const char *text, const char *const *uuid, int n, int *sees, int max)
 {
@@ -298,7 +298,7 @@ static void show_gpu(Doctor *d, const Gpu *g, int number, bool seen)
     cJSON_AddBoolToObject(f->facts, "visible", seen);
 }
 
-/* ---- what a recipe wants of them ------------------------------------------------------------- */
+/* ---- GPU requirements of a recipe ------------------------------------------------------------ */
 
 static Finding *in_the_way(Doctor *d, const char *what, const char *text)
 {

@@ -118,7 +118,7 @@ static void try_mpi(Doctor *d)
 
 /* ---- GPUs ---- */
 
-/* Adds findings from lines `WHAT GPU ok|bad TEXT`; which[i]: number of results of GPU i. */
+/* Adds findings from lines `WHAT GPU ok|bad TEXT`; answers[i]: number of results of GPU i. */
 static void read_answers(Doctor *d, const char *text, int *answers)
 {
     static const struct {

@@ -17,8 +17,8 @@ static const int64_t GIB = INT64_C(1) << 30;
 
 /* ---- texts of the kernel ---- */
 
-/* Behind "key" and what separates it, up to the end of the line; the next from *at on. NULL: no
- * more. */
+/* Returns the next value from *at on: the text after "key" and its separator, up to the end of the
+ * line. NULL: no more. */
 static char *next_value(const char **at, const char *key)
 {
     size_t n = strlen(key);

@@ -21,7 +21,7 @@ typedef struct {
     Disk disk;
     Work work;
     double tokens;               /* per step, all ranks */
-    int64_t host;  /* bytes of a rank beside device memory; on the CPU the two are one */
+    int64_t host;  /* host bytes of a rank, besides device memory; on a CPU they are the same */
     const char *recipe, *other, *out;        /* words behind gen, without gpus=; the folder */
 } Info;
 
@@ -144,8 +144,8 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
     line(to, "", "of these, activations and workspace share memory over time");
     if (cuda)
         line(to, "host",
-             text_print("%s a rank for batches on their way, beside CUDA's libraries; records are "
-                        "read as they are wanted",
+             text_print("%s a rank for batches in flight, not counting CUDA's libraries; records "
+                        "are read on demand",
                         text_bytes(n->host)));
     const Disk *d = &n->disk;
     line(to, "disk",

@@ -398,8 +398,8 @@ static int add_clusters(const char *folder, const char **name, const char **path
     return n;
 }
 
-/* Of recipes/clusters here and of the project: their line, nodes and GPUs, as the files say
- * them. */
+/* Lists the files of recipes/clusters, here and in the project, with their line, nodes and GPUs as
+ * the files give them. */
 static void list_clusters(const Page *p)
 {
     enum { MAX = 200 };

@@ -252,8 +252,8 @@ static void take_compared(ModelFolder *m, const HfKey *key)
         set_field(m, field, key->key, text);
 }
 
-/* One that a program does not compare: taken where its field is free, else told where that
- * matters. */
+/* Takes the value of a key that programs do not compare, if its field is free; otherwise reports it
+ * if that matters. */
 static void take_free(ModelFolder *m, const char *key, int field, const char *text)
 {
     if (field < 0 || !text || !of_objective(m, field))
@@ -433,8 +433,6 @@ Config *model_folder_config(const ModelFolder *m, const char *recipe, char **wor
         if (m->value[i])
             recipe_override(r, text_print("%s=%s", field_row[i].path, m->value[i]));
     place_all(r, (Loc){text_print("%s/config.json", m->path), 0});
-    word = renamed_words(word, n);
-    renamed_report();
     for (int i = 0; i < n; i++)
         recipe_override(r, word[i]);
     Config *c = config_fill(r, recipe);

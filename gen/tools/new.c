@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/files/folder.h"
+
 /* ---- the words ------------------------------------------------------------------------------- */
 
 /* Options of commands.def: field for the value, a text or a bool. */
@@ -30,18 +32,13 @@ static const struct { const char *word, *wants; size_t at; } option[] = {
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
-static bool is_folder(const char *word)
-{
-    struct stat st;
-    return !stat(word, &st) && S_ISDIR(st.st_mode);
-}
-
 static void unknown_option(const char *command, const char *word)
 {
-    const char *name[OPTIONS];
-    const char *near = text_nearest(word, name, command_option_words("new", name, OPTIONS));
+    const char *name[64];
+    const char *near = text_nearest(word, name, command_option_words(command, name, 64));
     err((Loc){0}, "%s: unknown option %s%s", command, word,
-        near ? text_print("; did you mean %s?", near) : "; gen new --help lists them");
+        near ? text_print("; did you mean %s?", near)
+             : text_print("; gen %s --help lists them", command));
 }
 
 static NewOptions parse(int argc, char **argv, const char *command)
@@ -55,7 +52,7 @@ static NewOptions parse(int argc, char **argv, const char *command)
                 o.word[o.nwords++] = argv[i];
             else if (!o.file)
                 o.file = word;
-            else if (!o.from && is_folder(word))
+            else if (!o.from && folder_exists(word))
                 err((Loc){0}, "%s: %s: a folder; want --from %s", command, word, text_shell(word));
             else
                 err((Loc){0}, "%s: %s: a second file; the file is %s, and further words are field=value",
@@ -74,11 +71,11 @@ static NewOptions parse(int argc, char **argv, const char *command)
             *(bool *)at = true;
         else if (i + 1 == argc || (argv[i + 1][0] == '-' && argv[i + 1][1] == '-'))
             err((Loc){0}, "%s: %s: want a %s after it", command, word, option[k].wants);
-        else if (*(const char **)at)
-            err((Loc){0}, "%s: %s is there twice", command, word);
         else
             *(const char **)at = argv[++i];
     }
+    o.word = renamed_words(o.word, o.nwords);
+    renamed_report();
     const char *name = new_given(&o, "card"), *fault = name && strcmp(name, "none") ?
         card_fault(name) : NULL;
     if (fault)
@@ -225,7 +222,7 @@ static const char *data_line(const Ask *a, const Way *w)
 static const char *seq_line(const Ask *a, const Way *w)
 {
     const SampleLengths *d = a->data;
-    const int64_t tokens = w->c->v[F_seq_max].i, longer = d ? samples_longer(d, tokens) : 0;
+    const int64_t tokens = w->c->v[F_seq_max].i, longer = d ? lengths_above(d->length, tokens) : 0;
     if (!d && names_listed(a->m->objective->kinds, "pairs") && !new_given(a->o, "seq.max"))
         return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it from your data",
                           tokens);
@@ -370,7 +367,7 @@ static void new_answer(const NewOptions *o, const Ask *a, const Way *w)
     answer_bool(answer, "weights", m->weights);
     answer_int(answer, "samples", a->data ? a->data->samples : 0);
     answer_int(answer, "longest_sample_tokens", a->data ? a->data->longest : 0);
-    answer_int(answer, "samples_cut", a->data ? samples_longer(a->data, w->c->v[F_seq_max].i) : 0);
+    answer_int(answer, "samples_cut", a->data ? lengths_above(a->data->length, w->c->v[F_seq_max].i) : 0);
     answer_text(answer, "chat", data && m->tokenizer && !m->tokenizer_fault ? m->chat : NULL);
     cJSON *notes = answer_list(answer, "notes");
     for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
@@ -456,7 +453,7 @@ bool new_is_folder(int argc, char **argv)
             !strcmp(argv[i], "--full"))
             return true;
         if (*argv[i] != '-' && !folder)
-            folder = is_folder(argv[i]) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
+            folder = folder_exists(argv[i]) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
     }
     return folder;
 }
@@ -517,7 +514,7 @@ int new_plan_main(int argc, char **argv)
     const char *word = o.from ? o.from : o.file;
     if (!word)
         err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
-    if (o.file && !is_folder(o.file) && recipe_known(o.file))
+    if (o.file && !folder_exists(o.file) && recipe_known(o.file))
         err((Loc){0}, o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"
                              : "plan: --target is for models' folders; of a recipe: gen plan %s target=NAME",
             o.file);

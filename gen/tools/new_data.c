@@ -86,14 +86,5 @@ SampleLengths sample_lengths(const ModelFolder *m, const char *file)
                            .samples = l->n,
                            .longest = l->n ? lengths_up_to(l, 1) : 0,
                            .most = l->n ? lengths_up_to(l, 0.95) : 0,
-                           .lengths = l};
-}
-
-int64_t samples_longer(const SampleLengths *s, int64_t tokens)
-{
-    const Lengths *l = s->lengths;
-    int64_t n = 0;
-    for (size_t i = (size_t)tokens + 1; i < l->cap; i++)
-        n += l->count[i];
-    return n;
+                           .length = l};
 }

@@ -22,7 +22,7 @@ typedef struct {
     const char *differs;         /* why its program would refuse the folder; NULL: it accepts it */
 } Way;
 
-/* What the ways to train share. */
+/* Inputs and choices shared by all ways to train. */
 typedef struct {
     const ModelFolder *m;
     const NewOptions *o;

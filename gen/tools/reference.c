@@ -14,8 +14,8 @@
 
 /* ---- Markdown -------------------------------------------------------------------------------- */
 
-/* A text of our tables, in which `code` stands between backticks: one line, blanks once, and what
- * Markdown would read otherwise escaped. */
+/* Prints a text of our tables, with `code` between backticks, as one line: runs of blanks become
+ * one, and characters special to Markdown are escaped. */
 static void put(Str *s, const char *text)
 {
     bool code = false;
@@ -210,8 +210,9 @@ static void flags_page(Str *s)
           "Generated from `runtime/run/flags.def` and `runtime/objectives`. `out/NAME/run.sh "
           "--help` shows the flags of one program with the defaults of its recipe. If the fourth "
           "column is yes, a recipe may set the default: `run = { lr = 1e-4 }`, or `run.lr=1e-4` "
-          "after the recipe. A flag with objectives exists only in their programs. `run.sh` has "
-          "further flags for several machines: "
+          "after the recipe. A flag with objectives exists only in their programs. Of a "
+          "flag given twice the last value holds, as in the trainers that it comes from; two "
+          "different lists are an error. `run.sh` has further flags for several machines: "
           "[README](../../README.md#several-ranks-and-machines).");
     int flag = 0;
 #define SECTION(title) flag_section(s, title);
@@ -367,8 +368,8 @@ static void data_page(Str *s)
                  "Details: `runtime/data/recordfile.h` and `tokenfile.h`.\n");
 }
 
-/* True if the row leads to a flag or field as rows of this kind do; MEANS rows are beside LINE or
- * RECIPE. */
+/* True if the row leads to a flag or field as rows of this kind do; MEANS rows count as LINE
+ * or RECIPE. */
 static bool is_kind(const Alias *f, AliasKind kind)
 {
     const bool means = f->kind == ALIAS_MEANS, flag = run_flag_find(f->ours) >= 0;
@@ -475,15 +476,10 @@ static void nested_names(Str *s)
 /* Names of earlier releases, and current ones. */
 static void former_names(Str *s)
 {
-    static const struct { const char *field, *before, *now; } word[] = {
-#define RENAMED_WORD(field, before, now) {field, before, now},
-#include "runtime/files/aliases.def"
-        {NULL, NULL, NULL}
-    };
     for (int i = 0; i < renamed_rows; i++)
         ROW(s, "cct", renamed_row[i].before, renamed_row[i].now, "");
-    for (int i = 0; word[i].field; i++)
-        ROW(s, "cct", word[i].before, word[i].now, text_print("a value of `%s`", word[i].field));
+    for (const RenamedWord *w = renamed_word_row; *w->field; w++)
+        ROW(s, "cct", w->before, w->now, text_print("a value of `%s`", w->field));
 }
 
 static void names_page(Str *s)

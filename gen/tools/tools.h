@@ -64,7 +64,6 @@ const char *check_nvrtc(void);                               /* version of NVRTC
 int doctor_run(const Graph *g, Config *c, bool json);
 int dist_main(int argc, char **argv);                        /* gen dist */
 int ci_main(int argc, char **argv);                          /* gen ci */
-int packing_main(int argc, char **argv);                     /* gen pack-buffers */
 int pack_main(int argc, char **argv);                        /* gen pack */
 
 #endif

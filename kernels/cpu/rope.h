@@ -23,7 +23,7 @@ typedef struct {
     double theta, local, factor, low, high, original;
 } RopeRule;
 
-/* Of column j of `pairs`. */
+/* Returns the rotary frequency of column j of `pairs`. */
 static inline float rope_frequency(int64_t j, int64_t pairs, const RopeRule *by)
 {
     float f = 1.0f / (float)pow(by->theta, (double)((float)(2 * j) / (float)(2 * pairs)));

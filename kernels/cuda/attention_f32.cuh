@@ -52,10 +52,10 @@ struct AttentionRule {
     float p = 0;                     /* share of the probabilities that is dropped */
 };
 
-/* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS: only what is of one
- * document, by positions and doc_ends (B, T), see AttentionRule; a t behind the sequence is
- * answered as its last one. Neither bound falls as t grows: what rows of a block meet begins with
- * the span of the first and ends with that of the last.
+/* Keys visible to each query of sequence b, whose tokens begin at `first` of (B, T). DOCS: only
+ * keys of the query's document, by positions and doc_ends (B, T), see AttentionRule; a t past the
+ * end of the sequence is treated as its last one. Neither bound falls as t grows: the keys of a
+ * block's rows begin with the span of the first row and end with that of the last.
  * LENGTH, LIMIT: positions are the kv_limits, (B) or (B, T); rows of a block walk past all tiles,
  * or past those before the largest limit and their own.
  * SHARED: positions are the prompt_gaps (B, 2): where a sequence's begins and ends. */

@@ -278,9 +278,11 @@ __global__ void __launch_bounds__(EMBED_THREADS, 3)
 }
 
 #ifndef __CUDACC_RTC__
-static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                              const int32_t *positions, int64_t rows, int64_t T, int64_t C,
-                              cudaStream_t s)
+/* wpe NULL: no positions; positions NULL: row r is position r % T. The gradient of wpe by places is
+ * embed_bwd's, with positions for tokens and P for V. */
+static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
+                             const int32_t *positions, int64_t rows, int64_t T, int64_t C,
+                             cudaStream_t s)
 {
     const int W = C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
     int threads = embed_threads(C / W);
@@ -293,19 +295,10 @@ static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, con
            wte, wpe, positions, rows, T, C);
 }
 
-/* wpe NULL: no positions; positions NULL: row r is position r % T. The gradient of wpe by places is
- * embed_bwd's, with positions for tokens and P for V. */
-static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                             const int32_t *positions, int64_t rows, int64_t T, int64_t C,
-                             cudaStream_t s)
-{
-    embed_rows(y, tok, wte, wpe, positions, rows, T, C, s);
-}
-
 static inline void add_pos_fwd(act_t *y, const act_t *x, const wt_t *wpe, int64_t rows, int64_t T,
                                int64_t C, cudaStream_t s)
 {
-    embed_rows(y, NULL, x, wpe, NULL, rows, T, C, s);
+    embed_fwd(y, NULL, x, wpe, NULL, rows, T, C, s);
 }
 
 /* Returns the keys of all rows in order; `keys` and `spare` (rows) are used. */

@@ -447,7 +447,7 @@ static inline const char *gemm_take_locked_(Gemm *g)
 
 /* GEMM_BGRAD: the bias gradient is apart unless a row of the lock file, which `gen tune` measured
  * on this library, has it in the product. cuBLASLt's documents list no BGRADB with fp32 results, so
- * the library may refuse it, or run it slower than the two kernels; no card has told yet. */
+ * the library may refuse it, or run it slower than the two kernels; not yet measured. */
 static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;

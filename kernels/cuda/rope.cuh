@@ -75,7 +75,7 @@ struct RopeRule {
     double theta = 0, local = 0, factor = 0, low = 0, high = 0, original = 0;
 };
 
-/* Of column j of `pairs`. */
+/* Returns the rotary frequency of column j of `pairs`. */
 static __device__ float rope_frequency(int64_t j, int64_t pairs, RopeRule by)
 {
     const float f = 1.0f / (float)pow(by.theta, (double)((float)(2 * j) / (float)(2 * pairs)));

@@ -8,13 +8,14 @@
 
 #include <stdint.h>
 
-/* Who meets whom in a sequence, by what is not NULL: lengths (B): places before the length each
- * other, others themselves alone. kv_limits (B, T): query t the keys before kv_limits[t], and
- * itself. positions, doc_ends (B, T): t is of the document t - positions .. doc_ends - 1, which
- * meet. holes (B, 2): places behind a sequence's second do not meet those from its first up to
- * there.
- * Nothing: all.
- * causal, of documents, holes and all: keys up to the query. */
+/* Keys visible to each query of a sequence, by the members that are not NULL.
+ * lengths (B): positions before the length see each other, later ones only themselves.
+ * kv_limits (B, T): query t sees the keys before kv_limits[t], and itself.
+ * positions, doc_ends (B, T): t sees its document, t - positions .. doc_ends - 1.
+ * prompt_gaps (B, 2): queries from a sequence's second value on do not see the keys from its first
+ * value up to the second.
+ * None of them: all keys.
+ * causal, with documents, gaps or none of them: only keys up to the query. */
 typedef struct {
     const int32_t *positions, *doc_ends, *lengths, *kv_limits, *prompt_gaps;
     int causal;

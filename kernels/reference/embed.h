@@ -20,8 +20,8 @@ static inline void embed_ref(double *y, const int32_t *tok, const double *wte, c
 }
 
 /* pad: a token whose rows do not count; -1: none. */
-static inline void embed_pad_bwd_ref(double *dwte, const double *dy, const int32_t *tok,
-                                     int32_t pad, int64_t rows, int64_t C, int64_t V, int beta)
+static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int32_t pad,
+                                 int64_t rows, int64_t C, int64_t V, int beta)
 {
     for (int64_t i = 0; i < V * C && !beta; i++)
         dwte[i] = 0;
@@ -30,15 +30,8 @@ static inline void embed_pad_bwd_ref(double *dwte, const double *dy, const int32
             dwte[tok[r] * C + i] += tok[r] == pad ? 0 : dy[r * C + i];
 }
 
-static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int64_t rows,
-                                 int64_t C, int64_t V, int beta)
-{
-    embed_pad_bwd_ref(dwte, dy, tok, -1, rows, C, V, beta);
-}
-
 static inline void pos_bwd_ref(double *dwpe, const double *dy, const int32_t *positions,
-                               int64_t rows,
-                               int64_t T, int64_t C, int64_t P, int beta)
+                               int64_t rows, int64_t T, int64_t C, int64_t P, int beta)
 {
     for (int64_t i = 0; i < P * C && !beta; i++)
         dwpe[i] = 0;

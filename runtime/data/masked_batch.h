@@ -9,7 +9,7 @@
 #include "runtime/data/data.h"
 #include "runtime/data/mask_draw.h"
 
-/* Of one row, of a micro-batch, or of a step of all ranks. */
+/* Counts of one row, of a micro-batch, or of a step of all ranks. */
 typedef struct {
     int64_t targets, may;        /* masked tokens, of those that may be masked */
     int64_t samples, tokens;     /* rows without padding rows; their tokens */

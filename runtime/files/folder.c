@@ -348,6 +348,16 @@ char *folder_replace_text(const char *folder, const char *name, const char *text
     return folder_replace_bytes(folder, name, text, strlen(text));
 }
 
+char *folder_replace_below(const char *root, const char *below, const char *name, const char *text)
+{
+    char *in = folder_join(root, below), *path = folder_join(in, name),
+         *error = folder_make_below(root, path);
+    if (!error)
+        error = folder_replace_text(in, name, text);
+    free(in), free(path);
+    return error;
+}
+
 static cJSON *read_json(const char *folder, const char *name, size_t max, char **error,
                         char *(*read)(const char *, size_t, size_t *, char **))
 {

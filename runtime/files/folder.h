@@ -40,6 +40,8 @@ char *folder_link(const char *from, const char *to);
 char *folder_replace_file(const char *folder, const char *name,
                           char *(*write)(FILE *to, const void *with), const void *with);
 char *folder_replace_text(const char *folder, const char *name, const char *text);
+/* The same for ROOT/BELOW/NAME; creates BELOW. */
+char *folder_replace_below(const char *root, const char *below, const char *name, const char *text);
 char *folder_replace_bytes(const char *folder, const char *name, const void *from, size_t n);
 int64_t folder_free_bytes(const char *path);                         /* -1: unknown */
 

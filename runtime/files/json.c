@@ -416,6 +416,16 @@ void json_say(cJSON *value)
     cJSON_Delete(value);
 }
 
+char *json_quoted(const char *text)
+{
+    cJSON *string = cJSON_CreateString(text);
+    char *all = string ? cJSON_PrintUnformatted(string) : NULL;
+    if (!all)
+        die(EXIT_INTERNAL, "out of memory for a string of JSON");
+    cJSON_Delete(string);
+    return all;
+}
+
 cJSON *json_add_float(cJSON *obj, const char *key, double value)
 {
     cJSON *item = cJSON_AddNumberToObject(obj, key, value);

@@ -36,6 +36,8 @@ bool json_write_hf(FILE *to, const cJSON *value);
 /* Writes like Python's json.dumps(value, indent=2) plus a newline: an object without nested arrays
  * or objects, members in their order. */
 bool json_write_object(FILE *to, const cJSON *value);
+/* Returns text as a JSON string, which Python reads, too; malloc'ed. */
+char *json_quoted(const char *text);
 /* Prints one line on standard output and deletes the value; EXIT_INTERNAL if out of memory. */
 void json_say(cJSON *value);
 /* Formats like Python's repr() of a finite double, in at most 60 characters: the shortest text that

@@ -51,7 +51,7 @@ const Renamed renamed_row[] = {
 };
 const int renamed_rows = (int)(sizeof renamed_row / sizeof *renamed_row);
 
-static const struct { const char *field, *before, *now; } renamed_words[] = {
+const RenamedWord renamed_word_row[] = {
 #define RENAMED_WORD(field, before, now) { field, before, now },
 #include "runtime/files/aliases.def"
     { "", "", "" }
@@ -214,9 +214,9 @@ const char *renamed(const char *name)
 
 const char *renamed_word(const char *field, const char *word)
 {
-    for (size_t i = 0; *renamed_words[i].field; i++)
-        if (names_same(renamed_words[i].field, field) && !strcmp(renamed_words[i].before, word))
-            return renamed_words[i].now;
+    for (size_t i = 0; *renamed_word_row[i].field; i++)
+        if (names_same(renamed_word_row[i].field, field) && !strcmp(renamed_word_row[i].before, word))
+            return renamed_word_row[i].now;
     return NULL;
 }
 
@@ -230,9 +230,9 @@ const char *renamed_from(const char *now)
 
 const char *renamed_word_from(const char *field, const char *now)
 {
-    for (size_t i = 0; *renamed_words[i].field; i++)
-        if (!strcmp(renamed_words[i].field, field) && !strcmp(renamed_words[i].now, now))
-            return renamed_words[i].before;
+    for (size_t i = 0; *renamed_word_row[i].field; i++)
+        if (!strcmp(renamed_word_row[i].field, field) && !strcmp(renamed_word_row[i].now, now))
+            return renamed_word_row[i].before;
     return NULL;
 }
 
@@ -253,8 +253,8 @@ char *renamed_lines(const char *lines)
     size_t longest = 1, many = 1;
     for (int i = 0; i < renamed_rows; i++)
         longest = strlen(renamed_row[i].now) > longest ? strlen(renamed_row[i].now) : longest;
-    for (size_t i = 0; *renamed_words[i].field; i++)
-        longest = strlen(renamed_words[i].now) > longest ? strlen(renamed_words[i].now) : longest;
+    for (size_t i = 0; *renamed_word_row[i].field; i++)
+        longest = strlen(renamed_word_row[i].now) > longest ? strlen(renamed_word_row[i].now) : longest;
     for (const char *p = lines; (p = strchr(p, '\n')); p++)
         many++;
     char *all = piece("", 0), *end;

@@ -70,6 +70,13 @@ typedef struct {
 extern const Renamed renamed_row[];
 extern const int renamed_rows;
 
+/* Words of a field; the last row has an empty field. */
+typedef struct {
+    const char *field, *before, *now;
+} RenamedWord;
+
+extern const RenamedWord renamed_word_row[];
+
 /* Today's name; NULL: the name is not one of an earlier release. */
 const char *renamed(const char *name);
 /* Today's word for a word that the field had in earlier releases; NULL: it is none. */

@@ -221,6 +221,22 @@ void model_get(const Tensor *t, const void *array, ElementType type, int64_t beg
     }
 }
 
+bool model_all_zeros(const Tensor *t)
+{
+    enum { SOME = 1024 };
+    const int64_t n = model_elements(t);
+    for (int64_t at = 0; at < n; at += SOME) {
+        float piece[SOME];
+        const int64_t some = n - at < SOME ? n - at : SOME;
+        model_get(t, t->master ? (void *)t->master : t->weight, t->master ? EL_F32 : t->type, at,
+                  some, piece);
+        for (int64_t k = 0; k < some; k++)
+            if (piece[k] != 0)
+                return false;
+    }
+    return true;
+}
+
 void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n,
                const float *from)
 {

@@ -130,6 +130,8 @@ int64_t model_extra_vocab_rows(const Model *m);
 const Tensor *model_need(const Model *m, const char *name);
 /* "base_model.model.lm_head.weight" -> "lm_head.weight"; other names unchanged. */
 const char *model_base_name(const char *name);
+/* True if every weight of the tensor is zero; reads its fp32 master copy if it has one. */
+bool model_all_zeros(const Tensor *t);
 /* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
  * into one of its arrays. array: t->weight with t->type, or an fp32 array with EL_F32.
  * Thread-safe. */

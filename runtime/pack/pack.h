@@ -398,7 +398,7 @@ char *alpaca_question(const Sample *s, char **error);
 
 /* pack_encoded.c: append ids to e with the given target bit */
 void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target);
-/* Of a text; NULL or what is wrong with it. specials: adds the tokenizer's special tokens, but not
+/* Encodes a text; returns NULL or the error. specials: adds the tokenizer's special tokens, but not
  * at the beginning if the text starts with them. */
 char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
                   Encoded *e);
@@ -574,6 +574,8 @@ void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
 /* The least length that at least `share` (0 to 1) of all do not exceed. */
 int64_t lengths_up_to(const Lengths *l, double share);
+/* How many are longer than n. */
+int64_t lengths_above(const Lengths *l, int64_t n);
 
 /* ---- pack_vocabulary.c: a vocabulary made from the data -------------------------------------- */
 

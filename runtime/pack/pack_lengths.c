@@ -28,6 +28,14 @@ void lengths_free(Lengths *l)
     *l = (Lengths){0};
 }
 
+int64_t lengths_above(const Lengths *l, int64_t n)
+{
+    int64_t above = 0;
+    for (size_t i = (size_t)n + 1; i < l->cap; i++)
+        above += l->count[i];
+    return above;
+}
+
 int64_t lengths_up_to(const Lengths *l, double share)
 {
     int64_t below = 0, want = (int64_t)((double)l->n * share + 0.999999);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-/* Whether c is drawn as a character of its own, or changes what is around it. */
+/* True if c is visible, either as a character or by changing the characters around it. */
 static bool is_printed(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {

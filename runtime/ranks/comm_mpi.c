@@ -94,8 +94,7 @@ static void shared_place(void)
     setenv("OMPI_MCA_btl_sm_backing_directory", shared, 0);      /* its name since Open MPI 5 */
 }
 
-/* ---- progress
- * --------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 void comm_advance(void)
 {
@@ -109,8 +108,7 @@ void comm_expect(double seconds)
     comm_advance();
 }
 
-/* ---- startup
- * ---------------------------------------------------------------------------------- */
+/* ---- startup --------------------------------------------------------------------------------- */
 
 /* die_hook until the rendezvous is up. After that rendezvous_abort() ends the job without MPI, from
  * any thread, and MPI's launcher ends what is left. */

@@ -272,8 +272,7 @@ const char *comm_library(void)
     return name;
 }
 
-/* ---- startup
- * ---------------------------------------------------------------------------------- */
+/* ---- startup --------------------------------------------------------------------------------- */
 
 /* With NCCL_COMM_ID, NCCL would connect by an address that strangers know instead of the id we
  * send. */
@@ -445,8 +444,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     comm_expect(INIT_SECONDS);
 }
 
-/* ---- small host messages
- * ---------------------------------------------------------------------- */
+/* ---- small host messages --------------------------------------------------------------------- */
 
 /* Gathers every rank's bytes into rows of rank 0, (size, bytes). */
 static void gather(const void *own, void *rows, size_t bytes)

@@ -405,8 +405,7 @@ void rendezvous_start(void)
     pthread_detach(thread);
 }
 
-/* ---- for other threads
- * ------------------------------------------------------------------------ */
+/* ---- for other threads ----------------------------------------------------------------------- */
 
 void rendezvous_progress(int64_t step, double seconds)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/files/json.h"
 
 static DataRow record_at(Data *d, int64_t i, int part)
 {
@@ -141,11 +142,10 @@ void answers_print(const Answers *a, Data *d, int64_t n)
             cJSON_AddStringToObject(line, "prompt", t[i].prompt);
             cJSON_AddStringToObject(line, "answer", t[i].answer);
             cJSON_AddStringToObject(line, "chosen", t[i].own);
-            char *said = cJSON_PrintUnformatted(line);
             if (world.rank == 0)
-                puts(said);
-            cJSON_Delete(line);
-            free(said);
+                json_say(line);
+            else
+                cJSON_Delete(line);
         }
         texts_free(t, some);
     }

@@ -133,6 +133,10 @@ cJSON *card_sources(const Checkpoints *c)
 /* ---- the text -------------------------------------------------------------------------------- */
 
 typedef struct {
+    const char *pattern, *loader, *pipeline, *left_out;
+} HubRow;
+
+typedef struct {
     FILE *to;
     const Checkpoints *c;
     const Model *m;
@@ -141,7 +145,7 @@ typedef struct {
                                     none */
     const char *tokenizer_call;
     cJSON *made, *trainer, *config, *lora;
-    const char *loader, *pipeline, *left_out;    /* NULL: transformers has no such class */
+    const HubRow *hub;           /* NULL: transformers has no such class */
 } Card;
 
 static const char *word(const cJSON *of, const char *key)
@@ -149,51 +153,48 @@ static const char *word(const cJSON *of, const char *key)
     return cJSON_GetStringValue(json_get(of, key));
 }
 
-bool card_generates(const Model *m)
+/* Returns the last row of hub.def that fits the class of a config.json; NULL: none. */
+static const HubRow *hub_row(const cJSON *config)
 {
-    static const struct { const char *pattern, *pipeline; } row[] = {
-#define HUB(pattern, loader, pipeline, left_out) { pattern, pipeline },
-#include "runtime/run/hub.def"
-#undef HUB
-    };
-    char *error = NULL;
-    cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
-    const char *class = cJSON_GetStringValue(cJSON_GetArrayItem(json_get(config, "architectures"), 0));
-    bool generates = false;
-    for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
-        generates = generates || (!fnmatch(row[i].pattern, class, 0) && !strcmp(row[i].pipeline, "text-generation"));
-    cJSON_Delete(config);
-    free(error);
-    return generates;
-}
-
-static void find_class(Card *k)
-{
-    static const struct { const char *pattern, *loader, *pipeline, *left_out; } row[] = {
+    static const HubRow row[] = {
 #define HUB(pattern, loader, pipeline, left_out) { pattern, loader, pipeline, left_out },
 #include "runtime/run/hub.def"
 #undef HUB
     };
     const char *class =
-        cJSON_GetStringValue(cJSON_GetArrayItem(json_get(k->config, "architectures"), 0));
+        cJSON_GetStringValue(cJSON_GetArrayItem(json_get(config, "architectures"), 0));
+    const HubRow *found = NULL;
     for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
-        if (fnmatch(row[i].pattern, class, 0) == 0) {
-            k->loader = row[i].loader;
-            k->pipeline = row[i].pipeline;
-            k->left_out = row[i].left_out;
-        }
+        if (!fnmatch(row[i].pattern, class, 0))
+            found = &row[i];
+    return found;
+}
+
+static bool generates(const HubRow *row)
+{
+    return row && !strcmp(row->pipeline, "text-generation");
+}
+
+bool card_generates(const Model *m)
+{
+    char *error = NULL;
+    cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
+    const bool does = generates(hub_row(config));
+    cJSON_Delete(config);
+    free(error);
+    return does;
 }
 
 static void write_head(const Card *k)
 {
     const char *base = word(k->made, "base");
     fprintf(k->to, "---\n");
-    if (k->loader)
+    if (k->hub)
         fprintf(k->to, "library_name: %s\n", k->adapter ? "peft" : "transformers");
     if (base)
         fprintf(k->to, "base_model: \"%s\"\n", base);
-    if (k->loader)
-        fprintf(k->to, "pipeline_tag: %s\n", k->pipeline);
+    if (k->hub)
+        fprintf(k->to, "pipeline_tag: %s\n", k->hub->pipeline);
     for (int i = 0; i < LICENSE_KEYS; i++)
         if (word(k->made, license_keys[i]))
             fprintf(k->to, "%s: \"%s\"\n", license_keys[i], word(k->made, license_keys[i]));
@@ -321,15 +322,6 @@ static void write_training(const Card *k)
     write_last(k, "last validation", "eval_loss");
 }
 
-/* Returns a Python string literal; malloc'ed. */
-static char *literal(const char *text)
-{
-    cJSON *string = cJSON_CreateString(text);
-    char *all = cJSON_PrintUnformatted(string);
-    cJSON_Delete(string);
-    return all;
-}
-
 /* Prints Python code that scores the steps of a solution, as --score does. An adapter without a
  * trained head uses that of the base. */
 static void write_scores(const Card *k, const char *base)
@@ -341,7 +333,7 @@ static void write_scores(const Card *k, const char *base)
         return;
     cJSON_ArrayForEach(saved, all)
         own = own || (cJSON_IsString(saved) && !strncmp(saved->valuestring, "score", 5));
-    char *mark = literal(a->mark), *system = literal(a->system),
+    char *mark = json_quoted(a->mark), *system = json_quoted(a->system),
          *turn = !*a->system ? format("%s", "")
                              : format("{\"role\": \"system\", \"content\": %s}, ", system);
     fprintf(k->to,
@@ -369,9 +361,9 @@ static void write_scores(const Card *k, const char *base)
 static void write_use(const Card *k)
 {
     const char *base = word(k->made, "base");
-    const bool ends = k->adapter && k->tokenizer && k->c->file && card_generates(k->m);
+    const bool ends = k->adapter && k->tokenizer && k->c->file && generates(k->hub);
     fprintf(k->to, "\n## Use\n\n");
-    if (!k->loader || (k->adapter && !base)) {
+    if (!k->hub || (k->adapter && !base)) {
         fprintf(k->to,
                 "transformers has no class for it; load it in a program generated by diecast: "
                 "`--%s FOLDER`.\n",
@@ -382,11 +374,11 @@ static void write_use(const Card *k)
             k->adapter ? ", with the base next to it or on the hub" : "");
     if (k->adapter)
         fprintf(k->to, "from peft import PeftModel\n");
-    fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->loader, k->tokenizer ? ", " : "",
+    fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->hub->loader, k->tokenizer ? ", " : "",
             k->tokenizer ? k->tokenizer : "", ends ? ", GenerationConfig" : "");
     const int64_t rows = model_extra_vocab_rows(k->m);
     if (k->adapter) {
-        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->loader, base);
+        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->hub->loader, base);
         if (rows)
             fprintf(k->to,
                     "model.resize_token_embeddings(%" PRId64 ")    # a row for the added token\n",
@@ -394,13 +386,13 @@ static void write_use(const Card *k)
         fprintf(k->to, "model = PeftModel.from_pretrained(model, \".\")\n%s",
                 ends ? "model.generation_config = GenerationConfig.from_pretrained(\".\")\n" : "");
     } else
-        fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);
+        fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->hub->loader);
     if (k->tokenizer)
         fprintf(k->to, "tokenizer = %s%s\n", k->tokenizer, k->tokenizer_call);
     write_scores(k, base);
     fprintf(k->to, "```\n");
-    if (*k->left_out)
-        fprintf(k->to, "\n%s\n", k->left_out);
+    if (*k->hub->left_out)
+        fprintf(k->to, "\n%s\n", k->hub->left_out);
 }
 
 /* Finds the class that loads the tokenizer. transformers reads a word vocabulary from a copy in its
@@ -434,7 +426,7 @@ char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *
     free(error);
     if (!made && c->base)
         add_base(k.made, c->base);
-    find_class(&k);
+    k.hub = hub_row(k.config);
     find_tokenizer(&k, tokenizer, words);
     write_head(&k);
     char *name = leaf(m->name, strlen(m->name));

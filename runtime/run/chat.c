@@ -213,8 +213,7 @@ static void finish(Conversation *c, const char *question, const GeneratedText *x
         print_object(c, question, answer, x);
     else if (world.rank == 0)
         printf("%s\n", answer + c->shown);
-    if (fflush(stdout))
-        die(EXIT_IO, "--chat: cannot write to standard output");
+    output_done(EXIT_OK);
     if (x->end == TEXT_FULL)
         note("the program has room for %" PRId64 " tokens: the answer is cut", c->d->positions);
     if (x->end == TEXT_LONGEST)

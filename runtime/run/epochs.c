@@ -27,7 +27,7 @@ void epochs_step(Epochs *c, int64_t step, const double *sum)
         c->sum[i] += sum[i];
 }
 
-/* Returns the mean over the epoch, NAN: no step had the metric; every step has the loss. */
+/* Sets value to the means over the epoch; NAN: no step had the metric; every step has the loss. */
 static void step_values(const Epochs *c, double *value)
 {
     memcpy(value, c->sum, sizeof c->sum);

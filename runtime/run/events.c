@@ -193,7 +193,7 @@ static void add_start(Events *e, TfBytes *file, double start_time)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Finds the files of earlier starts. */
+/* Removes the files of earlier starts. */
 static void remove_others(const Events *e)
 {
     DIR *dir = opendir(e->folder);

@@ -32,8 +32,8 @@ typedef struct {
  * stay the caller's. */
 void events_open(Events *e, const char *name, const Model *m, const Flags *f, const Metrics *of,
                  const cJSON *records, int argc, char **argv);
-/* Appends the newest record of the history. whole: OUT/history.jsonl contains it and all before
- * it. */
+/* Appends the newest record of the history. complete: OUT/history.jsonl contains it and all
+ * before it. */
 void events_add(Events *e, const cJSON *record, bool complete);
 /* Appends the texts of OUT/samples.jsonl that are not in the file yet. */
 void events_samples(Events *e);

@@ -22,8 +22,7 @@ static char **argument;
 static const char *folder, *once_more;
 static void (*hook_before)(int code);
 
-/* ---- words
- * ------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 char *failure_program(void)
 {
@@ -109,8 +108,7 @@ static char *goes_on(void)
     return text;
 }
 
-/* ---- a failure
- * --------------------------------------------------------------------------------- */
+/* ---- a failure ------------------------------------------------------------------------------- */
 
 static bool message_has(const char *pattern)
 {

@@ -15,8 +15,7 @@ void failure_again(const char *but, const char *about);
  * failure_of(). */
 char *failure_command(const char *but);
 
-/* ---- parts of hint lines, after failure_of(); malloc'ed
- * ----------------------------------------- */
+/* ---- parts of hint lines, after failure_of(); malloc'ed -------------------------------------- */
 
 typedef struct {
     const char *name;            /* fills {name} */

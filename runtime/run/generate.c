@@ -354,8 +354,7 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
             continue_parts(&a, start, n, &cost);
         }
         print_part(&a, text, start, at, n);
-        if (fflush(stdout))
-            die(EXIT_IO, "%s: cannot write to standard output", flag);
+        output_done(EXIT_OK);
     }
     double sum[] = {(double)cost.prompt, (double)cost.more, cost.prompt_seconds, cost.more_seconds};
     comm_allreduce_double(sum, 4);

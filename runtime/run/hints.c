@@ -38,8 +38,7 @@ char *hint_nonfinite(const Log *l, const char *out)
     return text;
 }
 
-/* ---- a finished run
- * ---------------------------------------------------------------------------- */
+/* ---- a finished run -------------------------------------------------------------------------- */
 
 /* True if a known chat template is next to the tokenizer.json of one of the folders, or next to the
  * file given. */

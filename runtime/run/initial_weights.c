@@ -107,7 +107,7 @@ char *initial_mark(const Model *m)
     return format("%08x", model_crc(m));
 }
 
-/* ---- what a run began with ------------------------------------------------------------------- */
+/* ---- initial weights in the training state --------------------------------------------------- */
 
 /* Folders; NULL: random weights, adapters of the seed. */
 typedef struct {

@@ -159,8 +159,10 @@ static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t re
     size_t bytes;
     int64_t at = 0;
     cJSON *record;
+    if (!line)
+        die(EXIT_INTERNAL, "out of memory for a line of %s", path);
     l->complete = 0;
-    while (line && (!l->nlate || at < l->late_from) &&
+    while ((!l->nlate || at < l->late_from) &&
            ((record = read_record(from, line, &bytes)) || bytes)) {
         if (!record && !to)
             warn("%s: byte %lld: not a record; dropping the rest", path, (long long)at);
@@ -179,6 +181,8 @@ static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t re
         else
             remember(l, record);
     }
+    if (ferror(from))
+        die(EXIT_IO, "%s: read: %s", path, strerror(errno));
     free(line);
     return l->complete == at && at > 0;
 }
@@ -225,23 +229,31 @@ static void read_back(Log *l, int64_t resumed)
     free(error);
 }
 
-/* Writes and remembers the records that were late when the checkpoint was saved, unless the file is
- * not the one that they are missing from. */
-static void add_late(Log *l)
+/* Writes and remembers the records to keep of those that were late when the checkpoint was saved,
+ * unless the file is not the one that they are missing from. */
+static void add_late(Log *l, int64_t resumed)
 {
+    size_t kept = 0;
     if (l->complete != l->late_from) {
-        free(l->late);
-        l->late = NULL, l->nlate = 0;
+        warn("%s: not the history of the checkpoint, whose %zu bytes of late records are left out",
+             l->path, l->nlate);
+        l->nlate = 0;
     }
     for (size_t at = 0, n; at < l->nlate; at += n) {
         const char *line = l->late + at, *end = memchr(line, '\n', l->nlate - at);
         char *error = NULL;
         n = end ? (size_t)(end - line) + 1 : l->nlate - at;
         cJSON *record = json_parse(line, n, &error);
-        if (record)
+        if (record && wanted(l, record, resumed)) {
+            memmove(l->late + kept, line, n);
+            kept += n;
             remember(l, record);
+        } else {
+            cJSON_Delete(record);
+        }
         free(error);
     }
+    l->nlate = kept;
     if (l->nlate && !write_late(l))
         warn("history.jsonl: write: %s; training goes on, later records try again",
              strerror(errno));
@@ -254,7 +266,7 @@ void log_history_open(Log *l, int64_t resumed)
         read_back(l, resumed);
     die_on(open_history(l));
     if (l->nlate)
-        add_late(l);
+        add_late(l, resumed);
 }
 
 void log_history_retry(Log *l)

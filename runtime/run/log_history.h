@@ -15,7 +15,8 @@ void log_history_open(Log *l, int64_t resumed);
 void log_history_add(Log *l, cJSON *record);
 /* Tries again to write the records that wait, if any. */
 void log_history_retry(Log *l);
-/* Writes what still waits and closes the file. EXIT_IO if records are lost. */
+/* Writes what still waits and closes the file. EXIT_IO if that fails; records lost for lack of
+ * memory only get a warning. */
 void log_history_close(Log *l);
 /* Prints a flat record as one line of JSON. */
 void log_history_line(FILE *to, const cJSON *record);

@@ -41,7 +41,7 @@ void param_groups_begin(int64_t step, int64_t total);
 /* After the update: returns true if none was started, it succeeded, or fp16 reduces the loss scale
  * and tries again. false: the gradient norm is NaN or Inf, or the loss is (finite is false). */
 bool param_group_end(int set, bool finite);
-/* Whether --nonfinite lets the run continue after that. */
+/* True if --nonfinite lets the run continue after that. */
 bool param_group_skip(int set);
 /* Learning rate and gradient norm of the last update (NAN before the first). */
 double param_group_lr(int set);

@@ -127,7 +127,7 @@ static char *tokenizer_for(const Flags *f, bool finds_targets, const char *flag,
             : "or --init-from of a folder that has one");
 }
 
-/* Returns the options for packing raw data. */
+/* Returns the kind of records that raw data are packed to. */
 static Kind kind_of(const DataShape *of)
 {
     for (int k = KIND_PACKED; k < NKINDS; k++)
@@ -226,7 +226,7 @@ static void note_found(const char *flag, const char *path)
     recordfile_close(&f);
 }
 
-/* Packs n files of raw data; messages name the last one. */
+/* Returns the options for packing n files of raw data; messages name the last one. */
 static PackOptions options_of(const Flags *f, const Model *m, const DataShape *of,
                               const RecordRules *rules, const char *flag, const char *tokenizer,
                               char **file, int n)
@@ -501,7 +501,7 @@ static double *weights_of(const Flags *f)
     return weight;
 }
 
-/* Splits --data into training and validation data. */
+/* Sets how data_open() splits --data into training and validation data. */
 static void divide(const Flags *f, DataShape *of)
 {
     const double share = share_of(f);
@@ -513,7 +513,7 @@ static void divide(const Flags *f, DataShape *of)
     }
 }
 
-/* Opens files that mark their validation rows themselves. */
+/* Notes what happens with files that mark their validation rows themselves. */
 static void note_divided(const Flags *f, bool evaluates)
 {
     int n;

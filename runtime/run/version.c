@@ -64,8 +64,9 @@ static void print_json(const Built *b, const LibraryVersion *list, int n)
         add(one, "loaded", list[i].loaded);
     }
     char *text = cJSON_Print(o);
-    if (!text || puts(text) < 0)
-        die(EXIT_CONFIG, "--version: cannot write to standard output");
+    if (!text)
+        die(EXIT_INTERNAL, "out of memory for the version");
+    puts(text);
     free(text);
     cJSON_Delete(o);
 }

@@ -33,11 +33,19 @@ refuse() {
 }
 [ -x "$here/train" ] || refuse "$here/train is not built: run make in $here (source: gen $RECIPE)"
 
+# What flags say, as FLAG=VALUE; one that is given twice must agree, and --nodes with NNODES.
 nodes=${NNODES:+NNODES=$NNODES}
 hosts=
-each=                            # ranks of a machine, as said
+each=                            # ranks of a machine
+port=
+again=
 here_alone=()                    # what launchers say of one machine alone, as said
 restarts=0
+agree() {                        # agree SAID NEW: prints what holds
+    [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
+    [ -n "${2#*=}" ] || refuse "$2: wants a value"
+    echo "$2"
+}
 args=()
 once="a CPU program is started once, on one machine, for all: $0 --nodes 2 --hosts node1,node2"
 while [ $# -gt 0 ]; do
@@ -50,13 +58,10 @@ while [ $# -gt 0 ]; do
             set -- "$1=$2" "${@:3}"
         fi
         ;;&
-    --nodes | --nnodes)
-        [ -z "$nodes" ] || [ "${nodes#*=}" = "${1#*=}" ] || refuse "$nodes, but $1"
-        nodes=$1
-        ;;
-    --nproc-per-node) each=$1 ;;
+    --nodes | --nnodes) nodes=$(agree "$nodes" "$1") || exit ;;
+    --nproc-per-node) each=$(agree "$each" "$1") || exit ;;
     --hosts)
-        [ -z "$hosts" ] || [ "$hosts" = "${1#*=}" ] || refuse "--hosts=$hosts, but $1"
+        [ -z "$hosts" ] || agree "--hosts=$hosts" "$1" >/dev/null
         hosts=${1#*=}
         [[ $hosts =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*$ ]] ||
             refuse "$1: want names such as node1,node2"
@@ -64,11 +69,13 @@ while [ $# -gt 0 ]; do
     --node-rank | --master-addr) here_alone+=("$1") ;;
     --master-port)
         [[ ${1#*=} =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$1: want a port"
+        port=$(agree "$port" "$1") || exit
         export DIECAST_PORT=${1#*=}
         ;;
     --gpu-ids) refuse "$1: this program runs on CPUs; gen $RECIPE target=sm_80 makes one for GPUs" ;;
     --restarts)
         [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
+        again=$(agree "$again" "$1") || exit
         restarts=${1#*=}
         ;;
     -h | --help)                 # the lines at the head of this file first

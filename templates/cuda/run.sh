@@ -40,6 +40,7 @@ address=${MASTER_ADDR:+MASTER_ADDR=$MASTER_ADDR}
 port=${MASTER_PORT:+MASTER_PORT=$MASTER_PORT}
 each=                            # ranks of a host
 gpus=
+again=
 restarts=0
 agree() {                        # agree SAID NEW: prints what holds
     [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
@@ -65,6 +66,7 @@ while [ $# -gt 0 ]; do
     --gpu-ids) gpus=$(agree "$gpus" "$1") || exit ;;
     --restarts)
         [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
+        again=$(agree "$again" "$1") || exit
         restarts=${1#*=}
         ;;
     --hosts) refuse "--hosts is for CPU programs; here: $0 --nodes 2 --node-rank 0 --master-addr" \

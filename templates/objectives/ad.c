@@ -60,7 +60,7 @@ typedef struct {
     char **path;
     int files;
 } Sources;
-/* Of training and of validation: the files, and the sequences cut from them. */
+/* Files of training and of validation, and the sequences cut from them. */
 static Sources source[2];
 static Contexts contexts[2];
 static int64_t steps_an_epoch;

@@ -243,19 +243,9 @@ static char *write_weights(const Flags *f, const WeightFolders folder, const Epo
 /* EXIT_CONFIG if the score head is all zeros and not trained: no layer would get a gradient. */
 static bool loaded(const Flags *f, const WeightFolders folder, bool start)
 {
-    enum { PIECE = 256 };
     const Tensor *t = model_need(&model, "score.2.weight");
-    const int64_t n = model_elements(t);
-    bool zeros = !t->trained;
     (void)f, (void)folder, (void)start;
-    for (int64_t i = 0; i < n && zeros; i += PIECE) {
-        float piece[PIECE];
-        const int64_t all = n - i < PIECE ? n - i : PIECE;
-        model_get(t, t->weight, t->type, i, all, piece);
-        for (int64_t k = 0; k < all; k++)
-            zeros = zeros && piece[k] == 0;
-    }
-    if (zeros)
+    if (!t->trained && model_all_zeros(t))
         die(EXIT_CONFIG, "--init-from: the score head is all zeros and is not trained, so nothing "
             "would be learned; name a model that has one, or use gen %s prm.train_head=true",
             model_words(&model, "prm.train_head"));

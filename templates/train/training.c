@@ -217,6 +217,7 @@ static void save(Run *r, int64_t step, bool must)
     if (saved)
         name_checkpoint(r, step);
 //@ end
+    c->advice = NULL;
     free(advice);
     cJSON_Delete(state);
     cJSON_Delete(trainer);

@@ -63,7 +63,7 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
     documents_draw(positions_, doc_ends_, rows / T, T);
     const int32_t *positions = upload(positions_, rows);
     for (int beta = 1; beta >= 0; beta--) {
-        embed_bwd_ref(wte_, dy_, tok_, rows, C, V, beta);
+        embed_bwd_ref(wte_, dy_, tok_, -1, rows, C, V, beta);
         pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
         run([&] {
             embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, beta, ws, stream);
@@ -75,7 +75,7 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
         run([&] { embed_bwd(dwpe, dy, positions, NO_PAD, rows, C, P, beta, ws, stream); });
         check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
         const int32_t pad = tok_[rows - 1];
-        embed_pad_bwd_ref(wte_, dy_, tok_, pad, rows, C, V, beta);
+        embed_bwd_ref(wte_, dy_, tok_, pad, rows, C, V, beta);
         run([&] { embed_bwd(dwte, dy, tok, pad, rows, C, V, beta, ws, stream); });
         check_f32_exact("dwte but for padding", dwte, wte_, V * C);
     }
@@ -121,7 +121,7 @@ TEST(embed_bwd_random)
     double *wte_ = HOST(double, V * C), *wpe_ = HOST(double, T * C);
     double *dy_ = act_double(dy, rows * C);
     const int32_t *tok_ = download(tok, rows);
-    embed_bwd_ref(wte_, dy_, tok_, rows, C, V, 0);
+    embed_bwd_ref(wte_, dy_, tok_, -1, rows, C, V, 0);
     pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, T, 0);
     check_f32("dwte", dwte, wte_, V * C, rows / V);
     check_f32("dwpe", dwpe, wpe_, T * C, 4);

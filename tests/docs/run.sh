@@ -47,8 +47,9 @@ check reference/fields "" "$(
 check reference/flags "" "$(
     sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def runtime/objectives/*.def |
         tr _ - | stands flags)"
-check reference/names "" "$(grep -vE '^(WHEN|IMPLIED|UNSET|SAME)' runtime/files/aliases.def |
-    sed -n 's/^[A-Z_]*("\([a-z_0-9.]*\)".*/`\1`/p' | stands names)"
+check reference/names "" "$({ grep -vE '^(WHEN|IMPLIED|UNSET|SAME|RENAMED_WORD)' runtime/files/aliases.def |
+    sed -n 's/^[A-Z_]*("\([a-z_0-9.]*\)".*/`\1`/p'
+    sed -n 's/^RENAMED_WORD("[^"]*", "\([^"]*\)".*/`\1`/p' runtime/files/aliases.def; } | stands names)"
 check reference/formats "" "$(
     sed -n 's/^FORMAT([A-Z]*, "\([a-z]*\)".*/| `\1` |/p' runtime/pack/formats.def | stands data)"
 check reference/metrics "" "$(sed -n 's/^METRIC([a-z]*, [a-z]*, \([a-z_]*\),.*/| `\1` |/p' runtime/objectives/*.def |

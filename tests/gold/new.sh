@@ -96,6 +96,13 @@ data = { kind = \"bfd\" },
 seq.max    32: of 2 samples in rows.jsonl the longest has 17 tokens, 95 of 100 at most 17" --data rows.jsonl
 made data_texts "seq = { max = 64 }," --data texts.jsonl
 
+# names of earlier releases, with one line about them
+rm -rf F
+cp -rL "$ref/mdm_llada/model" F
+"$gen" new old.lua --from F objective=mdm mdm.mask=5 >log 2>err
+verdict renamed "$(grep -q 'objective = "masked_diffusion"' old.lua && grep -q 'mask = 5' old.lua &&
+    grep -q '^gen: renamed: .*"masked_diffusion".*mdm.mask is now diffusion.mask' err || cat log err)"
+
 # ---- refusals: exit code 1, the message, nothing written
 refuses() {             # NAME MESSAGE WORDS...
     local name=$1 want=$2 code before
@@ -122,6 +129,7 @@ refuses no_lua "gen: new: x: want a name that ends in .lua, for example x.lua" n
 refuses only_lua "gen: new: .lua: want a name that ends in .lua, for example mine.lua" new .lua --from F
 refuses there "gen: new: llama.lua: is there already; want another name, or --force to write over it" new llama.lua --from F
 refuses option "gen: new: unknown option --form; did you mean --from?" new x.lua --form F
+refuses last_option "gen: new: unknown option --dta; did you mean --data?" new x.lua --from F --dta x.jsonl
 refuses option_far "gen: new: unknown option --zzzzzzzz; gen new --help lists them" new x.lua --zzzzzzzz
 refuses folder "gen: new: F: a folder; want --from F" new x.lua F
 refuses two_ways "gen: new: --lora and --full: one or the other" new x.lua --from F --lora 4 --full

@@ -72,7 +72,7 @@ done
 check renamed/known "" "$(sed -n 's/^RENAMED("\([^"]*\)", "\([^"]*\)")$/\1 \2/p' runtime/files/aliases.def |
     while read -r before now; do
         "$GEN" explain "$before" 2>"$T/err" | grep -q "^${now/./\\.}:" || echo "$before: no field $now"
-        grep -qx "gen: renamed: $before is now $now" "$T/err" || cat "$T/err"
+        grep -qx "gen: renamed: $before is now $now" "$T/err" || echo "$before: said '$(cat "$T/err")'"
     done)"
 cat >"$T/renamed.lua" <<'END'
 local base = extend(use "dreamprm_tiny", { prm = { hypergradient = "dot" } })
@@ -499,7 +499,7 @@ done)"
 # ---- every place that blames the recipe has a case above: lines with err( that never ran
 "$B/driver" config nothing.lua 2>/dev/null
 "$B/driver" explain nothing 2>/dev/null
-for f in source recipe tables environment override config fields config_text config_rules cluster; do
+for f in source recipe renamed tables environment override config fields config_text config_rules cluster; do
     gcov -t -o "$B/cov/$f.o" "$(sources gen $f | tr -d " ")" 2>/dev/null \
         | awk -v f=$f -F: '/^ *#####:/ && /err\(|err_add\(|luaL_error\(/ { print f ".c:" $2 + 0 }'
 done > "$T/unseen"

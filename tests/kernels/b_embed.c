@@ -57,7 +57,7 @@ TEST(embed_bwd)
         int32_t *positions = NEW(int32_t, rows), *doc_ends = NEW(int32_t, rows);
         documents_draw(positions, doc_ends, shapes[k][0], T);
         for (int beta = 1; beta >= 0; beta--) {
-            embed_bwd_ref(wte_, dy_, tok, rows, C, V, beta);
+            embed_bwd_ref(wte_, dy_, tok, -1, rows, C, V, beta);
             pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
             embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, beta);
             pos_bwd(dwpe, dy, rows, T, C, P, beta);
@@ -66,7 +66,7 @@ TEST(embed_bwd)
             pos_bwd_ref(wpe_, dy_, positions, rows, T, C, P, beta);
             embed_bwd(dwpe, dy, positions, NO_PAD, rows, C, P, beta);
             check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
-            embed_pad_bwd_ref(wte_, dy_, tok, (int32_t)V / 2, rows, C, V, beta);
+            embed_bwd_ref(wte_, dy_, tok, (int32_t)V / 2, rows, C, V, beta);
             embed_bwd(dwte, dy, tok, (int32_t)V / 2, rows, C, V, beta);
             check_f32_exact("dwte but for padding", dwte, wte_, V * C);
         }
@@ -81,7 +81,7 @@ TEST(embed_bwd_random)
     act_t *dy = act_normal(rows * C, 0, 1);
     float *dwte = NEW(float, V * C), *dwpe = NEW(float, T * C);
     double *wte_ = NEW(double, V * C), *wpe_ = NEW(double, T * C);
-    embed_bwd_ref(wte_, act_double(dy, rows * C), tok, rows, C, V, 0);
+    embed_bwd_ref(wte_, act_double(dy, rows * C), tok, -1, rows, C, V, 0);
     pos_bwd_ref(wpe_, act_double(dy, rows * C), NULL, rows, T, C, T, 0);
     embed_bwd(dwte, dy, tok, NO_PAD, rows, C, V, 0);
     pos_bwd(dwpe, dy, rows, T, C, T, 0);

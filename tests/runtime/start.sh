@@ -145,6 +145,10 @@ refuses "NODE_RANK=1: .*$line" NODE_RANK=1 -- --hosts a,b
 refuses "MASTER_ADDR=h: .*$line" MASTER_ADDR=h --
 refuses "NNODES=4, but --nodes=2" NNODES=4 -- --nodes 2 --hosts a,b
 refuses "--nodes=2, but --nnodes=4" -- --nodes=2 --nnodes 4 --hosts a,b
+refuses "--hosts=a,b, but --hosts=a,c" -- --hosts a,b --hosts a,c
+refuses "--nproc-per-node=2, but --nproc-per-node=4" -- --nproc-per-node 2 --nproc-per-node 4
+refuses "--master-port=29500, but --master-port=29501" -- --master-port 29500 --master-port 29501
+refuses "--restarts=1, but --restarts=2" -- --restarts 1 --restarts=2
 refuses "--nodes=2, but --hosts=a" -- --nodes 2 --hosts a
 refuses "one is twice" -- --hosts a,b,a,c
 refuses "names such as" -- --hosts a,-x

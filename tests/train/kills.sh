@@ -42,12 +42,13 @@ garbage() {
 # differs: from the undisturbed run, in bits or in names. Where a start of the run said so, the disk refused the save
 # before the last one, and an older checkpoint is in its place, or it refused to remove an old one.
 differs() {
-    local file straight=$scratch/$name.straight files=nothing names=nothing
-    [[ "${refused[$name]}" != *save* ]] || files='checkpoint\(-\|_step_\)15'
-    [ -z "${refused[$name]}" ] || names='checkpoint-1\?[0-9]\(\.del\)\?$'
+    local file straight=$scratch/$name.straight names=nothing
+    [ -z "${refused[$name]}" ] || names='checkpoint-1\?[0-9]$'
+    [[ "${refused[$name]}" != *removal* ]] || names='checkpoint-1\?[0-9]\(\.del\)\?$'
     while read -r file; do
-        cmp "$straight/$file" "$out/$file" 2>&1
-    done < <(cd "$straight" && find . -name '*.safetensors' -not -path './.*/*' | grep -v "$files")
+        [[ ${refused[$name]} == *save* && $file =~ checkpoint(-|_step_)15/ && ! -e $out/$file ]] ||
+            cmp "$straight/$file" "$out/$file" 2>&1
+    done < <(cd "$straight" && find . -name '*.safetensors' -not -path './.*/*')
     diff <(losses "$straight") <(losses "$out") >/dev/null || echo "other losses"
     diff <(ls -A "$straight" | grep -v "$names") <(ls -A "$out" | grep -v -e '^fault\.' -e "$names") | tr '\n' ' '
     find "$out" -name '*.tmp' -o -name '*.del' | grep -v "$names"

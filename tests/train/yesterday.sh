@@ -168,7 +168,7 @@ for name in lm lm_lora mlm mlm_lora mdm mdm_lora dpo dpo_lora prm prm_lora ppo a
     verdict "$name has no circle of files" "$(needs $work/yesterday.$name/.obj | circles)"
     # as shipped: tests compile it with the rows of all objectives (programs.sh)
     [ "${name%_lora}" != "$name" ] || verdict "$name compiles with the rows of its objective alone" \
-        "$(cd $work/yesterday.$name && ls ./*.c runtime/{run,data}/*.c | grep -v -e /step -e /goal |
+        "$(cd $work/yesterday.$name && ls ./*.c runtime/{run,data}/*.c | grep -v -e '^\./step' -e '^\./goal' |
             xargs gcc -std=c11 -fsyntax-only -fopenmp -Wall -Wextra -I. 2>&1 | grep -m 3 -e error -e warning)"
     verdict "$name has all its flags" "$(cd "$scratch/$name" && flags_of $name | LC_ALL=C comm -23 flags - 2>&1)"
 done

@@ -57,7 +57,7 @@ static void check_fields(Build *b)
     if (b->c->v[F_lora_modules_to_save].n)
         err(config_loc(b->c, F_dpo_reference),
             "dpo.reference: \"adapter_off\" is not the first model where lora.modules_to_save "
-            "trains some of it beside the adapters; try dpo.reference = \"cache\"");
+            "trains parts of it, not only adapters; try dpo.reference = \"cache\"");
 }
 
 /* ---- the pieces of a program --------------------------------------------------------------- */

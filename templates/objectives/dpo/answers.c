@@ -139,11 +139,10 @@ static int perplexity(const Flags *f, const WeightFolders folder)
         cJSON_AddNullToObject(line, "own_perplexity");
     cJSON_AddNumberToObject(line, "records", (double)d->n);
     cJSON_AddNumberToObject(line, "own_tokens", own.tokens);
-    char *said = cJSON_PrintUnformatted(line);
     if (world.rank == 0)
-        puts(said);
-    cJSON_Delete(line);
-    free(said);
+        json_say(line);
+    else
+        cJSON_Delete(line);
     if (t)
         tokenizer_free(t);
     return EXIT_OK;

@@ -32,16 +32,6 @@ double baseline_seconds(void)
     return clock_seconds() - loaded_at;
 }
 
-char *write_json(const char *folder, const char *name, const cJSON *json)
-{
-    char *in = folder_join(flags->out, folder), *path = folder_join(in, name),
-         *text = folder_json_text(json), *error = folder_make_below(flags->out, path);
-    if (!error)
-        error = folder_replace_text(in, name, text);
-    free(path), free(in), free(text);
-    return error;
-}
-
 //@ if reference
 /* Log-probabilities of both answers to each prompt of a batch. */
 static const float *score(Data *d, int64_t batch)
@@ -136,9 +126,13 @@ static void make_start(const Flags *f, const WeightFolders folder, const char *w
     const Answers by = answers_by(t);
     for (int g = 0; t && g < SPLITS; g++)
         cJSON_AddItemToObject(all, split_name[g], answers_list(&by, &split[g], examples_of(g)));
-    char *error = world.rank == 0 ? write_json(REFERENCE_FOLDER, start_file, baseline) : NULL;
-    if (error)
-        die(EXIT_IO, "%s", error);
+    if (world.rank == 0) {
+        char *text = folder_json_text(baseline);
+        char *error = folder_replace_below(flags->out, REFERENCE_FOLDER, start_file, text);
+        if (error)
+            die(EXIT_IO, "%s", error);
+        free(text);
+    }
     if (t)
         tokenizer_free(t);
     free(key);
@@ -204,14 +198,8 @@ static bool adapters_add_nothing(void)
 {
     for (int i = 0; i < model.ntensors; i++) {
         const Tensor *t = &model.tensors[i];
-        const int64_t n = t->adapter && t->init == INIT_ZEROS ? model_elements(t) : 0;
-        for (int64_t at = 0; at < n; at++) {
-            float x;
-            model_get(t, t->master ? (void *)t->master : t->weight, t->master ? EL_F32 : t->type,
-                      at, 1, &x);
-            if (x != 0)
-                return false;
-        }
+        if (t->adapter && t->init == INIT_ZEROS && !model_all_zeros(t))
+            return false;
     }
     return true;
 }

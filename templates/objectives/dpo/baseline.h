@@ -15,7 +15,5 @@ extern cJSON *baseline;
 bool baseline_loaded(const Flags *f, const WeightFolders folder, bool first);
 /* Seconds since then. */
 double baseline_seconds(void);
-/* Writes OUT/FOLDER/NAME; NULL or a malloc'ed message. */
-char *write_json(const char *folder, const char *name, const cJSON *json);
 
 #endif

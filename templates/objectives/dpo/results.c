@@ -66,23 +66,12 @@ static char *table(const Epochs *epochs)
     return text;
 }
 
-/* Writes OUT/results/NAME; NULL or a malloc'ed message. */
-static char *write_result(const char *name, const char *text)
-{
-    char *in = folder_join(flags->out, results), *path = folder_join(in, name),
-         *error = folder_make_below(flags->out, path);
-    if (!error)
-        error = folder_replace_text(in, name, text);
-    free(in), free(path);
-    return error;
-}
-
 char *results_write(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
-    (void)f, (void)folder;
+    (void)folder;
     if (world.rank != 0)
         return NULL;
-    char *text = table(epochs), *error = write_result("dpo.csv", text);
+    char *text = table(epochs), *error = folder_replace_below(f->out, results, "dpo.csv", text);
     free(text);
     return error;
 }
@@ -92,8 +81,9 @@ static void write_examples(const Tokenizer *t, Split s, const char *name)
 {
     const Answers by = answers_by(t);
     const cJSON *theirs = json_get(json_get(baseline, "answers"), split_name[s]);
-    char *text = answers_text(&by, &split[s], examples_of(s), theirs),
-         *error = world.rank == 0 ? write_result(name, text) : NULL;
+    char *text = answers_text(&by, &split[s], examples_of(s), theirs), *error = NULL;
+    if (world.rank == 0)
+        error = folder_replace_below(flags->out, results, name, text);
     if (error)
         die(EXIT_IO, "%s", error);
     free(text);
@@ -119,9 +109,13 @@ void results_finished(const Flags *f, const WeightFolders folder, const Checkpoi
     cJSON_AddItemToObject(all, "before", cJSON_Duplicate(json_get(baseline, "before"), true));
     cJSON_AddItemToObject(all, "after", splits_json(value));
     cJSON_AddNumberToObject(all, "minutes", seconds / 60);
-    char *error = world.rank == 0 ? write_json(results, "evaluation.json", all) : NULL;
-    if (error)
-        die(EXIT_IO, "%s", error);
+    if (world.rank == 0) {
+        char *text = folder_json_text(all);
+        char *error = folder_replace_below(f->out, results, "evaluation.json", text);
+        if (error)
+            die(EXIT_IO, "%s", error);
+        free(text);
+    }
     cJSON_Delete(all);
     Tokenizer *t = find_tokenizer(f, folder, "there are no example answers");
     if (t && split[VALIDATION].n)

@@ -170,20 +170,11 @@ const char weights_file[] = "instance_weights.json";
 const char suspects_file[] = "suspicious_records.jsonl";
 enum { SUSPECTS = 100 };
 
-/* As a JSON string; malloc'ed. */
-static char *quoted(const char *text)
-{
-    cJSON *string = cJSON_CreateString(text);
-    char *all = cJSON_PrintUnformatted(string);
-    cJSON_Delete(string);
-    return all;
-}
-
 /* {"id", "domain", "noisy", "raw", "weight"} of a record; without a domain, or where nothing says
  * whether its labels are noise, that key is left out. */
 static void write_weight(FILE *to, int64_t i)
 {
-    char *id = steps_id(&train_steps, i), *text = quoted(id), weight[64], raw[64] = "null";
+    char *id = steps_id(&train_steps, i), *text = json_quoted(id), weight[64], raw[64] = "null";
     StepsRow row;
     steps_sample(&train_steps, i, &row);
 //@ unless PRM_WEIGHTS=net
@@ -192,7 +183,7 @@ static void write_weight(FILE *to, int64_t i)
     json_float_text(weights.weight[i], weight);
     fprintf(to, "{\"id\": %s", text);
     if (row.domain >= 0) {
-        char *domain = quoted(train_steps.domain[row.domain]);
+        char *domain = json_quoted(train_steps.domain[row.domain]);
         fprintf(to, ", \"domain\": %s", domain);
         free(domain);
     }

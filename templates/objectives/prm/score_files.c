@@ -138,8 +138,11 @@ static int score(const Flags *f, const WeightFolders folder)
     const RecordRules rules = {.formats = formats, .more = &steps};
     char *tokenizer = tokenizer_of(f, "--score", folder);
     Asked asked = {0};
-    if (records_packed("score", f->score))
-        return score_packed(f, &rules, folder, tokenizer);
+    if (records_packed("score", f->score)) {
+        const int code = score_packed(f, &rules, folder, tokenizer);
+        free(tokenizer);
+        return code;
+    }
     comm_expect(SECONDS);
     if (world.rank == 0)
         records_each(f, &model, &shape, &rules, "score", f->score, tokenizer, ask, &asked);
