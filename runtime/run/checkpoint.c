@@ -276,17 +276,23 @@ static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *sta
     return error;
 }
 
-/* Removes the oldest checkpoints beyond the limit, except that of `step` and the best. */
-static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
+/* Returns the step of the checkpoint that trainer_state.json calls the best; -1: none. */
+static int64_t best_step(const cJSON *trainer)
 {
     const char *best = cJSON_GetStringValue(json_get(trainer, "best_model_checkpoint")), *rest;
     const char *slash = best ? strrchr(best, '/') : NULL;
-    int64_t best_step = best ? folder_step_of(slash ? slash + 1 : best, &rest) : -1;
+    return best ? folder_step_of(slash ? slash + 1 : best, &rest) : -1;
+}
+
+void checkpoint_remove_oldest(const Checkpoints *c, int64_t step, int64_t best)
+{
+    if (world.rank != 0)
+        return;
     int64_t keep = c->flags->save_total_limit == 1 ? 2 : c->flags->save_total_limit;
     int n;
     int64_t *list = folder_steps(c->out, &n), left = n;
     for (int i = 0; i < n && keep > 0 && left > keep; i++) {
-        if (list[i] == step || list[i] == best_step)
+        if (list[i] == step || list[i] == best)
             continue;
         char *path = checkpoint_path(c->out, list[i]);
         char *del = format("%s.del", path), *error = NULL;
@@ -428,7 +434,7 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
         return true;
     if (!error) {
         c->failures = 0;
-        rotate(c, step, trainer);
+        checkpoint_remove_oldest(c, step, best_step(trainer));
         return true;
     }
     c->failures++;

@@ -69,6 +69,11 @@ void checkpoint_check_data(const Checkpoints *c, const Model *m);
  * next start must not resume from them. Rank 0 only; other ranks do nothing. */
 void checkpoint_leave_newer(const Checkpoints *c);
 
+/* Removes the oldest checkpoints in OUT beyond --save-total-limit, except those of these two steps;
+ * warns if one cannot be removed. A save does so, too, but may be killed before. Rank 0 only; other
+ * ranks do nothing. */
+void checkpoint_remove_oldest(const Checkpoints *c, int64_t step, int64_t best);
+
 /* Loads weights, fp32 master weights and optimizer moments. A LoRA base is not in the checkpoint:
  * load it first; exit 83 if it is not the recorded one. Collective. */
 void checkpoint_load(Checkpoints *c, Model *m);

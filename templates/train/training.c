@@ -422,6 +422,15 @@ static const char *run_name(const Flags *f)
     return *name ? name : objective_hooks.runs ? objective_hooks.runs : model.name;
 }
 
+/* True if the checkpoint to resume from is one of OUT. */
+static bool is_in_out(const Checkpoints *c)
+{
+    char *path = checkpoint_path(c->out, c->step);
+    const bool same = !strcmp(path, c->found);
+    free(path);
+    return same;
+}
+
 static void resume_or_start(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
@@ -453,6 +462,8 @@ static void resume_or_start(Run *r)
         stop_undone(r->flags.out);
     if (c->found && !over)
         checkpoint_leave_newer(c);
+    if (c->found && is_in_out(c))
+        checkpoint_remove_oldest(c, c->step, r->best.saved.step);
     log_open(&r->log, r->flags.out, &model, &r->flags, &objective_metrics,
              over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
     if (r->flags.tensorboard)

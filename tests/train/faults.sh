@@ -796,7 +796,10 @@ compare "resumed before its end" history "$scratch/resumed" "$scratch/early" 0
 verdict "resumed before its end, bits" "$(cmp "$scratch"/{early,resumed}/checkpoint-$last/model.safetensors 2>&1
     grep -q "\"best_model_checkpoint\": \"$scratch/resumed/checkpoint-$best\"" \
         "$scratch/resumed/checkpoint-$last/trainer_state.json" || echo "another best")"
+cp -r "$scratch/early/checkpoint-1" "$scratch/resumed"       # a kill came before its removal
 run resumed $wild --save-total-limit 2
+verdict "a checkpoint beyond the limit is removed at the next start" \
+    "$([ ! -e "$scratch/resumed/checkpoint-1" ] || ls "$scratch/resumed")"
 expect "a run that ended early is over" 0 "nothing to do: stopped early after step $last of 60: $early $best "
 run resumed $wild --save-total-limit 2 --patience 0 --steps $((last + 9)) --lr 0.1 --save-every 1
 expect "until it is told" 0 "resumed from .*checkpoint-$last"
