@@ -271,7 +271,8 @@ static void check_runs(const char *dir, const cJSON *old, const char *now)
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         char *path = !strcmp(name, ".") ? text_copy(dir) : text_print("%s/%s", dir, name);
-        if (strcmp(name, "..") && folder_exists(path) && (newest_checkpoint(path) || is_locked(path)))
+        if (strcmp(name, "..") && folder_exists(path) &&
+            (newest_checkpoint(path) || is_locked(path)))
             check_run(path, before, now);
         free(list[i]);
     }

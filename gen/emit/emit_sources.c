@@ -6,8 +6,8 @@
  *        of programs.sh).
  * Method: a text needs what it includes, and each source that defines a function or variable that
  *         it names. Of a header only macros and inline functions are read for names: what it
- *         declares is needed only where it is used. Definitions are the lines that begin at the left
- *         margin.
+ *         declares is needed only where it is used. Definitions are the lines that begin at the
+ *         left margin.
  *         Nothing is preprocessed: a name under an #if counts as used. */
 #define _GNU_SOURCE
 #include "gen/config/objective.h"

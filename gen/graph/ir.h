@@ -279,8 +279,8 @@ bool schedule_at_start(const Schedule *s);                   /* of tables */
 /* Returns how many times the first schedule that contains the program runs it; 1 if no schedule
  * contains it. */
 int64_t program_times(const Graph *g, const Program *p);
-/* Returns the number of micro-batches in the inputs that the program indexes by micro-batch (%v[m]);
- * 1 if it indexes none. */
+/* Returns the number of micro-batches in the inputs that the program indexes by micro-batch
+ * (%v[m]); 1 if it indexes none. */
 int64_t program_micros(const Program *p);
 int ir_region(Program *p, Dim count, bool reverse);
 /* The region of the program that indexes v[l]; NULL: none. */

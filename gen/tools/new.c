@@ -55,7 +55,8 @@ static NewOptions parse(int argc, char **argv, const char *command)
             else if (!o.from && folder_exists(word))
                 err((Loc){0}, "%s: %s: a folder; want --from %s", command, word, text_shell(word));
             else
-                err((Loc){0}, "%s: %s: a second file; the file is %s, and further words are field=value",
+                err((Loc){0},
+                    "%s: %s: a second file; the file is %s, and further words are field=value",
                     command, word, o.file);
             continue;
         }
@@ -105,8 +106,9 @@ static void check_words(const NewOptions *o, const char *command)
             o->card->target, o->target);
     for (int i = 0; i < o->nwords; i++)
         if (!strncmp(o->word[i], "model.", 6))
-            err((Loc){0}, "%s: %s: the folder says what the model is, and a program of another one would not take "
-                "it in", command, o->word[i]);
+            err((Loc){0},
+                "%s: %s: the folder says what the model is, and a program of another one would not "
+                "take it in", command, o->word[i]);
     int64_t at;
     if (new_given(o, "objective") && !choice_find(field_choices(F_objective),
                                                   new_given(o, "objective"), &at))
@@ -224,13 +226,14 @@ static const char *seq_line(const Ask *a, const Way *w)
     const SampleLengths *d = a->data;
     const int64_t tokens = w->c->v[F_seq_max].i, longer = d ? lengths_above(d->length, tokens) : 0;
     if (!d && names_listed(a->m->objective->kinds, "pairs") && !new_given(a->o, "seq.max"))
-        return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it from your data",
-                          tokens);
+        return text_print("%" PRId64 " tokens for a prompt and its answer; --data FILE chooses it "
+                          "from your data", tokens);
     if (!d || !d->samples)
         return NULL;
-    const char *found = text_print("of %s sample%s in %s the longest has %s tokens, 95 of 100 at most %s",
-                                   text_grouped(d->samples), d->samples == 1 ? "" : "s", d->file,
-                                   text_grouped(d->longest), text_grouped(d->most));
+    const char *found =
+        text_print("of %s sample%s in %s the longest has %s tokens, 95 of 100 at most %s",
+                   text_grouped(d->samples), d->samples == 1 ? "" : "s", d->file,
+                   text_grouped(d->longest), text_grouped(d->most));
     return longer ? text_print("%" PRId64 ": %s; %s of them will be cut", tokens, found,
                                text_grouped(longer))
                   : text_print("%" PRId64 ": %s", tokens, found);
@@ -266,15 +269,17 @@ static char *recipe_text(const Ask *a, const Way *w)
     drop_defaults(m, c);
     Str s = {0};
     const Holdings h = measure_holdings(w->g);
-    comment(&s, text_print("%s of %s, written by gen new; start it with --init-from of that folder.",
-                           *m->class ? text_comment(m->class) : m->family->name, text_comment(m->path)));
+    comment(&s,
+            text_print("%s of %s, written by gen new; start it with --init-from of that folder.",
+                       *m->class ? text_comment(m->class) : m->family->name,
+                       text_comment(m->path)));
     comment(&s, text_print("Planned: %s a rank; %s parameters, %s of them trained.", plan_line(w),
                            text_grouped(h.parameters), text_grouped(h.trained)));
     if (*m->objective->kinds)
         comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
     if (ids_line(m))
-        comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from the folder.",
-                               ids_line(m)));
+        comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from "
+                               "the folder.", ids_line(m)));
     if (mark_line(w))
         comment(&s, text_print("Step mark: %s.", text_comment(mark_line(w))));
     if (head_line(a))
@@ -367,7 +372,8 @@ static void new_answer(const NewOptions *o, const Ask *a, const Way *w)
     answer_bool(answer, "weights", m->weights);
     answer_int(answer, "samples", a->data ? a->data->samples : 0);
     answer_int(answer, "longest_sample_tokens", a->data ? a->data->longest : 0);
-    answer_int(answer, "samples_cut", a->data ? lengths_above(a->data->length, w->c->v[F_seq_max].i) : 0);
+    answer_int(answer, "samples_cut",
+               a->data ? lengths_above(a->data->length, w->c->v[F_seq_max].i) : 0);
     answer_text(answer, "chat", data && m->tokenizer && !m->tokenizer_fault ? m->chat : NULL);
     cJSON *notes = answer_list(answer, "notes");
     for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
@@ -384,7 +390,9 @@ int new_main(int argc, char **argv)
     NewOptions o = parse(argc, argv, "new");
     check_file(&o);
     if (!o.from)
-        err((Loc){0}, "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER", o.file);
+        err((Loc){0},
+            "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER",
+            o.file);
     check_words(&o, "new");
     ModelFolder *m = model_folder_read(o.from, text_print("gen new %s --from", text_shell(o.file)),
                                              new_given(&o, "objective"));
@@ -515,8 +523,9 @@ int new_plan_main(int argc, char **argv)
     if (!word)
         err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
     if (o.file && !folder_exists(o.file) && recipe_known(o.file))
-        err((Loc){0}, o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"
-                             : "plan: --target is for models' folders; of a recipe: gen plan %s target=NAME",
+        err((Loc){0},
+            o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"
+                   : "plan: --target is for models' folders; of a recipe: gen plan %s target=NAME",
             o.file);
     check_words(&o, "plan");
     o.file = NULL;

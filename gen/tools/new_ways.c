@@ -144,9 +144,9 @@ static void choose_target(Ask *a, const char *command)
                             NEW_TARGET);
     a->target_why = card   ? text_print("of card %s: %s", card->name, card->about)
                     : word ? "as told"
-                           : text_print("%s %d million parameters%s; --target or --card name another",
-                                         small ? "less than" : "of", NEW_MILLIONS, small ? "" :
-                                             " or more");
+                           : text_print("%s %d million parameters%s; --target or --card name "
+                                        "another", small ? "less than" : "of", NEW_MILLIONS,
+                                        small ? "" : " or more");
 }
 
 /* Precision of the stored weights, if the target supports it. */
@@ -160,8 +160,9 @@ static void choose_precision(Ask *a, const char *command)
                        : cannot ? text_print("%s; fp16 is for GPUs", m->stored_by)
                                 : m->stored_by;
     if (!strcmp(a->precision, "fp16") && m->wide)
-        err((Loc){0}, "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32", command,
-            m->path);
+        err((Loc){0},
+            "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32",
+            command, m->path);
 }
 
 /* Longest sequence that a program of the model supports. */
@@ -208,8 +209,9 @@ static const SampleLengths *read_data(const ModelFolder *m, const NewOptions *o,
     const char *kind = new_given(o, "data.kind");
     *s = sample_lengths(m, o->data);
     if (kind && !strcmp(kind, "packed") && strcmp(s->kind, "packed"))
-        err((Loc){0}, "%s: data.kind=packed reads documents, and the samples in --data %s are %s; leave data.kind out",
-            command, o->data, s->kind);
+        err((Loc){0},
+            "%s: data.kind=packed reads documents, and the samples in --data %s are %s; leave "
+            "data.kind out", command, o->data, s->kind);
     return s;
 }
 
@@ -278,8 +280,10 @@ Way new_choose(const Ask *a)
                 least = next;
         }
         if (!w.g && (new_given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
-            err((Loc){0}, "%s: no way to train it fits %s: the least is %s (%s%s%s), %s available; another --card or "
-                "--target%s%s", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
+            err((Loc){0},
+                "%s: no way to train it fits %s: the least is %s (%s%s%s), %s available; another "
+                "--card or --target%s%s", a->m->path, a->target->name,
+                text_bytes(least.g->arena_bytes),
                 least.lora ? text_print("adapters of rank %" PRId64, a->rank) : "all weights",
                 least_batch(&least), least.recompute ? ", blocks computed again" : "",
                     text_bytes(fit_limit(least.g)),

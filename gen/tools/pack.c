@@ -107,7 +107,8 @@ static void option_format(PackOptions *o, const char *name, const char *got)
     format = !strcmp(name, "--format") ? names[option_word(name, got, names, NFORMATS)]
                                        : means[option_word(name, got, set, 2)];
     if (o->format && strcmp(o->format, format))
-        err((Loc){0}, "pack: %s %s: conflicts with the format %s given before", name, got, o->format);
+        err((Loc){0}, "pack: %s %s: conflicts with the format %s given before", name, got,
+            o->format);
     o->format = format;
 }
 

@@ -45,8 +45,9 @@ char *vocabulary_of_records(const Data *d, const char *named);
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders);
 
-/* Returns " --tokenizer FILE" if a command that reads texts with the weights of `last`, of the model
- * `source` (or NULL), needs it, else "". named: the value of --tokenizer, or "". malloc'ed. */
+/* Returns " --tokenizer FILE" if a command that reads texts with the weights of `last`, of the
+ * model `source` (or NULL), needs it, else "". named: the value of --tokenizer, or "".
+ * malloc'ed. */
 char *vocabulary_flag(const char *named, const char *last, const char *source);
 
 #endif

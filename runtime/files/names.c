@@ -215,7 +215,8 @@ const char *renamed(const char *name)
 const char *renamed_word(const char *field, const char *word)
 {
     for (size_t i = 0; *renamed_word_row[i].field; i++)
-        if (names_same(renamed_word_row[i].field, field) && !strcmp(renamed_word_row[i].before, word))
+        if (names_same(renamed_word_row[i].field, field) &&
+            !strcmp(renamed_word_row[i].before, word))
             return renamed_word_row[i].now;
     return NULL;
 }
@@ -253,8 +254,8 @@ char *renamed_lines(const char *lines)
     size_t longest = 1, many = 1;
     for (int i = 0; i < renamed_rows; i++)
         longest = strlen(renamed_row[i].now) > longest ? strlen(renamed_row[i].now) : longest;
-    for (size_t i = 0; *renamed_word_row[i].field; i++)
-        longest = strlen(renamed_word_row[i].now) > longest ? strlen(renamed_word_row[i].now) : longest;
+    for (const RenamedWord *w = renamed_word_row; *w->field; w++)
+        longest = strlen(w->now) > longest ? strlen(w->now) : longest;
     for (const char *p = lines; (p = strchr(p, '\n')); p++)
         many++;
     char *all = piece("", 0), *end;

@@ -186,7 +186,8 @@ static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids,
     char *id = name(p, row, file);
     if (domain == -2)
         pack_fail(p, EXIT_DATA, (Place){file, row->line},
-                  format("domain: more than %d different values: is the key an id of each record?", DOMAINS_MOST));
+                  format("domain: more than %d different values: is the key an id of each record?",
+                         DOMAINS_MOST));
     if (r->id && !r->more)
         remember_id(s, r->id, (Place){file, row->line});
     column_at(&s->column[REWARDS], sizeof *r->label);

@@ -374,11 +374,13 @@ static void write_use(const Card *k)
             k->adapter ? ", with the base next to it or on the hub" : "");
     if (k->adapter)
         fprintf(k->to, "from peft import PeftModel\n");
-    fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->hub->loader, k->tokenizer ? ", " : "",
-            k->tokenizer ? k->tokenizer : "", ends ? ", GenerationConfig" : "");
+    fprintf(k->to, "from transformers import %s%s%s%s\n\n", k->hub->loader,
+            k->tokenizer ? ", " : "", k->tokenizer ? k->tokenizer : "",
+            ends ? ", GenerationConfig" : "");
     const int64_t rows = model_extra_vocab_rows(k->m);
     if (k->adapter) {
-        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->hub->loader, base);
+        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n", k->hub->loader,
+                base);
         if (rows)
             fprintf(k->to,
                     "model.resize_token_embeddings(%" PRId64 ")    # a row for the added token\n",
@@ -406,7 +408,8 @@ static void find_tokenizer(Card *k, const char *file, bool words)
                                  "unk_token=\"[UNK]\", cls_token=\"[CLS]\", sep_token=\"[SEP]\")";
 }
 
-char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer, bool words)
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer,
+                bool words)
 {
     size_t n;
     char *text = NULL, *error = NULL;

@@ -6,9 +6,9 @@
 
 /* Runs --export and --merge-lora on rank 0. */
 void export_text(const Checkpoints *c, Model *m);
-/* At the end of a run, exports the last checkpoint, c's, for transformers or PEFT into `folder`, creating
- * its parents. The tokenizer is copied from c->source, else the file `tokenizer` (or NULL). EXIT_IO. Rank 0
- * only. */
+/* At the end of a run, exports the last checkpoint, c's, for transformers or PEFT into `folder`,
+ * creating its parents. The tokenizer is copied from c->source, else the file `tokenizer` (or
+ * NULL). EXIT_IO. Rank 0 only. */
 void export_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer);
 
 #endif

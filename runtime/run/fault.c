@@ -149,7 +149,8 @@ static void parse(const char *text)
     if (fault.rank < 0 || fault.step < 0)
         refuse(text, "rank or step is missing");
     if ((fault.kind == SAVE) != (seconds >= 0))
-        refuse(text, fault.kind == SAVE ? "seconds are missing" : "seconds is allowed only with save");
+        refuse(text, fault.kind == SAVE ? "seconds are missing"
+                                        : "seconds is allowed only with save");
     fault.seconds = seconds;
     free(copy);
 }

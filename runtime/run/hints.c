@@ -77,7 +77,8 @@ static bool suits(const Model *m, const Checkpoints *c, const char *last, const 
                                          : (m->nmerges > 0) == !strcmp(wants, "adapter"));
 }
 
-void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step, const char *tokenizer)
+void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step,
+                 const char *tokenizer)
 {
     static const struct { int owners; const char *wants, *what, *command, *about; } rows[] = {
 #define FINISHED(owners, ...) {OWNERS(owners), __VA_ARGS__},

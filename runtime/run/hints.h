@@ -8,8 +8,9 @@
 
 /* Returns advice after NaN or Inf, based on the losses so far; malloc'ed. Rank 0 only. */
 char *hint_nonfinite(const Log *l, const char *out);
-/* Prints the hints after saving the checkpoint of `step`, on rank 0. tokenizer: " --tokenizer FILE" where
- * commands need it, else "" (vocabulary_flag()). */
-void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step, const char *tokenizer);
+/* Prints the hints after saving the checkpoint of `step`, on rank 0. tokenizer: " --tokenizer FILE"
+ * where commands need it, else "" (vocabulary_flag()). */
+void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step,
+                 const char *tokenizer);
 
 #endif

@@ -149,8 +149,8 @@ static void check_start(const Checkpoints *c, const char *folder, const char *fl
 {
     if (folder && !folder_exists(folder))
         die(EXIT_CONFIG,
-            "%s: the run started from %s, which no longer exists; if it was moved, give its new path: %s FOLDER",
-            c->found, folder, flag);
+            "%s: the run started from %s, which no longer exists; if it was moved, give its new "
+            "path: %s FOLDER", c->found, folder, flag);
 }
 
 static void load_start(const Checkpoints *c, Model *m, Start s)

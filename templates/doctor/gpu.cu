@@ -1,9 +1,12 @@
-/* gpu.cu -- gen doctor builds and runs this: what GPUs compute, keep in memory and hand to each other, by value.
+/* gpu.cu -- gen doctor builds and runs this: what GPUs compute, keep in memory and hand to each
+ *           other, by value.
  *
  * In:     argv[1]: how many GPUs; -DDOCTOR_NCCL=1: NCCL is there.
- * Out:    a line an answer, `WHAT GPU ok|bad TEXT`: device, product, memory of each GPU, copy for each two, nccl.
- * Method: each part is a process of its own, so that a GPU that fails takes no other answer with it. Its kernels,
- *         copies and collectives are on one stream of its GPU, in the order of the calls. */
+ * Out:    a line an answer, `WHAT GPU ok|bad TEXT`: device, product, memory of each GPU, copy for
+ *         each two, nccl.
+ * Method: each part is a process of its own, so that a GPU that fails takes no other answer with
+ *         it. Its kernels, copies and collectives are on one stream of its GPU, in the order of
+ *         the calls. */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -17,7 +20,8 @@
 #include <nccl.h>
 #endif
 
-enum { SIDE = 64, SHARE = 70, COPIED = 1 << 20, SUMMED = 1 << 16 };      // SHARE: percent of the free memory
+// SHARE: percent of the free memory
+enum { SIDE = 64, SHARE = 70, COPIED = 1 << 20, SUMMED = 1 << 16 };
 static const size_t piece_bytes = (size_t)1 << 30;
 
 // The line of an answer that is bad, and the end of this part.
@@ -51,7 +55,8 @@ static cudaStream_t open_stream(const char *what, const char *gpu, int number)
 }
 
 template <typename... Args>
-static void launch(const char *what, const char *gpu, cudaStream_t s, void (*kernel)(Args...), Args... args)
+static void launch(const char *what, const char *gpu, cudaStream_t s, void (*kernel)(Args...),
+                   Args... args)
 {
     enum { BLOCKS = 1024, THREADS = 256 };
     cudaLaunchConfig_t config = {};
@@ -88,11 +93,12 @@ static void product(int number, const char *gpu)
     LT(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     LT(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, SIDE, SIDE, SIDE));
     LT(cublasLtMatmulPreferenceCreate(&preference));
-    LT(cublasLtMatmulAlgoGetHeuristic(handle, desc, layout, layout, layout, layout, preference, 1, &choice, &found));
+    LT(cublasLtMatmulAlgoGetHeuristic(handle, desc, layout, layout, layout, layout, preference, 1,
+                                      &choice, &found));
     if (found < 1)
         fail(what, gpu, "cuBLASLt", "has no way to multiply");
-    LT(cublasLtMatmul(handle, desc, &one, da, layout, db, layout, &zero, dc, layout, dc, layout, &choice.algo,
-                      NULL, 0, s));
+    LT(cublasLtMatmul(handle, desc, &one, da, layout, db, layout, &zero, dc, layout, dc, layout,
+                      &choice.algo, NULL, 0, s));
     CUDA(cudaMemcpyAsync(c, dc, sizeof c, cudaMemcpyDeviceToHost, s));
     CUDA(cudaStreamSynchronize(s));
     for (int col = 0; col < SIDE; col++)
@@ -111,19 +117,23 @@ static void product(int number, const char *gpu)
 static __device__ uint4 pattern(uint64_t i, unsigned flip)
 {
     uint32_t low = (uint32_t)i, high = (uint32_t)(i >> 32);
-    return make_uint4(low ^ flip, (low * 2654435761u) ^ flip, (high + 0x9e3779b9u) ^ flip, (low ^ 0xa5a5a5a5u) ^ flip);
+    return make_uint4(low ^ flip, (low * 2654435761u) ^ flip, (high + 0x9e3779b9u) ^ flip,
+                      (low ^ 0xa5a5a5a5u) ^ flip);
 }
 
-__global__ __launch_bounds__(256) void fill_kernel(uint4 *p, uint64_t n, uint64_t first, unsigned flip)
+__global__ __launch_bounds__(256) void fill_kernel(uint4 *p, uint64_t n, uint64_t first,
+                                                   unsigned flip)
 {
-    for (uint64_t i = blockIdx.x * (uint64_t)256 + threadIdx.x; i < n; i += gridDim.x * (uint64_t)256)
+    const uint64_t threads = gridDim.x * (uint64_t)256;
+    for (uint64_t i = blockIdx.x * (uint64_t)256 + threadIdx.x; i < n; i += threads)
         p[i] = pattern(first + i, flip);
 }
 
-__global__ __launch_bounds__(256) void look_kernel(const uint4 *p, uint64_t n, uint64_t first, unsigned flip,
-                                                   unsigned *wrong)
+__global__ __launch_bounds__(256) void look_kernel(const uint4 *p, uint64_t n, uint64_t first,
+                                                   unsigned flip, unsigned *wrong)
 {
-    for (uint64_t i = blockIdx.x * (uint64_t)256 + threadIdx.x; i < n; i += gridDim.x * (uint64_t)256) {
+    const uint64_t threads = gridDim.x * (uint64_t)256;
+    for (uint64_t i = blockIdx.x * (uint64_t)256 + threadIdx.x; i < n; i += threads) {
         uint4 is = p[i], want = pattern(first + i, flip);
         if (is.x != want.x || is.y != want.y || is.z != want.z || is.w != want.w)
             atomicAdd(wrong, 1u);
@@ -154,7 +164,8 @@ static void memory(int number, const char *gpu)
         for (uint64_t i = 0, first = 0; i < (uint64_t)n; first += words[i++])
             launch(what, gpu, s, fill_kernel, piece[i], words[i], first, flip);
         for (uint64_t i = 0, first = 0; i < (uint64_t)n; first += words[i++])
-            launch(what, gpu, s, look_kernel, (const uint4 *)piece[i], words[i], first, flip, wrong);
+            launch(what, gpu, s, look_kernel, (const uint4 *)piece[i], words[i], first, flip,
+                   wrong);
         CUDA(cudaStreamSynchronize(s));
     }
     CUDA(cudaMemcpyAsync(&bad, wrong, sizeof bad, cudaMemcpyDeviceToHost, s));
@@ -162,7 +173,8 @@ static void memory(int number, const char *gpu)
     if (bad)
         printf("memory %s bad %u places of 16 bytes read back otherwise than written\n", gpu, bad);
     else
-        printf("memory %s ok %.1f GiB written and read back, twice\n", gpu, (double)bytes / (1 << 30));
+        printf("memory %s ok %.1f GiB written and read back, twice\n", gpu,
+               (double)bytes / (1 << 30));
 }
 
 // ---- what it is
@@ -202,8 +214,8 @@ static void copy(int number, const char *from)
         CUDA(cudaMemsetAsync(wrong, 0, sizeof *wrong, s));
         CUDA(cudaMemsetAsync(there, 0, COPIED, s));
         CUDA(cudaMemcpyAsync(there, here, COPIED, cudaMemcpyDefault, s));
-        launch(what, gpu, s, look_kernel, (const uint4 *)there, (uint64_t)COPIED / 16, (uint64_t)number << 32, 0u,
-               wrong);
+        launch(what, gpu, s, look_kernel, (const uint4 *)there, (uint64_t)COPIED / 16,
+               (uint64_t)number << 32, 0u, wrong);
         CUDA(cudaMemcpyAsync(&bad, wrong, sizeof bad, cudaMemcpyDeviceToHost, s));
         CUDA(cudaStreamSynchronize(s));
         if (bad)
@@ -260,8 +272,8 @@ static void nccl(int rank, const char *gpu)
             fail(what, gpu, "ncclAllReduce", "wrong sum");
     NCCL(ncclGetVersion(&version));
     NCCL(ncclCommDestroy(comm));
-    printf("nccl %s ok NCCL %d.%d.%d, rank %d of %d, every sum right\n", gpu, version / 10000, version / 100 % 100,
-           version % 100, rank, ranks);
+    printf("nccl %s ok NCCL %d.%d.%d, rank %d of %d, every sum right\n", gpu, version / 10000,
+           version / 100 % 100, version % 100, rank, ranks);
 }
 #endif
 
@@ -287,7 +299,8 @@ static bool finish(pid_t child, const char *what, int number)
     int status = 0;
     bool ended = child >= 0 && waitpid(child, &status, 0) == child && !WIFSIGNALED(status);
     if (!ended)
-        printf("%s %d bad the process ended by signal %d\n", what, number, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        printf("%s %d bad the process ended by signal %d\n", what, number,
+               WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     fflush(stdout);
     return ended && status == 0;
 }
@@ -306,7 +319,8 @@ int main(int argc, char **argv)
 #if DOCTOR_NCCL
     pid_t child[1024];
     ranks = gpus < 1024 ? gpus : 1024;
-    if (good && ranks > 1 && pipe(id_pipe) == 0) {       // else the others would wait for one that never comes
+    // else the others would wait for one that never comes
+    if (good && ranks > 1 && pipe(id_pipe) == 0) {
         for (int i = 0; i < ranks; i++)
             child[i] = start(nccl, i);
         close(id_pipe[0]);
