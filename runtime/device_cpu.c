@@ -93,13 +93,13 @@ void *device_pinned(int64_t bytes, const char *what)
 
 const void *array_view(const void *from, int64_t bytes)
 {
-    (void)bytes;
+    REQUIRE(bytes >= 0 && bytes <= ARRAY_PIECE);
     return from;
 }
 
 void *array_room(void *to, int64_t bytes)
 {
-    (void)bytes;
+    REQUIRE(bytes >= 0 && bytes <= ARRAY_PIECE);
     return to;
 }
 
@@ -111,13 +111,15 @@ void array_write(void *to, const void *from, int64_t bytes)
 
 const void *array_view_rows(const void *from, int64_t rows, int64_t bytes, int64_t *stride)
 {
-    (void)rows, (void)bytes, (void)stride;
+    (void)stride;
+    REQUIRE(rows >= 0 && bytes >= 0 && rows * bytes <= ARRAY_PIECE);
     return from;
 }
 
 void *array_room_rows(void *to, int64_t rows, int64_t bytes, int64_t *stride)
 {
-    (void)rows, (void)bytes, (void)stride;
+    (void)stride;
+    REQUIRE(rows >= 0 && bytes >= 0 && rows * bytes <= ARRAY_PIECE);
     return to;
 }
 

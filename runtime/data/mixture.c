@@ -15,8 +15,10 @@ void mixture_share(DataSource *source, int sources, int64_t all)
 {
     double sum = 0;
     int64_t left = all;
-    for (int k = 0; k < sources; k++)
+    for (int k = 0; k < sources; k++) {
+        REQUIRE(source[k].weight >= 0);
         sum += source[k].weight;
+    }
     REQUIRE(sources > 0 && sum > 0);
     double *rest = malloc(sizeof *rest * (size_t)sources);
     if (!rest)

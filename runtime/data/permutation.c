@@ -1,6 +1,8 @@
 /* permutation.c -- PyTorch's random permutation: mt19937 and Fisher-Yates. */
 #include "runtime/data/permutation.h"
 
+#include "runtime/base.h"
+
 /* Matsumoto and Nishimura, 1998; mt19937. */
 typedef struct {
     uint32_t x[624];
@@ -34,6 +36,7 @@ static uint32_t twister_next(Twister *t)
 void data_permutation(int32_t *p, int64_t n, uint32_t seed)
 {
     Twister t;
+    REQUIRE(n >= 0 && n <= DATA_SAMPLES_MAX);
     twister_seed(&t, seed);
     for (int64_t i = 0; i < n; i++)
         p[i] = (int32_t)i;

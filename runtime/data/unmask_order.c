@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "runtime/base.h"
 #include "runtime/philox.h"
 
 /* Independent of other draws of the same seed: "UMSK" for tokens, the next for positions. */
@@ -27,6 +28,7 @@ static void draw(const UnmaskRule *r, uint32_t purpose, UnmaskAt at, int64_t ind
 
 int64_t unmask_share(int64_t n, int64_t steps, int64_t step)
 {
+    REQUIRE(n >= 0 && step >= 0 && step < steps);
     return n / steps + (step < n % steps);
 }
 
@@ -80,6 +82,7 @@ static double probability(const float *logits, int64_t vocab, int32_t token)
 UnmaskPick unmask_pick(const UnmaskRule *r, const float *logits, int64_t vocab, UnmaskAt at)
 {
     double u[2];
+    REQUIRE(r->ids >= 1 && r->ids <= vocab);
     UnmaskPick p = {.position = at.position, .token = likeliest(r, logits)};
     if (r->temperature > 0)
         p.token = drawn(r, logits, at, p.token);
@@ -94,6 +97,7 @@ UnmaskPick unmask_pick(const UnmaskRule *r, const float *logits, int64_t vocab, 
 
 void unmask_order(UnmaskPick *pick, int64_t n, int64_t k)
 {
+    REQUIRE(k >= 0 && k <= n);
     for (int64_t i = 0; i < k; i++) {
         int64_t best = i;
         for (int64_t j = i + 1; j < n; j++)

@@ -19,7 +19,7 @@ typedef struct {
     UnmaskOrder order;
     double temperature;          /* of the draw; 0: the most probable token, the first of equals */
     int32_t mask;                /* the mask token; never chosen */
-    int32_t ids;                 /* tokens are chosen from 0 .. ids - 1 */
+    int32_t ids;                 /* tokens are chosen from 0 .. ids - 1; at most vocab */
     uint64_t seed;
 } UnmaskRule;
 

@@ -95,6 +95,7 @@ char *folder_make_parents(const char *path)
 char *folder_make_below(const char *root, const char *path)
 {
     char *within = folder_join(root, ""), *error = folder_make_parents(within);
+    REQUIRE(!strncmp(path, within, strlen(within)));
     for (const char *slash = strchr(path + strlen(within), '/'); slash && !error;
          slash = strchr(slash + 1, '/')) {
         char *part = format("%.*s", (int)(slash - path), path);

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
+#include "runtime/base.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -94,6 +96,7 @@ bool jobs_none(const Jobs *j)
 
 void jobs_put(Jobs *j, void *job)
 {
+    REQUIRE(!jobs_full(j));
     pthread_mutex_lock(&j->lock);
     j->slot[j->put++ % (uint64_t)j->cap] = (Slot){job, false};
     pthread_cond_signal(&j->more);

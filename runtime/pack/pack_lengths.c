@@ -40,6 +40,7 @@ int64_t lengths_up_to(const Lengths *l, double share)
 {
     int64_t below = 0, want = (int64_t)((double)l->n * share + 0.999999);
     size_t at = 0;
+    REQUIRE(share >= 0 && share <= 1);
     want = want < 1 ? 1 : want;
     while (at < l->cap && (below += l->count[at]) < want)
         at++;

@@ -478,7 +478,9 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         st_free(w);
         return;
     }
-    columns += more->plan ? more->plan(p, w, column + columns) : 0;
+    const int own = more->plan ? more->plan(p, w, column + columns) : 0;
+    REQUIRE(own >= 0 && own <= PACK_COLUMNS);
+    columns += own;
     char *error = recordfile_plan(w, p->ndocs, column, columns);
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", ids->id);

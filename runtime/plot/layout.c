@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base.h"
+
 enum {
     MARGIN = 24, TITLE = 18, HEAD = 14, TEXT = 12, GAP = 8,
     ONE_W = 800, ONE_H = 480,    /* size of a figure with one panel; of each of several panels */
@@ -271,6 +273,7 @@ void layout_figure(Layout *l, const Plot *p, const LayoutMeasure *m)
     const int columns = p->npanels > 1 ? 2 : 1, rows = (p->npanels + 1) / 2;
     const double w = columns > 1 ? MORE_W : ONE_W, h = columns > 1 ? MORE_H : ONE_H,
                  top = MARGIN + TITLE + MARGIN;
+    REQUIRE(p->npanels >= 1);
     memset(l, 0, sizeof *l);
     l->w = columns * (w + MARGIN) + MARGIN, l->h = top + rows * (h + MARGIN);
     put(l, m, MARGIN, MARGIN + TITLE, TITLE, true, p->title, l->w - 2 * MARGIN);

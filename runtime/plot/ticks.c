@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base.h"
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Decimal exponent of x, x > 0: that of 0.001 is -3. */
@@ -116,6 +118,7 @@ static Ticks logarithmic(double lo, double hi, const TicksWanted *w)
 
 Ticks ticks_of(double lo, double hi, const TicksWanted *w)
 {
+    REQUIRE(fabs(lo) <= TICKS_LARGEST && fabs(hi) <= TICKS_LARGEST && (!w->log || lo > 0));
     return w->log ? logarithmic(lo, hi, w) : linear(lo, hi, w);
 }
 

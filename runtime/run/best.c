@@ -13,6 +13,7 @@
 
 void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval))
 {
+    REQUIRE(of->neval <= METRICS_MAX);
     *b = (Best){.of = of, .enough = enough, .seen = {.value = NAN}, .best = {.value = NAN},
                 .saved = {.value = NAN}};
     for (int i = 0; i < METRICS_MAX; i++)

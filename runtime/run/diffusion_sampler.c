@@ -153,7 +153,9 @@ static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, Di
 void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text,
                       int64_t n, DiffusionCost *cost)
 {
-    REQUIRE(d->rows > 0 && n >= 0);
+    REQUIRE(d->rows > 0 && n >= 0 && g->block >= 1 && g->block <= d->block);
+    for (int64_t i = 0; i < n; i++)
+        REQUIRE(text[i].n >= 1 && text[i].n <= d->positions);
     double began = clock_seconds();
     float *copy = room(g->guidance > 0 ? d->rows * d->block * d->vocab : 0, sizeof *copy);
     for (int64_t i = 0; i < n; i += d->rows)

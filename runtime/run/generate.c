@@ -135,6 +135,8 @@ void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, Gen
               room(d->vocab, sizeof *k.work),
               room(d->vocab, sizeof *k.heap)};
     int64_t next = 0, busy = 0;
+    for (int64_t i = 0; i < n; i++)
+        REQUIRE(text[i].known >= 0 && (!text[i].known || n == 1));
     double began = clock_seconds();
     for (int64_t row = 0; row < d->texts && next < n; row++, busy++)
         desk_put(&k, row, &text[next++]);

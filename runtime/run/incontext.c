@@ -134,6 +134,7 @@ bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
     bool left = false;
     const int64_t width = DARKROOM_ACTIONS + a->types, steps = how->episodes * DARKROOM_EPISODE;
     const double began = clock_seconds();
+    REQUIRE(how->rules.n_transit <= a->positions);
     Place *place = calloc((size_t)a->rows, sizeof *place);
     if (!place)
         die(EXIT_INTERNAL, "out of memory for %" PRId64 " agents", a->rows);

@@ -23,6 +23,7 @@ char *record_cache_path(const char *folder, const RecordCacheKey *key)
 {
     Sha256 h;
     char hex[SHA256_HEX];
+    REQUIRE(key->value);
     sha256_begin(&h);
     sha256_add(&h, key->value, strlen(key->value));
     sha256_text(&h, hex);

@@ -15,8 +15,8 @@ typedef struct {
     const char *value;
 } RecordCacheKey;
 
-/* Returns FOLDER/HASH.safetensors, malloc'ed; HASH is of the first key, so each first key has its
- * own file. */
+/* Returns FOLDER/HASH.safetensors, malloc'ed; HASH is of the first key, which has a value, so each
+ * first key has its own file. */
 char *record_cache_path(const char *folder, const RecordCacheKey *key);
 /* Reads value (n) from the file. Returns NULL, or a malloc'ed message: *missing is true if there is
  * no file, else a key differs, which is named, or the file is damaged. */
