@@ -223,6 +223,8 @@ static int lua_use(lua_State *L)
         err(loc, "use: want one name such as \"models/gpt2_124m\"");
     const char *word = text_copy(lua_tostring(L, 1));
     use_file(L, loc, text_print("use \"%s\"", word), word);
+    table_rename(L, lua_gettop(L));
+    table_old_names(L, lua_gettop(L));
     return 1;
 }
 
@@ -239,6 +241,7 @@ static int lua_extend(lua_State *L)
     table_rename(L, 1);
     table_rename(L, 2);
     table_merge(L, 1, 2, 0);
+    table_old_names(L, lua_gettop(L));
     return 1;
 }
 

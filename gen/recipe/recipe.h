@@ -71,6 +71,8 @@ const char *recipe_name(const char *path);
  * not change are returned as they are, others are noted for renamed_report(). */
 const char *renamed_name(const char *name);
 const char *renamed_value(const char *field, const char *word);
+/* Returns the current name like renamed_name(), without noting it; NULL: it did not change. */
+const char *renamed_find(const char *name);
 /* Returns FIELD=VALUE words with current names. Ends the program if two of them set one field. */
 char **renamed_words(char **word, int n);
 /* Prints the earlier names that were used, with the current ones, once, on stderr. */

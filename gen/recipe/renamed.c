@@ -33,11 +33,17 @@ static bool moved(const char *before, const char *path, const char **now)
     return true;
 }
 
-const char *renamed_name(const char *name)
+const char *renamed_find(const char *name)
 {
     const char *now = renamed(name);
     for (int i = 0; !now && !strchr(name, '.') && i < renamed_rows; i++)
         moved(name, renamed_row[i].before, &now);
+    return now;
+}
+
+const char *renamed_name(const char *name)
+{
+    const char *now = renamed_find(name);
     if (!now)
         return name;
     add(name, now);

@@ -308,12 +308,10 @@ static bool has_field(lua_State *L, int t, const char *path, Loc *loc)
     int order;
     if (!push_owner(L, t, path, &key, false))
         return false;
-    const Note *note = note_of(lua_topointer(L, -1));
     table_push(L, lua_gettop(L), key, 0);
     const bool has = !lua_isnil(L, -1);
     if (has)
-        *loc = table_loc(L, lua_topointer(L, -2), key, 0,
-                        note ? note->loc : (Loc){files[0]->file, 0}, &order);
+        *loc = table_loc(L, lua_topointer(L, -2), key, 0, (Loc){files[0]->file, 0}, &order);
     lua_pop(L, 2);
     return has;
 }
@@ -346,6 +344,34 @@ static void move_field(lua_State *L, int t, const char *before, const char *now,
     lua_settop(L, top);
 }
 
+static void copy_once(lua_State *L, int t, bool *copied)
+{
+    if (*copied)
+        return;
+    copy_table(L, t, 0);
+    lua_replace(L, t);
+    *copied = true;
+}
+
+/* Removes the group of a field if it has an earlier name and no fields: read_old() makes such. */
+static void remove_empty(lua_State *L, int t, const char *field, bool *copied)
+{
+    const int top = lua_gettop(L);
+    const char *group = text_print("%.*s", (int)strcspn(field, "."), field);
+    if (!strchr(field, '.') || !renamed_find(group))
+        return;
+    table_push(L, t, group, 0);
+    lua_pushnil(L);
+    const bool empty = lua_istable(L, top + 1) && !lua_next(L, top + 1);
+    lua_settop(L, top);
+    if (!empty)
+        return;
+    copy_once(L, t, copied);
+    renamed_name(group);
+    lua_pushnil(L);
+    lua_setfield(L, t, group);
+}
+
 /* Replaces the table at t by a copy with current field names, if it has earlier ones. */
 static void rename_fields(lua_State *L, int t)
 {
@@ -353,18 +379,15 @@ static void rename_fields(lua_State *L, int t)
     Loc loc, other;
     for (int i = 0; i < renamed_rows; i++) {
         const char *before = renamed_row[i].before, *now = renamed_row[i].now;
-        if (!has_field(L, t, before, &loc))
-            continue;
-        if (has_field(L, t, now, &other))
-            err(loc, "%s and %s are one field, by its old name and its new one: leave out %s",
-                before, now, before);
-        if (!copied) {
-            copy_table(L, t, 0);
-            lua_replace(L, t);
+        if (has_field(L, t, before, &loc)) {
+            if (has_field(L, t, now, &other) && !strcmp(loc.file, other.file))
+                err(loc, "%s and %s are one field, by its old name and its new one: leave out %s",
+                    before, now, before);
+            copy_once(L, t, &copied);
+            renamed_name(before);
+            move_field(L, t, before, now, loc);
         }
-        copied = true;
-        renamed_name(before);
-        move_field(L, t, before, now, loc);
+        remove_empty(L, t, before, &copied);
     }
 }
 
@@ -390,6 +413,63 @@ static void rename_words(lua_State *L, int t)
         lua_setfield(L, -2, key);
         note_place(L, lua_gettop(L), key, loc);
         lua_settop(L, top);
+    }
+}
+
+static int read_old(lua_State *L);
+
+/* Sets read_old() as what reads fields that the table at t does not have. */
+static void read_by(lua_State *L, int t, int recipe, const char *group)
+{
+    lua_newtable(L);
+    lua_pushvalue(L, recipe);
+    lua_pushstring(L, group);
+    lua_pushcclosure(L, read_old, 2);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, t);
+}
+
+/* __index(table, key) of what use and extend return. Upvalues: the recipe, and the name of the
+ * group that `table` is, "" for the recipe. A group by its earlier name is a table of its own, so
+ * that what is set there stays apart from the fields by their current names. */
+static int read_old(lua_State *L)
+{
+    const int recipe = lua_upvalueindex(1);
+    const char *group = lua_tostring(L, lua_upvalueindex(2)), *key;
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return 0;
+    const char *name = text_print("%s%s%s", group, *group ? "." : "", lua_tostring(L, 2)),
+               *now = renamed_find(name);
+    if (!now)
+        return 0;
+    if (!renamed(name)) {                 /* a group */
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, recipe, name);
+        read_by(L, lua_gettop(L), recipe, name);
+        return 1;
+    }
+    if (!push_owner(L, recipe, now, &key, false))
+        return 0;
+    table_push(L, lua_gettop(L), key, 0);
+    if (!lua_isnil(L, -1))
+        renamed_name(name);
+    return 1;
+}
+
+void table_old_names(lua_State *L, int t)
+{
+    luaL_checkstack(L, 16, "recipe");
+    read_by(L, t, t, "");
+    for (int i = 0; i < renamed_rows; i++) {
+        const char *before = renamed_row[i].before, *dot = strchr(before, '.');
+        if (!dot)
+            continue;
+        const char *group = text_print("%.*s", (int)(dot - before), before);
+        table_push(L, t, group, 0);
+        if (lua_istable(L, -1))
+            read_by(L, lua_gettop(L), t, group);
+        lua_pop(L, 1);
     }
 }
 

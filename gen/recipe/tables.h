@@ -34,8 +34,12 @@ Loc table_start(const void *table);
 /* Pushes a deep copy of the table at base with the fields of the one at changes set over it; lists
  * are replaced whole. Lua error if tables are nested deeper than MAX_DEPTH. */
 void table_merge(lua_State *L, int base, int changes, int depth);
-/* Replaces the table at t by a copy with current names if it has names of earlier releases. Ends
- * the program if it has a field by both names. */
+/* Replaces the table at t by a copy with current names if it has names of earlier releases. If it
+ * has a field by both names, the earlier one counts if it was set in another file than the current
+ * one: in a recipe that uses that file. Ends the program if both were set in one file. */
 void table_rename(lua_State *L, int t);
+/* Makes the fields of the table at t readable by names of earlier releases, and its groups also
+ * writable: what is set in a group by its earlier name is found by table_rename(). */
+void table_old_names(lua_State *L, int t);
 
 #endif

@@ -85,6 +85,29 @@ check renamed/recipe 'gen: renamed: prm.hyper is now prm.hypergradient
 prm.hypergradient = "fd"  # renamed.lua:3' "$(of_today)"
 check renamed/word 'gen: renamed: prm.hyper is now prm.hypergradient
 prm.hypergradient = "dot"  # command line' "$(of_today prm.hyper=dot)"
+# r of another file, whose fields are set and read by names of earlier releases
+cat >"$T/new_base.lua" <<'END'
+return extend(use "dreamprm_tiny", { prm = { hypergradient = "dot" } })
+END
+cat >"$T/old_base.lua" <<'END'
+local r = use "dreamprm_tiny"
+r.prm = { hyper = "dot" }
+return r
+END
+of_lines() {            # FIELD LINES BASE: the notes and the field, of LINES after `local r = use BASE`
+    printf 'local r = use "%s"\n%breturn r\n' "$3" "$2" >"$T/of_lines.lua"
+    "$GEN" -d config "$T/of_lines.lua" 2>&1 | sed -n "s,$T/,,; /^gen: /p; /^$1 = /p; /^[a-z_]*\.lua:/p"
+}
+check renamed/group 'gen: renamed: mdm.mask is now diffusion.mask
+diffusion.mask = 5  # of_lines.lua:2' "$(of_lines diffusion.mask 'r.mdm.mask = 5\n' llada_tiny)"
+check renamed/over-new 'gen: renamed: prm.hyper is now prm.hypergradient
+prm.hypergradient = "fd"  # of_lines.lua:2' "$(of_lines prm.hypergradient 'r.prm.hyper = "fd"\n' new_base)"
+check renamed/over-old 'gen: renamed: prm.hyper is now prm.hypergradient
+prm.hypergradient = "fd"  # of_lines.lua:2' "$(of_lines prm.hypergradient 'r.prm.hypergradient = "fd"\n' old_base)"
+check renamed/read 'gen: renamed: prm.hyper is now prm.hypergradient
+name = "dot"  # of_lines.lua:2' "$(of_lines name 'r.name = r.prm.hyper\n' new_base)"
+check renamed/read-group 'gen: renamed: mdm.block is now diffusion.block, mdm is now diffusion
+name = "8"  # of_lines.lua:3' "$(of_lines name 'r.diffusion = { block = 8 }\nr.name = "" .. r.mdm.block\n' llada_tiny)"
 check renamed/list "gen: renamed: prm.hyper is now prm.hypergradient dreamprm_tiny" \
     "$("$GEN" list recipes prm.hyper=dot model.hidden=64 2>&1 | grep -oE '^gen.*|[a-z_]+tiny\.lua' | sed 's/\.lua//' | paste -sd' ')"
 
