@@ -100,6 +100,14 @@ char *text_print(const char *fmt, ...)
     return s;
 }
 
+char *text_capitals(const char *word)
+{
+    char *text = text_copy(word);
+    for (char *p = text; *p; p++)
+        *p = (char)toupper((unsigned char)*p);
+    return text;
+}
+
 void str_print(Str *s, const char *fmt, ...)
 {
     va_list ap, again;

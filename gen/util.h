@@ -29,6 +29,7 @@ void *arena_new(size_t bytes);                        /* zeroed; lives until exi
 void *arena_grow(void *old, size_t old_bytes, size_t new_bytes);
 char *text_copy(const char *s);
 char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *text_capitals(const char *word);                 /* "log_sum" -> "LOG_SUM" */
 void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int text_order(const void *a, const void *b);         /* for qsort over const char * */
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */

@@ -108,8 +108,8 @@ typedef struct {
     /* Writes the objective's own files to f->out, from rank 0: after each validation, at the end of
      * each epoch, after the last step, and when the run is found finished. So it must not depend on
      * earlier calls, and replaces each folder or file at once: folder_replace() of
-     * runtime/files/folder.h; epochs_csv() makes a table. NULL, or a malloc'ed message; a failure
-     * ends the run only after the last step. */
+     * runtime/files/folder.h. NULL, or a malloc'ed message; a failure ends the run only after the
+     * last step. */
     char *(*write)(const Flags *f, const WeightFolders folder, const Epochs *epochs);
 //@ end
 //@ if hook_name

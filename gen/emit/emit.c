@@ -346,9 +346,10 @@ static int own_fields(const Graph *g, Hole *holes)
                                          : text_print("%.*s", (int)(line + end - value), value);
         for (char *p = name; *p; p++)
             *p = *p == '.' ? '_' : *p;
-        holes[n++] = (Hole){capitals(name), text, false};
+        holes[n++] = (Hole){text_capitals(name), text, false};
         if (type == FT_CHOICE)
-            holes[n++] = (Hole){text_print("UPPER_%s", capitals(name)), capitals(text), false};
+            holes[n++] = (Hole){text_print("UPPER_%s", text_capitals(name)), text_capitals(text),
+                                false};
     }
     return n;
 }
@@ -476,8 +477,9 @@ static char *put_objective(const Graph *g)
  * objective and, as in `//@ if uses_tokens`, for its capabilities. */
 static void write_train(const Graph *g)
 {
-    const char *about = text_print("Flags, the loop, checkpoints; objective.c has what a step reads, "
-                                   "step.%s what is computed", emit_backend(g)->suffix);
+    const char *about =
+        text_print("Flags, the loop, checkpoints; objective.c has what a step reads, step.%s what "
+                   "is computed", emit_backend(g)->suffix);
     const char *objective = put_objective(g);
     const Hole train[] = {{"head", head(g, about), false},
                           {"defaults", run_defaults(g), false},

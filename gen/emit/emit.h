@@ -1,9 +1,9 @@
 /* emit.h -- the emit room: a planned graph as the files of out/NAME.
  *
  * emit.c fills the templates (template.c) and emit_folder.c writes the folder. emit_step.c makes
- * the calls and tables of step.c or step.cu out of the parts in emit_words.c, emit_lora.c and
- * emit_variant.c; emit_tune.c makes the calls of tune.cu; emit_model.c makes the tables that map
- * parameters to tensors of Hugging Face files. */
+ * the calls and tables of step.c or step.cu out of the parts in emit_words.c, emit_lora.c,
+ * emit_sites.c and emit_variant.c; emit_tune.c makes the calls of tune.cu; emit_model.c makes the
+ * tables that map parameters to tensors of Hugging Face files. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -83,8 +83,9 @@ const char *c_type(Dtype dt);                      /* "float" */
 char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
 /* Prints text, breaking lines longer than COLUMNS after a comma and indenting the continuation. */
 void print_wrapped(Str *s, const char *text);
+/* Prints an enum constant of shape.h. */
+void print_constant(Str *s, const char *name, int64_t n, const char *about);
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
-char *capitals(const char *word);                  /* "log_sum" -> "LOG_SUM" */
 char *integer(int64_t n);                          /* as C has it */
 char *float_text(double f);                        /* "0.5f" */
 enum { COLUMNS = 100 };                            /* of emitted text */
@@ -100,9 +101,9 @@ typedef struct {
 const Op *call_op(const Call *c, int i);           /* of the call's group */
 /* The name of an argument, by attribute: a size, or of kernels/arguments.def. NULL: none. */
 const char *argument_name(const Graph *g, const Op *op, const char *attribute);
-typedef struct { const char *op, *attribute, *name, *doc; } Constant;
+typedef struct { const char *op, *stage, *attribute, *name, *doc; } Constant;
 extern const Constant constant_row[];              /* arguments.def; ends with a name of NULL */
-/* NULL: no op has it, or ops have several. */
+/* NULL: no op of the row has it, or they have several. */
 const Attr *constant_value(const Graph *g, const Constant *row);
 bool call_adds(const Call *c, const char *flags);  /* "add", or "beta" and the op's beta is 1 */
 Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
@@ -125,6 +126,10 @@ char *weight_layer(const Call *c, const Value *v);
  * several, those after the first are named after the program, too: mm_qkv, mm_qkv_decode. */
 const char *object_name(const Call *c, const char *label, const char *text, bool lora);
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
+
+/* emit_sites.c */
+void print_sites(Str *s, const Graph *g);          /* rows of shape.h; none without dropout */
+char *site_text(const Call *c);                    /* "SITES * l + SITE_ATT", "NO_SITE" */
 
 /* emit_lora.c */
 char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b_qkv" */

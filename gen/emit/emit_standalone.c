@@ -50,9 +50,10 @@ static int field_holes(const char *fields, Hole *holes)
         char *value = text_print("%.*s", (int)(strcspn(line, "\n") - path - 1), line + path + 1);
         for (char *p = name; *p; p++)
             *p = *p == '.' ? '_' : *p;
-        holes[n++] = (Hole){capitals(name), value, false};
+        holes[n++] = (Hole){text_capitals(name), value, false};
         if (word)
-            holes[n++] = (Hole){text_print("UPPER_%s", capitals(name)), capitals(value), false};
+            holes[n++] = (Hole){text_print("UPPER_%s", text_capitals(name)), text_capitals(value),
+                                false};
     }
     return n;
 }

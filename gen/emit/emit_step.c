@@ -13,20 +13,16 @@
 
 /* ---- shape.h and plan.h ---------------------------------------------------------------------- */
 
-static void constant(Str *s, const char *name, int64_t n, const char *what)
-{
-    str_print(s, "    %-22s /* %s */\n", text_print("%s = %" PRId64 ",", name, n), what);
-}
-
 char *emit_shape(const Graph *g)
 {
     Str s = {0};
     for (int i = 0; i < g->nsizes; i++)
-        constant(&s, g->size[i].name, g->size[i].n, text_comment(g->size[i].about));
+        print_constant(&s, g->size[i].name, g->size[i].n, g->size[i].about);
     const Attr *a;
     for (const Constant *row = constant_row; row->name; row++)
         if ((a = constant_value(g, row)) && a->type == ATTR_INT)
-            constant(&s, row->name, a->i, row->doc);
+            print_constant(&s, row->name, a->i, row->doc);
+    print_sites(&s, g);
     return s.text;
 }
 
@@ -129,7 +125,7 @@ static char *gradients_span(const Call *c)
 static char *word_constant(const Op *op, const char *word)
 {
     const char *name = op_row[op->kind].name;
-    return capitals(text_print("%.*s_%s", (int)strcspn(name, "_"), name, word));
+    return text_capitals(text_print("%.*s_%s", (int)strcspn(name, "_"), name, word));
 }
 
 static char *attribute(const Call *c, const char *word)
@@ -203,8 +199,10 @@ static char *layer_table(const Call *c, const char *word)
     char *table = c->tuned ? variant_operand(c->tuned, r, false) : operand(c->p, r);
     if (!period)
         return table;
-    return text_print("%s + (l %% %" PRId64 " == %" PRId64 " ? T * %s : 0)", table, period->i,
-                      period->i - 1, dim_factor(r.v->dim[1]));
+    const char *name = argument_name(c->g, call_op(c, 0), "period");
+    const char *n = name ? name : integer(period->i);
+    return text_print("%s + (l %% %s == %s - 1 ? T * %s : 0)", table, n, n,
+                      dim_factor(r.v->dim[1]));
 }
 
 static char *struct_text(const Call *c, const char *word);
@@ -241,15 +239,8 @@ static char *expand(const Call *c, const char *word)
         return span_text(kernel_operand(c->p, c->group, word + 4).v,
                          kernel_operand(c->p, &end, word + 4).v);
     }
-    if (!strcmp(word, "site")) {
-        const Op *op = call_op(c, 0);
-        if (!op_attr(op, "site"))
-            return text_copy(argument_name(c->g, op, "site"));
-        int64_t site = op_attr(op, "site")->i, each = op_attr(op, "sites")->i;
-        if (!each)
-            return integer(site);
-        return text_print(site ? "%" PRId64 " * l + %" PRId64 : "%" PRId64 " * l", each, site);
-    }
+    if (!strcmp(word, "site"))
+        return site_text(c);
     if (!strcmp(word, "lora"))
         return lora_object(c);
     if (!strncmp(word, "mm ", 3))
@@ -470,7 +461,7 @@ static char *size_text(const Value *v)
 {
     const char *name = c_name(v->name);
     if (v->slots > 1)
-        return text_print("%" PRId64, v->slots * v->stride);
+        return text_print("sizeof *%s * %s_slots * %s_stride", name, name, name);
     return value_elements(v) == 1
                ? text_print("sizeof *%s", name)
                : text_print("%s * sizeof *%s", dim_product(v->dim, v->rank), name);
@@ -484,9 +475,10 @@ static void print_turns(Str *s, const Graph *g, const Item *item, const char *st
         str_print(s, "    run_%s(%s);\n", name, stream);
     else
         str_print(s,
-                  "    for (int micro = 0; micro < %" PRId64 "; micro++)%s\n"
+                  "    for (int micro = 0; micro < %s; micro++)%s\n"
                   "        run_%s(micro%s);\n%s",
-                  item->times, watched ? " {" : "", name, comma(stream),
+                  item->times == emit_micros(g) ? "MICROS" : integer(item->times),
+                  watched ? " {" : "", name, comma(stream),
                   watched ? "        comm_advance();\n    }\n" : "");
 }
 

@@ -70,17 +70,15 @@ char *float_text(double f)
     return text_print("%sf", text_float(f));
 }
 
-char *capitals(const char *word)
-{
-    char *text = text_copy(word);
-    for (char *p = text; *p; p++)
-        *p = (char)toupper((unsigned char)*p);
-    return text;
-}
-
 char *integer(int64_t n)
 {
     return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
+}
+
+void print_constant(Str *s, const char *name, int64_t n, const char *about)
+{
+    str_print(s, "    %-22s /* %s */\n", text_print("%s = %" PRId64 ",", name, n),
+              text_comment(about));
 }
 
 void print_wrapped(Str *s, const char *text)
@@ -103,15 +101,21 @@ void print_wrapped(Str *s, const char *text)
 const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
 
 const Constant constant_row[] = {
-#define CONSTANT(op, attribute, name, doc) {op, #attribute, #name, doc},
+#define CONSTANT(op, stage, attribute, name, doc) {op, stage, #attribute, #name, doc},
 #include "kernels/arguments.def"
 #undef CONSTANT
     {0}
 };
 
-static bool is_of(const Constant *row, const Op *op)
+/* NULL: no row has the op's attribute. */
+static const Constant *constant_of(const Op *op, const char *attribute)
 {
-    return !strncmp(op_row[op->kind].name, row->op, strlen(row->op));
+    for (const Constant *row = constant_row; row->name; row++)
+        if (!strcmp(row->attribute, attribute) &&
+            !strncmp(op_row[op->kind].name, row->op, strlen(row->op)) &&
+            (!*row->stage || (op->stage && !strcmp(op->stage, row->stage))))
+            return row;
+    return NULL;
 }
 
 const Attr *constant_value(const Graph *g, const Constant *row)
@@ -120,7 +124,8 @@ const Attr *constant_value(const Graph *g, const Constant *row)
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 0; k < g->programs[i]->nops; k++) {
             const Op *op = &g->programs[i]->ops[k];
-            const Attr *a = is_of(row, op) ? op_attr(op, row->attribute) : NULL;
+            const Attr *a =
+                constant_of(op, row->attribute) == row ? op_attr(op, row->attribute) : NULL;
             if (a && found && (a->i != found->i || a->f != found->f))
                 return NULL;
             found = a ? a : found;
@@ -147,10 +152,8 @@ const char *argument_name(const Graph *g, const Op *op, const char *attribute)
     for (size_t i = 0; !a && i < sizeof absent / sizeof *absent; i++)
         if (!strcmp(attribute, absent[i].attribute))
             return absent[i].name;
-    for (const Constant *row = constant_row; a && row->name; row++)
-        if (!strcmp(attribute, row->attribute) && is_of(row, op) && constant_value(g, row))
-            return row->name;
-    return attr_symbol(attribute);
+    const Constant *row = a ? constant_of(op, attribute) : NULL;
+    return row && constant_value(g, row) ? row->name : attr_symbol(attribute);
 }
 
 bool call_adds(const Call *c, const char *flags)

@@ -84,11 +84,33 @@ void build_unused(Build *b, int field, bool used, const char *why)
         err(config_loc(b->c, field), "%s: %s; leave it out", field_row[field].path, why);
 }
 
+const Size *size_find(const Build *b, const char *sym)
+{
+    for (int i = 0; i < b->added.nsizes; i++)
+        if (!strcmp(b->added.size[i].name, sym))
+            return &b->added.size[i];
+    return NULL;
+}
+
+Dim size_add(Build *b, const char *sym, int64_t n, const char *about)
+{
+    const Size *size = size_find(b, sym);
+    if (size && size->n != n)
+        bug("%s is %" PRId64 " and %" PRId64, sym, size->n, n);
+    if (!size && b->added.nsizes == (int)(sizeof b->added.size / sizeof b->added.size[0]))
+        bug("too many sizes");
+    if (!size)
+        b->added.size[b->added.nsizes++] = (Size){sym, n, about};
+    return dim(n, sym);
+}
+
 Value *build_sum(Build *b, const char *name, int64_t n)
 {
     if (b->added.nsums == (int)(sizeof b->added.sum / sizeof b->added.sum[0]))
         bug("too many sums");
-    Dim d = dim(n, text_print("%" PRId64, n));
+    Dim d = dim(1, "1");
+    if (n > 1)
+        d = size_add(b, text_capitals(name), n, text_print("sums in %s", name));
     return b->added.sum[b->added.nsums++] =
                build_persistent(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
 }

@@ -28,8 +28,8 @@ void family_shapes(Build *b)
     b->family = family_find(config_text(c, F_model_family));
     b->in.B = config_int(c, F_batch_micro) * objective_sequences(c);
     b->in.T = config_int(c, F_seq_max);
-    size_add(b, "B", b->in.B);
-    size_add(b, "T", b->in.T);
+    size_add(b, "B", b->in.B, "sequences of a micro-batch");
+    size_add(b, "T", b->in.T, "positions of a sequence");
     b->stack = (Stack){"", dim(config_int(c, F_model_layers), "L"), 0};
     b->model.C = config_int(c, F_model_hidden);
     b->model.H = config_int(c, F_model_heads);
@@ -379,7 +379,7 @@ static void step_types(Build *b, const char *next)
         err(b->loc, "model.family: tokens of %s have types, which the objective %s does not give",
             f->name, b->g->objective);
     Module m = {f->types, f->type_rows};
-    Dim rows = dim(f->type_rows, text_print("%d", f->type_rows));
+    Dim rows = size_add(b, "TYPES", f->type_rows, "token types");
     Value *table = layer_parameter(b, "wtt", rows, dim_hidden(b), &m, 1, "weight", first_table(b));
     Ref row = build_like(b, "type", b->x, dim_hidden(b)),
         y = result(b, "embed.type", dim_hidden(b), next);

@@ -78,8 +78,8 @@ typedef struct {
      * bound; 0: every row has a target. */
     int64_t targets;
     int64_t N;               /* rows of a micro-batch that pass through the head */
-    int nsizes;              /* sizes for inputs.def: B, T, N and others */
-    Dim size[8];
+    int nsizes;              /* size_add(): B, T, N and others */
+    Size size[16];
     /* running sums of programs, the loss first: cleared before a schedule, and its results */
     int nsums;
     Value *sum[4];
@@ -144,8 +144,12 @@ Value *build_extra_param(Build *b, const char *name, Dim d0, Dim d1, const char 
 /* Returns a value with the initial weights of a trained parameter, constant during the run; the
  * host fills it in model_keep_start(). */
 Value *build_start(Build *b, const Value *param);
+/* Returns the size n under the symbol sym, for dimensions of values and rows of inputs.def. The
+ * emitted shape.h has it by that name, with `about` as its comment. A symbol has one size. */
+Dim size_add(Build *b, const char *sym, int64_t n, const char *about);
+const Size *size_find(const Build *b, const char *sym);   /* NULL: there is none */
 /* Creates a running sum of n doubles, like the loss: every schedule of losses clears it and
- * returns it to the host. */
+ * returns it to the host. n > 1: the size has the value's name in capitals. */
 Value *build_sum(Build *b, const char *name, int64_t n);
 /* Ends the program if the recipe sets the field although it has no effect (used is false). */
 void build_unused(Build *b, int field, bool used, const char *why);
@@ -156,9 +160,6 @@ Ref build_input(const Build *b, Value *v);
 /* inputs.c: creates the input of that row of inputs.def, for b->set if the row has one per
  * group. */
 Value *input_new(Build *b, const char *name);
-Value *input_of_row(Build *b, const InputRow *row);
-/* Defines the size of a symbol in rows; the emitted shape.h has it by the same name. */
-void size_add(Build *b, const char *sym, int64_t n);
 /* Returns the state PREFIX.PARAM of a parameter, created on first use. */
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose);
 
@@ -173,8 +174,6 @@ Value *family_head_bias(Build *b);         /* (V), or NULL without b->model.head
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
 /* layers.c: layers in addition to the family's. */
-/* Output layer other than the vocabulary head: linear with bias; path: its module path. */
-Ref layer_output(Build *b, Ref x, const char *path, Dim width);
 /* A linear layer: matrix (out, in) and bias. */
 typedef struct { Value *w, *b; } Layer;
 /* Creates parameters name.w and name.b with that module path, initialised to zeros or as in
@@ -182,9 +181,10 @@ typedef struct { Value *w, *b; } Layer;
  * they are stored in the adapter's file. */
 Layer layer_added(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
                   bool trained);
-/* The same for n modules as one matrix, module i with width[i] rows; initialised as in PyTorch. */
+/* The same for n modules as one matrix, module i with width[i] of its `out` rows; initialised as in
+ * PyTorch. */
 Layer layer_modules(Build *b, const char *name, int n, const char *const *path,
-                    const int64_t *width, Dim in);
+                    const int64_t *width, Dim in, Dim out);
 Ref layer_apply(Build *b, Layer layer, const char *name, Ref x);   /* x w^T + b, named `name` */
 /* Creates a table (rows, C), initialised to N(0, std): `tensor` of the module of that path. */
 Value *layer_rows(Build *b, const char *name, const char *path, const char *tensor, Dim rows,
@@ -314,9 +314,6 @@ void head_decode(Build *b);
 void head_decode_of(Build *b, Ref (*last)(Build *b));  /* last: from the tokens to the head */
 /* Adds a program and schedule of that name: logits of micro-batch 0 at the positions in `input`. */
 void head_program_at(Build *b, const char *name, const char *input, const char *about);
-/* Adds a program and schedule for $log_probs, the log-probability of each row's label (0 without
- * one), without gradients; the program's loss is minus their sum. */
-void head_score(Build *b);
 /* Returns the number of logit rows computed at a time, a divisor of the head's rows: the largest
  * that fits and, if all B*T rows pass through the head, is less than all of them; all only if they
  * are few and no such divisor is at least 16. */

@@ -110,8 +110,8 @@ void sizes_make(Build *b)
                 ir_size_add(g, layers.sym, layers.n, "layers of another stack");
         }
     for (int i = 0; i < b->added.nsizes; i++)
-        if (!ir_size(g, b->added.size[i].sym) && is_used(g, b->added.size[i].sym))
-            ir_size_add(g, b->added.size[i].sym, b->added.size[i].n, "of the objective");
+        if (!ir_size(g, b->added.size[i].name) && is_used(g, b->added.size[i].name))
+            ir_size_add(g, b->added.size[i].name, b->added.size[i].n, b->added.size[i].about);
 }
 
 /* Parser of a symbol such as "3*C" or "(H+2*K)*D". */

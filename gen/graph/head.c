@@ -51,7 +51,7 @@ static int64_t head_rows(Build *b)
 void head_labels(Build *b)
 {
     b->added.N = head_rows(b);
-    size_add(b, "N", b->added.N);
+    size_add(b, "N", b->added.N, "rows of a micro-batch that go through the head");
     b->in.labels = input_new(b, "labels");
     if (!b->added.targets)
         return;
@@ -242,7 +242,8 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
     const PassInputs in = b->in;
     b->mode = MODE_DECODE;
     b->loc = config_loc(b->c, F_batch_texts);
-    size_add(b, "DECODE_B", config_int(b->c, F_batch_texts));
+    size_add(b, "DECODE_B", config_int(b->c, F_batch_texts), "texts decoded at once");
+    size_add(b, "DECODE_T", 1, "positions of a text in a decode step");
     b->in.tokens = input_new(b, "token");
     b->in.position = input_new(b, "position");
     b->p = ir_program(b->g, "decode", ROLE_forward,
@@ -268,23 +269,4 @@ void head_program_at(Build *b, const char *name, const char *input, const char *
     Pass pass = pass_only(b, "s.x");
     head_logits(b, pass_last(b, head_at(b, input, pass_blocks(b, &pass), positions)));
     schedule_alone(b, about, "logits");
-}
-
-void head_score(Build *b)
-{
-    Value *weights = b->in.weights;
-    b->in.weights = NULL;
-    b->mode = MODE_SCORE;
-    b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of every target");
-    Pass pass = pass_only(b, "s.x");
-    Ref y = head_gather(b, pass_forward(b, &pass)), losses = head_losses(b, y, "losses");
-    const Dim *d = y.v->dim;
-    Value *p = build_persistent(b, "log_probs", PU_activations, DT_F32, y.v->rank - 1, d[0], d[1]);
-    Op *op = build_op(b, OP_score);
-    op_in(op, losses);
-    op_out(op, ref(p));
-    loss_sum(b, losses);
-    schedule_loss(b, "the log-probabilities of micro-batch 0, and minus their sum");
-    schedule_result(b->g->schedules[b->g->nschedules - 1], p);
-    b->in.weights = weights;
 }

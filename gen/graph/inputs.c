@@ -38,18 +38,11 @@ const InputRow *input_row(const char *name)
     return NULL;
 }
 
-void size_add(Build *b, const char *sym, int64_t n)
-{
-    if (b->added.nsizes == (int)(sizeof b->added.size / sizeof b->added.size[0]))
-        bug("too many sizes");
-    b->added.size[b->added.nsizes++] = dim(n, sym);
-}
-
 static Dim size_of(const Build *b, const char *word)
 {
-    for (int i = 0; i < b->added.nsizes; i++)
-        if (!strcmp(b->added.size[i].sym, word))
-            return b->added.size[i];
+    const Size *size = size_find(b, word);
+    if (size)
+        return dim(size->n, size->name);
     if (isdigit((unsigned char)word[0]))
         return dim(atoll(word), word);
     bug("no size %s", word);
@@ -95,8 +88,6 @@ static Value *input_named(Build *b, const InputRow *row, const char *name)
     v->place = row->sharded && b->g->ranks > 1 ? PL_SHARD : PL_REP;
     return v;
 }
-
-Value *input_of_row(Build *b, const InputRow *row) { return input_named(b, row, row->name); }
 
 Value *input_new(Build *b, const char *name)
 {

@@ -339,16 +339,6 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
 
 /* ---- layers outside the family's blocks ------------------------------------------------------ */
 
-Ref layer_output(Build *b, Ref x, const char *path, Dim width)
-{
-    Module m = {path, width.n};
-    Layer head = {layer_parameter(b, "head.w", width, ref_columns(x), &m, 1, "weight",
-                                  first_weight(b, ref_columns(x))),
-                  layer_parameter(b, "head.b", width, dim(0, ""), &m, 1, "bias",
-                                  first_bias(b, ref_columns(x)))};
-    return layer_apply(b, head, "head.y", x);
-}
-
 /* Module of a layer that the family does not have. */
 static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
                     const char *suffix, First first, bool trained)
@@ -383,7 +373,7 @@ Value *layer_rows(Build *b, const char *name, const char *path, const char *tens
 }
 
 Layer layer_modules(Build *b, const char *name, int n, const char *const *path,
-                    const int64_t *width, Dim in)
+                    const int64_t *width, Dim in, Dim out)
 {
     Module m[4];
     int64_t all = 0;
@@ -391,10 +381,9 @@ Layer layer_modules(Build *b, const char *name, int n, const char *const *path,
         bug("%s: %d modules", name, n);
     for (int i = 0; i < n; all += width[i++])
         m[i] = (Module){path[i], width[i]};
-    Dim out = dim(all, text_print("%" PRId64, all));
+    if (all != out.n)
+        bug("%s: modules with %" PRId64 " rows, want %" PRId64, name, all, out.n);
     double bound = 1 / sqrt((double)in.n);
-    if (all == b->model.C)
-        out = dim_hidden(b);
     return (Layer){layer_parameter(b, text_print("%s.w", name), out, in, m, n, "weight",
                                    (First){"uniform", bound, false}),
                    layer_parameter(b, text_print("%s.b", name), out, dim(0, ""), m, n, "bias",

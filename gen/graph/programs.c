@@ -12,7 +12,7 @@ static Value *stream(Build *b, const char *name)
 {
     Dim d[3] = {dim_batch(b), dim_positions(b), dim_hidden(b)};
     if (b->mode == MODE_DECODE)
-        d[0] = b->in.position->dim[0], d[1] = dim(1, "1");
+        d[0] = b->in.position->dim[0], d[1] = b->in.position->dim[1];
     Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->model.act, name, 3, d, b->loc);
     v->count = b->stack.layers.n + 1;
     return v;

@@ -176,13 +176,6 @@ static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
     }
 }
 
-/* The log-probability of each row's target, 0 without one: its loss negated. */
-static inline void score_rows(float *restrict p, const float *restrict loss, int64_t rows)
-{
-    for (int64_t i = 0; i < rows; i++)
-        p[i] = 0 - loss[i];
-}
-
 /* acc[0] += the losses, in their order. */
 static inline void loss_sum(double *acc, const float *loss, int64_t rows)
 {

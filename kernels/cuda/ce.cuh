@@ -180,14 +180,6 @@ __global__ void __launch_bounds__(WARP *CE_BIAS_ROWS)
     db[v] = beta ? db[v] + sum : sum;
 }
 
-__global__ void score_rows_kernel(float *__restrict__ p, const float *__restrict__ loss,
-                                 int64_t rows)
-{
-    const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-    if (i < rows)
-        p[i] = 0.0f - loss[i];
-}
-
 /* acc[0] += the sum; a thread adds every CE_SUM-th loss. */
 __global__ void __launch_bounds__(CE_SUM)
     loss_sum_kernel(double *acc, const float *__restrict__ loss, int64_t rows)
@@ -303,13 +295,6 @@ static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
     auto run = head.weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
     run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta, mm_logits, mm_dx, mm_dw, ws,
         s);
-}
-
-/* The log-probability of each row's target, 0 without one: its loss negated. */
-static inline void score_rows(float *p, const float *loss, int64_t rows, cudaStream_t s)
-{
-    enum { THREADS = 256 };
-    launch(score_rows_kernel, blocks_over(rows, THREADS), THREADS, 0, s, p, loss, rows);
 }
 
 /* acc[0] += the losses, in an order that their number decides. */

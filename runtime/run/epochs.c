@@ -1,11 +1,9 @@
 /* epochs.c -- metrics per epoch, and their copy in checkpoints.
  *
  * Keeps: numbers are written in full precision, NaN and Inf as null. */
-#define _GNU_SOURCE
 #include "runtime/run/epochs.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +12,7 @@
 
 void epochs_open(Epochs *c, const Metrics *m, int64_t per_epoch, bool keeps)
 {
+    REQUIRE(m->nstep <= METRICS_MAX && m->neval <= METRICS_MAX && per_epoch > 0);
     *c = (Epochs){.metrics = m, .per_epoch = per_epoch, .keeps = keeps};
 }
 
@@ -82,51 +81,6 @@ void epochs_mark(Epochs *c, int64_t step, const double *eval)
         step_values(c, r->step_value);
     if (eval)
         memcpy(r->eval_value, eval, sizeof *eval * (size_t)c->metrics->neval);
-}
-
-/* ---- as a table ------------------------------------------------------------------------------ */
-
-static bool has_column(const Metric *m)
-{
-    return m->tag && m->kind != METRIC_COUNT;
-}
-
-static void put_names(FILE *to, const char *before, const Metric *row, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (has_column(&row[i]))
-            fprintf(to, ",%s%s", before, row[i].name);
-}
-
-static void put_values(FILE *to, const Metric *row, int n, const double *x)
-{
-    for (int i = 0; i < n; i++)
-        if (has_column(&row[i]))
-            fprintf(to, isfinite(x[i]) ? ",%.9g" : ",", x[i]);
-}
-
-char *epochs_csv(const Epochs *c)
-{
-    const Metrics *m = c->metrics;
-    char *text = NULL;
-    size_t n;
-    FILE *to = open_memstream(&text, &n);
-    if (!to)
-        die(EXIT_INTERNAL, "out of memory for a table of the run");
-    fprintf(to, "epoch,step");
-    put_names(to, "", m->step, m->nstep);
-    put_names(to, "eval_", m->eval, m->neval);
-    fputc('\n', to);
-    for (int64_t i = 0; i < c->n; i++) {
-        const EpochRow *r = &c->row[i];
-        fprintf(to, "%.9g,%lld", (double)r->step / (double)c->per_epoch, (long long)r->step);
-        put_values(to, m->step, m->nstep, r->step_value);
-        put_values(to, m->eval, m->neval, r->eval_value);
-        fputc('\n', to);
-    }
-    if (fclose(to))
-        die(EXIT_INTERNAL, "out of memory for a table of the run");
-    return text;
 }
 
 /* ---- in a checkpoint ------------------------------------------------------------------------- */

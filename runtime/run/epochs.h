@@ -46,11 +46,6 @@ double epochs_loss(const Epochs *c);
 /* Returns the means of the current epoch as "loss 1.2345"; malloc'ed. */
 char *epochs_text(const Epochs *c);
 
-/* Returns the rows as CSV, malloc'ed: epoch (fractional), step, then by name the mean and
- * exponential metrics that records keep, as "loss" for steps and "eval_loss" for validations.
- * Missing values are empty. */
-char *epochs_csv(const Epochs *c);
-
 /* Saves to and restores from the member "course" of a checkpoint's state. Load after epochs_open();
  * returns NULL, or a malloc'ed message. Old checkpoints lack the member: rows then start after
  * them. */

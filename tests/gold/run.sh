@@ -531,6 +531,8 @@ check every_error_has_a_case "" "$(tr '\n' ' ' < "$T/unseen")"
 # ---- the rooms' texts and the emitted step; what the emitted folder holds already; hostile paths
 $HERE/ir.sh || fails=$((fails + 1))
 $HERE/folder.sh || fails=$((fails + 1))
+# ---- numbers in calls have names
+$HERE/arguments.sh || fails=$((fails + 1))
 # ---- the commands by their table
 $HERE/commands.sh || fails=$((fails + 1))
 # ---- recipes of model folders

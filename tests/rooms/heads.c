@@ -1,5 +1,5 @@
 /* heads.c -- what objectives may ask of attention and of the head, and lm does not: other masks, a
- *            weight a row, a bias, log-probabilities.
+ *            weight a row, a bias, the logits of some rows.
  *
  * In:    a folder for recipes and calls.
  * Out:   `ok heads/NAME` a case, or `not ok`; heads_NAME.c: the calls of a CPU program, to compile.
@@ -10,27 +10,7 @@
 
 #include <string.h>
 
-static const InputRow rows[] = {
-    {"lengths", DT_I32, "B", true, true, "of each sequence", false},
-    {"kv_limits", DT_I32, "B,T", true, true, "of each query", false},
-    {"weights", DT_F32, "rows", true, true, "of each row", false},
-};
-
-static const InputRow one_row = {"row", DT_I32, "1", false, true, "of (B, T)", false},
-                      some_rows = {"some", DT_I32, "3", false, true, "of (B, T)", false};
-
-static struct { bool both_ways, lengths, limits, weights, bias, score, early, row, some; } form;
-
-/* The logits of one row, or of some, by a program of its own. */
-static void make_rows(Build *b)
-{
-    Value *positions = input_of_row(b, form.some ? &some_rows : &one_row);
-    b->mode = MODE_SCORE;
-    b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of rows");
-    Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_at(b, positions->name, pass_blocks(b, &pass), positions)));
-    schedule_alone(b, "the logits of rows", "logits");
-}
+static struct { bool both_ways, lengths, limits, weights, bias, early, row, some; } form;
 
 /* lm's loss and gradient in another form. */
 static void build(Build *b)
@@ -42,10 +22,10 @@ static void build(Build *b)
         b->in.mask.word = "full";
     b->model.head_bias = form.bias;
     if (form.lengths)
-        b->in.mask = (Mask){"length", {input_of_row(b, &rows[0])}};
+        b->in.mask = (Mask){"length", {input_new(b, "lengths")}};
     if (form.limits)
-        b->in.mask = (Mask){"limit", {input_of_row(b, &rows[1])}};
-    b->in.weights = form.weights ? input_of_row(b, &rows[2]) : NULL;
+        b->in.mask = (Mask){"limit", {input_new(b, "kv_limits")}};
+    b->in.weights = form.weights ? input_new(b, "weights") : NULL;
     loss_inputs(b);
     program_micro(b);
     Pass pass = pass_trained(b);
@@ -57,10 +37,10 @@ static void build(Build *b)
     gradient_set(y, dy);
     pass_backward(b, &pass, end);
     schedule_train(b);
-    if (form.score)
-        head_score(b);
+    if (form.row)
+        size_add(b, "ASKED", 1, "of row");
     if (form.row || form.some)
-        make_rows(b);
+        head_program_at(b, "probe", form.row ? "row" : "some", "the logits of rows");
 }
 
 static int failed;
@@ -136,17 +116,14 @@ int main(int argc, char **argv)
     has("full, its gradient", t.plan, "%b.att.lse[l]  heads 2  kv 2  dim 32  mask full  scale");
     has("full, call", t.calls, "{.mask = ATTENTION_FULL},");
 
-    form.lengths = form.weights = form.score = true;
+    form.lengths = form.weights = form.some = true;
     t = planned(argv[1], "length", CPU);
     has("length", t.plan, "attention %b.qkv[l], %lengths[m]  heads 2  kv 2  dim 32  mask length  scale");
-    has("length of a score", t.plan, "attention %s.qkv[l], %lengths[0]  heads 2");
+    has("length of rows", t.plan, "attention %s.qkv[l], %lengths[0]  heads 2");
     has("weights", t.plan, "= ce_bwd %norm_f, $wte, %labels[m], %scale, %weights[m]  chunk");
     has("weights, call", t.calls,
         "ce_bwd(losses, dnorm_f, norm_f, wte, AT(labels, micro), scale,");
-    has("score, its schedule", t.plan, "schedule score ");
-    has("score", t.plan, "  $log_probs = score %s.losses");
-    has("score, without weights", t.plan, "  %s.losses = ce %s.norm_f, $wte, %labels[0]  chunk");
-    has("score, call", t.calls, "score_rows(log_probs, s_losses, B * T);");
+    has("rows, their schedule", t.plan, "schedule probe ");
 
     form.limits = form.bias = true;
     t = planned(argv[1], "limit", CPU ", tied = false");
@@ -186,17 +163,16 @@ int main(int argc, char **argv)
     form.some = true;
     has("some rows on a GPU", planned(argv[1], "some_gpu", GPU).calls, "logits_fwd(logits, s_norm_f, head, &");
 
-    form.weights = form.bias = form.score = true;
+    form.weights = form.bias = form.some = true;
     t = planned(argv[1], "frozen", LORA);
     has("frozen", t.plan, "= ce_bwd %norm_f, $head, $head.b, %labels[m], %scale, %weights[m]  chunk");
     has("frozen, call", t.calls, "&(CeHead){.bias = head_b, .weights = AT(weights, micro)},");
-    has("adapters of a score", t.calls, "&lora_qkv_score");
+    has("adapters of rows", t.calls, "&lora_qkv_probe");
 
-    form.both_ways = form.bias = form.weights = form.score = true;
+    form.both_ways = form.bias = form.weights = true;
     t = planned(argv[1], "gpu", GPU);
     has("gpu, mask", t.calls, "attention_bwd<D, ATTENTION_FULL, 128>");
     has("gpu, head", t.calls, "ce_bwd<512>(");
-    has("gpu, score", t.calls, "score_rows(log_probs, s_losses, B * T, s);");
     form.limits = true;
     has("gpu, limit", planned(argv[1], "gpu_limit", GPU).calls, "attention_bwd<D, ATTENTION_LIMIT, 128>(b_drot,");
     return failed;

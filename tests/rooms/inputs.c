@@ -12,17 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const InputRow rows[] = {
-    {"readings", DT_F32, "B,T,X", true, true, "measured values", false},
-    {"weights", DT_F32, "X", false, false, "of each of them", false},
-    {"cells", DT_I32, "B,2,T,3,X", true, true, "of any rank", false},
-};
-
 /* lm's loss on rows of floats: embedding, blocks, head and one pass back. */
 static void floats(Build *b)
 {
-    size_add(b, "X", 5);
-    b->in.features = input_of_row(b, &rows[0]);
+    size_add(b, "X", 5, "values of a place");
+    b->in.features = input_new(b, "readings");
     b->added.features_path = "sensor.proj";
     head_labels(b);
     loss_inputs(b);
@@ -103,6 +97,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        ir_value(g, "readings")->name = "rumours";
         if (freopen("/dev/null", "w", stderr))
             emit_io_fields(g);
         _exit(0);
@@ -124,8 +119,8 @@ int main(int argc, char **argv)
 
     Build b = {.g = arena_new(sizeof *b.g), .c = accumulated, .model.act = DT_F32};
     b.g->ranks = 4;
-    size_add(&b, "B", 2), size_add(&b, "T", 6), size_add(&b, "X", 5);
-    const Value *once = input_of_row(&b, &rows[1]), *many = input_of_row(&b, &rows[2]);
+    size_add(&b, "B", 2, ""), size_add(&b, "T", 6, ""), size_add(&b, "X", 5, "");
+    const Value *once = input_new(&b, "gains"), *many = input_new(&b, "cells");
     verdict("one for a step", !once->count && once->rank == 1 && once->place == PL_REP, "another value");
     verdict("any rank", many->count == 3 && many->rank == 5 && many->dim[3].n == 3 && many->dim[4].n == 5 &&
             many->place == PL_SHARD, "another value");

@@ -120,6 +120,13 @@ find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained
 # of gen but its main(); objects whose source has gone may lie beside them
 objects=$(cd out/.obj && find gen runtime -name '*.o' ! -path gen/main.o |
     while read -r o; do [ ! -f "../../${o%.o}.c" ] || echo "out/.obj/$o"; done)
+# heads and inputs ask for inputs of their own, by rows after those of programs
+mkdir -p "$scratch/own/runtime/data"
+cat runtime/data/inputs.def tests/rooms/inputs.def >"$scratch/own/runtime/data/inputs.def"
+own=$scratch/inputs.o
+gcc -std=c11 -Og -Wall -Wextra -Wshadow -I"$scratch/own" -I. -c -o "$own" gen/graph/inputs.c ||
+    verdict inputs.c "does not compile"
+objects="$own ${objects/out\/.obj\/gen\/graph\/inputs.o/}"
 for program in damage inputs heads sets; do
     # shellcheck disable=SC2086
     gcc -std=c11 -Og -Wall -Wextra -Wshadow -I. -o $work/$program tests/rooms/$program.c $objects \

@@ -83,7 +83,7 @@ static void make_inputs(Build *b)
 {
     b->loc = config_loc(b->c, F_ad_queries);
     b->added.N = b->added.targets = b->in.B * queries(b);
-    size_add(b, "N", b->added.N);
+    size_add(b, "N", b->added.N, "queries of a micro-batch");
     b->in.tokens = input_new(b, "tokens");
     b->in.positions = input_new(b, "positions");
     if (asks_all(b))
@@ -103,13 +103,13 @@ static void make_inputs(Build *b)
 
 static Dim number(int64_t n) { return dim(n, text_print("%" PRId64, n)); }
 
-/* Embedding rows of all codes, (DARKROOM_CODES, C). */
+/* Embedding rows of all transition codes, (CODES, C). */
 static Ref table(Build *b)
 {
     static const char *const path[] = {"embed.transition"};
-    Dim d[2] = {number(DARKROOM_CODES), dim_hidden(b)};
+    Dim C = dim_hidden(b), d[2] = {size_add(b, "CODES", DARKROOM_CODES, "transition codes"), C};
     Layer transition =
-        layer_modules(b, "transition", 1, path, &b->model.C, number(DARKROOM_FEATURES));
+        layer_modules(b, "transition", 1, path, &C.n, number(DARKROOM_FEATURES), C);
     Value *states =
         layer_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
     bool permuted = config_is(b->c, F_ad_env, "permuted");
@@ -136,7 +136,11 @@ static Layer heads(Build *b)
     static const int64_t width[] = {DARKROOM_ACTIONS, TYPES};
     b->stage = "head";
     b->loc = config_loc(b->c, F_objective);
-    return layer_modules(b, "choice", compressed(b) ? 2 : 1, path, width, dim_hidden(b));
+    const int n = compressed(b) ? 2 : 1;
+    Dim classes = size_add(b, "CLASSES", DARKROOM_ACTIONS + (n > 1 ? TYPES : 0),
+                           n > 1 ? "actions and token types, a logit each"
+                                 : "actions, a logit each");
+    return layer_modules(b, "choice", n, path, width, dim_hidden(b), classes);
 }
 
 static Ref choices(Build *b, Pass *pass)
@@ -195,8 +199,8 @@ static void make_act(Build *b)
     b->loc = config_loc(b->c, F_eval_micro);
     b->in.B = config_int(b->c, F_eval_micro), b->in.batch = "EVAL";
     b->in.T = config_int(b->c, F_ad_n_transit), b->in.length = "TA";
-    size_add(b, "EVAL", b->in.B);
-    size_add(b, "TA", b->in.T);
+    size_add(b, "EVAL", b->in.B, "environments that act at once");
+    size_add(b, "TA", b->in.T, "positions of an acting environment's sequence");
     b->in.tokens = input_new(b, "act_tokens");
     b->in.positions = input_new(b, "act_positions");
     b->in.mask = MASK_CAUSAL;

@@ -68,7 +68,7 @@ static bool by_token(Build *b) { return field_is(b, F_dpo_kl, "token"); }
 static Value *make_inputs(Build *b)
 {
     b->added.targets = b->added.targets ? b->added.targets : b->in.B * b->in.T;
-    size_add(b, "BOTH", 2 * config_int(b->c, F_batch_micro));
+    size_add(b, "BOTH", 2 * config_int(b->c, F_batch_micro), "answers of a micro-batch");
     b->in.tokens = input_new(b, "tokens");
     head_labels(b);
     if (config_bool(b->c, F_dpo_shared_prompt)) {

@@ -64,7 +64,8 @@ static void build(Build *b)
     head_eval(b);
     /* one block per sequence: never (B, T, V) logits */
     b->loc = config_loc(b->c, F_diffusion_block);
-    size_add(b, "ASKED", b->in.B * config_int(b->c, F_diffusion_block));
+    size_add(b, "ASKED", b->in.B * config_int(b->c, F_diffusion_block),
+             "positions whose logits a step of generation computes");
     head_program_at(b, "generate", "asked",
                     "the logits of a block of each sequence of micro-batch 0");
 }

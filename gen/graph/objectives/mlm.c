@@ -45,6 +45,7 @@ static void build(Build *b)
     schedule_train(b);
     head_eval(b);
     b->loc = config_loc(b->c, F_objective);
+    size_add(b, "ASKED", 1, "positions whose logits the program probe computes");
     head_program_at(b, "probe", "row", "the logits of one place of micro-batch 0");
 }
 

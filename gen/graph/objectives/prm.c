@@ -115,7 +115,7 @@ static void make_inputs(Prm *prm)
     Build *b = prm->b;
     b->model.new_row = config_bool(b->c, F_prm_new_mark);
     b->added.N = b->added.targets = b->in.B * prm->marks;
-    size_add(b, "N", b->added.N);
+    size_add(b, "N", b->added.N, "marks of a micro-batch");
     b->in.tokens = input_new(b, "tokens");
     b->in.target_rows = input_new(b, "target_rows");
     b->in.target_of = input_new(b, "target_of");
@@ -124,13 +124,9 @@ static void make_inputs(Prm *prm)
     prm->domains = field_is(prm, F_prm_weights, "domain") ? input_new(b, "domains") : NULL;
 }
 
-static void learn(Prm *prm, const char *name, int64_t rows, int64_t columns, const char *init,
-                  double bound)
+static void learn(Prm *prm, const char *name, Dim rows, Dim columns, const char *init, double bound)
 {
-    Build *b = prm->b;
-    Dim d0 = dim(rows, text_print("%" PRId64, rows)),
-        d1 = dim(columns, columns ? text_print("%" PRId64, columns) : "");
-    prm->learned[prm->nlearned++] = build_extra_param(b, name, d0, d1, init, bound);
+    prm->learned[prm->nlearned++] = build_extra_param(prm->b, name, rows, columns, init, bound);
 }
 
 /* Parameters trained on the meta records: a weight for each record or domain, initially 1; or a net
@@ -143,16 +139,23 @@ static void make_learned(Prm *prm)
         return;
     b->set = prm->meta;
     b->loc = config_loc(b->c, F_prm_weights);
-    double in = 1 / sqrt(PRM_NET_INPUTS), between = 1 / sqrt(PRM_NET_UNITS);
+    const Dim none = dim(0, ""), one = dim(1, "1");
     if (field_is(prm, F_prm_weights, "net")) {
-        learn(prm, "weights.net.0.weight", PRM_NET_UNITS, PRM_NET_INPUTS, "uniform", in);
-        learn(prm, "weights.net.0.bias", PRM_NET_UNITS, 0, "uniform", in);
-        learn(prm, "weights.net.2.weight", 1, PRM_NET_UNITS, "uniform", between);
-        learn(prm, "weights.net.2.bias", 1, 0, "uniform", between);
+        const double in = 1 / sqrt(PRM_NET_INPUTS), between = 1 / sqrt(PRM_NET_UNITS);
+        Dim units = size_add(b, "NET_UNITS", PRM_NET_UNITS, "hidden units of the net of weights"),
+            inputs = size_add(b, "NET_INPUTS", PRM_NET_INPUTS, "inputs of the net of weights");
+        learn(prm, "weights.net.0.weight", units, inputs, "uniform", in);
+        learn(prm, "weights.net.0.bias", units, none, "uniform", in);
+        learn(prm, "weights.net.2.weight", one, units, "uniform", between);
+        learn(prm, "weights.net.2.bias", one, none, "uniform", between);
     } else if (field_is(prm, F_prm_weights, "domain"))
-        learn(prm, "weights.table", config_int(b->c, F_prm_domains), 0, "zeros", 0);
+        learn(prm, "weights.table",
+              size_add(b, "DOMAINS", config_int(b->c, F_prm_domains), "domains, a weight each"),
+              none, "zeros", 0);
     else
-        learn(prm, "weights.table", config_int(b->c, F_prm_records), 0, "ones", 0);
+        learn(prm, "weights.table",
+              size_add(b, "RECORDS", config_int(b->c, F_prm_records), "records, a weight each"),
+              none, "ones", 0);
     b->set = b->added.sets;
     b->loc = config_loc(b->c, F_objective);
 }
@@ -168,7 +171,8 @@ static Ref margins(Prm *prm, Ref x, Value *to)
     bool trained = config_bool(b->c, F_prm_train_head);
     Dim C = dim_hidden(b), N = x.v->dim[0];
     Layer in = layer_added(b, "score.in", "score.0", C, C, false, trained);
-    Layer out = layer_added(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
+    Dim logits = size_add(b, "SCORE_LOGITS", 2, "logits of a mark, whose difference is its margin");
+    Layer out = layer_added(b, "score.out", "score.2", C, logits, true, trained);
     Ref z = layer_apply(b, in, "score.z", x),
         h = build_temp(b, "score.h", b->model.act, 2, z.v->dim);
     Op *op = build_op(b, OP_relu);
@@ -316,8 +320,8 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     const PassInputs in = b->in;
     b->loc = config_loc(b->c, F_meta_micro);
     b->in.B = config_int(b->c, F_meta_micro), b->in.batch = "META";
-    size_add(b, "META", b->in.B);
-    size_add(b, "METAN", b->in.B * prm->marks);
+    size_add(b, "META", b->in.B, "meta records of a micro-batch");
+    size_add(b, "METAN", b->in.B * prm->marks, "their marks");
     b->in.tokens = input_new(b, "meta_tokens");
     b->in.target_rows = input_new(b, "meta_rows");
     b->in.target_of = input_new(b, "meta_of");
@@ -379,7 +383,7 @@ static void schedule_meta(Prm *prm)
     b->loc = config_loc(b->c, F_meta_micro);
     Value *scale = input_new(b, "meta_scale"),
           *stats = build_persistent(b, "meta_stats", PU_activations, DT_F64, 1,
-                                    dim(PRM_META_STATS, text_print("%d", PRM_META_STATS)),
+                                    size_add(b, "META_STATS", PRM_META_STATS, "sums in meta_stats"),
                                     dim(0, ""));
     Schedule *s = ir_schedule(b->g, "meta",
                               "an update of what records count, by the step's records");

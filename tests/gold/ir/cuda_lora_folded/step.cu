@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 c92c07e9eb8067ac, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 3dfc272ff9b8b9e6, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -116,23 +116,24 @@ static Gemm mm_qkv_lora_u_eval = {.name = "qkv_lora_u_eval", .m = B * T, .n = 2*
     .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
 static Gemm mm_gate_up_lora_u_eval = {.name = "gate_up_lora_u_eval", .m = B * T, .n = 2*R, .k = C,
     .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_qkv_lora_u_decode = {.name = "qkv_lora_u_decode", .m = DECODE_B, .n = 2*R, .k = C,
-    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = (H+2*K)*D, .k = C+2*R,
-    .form = GEMM_NT, .bias = 1};
-static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_gate_up_lora_u_decode = {.name = "gate_up_lora_u_decode", .m = DECODE_B, .n = 2*R,
-    .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B, .n = 2*F, .k = C+2*R,
+static Gemm mm_qkv_lora_u_decode = {.name = "qkv_lora_u_decode", .m = DECODE_B * DECODE_T,
+    .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = (H+2*K)*D,
+    .k = C+2*R, .form = GEMM_NT, .bias = 1};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = H*D,
     .form = GEMM_NT};
-static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+static Gemm mm_gate_up_lora_u_decode = {.name = "gate_up_lora_u_decode", .m = DECODE_B * DECODE_T,
+    .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B * DECODE_T, .n = 2*F,
+    .k = C+2*R, .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
     .form = GEMM_NT};
-static Gemm mm_down_lora_u_decode = {.name = "down_lora_u_decode", .m = DECODE_B, .n = R, .k = F,
-    .form = GEMM_NT, .scale = 2.0f};
-static Gemm mm_down_lora_y_decode = {.name = "down_lora_y_decode", .m = DECODE_B, .n = 64, .k = R,
-    .form = GEMM_NT, .beta = 1};
-static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
-    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_down_lora_u_decode = {.name = "down_lora_u_decode", .m = DECODE_B * DECODE_T,
+    .n = R, .k = F, .form = GEMM_NT, .scale = 2.0f};
+static Gemm mm_down_lora_y_decode = {.name = "down_lora_y_decode", .m = DECODE_B * DECODE_T,
+    .n = 64, .k = R, .form = GEMM_NT, .beta = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
+    .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 static const Lora lora_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
     .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
@@ -172,15 +173,16 @@ static const Lora lora_down_eval = {.rows = B * T, .in = F, .row = F, .rank = R,
     .col = {0}, .width = {64},
     .u = &mm_down_lora_u,
     .y = {&mm_down_lora_y}};
-static const Lora lora_qkv_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = (H+2*K)*D,
-    .rank = R, .parts = 2,
+static const Lora lora_qkv_decode = {.rows = DECODE_B * DECODE_T, .in = C, .row = C+2*R,
+    .out = (H+2*K)*D, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
     .u = &mm_qkv_lora_u_decode};
-static const Lora lora_gate_up_decode = {.rows = DECODE_B, .in = C, .row = C+2*R, .out = 2*F,
-    .rank = R, .parts = 2,
+static const Lora lora_gate_up_decode = {.rows = DECODE_B * DECODE_T, .in = C, .row = C+2*R,
+    .out = 2*F, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96},
     .u = &mm_gate_up_lora_u_decode};
-static const Lora lora_down_decode = {.rows = DECODE_B, .in = F, .row = F, .rank = R, .parts = 1,
+static const Lora lora_down_decode = {.rows = DECODE_B * DECODE_T, .in = F, .row = F, .rank = R,
+    .parts = 1,
     .col = {0}, .width = {64},
     .u = &mm_down_lora_u_decode,
     .y = {&mm_down_lora_y_decode}};
@@ -260,7 +262,7 @@ static void run_micro(cudaStream_t s)
                     NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(3, s);       // recipe.lua:9
         lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
-                  4 * l, &lora_qkv, ws_micro_1, s);
+                  SITES * l + SITE_QKV, &lora_qkv, ws_micro_1, s);
         profile_op(4, s);       // recipe.lua:5
         linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
                         ws_micro_1, s);
@@ -278,7 +280,8 @@ static void run_micro(cudaStream_t s)
                         AT(b_norm2_w, l), B * T, C, NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(9, s);       // recipe.lua:9
         lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_gate_up, ws_micro_1, s);
+                  AT(b_gate_up_lora_b, l), noise, SITES * l + SITE_GATE_UP, &lora_gate_up,
+                  ws_micro_1, s);
         profile_op(10, s);      // recipe.lua:5
         linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l), &mm_gate_up,
                    ws_micro_1, s);
@@ -288,7 +291,7 @@ static void run_micro(cudaStream_t s)
         linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1, s);
         profile_op(13, s);      // recipe.lua:9
         lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_down, ws_micro_1, s);
+                 AT(b_down_lora_b, l), noise, SITES * l + SITE_DOWN, &lora_down, ws_micro_1, s);
         profile_op(14, s);      // recipe.lua:5
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);
     }
@@ -309,8 +312,8 @@ static void run_micro(cudaStream_t s)
         linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3, s);
         profile_op(20, s);
         lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx, AT(b_act, l),
-                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise, 4 * l + 3,
-                 &lora_down_bwd, ws_micro_3, s);
+                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise,
+                 SITES * l + SITE_DOWN, &lora_down_bwd, ws_micro_3, s);
         profile_op(21, s);      // recipe.lua:5
         swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s);
         profile_op(22, s);      // recipe.lua:9
@@ -319,7 +322,7 @@ static void run_micro(cudaStream_t s)
         profile_op(23, s);
         lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
                  AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
-                 AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
+                 AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, SITES * l + SITE_GATE_UP,
                  &lora_gate_up_bwd, ws_micro_3, s);
         profile_op(24, s);      // recipe.lua:4
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
@@ -338,7 +341,7 @@ static void run_micro(cudaStream_t s)
         profile_op(29, s);
         lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
                  AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                 noise, 4 * l, &lora_qkv_bwd, ws_micro_3, s);
+                 noise, SITES * l + SITE_QKV, &lora_qkv_bwd, ws_micro_3, s);
         profile_op(30, s);      // recipe.lua:4
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
                        B * T, C, SCALE_W, s);
@@ -419,12 +422,12 @@ static void run_decode(cudaStream_t s)
 {
     /* embedding */
     profile_op(50, s);      // recipe.lua:5
-    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B, 1, C, s);
+    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B * DECODE_T, DECODE_T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(51, s);      // recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, NORM_EPS, SCALE_W,
-                    s, C+2*R);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B * DECODE_T, C, NORM_EPS,
+                    SCALE_W, s, C+2*R);
         profile_op(52, s);      // recipe.lua:9
         lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
                   NO_SITE, &lora_qkv_decode, ws_decode_1, s);
@@ -432,7 +435,7 @@ static void run_decode(cudaStream_t s)
         linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
         profile_op(54, s);      // recipe.lua:4
-        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B, 1, H, K, D, s);
+        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B * DECODE_T, DECODE_T, H, K, D, s);
         profile_op(55, s);      // recipe.lua:5
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K,
                             ATTENTION_SCALE, ws_decode_1, s);
@@ -440,26 +443,27 @@ static void run_decode(cudaStream_t s)
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1, s);
         /* feed-forward */
         profile_op(57, s);
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
-                        NORM_EPS, SCALE_W, s, C+2*R);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                        DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W, s, C+2*R);
         profile_op(58, s);      // recipe.lua:9
         lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), NULL, NO_SITE, &lora_gate_up_decode, ws_decode_1, s);
         profile_op(59, s);      // recipe.lua:5
         linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1, s);
         profile_op(60, s);
-        swiglu_fwd(d_act, d_gate_up, DECODE_B, F, s);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B * DECODE_T, F, s);
         profile_op(61, s);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1, s);
         profile_op(62, s);      // recipe.lua:9
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
                  NO_SITE, &lora_down_decode, ws_decode_1, s);
         profile_op(63, s);      // recipe.lua:5
-        add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C, s);
+        add_fwd(d_x, d_mid, d_down_lora, DECODE_B * DECODE_T * C, s);
     }
     /* head */
     profile_op(64, s);      // recipe.lua:4
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, NORM_EPS, SCALE_W, s);
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W,
+                s);
     profile_op(65, s);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 7c6fe7c0c6b3535c, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 7660d9b9028dd1a8, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -86,16 +86,16 @@ static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = C, .k = C, .form = GEMM_
 static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
 static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
-static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = 3*C, .k = C,
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = 3*C, .k = C,
     .form = GEMM_NT, .bias = 1};
-static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT,
-    .bias = 1};
-static Gemm mm_up_decode = {.name = "up_decode", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT,
-    .bias = 1, .epilogue = GEMM_GELU};
-static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = C,
     .form = GEMM_NT, .bias = 1};
-static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
-    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_up_decode = {.name = "up_decode", .m = DECODE_B * DECODE_T, .n = F, .k = C,
+    .form = GEMM_NT, .bias = 1, .epilogue = GEMM_GELU};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
+    .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 
 static Gemm *const gemms[] = {
     &mm_qkv, &mm_o, &mm_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw, &mm_down_dw,
@@ -357,12 +357,12 @@ static void run_decode(cudaStream_t s)
 {
     /* embedding */
     profile_op(64, s);      // recipe.lua:5
-    embed_fwd(d_x, token, wte, wpe, position, DECODE_B, 1, C, s);
+    embed_fwd(d_x, token, wte, wpe, position, DECODE_B * DECODE_T, DECODE_T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(65, s);      // recipe.lua:4
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
-                      DECODE_B, C, NORM_EPS, s);
+                      DECODE_B * DECODE_T, C, NORM_EPS, s);
         profile_op(66, s);      // recipe.lua:5
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
@@ -374,7 +374,7 @@ static void run_decode(cudaStream_t s)
         /* feed-forward */
         profile_op(69, s);
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), DECODE_B, C, NORM_EPS, s);
+                          AT(b_norm2_b, l), DECODE_B * DECODE_T, C, NORM_EPS, s);
         profile_op(70, s);      // recipe.lua:4
         linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode,
                              ws_decode_1, s);
@@ -382,12 +382,12 @@ static void run_decode(cudaStream_t s)
         linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down_decode,
                         ws_decode_1, s);
         profile_op(72, s);
-        add_fwd(d_x, d_mid, d_down, DECODE_B * C, s);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * DECODE_T * C, s);
     }
     /* head */
     profile_op(73, s);
-    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, DECODE_B, C,
-                  NORM_EPS, s);
+    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
+                  DECODE_B * DECODE_T, C, NORM_EPS, s);
     profile_op(74, s);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }
@@ -516,7 +516,7 @@ static void all_of_train(cudaStream_t s)
 {
     clear(loss, sizeof *loss, s);
     run_begin(s);
-    for (int micro = 0; micro < 2; micro++)
+    for (int micro = 0; micro < MICROS; micro++)
         run_micro(micro, s);
     run_reduce(s);
     run_update(s);

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 164045ccdbed917b, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 9a26a8129265fe08, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -77,15 +77,16 @@ static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEM
 static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = (H+2*K)*D, .n = C, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
 static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
-static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = (H+2*K)*D, .k = C,
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = (H+2*K)*D,
+    .k = C, .form = GEMM_NT};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = H*D,
     .form = GEMM_NT};
-static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B, .n = 2*F, .k = C,
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B * DECODE_T, .n = 2*F,
+    .k = C, .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
     .form = GEMM_NT};
-static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
-    .form = GEMM_NT};
-static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
-    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
+    .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 
 static Gemm *const gemms[] = {
     &mm_qkv, &mm_o, &mm_gate_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
@@ -284,15 +285,16 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(52);         // recipe.lua:5
-    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B, 1, C);
+    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B * DECODE_T, DECODE_T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(53);         // recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, NORM_EPS, SCALE_W);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B * DECODE_T, C, NORM_EPS,
+                    SCALE_W);
         profile_op(54);         // recipe.lua:5
         linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_qkv_decode, ws_decode_1);
         profile_op(55);         // recipe.lua:4
-        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B, 1, H, K, D);
+        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B * DECODE_T, DECODE_T, H, K, D);
         profile_op(56);         // recipe.lua:5
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K, D,
                          ATTENTION_SCALE, ws_decode_1);
@@ -300,20 +302,20 @@ static void run_decode(void)
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
         profile_op(58);
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
-                        NORM_EPS, SCALE_W);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                        DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W);
         profile_op(59);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
         profile_op(60);
-        swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B * DECODE_T, F);
         profile_op(61);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1);
         profile_op(62);
-        add_fwd(d_x, d_mid, d_down, DECODE_B * C);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * DECODE_T * C);
     }
     /* head */
     profile_op(63);         // recipe.lua:4
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, NORM_EPS, SCALE_W);
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W);
     profile_op(64);
     logits_fwd(logits, d_norm_f, head, &mm_head_logits_decode, ws_decode_2);
 }
@@ -355,7 +357,7 @@ void step_train(void)
 {
     clear(loss, sizeof *loss);
     run_begin();
-    for (int micro = 0; micro < 2; micro++) {
+    for (int micro = 0; micro < MICROS; micro++) {
         run_micro(micro);
         comm_advance();
     }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 1b6ce82c20eca940, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 763b90344a3cad0e, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -71,16 +71,16 @@ static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = C, .k = C, .form = GEMM_
 static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1};
 static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
-static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = 3*C, .k = C,
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = 3*C, .k = C,
     .form = GEMM_NT, .bias = 1};
-static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = C, .form = GEMM_NT,
-    .bias = 1};
-static Gemm mm_up_decode = {.name = "up_decode", .m = DECODE_B, .n = F, .k = C, .form = GEMM_NT,
-    .bias = 1};
-static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = C,
     .form = GEMM_NT, .bias = 1};
-static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
-    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_up_decode = {.name = "up_decode", .m = DECODE_B * DECODE_T, .n = F, .k = C,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
+    .form = GEMM_NT, .bias = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
+    .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 
 static Gemm *const gemms[] = {
     &mm_qkv, &mm_o, &mm_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw, &mm_down_dw,
@@ -266,12 +266,12 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(48);         // recipe.lua:4
-    embed_fwd(d_x, token, wte, wpe, position, DECODE_B, 1, C);
+    embed_fwd(d_x, token, wte, wpe, position, DECODE_B * DECODE_T, DECODE_T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(49);
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
-                      DECODE_B, C, NORM_EPS);
+                      DECODE_B * DECODE_T, C, NORM_EPS);
         profile_op(50);
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1);
@@ -283,21 +283,21 @@ static void run_decode(void)
         /* feed-forward */
         profile_op(53);
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), DECODE_B, C, NORM_EPS);
+                          AT(b_norm2_b, l), DECODE_B * DECODE_T, C, NORM_EPS);
         profile_op(54);
         linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode, ws_decode_1);
         profile_op(55);
-        gelu_fwd(d_act, d_up, DECODE_B * F);
+        gelu_fwd(d_act, d_up, DECODE_B * DECODE_T * F);
         profile_op(56);
         linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down_decode,
                         ws_decode_1);
         profile_op(57);
-        add_fwd(d_x, d_mid, d_down, DECODE_B * C);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * DECODE_T * C);
     }
     /* head */
     profile_op(58);
-    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, DECODE_B, C,
-                  NORM_EPS);
+    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
+                  DECODE_B * DECODE_T, C, NORM_EPS);
     profile_op(59);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 c1de91a67a18727c, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 cc2a9da10d5e718d, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -66,15 +66,16 @@ static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form =
 static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
 static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
 static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
-static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B, .n = (H+2*K)*D, .k = C,
-    .form = GEMM_NT, .bias = 1};
-static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B, .n = 2*F, .k = C,
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = (H+2*K)*D,
+    .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = H*D,
     .form = GEMM_NT};
-static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B, .n = C, .k = F,
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B * DECODE_T, .n = 2*F,
+    .k = C, .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
     .form = GEMM_NT};
-static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B, .n = V, .k = C,
-    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
+    .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 static Lora lora_qkv = {.name = "qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
     .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
@@ -92,11 +93,11 @@ static Lora lora_qkv_eval = {.name = "qkv_eval", .rows = B * T, .in = C, .out = 
 static Lora lora_down_eval = {.name = "down_eval", .rows = B * T, .in = F, .out = C, .rank = R,
     .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
-static Lora lora_qkv_decode = {.name = "qkv_decode", .rows = DECODE_B, .in = C, .out = (H+2*K)*D,
-    .rank = R, .parts = 2,
+static Lora lora_qkv_decode = {.name = "qkv_decode", .rows = DECODE_B * DECODE_T, .in = C,
+    .out = (H+2*K)*D, .rank = R, .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
-static Lora lora_down_decode = {.name = "down_decode", .rows = DECODE_B, .in = F, .out = C,
-    .rank = R, .parts = 1,
+static Lora lora_down_decode = {.name = "down_decode", .rows = DECODE_B * DECODE_T, .in = F,
+    .out = C, .rank = R, .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
 
 static Gemm *const gemms[] = {
@@ -161,7 +162,7 @@ static void run_micro(void)
                         ws_micro_1);
         profile_op(4);          // recipe.lua:10
         lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
-                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_qkv, ws_micro_1);
+                 AT(b_qkv_lora_b, l), noise, SITES * l + SITE_QKV, &lora_qkv, ws_micro_1);
         profile_op(5);          // recipe.lua:4
         rope_fwd(AT(b_rot, l), rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(6);          // recipe.lua:5
@@ -182,7 +183,7 @@ static void run_micro(void)
         linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1);
         profile_op(12);         // recipe.lua:10
         lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_down, ws_micro_1);
+                 AT(b_down_lora_b, l), noise, SITES * l + SITE_DOWN, &lora_down, ws_micro_1);
         profile_op(13);         // recipe.lua:5
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);
     }
@@ -203,8 +204,8 @@ static void run_micro(void)
         linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3);
         profile_op(19);
         lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx, AT(b_act, l),
-                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise, 4 * l + 3,
-                 &lora_down_bwd, ws_micro_3);
+                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise,
+                 SITES * l + SITE_DOWN, &lora_down_bwd, ws_micro_3);
         profile_op(20);         // recipe.lua:5
         swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
         profile_op(21);
@@ -226,7 +227,7 @@ static void run_micro(void)
         profile_op(27);
         lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
                  AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
-                 4 * l, &lora_qkv_bwd, ws_micro_3);
+                 SITES * l + SITE_QKV, &lora_qkv_bwd, ws_micro_3);
         profile_op(28);         // recipe.lua:4
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
                        B * T, C, SCALE_W);
@@ -302,11 +303,12 @@ static void run_decode(void)
 {
     /* embedding */
     profile_op(47);         // recipe.lua:5
-    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B, 1, C);
+    embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B * DECODE_T, DECODE_T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
         profile_op(48);         // recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B, C, NORM_EPS, SCALE_W);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B * DECODE_T, C, NORM_EPS,
+                    SCALE_W);
         profile_op(49);         // recipe.lua:5
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1);
@@ -314,7 +316,7 @@ static void run_decode(void)
         lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
                  NO_SITE, &lora_qkv_decode, ws_decode_1);
         profile_op(51);         // recipe.lua:4
-        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B, 1, H, K, D);
+        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B * DECODE_T, DECODE_T, H, K, D);
         profile_op(52);         // recipe.lua:5
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K, D,
                          ATTENTION_SCALE, ws_decode_1);
@@ -322,23 +324,23 @@ static void run_decode(void)
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
         profile_op(54);
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), DECODE_B, C,
-                        NORM_EPS, SCALE_W);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                        DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W);
         profile_op(55);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
         profile_op(56);
-        swiglu_fwd(d_act, d_gate_up, DECODE_B, F);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B * DECODE_T, F);
         profile_op(57);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1);
         profile_op(58);         // recipe.lua:10
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
                  NO_SITE, &lora_down_decode, ws_decode_1);
         profile_op(59);         // recipe.lua:5
-        add_fwd(d_x, d_mid, d_down_lora, DECODE_B * C);
+        add_fwd(d_x, d_mid, d_down_lora, DECODE_B * DECODE_T * C);
     }
     /* head */
     profile_op(60);         // recipe.lua:4
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B, C, NORM_EPS, SCALE_W);
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W);
     profile_op(61);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }

@@ -1,7 +1,9 @@
 /* objective.c -- regression on the host: rows of floats from a safetensors file, validation.
 //@ head
  */
+#define _GNU_SOURCE
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -307,9 +309,53 @@ static char *name(const Epochs *course, int64_t step, bool best)
                                              (long long)last->step) : NULL;
 }
 
+static bool has_column(const Metric *m)
+{
+    return m->tag && m->kind != METRIC_COUNT;
+}
+
+static void put_names(FILE *to, const char *before, const Metric *row, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (has_column(&row[i]))
+            fprintf(to, ",%s%s", before, row[i].name);
+}
+
+static void put_values(FILE *to, const Metric *row, int n, const double *x)
+{
+    for (int i = 0; i < n; i++)
+        if (has_column(&row[i]))
+            fprintf(to, isfinite(x[i]) ? ",%.9g" : ",", x[i]);
+}
+
+/* The rows as CSV: epoch (fractional), step, the metrics that records keep. */
+static char *csv_of(const Epochs *c)
+{
+    const Metrics *m = c->metrics;
+    char *text = NULL;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for a table of the run");
+    fprintf(to, "epoch,step");
+    put_names(to, "", m->step, m->nstep);
+    put_names(to, "eval_", m->eval, m->neval);
+    fputc('\n', to);
+    for (int64_t i = 0; i < c->n; i++) {
+        const EpochRow *r = &c->row[i];
+        fprintf(to, "%.9g,%lld", (double)r->step / (double)c->per_epoch, (long long)r->step);
+        put_values(to, m->step, m->nstep, r->step_value);
+        put_values(to, m->eval, m->neval, r->eval_value);
+        fputc('\n', to);
+    }
+    if (fclose(to))
+        die(EXIT_INTERNAL, "out of memory for a table of the run");
+    return text;
+}
+
 static char *named(const Flags *f, const char *path, const Epochs *course)
 {
-    char *table = epochs_csv(course), *file = format("%s.csv", strrchr(path, '/') + 1),
+    char *table = csv_of(course), *file = format("%s.csv", strrchr(path, '/') + 1),
          *folder = folder_join(f->out, "epochs"), *error = folder_replace_text(folder, file, table);
     free(table), free(file), free(folder);
     return error;

@@ -14,8 +14,8 @@ static Set *head, *proj;         /* NULL: of the model */
 static void make_inputs(Build *b)
 {
     b->loc = config_loc(b->c, F_model_features);
-    size_add(b, "X", config_int(b->c, F_model_features));
-    size_add(b, "Y", 1);         /* what the head makes of a place */
+    size_add(b, "X", config_int(b->c, F_model_features), "features of a place");
+    size_add(b, "Y", 1, "numbers that the head makes of a place");
     b->in.features = input_new(b, "features");
     b->added.features_path = "transformer.proj";
     b->in.mask.word = "full";
@@ -31,7 +31,10 @@ static Ref predicted(Build *b, Pass *pass)
     Ref x = pass_forward(b, pass);
     b->loc = config_loc(b->c, F_objective);
     b->set = head ? head : b->added.sets;
-    Ref y = layer_output(b, x, "head", targets->dim[2]);
+    static const char *const path[] = {"head"};
+    Dim width = targets->dim[2];
+    Layer layer = layer_modules(b, "head", 1, path, &width.n, dim_hidden(b), width);
+    Ref y = layer_apply(b, layer, "head.y", x);
     b->set = b->added.sets;
     return y;
 }
@@ -120,7 +123,7 @@ static void write_products(Build *b, Jvp *jvp)
 
 static void make_upper(Build *b)
 {
-    size_add(b, "META", OTHERS);
+    size_add(b, "META", OTHERS, "other samples of a micro-batch");
     Value *scale = input_new(b, "upper_scale");
     Jvp *jvp = jvp_new(b, b->set);
     Schedule *s = ir_schedule(b->g, "upper", "how losses of samples change along the others' gradient");
