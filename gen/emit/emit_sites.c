@@ -25,8 +25,9 @@ static char *dropped(const Program *p, const Op *op)
 
 static const Site *site_of(const Sites *s, const Op *op)
 {
+    const int64_t site = op_attr(op, "site")->i, sites = op_attr(op, "sites")->i;
     for (int i = 0; i < s->n; i++)
-        if (s->list[i].site == op_attr(op, "site")->i && s->list[i].sites == op_attr(op, "sites")->i)
+        if (s->list[i].site == site && s->list[i].sites == sites)
             return &s->list[i];
     return NULL;
 }
