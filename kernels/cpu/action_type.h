@@ -13,10 +13,6 @@
 #include "../../runtime/action_type.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/action_type.h"
-#endif
-
 /* One row's losses, added to stats. dz (O): the gradient, each loss times its factor. */
 static inline void action_type_row_(double *stats, float *dz, const float *z, int label, int kind,
                                     float scale, float type_scale, int64_t O)

@@ -10,10 +10,6 @@
 #include "math.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/activation.h"
-#endif
-
 /* Phi(x), the normal distribution function, and its density. Beyond |x| = 12.6 the tail is
  * below 1e-35 and clamped, so that nothing is denormal. */
 typedef struct {

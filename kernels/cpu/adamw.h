@@ -15,10 +15,6 @@
 #include "../../runtime/adamw_args.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/adamw.h"
-#endif
-
 /* Factors shared by all elements. */
 typedef struct {
     float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;

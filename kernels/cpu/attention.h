@@ -19,9 +19,6 @@
 #define ATTENTION_AMX 1
 #include "amx.h"
 #endif
-#ifdef KERNEL_REFERENCE
-#include "../reference/attention.h"
-#endif
 
 enum {
     ATTENTION_D = 256,           /* largest head */

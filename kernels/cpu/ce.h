@@ -12,10 +12,6 @@
 
 enum { CE_LANES = 32 };
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/ce.h"
-#endif
-
 /* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 programs the
  * logits' place] */
 static inline int ce_targets_(const int32_t *labels, int64_t n)

@@ -11,10 +11,6 @@
 #include "../../runtime/dpo.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/dpo.h"
-#endif
-
 static inline void dpo(float *coef, double *loss, double *stats, const float *lp,
                        const int32_t *counts, const float *reference, int64_t B,
                        const DpoRule *rule)

@@ -9,10 +9,6 @@
 #include "runtime/philox.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/dropout.h"
-#endif
-
 enum { DROPOUT_COLS = 512 };     /* columns of a row per pass */
 
 /* site: as philox.h counts. */

@@ -12,10 +12,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/embed.h"
-#endif
-
 static inline void embed_add_row(act_t *restrict y, const wt_t *restrict e, const wt_t *restrict p,
                                  int64_t C)
 {

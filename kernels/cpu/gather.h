@@ -7,10 +7,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/gather.h"
-#endif
-
 static inline void gather_rows(act_t *restrict y, const act_t *restrict x,
                                const int32_t *restrict rows, int64_t n, int64_t C)
 {

@@ -40,10 +40,6 @@ static dnnl_stream_t gemm_stream;
 static const GemmTiles *gemm_tiles = &gemm_8_tiles;
 static bool gemm_has_bf16;
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/gemm.h"
-#endif
-
 static inline void gemm_check_(dnnl_status_t status, const char *name, const char *what)
 {
     if (status != dnnl_success)

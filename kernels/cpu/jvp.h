@@ -14,10 +14,6 @@
 #include "types.h"
 #include "workspace.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/jvp.h"
-#endif
-
 /* scale[0] is 0 if there are no samples. */
 static inline void tangent_init(float *tangent, const float *norm, const float *scale)
 {

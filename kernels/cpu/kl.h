@@ -12,10 +12,6 @@
 
 #include "ce.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/kl.h"
-#endif
-
 /* Softmax of a row of logits: Q[v] = exp(l[v] - max) / sum. */
 typedef struct {
     const float *l;

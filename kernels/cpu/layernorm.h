@@ -14,10 +14,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/layernorm.h"
-#endif
-
 static inline void layernorm_row(act_t *restrict y, float *mean, float *rstd,
                                  const act_t *restrict x, const wt_t *restrict w,
                                  const wt_t *restrict b, int64_t C, float eps)

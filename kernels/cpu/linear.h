@@ -9,10 +9,6 @@
 
 #include "gemm.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/linear.h"
-#endif
-
 /* mm: { .m = rows, .n = out, .k = in, .form = GEMM_NT } */
 static inline void linear_fwd(act_t *y, const act_t *x, const wt_t *w, Gemm *mm, void *ws)
 {

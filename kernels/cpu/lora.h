@@ -30,10 +30,6 @@ struct Lora {
     Gemm u, da, du[LORA_PARTS], db[LORA_PARTS];
 };
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/lora.h"
-#endif
-
 /* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 |
  * with dropout: masked x] */
 static inline void lora_init(Lora *l)

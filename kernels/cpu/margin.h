@@ -8,10 +8,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/margin.h"
-#endif
-
 static inline void margin_fwd(float *restrict d, const act_t *restrict x,
                               const wt_t *restrict w, const wt_t *restrict b, int64_t n, int64_t C)
 {

@@ -16,10 +16,6 @@
 #define GELU_2A 1.5957691216057308f             /* 2 sqrt(2/pi) */
 #define GELU_B 0.044715f
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/pointwise.h"
-#endif
-
 static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)

@@ -11,10 +11,6 @@
 #include "../../runtime/prm.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/prm.h"
-#endif
-
 /* weights (S) = act(table[record]), kind: PRM_LEAKY ...; 1 without an entry. */
 static inline void prm_weights(float *restrict weights, const float *restrict table,
                                const int32_t *restrict record, int64_t S, int kind)

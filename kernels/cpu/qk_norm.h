@@ -10,10 +10,6 @@
 
 #include "rmsnorm.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/qk_norm.h"
-#endif
-
 static inline void qk_norm_fwd(act_t *restrict y, float *restrict rstd, const act_t *restrict x,
                                const wt_t *restrict w, int64_t rows, int64_t NH, int64_t KV,
                                int64_t D, float eps, int plus)

@@ -13,10 +13,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/rmsnorm.h"
-#endif
-
 /* The factor of a normalised value, and that value as it is multiplied. */
 static inline float rmsnorm_scale(const wt_t *w, int plus)
 {

@@ -11,10 +11,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/rope.h"
-#endif
-
 /* How frequencies are computed. factor 0: theta^(-2j/D). Otherwise these are divided by factor; if
  * `original` is not 0, as in Llama 3: wavelengths above original / low are divided, those below
  * original / high are kept, and those between are blended. local not 0: there are two tables, the

@@ -11,10 +11,6 @@
 
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/sequence.h"
-#endif
-
 /* Index of the first row at or after that position; -1 sorts last. */
 static inline int64_t seq_first_(const int32_t *rows, int64_t n, int64_t place)
 {

@@ -14,10 +14,6 @@
 #include "../../runtime/darkroom.h"
 #include "types.h"
 
-#ifdef KERNEL_REFERENCE
-#include "../reference/transitions.h"
-#endif
-
 enum { TRANSITION_COLUMNS = 16 };        /* columns per pass */
 
 /* Rows of a state's transitions, n columns; weight (10, 16), bias: b + types[0]. */

@@ -4,6 +4,8 @@
 
 #include "../../kernels/cpu/attention.h"
 #include "../../kernels/cpu/gemm.h"
+#include "../../kernels/reference/attention.h"
+#include "../../kernels/reference/gemm.h"
 #include "dropout_keep.h"
 #include "harness.h"
 #include "documents.h"

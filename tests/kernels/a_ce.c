@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../../kernels/cpu/ce.h"
+#include "../../kernels/reference/ce.h"
 #include "harness.h"
 #include "terms.h"
 

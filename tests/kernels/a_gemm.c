@@ -2,6 +2,8 @@
 #include <stdio.h>
 
 #include "../../kernels/cpu/linear.h"
+#include "../../kernels/reference/gemm.h"
+#include "../../kernels/reference/linear.h"
 #include "harness.h"
 
 typedef struct {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../../kernels/cpu/lora.h"
+#include "../../kernels/reference/lora.h"
 #include "dropout_keep.h"
 #include "harness.h"
 

@@ -1,5 +1,6 @@
 /* b_adamw.c -- adamw.h. */
 #include "../../kernels/cpu/adamw.h"
+#include "../../kernels/reference/adamw.h"
 #include "harness.h"
 #include "terms.h"
 

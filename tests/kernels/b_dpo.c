@@ -3,6 +3,7 @@
 
 #include "../../kernels/cpu/dpo.h"
 #include "../../kernels/cpu/sequence.h"
+#include "../../kernels/reference/sequence.h"
 #include "harness.h"
 #include "pairs.h"
 

@@ -1,6 +1,7 @@
 /* b_embed.c -- embed.h. */
 #include "../../kernels/cpu/embed.h"
 #include "../../kernels/cpu/embed_row.h"
+#include "../../kernels/reference/embed.h"
 #include "harness.h"
 #include "documents.h"
 

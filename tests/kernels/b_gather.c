@@ -1,5 +1,6 @@
 /* b_gather.c -- gather.h. */
 #include "../../kernels/cpu/gather.h"
+#include "../../kernels/reference/gather.h"
 #include "harness.h"
 #include "targets.h"
 

@@ -1,5 +1,6 @@
 /* b_jvp.c -- jvp.h. */
 #include "../../kernels/cpu/jvp.h"
+#include "../../kernels/reference/jvp.h"
 #include "harness.h"
 
 /* l_i = (x - c_i)^2 / 2 with c = 0, 2 at x = 1, v the derivative 0.5 of (x - 0.5)^2 / 2: along v the

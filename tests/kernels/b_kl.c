@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "../../kernels/cpu/kl.h"
+#include "../../kernels/reference/kl.h"
 #include "harness.h"
 #include "terms.h"
 

@@ -5,6 +5,7 @@
 
 #include "../../kernels/cpu/dropout.h"
 #include "../../kernels/cpu/math.h"
+#include "../../kernels/reference/dropout.h"
 #include "dropout_keep.h"
 #include "harness.h"
 

@@ -2,6 +2,9 @@
 #include "../../kernels/cpu/layernorm.h"
 #include "../../kernels/cpu/qk_norm.h"
 #include "../../kernels/cpu/rmsnorm.h"
+#include "../../kernels/reference/layernorm.h"
+#include "../../kernels/reference/qk_norm.h"
+#include "../../kernels/reference/rmsnorm.h"
 #include "harness.h"
 #include "terms.h"
 

@@ -1,6 +1,8 @@
 /* b_pointwise.c -- pointwise.h and activation.h. */
 #include "../../kernels/cpu/activation.h"
 #include "../../kernels/cpu/pointwise.h"
+#include "../../kernels/reference/activation.h"
+#include "../../kernels/reference/pointwise.h"
 #include "harness.h"
 #include "terms.h"
 

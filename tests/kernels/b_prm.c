@@ -3,6 +3,7 @@
 
 #include "../../kernels/cpu/margin.h"
 #include "../../kernels/cpu/prm.h"
+#include "../../kernels/reference/margin.h"
 #include "harness.h"
 #include "steps.h"
 

@@ -1,5 +1,6 @@
 /* b_rope.c -- rope.h. */
 #include "../../kernels/cpu/rope.h"
+#include "../../kernels/reference/rope.h"
 #include "harness.h"
 #include "documents.h"
 #include "rope_hf.h"

@@ -12,7 +12,7 @@ out=out/.test/kernels${FULL:+.full}
 [ $bench = no ] || out=out/.test/kernels.bench
 mkdir -p $out
 flags="-std=c11 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-       -fopenmp -I. -D_GNU_SOURCE= -DKERNEL_REFERENCE -Werror -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
+       -fopenmp -I. -D_GNU_SOURCE= -Werror -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
 arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 [ $bench = no ] || arches=native OMP_WAIT_POLICY=active
