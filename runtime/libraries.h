@@ -4,9 +4,8 @@
 
 #include "runtime/library.h"
 
-int libraries_of_model(LibraryVersion *list);        /* adds all libraries, those of the target
-                                                        included; returns their number */
-/* in libraries_cpu.c and libraries_cuda.c: those of the target and of its ranks */
-int libraries_of_target(LibraryVersion *list);
+/* Adds them, those of the target and of its ranks included; returns their number. Of
+ * libraries_cpu.c or libraries_cuda.c. */
+int libraries_of_model(LibraryVersion *list);
 
 #endif

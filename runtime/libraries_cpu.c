@@ -4,16 +4,17 @@
 #include <string.h>
 
 #include "runtime/libraries.h"
+#include "runtime/libraries_text.h"
 
 #if DIECAST_RANKS > 1
 #include <mpi.h>
 #endif
 
-int libraries_of_target(LibraryVersion *list)
+int libraries_of_model(LibraryVersion *list)
 {
     static char loaded[64];
     const dnnl_version_t *v = dnnl_version();
-    int n = 0;
+    int n = libraries_of_text(list);
     snprintf(loaded, sizeof loaded, "%d.%d.%d", v->major, v->minor, v->patch);
     list[n++] = (LibraryVersion){
         "oneDNN", VERSION_3(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH), loaded};

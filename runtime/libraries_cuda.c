@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/libraries.h"
+#include "runtime/libraries_text.h"
 
 #if DIECAST_RANKS > 1
 #include <nccl.h>
@@ -24,9 +25,9 @@ static const char *number(int at, long long v, long long unit)
     return text[at];
 }
 
-int libraries_of_target(LibraryVersion *list)
+int libraries_of_model(LibraryVersion *list)
 {
-    int n = 0, runtime = 0, driver = 0;
+    int n = libraries_of_text(list), runtime = 0, driver = 0;
     if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)
         runtime = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess)

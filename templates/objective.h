@@ -6,7 +6,9 @@
 
 #include "runtime/data/data.h"
 #include "runtime/run/checkpoint.h"
-#include "runtime/run/epochs.h"
+//@ if hook_figures
+#include "runtime/run/figures.h"
+//@ end
 #include "runtime/run/flags.h"
 #include "runtime/run/metrics.h"
 #include "runtime/run/param_groups.h"
@@ -127,6 +129,9 @@ typedef struct {
     const char *const *files;
 //@ if hook_additions
     const Additions *additions;  /* what the model has in addition to its base; NULL: nothing */
+//@ end
+//@ if hook_figures
+    const FigureReader *figures; /* a reader for each SOURCE row (runtime/run/figures.h) */
 //@ end
     const char *runs;            /* name of runs in TensorBoard; NULL: the recipe's */
     const char *log;             /* pattern of the log file of each start (runtime/run/logfile.h);

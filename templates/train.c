@@ -20,9 +20,8 @@
 #include "runtime/run/fault.h"        // injected faults
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/rank_agreement.h"
-#include "runtime/run/stale.h"        // whether gen wrote other sources since
 #include "runtime/run/stop.h"         // signals, DONE, fault files
-#include "runtime/run/version.h"      // --version
+#include "runtime/run/version.h"      // --version; whether gen wrote other sources since
 #include "sources.h"                  // hash of the sources
 #include "step.h"                     // the programs of a step
 #include "training.h"

@@ -6,6 +6,7 @@
 #include "gen/tools/tools.h"
 #include "runtime/base.h"
 #include "runtime/pack/format_steps.h"
+#include "runtime/pack/pack_work.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -237,6 +238,21 @@ static char *command_said(int argc, char **argv)
     return s.text;
 }
 
+/* Packs files and folders into one token file, or shows their rows. */
+static PackError pack_files(const PackOptions *o)
+{
+    char name[SHA256_HEX];
+    Work w = work_begin(o);
+    work_do(&w, name);
+    if (!w.pack.error.text && o->out)
+        report_all(&w, stdout);
+    else if (!w.pack.error.text)
+        report_rules(&w, stdout);
+    if (!w.pack.error.text && !o->out)
+        report_skipped(&w, stdout);
+    return work_end(&w);
+}
+
 int pack_main(int argc, char **argv)
 {
     PackOptions o = {.who = "gen pack",
@@ -264,7 +280,7 @@ int pack_main(int argc, char **argv)
         err((Loc){0}, "pack: --mask-id is for --prepare");
     if (prepare)                 /* the model's vocabulary */
         o.vocab = o.words, o.words = 0;
-    PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o, stdout);
+    PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o);
     const char *remedy = e.text ? error_remedy(e.text) : NULL;
     if (e.text)
         err((Loc){e.file, e.line}, "%s%s%s%s%s", e.file ? "" : "pack: ", e.text, remedy ? "; " : "",

@@ -118,34 +118,6 @@ static void check_targets(const Data *d)
     }
 }
 
-/* Packs n documents from `first` on into new bins; returns their number. */
-static int64_t add_bins(Data *d, int64_t first, int64_t n)
-{
-    int32_t *length = malloc(sizeof *length * (size_t)n);
-    if (!length)
-        die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        length[i] = (int32_t)data_piece_at(d, first + i, 0).have;
-    Bins more = bins_pack(length, n, d->T);
-    const int64_t bins = more.n;
-    bins_append(&d->bins, &more, first);
-    free(length);
-    return bins;
-}
-
-/* Packs the documents into bins, which become the samples; a bin is of one source. */
-static void fill_bins(Data *d)
-{
-    if (!d->nsources)
-        add_bins(d, 0, d->n);
-    for (int k = 0; k < d->nsources; k++) {
-        const int64_t first = d->bins.n, n = add_bins(d, d->source[k].first, d->source[k].n);
-        d->source[k].first = first;
-        d->source[k].n = n;
-    }
-    d->n = d->bins.n;
-}
-
 /* Returns how often a sample may occur in an epoch at most. */
 static int64_t copies(const Data *d, int64_t i)
 {
@@ -192,17 +164,6 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
             (long long)d->targets, model_words(m, "batch.targets"),
             (long long)(most < d->micro * positions ? most : 0),
             most < d->micro * positions ? "" : ": all tokens are targets");
-}
-
-/* Returns a Data without samples: how a step is divided. */
-static Data divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed,
-                    bool eval)
-{
-    int64_t accum = eval ? 1 : m->accum;
-    micro = micro ? micro : m->micro;
-    return (Data){.eval = eval, .kind = kind, .nparts = 1, .T = T, .micro = micro, .accum = accum,
-                  .ranks = m->ranks, .G = micro * accum * m->ranks, .seed = seed, .epoch = -1,
-                  .step = -1};
 }
 
 enum { SHARES = sizeof((DataShape *)0)->split / sizeof(double), PARTS = SHARES + 1 };
@@ -307,6 +268,13 @@ static void take_part(Data *d, const DataShape *of, const char *paths)
     d->n = n[of->take];
 }
 
+/* EXIT_DATA if a file shrank. */
+static void check_sizes(const Data *d)
+{
+    for (int k = 0; k < d->nfiles; k++)
+        recordfile_check_size(&d->file[k].t.records);
+}
+
 /* EXIT_DATA if an epoch of whole steps has none. */
 static void check_steps(const Data *d, const char *paths)
 {
@@ -315,40 +283,15 @@ static void check_steps(const Data *d, const char *paths)
             "smaller batch", paths, (long long)d->n, (long long)d->G);
 }
 
-static void check_count(const Data *d, const char *paths)
-{
-    if (d->n > DATA_SAMPLES_MAX)
-        die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
-            DATA_SAMPLES_MAX);
-}
-
-static void start_order(Data *d)
-{
-    if (!d->eval)
-        d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
-    if (d->nsources)
-        d->list = arena_alloc((int64_t)sizeof *d->list * d->n, "samples of an epoch");
-}
-
-void data_open_samples(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
-                       const Model *m, uint64_t seed, bool eval)
-{
-    *d = divided(kind, T, m, 0, seed, eval);
-    d->n = n;
-    if (n <= 0)
-        die(EXIT_DATA, "%s: has no samples", path);
-    check_count(d, path);
-    start_order(d);
-}
-
 void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
                bool eval)
 {
-    *d = divided(of->kind, of->T, m, of->micro, seed, eval);
+    *d = data_divided(of->kind, of->T, m, of->micro, seed, eval);
     d->rows = strcmp(of->kind, "packed");
     d->vocab = of->vocab, d->targets = of->targets, d->finds_targets = of->finds_targets;
     d->parts = of->parts, d->whole = of->whole;
     d->columns = of->columns;
+    d->check = check_sizes;
     for (int i = 1; of->parts && of->parts[i]; i++)
         d->nparts = i + 1;
     while (d->columns && d->columns[d->ncolumns].name)
@@ -387,16 +330,16 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     take_part(d, of, paths);
     if (of->weight && !eval)
         find_sources(d, of);
-    check_count(d, paths);
+    data_check_count(d, paths);
     check_steps(d, paths);
     check_targets(d);
-    if (!strcmp(d->kind, "bfd"))
-        fill_bins(d);
+    if (of->fill_bins)
+        of->fill_bins(d);
     if (d->nsources)
         share_sources(d);
     if (of->targets)
         check_bound(d, of, paths, m);
-    start_order(d);
+    data_start_order(d);
 }
 
 char *data_paths(const Data *d)
@@ -414,7 +357,7 @@ void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model 
                const DataShape *of)
 {
     REQUIRE(first >= 0 && n >= 0);
-    const Data by = divided(d->kind, d->T, m, of->micro, d->seed, true);
+    const Data by = data_divided(d->kind, d->T, m, of->micro, d->seed, true);
     *view = *d;
     view->eval = true;
     view->micro = by.micro, view->accum = by.accum, view->G = by.G, view->epoch = by.epoch,
@@ -457,30 +400,6 @@ const char *data_path(const Data *d, int file)
 const char *data_meta(const Data *d, int file, const char *key)
 {
     return st_meta(&d->file[file].t.records.st, key);
-}
-
-char *data_fingerprint(const Data *d)
-{
-    char *text = format("%s T=%lld samples=%lld", d->kind, (long long)d->T, (long long)d->n);
-    for (int k = 0; k < d->nsources; k++) {
-        char *longer = format("%s%s%lld", text, k ? "," : " drawn=", (long long)d->source[k].drawn);
-        free(text);
-        text = longer;
-    }
-    if (d->tokenizer) {
-        char *longer = format("%s tokenizer=%s", text, d->tokenizer);
-        free(text);
-        text = longer;
-    }
-    for (int k = 0; k < d->nfiles; k++) {
-        const TokenFile *t = &d->file[k].t;
-        char *longer = *t->fingerprint
-            ? format("%s %s", text, t->fingerprint)
-            : format("%s %s:%lld", text, t->sha256, (long long)t->part->n);
-        free(text);
-        text = longer;
-    }
-    return text;
 }
 
 char *data_fingerprint_tokenizer(const char *fingerprint)

@@ -7,8 +7,7 @@
 #define DIECAST_DATA_H
 
 #include "runtime/data/bins.h"
-#include "runtime/data/mixture.h"
-#include "runtime/data/permutation.h"
+#include "runtime/data/shuffle.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 #include <stdbool.h>
@@ -26,9 +25,11 @@ typedef struct {
     bool may;                    /* files may lack it */
 } DataColumn;
 
-typedef struct {
+typedef struct Data Data;
+struct Data {
     int nfiles;
     DataFile *file;
+    void (*check)(const Data *d);        /* EXIT_DATA if a file shrank; NULL: no files */
     int nspans;
     DataSpan *span;              /* maps samples (before bins) to records of files */
     int nsources;                /* the files, if DataShape.weight; 0: every sample once an epoch */
@@ -57,7 +58,7 @@ typedef struct {
     int64_t eos;                 /* its end-of-text token; -1: none */
     bool finds_targets, whole;   /* of DataShape */
     bool divided;                /* the files mark the documents for validation */
-} Data;
+};
 
 /* Buffers for the inputs of one micro-batch, one pointer per row of inputs.def; NULL: the program
  * has no such input. */
@@ -86,6 +87,7 @@ typedef struct {
     /* True: the objective reads whole rows with data_row() and chooses its targets from all tokens
      * whose mask is 1. False: the target of each token is the token after it. */
     bool finds_targets;
+    void (*fill_bins)(Data *d);          /* bfd: data_fill_bins; else NULL */
     int64_t (*takes)(int64_t may);       /* targets taken of `may` in a sample; NULL: all */
     /* Uses only the first `most` samples in file order (0: all). These n samples are divided into
      * parts: the first int(split[0] * n) are part 0, the next int(split[1] * n) part 1, and so on;
@@ -116,6 +118,8 @@ typedef struct {
  * model and each other (EXIT_MISMATCH). */
 void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
                bool eval);
+/* Packs the documents of d into bins, which become its samples; a bin is of one source (bins.c). */
+void data_fill_bins(Data *d);
 /* n samples of T positions that are in no token file: the objective reads them from `path` itself.
  * kind: a word for the fingerprint. Order and split among ranks: see data_samples(). EXIT_DATA: too
  * few or too many. */
@@ -140,7 +144,7 @@ void data_check_same(const Data *d, const char *id, const char *files);
  * micro rows of tokens and labels and, if the program has them, places and ends, target_rows and
  * target_of. The rest of a row after its last document is padding, a document of its own. The order
  * of an epoch is PyTorch's randperm (mt19937 seeded with seed + epoch, Fisher-Yates), or with
- * sources that of mixture.h; the last step of an epoch is filled up from the start of the same
+ * sources that of shuffle.h; the last step of an epoch is filled up from the start of the same
  * permutation. Evaluation: step is the batch and micro is 0; samples are in file order, for bfd in
  * bin order, which begins with the longest documents; rows after the last sample have no targets.
  * EXIT_DATA, with the position, if a file was changed since data_open() so that an id or a document

@@ -1,13 +1,120 @@
 /* data_batch.c -- tokens and labels of the samples of a step: as rows of a micro-batch, or as they
  * are in their files.
  *
- * Keeps: a file may be changed meanwhile; ids are looked at after they were copied. */
+ * Keeps: a file may be changed meanwhile; ids are looked at after they were copied.
+ * Method: sample i of a packed file is tokens [i T, i T + T], of rows document i, of bfd the
+ *         documents of bin i; where samples have parts, they have them apart. */
 #include "runtime/data/data_parts.h"
 
 #include "runtime/base.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- pieces of samples ----------------------------------------------------------------------- */
+
+int data_file_of(const Data *d, int64_t sample, int64_t *record)
+{
+    const int64_t i = sample + d->base;
+    int lo = 0, hi = d->nspans - 1;      /* the last span whose first <= i */
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (d->span[mid].first <= i)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    *record = i + d->span[lo].skip - d->span[lo].first;
+    return d->span[lo].file;
+}
+
+DataPiece data_piece_at(const Data *d, int64_t i, int part)
+{
+    const DataFile *f = &d->file[data_file_of(d, i, &i)];
+    const TokenPart *p = &f->t.part[part];
+    int64_t begin = i * d->T, end = begin + d->T;
+    if (d->rows) {
+        begin = p->doc[i];
+        end = p->doc[i + 1];
+        if (begin < 0 || end <= begin || end > p->n || end - begin > d->T)
+            recordfile_changed(&f->t.records, p->offsets, i + 1);
+    }
+    return (DataPiece){
+        .file = &f->t,
+        .part = p,
+        .index = i,
+        .begin = begin,
+        .token = p->tokens + begin,
+        .mask = p->mask ? p->mask + begin : NULL,
+        .have = end - begin,
+        .next = !d->rows,
+        .pad = f->t.eos >= 0 ? (int32_t)f->t.eos : 0,
+    };
+}
+
+int64_t data_pieces(const Data *d, int64_t i)
+{
+    return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : d->nparts;
+}
+
+DataPiece data_piece(const Data *d, int64_t i, int64_t k)
+{
+    return d->bins.n ? data_piece_at(d, d->bins.doc[d->bins.first[i] + k], 0)
+                     : data_piece_at(d, i, (int)k);
+}
+
+int64_t data_piece_targets(const DataPiece *s)
+{
+    int64_t last = s->have + s->next - 1, n = 0;     /* labels 0 .. last-1 exist */
+    if (!s->mask)
+        return last;
+    for (int64_t t = 0; t < last; t++)
+        n += s->mask[t + 1] != 0;
+    return n;
+}
+
+int64_t data_piece_choices(const DataPiece *s)
+{
+    int64_t n = 0;
+    for (int64_t t = 0; s->mask && t < s->have; t++)
+        n += s->mask[t] != 0;
+    return s->mask ? n : s->have;
+}
+
+int64_t data_sample_targets(const Data *d, int64_t i)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < data_pieces(d, i); k++) {
+        DataPiece s = data_piece(d, i, k);
+        n += d->finds_targets ? data_piece_choices(&s) : data_piece_targets(&s);
+    }
+    return n;
+}
+
+static int64_t sample_tokens(const Data *d, int64_t i)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < data_pieces(d, i); k++)
+        n += data_piece(d, i, k).have;
+    return n;
+}
+
+/* Returns the sum of `count` over the samples of a step; padding rows (-1) count nothing. */
+static int64_t sum_of_step(Data *d, int64_t step, int64_t (*count)(const Data *d, int64_t i))
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < d->G; g++) {
+        const int64_t i = data_sample_at(d, step, g);
+        n += i >= 0 ? count(d, i) : 0;
+    }
+    return n;
+}
+
+int64_t data_targets(Data *d, int64_t step) { return sum_of_step(d, step, data_sample_targets); }
+
+int64_t data_tokens(Data *d, int64_t step) { return sum_of_step(d, step, sample_tokens); }
+
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* Writes piece s from position t of a row on, where its document begins; returns its end. Its file
  * may be changed meanwhile, so the copied ids are checked. */
@@ -154,12 +261,4 @@ void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t ta
         tokens[i] = any_token(first + i, vocab);
         target_of[i] = target ? any_token(first + i + 1, vocab) : -1;
     }
-}
-
-void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0)
-{
-    key[0] = (uint32_t)seed;
-    key[1] = (uint32_t)(seed >> 32);
-    key[2] = (uint32_t)step;
-    key[3] = (uint32_t)sample0;
 }

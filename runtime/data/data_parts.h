@@ -1,5 +1,5 @@
-/* data_parts.h -- internals shared by data.c (opening), data_samples.c (samples of a step) and
- * data_batch.c (their tokens). */
+/* data_parts.h -- internals shared by data.c (opening token files), data_order.c (samples of a
+ * step) and data_batch.c (their tokens). */
 #ifndef DIECAST_DATA_PARTS_H
 #define DIECAST_DATA_PARTS_H
 
@@ -48,5 +48,11 @@ int64_t data_piece_choices(const DataPiece *s);
 int64_t data_sample_targets(const Data *d, int64_t i);
 /* Sample g of the step's G; -1: a padding row of an evaluation. */
 int64_t data_sample_at(Data *d, int64_t step, int64_t g);
+
+/* Returns a Data without samples: how a step is divided. micro 0: the model's. */
+Data data_divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed,
+                  bool eval);
+void data_check_count(const Data *d, const char *paths);     /* EXIT_DATA: too many samples */
+void data_start_order(Data *d);                              /* allocates that of d->n samples */
 
 #endif

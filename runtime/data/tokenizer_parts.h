@@ -2,9 +2,9 @@
  *
  * Encoding: tokenizer_encode.c cuts out added tokens (tokenizer_added.c); the rest is normalised
  * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c,
- * tokenizer_unigram.c), specials are added (tokenizer_specials.c). Decoding: tokenizer_decode.c.
+ * tokenizer_unigram.c), specials are added (tokenizer_encode.c). Decoding: tokenizer_decode.c.
  * Files: tokenizer.c, tokenizer_config.c. A file calls only files after itself in this order:
- * tokenizer.c, _encode, _added, _split, _specials, _decode, _normal, _charsmap, _replace, _ids.
+ * tokenizer.c, _encode, _added, _split, _decode, _normal, _replace, _ids, _layouts.
  * Keeps: NULL means success, else a malloc'ed message. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
 #define DIECAST_TOKENIZER_PARTS_H
@@ -186,7 +186,7 @@ int model_count(const Tokenizer *t);                     /* tokens, without adde
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
 const Added *added_of(const Tokenizer *t, int32_t id);   /* NULL: not an added token */
 
-/* ---- tokenizer_bytes.c ----------------------------------------------------------------------- */
+/* ---- tokenizer_layouts.c --------------------------------------------------------------------- */
 
 bool tokenizer_is_bytes(const char *text, size_t n);     /* text is tokenizer_bytes_file() */
 
@@ -234,8 +234,6 @@ typedef struct {
 } Out;
 void out_put(Out *to, const char *text, size_t n);
 
-/* ---- tokenizer_charsmap.c -------------------------------------------------------------------- */
-
 /* base64: precompiled_charsmap. */
 char *charsmap_load(Charsmap **map, const char *base64);
 char *charsmap_text(const Charsmap *map, const char *text, size_t n, size_t *nout);
@@ -249,12 +247,9 @@ char *split_load(Tokenizer *t, const cJSON *p);
 Gap split_encode;                /* text between two added tokens */
 void split_free(Tokenizer *t);
 
-/* ---- tokenizer_specials.c -------------------------------------------------------------------- */
-
-char *specials_load(Tokenizer *t, const cJSON *p);
-
 /* ---- tokenizer_encode.c ---------------------------------------------------------------------- */
 
+char *specials_load(Tokenizer *t, const cJSON *p);
 /* Decides whether tokenizer_cut() can cut, and before which bytes it must not. Call last. */
 void cuts_find(Tokenizer *t);
 

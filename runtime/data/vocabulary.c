@@ -195,8 +195,7 @@ char *vocabulary_for_raw(const char *const folder[], int nfolders)
     return file;
 }
 
-/* Returns the folder of the data if its tokenizer.json is that of the data; else NULL. */
-static const char *own_folder(const Data *data)
+const char *vocabulary_folder(const Data *data)
 {
     bool beside = false;
     if (data->folder && data->tokenizer) {
@@ -207,47 +206,10 @@ static const char *own_folder(const Data *data)
     return beside ? data->folder : NULL;
 }
 
-void vocabulary_check_mask(const Data *data, const char *files)
-{
-    const char *beside = data->mask_id < 0 ? NULL : own_folder(data);
-    if (!beside)
-        return;
-    Tokenizer *t;
-    char *path = folder_join(beside, "tokenizer.json"), *error = tokenizer_load(&t, path);
-    if (error)
-        die(EXIT_DATA, "%s: %s", path, error);
-    const int its = tokenizer_mask(t);
-    if (its >= 0 && its != data->mask_id)
-        die(EXIT_MISMATCH, "%s: the mask is token %lld, that of their tokenizer (%s) is %d: pack "
-            "them with that mask, or set the other in the recipe (diffusion.mask)", files,
-            (long long)data->mask_id, path, its);
-    tokenizer_free(t);
-    free(path);
-}
-
-void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask, const Model *m)
-{
-    for (int i = 0; i < nfolders && mask >= 0; i++) {
-        char *path = format("%s/config.json", folder[i] ? folder[i] : ""), *error = NULL;
-        cJSON *config = !folder[i] || !file_named(path) ? NULL
-                      : folder_read_json(folder[i], "config.json", 1 << 24, &error);
-        const cJSON *its = json_get(config, "mask_token_id");
-        if (error)
-            die(EXIT_DATA, "%s", error);
-        if (cJSON_IsNumber(its) && its->valuedouble != mask)
-            die(EXIT_MISMATCH, "%s: mask_token_id is %.0f, but the mask here is token %d: gen %s "
-                "diffusion.mask=%.0f, with records packed with the tokenizer of these weights",
-                path,
-                its->valuedouble, mask, model_words(m, "diffusion.mask"), its->valuedouble);
-        cJSON_Delete(config);
-        free(path);
-    }
-}
-
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders)
 {
-    const char *id = d->tokenizer ? d->tokenizer : "", *beside = own_folder(d);
+    const char *id = d->tokenizer ? d->tokenizer : "", *beside = vocabulary_folder(d);
     char *path = vocabulary_file(id, named, folder, nfolders);
     Tokenizer *t = NULL;
     if (!path && beside)

@@ -28,12 +28,8 @@ char *vocabulary_for_raw(const char *const folder[], int nfolders);
  * it has the token; prints a note if it cannot give the token this id. NULL, or a malloc'ed
  * message. */
 char *vocabulary_add(const char *folder, const char *token, int64_t id);
-/* For a model that uses the tokenizer's mask. EXIT_MISMATCH, naming `files`, if the data have
- * another mask than the tokenizer.json next to them, which generation and evaluation use. */
-void vocabulary_check_mask(const Data *data, const char *files);
-/* EXIT_MISMATCH if config.json of a folder has another mask_token_id than `mask`, which masks the
- * model's input; mask -1: none does. */
-void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask, const Model *m);
+/* Returns the folder of the data if its tokenizer.json is that of the data; else NULL. */
+const char *vocabulary_folder(const Data *data);
 /* Returns a tokenizer.json with that id: `named`, or of the first folder that has it; malloc'ed;
  * NULL: none. named may be "", a folder NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);

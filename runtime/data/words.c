@@ -146,3 +146,6 @@ void words_free(Words *w)
     tokenizer_free(w->t);
     free(w);
 }
+
+const WordsCode words_code = {words_begin, words_counter, words_distinct, words_vocabulary,
+                              words_free};

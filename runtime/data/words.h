@@ -33,4 +33,14 @@ int64_t words_distinct(const Words *w);
 void words_vocabulary(const Words *w, int64_t most, char **plain, char **twin);
 void words_free(Words *w);
 
+/* The same functions, for code of all programs; only those whose formats are of words have them. */
+typedef struct WordsCode {
+    char *(*begin)(Words **w);
+    const Tokenizer *(*counter)(const Words *w);
+    int64_t (*distinct)(const Words *w);
+    void (*vocabulary)(const Words *w, int64_t most, char **plain, char **twin);
+    void (*free)(Words *w);
+} WordsCode;
+extern const WordsCode words_code;
+
 #endif

@@ -29,6 +29,8 @@ char *folder_remove(const char *path);
 /* Renames temp to final, replacing an existing final, then syncs the parent. The rename is the
  * commit point: before it the old folder is complete, after it the new one. */
 char *folder_commit(const char *temp, const char *final);
+
+/* folder_replace.c */
 /* Atomically replaces the folder `path` by what write(temp, with) puts into the new folder temp; on
  * an error path is unchanged. Creates missing parents. */
 char *folder_replace(const char *path, char *(*write)(const char *temp, void *with), void *with);
@@ -39,6 +41,8 @@ char *folder_link(const char *from, const char *to);
  * stays. write() returns NULL or a malloc'ed reason without the path. */
 char *folder_replace_file(const char *folder, const char *name,
                           char *(*write)(FILE *to, const void *with), const void *with);
+
+/* The same with the whole content. */
 char *folder_replace_text(const char *folder, const char *name, const char *text);
 /* The same for ROOT/BELOW/NAME; creates BELOW. */
 char *folder_replace_below(const char *root, const char *below, const char *name, const char *text);

@@ -50,16 +50,23 @@ typedef struct {
  * Rank 0 only. */
 void hf_save(const Model *m, const char *folder, const HfHow *how);
 
-/* PEFT adapter folder: r, alpha, target modules and rslora must equal those of the binary. */
-void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
-void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
-
-/* Write the files of hf_save() and hf_save_adapter() into an existing folder, for callers with
- * their own commit. Return NULL, or a malloc'ed message. manifest: see folder.h; may be NULL. */
+/* Writes the files of hf_save() into an existing folder, for callers with their own commit. Returns
+ * NULL, or a malloc'ed message. manifest: see folder.h; may be NULL. */
 char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes,
                      cJSON *manifest);
 /* Writes only the weights, LoRA pairs merged, as one file of that name. */
 char *hf_write_weights(const Model *m, const char *folder, const char *file);
+
+/* hf_adapter.c: PEFT adapter folders. To load: r, alpha, target modules and rslora must equal those
+ * of the binary. To save: as hf_save(). To write: as hf_write_model(). */
+void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
+void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
 char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
+/* The same functions, for code of all programs, through Model.adapter_folders. */
+struct AdapterFolders {
+    void (*load)(Model *m, const char *folder, bool allow_nonfinite);
+    void (*save)(const Model *m, const char *folder, const HfHow *how);
+    char *(*write)(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
+};
 
 #endif

@@ -310,3 +310,5 @@ void hf_save_adapter(const Model *m, const char *folder, const HfHow *how)
     cJSON_Delete(config);
     hf_replace(m, folder, how, write_adapter);
 }
+
+const AdapterFolders hf_adapter_folders = {hf_load_adapter, hf_save_adapter, hf_write_adapter};

@@ -62,6 +62,10 @@ typedef struct {
     const char *system;          /* with mark: system prompt before the problem; "": none */
 } Additions;
 
+/* Reads and writes adapter folders: runtime/model/hf.h. Only programs with LoRA have that code. */
+typedef struct AdapterFolders AdapterFolders;
+extern const AdapterFolders hf_adapter_folders;
+
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
     const char *name, *hash; /* of the recipe; hash is hex SHA-256 */
@@ -88,6 +92,7 @@ typedef struct {
     Tensor *tensors;         /* one per actual tensor (layers expanded by model_expand()) */
     int nmerges;             /* 0 without LoRA */
     const Merge *merges;
+    const AdapterFolders *adapter_folders; /* &hf_adapter_folders, or NULL without LoRA */
 } Model;
 
 /* Expands rows with layers > 0 into one Tensor per layer (names filled in, layers = 0). rows stay

@@ -190,4 +190,5 @@ static void free_windows(Pack *p)
 static const RecordCode records = {
     .put_text = put_text, .hold = hold, .report = report, .free = free_windows};
 const FormatCode windows_format = {
-    .form = FORM_WINDOWS, .encode = encode, .stretch = stretch, .records = &records};
+    .form = FORM_WINDOWS, .encode = encode, .stretch = stretch, .records = &records,
+    .open_arrays = prepared_open};

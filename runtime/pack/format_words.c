@@ -6,6 +6,7 @@
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
+#include "runtime/data/words.h"
 #include "runtime/files/json.h"
 #include "runtime/files/utf8.h"
 
@@ -104,5 +105,5 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     return NULL;
 }
 
-const FormatCode imdb_format = {.form = FORM_IMDB, .encode = encode},
-                 corpus_format = {.form = FORM_CORPUS, .encode = encode};
+const FormatCode imdb_format = {.form = FORM_IMDB, .encode = encode, .words = &words_code},
+                 corpus_format = {.form = FORM_CORPUS, .encode = encode, .words = &words_code};

@@ -2,9 +2,9 @@
  *
  * Data flow: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c
  * -> rows, in order -> pack_write.c and pack_show.c (show.h); pack_files.c drives it (pack_work.h).
- * Layers, lowest first; a file calls only its own layer and those below: pack_tables, pack_sample;
- * pack_encoded, pack_spans; pack_chat_choose, pack_chat, pack_turns; format_*; pack_keys,
- * pack_rows, pack_write; pack_rules, pack_files, pack_cache.
+ * Layers, lowest first; a file calls only its own layer and those below: pack_tables; pack_encoded;
+ * pack_template, pack_chat; format_*, which also put rows by pack_write; pack_keys, pack_rows,
+ * pack_write, pack_prepared; pack_rules, pack_files; pack_cache, pack_each, pack_arrays.
  * Keeps: errors are malloc'ed messages with a place, NULL means success; nothing ends the
  *        program. */
 #ifndef DIECAST_PACK_H
@@ -132,12 +132,20 @@ typedef struct {
 } RecordCode;
 enum { PACK_COLUMNS = 8 };
 
+/* Opens a folder of arrays of ids; tokenizer: a tokenizer file, used if the folder has none; or
+ * another word. */
+typedef struct Prepared Prepared;
+typedef char *PreparedOpen(Prepared **f, const char *folder, const char *tokenizer);
+PreparedOpen prepared_open;            /* of pack_prepared.c */
+
 /* The code of a format; a program has only the formats that its objective reads. */
 typedef struct {
     Form form;
     FormatEncode *encode;              /* an object or a line; NULL: not supported */
     FormatStretch *stretch;            /* a stretch of a text; NULL: not supported */
     const RecordCode *records;         /* NULL: records are one column of tokens */
+    PreparedOpen *open_arrays;         /* arrays of ids as such records; NULL: not supported */
+    const struct WordsCode *words;     /* formats of words (runtime/data/words.h); else NULL */
 } FormatCode;
 
 /* pairs_format, messages_format ..., in format_*.c */
@@ -203,7 +211,7 @@ void reader_note(const void *data, size_t n);  /* adds other data to the hashes 
 bool reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
 void chunk_free(Chunk *p);
 
-/* ---- pack_chat_choose.c, pack_chat.c: conversations ------------------------------------------ */
+/* ---- pack_template.c, pack_chat.c: conversations --------------------------------------------- */
 
 /* See chats.def. */
 typedef enum { TRIM_NOT, TRIM_CONTENT, TRIM_ALL } ChatTrim;
@@ -235,7 +243,7 @@ bool chat_by_tokens(const Chat **chat, char **why, const Tokenizer *tok);
 const Chat *chat_row(int i, int *templates);
 /* True if text begins with one of the format's tokens, so that it is encoded separately. */
 bool chat_begins_token(const Chat *chat, const char *text);
-/* pack_template.c: the format as a chat_template of transformers, malloc'ed; NULL: the format
+/* The format as a chat_template of transformers, malloc'ed; NULL: the format
  * thinks. */
 char *chat_template(const Chat *chat);
 /* Appends the ids of messages, the last one the user's, up to where the answer begins: in a format
@@ -367,7 +375,7 @@ struct Encoded {
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
 
-/* pack_sample.c: values of a row */
+/* pack_tables.c: values of a row */
 /* A list of messages, which may be a row by itself. */
 bool is_messages(const cJSON *json);
 /* The member of an object; NULL where it is absent or null. */
@@ -376,7 +384,7 @@ const cJSON *sample_get(const cJSON *object, const char *key);
 bool has_content(const cJSON *value);
 /* The string under a key of an object; NULL and *error: not a string. */
 const char *sample_string(const Sample *s, const char *key, char **error);
-/* format_prompt.c: the text after a prompt; masked: spans of it (pack_spans.c) or NULL, counted
+/* format_prompt.c: the text after a prompt; masked: spans of it (spans_hide()) or NULL, counted
  * from `before` bytes before it, the start of its string */
 typedef struct {
     const char *text;
@@ -416,7 +424,7 @@ void keys_free(KeyList *keys);
 /* The token before each window; -1: none. */
 int32_t windows_first(const Tokenizer *tok);
 
-/* pack_spans.c: parts of answers that are not targets */
+/* pack_encoded.c: parts of answers that are not targets */
 /* Sets *masked to KEY_masked of an object, for its string `key`; or NULL. */
 char *spans_beside(const cJSON *json, const char *key, const cJSON **masked);
 /* Reads weight or train of a message; *hidden: all of it is excluded. */
@@ -448,7 +456,7 @@ cJSON *chat_list(cJSON *first, cJSON *second);
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row);
 
-/* pack_turns.c: the keys "system", a string, and "history", a list of [question, answer] */
+/* format_prompt.c: the keys "system", a string, and "history", a list of [question, answer] */
 bool turns_any(const cJSON *json);             /* a row has one of them */
 /* Joins them and the messages `after` to one list, the system message first; free *all with
  * cJSON_Delete() before `after`. *all NULL: the row has neither. Fails on two different system
@@ -592,8 +600,9 @@ typedef struct Counter Counter;
 bool vocabulary_made(const char *tokenizer);   /* true for names of such vocabularies */
 /* Names of their files; the first is tokenizer.json. */
 const char *const *vocabulary_files(const char *tokenizer);
-/* Counts the words or characters that its tokenizer encodes, on one thread. */
-char *counter_begin(Counter **c, const char *tokenizer);
+/* Counts the words or characters that its tokenizer encodes, on one thread. formats: as in
+ * Rules. */
+char *counter_begin(Counter **c, const char *tokenizer, const FormatCode *const *formats);
 const Tokenizer *counter_tokenizer(const Counter *c);
 void counter_free(Counter *c);
 char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer **tok);
@@ -634,7 +643,8 @@ struct PackOptions {
     int nignore;
     int64_t skip_bad;            /* as in Rules */
     bool keys_there;             /* each of `ignore` must occur in a row */
-    bool arrays;                 /* the output becomes arrays of ids: pack_prepare() */
+    /* NULL, or why its output cannot be made with this tokenizer; malloc'ed. NULL: any will do. */
+    char *(*suits)(const PackOptions *o, const Tokenizer *tok);
     const char *recipe;          /* recipe and fields of the program that packs; NULL: gen pack */
     const char *command;         /* the command without --ignore-keys, for messages */
     const char *format_flag;     /* its name of --format */
@@ -646,24 +656,18 @@ enum { PACK_THREADS_MAX = 1024, PACK_IGNORE_MAX = 64 };
 
 /* ---- pack_prepared.c: arrays of ids in a folder ---------------------------------------------- */
 
-typedef struct Prepared Prepared;
+/* Such a folder, opened. */
+struct Prepared {
+    TokenIds ids;                /* id "none": unknown */
+    int64_t length;              /* of all rows */
+    /* Checks all rows and adds them to the hashes, and to p unless it is NULL. */
+    char *(*read)(Prepared *f, Pack *p);
+    void (*close)(Prepared *f);
+};
 
 bool prepared_is(const char *path);      /* the folder has such arrays, or their metadata */
-/* tokenizer: a tokenizer file, used if the folder has none; or another word. */
-char *prepared_open(Prepared **f, const char *folder, const char *tokenizer);
-const TokenIds *prepared_ids(const Prepared *f);       /* id "none": unknown */
-int64_t prepared_length(const Prepared *f);            /* of all rows */
-/* Checks all rows and adds them to the hashes, and to p unless it is NULL. */
-char *prepared_read(Prepared *f, Pack *p);
-void prepared_close(Prepared *f);
-/* NULL, or why a tokenizer cannot be used for such a folder. */
-char *prepared_check(const PackOptions *o, const Tokenizer *tok);
-/* Writes the windows of a record file, some for validation, to the existing folder. bos: the
- * begin-of-text token. */
-char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder);
-void prepared_remove(const char *folder);              /* removes the files written */
 
-/* ---- pack_files.c, pack_cache.c: the whole pack ---------------------------------------------- */
+/* ---- pack_each.c, pack_cache.c, pack_arrays.c: the whole pack -------------------------------- */
 
 /* A row for the callback of pack_each(). */
 typedef struct {
@@ -679,11 +683,9 @@ typedef struct {
  * each(user, NULL) when no more input is available for now, and at the end. */
 PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row),
                     void *user);
-/* Packs files and folders into one token file and prints a summary. */
-PackError pack_files(const PackOptions *o, FILE *summary);
-/* The same into a cache folder, created if missing, under a name that is a hash of everything that
- * determines the content; *path: the file, malloc'ed. *found: it existed, and the raw data were
- * only read. Ignores o->out. */
+/* Packs files and folders into one token file in a cache folder, created if missing, under a name
+ * that is a hash of everything that determines the content, and prints a summary; *path: the file,
+ * malloc'ed. *found: it existed, and the raw data were only read. Ignores o->out. */
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found);
 /* Writes texts in windows of o->max_length tokens as arrays of ids, with metadata and

@@ -65,7 +65,7 @@ static char *expected_path(Work *w, const char *folder)
         if (error)
             pack_fail(&w->pack, EXIT_DATA, (Place){w->file[i], 0}, error);
     }
-    char *error = w->prepared && !w->pack.error.text ? prepared_read(w->prepared, NULL) : NULL;
+    char *error = w->prepared && !w->pack.error.text ? w->prepared->read(w->prepared, NULL) : NULL;
     if (error)
         pack_fail(&w->pack, EXIT_DATA, (Place){0}, error);
     const bool rows = reader_hashes(bytes, files);

@@ -1,6 +1,6 @@
 /* pack_chat.c -- renders and encodes conversations as the model's chat template does.
  *
- * In:    messages; a chat format (pack_chat_choose.c).
+ * In:    messages; a chat format (pack_template.c).
  * Out:   ids of the rendered text, and which of them are targets.
  * Method: the whole row is rendered, then split before each turn that begins with an added token,
  *         and encoded. An answer's targets begin after as many ids as the text before it has. */

@@ -1,10 +1,20 @@
-/* pack_encoded.c -- growing rows of ids with target bits. */
+/* pack_encoded.c -- growing rows of ids with target bits; parts of answers that are no targets.
+ *
+ * In:    {"weight": 0} or {"train": false} of a message; spans [begin, end) of characters: "masked"
+ *        of a message, KEY_masked for a string KEY.
+ * Method: as with prompts: the ids of a span begin after as many as the text before it alone
+ *         has. */
+#define _GNU_SOURCE
 #include "runtime/pack/pack.h"
-
-#include "runtime/base.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+#include "runtime/files/names.h"
+
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void encoded_room(Encoded *e, size_t n)
 {
@@ -121,4 +131,116 @@ int32_t windows_first(const Tokenizer *tok)
     size_t n;
     const int32_t *prefix = tokenizer_prefix(tok, &n);
     return n ? prefix[0] : tokenizer_bos(tok);
+}
+
+/* ---- parts that are no targets --------------------------------------------------------------- */
+
+/* NULL, or the message for a member of an object with a similar name. */
+static char *misspelt(const cJSON *json, const char *key, int letters)
+{
+    for (const cJSON *m = json->child; m; m = m->next)
+        if (strcmp(m->string, key) && names_distance(m->string, key) <= letters)
+            return format("%.60s: did you mean %s?", m->string, key);
+    return NULL;
+}
+
+char *spans_beside(const cJSON *json, const char *key, const cJSON **masked)
+{
+    char *name = format("%s_masked", key), *error = NULL;
+    *masked = sample_get(json, name);
+    error = *masked ? NULL : misspelt(json, name, 2);
+    free(name);
+    return error;
+}
+
+char *spans_message(const cJSON *message, bool *hidden)
+{
+    const cJSON *weight = sample_get(message, "weight"), *train = sample_get(message, "train");
+    char *error = NULL;
+    *hidden = false;
+    if (sample_get(message, "train_detail"))
+        return format("train_detail: use masked, a list of [begin, end) to exclude from the loss");
+    if (!json_get(message, "weight") && (error = misspelt(message, "weight", 2)))
+        return error;
+    if (!json_get(message, "train") && (error = misspelt(message, "train", 1)))
+        return error;
+    if (!json_get(message, "masked") && (error = misspelt(message, "masked", 2)))
+        return error;
+    if (weight && train)
+        return format("a message has both weight and train");
+    if (weight &&
+        !(cJSON_IsNumber(weight) && (weight->valuedouble == 0 || weight->valuedouble == 1)))
+        return format("weight: want 0 or 1: a message is in the loss or not");
+    if (train && !cJSON_IsBool(train))
+        return format("train: want true or false");
+    *hidden = weight ? weight->valuedouble == 0 : cJSON_IsFalse(train);
+    return NULL;
+}
+
+/* Returns the bytes before character `at` of a string, or before its end; -1: it is shorter. */
+static int64_t bytes_before(const char *string, double at)
+{
+    int64_t characters = 0, i = 0;
+    for (; string[i]; i++) {
+        if (((unsigned char)string[i] & 0xc0) == 0x80)
+            continue;
+        if ((double)characters == at)
+            return i;
+        characters++;
+    }
+    return (double)characters == at ? i : -1;
+}
+
+/* Returns the position in the text of byte `at` of the string. */
+static size_t place_of(const Spanned *s, int64_t at)
+{
+    const int64_t behind = at - (int64_t)s->cut, kept = (int64_t)s->kept;
+    return s->from + (size_t)(behind < 0 ? 0 : behind > kept ? kept : behind);
+}
+
+char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
+                  size_t *count, Encoded *e, RowOut *row)
+{
+    const size_t begin = e->n;
+    char *error = encode_text(tok, text, n, specials, false, e);
+    *count = e->n - begin;
+    row->not_prefix |= *count > begin - at ||
+                       memcmp(e->id + at, e->id + begin, *count * sizeof *e->id);
+    e->n = begin;
+    return error;
+}
+
+char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
+                 size_t at, Encoded *e, RowOut *row)
+{
+    if (masked && !cJSON_IsArray(masked))
+        return format("masked: want a list of [begin, end)");
+    for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
+        const cJSON *first = cJSON_GetArrayItem(span, 0), *behind = cJSON_GetArrayItem(span, 1);
+        if (!cJSON_IsArray(span) || cJSON_GetArraySize(span) != 2 || !cJSON_IsNumber(first) ||
+            !cJSON_IsNumber(behind))
+            return format("masked: want a list of [begin, end), two numbers each");
+        const int64_t begin = bytes_before(s->string, first->valuedouble),
+                      end = bytes_before(s->string, behind->valuedouble);
+        if (begin < 0 || end < begin)
+            return format("masked: [%g, %g]: want 0 <= begin <= end <= the characters of the "
+                          "text", first->valuedouble, behind->valuedouble);
+        size_t before, with;
+        char *error = spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
+        error = error ? error
+                      : spans_count(tok, s->text, place_of(s, end), specials, at, &with, e, row);
+        if (error)
+            return error;
+        for (size_t i = at + before; i < at + with && i < e->n; i++)
+            e->target[i] = e->target[i] ? TARGET_HIDDEN : 0;
+        e->hides = true;
+    }
+    return NULL;
+}
+
+void spans_done(Encoded *e, size_t at)
+{
+    for (size_t i = at; i < e->n && e->hides; i++)
+        e->target[i] = e->target[i] == 1;
+    e->hides = false;
 }

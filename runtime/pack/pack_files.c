@@ -1,15 +1,13 @@
 /* pack_files.c -- packs texts and JSON rows into a token file.
  *
  * In:    files (pack_read.c), and the rules for their rows.
- * Out:   the token file, or arrays of ids; the report (pack_report.c).
+ * Out:   the token file; the report (pack_report.c).
  * Keeps: the file's bytes do not depend on the number of threads; a malformed row ends the pack
  *        with its place, unless --skip-bad leaves it out and lists it. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack_work.h"
 
 #include "runtime/base.h"
-#include "runtime/files/folder.h"
-#include "runtime/files/json.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -191,7 +189,7 @@ static void count_vocabulary(Work *w)
     o.out = NULL;
     Work c = {.o = &o, .rules = w->rules, .threads = 1, .nfiles = w->nfiles, .file = w->file,
               .pack = {.kind = o.kind, .max_length = o.max_length}};
-    char *error = counter_begin(&counter, o.tokenizer);
+    char *error = counter_begin(&counter, o.tokenizer, o.formats);
     if (error) {
         pack_fail(&w->pack, EXIT_INTERNAL, (Place){0}, error);
         return;
@@ -254,7 +252,8 @@ PackError work_end(Work *w)
     for (int i = 0; i < w->nfiles; i++)
         free(w->file[i]);
     free(w->file);
-    prepared_close(w->prepared);
+    if (w->prepared)
+        w->prepared->close(w->prepared);
     rules_free(&w->rules);
     free(w->why_chat);
     vocabulary_free(&w->vocabulary);
@@ -262,8 +261,7 @@ PackError work_end(Work *w)
     return error;
 }
 
-/* After all rows: fails if rows had keys that nothing reads. */
-static void check_keys(Work *w)
+void work_check_keys(Work *w)
 {
     const PackOptions *o = w->o;
     Place at = {0};
@@ -284,13 +282,13 @@ static void pack_prepared(Work *w, char hex[SHA256_HEX])
     Pack *p = &w->pack;
     char bytes[SHA256_HEX], files[SHA256_HEX];
     pack_begin(p);
-    char *error = p->error.text ? NULL : prepared_read(w->prepared, p);
+    char *error = p->error.text ? NULL : w->prepared->read(w->prepared, p);
     if (error)
         pack_fail(p, EXIT_DATA, (Place){0}, error);
     reader_hashes(bytes, files);
     rules_fingerprint(w, bytes, files, hex);
     if (!p->error.text && p->out)
-        pack_write(p, prepared_ids(w->prepared), bytes, hex, &w->rules);
+        pack_write(p, &w->prepared->ids, bytes, hex, &w->rules);
 }
 
 void work_do(Work *w, char name[SHA256_HEX])
@@ -301,7 +299,7 @@ void work_do(Work *w, char name[SHA256_HEX])
     Progress g = {.who = o->who, .terminal = isatty(STDERR_FILENO)};
     if (!p->error.text && !w->prepared && !w->tok)
         count_vocabulary(w);
-    char *wrong = o->arrays && !w->prepared && !p->error.text ? prepared_check(o, w->tok) : NULL;
+    char *wrong = o->suits && !w->prepared && !p->error.text ? o->suits(o, w->tok) : NULL;
     if (wrong)
         pack_fail(p, EXIT_MISMATCH, (Place){0}, wrong);
     if (w->prepared && !p->error.text)
@@ -317,7 +315,7 @@ void work_do(Work *w, char name[SHA256_HEX])
         w->twin[i] = tokenizer_twin(w->tok);
     if (!p->error.text)
         read_all(w, &g);
-    check_keys(w);
+    work_check_keys(w);
     if (!p->error.text && p->out && !p->ndocs)
         pack_fail(p, EXIT_DATA, (Place){w->file[0], 0}, report_no_row(p));
     if (!p->error.text && p->out && o->chat && !p->nchats)
@@ -348,136 +346,4 @@ void work_do(Work *w, char name[SHA256_HEX])
     for (int i = 0; i < w->threads; i++)
         tokenizer_free(w->twin[i]);
     free(w->twin);
-}
-
-PackError pack_files(const PackOptions *o, FILE *summary)
-{
-    char name[SHA256_HEX];
-    Work w = work_begin(o);
-    work_do(&w, name);
-    if (!w.pack.error.text && o->out)
-        report_all(&w, summary);
-    else if (!w.pack.error.text)
-        report_rules(&w, summary);
-    if (!w.pack.error.text && !o->out)
-        report_skipped(&w, summary);
-    return work_end(&w);
-}
-
-static void each_row(Work *w, const Chunk *from, Encoded *e,
-                     void (*each)(void *user, const PackedRow *row), void *user)
-{
-    for (int i = 0, next = 0, bad = 0;; i++) {
-        pack_skip(&w->pack, &w->rules, e, i, &bad, from->file);
-        if (i == e->nrows || w->pack.error.text)
-            return;
-        const RowOut *row = &e->row[i];
-        char *error = pack_kind(&w->pack, row);
-        if (error) {
-            pack_fail(&w->pack, EXIT_DATA, (Place){from->place.file, row->line}, error);
-            return;
-        }
-        pack_keys(&w->pack, e, i, from->place.file, &next);
-        const size_t most = (size_t)w->rules.max_length, n = row->n < most ? row->n : most;
-        char *name = row->records && row->records->name
-                         ? row->records->name(&w->pack, row, from->place.file)
-                         : NULL;
-        each(user, &(PackedRow){.at = {from->place.file, row->line},
-                                .id = n ? e->id + row->begin : NULL,
-                                .target = n ? e->target + row->begin : NULL,
-                                .n = n,
-                                .row = row,
-                                .name = name});
-        free(name);
-    }
-}
-
-PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row),
-                    void *user)
-{
-    Work w = work_begin(o);
-    Reader *r = NULL;
-    int next = 0;
-    int64_t before = 0;
-    Chunk *chunk;
-    if (!w.pack.error.text && (w.prepared || !w.tok))
-        pack_fail(&w.pack, EXIT_CONFIG, (Place){0},
-                  format("want JSON rows, and an existing tokenizer"));
-    if (!w.pack.error.text)
-        input_check(&w);
-    while (!w.pack.error.text && (chunk = input_next(&w, &r, &next, &before))) {
-        Encoded e = {0};
-        rows_encode(&w.rules, w.tok, chunk, &e);
-        each_row(&w, chunk, &e, each, user);
-        each(user, NULL);
-        if (e.error && !w.pack.error.text)
-            pack_fail(&w.pack, EXIT_DATA, e.error_at, e.error), e.error = NULL;
-        encoded_free(&e);
-        chunk_free(chunk);
-    }
-    if (r)
-        reader_close(r);
-    check_keys(&w);
-    if (!w.pack.error.text)
-        report_skipped(&w, stderr);
-    return work_end(&w);
-}
-
-/* ---- arrays of ids --------------------------------------------------------------------------- */
-
-/* Sets the options for windows that were not given. */
-static PackOptions prepare_options(const PackOptions *o, const char *records)
-{
-    PackOptions p = *o;
-    p.format = pack_format[FORM_WINDOWS].name;
-    p.kind = KIND_ROWS;
-    p.held_out = o->held_out ? o->held_out : HELD_OUT_TAIL;
-    p.out = records;
-    p.arrays = true;
-    return p;
-}
-
-/* Copies the given tokenizer next to the ids; one made from the data is there already. */
-static char *copy_tokenizer(const char *from, const char *folder)
-{
-    size_t n;
-    char *error = NULL, *text;
-    if (vocabulary_made(from) || !strcmp(from, "bytes"))
-        return NULL;
-    text = file_read(from, 256 << 20, &n, &error);
-    if (text)
-        error = folder_replace_text(folder, "tokenizer.json", text);
-    free(text);
-    return error;
-}
-
-PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
-{
-    char name[SHA256_HEX], *records = folder_join(to, "records.tmp"), *error = NULL;
-    PackOptions options = prepare_options(o, records);
-    bool there = prepared_is(to);
-    const bool made = !folder_exists(to);
-    if (there)
-        error = format("%s has arrays of ids already: remove it, or name another folder", to);
-    error = error ? error : folder_make_parents(records);
-    if (error)
-        return (PackError){.text = error, .code = there ? EXIT_CONFIG : EXIT_IO};
-    Work w = work_begin(&options);
-    work_do(&w, name);
-    if (!w.pack.error.text)
-        error = prepared_write(records, o, windows_first(w.tok), to);
-    if (!w.pack.error.text && !error)
-        error = copy_tokenizer(o->tokenizer, to);
-    if (error) {
-        prepared_remove(to);
-        pack_fail(&w.pack, EXIT_DATA, (Place){0}, error);
-    }
-    w.pack.out = to;
-    if (!w.pack.error.text)
-        report_all(&w, summary);
-    unlink(records);
-    if (made && w.pack.error.text)
-        rmdir(to);               /* if it is empty */
-    free(records);
-    return work_end(&w);
 }

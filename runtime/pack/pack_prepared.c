@@ -1,14 +1,13 @@
-/* pack_prepared.c -- reads and writes folders of token ids, as other programs use them:
- * train_data.npy, val_data.npy, metadata.json.
+/* pack_prepared.c -- reads folders of token ids, as other programs use them: train_data.npy,
+ * val_data.npy, metadata.json.
  *
  * In:    arrays of int64 (rows, tokens of each), all rows of one length; metadata.json must agree
  *        with them. A tokenizer.json next to them is the one they were made with.
  * Keeps: training rows come first; memory for one row. */
 #define _GNU_SOURCE
-#include "runtime/pack/pack.h"
+#include "runtime/pack/pack_work.h"
 
 #include "runtime/base.h"
-#include "runtime/data/recordfile.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 
@@ -18,47 +17,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRAIN, EVAL, ARRAYS, HEADER_MAX = 1 << 16, METADATA_MAX = 1 << 20 };
-static const char *const array_name[ARRAYS] = {"train_data.npy", "val_data.npy"};
+enum { HEADER_MAX = 1 << 16, METADATA_MAX = 1 << 20 };
 static const char *const count_key[ARRAYS] = {"train_samples", "val_samples"};
 
-struct Prepared {
+typedef struct {
+    Prepared base;
     char *folder, *id;           /* of the tokenizer; "none" */
     FILE *array[ARRAYS];         /* positioned after its header */
     int64_t rows[ARRAYS], T, bos;
     TokenIds ids;
-};
+} Arrays;
 
-bool prepared_is(const char *path)
+static void close_arrays(Prepared *base)
 {
-    char *data = format("%s/%s", path, array_name[TRAIN]), *meta = format("%s/metadata.json", path);
-    bool is = file_named(data) || file_named(meta);
-    free(data), free(meta);
-    return is;
-}
-
-const TokenIds *prepared_ids(const Prepared *f)
-{
-    return &f->ids;
-}
-
-int64_t prepared_length(const Prepared *f)
-{
-    return f->T;
-}
-
-void prepared_close(Prepared *f)
-{
-    if (!f)
-        return;
+    Arrays *f = (Arrays *)base;
     for (int i = 0; i < ARRAYS; i++)
         if (f->array[i])
             fclose(f->array[i]);
     free(f->folder), free(f->id);
     free(f);
 }
-
-/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Returns the text after 'key': in the header of an array. */
 static const char *header_value(const char *header, const char *key)
@@ -130,11 +108,12 @@ static char *equal(const char *key, int64_t says, int64_t is)
          : format("%s: %lld, the arrays have %lld", key, (long long)says, (long long)is);
 }
 
-static char *check_metadata(Prepared *f, const cJSON *meta)
+static char *check_metadata(Arrays *f, const cJSON *meta)
 {
     const char *const special[] = {"mask_token", "bos_token", "eos_token", "pad_token"};
     int64_t *const to[] = {&f->ids.mask, &f->bos, &f->ids.eos, &f->ids.pad};
-    int64_t says = 0, train = f->rows[TRAIN] * f->T, all = train + f->rows[EVAL] * f->T;
+    int64_t says = 0, train = f->rows[ARRAY_TRAIN] * f->T,
+            all = train + f->rows[ARRAY_EVAL] * f->T;
     char *error = number(meta, "sequence_length", 1, INT32_MAX, &says);
     error = error ? error : equal("sequence_length", says, f->T);
     for (int i = 0; i < ARRAYS && !error; i++) {
@@ -165,7 +144,7 @@ static char *at(const char *folder, const char *name, char *error)
 }
 
 /* Sets the id of the tokenizer: of tokenizer.json next to the arrays, else of the given file. */
-static char *find_tokenizer(Prepared *f, const char *named)
+static char *find_tokenizer(Arrays *f, const char *named)
 {
     char *own = format("%s/tokenizer.json", f->folder), *error = NULL, *other = NULL;
     bool beside = file_named(own), file = file_named(named);
@@ -182,40 +161,8 @@ static char *find_tokenizer(Prepared *f, const char *named)
     return error;
 }
 
-char *prepared_open(Prepared **to, const char *folder, const char *tokenizer)
-{
-    Prepared *f = calloc(1, sizeof *f);
-    char *error = NULL, *path;
-    int64_t T[ARRAYS] = {0};
-    if (!f)
-        abort();
-    f->folder = format("%s", folder);
-    for (int i = 0; i < ARRAYS && !error; i++) {
-        path = format("%s/%s", folder, array_name[i]);
-        f->array[i] = fopen(path, "r");
-        error = at(folder, array_name[i], f->array[i] ? array_open(f->array[i], &f->rows[i], &T[i])
-                                                      : format("%s", strerror(errno)));
-        free(path);
-    }
-    if (!error && T[TRAIN] != T[EVAL])
-        error = at(folder, array_name[EVAL], format("rows of %lld tokens, those of %s have %lld",
-                   (long long)T[EVAL], array_name[TRAIN], (long long)T[TRAIN]));
-    f->T = T[TRAIN];
-    cJSON *meta = error ? NULL : folder_read_json(folder, "metadata.json", METADATA_MAX, &error);
-    if (!error)
-        error = at(folder, "metadata.json", check_metadata(f, meta));
-    cJSON_Delete(meta);
-    if (!error)
-        error = find_tokenizer(f, tokenizer);
-    if (error)
-        prepared_close(f);
-    else
-        *to = f;
-    return error;
-}
-
 /* Converts and checks one row. */
-static char *take_row(const Prepared *f, int which, int64_t row, const int64_t *from, int32_t *id)
+static char *take_row(const Arrays *f, int which, int64_t row, const int64_t *from, int32_t *id)
 {
     for (int64_t i = 0; i < f->T; i++) {
         if (from[i] < 0 || from[i] >= f->ids.size || from[i] == f->ids.mask)
@@ -230,7 +177,7 @@ static char *take_row(const Prepared *f, int which, int64_t row, const int64_t *
 }
 
 /* Returns the length of a row before its padding; all of it if padding is also the end of text. */
-static int64_t row_length(const Prepared *f, const int32_t *id)
+static int64_t row_length(const Arrays *f, const int32_t *id)
 {
     int64_t n = f->T;
     while (f->ids.pad != f->ids.eos && n && id[n - 1] == f->ids.pad)
@@ -239,15 +186,16 @@ static int64_t row_length(const Prepared *f, const int32_t *id)
 }
 
 /* Adds to the hashes what else determines the records: the split and the special ids. */
-static void note_meaning(const Prepared *f)
+static void note_meaning(const Arrays *f)
 {
-    const int64_t says[] = {f->rows[TRAIN], f->rows[EVAL], f->ids.size, f->ids.eos, f->ids.mask,
-                            f->ids.pad};
+    const int64_t says[] = {f->rows[ARRAY_TRAIN], f->rows[ARRAY_EVAL], f->ids.size, f->ids.eos,
+                            f->ids.mask, f->ids.pad};
     reader_note(says, sizeof says);
 }
 
-char *prepared_read(Prepared *f, Pack *p)
+static char *read_arrays(Prepared *base, Pack *p)
 {
+    Arrays *f = (Arrays *)base;
     int64_t *from = malloc((size_t)f->T * sizeof *from);
     int32_t *id = malloc((size_t)f->T * sizeof *id);
     uint8_t *target = malloc((size_t)f->T);
@@ -272,7 +220,7 @@ char *prepared_read(Prepared *f, Pack *p)
             reader_note(id, (size_t)f->T * sizeof *id);
             memset(target, 1, (size_t)n);
             if (p)
-                pack_put(p, id, target, (size_t)n, k == EVAL), p->padded += n < f->T;
+                pack_put(p, id, target, (size_t)n, k == ARRAY_EVAL), p->padded += n < f->T;
         }
         fseeko(f->array[k], begin, SEEK_SET);
     }
@@ -280,123 +228,36 @@ char *prepared_read(Prepared *f, Pack *p)
     return error;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
-/* The packed windows. */
-typedef struct {
-    RecordFile file;
-    const Column *tokens;
-    int64_t T, train;
-    TokenIds ids;
-} Windowed;
-
-static int64_t says(const Windowed *w, const char *key)
+char *prepared_open(Prepared **to, const char *folder, const char *tokenizer)
 {
-    const char *text = st_meta(&w->file.st, key);
-    return text ? strtoll(text, NULL, 10) : -1;
-}
-
-/* Rows first .. end-1. */
-typedef struct {
-    const Windowed *w;
-    int64_t first, end;
-} Array;
-
-static char *write_array(FILE *to, const void *with)
-{
-    const Array *a = with;
-    const Windowed *w = a->w;
-    char dict[128];
-    int n = snprintf(dict, sizeof dict, "{'descr': '<i8', 'fortran_order': False, "
-                     "'shape': (%lld, %lld), }", (long long)(a->end - a->first), (long long)w->T);
-    int all = (10 + n + 1 + 63) / 64 * 64 - 10;  /* the data begin at a multiple of 64 */
-    if (fwrite("\x93NUMPY\1\0", 1, 8, to) != 8 || fputc(all & 0xff, to) == EOF ||
-        fputc(all >> 8, to) == EOF || fprintf(to, "%s%*s\n", dict, all - n - 1, "") < 0)
-        return format("%s", strerror(errno));
-    for (int64_t i = a->first; i < a->end; i++) {
-        int64_t count;
-        const int32_t *id = recordfile_at(&w->file, w->tokens, i, &count);
-        if (count != w->T)
-            return format("a window has %lld tokens, but the arrays need %lld: the text, or its "
-                          "part for validation, is shorter than a window", (long long)count,
-                          (long long)w->T);
-        for (int64_t k = 0; k < count; k++) {
-            if (id[k] == w->ids.mask)
-                return format("the text contains the mask token, id %d", id[k]);
-            if (fwrite(&(int64_t){id[k]}, 8, 1, to) != 1)
-                return format("%s", strerror(errno));
-        }
-    }
-    return NULL;
-}
-
-static char *write_arrays(const Windowed *w, const char *folder)
-{
-    const int64_t limit[ARRAYS + 1] = {0, w->train, w->file.n};
-    char *error = NULL;
-    for (int i = 0; i < ARRAYS && !error; i++)
-        error = folder_replace_file(folder, array_name[i], write_array,
-                                    &(Array){w, limit[i], limit[i + 1]});
-    return error;
-}
-
-static char *write_metadata(const Windowed *w, int64_t bos, const char *folder)
-{
-    const struct { const char *key; int64_t value; } all[] = {
-        {"sequence_length", w->T}, {"vocab_size", w->ids.size}, {"train_samples", w->train},
-        {"val_samples", w->file.n - w->train}, {"total_tokens", w->train * w->T},
-        {"mask_token", w->ids.mask}, {"bos_token", bos}, {"eos_token", w->ids.eos},
-        {"pad_token", w->ids.pad}};
-    cJSON *meta = cJSON_CreateObject();
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        cJSON_AddNumberToObject(meta, all[i].key, (double)all[i].value);
-    char *text = folder_json_text(meta),
-         *error = folder_replace_text(folder, "metadata.json", text);
-    free(text);
-    cJSON_Delete(meta);
-    return error;
-}
-
-char *prepared_check(const PackOptions *o, const Tokenizer *tok)
-{
-    const int64_t size = tokenizer_size(tok), mask = o->mask ? o->mask : tokenizer_mask(tok),
-                  want = mask < size ? size : mask + 1;
-    const char *lacks = windows_first(tok) < 0 ? "begin-of-text"
-                      : tokenizer_eos(tok) < 0 ? "end-of-text" : mask < 0 ? "mask" : NULL;
-    if (lacks)
-        return format("the tokenizer has no %s token, which metadata.json needs", lacks);
-    return want <= (o->vocab ? o->vocab : size) ? NULL
-         : format("ids go up to %lld (the tokenizer has %lld, the mask is %lld), but the model has "
-                  "%lld: gen %s model.vocab=%lld%s", (long long)want - 1, (long long)size,
-                  (long long)mask, (long long)(o->vocab ? o->vocab : size),
-                  o->recipe ? o->recipe : "RECIPE", (long long)want,
-                  o->recipe ? "" : ", and --vocab with that number");
-}
-
-void prepared_remove(const char *folder)
-{
-    const char *const name[] = {array_name[TRAIN], array_name[EVAL], "metadata.json"};
-    for (int i = 0; i < 3; i++) {
-        char *path = format("%s/%s", folder, name[i]);
-        unlink(path);
+    Arrays *f = calloc(1, sizeof *f);
+    char *error = NULL, *path;
+    int64_t T[ARRAYS] = {0};
+    if (!f)
+        abort();
+    f->folder = format("%s", folder);
+    for (int i = 0; i < ARRAYS && !error; i++) {
+        path = format("%s/%s", folder, array_name[i]);
+        f->array[i] = fopen(path, "r");
+        error = at(folder, array_name[i], f->array[i] ? array_open(f->array[i], &f->rows[i], &T[i])
+                                                      : format("%s", strerror(errno)));
         free(path);
     }
-}
-
-char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder)
-{
-    Windowed w = {0};
-    char *error = recordfile_open(&w.file, records);
+    if (!error && T[ARRAY_TRAIN] != T[ARRAY_EVAL])
+        error = at(folder, array_name[ARRAY_EVAL],
+                   format("rows of %lld tokens, those of %s have %lld", (long long)T[ARRAY_EVAL],
+                          array_name[ARRAY_TRAIN], (long long)T[ARRAY_TRAIN]));
+    f->T = T[ARRAY_TRAIN];
+    cJSON *meta = error ? NULL : folder_read_json(folder, "metadata.json", METADATA_MAX, &error);
+    if (!error)
+        error = at(folder, "metadata.json", check_metadata(f, meta));
+    cJSON_Delete(meta);
+    if (!error)
+        error = find_tokenizer(f, tokenizer);
+    f->base = (Prepared){
+        .ids = f->ids, .length = f->T, .read = read_arrays, .close = close_arrays};
+    *to = error ? NULL : &f->base;
     if (error)
-        return error;
-    const int64_t vocab = says(&w, "vocab"), pad = says(&w, "pad_id");
-    w.tokens = recordfile_column(&w.file, "tokens");
-    w.T = says(&w, "max_length"), w.train = says(&w, "train");
-    w.ids = (TokenIds){.size = o->vocab ? o->vocab : vocab, .eos = says(&w, "eos"),
-                       .mask = o->mask ? o->mask : says(&w, "mask_id")};
-    w.ids.pad = pad >= 0 ? pad : w.ids.eos;
-    error = write_arrays(&w, folder);
-    error = error ? error : write_metadata(&w, bos, folder);
-    recordfile_close(&w.file);
+        close_arrays(&f->base);
     return error;
 }

@@ -197,7 +197,7 @@ static void report_made(const Work *w, FILE *to)
         fprintf(to, "%s: rows, %lld for training, %lld for validation, of %lld tokens each; "
                 "tokenizer %s\n", p->out, (long long)(p->ndocs - p->nheld_out),
                 (long long)p->nheld_out,
-                (long long)p->max_length, prepared_ids(w->prepared)->id);
+                (long long)p->max_length, w->prepared->ids.id);
         if (p->padded)
             fprintf(to, "%lld of them with pad_token at the end, which is removed\n",
                     (long long)p->padded);

@@ -31,10 +31,20 @@ static char *made_rules(Work *w, bool words)
     return NULL;
 }
 
+/* How this program opens arrays of ids; NULL: none of its formats is made from them. */
+static PreparedOpen *arrays_opener(const PackOptions *o)
+{
+    for (const FormatCode *const *at = o->formats; at && *at; at++)
+        if ((*at)->open_arrays)
+            return (*at)->open_arrays;
+    return NULL;
+}
+
 /* Opens arrays of ids, and checks the options for them. */
 static void open_prepared(Work *w)
 {
     const PackOptions *o = w->o;
+    PreparedOpen *const open = arrays_opener(o);
     Pack *p = &w->pack;
     char *error = NULL;
     int code = EXIT_CONFIG;
@@ -50,22 +60,25 @@ static void open_prepared(Work *w)
         error = format("--tokenizer %s needs texts, but %s has ids", o->tokenizer, o->file[0]);
     else if (o->skip_bad)
         error = format("--skip-bad: %s has arrays of ids, which are never left out", o->file[0]);
+    else if (!open)
+        code = EXIT_MISMATCH, error = format("%s has arrays of ids, which become rows of tokens to "
+            "mask, but this binary masks none: give texts or JSON rows", o->file[0]);
     code = error ? code : EXIT_DATA;
-    error = error ? error : prepared_open(&w->prepared, o->file[0], o->tokenizer);
-    if (!error && o->max_length && prepared_length(w->prepared) > o->max_length)
+    error = error ? error : open(&w->prepared, o->file[0], o->tokenizer);
+    if (!error && o->max_length && w->prepared->length > o->max_length)
         code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, want at most %lld",
-            o->file[0], (long long)prepared_length(w->prepared), (long long)o->max_length);
-    if (!error && o->vocab && prepared_ids(w->prepared)->size != o->vocab)
+            o->file[0], (long long)w->prepared->length, (long long)o->max_length);
+    if (!error && o->vocab && w->prepared->ids.size != o->vocab)
         code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows: gen %s "
             "model.vocab=%lld, or gen pack --prepare with --vocab %lld", o->file[0],
-            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab,
-            o->recipe ? o->recipe : "RECIPE", (long long)prepared_ids(w->prepared)->size,
+            (long long)w->prepared->ids.size, (long long)o->vocab,
+            o->recipe ? o->recipe : "RECIPE", (long long)w->prepared->ids.size,
             (long long)o->vocab);
     if (error) {
         pack_fail(p, code, (Place){0}, error);
         return;
     }
-    w->rules.max_length = p->max_length = prepared_length(w->prepared);
+    w->rules.max_length = p->max_length = w->prepared->length;
     w->rules.format = &pack_format[FORM_WINDOWS];
     p->kind = KIND_ROWS;
     p->own = true;
@@ -183,7 +196,7 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
     const Rules *r = &w->rules;
     bool made = vocabulary_made(w->o->tokenizer);       /* the data and rules determine it */
     char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s", PACK_VERSION, bytes,
-                        files, w->prepared ? prepared_ids(w->prepared)->id
+                        files, w->prepared ? w->prepared->ids.id
                         : made      ? w->o->tokenizer : tokenizer_id(w->tok),
                         (long long)(w->o->words ? w->o->words : PACK_WORDS),
                         kind_name[w->pack.kind], (long long)r->max_length,

@@ -46,29 +46,34 @@ const char *const *vocabulary_files(const char *tokenizer)
 
 struct Counter {
     int kind;
+    const WordsCode *code;       /* WORDS: of a format; else NULL */
     Words *words;
     Chars *chars;
 };
 
-char *counter_begin(Counter **to, const char *tokenizer)
+char *counter_begin(Counter **to, const char *tokenizer, const FormatCode *const *formats)
 {
     Counter *c = calloc(1, sizeof *c);
     if (!c)
         abort();
     c->kind = kind_of(tokenizer);
-    char *error = c->kind == WORDS ? words_begin(&c->words) : chars_begin(&c->chars);
+    for (; c->kind == WORDS && formats && *formats && !c->code; formats++)
+        c->code = (*formats)->words;
     *to = c;
-    return error;
+    return c->code           ? c->code->begin(&c->words)
+         : c->kind == WORDS ? format("no format of this program is of words")
+                            : chars_begin(&c->chars);
 }
 
 const Tokenizer *counter_tokenizer(const Counter *c)
 {
-    return c->kind == WORDS ? words_counter(c->words) : chars_counter(c->chars);
+    return c->code ? c->code->counter(c->words) : chars_counter(c->chars);
 }
 
 void counter_free(Counter *c)
 {
-    words_free(c->words);
+    if (c->code)
+        c->code->free(c->words);
     chars_free(c->chars);
     free(c);
 }
@@ -77,9 +82,9 @@ char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer *
 {
     v->kind = kinds[c->kind].name;
     v->specials = kinds[c->kind].specials;
-    v->distinct = c->kind == WORDS ? words_distinct(c->words) : chars_distinct(c->chars);
-    if (c->kind == WORDS)
-        words_vocabulary(c->words, most, &v->text[0], &v->text[1]);
+    v->distinct = c->code ? c->code->distinct(c->words) : chars_distinct(c->chars);
+    if (c->code)
+        c->code->vocabulary(c->words, most, &v->text[0], &v->text[1]);
     else
         chars_vocabulary(c->chars, &v->text[0], &v->text[1]);
     return tokenizer_parse(tok, v->text[0], strlen(v->text[0]), NULL, 0);

@@ -1,6 +1,7 @@
 /* pack_work.h -- state of a pack, shared by pack_rules.c (rules for rows), pack_input.c (input
- * files), pack_report.c (progress and summary), pack_files.c (the main loop) and pack_cache.c (the
- * cache). */
+ * files), pack_report.c (progress and summary), pack_files.c (the main loop), and what runs it:
+ * pack_cache.c (into the cache), pack_arrays.c (into arrays of ids), pack_each.c (into a callback),
+ * gen pack. */
 #ifndef DIECAST_PACK_WORK_H
 #define DIECAST_PACK_WORK_H
 
@@ -46,6 +47,11 @@ Chunk *input_next(const Work *w, Reader **r, int *next, int64_t *before);
 /* Reads the rest for the hashes: of r, and the files from `next` on. */
 void input_skip(Work *w, Reader *r, int next);
 
+/* ---- pack_tables.c --------------------------------------------------------------------------- */
+
+enum { ARRAY_TRAIN, ARRAY_EVAL, ARRAYS };
+extern const char *const array_name[ARRAYS];   /* files of a folder of arrays of ids */
+
 /* ---- pack_report.c --------------------------------------------------------------------------- */
 
 typedef struct {
@@ -77,6 +83,8 @@ char *report_no_row(const Pack *p);            /* why no row is left; malloc'ed 
 Work work_begin(const PackOptions *o);
 /* Reads all input and writes the records; name: see rules_name(). */
 void work_do(Work *w, char name[SHA256_HEX]);
+/* After all rows: fails if rows had keys that nothing reads. */
+void work_check_keys(Work *w);
 PackError work_end(Work *w);
 
 #endif

@@ -1,17 +1,48 @@
-/* draw.c -- draws with cairo what layout.c has placed.
+/* draw.c -- loads libcairo; draws with it what layout.c has placed.
  *
  * Method: of the points in one pixel column it draws the first, lowest, highest and last, so that a
  *         curve of any length shows its extremes and is drawn quickly. */
 #define _GNU_SOURCE
 #include "runtime/plot/draw.h"
 
+#include <dlfcn.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
+#include "runtime/plot/cairo.h"
 #include "runtime/plot/png.h"
+
+/* ---- libcairo -------------------------------------------------------------------------------- */
+
+const Cairo *cairo_open(char **error)
+{
+    static Cairo cairo;
+    static bool opened;
+    if (opened)
+        return &cairo;
+    void *library = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
+    const char *lacks = library ? NULL : "libcairo.so.2";
+    void *found;
+#define CAIRO_FUNCTION(name, returns, takes)                     \
+    found = library ? dlsym(library, "cairo_" #name) : NULL;     \
+    lacks = !lacks && !found ? "a newer libcairo.so.2" : lacks;  \
+    memcpy(&cairo.name, &found, sizeof found);
+    CAIRO_FUNCTIONS(CAIRO_FUNCTION)
+#undef CAIRO_FUNCTION
+    opened = !lacks;
+    if (opened)
+        return &cairo;
+    if (library)
+        dlclose(library);
+    *error = format("%s is missing: install libcairo2 (apt-get install libcairo2)", lacks);
+    return NULL;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* Colour-blind safe palette: M. Okabe and K. Ito, Color Universal Design (2008). */
 static const double colour[PLOT_CURVES][3] = {

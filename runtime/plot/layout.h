@@ -1,13 +1,43 @@
 /* layout.h -- layout of a line chart: positions of texts, axes, ticks and legends.
  *
- * Keeps: a pure function of the figure and the text widths; no text overlaps another or an axis. */
+ * Keeps: pure functions of their arguments, the figure and the text widths; no text overlaps
+ *        another or an axis. */
 #ifndef DIECAST_LAYOUT_H
 #define DIECAST_LAYOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/plot/ticks.h"
+/* ---- ticks at round values, and their labels ------------------------------------------------- */
+
+enum { TICKS_MOST = 16, TICKS_TEXT = 24 };
+
+typedef struct {
+    bool log;
+    double lo, hi;               /* axis range; lo < hi, on a log axis 0 < lo */
+    int n;                       /* at least 1 */
+    double at[TICKS_MOST];       /* (n) ascending, from lo to hi */
+    char text[TICKS_MOST][TICKS_TEXT];   /* all different */
+} Ticks;
+
+/* Larger values are not drawn: their differences would overflow. */
+#define TICKS_LARGEST 1e100
+
+typedef struct {
+    int most;                    /* maximum number of ticks: 2 to TICKS_MOST, from 3 with `ends` */
+    bool log;
+    bool whole;                  /* values are integers, and so are the ticks */
+    bool ends;                   /* the axis starts and ends at a tick */
+} TicksWanted;
+
+/* For values lo to hi, |each| at most TICKS_LARGEST, positive on a log axis. Tick steps are 1, 2 or
+ * 5 times a power of ten, or decades. If lo and hi are nearly equal, the axis extends on both
+ * sides. */
+Ticks ticks_of(double lo, double hi, const TicksWanted *w);
+/* Position of a value on the axis: 0 at lo, 1 at hi. */
+double ticks_place(const Ticks *t, double value);
+
+/* ---- figures --------------------------------------------------------------------------------- */
 
 enum { PLOT_CURVES = 6, PLOT_PANELS = 4, PLOT_TEXT = 96 };
 

@@ -228,7 +228,7 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
     cJSON *manifest = manifest_new();
     char *error;
     if (m->adapter_json) {
-        error = hf_write_adapter(m, temp, &(HfHow){.source = c->base}, manifest);
+        error = m->adapter_folders->write(m, temp, &(HfHow){.source = c->base}, manifest);
         if (!error && c->source)
             error = folder_copy_extras(c->source, temp, manifest);
     } else {

@@ -669,7 +669,7 @@ void checkpoint_load(Checkpoints *c, Model *m)
     comm_expect(weights_seconds(m));
     if (m->adapter_json) {
         check_base(c, m);
-        hf_load_adapter(m, c->found, false);
+        m->adapter_folders->load(m, c->found, false);
     } else {
         hf_load(m, c->found, false);
     }

@@ -1,17 +1,274 @@
-/* export.c -- writes finished weights with the tokenizer of their records. */
+/* export.c -- writes finished weights with the tokenizer of their records, its chat template and
+ * generation settings.
+ *
+ * Keeps: a file of the base model changes only where it contradicts the training.
+ * Method: completes the files that were copied from the base. */
+#define _GNU_SOURCE
 #include "runtime/run/export.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base.h"
+#include "runtime/data/tokenizer.h"
 #include "runtime/data/vocabulary.h"
+#include "runtime/data/words.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
+#include "runtime/pack/pack.h"
 #include "runtime/run/card.h"
-#include "runtime/run/export_files.h"
 #include "runtime/run/records.h"
+
+/* ---- the files of a folder ------------------------------------------------------------------- */
+
+typedef struct {
+    const Model *m;
+    const char *chat;            /* chat format of the training data (chats.def), or NULL */
+    const char *base;            /* folder of the adapter's base model, or NULL */
+    bool adapter;
+    bool trained;                /* the weights come from a checkpoint */
+    bool bytes;                  /* write tokenizer.json of the byte vocabulary */
+} ExportFiles;
+
+enum { JSON_MAX = 64 << 20 };
+static const char template_file[] = "chat_template.jinja", class_key[] = "tokenizer_class";
+
+static bool has(const char *folder, const char *name)
+{
+    char *path = folder_join(folder, name);
+    const bool there = file_named(path);
+    free(path);
+    return there;
+}
+
+/* Returns a JSON object of the folder; empty if there is no such file, or with *error set. */
+static cJSON *read_object(const char *folder, const char *name, char **error)
+{
+    cJSON *json = folder && has(folder, name) ? folder_read_json(folder, name, JSON_MAX, error)
+                                              : cJSON_CreateObject();
+    if (json && !cJSON_IsObject(json)) {
+        *error = format("%s/%s: want an object", folder, name);
+        cJSON_Delete(json);
+        json = NULL;
+    }
+    return json;
+}
+
+static char *write_object(const char *folder, const char *name, const cJSON *json)
+{
+    char *path = folder_join(folder, name);
+    unlink(path);
+    free(path);
+    return folder_write_json(folder, name, json, NULL);
+}
+
+/* ---- the tokenizer --------------------------------------------------------------------------- */
+
+static char *write_bytes(const char *folder)
+{
+    char *text = tokenizer_bytes_file(),
+         *error = folder_write_text(folder, "tokenizer.json", text, NULL);
+    free(text);
+    if (error)
+        return error;
+    cJSON *config = cJSON_CreateObject();
+    cJSON_AddStringToObject(config, "eos_token", "<|endoftext|>");
+    cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
+    error = write_object(folder, "tokenizer_config.json", config);
+    cJSON_Delete(config);
+    return error;
+}
+
+/* Returns the JSON of a plain word vocabulary; NULL: another kind of file. */
+static cJSON *read_words(const char *path)
+{
+    size_t n;
+    char *error = NULL, *text = file_named(path) ? file_read(path, JSON_MAX, &n, &error) : NULL;
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    free(text), free(error);
+    if (words_plain(json))
+        return json;
+    cJSON_Delete(json);
+    return NULL;
+}
+
+/* True if the file is a word-list vocabulary (words.h), which transformers cannot read. */
+static bool is_words(const char *tokenizer)
+{
+    cJSON *words = read_words(tokenizer);
+    cJSON_Delete(words);
+    return words;
+}
+
+/* Writes the tokenizer file that transformers reads for a word vocabulary, if it is missing. */
+static char *write_twin(const char *folder, const cJSON *words)
+{
+    static const char name[] = "tokenizer_hf.json";
+    cJSON *twin = NULL;
+    char *error = has(folder, name) ? NULL : words_layout(words, &twin);
+    if (!error && twin)
+        error = folder_write_json(folder, name, twin, NULL);
+    cJSON_Delete(twin);
+    return error;
+}
+
+/* True if the folder's chat template, if any, is that of the format. */
+static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
+{
+    const Chat *its = NULL;
+    char *why = NULL, *error = chat_choose(&its, &why, t, path, NULL);
+    const bool same = !error && its == chat && why && strstr(why, "chat_template in ");
+    free(error), free(why);
+    return same;
+}
+
+/* Writes tokenizer_config.json; own_template: without its template, which chat_template.jinja
+ * replaces. */
+static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t,
+                             bool own_template)
+{
+    const bool there = has(folder, "tokenizer_config.json");
+    char *error = NULL;
+    cJSON *config = read_object(folder, "tokenizer_config.json", &error);
+    if (!config)
+        return error;
+    bool changed = own_template && json_get(config, "chat_template");
+    if (changed)
+        cJSON_DeleteItemFromObjectCaseSensitive(config, "chat_template");
+    if (!there && tokenizer_eos_text(t)) {
+        cJSON_AddStringToObject(config, "eos_token", tokenizer_eos_text(t));
+        changed = true;
+    }
+    /* AutoTokenizer otherwise uses the class of config.json, which an adapter folder lacks */
+    if ((x->adapter || !there) && !json_get(config, class_key)) {
+        cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
+        changed = true;
+    }
+    if (changed)
+        error = write_object(folder, "tokenizer_config.json", config);
+    cJSON_Delete(config);
+    return error;
+}
+
+static char *write_template(const char *folder, const Chat *chat)
+{
+    char *text = chat_template(chat);
+    if (!text) {
+        warn("no chat_template.jinja written: chat format %s has no generated template; copy the "
+             "model's own",
+             chat->name);
+        return NULL;
+    }
+    char *path = folder_join(folder, template_file);
+    unlink(path);
+    char *error = folder_write_text(folder, template_file, text, NULL);
+    free(path), free(text);
+    return error;
+}
+
+/* ---- the ends of a text ---------------------------------------------------------------------- */
+
+static bool holds(const cJSON *list, int id)
+{
+    for (const cJSON *i = list->child; i; i = i->next)
+        if (i->valuedouble == id)
+            return true;
+    return false;
+}
+
+/* Appends eos_token_id, one or a list, to the list. */
+static void add_ends(cJSON *list, const cJSON *ids)
+{
+    for (const cJSON *i = cJSON_IsArray(ids) ? ids->child : ids; i;
+         i = cJSON_IsArray(ids) ? i->next : NULL)
+        if (cJSON_IsNumber(i) && !holds(list, (int)i->valuedouble))
+            cJSON_AddItemToArray(list, cJSON_CreateNumber(i->valuedouble));
+}
+
+/* Writes generation_config.json: the base's eos_token_id, then the ids that end a trained text. t
+ * may be NULL. */
+static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t,
+                           const Chat *chat)
+{
+    const char *of = x->adapter ? x->base : folder;      /* an adapter folder has neither file */
+    char *error = NULL;
+    cJSON *generation = read_object(of, "generation_config.json", &error),
+          *config = error ? NULL : read_object(of, "config.json", &error),
+          *list = cJSON_CreateArray();
+    const cJSON *ids = json_get(generation, "eos_token_id");
+    if (!error) {
+        add_ends(list, ids && !cJSON_IsNull(ids) ? ids : json_get(config, "eos_token_id"));
+        const int before = cJSON_GetArraySize(list);
+        for (int id = 0; t && id < tokenizer_size(t); id++)
+            if ((chat ? chat_ends(chat, t, id) : tokenizer_ends(t, id)) && !holds(list, id))
+                cJSON_AddItemToArray(list, cJSON_CreateNumber(id));
+        const int n = cJSON_GetArraySize(list);
+        cJSON_DeleteItemFromObjectCaseSensitive(generation, "eos_token_id");
+        /* makes transformers 4 take eos_token_id from config.json again */
+        cJSON_DeleteItemFromObjectCaseSensitive(generation, "_from_model_config");
+        if (n)
+            cJSON_AddItemToObject(generation, "eos_token_id",
+                                  cJSON_Duplicate(n > 1 ? list : list->child, true));
+        if (n > before || x->adapter)        /* the card of an adapter mentions the file */
+            error = write_object(folder, "generation_config.json", generation);
+    }
+    cJSON_Delete(generation), cJSON_Delete(config), cJSON_Delete(list);
+    return error;
+}
+
+/* Adds the token that was added to the model to the copied tokenizer. */
+static char *add_token(const char *folder, const Model *m)
+{
+    const char *token = m->additions ? m->additions->token : NULL;
+    const int64_t rows = model_extra_vocab_rows(m);
+    return token && rows ? vocabulary_add(folder, token, rows - 1) : NULL;
+}
+
+/* Adds to a folder that has its weights and, if there is one, its tokenizer:
+ *   tokenizer.json of the byte vocabulary; the added token in any tokenizer.json;
+ *   tokenizer_hf.json, which transformers reads, next to a word-list vocabulary;
+ *   tokenizer_class in tokenizer_config.json, if AutoTokenizer could not find one;
+ *   chat_template.jinja of `chat`, unless the base's template means the same format;
+ *   generation_config.json with every end-of-text id.
+ * with: an ExportFiles. Returns NULL or a malloc'ed message. */
+static char *complete_folder(const char *folder, const void *with)
+{
+    const ExportFiles *x = with;
+    char *error = x->bytes ? write_bytes(folder) : NULL,
+         *path = folder_join(folder, "tokenizer.json"), *why = NULL;
+    Tokenizer *t = NULL;
+    const Chat *chat = NULL;
+    if (!error)
+        error = add_token(folder, x->m);
+    const bool there = !error && file_named(path);
+    cJSON *words = there ? read_words(path) : NULL;
+    if (words)
+        error = write_twin(folder, words);
+    if (there && !error && (error = tokenizer_load(&t, path)) && !x->chat) {
+        free(error);             /* an unsupported kind: copied as it is */
+        error = NULL;
+    }
+    if (t && x->chat && (error = chat_choose(&chat, &why, t, path, x->chat))) {
+        warn("no chat_template.jinja written: %s", error);
+        free(error);
+        error = NULL;
+    }
+    const bool own = t && chat && !template_is(chat, t, path);
+    if (!error && own)
+        error = write_template(folder, chat);
+    if (!error && t && !words)
+        error = complete_config(folder, x, t, own && has(folder, template_file));
+    if (!error && there && x->trained && card_generates(x->m))
+        error = complete_ends(folder, x, t, chat);
+    tokenizer_free(t);
+    cJSON_Delete(words);
+    free(path), free(why);
+    return error;
+}
+
+/* ---- export ---------------------------------------------------------------------------------- */
 
 /* Exports the weights. how: all but the card; its tokenizer, "bytes" or a file, is copied if the
  * source of a model has none. An adapter gets that of its base. */
@@ -26,13 +283,13 @@ static void save(const Checkpoints *c, Model *m, const char *folder, bool adapte
                                .adapter = adapter,
                                .trained = c->file,
                                .bytes = bytes};
-    char *card = card_text(c, m, adapter, tokenizer, tokenizer && export_words(tokenizer));
+    char *card = card_text(c, m, adapter, tokenizer, tokenizer && is_words(tokenizer));
     how.card = card;
     how.tokenizer = bytes || (own && !adapter) ? NULL : tokenizer;
-    how.complete = export_files_write;
+    how.complete = complete_folder;
     how.with = &files;
     if (adapter)
-        hf_save_adapter(m, folder, &how);
+        m->adapter_folders->save(m, folder, &how);
     else
         hf_save(m, folder, &how);
     free(own), free(card);

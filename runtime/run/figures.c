@@ -22,16 +22,15 @@
 /* ---- the rows -------------------------------------------------------------------------------- */
 
 enum {
-#define SOURCE(name, file, reader) SOURCE_##name,
+#define SOURCE(name, file) SOURCE_##name,
 #include "runtime/run/figures.def"
     SOURCES
 };
 
 static const struct {
     const char *name, *file;
-    TableReader *read;
 } source[SOURCES] = {
-#define SOURCE(name, file, reader) {#name, file, table_##reader},
+#define SOURCE(name, file) {#name, file},
 #include "runtime/run/figures.def"
 };
 
@@ -137,13 +136,23 @@ static void drop(Drawing *d, int k)
     d->table[k] = NULL;
 }
 
+static TableReader *reader_of(const FiguresOf *of, int k)
+{
+    for (const FigureReader *r = of->readers; r && r->source; r++)
+        if (!strcmp(r->source, source[k].name))
+            return r->read;
+    if (k != SOURCE_history && k != SOURCE_given)
+        die(EXIT_INTERNAL, "figures: the objective has no reader for %s", source[k].file);
+    return table_lines;
+}
+
 static Table *table_of(Drawing *d, int k)
 {
     if (d->table[k])
         return d->table[k];
     Table *t = d->table[k] = new_table();
     char *name = with(source[k].file, "*", d->star), *path = folder_join(d->of->out, name),
-         *error = *name ? source[k].read(t, path) : NULL;
+         *error = *name ? reader_of(d->of, k)(t, path) : NULL;
     if (error)
         fail(d, EXIT_DATA, error);
     if (t->bad)

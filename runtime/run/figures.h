@@ -8,10 +8,18 @@
 #include "runtime/plot/table.h"
 #include "runtime/run/metrics.h"
 
+/* Reads the file of a SOURCE row of the objective. */
+typedef struct {
+    const char *source;          /* its name */
+    TableReader *read;
+} FigureReader;
+
 typedef struct {
     const char *out;             /* run folder */
     const Model *model;          /* its objective; its name starts the titles */
     const Metrics *metrics;
+    const FigureReader *readers; /* one per SOURCE row of the objective, ends with source NULL;
+                                    NULL: it has none */
 } FiguresOf;
 
 /* At the end of a run: draws every figure that has data and names them in one line. Errors never

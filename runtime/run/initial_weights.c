@@ -67,7 +67,7 @@ static void load_base(const Flags *f, Model *m, const char *base)
 static void load_adapter(const Flags *f, Model *m, const char *adapter)
 {
     if (m->adapter_json && adapter)
-        hf_load_adapter(m, adapter, f->allow_nonfinite);
+        m->adapter_folders->load(m, adapter, f->allow_nonfinite);
 }
 
 void initial_check(const Checkpoints *c, Model *m)

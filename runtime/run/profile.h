@@ -1,4 +1,4 @@
-/* profile.h -- step profiler (--profile N).
+/* profile.h -- step profiler (--profile N) and step benchmark (--bench-steps N).
  *
  * In:    marks at the start of each op of a step and of each host phase between ops.
  * Out:   a table on standard error, a timeline of all ranks in OUT/profile.json.
@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "runtime/model/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +51,23 @@ void profile_begin(int64_t step);
 void profile_end(void);
 /* Reports at the end of the run if that has not happened yet. */
 void profile_close(void);
+
+/* ---- benchmark ------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t steps;               /* timed steps, after BENCH_WARM warm-up steps */
+    void (*step)(void *with, int64_t step);      /* one full training step on all ranks */
+    void *with;
+    double work;                 /* work of one step, summed over ranks, */
+    const char *unit;            /* in this unit */
+    double started;              /* clock at program start, s */
+    int threads;                 /* of this rank */
+} Bench;
+
+enum { BENCH_WARM = 3 };
+
+/* Runs the steps and prints one JSON line on rank 0's standard output. */
+void bench_run(const Bench *b, const Model *m);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,7 @@
  *
  * In:    flags, the data shapes of the model. Out: Data; messages on standard error. */
 #define _GNU_SOURCE
-#include "runtime/run/records.h"
+#include "runtime/run/records_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +20,6 @@
 #include "runtime/ranks/comm.h"
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/failure.h"
-
-enum { PACK_SECONDS = 7 * 24 * 3600 };   /* the other ranks wait while rank 0 packs */
 
 bool records_train(const Flags *f)
 {
@@ -63,23 +61,6 @@ bool records_raw(const Flags *f)
     return any_raw(f->data) || any_raw(f->eval_data);
 }
 
-bool records_packed(const char *flag, const char *paths)
-{
-    int n, packed = 0;
-    char **file = split_names(paths, &n);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(file[i], "-") && !file_named(file[i]))
-            die(EXIT_DATA, "--%s: %s: no such file", flag, file[i]);
-        packed += strcmp(file[i], "-") && !pack_is_raw(file[i]);
-    }
-    if (packed && packed < n)
-        die(EXIT_CONFIG, "--%s: some of %s are packed and some are raw: use only one kind in a "
-                         "command",
-            flag, paths);
-    free(file);
-    return packed > 0;
-}
-
 const char *records_tokenizer(const Flags *f)
 {
     return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;
@@ -92,9 +73,7 @@ static bool asks(const Flags *f, const char *name)
     return flag >= 0 && flags_on(f, flag);
 }
 
-/* Returns the tokenizer of raw data, malloc'ed. beside: record file whose tokenizer it must be, or
- * NULL. */
-static char *tokenizer_for(const Flags *f, bool finds_targets, const char *flag, const char *raw,
+char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag, const char *raw,
                            const char *beside)
 {
     char *own = format("%s/tokenizer.json", f->init_from);
@@ -186,9 +165,7 @@ static int64_t most_of(const Flags *f, const DataShape *of, const Format *known,
                                                         : f->max_samples;
 }
 
-/* Ends the program; `more` follows what is wrong with the data. */
-_Noreturn static void refuse(const PackError *e, const char *flag, const char *tokenizer,
-                             const char *more)
+void records_refuse(const PackError *e, const char *flag, const char *tokenizer, const char *more)
 {
     char *line = e->line ? format(":%d", e->line) : format("%s", "");
     bool names_it = !strncmp(e->file ? e->file : e->text, tokenizer, strlen(tokenizer));
@@ -226,10 +203,9 @@ static void note_found(const char *flag, const char *path)
     recordfile_close(&f);
 }
 
-/* Returns the options for packing n files of raw data; messages name the last one. */
-static PackOptions options_of(const Flags *f, const Model *m, const DataShape *of,
-                              const RecordRules *rules, const char *flag, const char *tokenizer,
-                              char **file, int n)
+PackOptions records_options(const Flags *f, const Model *m, const DataShape *of,
+                            const RecordRules *rules, const char *flag, const char *tokenizer,
+                            char **file, int n)
 {
     const Format *known = format_of(f, m, of, rules, flag, n ? file[n - 1] : "");
     const HeldOut held = held_of(f, rules, known, flag, file, n);
@@ -303,8 +279,8 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
             "--%s: %s is raw data and another is a record file: use only one kind", flag,
             name);
     char *folder = folder_join(f->out, ".dataset_cache"),
-         *tokenizer = tokenizer_for(f, of->finds_targets, flag, name, beside);
-    const PackOptions o = options_of(f, m, of, rules, flag, tokenizer, file, n);
+         *tokenizer = records_tokenizer_of(f, of->finds_targets, flag, name, beside);
+    const PackOptions o = records_options(f, m, of, rules, flag, tokenizer, file, n);
     FILE *summary = open_memstream(&text, &bytes);
     char *path = folder_join(folder, ""), *error = *f->out ? folder_make_below(f->out, path) : NULL;
     if (error)
@@ -328,7 +304,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
                        "data)", of->kind, words, kind);
     free(words);
     if (e.text)
-        refuse(&e, flag, tokenizer, built);
+        records_refuse(&e, flag, tokenizer, built);
     if (found)
         note_found(flag, path);
     else
@@ -353,10 +329,8 @@ static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of,
     return all;
 }
 
-/* Returns the record files of `paths`, packed if raw, on every rank; malloc'ed. */
-static char *record_files(const Flags *f, const Model *m, const DataShape *of,
-                          const RecordRules *rules, const char *flag, const char *paths,
-                          const char *beside)
+char *records_files(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                    const char *flag, const char *paths, const char *beside)
 {
     comm_expect(PACK_SECONDS);
     const bool each = of->weight && !strcmp(flag, "data");
@@ -372,61 +346,7 @@ static char *record_files(const Flags *f, const Model *m, const DataShape *of,
     return made ? made : format("%s", paths);
 }
 
-/* ---- arrays of ids --------------------------------------------------------------------------- */
-
-static void check_prepare(const Flags *f)
-{
-    static const int others[] = {FLAG_data, FLAG_eval_data, FLAG_max_samples};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (f->given[others[i]])
-            die(EXIT_CONFIG,
-                "%s: --prepare uses all of its own texts: leave it out",
-                flags_spelt(others[i]));
-    if (strcmp(f->data_format, "auto") && strcmp(f->data_format, "windows"))
-        die(EXIT_CONFIG, "--data-format %s: --prepare writes windows", f->data_format);
-    if (f->given[FLAG_eval_share] && !(f->eval_share > 0))
-        die(EXIT_CONFIG, "--eval-share 0: --prepare also writes validation rows: give more");
-    if (!f->given[FLAG_out])
-        die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
-}
-
-void records_prepare(const Flags *f, const char *texts, const Model *m,
-                     const FormatCode *const *formats, int64_t T, int64_t vocab, int64_t mask)
-{
-    int n;
-    check_prepare(f);
-    char **file = split_names(texts, &n), *text = NULL;
-    size_t bytes;
-    comm_expect(PACK_SECONDS);
-    if (world.rank == 0) {
-        char *tokenizer = tokenizer_for(f, true, "prepare", n ? file[0] : "", NULL);
-        const PackOptions o = {.who = "prepare",
-                               .tokenizer = tokenizer,
-                               .formats = formats,
-                               .vocab = vocab,
-                               .mask = mask > 0 ? mask : 0,
-                               .share = f->eval_share,
-                               .max_length = T,
-                               .nfiles = n,
-                               .file = file,
-                               .skip_bad = f->skip_bad,
-                               .recipe = model_words(m, "model.vocab")};
-        FILE *summary = open_memstream(&text, &bytes);
-        PackError e = pack_prepare(&o, f->out, summary);
-        fclose(summary);
-        if (e.text)
-            refuse(&e, "prepare", tokenizer, "");
-        note("%.*s", (int)(bytes ? bytes - 1 : 0), text);
-        char *word = shell_word(f->out);
-        note("%s: arrays of ids; --data %s trains on them", f->out, word);
-        free(word), free(text), free(tokenizer);
-    }
-    comm_barrier();
-    comm_expect(0);
-    free(file);
-}
-
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static void check_flags(const Flags *f)
 {
@@ -570,9 +490,9 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     workers_start(f->num_workers);
     recordfile_keep(!f->streaming);
     if (trains)
-        files = record_files(f, m, &of, rules, "data", f->data, NULL);
+        files = records_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)
-        eval_files = record_files(f, m, &of, rules, validation_flag(rules), f->eval_data,
+        eval_files = records_files(f, m, &of, rules, validation_flag(rules), f->eval_data,
                                   files);
     divide(f, &of);
     if (trains)
@@ -622,36 +542,4 @@ void records_load(Data *d, const cJSON *state)
         if (cJSON_IsNumber(n))
             d->source[k].taken = (int64_t)n->valuedouble;
     }
-}
-
-/* ---- others ---------------------------------------------------------------------------------- */
-
-void records_open_more(const Flags *f, const Model *m, const DataShape *of,
-                       const RecordRules *rules, const char *flag, const char *paths,
-                       const Data *beside, bool eval, Data *to)
-{
-    char *others = data_paths(beside), *files = record_files(f, m, of, rules, flag, paths, others);
-    data_open(to, files, m, of, (uint64_t)f->seed, eval);
-    ranks_check_data(NULL, to);
-    data_check_same(to, beside->tokenizer, others);
-    free(others), free(files);
-}
-
-void records_each(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                  const char *flag, const char *paths, const char *tokenizer,
-                  void (*each)(void *user, const PackedRow *row), void *user)
-{
-    int n;
-    char **file = split_names(paths, &n);
-    char *own = tokenizer ? format("%s", tokenizer)
-                          : tokenizer_for(f, of->finds_targets, flag, n ? file[0] : "", NULL);
-    for (int i = 0; i < n; i++)
-        if (!pack_is_raw(file[i]))
-            die(EXIT_CONFIG, "--%s: %s is a record file: give the JSON rows that it was made from",
-                flag, file[i]);
-    const PackOptions o = options_of(f, m, of, rules, flag, own, file, n);
-    PackError e = pack_each(&o, each, user);
-    if (e.text)
-        refuse(&e, flag, own, "");
-    free(own), free(file);
 }

@@ -30,9 +30,6 @@ const char *records_tokenizer(const Flags *f);
 bool records_train(const Flags *f);      /* true if --data is given */
 /* True if there is validation data: --eval-data, or a share of --data. */
 bool records_validate(const Flags *f);
-/* True if the files of a flag, separated by commas, are record files. EXIT_DATA if one is missing,
- * EXIT_CONFIG if packed and raw files are mixed. */
-bool records_packed(const char *flag, const char *paths);
 bool records_raw(const Flags *f);        /* some of --data or --eval-data are raw */
 /* Opens the data that were given and checks them against the model, each other and --tokenizer on
  * every rank; ends the program on a mismatch. Starts the --num-workers threads. Without
@@ -46,23 +43,5 @@ void records_open(const Flags *f, const Model *m, const DataShape *of, const Rec
  * records_load() does nothing if the state has another number of sources. */
 void records_save(const Data *d, cJSON *state);
 void records_load(Data *d, const cJSON *state);
-/* After records_open(): opens the data of another flag with the tokenizer of `beside`, which is
- * open. eval: visited once in order; else drawn like training data. Ends the program on a
- * mismatch. */
-void records_open_more(const Flags *f, const Model *m, const DataShape *of,
-                       const RecordRules *rules, const char *flag, const char *paths,
-                       const Data *beside, bool eval, Data *to);
-/* Streams the rows of raw data of another flag, also from standard input, to `each` as they are
- * read (pack_each()), on the calling rank only; nothing is cached. tokenizer: its file; NULL: as
- * for --data. */
-void records_each(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                  const char *flag, const char *paths, const char *tokenizer,
-                  void (*each)(void *user, const PackedRow *row), void *user);
-
-/* Runs --prepare: writes texts (paths, comma-separated) as windows of T tokens, arrays of ids, to
- * the new folder --out, for a vocabulary of `vocab` ids and this mask token (-1: the tokenizer's).
- * formats: as in RecordRules, with windows. Rank 0 writes; errors end the program. */
-void records_prepare(const Flags *f, const char *texts, const Model *m,
-                     const FormatCode *const *formats, int64_t T, int64_t vocab, int64_t mask);
 
 #endif

@@ -1,6 +1,6 @@
-/* version.h -- --version: build and library versions.
+/* version.h -- --version: build and library versions; the check of the sources at start.
  *
- * Keeps: the same facts as lines and as JSON; queries no rank, device or file. */
+ * Keeps: the same facts as lines and as JSON; --version queries no rank or device. */
 #ifndef DIECAST_VERSION_H
 #define DIECAST_VERSION_H
 
@@ -31,5 +31,10 @@ typedef struct {
 /* Prints the versions of libraries and toolchain on stdout; json: everything as one object
  * instead. */
 void version_more(const Built *b, bool json);
+
+/* Refuses to run a program built before gen last rewrote its sources. sources: hash of the sources
+ * the program was built from. EXIT_CONFIG if the manifest.json next to the program has another
+ * hash; a program without a manifest, such as a copied one, runs. */
+void stale_check(const char *sources);
 
 #endif

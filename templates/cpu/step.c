@@ -31,6 +31,9 @@ const char *const step_tools = "gcc " __VERSION__;
 StepIO io;
 Model model = {
 #include "recipe.h"
+//@ if lora
+    .adapter_folders = &hf_adapter_folders,
+//@ end
 };
 
 const ProfileOp step_ops[] = {

@@ -37,6 +37,9 @@ const char *const step_tools = "g++ " __VERSION__;     // no nvcc
 StepIO io;
 Model model = {
 #include "recipe.h"
+//@ if lora
+    .adapter_folders = &hf_adapter_folders,
+//@ end
 };
 
 const ProfileOp step_ops[] = {

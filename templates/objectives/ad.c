@@ -517,14 +517,22 @@ static Actor acting(void)
         .logits = logits_of_queries};
 }
 
+static const FigureReader figures[] = {{"returns", table_returns}, {NULL, NULL}};
+
+static FiguresOf figures_in(const char *out)
+{
+    return (FiguresOf){out, &model, &objective_metrics, figures};
+}
+
 /* --evaluate */
 static int evaluate(const Flags *f, const WeightFolders folder)
 {
     const Actor actor = acting();
     const Evaluation e = evaluation(&actor);
     const int code = evaluation_report(&e, f, folder[0] ? folder[0] : folder[2]);
+    const FiguresOf drawn = figures_in(f->out);
     if (f->figures)
-        figures_source(&(FiguresOf){f->out, &model, &objective_metrics}, "returns");
+        figures_source(&drawn, "returns");
     return code;
 }
 
@@ -573,8 +581,9 @@ static int show_regions(const Flags *f, const WeightFolders folder)
     if (world.rank != 0)
         return EXIT_OK;
     regions_print(stdout, &of);
+    const FiguresOf drawn = figures_in(f->out);
     if (f->figures)
-        regions_draw(&(FiguresOf){f->out, &model, &objective_metrics}, &of);
+        regions_draw(&drawn, &of);
     return EXIT_OK;
 }
 
@@ -599,4 +608,5 @@ const ObjectiveHooks objective_hooks = {
     .use = uses, .without = without, .measured = measured,
     .log = "logs/multi_gpu_%Y%m%d_%H%M%S/training.log",
     .banner = banner, .show = show, .name = name, .named = named, .files = files,
+    .figures = figures,
     .runs = "AD-@AD_ENV@-seed0"};

@@ -80,6 +80,8 @@ static char *enough(const double *eval)
                   eval[train ? EVAL_train_margin : EVAL_margin], flags->stop_margin);
 }
 
+static const FigureReader figures[] = {{"preferences", table_csv}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
     .use = commands, .show = pairs_show, .loaded = baseline_loaded, .wants_start = true,
-    .enough = enough, .write = results_write, .files = result_files, .finished = results_finished};
+    .enough = enough, .write = results_write, .files = result_files, .figures = figures,
+    .finished = results_finished};

@@ -27,12 +27,15 @@ static uint64_t seed;
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
+    const DataShape of = {
+        .kind = "@KIND@", .T = T, .vocab = V,
+//@ if positions
+        .fill_bins = data_fill_bins,
+//@ end
 //@ if target_rows
-    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .targets = N};
+        .targets = N,
 //@ end
-//@ unless target_rows
-    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V};
-//@ end
+    };
     static const FormatCode *const formats[] = {&text_format, &file_format, &messages_format,
                                                 &sharegpt_format,
                                                 &prompt_format, &alpaca_format, NULL};

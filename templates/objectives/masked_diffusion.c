@@ -14,6 +14,7 @@
 #include "runtime/pack/pack.h"        // whether a file is raw
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/diffusion_generate.h"   // --generate
+#include "runtime/run/prepare.h"      // --prepare
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
@@ -44,6 +45,26 @@ static int64_t takes(int64_t may)
 static const FormatCode *const formats[] = {&windows_format, &answers_format, &imdb_format,
                                             &corpus_format, NULL};
 
+/* For a model that uses the tokenizer's mask. EXIT_MISMATCH, naming `files`, if the data have
+ * another mask than the tokenizer.json next to them, which generation and evaluation use. */
+static void check_mask(const Data *data, const char *files)
+{
+    const char *beside = data->mask_id < 0 ? NULL : vocabulary_folder(data);
+    if (!beside)
+        return;
+    Tokenizer *t;
+    char *path = folder_join(beside, "tokenizer.json"), *error = tokenizer_load(&t, path);
+    if (error)
+        die(EXIT_DATA, "%s: %s", path, error);
+    const int its = tokenizer_mask(t);
+    if (its >= 0 && its != data->mask_id)
+        die(EXIT_MISMATCH, "%s: the mask is token %lld, that of their tokenizer (%s) is %d: pack "
+            "them with that mask, or set the other in the recipe (diffusion.mask)", files,
+            (long long)data->mask_id, path, its);
+    tokenizer_free(t);
+    free(path);
+}
+
 static void open_records(const Flags *f, const RecordRules *rules, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .finds_targets = true, .targets = N,
@@ -60,7 +81,7 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
     const Data *any = trains ? train : evaluates ? eval : NULL;
     const char *files = trains ? f->data : f->eval_data;
     if (any && hidden.rule.mask < 0)
-        vocabulary_check_mask(any, files);
+        check_mask(any, files);
     if (any) {
         static SpecialTokens special;
         masked_suit(&hidden, any, files);
@@ -79,11 +100,33 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     open_records(f, &rules, train, eval);
 }
 
+/* EXIT_MISMATCH if config.json of a folder has another mask_token_id than the recipe, which masks
+ * the model's input. */
+static void check_folders(const WeightFolders folder)
+{
+    const int mask = hidden.rule.mask;
+    for (int i = 0; i < WEIGHT_FOLDERS && mask >= 0; i++) {
+        char *path = format("%s/config.json", folder[i] ? folder[i] : ""), *error = NULL;
+        cJSON *config = !folder[i] || !file_named(path) ? NULL
+                      : folder_read_json(folder[i], "config.json", 1 << 24, &error);
+        const cJSON *its = json_get(config, "mask_token_id");
+        if (error)
+            die(EXIT_DATA, "%s", error);
+        if (cJSON_IsNumber(its) && its->valuedouble != mask)
+            die(EXIT_MISMATCH, "%s: mask_token_id is %.0f, but the mask here is token %d: gen %s "
+                "diffusion.mask=%.0f, with records packed with the tokenizer of these weights",
+                path, its->valuedouble, mask, model_words(&model, "diffusion.mask"),
+                its->valuedouble);
+        cJSON_Delete(config);
+        free(path);
+    }
+}
+
 /* Weights mean something only with the ids they were trained on. */
 void objective_suit(const WeightFolders folder, const Data *records)
 {
     vocabulary_check(folder, WEIGHT_FOLDERS, records);
-    vocabulary_check_hidden(folder, WEIGHT_FOLDERS, hidden.rule.mask, &model);
+    check_folders(folder);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */

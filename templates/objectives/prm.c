@@ -280,8 +280,10 @@ static const Additions additions = {
     .layers = "score.", .field = "prm.train_head",
 //@ end
 };
+static const FigureReader figures[] = {
+    {"weights", table_weights}, {"domains", table_domains}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .use = commands, .show = show, .additions = &additions,
+    .use = commands, .show = show, .additions = &additions, .figures = figures,
 //@ if meta_tokens
     .beside = meta_fingerprint, .updated = updated, .updated_any = meta_update_any,
     .round = UNROLL,

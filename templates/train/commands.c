@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +14,11 @@
 #include "runtime/data/vocabulary.h"  // the tokenizer of the records
 //@ end
 #include "runtime/ranks/launch.h"     // which rank this is
-#include "runtime/run/bench.h"        // --bench-steps
+#include "runtime/run/profile.h"      // --bench-steps
 //@ if uses_tokens
 #include "runtime/run/export.h"       // --export
 //@ end
 #include "runtime/run/failure.h"      // commands to repeat
-#include "runtime/run/figures.h"      // figures of a run
 #include "runtime/run/initial_weights.h"
 //@ if uses_tokens
 #include "runtime/run/records.h"      // --data, --eval-data
@@ -188,6 +188,7 @@ static int bench(Run *r)
 //@ end
     bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
                        .work = (double)(objective_work() * bench_round()), .started = r->started,
+                       .threads = omp_get_max_threads(),
                        .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
     note("next: --profile 20 instead of --bench-steps%s shows kernels by time",
          r->trains ? "" : ", and --data FILE,");
@@ -242,8 +243,9 @@ int plot(Run *r)
     char *error = launch_resolve(environ, &us);
     if (!r->flags.figures && r->flags.given[FLAG_figures])
         die(EXIT_CONFIG, "--plot draws figures, --figures false draws none: give one of them");
+    const FiguresOf figures = figures_of(&r->flags);
     if (error || us.rank == 0)
-        figures_plot(&(FiguresOf){r->flags.out, &model, &objective_metrics});
+        figures_plot(&figures);
     free(error);
     return EXIT_OK;
 }

@@ -20,7 +20,6 @@
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/failure.h"      // what to do after a failure
 #include "runtime/run/fault.h"        // injected faults
-#include "runtime/run/figures.h"      // figures of a run
 #include "runtime/run/hints.h"        // what to do with a finished run
 #include "runtime/run/initial_weights.h"
 #include "runtime/run/logfile.h"      // OUT/logs/
@@ -537,6 +536,16 @@ static bool record_measurement(Run *r, int64_t step, bool stop)
 }
 
 //@ end
+FiguresOf figures_of(const Flags *f)
+{
+//@ if hook_figures
+    return (FiguresOf){f->out, &model, &objective_metrics, objective_hooks.figures};
+//@ end
+//@ unless hook_figures
+    return (FiguresOf){f->out, &model, &objective_metrics, NULL};
+//@ end
+}
+
 int train(Run *r)
 {
     const Flags *f = &r->flags;
@@ -605,8 +614,10 @@ int train(Run *r)
     logfile_devices();
     if (done && world.rank == 0) {
         stop_done(f->out, step, r->stop_reason);
-        if (f->figures)
-            figures_end(&(FiguresOf){f->out, &model, &objective_metrics});
+        if (f->figures) {
+            const FiguresOf figures = figures_of(f);
+            figures_end(&figures);
+        }
         run_folder_report(f->out, objective_hooks.files, r->logfile);
 //@ if uses_tokens
         char *last = checkpoint_path(f->out, step),

@@ -4,6 +4,7 @@
 
 #include "objective.h"
 #include "runtime/run/best.h"
+#include "runtime/run/figures.h"
 #include "runtime/run/log.h"
 
 extern const ParamGroupRow param_groups[SETS];
@@ -66,6 +67,8 @@ void tell_loaded(Run *r);
 bool train_step(Run *r, int64_t step, LogStep *report);
 /* Metrics of a validation over all ranks. */
 LogEval validate(Run *r);
+/* The figures of the run folder. */
+FiguresOf figures_of(const Flags *f);
 /* The whole run. Returns the exit status. */
 int train(Run *r);
 

@@ -28,6 +28,7 @@
 #include "../../runtime/pack/pack.h"
 #include "../../runtime/run/checkpoint.h"
 #include "../../runtime/run/failure.h"
+#include "../../runtime/run/prepare.h"
 #include "../../runtime/run/records.h"
 #include "../../runtime/run/stop.h"
 #include "fake.h"

@@ -186,6 +186,7 @@ static void lora(Build *b, Model *m)
         adapt(b, &merge[i], linear[i].module, 2, linear[i].out, linear[i].in, 2.0f);
     m->adapter_json = ADAPTER("[\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\", \"gate_proj\", "
                               "\"up_proj\", \"down_proj\"]", "null", "false");
+    m->adapter_folders = &hf_adapter_folders;
     m->merges = merge;
     m->nmerges = 7;
 }
@@ -198,6 +199,7 @@ static void rslora(Build *b, Model *m)
     adapt(b, &merge[1], "model.layers.%d.self_attn.v_proj", 1, 24, 48, 4.0f);
     add(b, "base_model.model.lm_head.weight", 0, 257, 48, false);
     m->adapter_json = ADAPTER("[\"q_proj\", \"v_proj\"]", "[\"lm_head\"]", "true");
+    m->adapter_folders = &hf_adapter_folders;
     m->merges = merge;
     m->nmerges = 2;
 }
@@ -209,6 +211,7 @@ static void gpt2_lora(Build *b, Model *m)
     adapt(b, &merge[0], "transformer.h.%d.attn.c_attn", 2, 192, 64, 2.0f);
     adapt(b, &merge[1], "transformer.h.%d.mlp.c_proj", 2, 64, 256, 2.0f);
     m->adapter_json = ADAPTER("[\"c_attn\", \"mlp.c_proj\"]", "null", "false");
+    m->adapter_folders = &hf_adapter_folders;
     m->merges = merge;
     m->nmerges = 2;
 }

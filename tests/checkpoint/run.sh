@@ -16,7 +16,7 @@ failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
 units="base names owners comm launch device_cpu fault flags flags_parse built schedule json crc32c safetensors
-       safetensors_write model weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint
+       safetensors_write model weights folder hf hf_match hf_config hf_adapter card checkpoint
        checkpoint_resume fingerprint lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
@@ -264,8 +264,9 @@ expect failing-calls-newest 0 '^found 3' llama find "$out"
 
 # System call failures while packing, saving, resuming, exporting, loading and locking: at every call with FULL=1, else
 # at two per failure mode.
-watched $(sources runtime $units failure records data data_samples data_batch recordfile tokenfile mixture permutation \
-    bins sample workers rank_agreement sha256 'tokenizer*' bpe tokens wordpiece words chars 'pack_*' 'format_*') \
+watched $(sources runtime $units folder_replace failure records prepare data data_order data_batch recordfile \
+    tokenfile shuffle bins sample workers rank_agreement sha256 'tokenizer*' bpe tokens wordpiece words chars \
+    'pack_*' 'format_*') \
     $here/errors.c $here/inject.c $here/fake.c gen/tools/pack.c gen/util.c gen/commands.c
 watched_link $build/errors $(nm out/.test/watched/$here/inject.o | sed -n 's/.* T __wrap_/-Wl,--wrap=/p') $objects \
     -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1

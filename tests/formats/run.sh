@@ -7,7 +7,7 @@ work=out/.test/formats
 mkdir -p $work
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-readers=$(sources runtime base names folder json crc32c safetensors safetensors_write)
+readers=$(sources runtime base names folder folder_replace json crc32c safetensors safetensors_write)
 export ASAN_OPTIONS=detect_leaks=0
 watched tests/formats/main.c $readers $(sources runtime tokenfile recordfile)
 watched_link $work/test $objects -lcjson -lm || exit 1

@@ -13,10 +13,11 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_param_groups unit_data unit_steps unit_log unit_events unit_profile
     unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample unit_sha256 unit_names
     unit_record_cache unit_darkroom unit_incontext unit_histories unit_plot"
-parts="base names owners built schedule flags flags_parse flags_help launch bins mixture permutation data data_samples
+parts="base names owners built schedule flags flags_parse launch bins shuffle data data_order
     data_batch steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log log_banner
     log_history progress profile sample tokenfile recordfile json safetensors
-    safetensors_write cairo draw layout png table ticks figures crc32c sha256 device_cpu model metrics
+    safetensors_write draw layout png table table_csv table_json table_returns table_weights figures crc32c sha256
+    device_cpu model metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
 mpi="base launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"
 
@@ -43,7 +44,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 {
     watched $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts)
     watched_link "$build/unit" $objects -lcjson -lm || exit 1
-    watched tests/runtime/flags_main.c $(sources runtime base names owners flags flags_parse flags_help built launch)
+    watched tests/runtime/flags_main.c $(sources runtime base names owners flags flags_parse built launch)
     watched_link "$build/flags" $objects -lcjson -lm || exit 1
     compile mpicc "$build/comm" "" tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     watched tests/runtime/rendezvous_main.c $(sources runtime base sha256 rendezvous rendezvous_join)

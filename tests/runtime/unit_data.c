@@ -128,7 +128,8 @@ static Made model_of(const char *kind, int64_t micro, int64_t accum, int64_t ran
 {
     return (Made){ { .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5",
                      .micro = micro, .accum = accum, .ranks = ranks },
-                   { .kind = kind, .vocab = 257, .T = T } };
+                   { .kind = kind, .vocab = 257, .T = T,
+                     .fill_bins = *kind == 'b' ? data_fill_bins : NULL } };
 }
 
 static void open_data(Data *d, const char *paths, const Made *m, uint64_t seed, bool eval)

@@ -10,6 +10,7 @@
 #include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/prm.h"              // what io.meta_stats holds
 #include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/more_records.h"  // opens --meta-data
 #include "step.h"                     // io, model
 
 static Data meta;                /* shuffled */

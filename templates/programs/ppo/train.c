@@ -23,9 +23,8 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/run/failure.h"         // what to do after a failure
 #include "runtime/run/flags.h"           // the command line
-#include "runtime/run/stale.h"           // whether gen wrote other sources since
 #include "runtime/run/stop.h"            // signals, DONE, fault files
-#include "runtime/run/version.h"         // --version
+#include "runtime/run/version.h"         // --version; whether gen wrote other sources since
 #include "sources.h"                     // their hash
 
 static const char name[] = "@NAME@";

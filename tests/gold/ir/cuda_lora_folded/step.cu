@@ -49,6 +49,7 @@ const char *const step_tools = "g++ " __VERSION__;     // no nvcc
 StepIO io;
 Model model = {
 #include "recipe.h"
+    .adapter_folders = &hf_adapter_folders,
 };
 
 const ProfileOp step_ops[] = {

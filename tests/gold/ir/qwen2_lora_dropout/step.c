@@ -39,6 +39,7 @@ const char *const step_tools = "gcc " __VERSION__;
 StepIO io;
 Model model = {
 #include "recipe.h"
+    .adapter_folders = &hf_adapter_folders,
 };
 
 const ProfileOp step_ops[] = {

@@ -1,14 +1,20 @@
-/* mixture.h -- weighted sampling from several sources, e.g. files.
+/* shuffle.h -- order of an epoch: PyTorch's random permutation; weighted sampling from several
+ * sources, e.g. files.
  *
  * In:    the samples and the weight of each source.
  * Out:   samples per epoch of each source; the order of an epoch.
  * Keeps: an epoch is a function of (seed, epoch). A source is read in endless passes, each a new
  *        permutation of all its samples; an epoch continues where the previous one stopped, so no
  *        sample comes twice before all came once. */
-#ifndef DIECAST_MIXTURE_H
-#define DIECAST_MIXTURE_H
+#ifndef DIECAST_SHUFFLE_H
+#define DIECAST_SHUFFLE_H
 
 #include <stdint.h>
+
+enum { DATA_SAMPLES_MAX = 214748364 };   /* 2^32 / 20: above it randperm uses another method */
+
+/* Sets p[0..n-1] to torch.randperm(n) after manual_seed(seed); n <= DATA_SAMPLES_MAX. */
+void data_permutation(int32_t *p, int64_t n, uint32_t seed);
 
 typedef struct {
     double weight;               /* at least 0 */
