@@ -1,5 +1,5 @@
-/* libraries_text.h -- versions of the libraries that read texts, PCRE2 and utf8proc, in every program
- * with a model; included by libraries_cpu.c and libraries_cuda.c. */
+/* libraries_text.h -- versions of the libraries that read texts, PCRE2 and utf8proc, in every
+ * program with a model; included by libraries_cpu.c and libraries_cuda.c. */
 #ifndef DIECAST_LIBRARIES_TEXT_H
 #define DIECAST_LIBRARIES_TEXT_H
 

@@ -261,6 +261,21 @@ static void check_batch(const Config *c)
                 c->v[F_memory_loss_rows].i, times, samples, T, B * T);
 }
 
+/* States are divided into 64 shares, a whole number of them a rank. */
+static void check_zero(const Config *c)
+{
+    enum { MANY = 32, MOST = 64 };
+    const FieldValue *zero = &c->v[F_memory_zero];
+    const int64_t ranks = c->v[F_gpus].i;
+    if (!zero->i)
+        return;
+    if (ranks == 1)
+        err_add(zero->loc, "memory.zero: with gpus = 1 there is nothing to divide; leave it out");
+    else if (ranks > MANY && ranks != MOST)
+        err_add(rule_loc(c, F_gpus, F_memory_zero), "memory.zero: states are divided over at most "
+                "%d ranks, or over %d, got gpus = %" PRId64, MANY, MOST, ranks);
+}
+
 int64_t near_divisor(int64_t n, int64_t k)
 {
     for (int64_t d = 1;; d++) {
@@ -493,6 +508,7 @@ void check_config(Config *c)
     check_precision(c);
     check_gpu_fields(c);
     check_batch(c);
+    check_zero(c);
     check_heads(c, f);
     check_family(c, f);
     check_lora(c, f);

@@ -29,6 +29,22 @@ static const char *value_in_hash(int field, const FieldValue *v)
     return first ? text_print("\"%s\"", first) : value_print(field_row[field].type, v);
 }
 
+/* True if the field was added to those that hashes are made of and has its default. */
+static bool is_new(const Config *c, int field)
+{
+    static const bool added[NFIELDS] = {
+#define ADDED(id) [F_##id] = true,
+#include "gen/config/fields.def"
+    };
+    FieldValue unset = {0};
+    const FieldType type = field_row[field].type;
+    const char *text = field_row[field].def;
+    if (!added[field])
+        return false;
+    value_parse(type, &text, &unset);
+    return !strcmp(value_print(type, &c->v[field]), value_print(type, &unset));
+}
+
 /* A card is part of the hash through the target and memory that it sets. */
 const char *config_hash(const Config *c)
 {
@@ -36,7 +52,7 @@ const char *config_hash(const Config *c)
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
         if (i != F_name && i != F_about && i != F_card && field_applies(c, i) &&
-            !field_of_cluster(i))
+            !field_of_cluster(i) && !is_new(c, i))
             line[n++] = text_print("%s=%s\n", name_in_hash(i), value_in_hash(i, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);

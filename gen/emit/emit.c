@@ -203,6 +203,7 @@ static void write_step(const Graph *g)
               false},
              {"precision", activations(precision), false},
              {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
+             {"divided", g->setting[SETTING_memory_zero].i ? "yes" : "", false},
              {"fp16", strcmp(precision, "fp16") ? "" : "yes", false},
              {"scalers", emit_scalers(g, "    io.%s = %s;\n"), false},
              {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"),

@@ -9,14 +9,23 @@
 
 /* ---- tensor rows ----------------------------------------------------------------------------- */
 
-static const char *state_name(const Graph *g, const char *prefix, const Value *v)
+/* State PREFIX.PARAM of a parameter; NULL: it has none. */
+static const Value *state_of(const Graph *g, const char *prefix, const Value *v)
 {
     for (int i = 0; i < g->nvalues; i++)
         if (g->values[i]->of && !strcmp(g->values[i]->of, v->name) &&
             !strncmp(g->values[i]->name, prefix, strlen(prefix)) &&
             g->values[i]->name[strlen(prefix)] == '.')
-            return c_name(g->values[i]->name);
-    return "NULL";
+            return g->values[i];
+    return NULL;
+}
+
+/* .exp_avg = {m_wte, EL_F32}, of a rank's parts {m_wte, EL_F32, 32768} */
+static void print_array(Str *s, const char *field, const Value *v)
+{
+    const char *type = v->dtype == DT_BF16 ? "EL_BF16" : v->dtype == DT_F16 ? "EL_F16" : "EL_F32";
+    str_print(s, ".%s = {%s, %s%s}", field, c_name(v->name), type,
+              v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "");
 }
 
 /* A module trained as a whole beside adapters is in the adapter file, under PEFT's name. */
@@ -32,6 +41,11 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
                                           {"ones", "INIT_ONES"},
                                           {"normal", "INIT_NORMAL"},
                                           {"uniform", "INIT_UNIFORM"}};
+    static const char *const state[][2] = {{"master", "master"},
+                                           {"exp_avg", "m"},
+                                           {"exp_avg_sq", "v"},
+                                           {"grad", "grad"},
+                                           {"start", "start"}};
     const char *kind = NULL;
     for (int i = 0; i < 4; i++)
         if (!strcmp(init[i][0], v->init))
@@ -53,21 +67,17 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
     str_print(s,
               "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
-              "%s, .type = %s,\n",
+              "%s,\n     ",
               kind, text_float(v->std), piece->row0 * pitch,
-              v->count ? v->stride / dtype_bytes[v->dtype] : 0,
-              pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "",
-              v->dtype == DT_BF16  ? "EL_BF16"
-              : v->dtype == DT_F16 ? "EL_F16"
-                                   : "EL_F32");
-    str_print(s, "     .weight = %s", c_name(v->name));
-    if (v->trained) {
-        if (v->dtype != DT_F32)
-            str_print(s, ", .master = %s", state_name(g, "master", v));
-        str_print(s, ",\n     .exp_avg = %s, .exp_avg_sq = %s, .grad = %s", state_name(g, "m", v),
-                  state_name(g, "v", v), state_name(g, "grad", v));
-        if (strcmp(state_name(g, "start", v), "NULL"))
-            str_print(s, ", .start = %s", state_name(g, "start", v));
+              v->count || v->part ? v->stride / dtype_bytes[v->dtype] : 0,
+              pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "");
+    print_array(s, "weight", v);
+    for (int i = 0; v->trained && i < 5; i++) {
+        const Value *of = state_of(g, state[i][1], v);
+        if (!of)
+            continue;
+        str_print(s, ",\n     ");
+        print_array(s, state[i][0], of);
     }
     str_print(s, "},\n");
 }

@@ -247,6 +247,14 @@ static char *expand(const Call *c, const char *word)
         return text_print("&%s", object_name(c, gemm_label(c, word), gemm_text(c, word), false));
     if (!strncmp(word, "layer:", 6))
         return layer_table(c, word + 6);
+    if (!strncmp(word, "slots:", 6) || !strncmp(word, "stride:", 7)) {
+        const Ref r = kernel_operand(c->p, c->group, strchr(word, ':') + 1);
+        return text_print("%s_%.*s", c_name(r.v->name), (int)strcspn(word, ":"), word);
+    }
+    if (!strncmp(word, "own:", 4)) {
+        const Ref r = kernel_operand(c->p, c->group, word + 4);
+        return text_print(r.v->part ? "OWN(%s)" : "%s", c_name(r.v->name));
+    }
     if (strchr(word, ':'))
         return text_copy(call_measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
@@ -270,8 +278,9 @@ static char *struct_text(const Call *c, const char *word)
     for (char *at; (at = strtok_r(NULL, "|", &save));) {
         char *value = strchr(at, '=') + 1;
         value[-1] = 0;
-        bool there = isdigit((unsigned char)value[1]) ? has_operand(op, value)
-                                                      : op_attr(op, value) != NULL;
+        bool there = strchr(value, ':')                 ? true
+                     : isdigit((unsigned char)value[1]) ? has_operand(op, value)
+                                                        : op_attr(op, value) != NULL;
         if (there)
             str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
     }
@@ -298,12 +307,12 @@ static char *arguments(const Call *c)
     return s.text;
 }
 
-/* Up to the first comma that is in no brackets of these kinds. */
+/* Up to the first comma that is in no brackets of these kinds, but those that args begins in. */
 static size_t argument_length(const char *args, const char *open, const char *close)
 {
     size_t n = 0;
     for (int depth = 0; args[n] && (args[n] != ',' || depth); n++)
-        depth += (strchr(open, args[n]) != NULL) - (strchr(close, args[n]) != NULL);
+        depth += (strchr(open, args[n]) != NULL) - (depth && strchr(close, args[n]));
     return n;
 }
 

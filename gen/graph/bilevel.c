@@ -28,6 +28,8 @@ static Value *number(Build *b, const Jvp *jvp, const char *name, int64_t n)
 Jvp *jvp_new(Build *b, Set *set)
 {
     Jvp *jvp = arena_new(sizeof *jvp);
+    build_unused(b, F_memory_zero, !config_int(b->c, F_memory_zero),
+                 "record weights are learned from the whole gradient on every rank");
     jvp->set = set;
     jvp->tangent = number(b, jvp, "tangent", TANGENT_ENTRIES);
     jvp->jvp = build_persistent(b, word(jvp, "jvp", '.'), PU_activations, DT_F64, 1,

@@ -141,6 +141,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     check_fold(&b);
     remove_dead(g);
     set_slots(g);
+    divide_states(&b);
     schedule_betas(g);
     sizes_make(&b);
     settings_make(g, c);
@@ -234,7 +235,8 @@ static void check_sets(const Graph *g, const Program *p)
     const Value *scaler = NULL;
     for (int i = 0; i < p->nops; i++) {
         const Op *op = &p->ops[i];
-        bool one = op->kind == OP_grad_norm || op->kind == OP_scaler_update ||
+        bool one = op->kind == OP_grad_norm || op->kind == OP_grad_squares ||
+                   op->kind == OP_squares_norm || op->kind == OP_scaler_update ||
                    op->kind == OP_adamw || op->kind == OP_adamw_mixed;
         const Value *first = op->nin ? op->in[0].v : op->out[0].v;
         if (op->kind == OP_scale_loss)
@@ -269,7 +271,8 @@ static void check_gradient(const Graph *g, const Value *param)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
             for (int k = 0; k < op->nin; k++)
-                normed |= op->kind == OP_grad_norm && op->in[k].v == grad;
+                normed |= (op->kind == OP_grad_norm || op->kind == OP_grad_squares) &&
+                          op->in[k].v == grad;
             for (int k = 0; k < op->nout; k++)
                 written |= op_attr(op, "beta") && op->out[k].v == grad;
         }

@@ -206,6 +206,10 @@ Value *gradient_of(Build *b, Value *param);             /* $grad.NAME, created o
 void schedule_betas(Graph *g);
 void check_schedules(const Graph *g);
 
+/* Gives trained parameters, their gradients and states the layout that memory.zero asks for, after
+ * all of them exist; ends the program if nothing is large enough. */
+void divide_states(Build *b);
+
 /* ---- programs.c: building blocks of objectives ----------------------------------------------- */
 
 /* A pass of the residual stream through a stack and the steps before and after it. With several

@@ -90,6 +90,8 @@ void sizes_make(Build *b)
     ir_size_add(g, "T", config_int(c, F_seq_max), "positions of a sequence");
     if (rows)
         ir_size_add(g, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
+    if (config_int(c, F_memory_zero))
+        ir_size_add(g, "RANKS", g->ranks, "ranks of a run");
     ir_size_add(g, "L", config_int(c, F_model_layers), "layers");
     ir_size_add(g, "C", config_int(c, F_model_hidden), "width of the residual stream");
     ir_size_add(g, "H", config_int(c, F_model_heads), "query heads");

@@ -52,6 +52,8 @@ static void print_value(Str *s, const Value *v)
         str_print(s, " of %s%s", v->of, v->early ? " early" : "");
     if (v->set)
         str_print(s, " set %s", v->set);
+    if (v->part)
+        str_print(s, " part %" PRId64, v->part);
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
                   v->decay ? " decay" : "", v->adapter ? " adapter" : "",

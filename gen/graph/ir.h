@@ -33,12 +33,13 @@ typedef enum { PURPOSES(PURPOSE_ENUM) NPURPOSES } Purpose;
 extern const char *const purpose_name[NPURPOSES];
 
 /* Distribution over the ranks: REP: the same on all; SHARD: a slice each; PARTIAL: a summand
- * each. */
+ * each; PARTS: each rank's own part is right, see Value.part. */
 typedef enum {
     PL_NONE,                 /* before part */
     PL_REP,
     PL_SHARD,
     PL_PARTIAL,
+    PL_PARTS,
     PL_BEGUN                 /* partial, with its all-reduce in progress; no value ends so */
 } Placement;
 extern const char *const placement_name[];
@@ -80,6 +81,9 @@ struct Value {
     Piece *piece;
     const char *of;          /* gradient, moment, master: name of the parameter */
     bool early;              /* gradient: all-reduced after its layer, during the backward pass */
+    /* elements of each tensor that a rank owns when the value is divided, runtime/shares.h; 0: it
+     * never is */
+    int64_t part;
     /* after part */
     Placement place;
     int axis;                /* PL_SHARD: the sharded axis */
@@ -327,6 +331,7 @@ const InputRow *input_row(const char *name);
 
 bool op_is_collective(int kind);                             /* it moves values between ranks */
 bool op_takes(int kind, const char *key);                    /* an attribute of that name */
+bool op_takes_list(int kind);                                /* any number of inputs */
 /* Index in the op's operands of operand k of its row, -1: absent; and the inverse. */
 int op_operand(const Op *op, bool out, int k);
 int op_row_operand(const Op *op, bool out, int k);

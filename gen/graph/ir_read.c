@@ -224,6 +224,8 @@ static void read_value(Reader *r, ValueKind kind)
         v->of = read_until(r, " \n"), v->early = accept(r, "early");
     if (accept(r, "set"))
         v->set = read_name(r);
+    if (accept(r, "part"))
+        v->part = read_between(r, 1, INT64_MAX);
     if (kind == VK_PARAM) {
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");
@@ -235,7 +237,7 @@ static void read_value(Reader *r, ValueKind kind)
         v->init = read_until(r, " ");
         v->std = read_float(r);
     }
-    for (int i = PL_REP; i <= PL_PARTIAL; i++)
+    for (int i = PL_REP; i <= PL_PARTS; i++)
         if (accept(r, placement_name[i]))
             v->place = (Placement)i;
     if (v->place == PL_SHARD)

@@ -69,6 +69,22 @@ static const char *fits_wide_rows(const Op *op)
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
+/* The states of an update are divided over ranks. */
+static const char *fits_divided(const Op *op)
+{
+    return op->out[0].v->part ? NULL : "every rank updates all of it";
+}
+
+static const char *fits_whole(const Op *op)
+{
+    return op->out[0].v->part ? "each rank updates its part" : NULL;
+}
+
+static const char *fits_whole_input(const Op *op)
+{
+    return op->in[0].v->part ? "it is divided" : NULL;
+}
+
 static const char *fits_folded(const Op *op)
 {
     return op->in[2].v == op->in[3].v ? NULL : "u has rows of its own, apart from x";
@@ -126,6 +142,13 @@ int64_t kernel_workspace(int kernel, const Op *op)
 #include "kernels/kernels.def"
 #undef KERNEL
     bug("no kernel %d", kernel);
+}
+
+int64_t value_room(const Graph *g, const Value *v)
+{
+    const bool wide = !strcmp(g->target->backend, "cuda") && v->rank == 2 &&
+                      !strcmp(v->dim[0].sym, "V");
+    return wide ? ce_width(v->dim[0].n) * v->dim[1].n : value_elements(v);
 }
 
 /* ---- VARIANT rows of kernels.def ------------------------------------------------------------- */

@@ -135,7 +135,7 @@ static Role role_of(const Op *op)
 {
     if (op->kind == OP_zero)
         return ROLE_clear;
-    if (op->kind == OP_grad_norm)
+    if (op->kind == OP_grad_norm || op->kind == OP_grad_squares)
         return ROLE_reduce;
     if (op->kind == OP_adamw || op->kind == OP_adamw_mixed)
         return ROLE_update;

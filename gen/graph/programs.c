@@ -3,6 +3,8 @@
  * In:    a Build at the program to be written.
  * Method: families.c writes a forward pass, gradient.c its backward pass. */
 #include "gen/graph/graph.h"
+#include "gen/graph/kernels.h"
+#include "runtime/shares.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -198,21 +200,46 @@ void program_prefixed(Build *b, const char *name, Role role, const char *about)
  * smaller ones cost more than the overlap saves. */
 enum { EARLY_BYTES = 1 << 20 };
 
+/* True if the states of trained parameters are divided over the ranks. */
+static bool divides(const Build *b) { return config_int(b->c, F_memory_zero) && b->g->ranks > 1; }
+
+/* Elements of a parameter's tensors that each rank owns; 0: every rank has all of them. */
+static int64_t part_of(const Build *b, const Value *param)
+{
+    const int64_t n = value_room(b->g, param);
+    return divides(b) && n >= SHARE_LEAST ? share_count(b->g->ranks) * share_elements(n) : 0;
+}
+
+void divide_states(Build *b)
+{
+    bool found = false;
+    for (int i = 0; i < b->g->nvalues; i++) {
+        Value *v = b->g->values[i];
+        const Value *param = v->of ? ir_value(b->g, v->of) : v;
+        if (param->kind == VK_PARAM && param->trained)
+            found |= (v->part = part_of(b, param)) > 0;
+    }
+    if (divides(b) && !found)
+        err(config_loc(b->c, F_memory_zero),
+            "memory.zero: no trained matrix has %d elements or more, so there is nothing to "
+            "divide; leave it out", SHARE_LEAST);
+}
+
 static bool sums_early(Build *b, const Value *gradient)
 {
     const char *overlap = config_text(b->c, F_comm_overlap);
     if (b->g->ranks == 1 || !gradient->count || strcmp(b->g->target->backend, "cuda") ||
-        !strcmp(overlap, "none"))
+        !strcmp(overlap, "none") || part_of(b, ir_value(b->g, gradient->of)))
         return false;
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
 }
 
-/* Returns the update rule of a gradient, by early summation, weight decay and type. Gradients with
- * the same rule are updated together. */
-static int update_rule(const Graph *g, const Value *gradient)
+/* Returns the update rule of a gradient, by early summation, division, weight decay and type.
+ * Gradients with the same rule are updated together, except divided ones. */
+static int update_rule(const Build *b, const Value *gradient)
 {
-    const Value *w = ir_value(g, gradient->of);
-    return 4 * gradient->early + 2 * !w->decay + (w->dtype != DT_F32);
+    const Value *w = ir_value(b->g, gradient->of);
+    return 8 * gradient->early + 4 * (part_of(b, w) > 0) + 2 * !w->decay + (w->dtype != DT_F32);
 }
 
 /* Orders gradients so that those of a group with the same rule are adjacent, in the order of their
@@ -226,10 +253,10 @@ static void order_gradients(Build *b)
         if (value_is_gradient(g->values[i]))
             g->values[i]->early = sums_early(b, g->values[i]);
     for (Set *set = b->added.sets; set < b->added.sets + b->added.nsets; set++)
-        for (int rule = 0; rule < 8; rule++)
+        for (int rule = 0; rule < 16; rule++)
             for (int i = 0; i < g->nvalues; i++) {
                 Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
-                if (gradient && gradient->set == set->name && update_rule(g, gradient) == rule)
+                if (gradient && gradient->set == set->name && update_rule(b, gradient) == rule)
                     sorted[n++] = gradient;
             }
     for (int i = 0; i < g->nvalues; i++)
@@ -267,6 +294,66 @@ static Program *program_begin(Build *b)
     return b->p;
 }
 
+static void whole_norm(Build *b, Value *norm)
+{
+    Op *op = build_op(b, OP_grad_norm);
+    for (Value *v = NULL; (v = next_gradient(b, v));)
+        op_in(op, ref(v));
+    op_out(op, ref(norm));
+}
+
+/* True if a gradient of b->set is divided. */
+static bool set_divides(const Build *b)
+{
+    for (Value *v = NULL; (v = next_gradient(b, v));)
+        if (part_of(b, ir_value(b->g, v->of)))
+            return true;
+    return false;
+}
+
+static Op *add_squares(Build *b, Value *squares, int64_t column)
+{
+    Op *op = build_op(b, OP_grad_squares);
+    op_out(op, ref(squares));
+    op_int(op, "column", column);
+    return op;
+}
+
+/* Norm of a group's gradients whose sums are divided: each rank adds the squares of its shares, of
+ * every divided gradient's tensors and of all others together, which lie side by side. */
+static void divided_norm(Build *b, Value *norm)
+{
+    int64_t tensors = 0, whole = 0;
+    for (Value *v = NULL; (v = next_gradient(b, v));)
+        if (!part_of(b, ir_value(b->g, v->of)))
+            whole = 1;
+        else
+            tensors += v->count ? v->count : 1;
+    const int64_t n = whole + tensors;
+    const char *columns = b->set->name ? text_capitals(text_print("norm_columns_%s",
+                                                                  b->set->name))
+                                       : "NORM_COLUMNS";
+    Value *squares = build_persistent(b, set_word(b, "squares"), PU_communication, DT_F64, 2,
+                                      dim(SHARES, text_print("%d", SHARES)),
+                                      size_add(b, columns, n, "sums of squares of each share"));
+    squares->set = b->set->name;
+    const int64_t own = share_count(b->g->ranks) * n;
+    squares->part = (own + SHARE_UNIT - 1) / SHARE_UNIT * SHARE_UNIT;
+    Op *op = whole ? add_squares(b, squares, 0) : NULL;
+    int64_t column = whole;
+    for (Value *v = NULL; (v = next_gradient(b, v));)
+        if (!part_of(b, ir_value(b->g, v->of)))
+            op_in(op, ref(v));
+    for (Value *v = NULL; (v = next_gradient(b, v));) {
+        if (!part_of(b, ir_value(b->g, v->of)))
+            continue;
+        op_in(add_squares(b, squares, column), ref(v));
+        column += v->count ? v->count : 1;
+    }
+    op = build_op(b, OP_squares_norm);
+    op_in(op, ref(squares)), op_out(op, ref(norm));
+}
+
 /* Returns the norm. */
 static Value *program_reduce(Build *b)
 {
@@ -274,13 +361,13 @@ static Value *program_reduce(Build *b)
                        "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = set_kept(b, "total_norm", 1);
-    Op *op = build_op(b, OP_grad_norm);
-    for (Value *v = NULL; (v = next_gradient(b, v));)
-        op_in(op, ref(v));
-    op_out(op, ref(norm));
+    if (set_divides(b))
+        divided_norm(b, norm);
+    else
+        whole_norm(b, norm);
     Value *adamw_args = input_new(b, "adamw_args"), *scaler = set_scaler(b);
     if (scaler) {
-        op = build_op(b, OP_scaler_update);
+        Op *op = build_op(b, OP_scaler_update);
         op_out(op, ref(norm)), op_out(op, ref(scaler)), op_out(op, ref(adamw_args));
     }
     return norm;

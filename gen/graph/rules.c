@@ -13,6 +13,7 @@
 
 enum {
     TYPE_ACT = NDTYPES,          /* f32, bf16 or f16: the same for all operands of an op */
+    TYPE_ANY,                    /* any type: the same for all operands of an op */
     MAX_DIMS = 5,                /* of a Value */
     LETTERS = 26
 };
@@ -27,7 +28,7 @@ typedef struct {
     Word name, shape;            /* "y", "act[N..,>=C]" */
     Word when;                   /* "a|b": present if an attribute has it; n 0: see often */
     char often;                  /* '*': any number of them, '?': one or none, 0: one */
-    int type;                    /* a Dtype or TYPE_ACT */
+    int type;                    /* a Dtype, TYPE_ACT or TYPE_ANY */
     bool any;                    /* [*] */
     char rest;                   /* N of a leading "N.."; 0: none */
     int ndims;                   /* after it */
@@ -84,7 +85,9 @@ static void read_operand(const char *row, const char **p, Operand *o)
     Word type = take(p, "");
     for (o->type = 0; o->type < NDTYPES && !word_is(type, dtype_name[o->type]); o->type++)
         ;
-    if (o->type == NDTYPES && !word_is(type, "act"))
+    if (o->type == NDTYPES && word_is(type, "any"))
+        o->type = TYPE_ANY;
+    else if (o->type == NDTYPES && !word_is(type, "act"))
         bug("ops.def: %s: no type %.*s", row, type.n, type.at);
     want(row, p, '[');
     o->any = **p == '*';
@@ -178,6 +181,12 @@ bool op_takes(int kind, const char *key)
     while (k < rule->nattr && !word_is(rule->attr[k].name, key))
         k++;
     return k < rule->nattr;
+}
+
+bool op_takes_list(int kind)
+{
+    const Rule *rule = rule_of(kind);
+    return rule->nin && rule->in[rule->nin - 1].often == '*';
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -293,7 +302,7 @@ int op_operand(const Op *op, bool out, int k)
 
 /* ---- dimensions ------------------------------------------------------------------------------ */
 
-/* Values of a row's letters and `act` in an op. */
+/* Values of a row's letters and of `act` or `any` in an op. */
 typedef struct {
     const Op *op;
     int act;                     /* a Dtype; -1: none yet */
@@ -361,7 +370,7 @@ static int rest_of(const Operand *o, const Value *v) { return o->rest ? v->rank 
 static void bind(Bound *b, const Operand *o, const Value *v)
 {
     int rest = rest_of(o, v);
-    if (o->type == TYPE_ACT && b->act < 0)
+    if (o->type >= TYPE_ACT && b->act < 0)
         b->act = v->dtype;
     if (o->any || rest < 0 || rest + o->ndims != v->rank)
         return;
@@ -379,7 +388,9 @@ static void bind(Bound *b, const Operand *o, const Value *v)
 static bool agrees(const Bound *b, const Operand *o, const Value *v)
 {
     bool act = v->dtype == DT_F32 || v->dtype == DT_BF16 || v->dtype == DT_F16;
-    if (o->type == TYPE_ACT ? !act || (int)v->dtype != b->act : (int)v->dtype != o->type)
+    if (o->type == TYPE_ACT && !act)
+        return false;
+    if ((int)v->dtype != (o->type >= TYPE_ACT ? b->act : o->type))
         return false;
     if (o->any)
         return true;
@@ -401,7 +412,7 @@ static bool agrees(const Bound *b, const Operand *o, const Value *v)
 static char *wanted_text(const Bound *b, const Operand *o)
 {
     Str s = {0};
-    str_print(&s, "%s[", o->type == TYPE_ACT ? dtype_name[b->act] : dtype_name[o->type]);
+    str_print(&s, "%s[", dtype_name[o->type >= TYPE_ACT ? b->act : o->type]);
     const char *comma = "";
     for (int i = 0; o->rest && i < b->nrest[o->rest - 'A']; i++, comma = ",")
         str_print(&s, "%s%" PRId64, comma, b->rest[o->rest - 'A']->dim[i].n);

@@ -30,7 +30,7 @@ static bool alike(const Op *a, const Op *b)
         const Value *v = i < a->nin ? a->in[i].v : a->out[i - a->nin].v,
                     *w = i < b->nin ? b->in[i].v : b->out[i - b->nin].v;
         same = v->dtype == w->dtype && v->purpose == w->purpose && v->early == w->early &&
-               value_same_set(v, w);
+               !v->part == !w->part && value_same_set(v, w);
     }
     return same;
 }

@@ -7,12 +7,13 @@
 #include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const char *const state_name[] = {"placed nowhere", "whole on every rank", "divided",
-                                         "partial", "partial and on its way"};
+                                         "partial", "in parts", "partial and on its way"};
 
-typedef enum { WHEN_read, WHEN_early } When;
+typedef enum { WHEN_read, WHEN_early, WHEN_written } When;
 
 /* A row MOVE of part.def. */
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
 } Move;
 
 static const Move moves[] = {
-#define REST(purpose, place, doc)
+#define REST(purpose, whole, divided, doc)
 #define MOVE(purpose, from, to, op, when, field, doc) \
     {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, SETTING_##field},
 #include "gen/lower/part.def"
@@ -35,14 +36,14 @@ enum { MOVES = sizeof moves / sizeof moves[0] };
 
 static Placement at_rest(const Value *v)
 {
-    static const Placement rest[NPURPOSES] = {
-#define REST(purpose, place, doc) [PU_##purpose] = PL_##place,
+    static const Placement rest[NPURPOSES][2] = {
+#define REST(purpose, whole, divided, doc) [PU_##purpose] = {PL_##whole, PL_##divided},
 #define MOVE(purpose, from, to, op, when, field, doc)
 #include "gen/lower/part.def"
 #undef REST
 #undef MOVE
     };
-    return v->kind == VK_TEMP ? PL_NONE : rest[v->purpose];
+    return v->kind == VK_TEMP ? PL_NONE : rest[v->purpose][v->part > 0];
 }
 
 /* ---- the column place of ops.def ------------------------------------------------------------- */
@@ -72,7 +73,9 @@ static Placement meaning(char letter, const Op *op, const Value *v)
     case 'r': case 'l': return rows;
     case 's': return rows == PL_SHARD ? PL_PARTIAL : rows;
     case '0': return v->place;
+    case 'e': case 'o': return v->part ? PL_PARTS : PL_REP;
     case 'p': return PL_PARTIAL;
+    case 'd': return PL_PARTS;
     case 'b': return PL_BEGUN;
     }
     bug("ops.def: %s has the place %s", op_row[op->kind].name, op_row[op->kind].place);
@@ -128,18 +131,35 @@ static int64_t last_of(Ref x, int64_t l)
     return all && x.v->count ? x.v->count - 1 : first_of(x, l);
 }
 
+/* What a rank has whole, it also has its part of. */
+static bool satisfies(Placement found, Placement wanted)
+{
+    return found == wanted || (wanted == PL_PARTS && found == PL_REP);
+}
+
 /* Whether all of x is where it is wanted; if not, that is what went wrong. */
 static bool is_at(Run *r, Program *p, const Op *op, Ref x, int64_t l, const char *does,
                   Placement wanted)
 {
     const unsigned char *now = elements_of(r, x.v);
     for (int64_t i = first_of(x, l); i <= last_of(x, l); i++)
-        if (now[i] != wanted) {
+        if (!satisfies(now[i], wanted)) {
             r->p = p, r->op = op, r->v = x.v, r->does = does;
             r->found = now[i], r->wanted = wanted;
             return false;
         }
     return true;
+}
+
+/* The collective that brings v back to where it rests after an op left it at `made`; NULL: none
+ * does. */
+static const Move *move_back(const Value *v, Placement made)
+{
+    for (const Move *move = moves; move < moves + MOVES; move++)
+        if (move->when == WHEN_written && move->purpose == v->purpose && move->from == made &&
+            move->to == v->place)
+            return move;
+    return NULL;
 }
 
 static void run_op(Run *r, Program *p, const Op *op, int64_t l)
@@ -157,7 +177,7 @@ static void run_op(Run *r, Program *p, const Op *op, int64_t l)
         char c = letter(op, true, k);
         Placement made = meaning(c, op, x.v);
         bool moved = op_is_collective(op->kind), adds = !moved && c != '0' && !(beta && !beta->i);
-        if (!moved && made != x.v->place) {
+        if (!moved && made != x.v->place && !move_back(x.v, made)) {
             r->p = p, r->op = op, r->v = x.v, r->does = "writes";
             r->found = x.v->place, r->wanted = made;
             return;
@@ -322,29 +342,71 @@ static void insert_early(Graph *g, const Move *move)
     }
 }
 
+/* Adds to the list the operands of the op that the row moves to where the op wants them. */
+static int add_moved(const Run *r, const Move *move, const Op *op, Value **list, int n)
+{
+    for (int k = 0; k < op->nin; k++) {
+        Value *v = op->in[k].v;
+        if (v->purpose == move->purpose && elements_of(r, v)[0] == move->from &&
+            meaning(letter(op, false, k), op, v) == move->to)
+            list[n++] = v;
+    }
+    return n;
+}
+
 /* Before the op that found a value elsewhere than it wants it: the collectives that move all such
- * operands of it, one a row. False: no row does, or the op is one of a region. */
+ * operands of it and of the ops of its kind after it; one a row, or one a value. False: no row
+ * does, or the op is one of a region. */
 static bool insert_moves(Graph *g, const Run *r)
 {
-    const Op reader = *r->op;
-    int at = reader.group;
+    Program *p = r->p;
+    const int first = (int)(r->op - p->ops), kind = r->op->kind;
+    int at = r->op->group;
     bool found = false;
-    for (const Move *move = moves; move < moves + MOVES && !reader.region; move++) {
+    for (const Move *move = moves; move < moves + MOVES && !r->op->region; move++) {
         if (move->when != WHEN_read || move->to != r->wanted)
             continue;
+        Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
+        int n = 0;
+        for (int i = first; i < p->nops && p->ops[i].kind == kind && !p->ops[i].region; i++)
+            n = add_moved(r, move, &p->ops[i], list, n);
         Op op = collective(g, move);
-        for (int k = 0; k < reader.nin; k++) {
-            Ref x = reader.in[k];
-            if (x.v->purpose == move->purpose && elements_of(r, x.v)[0] == move->from &&
-                meaning(letter(&reader, false, k), &reader, x.v) == move->to)
-                op_in(&op, ref(x.v)), op_out(&op, ref(x.v));
+        for (int i = 0; i < n; i++) {
+            op_in(&op, ref(list[i])), op_out(&op, ref(list[i]));
+            if (i < n - 1 && op_takes_list(move->op))
+                continue;
+            insert_group(g, p, at++, op);
+            op = collective(g, move);
         }
-        if (!op.nin)
-            continue;
-        insert_group(g, r->p, at++, op);
-        found = true;
+        found |= n > 0;
+        if (n)
+            break;               /* the ops have moved */
     }
     return found;
+}
+
+/* After each op that leaves a value elsewhere than at rest. */
+static void insert_written(Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++) {
+        Program *p = g->programs[i];
+        for (int at = 0; at < p->ngroups; at++) {
+            const Group group = p->groups[at];
+            for (int j = group.first_op; j < group.first_op + group.nops; j++)
+                for (int k = 0; k < p->ops[j].nout; k++) {
+                    Value *v = p->ops[j].out[k].v;
+                    const Placement made = meaning(letter(&p->ops[j], true, k), &p->ops[j], v);
+                    const Move *move = op_is_collective(p->ops[j].kind) || made == v->place
+                                           ? NULL
+                                           : move_back(v, made);
+                    if (!move)
+                        continue;
+                    Op op = collective(g, move);
+                    op_in(&op, ref(v)), op_out(&op, ref(v));
+                    insert_group(g, p, ++at, op);
+                }
+        }
+    }
 }
 
 static char *fault(const Run *r)
@@ -360,21 +422,44 @@ void part_run(Graph *g)
     for (const Move *move = moves; move < moves + MOVES; move++)
         if (move->when == WHEN_early)
             insert_early(g, move);
+    insert_written(g);
     for (Run r = run_placements(g); r.p; r = run_placements(g))
         if (strcmp(r.does, "reads") || !insert_moves(g, &r))
             bug("%s", fault(&r));
     g->room = "part";
 }
 
+/* Operands of the letter e are all whole, or all divided in the same way. */
+static void check_elementwise(const Program *p, const Op *op)
+{
+    const Value *first = NULL;
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        const bool out = k >= op->nin;
+        const Value *v = out ? op->out[k - op->nin].v : op->in[k].v;
+        if (letter(op, out, out ? k - op->nin : k) != 'e')
+            continue;
+        first = first ? first : v;
+        if (v->part != first->part)
+            bug("%s in %s: %s and %s are divided in other ways", op_row[op->kind].name, p->name,
+                first->name, v->name);
+    }
+}
+
 void check_part(const Graph *g)
 {
     check_ops(g);
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            check_elementwise(g->programs[i], &g->programs[i]->ops[j]);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))
             bug("%s has no placement", v->name);
         if (v->place == PL_SHARD && v->axis)         /* rows are what ops have apart */
             bug("%s is divided along axis %d", v->name, v->axis);
+        if (v->part && (g->ranks == 1 || v->part * g->ranks < value_elements(v)))
+            bug("%s: %" PRId64 " ranks with parts of %" PRId64 " elements", v->name, g->ranks,
+                v->part);
     }
     Run r = run_placements(g);
     if (r.p)

@@ -8,7 +8,6 @@
 #include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
 #include "gen/lower/packing.h"
-#include "kernels/cuda/workspace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -244,16 +243,13 @@ enum { MAX_VALUES = 1 << 12 };
 
 static bool stored(const Value *v) { return !v->internal; }
 
-/* Elements of a slot, with its padding. Weights over the vocabulary, their gradients and what the
- * optimiser keeps of them have rows up to ce_width(V) on a GPU, where the head's products have as
- * many: nothing but those products sees them, and they stay 0, as all gaps between persistent
- * values do. */
+/* Elements of a slot, with its padding, which stays 0 as all gaps between persistent values do. A
+ * divided value has room for the parts of all ranks, or for the rank's own if it rests in parts. */
 static int64_t room_elements(const Graph *g, const Value *v)
 {
-    if (strcmp(g->target->backend, "cuda") || !is_persistent(g, v) || v->rank != 2 ||
-        strcmp(v->dim[0].sym, "V"))
-        return value_elements(v);
-    return ce_width(v->dim[0].n) * v->dim[1].n;
+    if (v->part)
+        return v->place == PL_PARTS && v->purpose == PU_optimiser ? v->part : v->part * g->ranks;
+    return is_persistent(g, v) ? value_room(g, v) : value_elements(v);
 }
 
 static void set_storages(Graph *g)
@@ -525,8 +521,10 @@ void check_plan(const Graph *g)
         if (v->offset < 0 || v->offset % g->target->align ||
             v->offset + v->slots * v->stride > g->arena_bytes)
             bug("%s lies at %" PRId64 ", outside or not aligned", v->name, v->offset);
-        if (value_bytes(v) > v->stride)
+        if (room_elements(g, v) * dtype_bytes[v->dtype] > v->stride)
             bug("%s is larger than its slot", v->name);
+        if (v->part && v->stride % (v->part * dtype_bytes[v->dtype]))
+            bug("%s has a stride of other than whole parts", v->name);
         if (v->purpose == PU_gradients) {
             if (before && value_same_set(before, v) &&
                 before->offset + before->slots * before->stride != v->offset)

@@ -109,8 +109,7 @@ void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
             continue;
         }
         int64_t bad = 0;
-        char *error = weights_read(w->file, w->from, w->t, w->t->master, w->t->weight, w->t->type,
-                                   &bad);
+        char *error = weights_read(w->file, w->from, w->t, w->t->master, w->t->weight, &bad);
         if (error)
             die(EXIT_DATA, "%s", error);
         if (bad > 0 && !allow_nonfinite)
@@ -346,7 +345,7 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     if (error)
         die(code, "%s", error);
     for (int i = 0; i < n; i++)
-        if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->type == EL_F16)
+        if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->weight.type == EL_F16)
             die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot represent; use a bf16 recipe",
                 want[i].file->path, want[i].name);
     if (read)
@@ -386,8 +385,8 @@ void hf_check(Model *m, const char *folder, bool adapter)
 static ElementType model_type(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++)
-        if (!m->tensors[i].adapter && m->tensors[i].type != EL_F32)
-            return m->tensors[i].type;
+        if (!m->tensors[i].adapter && m->tensors[i].weight.type != EL_F32)
+            return m->tensors[i].weight.type;
     return EL_F32;
 }
 
@@ -403,9 +402,8 @@ static WeightsItem *items(const Model *m, const HfHow *how, int *n)
             continue;
         item[*n].name = model_base_name(t->name);
         item[*n].t = t;
-        item[*n].dtype = weights_dtype(hf_type(how, t->adapter ? model_type(m) : t->type));
-        item[*n].array = how->dtype && t->master ? t->master : t->weight;
-        item[(*n)++].type = how->dtype && t->master ? EL_F32 : t->type;
+        item[*n].dtype = element_dtype(hf_type(how, t->adapter ? model_type(m) : t->weight.type));
+        item[(*n)++].array = how->dtype ? model_precise(t) : t->weight;
     }
     return item;
 }
@@ -433,10 +431,7 @@ static void add_pairs(const Model *m, WeightsItem *item, int n)
                 item[k].a = of_layer(m, merge->a, l);
                 item[k].b = of_layer(m, merge->b, l);
                 item[k].scale = merge->scale;
-                if (t->master) {
-                    item[k].array = t->master;
-                    item[k].type = EL_F32;
-                }
+                item[k].array = model_precise(t);
             }
             if (l < 0)
                 break;
@@ -536,13 +531,10 @@ static float *put_row(const Model *m, float *back)
         if (!was)
             die(EXIT_IO, "out of memory for a row of %s", of->name);
         if (!back) {
-            model_get(of, of->weight, of->type, at, n, was);
-            if (t->master)
-                model_get(t, t->master, EL_F32, 0, n, was + n);
-            else
-                model_get(t, t->weight, t->type, 0, n, was + n);
+            model_get(of, of->weight, at, n, was);
+            model_get(t, model_precise(t), 0, n, was + n);
         }
-        model_put(of, of->weight, of->type, at, n, back ? was : was + n);
+        model_put(of, of->weight, at, n, back ? was : was + n);
     }
     return was;
 }

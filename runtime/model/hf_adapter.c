@@ -264,9 +264,8 @@ static WeightsItem *items(const Model *m, const cJSON *config, const HfHow *how,
             continue;
         item[*n].name = of_decoder(config) ? decoder_name(t->name) : format("%s", t->name);
         item[*n].t = t;
-        item[*n].dtype = weights_dtype(hf_type(how, EL_F32));
-        item[*n].array = t->master ? t->master : t->weight;
-        item[(*n)++].type = t->master ? EL_F32 : t->type;
+        item[*n].dtype = element_dtype(hf_type(how, EL_F32));
+        item[(*n)++].array = model_precise(t);
     }
     return item;
 }

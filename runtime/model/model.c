@@ -16,11 +16,10 @@
 #include "runtime/device.h"
 #include "runtime/files/names.h"
 #include "runtime/files/safetensors.h"
+#include "runtime/model/model_parts.h"
+#include "runtime/ranks/comm.h"
 
 enum { PIECE = 1 << 18 };            /* elements per piece */
-
-static const StDtype st_type[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
-static const size_t type_bytes[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 };
 
 char *model_words(const Model *m, const char *fields)
 {
@@ -29,14 +28,6 @@ char *model_words(const Model *m, const char *fields)
          *words = format("%s%s%s", recipe, *left ? " " : "", left);
     free(left), free(recipe);
     return words;
-}
-
-int64_t model_elements(const Tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->shape[i];
-    return n;
 }
 
 static const char peft_prefix[] = "base_model.model.";
@@ -116,9 +107,9 @@ static int64_t pitch_of(const Tensor *t)
 
 /* Returns the largest rectangle of at most one piece that starts at element e of the file and ends
  * before e + n. */
-static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
+static Part part_at(const Tensor *t, int64_t e, int64_t n, int64_t size)
 {
-    int64_t out = t->shape[0], most = ARRAY_PIECE / (int64_t)size;
+    int64_t out = t->shape[0], most = ARRAY_PIECE / size;
     Part p = { e % out, out - e % out, e / out, 1 };
     if (p.rows > n)
         p.rows = n;
@@ -134,7 +125,7 @@ static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
 
 static void get_part(const Tensor *t, const char *from, ElementType type, Part p, float *to)
 {
-    int64_t size = (int64_t)type_bytes[type], stride = pitch_of(t) * size;
+    int64_t size = element_bytes(type), stride = pitch_of(t) * size;
     from += p.row * stride + p.col * size;
     from = array_view_rows(from, p.rows, p.cols * size, &stride);
     char block[256 * sizeof(float)];
@@ -143,20 +134,20 @@ static void get_part(const Tensor *t, const char *from, ElementType type, Part p
             k = p.rows - r < 256 ? p.rows - r : 256;
             for (int64_t i = 0; i < k; i++)
                 memcpy(block + i * size, from + (r + i) * stride + c * size, (size_t)size);
-            st_to_float(to, block, st_type[type], (size_t)k);
+            st_to_float(to, block, element_dtype(type), (size_t)k);
         }
 }
 
 static void put_part(const Tensor *t, char *to, ElementType type, Part p, const float *from)
 {
-    int64_t size = (int64_t)type_bytes[type], stride = pitch_of(t) * size, packed = stride;
+    int64_t size = element_bytes(type), stride = pitch_of(t) * size, packed = stride;
     to += p.row * stride + p.col * size;
     char *room = array_room_rows(to, p.rows, p.cols * size, &packed);
     char block[256 * sizeof(float)];
     for (int64_t c = 0; c < p.cols; c++)
         for (int64_t r = 0, k; r < p.rows; r += k, from += k) {
             k = p.rows - r < 256 ? p.rows - r : 256;
-            st_from_float(block, st_type[type], from, (size_t)k);
+            st_from_float(block, element_dtype(type), from, (size_t)k);
             for (int64_t i = 0; i < k; i++)
                 memcpy(room + (r + i) * packed + c * size, block + i * size, (size_t)size);
         }
@@ -165,89 +156,113 @@ static void put_part(const Tensor *t, char *to, ElementType type, Part p, const 
 
 /* Returns elements from `begin` in memory order, and in *n how many one view holds: part of a run,
  * or whole runs if the view packs them. */
-static const char *view(const Tensor *t, const char *array, int64_t size, int64_t begin, int64_t *n)
+static const char *view(const Tensor *t, Array array, int64_t begin, int64_t *n)
 {
+    const int64_t size = element_bytes(array.type);
     int64_t run = run_of(t), col = begin % run, most = ARRAY_PIECE / size, rows = 1;
     int64_t width = run - col < *n ? run - col : *n, stride = t->pitch * size;
     width = width < most ? width : most;
     if (t->pitch && width == run)
         rows = (*n < most ? *n : most) / run;
-    array += (t->first + begin / run * t->pitch + col) * size;
-    const char *p = array_view_rows(array, rows, width * size, &stride);
+    const char *at = (const char *)array.at + (t->first + begin / run * t->pitch + col) * size;
+    const char *p = array_view_rows(at, rows, width * size, &stride);
     *n = stride == width * size ? rows * width : width;
     return p;
 }
 
 /* Reads n elements in memory order. */
-static void get_runs(const Tensor *t, const char *array, ElementType type, int64_t begin, int64_t n,
-                     float *to)
+static void get_runs(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
     for (int64_t done = 0, k; done < n; done += k) {
         k = n - done;
-        const char *p = view(t, array, (int64_t)type_bytes[type], begin + done, &k);
-        st_to_float(to + done, p, st_type[type], (size_t)k);
+        const char *p = view(t, array, begin + done, &k);
+        st_to_float(to + done, p, element_dtype(array.type), (size_t)k);
     }
 }
 
-static void put_runs(const Tensor *t, char *array, ElementType type, int64_t begin, int64_t n,
-                     const float *from)
+/* The same; of a divided array what this rank has, 0 for the rest. */
+static void own_runs(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
-    int64_t size = (int64_t)type_bytes[type], run = run_of(t), most = ARRAY_PIECE / size;
+    if (array.part)
+        parts_own(t, array, ORDER_MEMORY, begin, n, to);
+    else
+        get_runs(t, array, begin, n, to);
+}
+
+static void put_runs(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from)
+{
+    if (array.part) {
+        parts_put(t, array, ORDER_MEMORY, begin, n, from);
+        return;
+    }
+    int64_t size = element_bytes(array.type), run = run_of(t), most = ARRAY_PIECE / size;
     for (int64_t done = 0, rows, width; done < n; done += rows * width) {
         int64_t at = begin + done, col = at % run, left = n - done < most ? n - done : most;
         int64_t stride = t->pitch * size, packed = stride;
         width = run - col < left ? run - col : left;
         rows = t->pitch && width == run ? left / run : 1;
-        char *to = array + (t->first + at / run * t->pitch + col) * size;
+        char *to = (char *)array.at + (t->first + at / run * t->pitch + col) * size;
         char *room = array_room_rows(to, rows, width * size, &packed);
         for (int64_t r = 0; r < rows; r++)
-            st_from_float(room + r * packed, st_type[type], from + done + r * width, (size_t)width);
+            st_from_float(room + r * packed, element_dtype(array.type), from + done + r * width,
+                          (size_t)width);
         array_write_rows(to, stride, room, packed, rows, width * size);
     }
 }
 
-void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n,
-               float *to)
+void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
     REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
-    size_t size = type_bytes[type];
-    const char *from = (const char *)array + (size_t)t->first * size;
+    if (array.part) {
+        parts_get(t, array, ORDER_FILE, begin, n, to);
+        return;
+    }
+    const int64_t size = element_bytes(array.type);
+    const char *from = (const char *)array.at + t->first * size;
     if (!t->transposed)
-        get_runs(t, array, type, begin, n, to);
+        get_runs(t, array, begin, n, to);
     for (int64_t done = 0; t->transposed && done < n;) {
         Part p = part_at(t, begin + done, n - done, size);
-        get_part(t, from, type, p, to + done);
+        get_part(t, from, array.type, p, to + done);
         done += p.rows * p.cols;
     }
+}
+
+Array model_precise(const Tensor *t)
+{
+    return t->master.at ? t->master : t->weight;
 }
 
 bool model_all_zeros(const Tensor *t)
 {
     enum { SOME = 1024 };
     const int64_t n = model_elements(t);
-    for (int64_t at = 0; at < n; at += SOME) {
+    const Array a = model_precise(t);
+    bool zeros = true;
+    for (int64_t at = 0; at < n && zeros; at += SOME) {
         float piece[SOME];
         const int64_t some = n - at < SOME ? n - at : SOME;
-        model_get(t, t->master ? (void *)t->master : t->weight, t->master ? EL_F32 : t->type, at,
-                  some, piece);
+        own_runs(t, a, at, some, piece);
         for (int64_t k = 0; k < some; k++)
-            if (piece[k] != 0)
-                return false;
+            zeros = zeros && piece[k] == 0;
     }
-    return true;
+    return a.part ? comm_max_int(!zeros) == 0 : zeros;
 }
 
-void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n,
-               const float *from)
+void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from)
 {
     REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
-    size_t size = type_bytes[type];
-    char *to = (char *)array + (size_t)t->first * size;
+    if (array.part) {
+        parts_put(t, array, ORDER_FILE, begin, n, from);
+        return;
+    }
+    const int64_t size = element_bytes(array.type);
+    char *to = (char *)array.at + t->first * size;
     if (!t->transposed)
-        put_runs(t, array, type, begin, n, from);
+        put_runs(t, array, begin, n, from);
     for (int64_t done = 0; t->transposed && done < n;) {
         Part p = part_at(t, begin + done, n - done, size);
-        put_part(t, to, type, p, from + done);
+        put_part(t, to, array.type, p, from + done);
         done += p.rows * p.cols;
     }
 }
@@ -277,9 +292,9 @@ static float *floats(int64_t n)
 /* Writes to both of its arrays. */
 static void put_values(const Tensor *t, int64_t begin, int64_t n, const float *from)
 {
-    model_put(t, t->weight, t->type, begin, n, from);
-    if (t->master)
-        model_put(t, t->master, EL_F32, begin, n, from);
+    model_put(t, t->weight, begin, n, from);
+    if (t->master.at)
+        model_put(t, t->master, begin, n, from);
 }
 
 void model_take_rows(const Model *m)
@@ -290,7 +305,7 @@ void model_take_rows(const Model *m)
             continue;
         const int64_t n = model_elements(t);
         float *row = floats(n);
-        model_get(of, of->weight, of->type, model_elements(of) - n, n, row);
+        model_get(of, of->weight, model_elements(of) - n, n, row);
         put_values(t, 0, n, row);
         free(row);
     }
@@ -304,10 +319,7 @@ void model_grow(const Tensor *t)
     if (!sum)
         die(EXIT_IO, "out of memory for a row of %s", t->name);
     for (int64_t r = 0; r < rows; r++) {
-        if (t->master)
-            model_get(t, t->master, EL_F32, r * n, n, row);
-        else
-            model_get(t, t->weight, t->type, r * n, n, row);
+        model_get(t, model_precise(t), r * n, n, row);
         for (int64_t k = 0; k < n; k++)
             sum[k] += row[k];
     }
@@ -380,15 +392,17 @@ void model_init(Model *m, uint64_t seed)
             if (!value)
                 die(EXIT_IO, "out of memory for %lld values", (long long)k);
             init_piece(t, seed, begin, k, value);
-            put_runs(t, t->weight, t->type, begin, k, value);
-            if (t->master)
-                array_write(t->master + t->first + begin, value, k * (int64_t)sizeof *value);
+            put_runs(t, t->weight, begin, k, value);
+            if (t->master.at)
+                put_runs(t, t->master, begin, k, value);
             free(value);
         }
-        float *const moment[] = { t->exp_avg, t->exp_avg_sq };
+        const Array moment[] = { t->exp_avg, t->exp_avg_sq };
         for (int j = 0; j < 2; j++)
-            if (moment[j])
-                array_zero(moment[j] + t->first, n * (int64_t)sizeof *moment[j]);
+            if (moment[j].part)
+                parts_zero(t, moment[j]);
+            else if (moment[j].at)
+                array_zero((float *)moment[j].at + t->first, n * (int64_t)sizeof(float));
     }
 }
 
@@ -396,14 +410,15 @@ void model_keep_start(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const int64_t size = (int64_t)type_bytes[t->type], n = t->start ? model_elements(t) : 0;
-        if (t->start && t->pitch)
+        const int64_t size = element_bytes(t->start.type),
+                      n = t->start.at ? model_elements(t) : 0;
+        if (t->start.at && t->pitch)
             die(EXIT_INTERNAL, "%s: rows of a trained tensor lie apart", t->name);
         for (int64_t done = 0, k; done < n; done += k) {
             k = n - done < PIECE ? n - done : PIECE;
             const int64_t at = (t->first + done) * size;
-            array_write((char *)t->start + at, array_view((const char *)t->weight + at, k * size),
-                        k * size);
+            array_write((char *)t->start.at + at,
+                        array_view((const char *)t->weight.at + at, k * size), k * size);
         }
     }
 }
@@ -417,12 +432,10 @@ int64_t model_nonfinite(const Model *m, const char **where)
         die(EXIT_IO, "out of memory for %d values", (int)PIECE);
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const char *array = t->master ? (const char *)t->master : t->weight;
-        ElementType type = t->master ? EL_F32 : t->type;
         int64_t n = model_elements(t);
         for (int64_t done = 0, k; done < n; done += k) {
             k = n - done < PIECE ? n - done : PIECE;
-            get_runs(t, array, type, done, k, block);
+            own_runs(t, model_precise(t), done, k, block);
             for (int64_t j = 0; j < k; j++)
                 bad += !isfinite(block[j]);
         }
@@ -439,14 +452,30 @@ static int by_name(const void *a, const void *b)
     return strcmp((*s)->name, (*t)->name);
 }
 
-/* Continues crc over a tensor's elements, of `size` bytes each, in one of its arrays. */
-static uint32_t array_crc(uint32_t crc, const Tensor *t, const void *array, int64_t size)
+/* Continues crc over a divided fp32 array. Rank 0 of a gather. */
+static uint32_t parts_crc(uint32_t crc, const Tensor *t, Array array)
+{
+    const int64_t elements = model_elements(t);
+    float *values = floats(elements < PIECE ? elements : PIECE);
+    for (int64_t done = 0, k; done < elements; done += k) {
+        k = elements - done < PIECE ? elements - done : PIECE;
+        parts_get(t, array, ORDER_MEMORY, done, k, values);
+        crc = crc32c(crc, values, (size_t)k * sizeof *values);
+    }
+    free(values);
+    return crc;
+}
+
+/* Continues crc over a tensor's elements in one of its arrays. */
+static uint32_t array_crc(uint32_t crc, const Tensor *t, Array array)
 {
     int64_t elements = model_elements(t);
+    if (array.part)
+        return parts_crc(crc, t, array);
     for (int64_t done = 0, k; done < elements; done += k) {
         k = elements - done;
-        const char *p = view(t, array, size, done, &k);
-        crc = crc32c(crc, p, (size_t)(k * size));
+        const char *p = view(t, array, done, &k);
+        crc = crc32c(crc, p, (size_t)(k * element_bytes(array.type)));
     }
     return crc;
 }
@@ -465,8 +494,7 @@ static uint32_t sum(const Model *m, bool adapter_too)
     for (int i = 0; i < n; i++) {
         const Tensor *t = order[i];
         crc = crc32c(crc, t->name, strlen(t->name) + 1);
-        crc = t->master ? array_crc(crc, t, t->master, sizeof *t->master)
-                        : array_crc(crc, t, t->weight, (int64_t)type_bytes[t->type]);
+        crc = array_crc(crc, t, model_precise(t));
     }
     free(order);
     return crc;
@@ -474,7 +502,13 @@ static uint32_t sum(const Model *m, bool adapter_too)
 
 uint32_t model_crc(const Model *m)
 {
-    return sum(m, true);
+    uint32_t crc = 0;
+    if (parts_gather(m)) {
+        crc = sum(m, true);
+        parts_gathered();
+    }
+    comm_broadcast(&crc, sizeof crc, 0);
+    return crc;
 }
 
 uint32_t model_base_crc(const Model *m)
@@ -487,13 +521,10 @@ uint32_t model_state_crc(const Model *m)
     uint32_t crc = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const float *const part[] = { t->master, t->exp_avg, t->exp_avg_sq };
-        if (!t->trained)
-            continue;
-        crc = array_crc(crc, t, t->weight, (int64_t)type_bytes[t->type]);
-        for (int k = 0; k < 3; k++)
-            if (part[k])
-                crc = array_crc(crc, t, part[k], sizeof *part[k]);
+        const Array state[] = { t->weight, t->master, t->exp_avg, t->exp_avg_sq };
+        for (int k = 0; t->trained && k < 4; k++)
+            if (state[k].at && !state[k].part)
+                crc = array_crc(crc, t, state[k]);
     }
     return crc;
 }

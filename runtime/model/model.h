@@ -7,13 +7,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/files/safetensors.h"
+
 typedef enum { EL_F32, EL_BF16, EL_F16 } ElementType;          /* of a weight in memory */
+static inline int64_t element_bytes(ElementType type) { return type == EL_F32 ? 4 : 2; }
+static inline StDtype element_dtype(ElementType type)
+{
+    return type == EL_F32 ? ST_F32 : type == EL_BF16 ? ST_BF16 : ST_F16;
+}
 typedef enum { INIT_ZEROS, INIT_ONES, INIT_NORMAL, INIT_UNIFORM } InitKind;
+
+/* A parameter's weights or one of its states in memory. at NULL: there is none. */
+typedef struct {
+    void *at;
+    ElementType type;
+    /* 0: every rank has all of it. Else elements that a rank has of each stride of the undivided
+     * array, from rank * part on; `at` is the first of them. model_parts.h */
+    int64_t part;
+} Array;
 
 /* One tensor of a Hugging Face or PEFT file; with layers > 0 and a %d in the name, that tensor of
  * every layer. In memory it is `rows` consecutive rows of a parameter that may hold several tensors
- * (such as q, k and v): elements first + l * stride ... of each of the arrays below, which all have
- * the same layout. */
+ * (such as q, k and v): elements first + l * stride ... of each of the arrays below. */
 typedef struct {
     const char *name;        /* name in the file, with %d for the layer when layers > 0 */
     int layers;
@@ -31,11 +46,10 @@ typedef struct {
     float init_arg;          /* standard deviation for normal, bound for uniform */
     int64_t first, stride;   /* in elements */
     int64_t pitch;           /* row stride in memory, in elements; 0: rows are contiguous */
-    ElementType type;        /* of weight */
-    void *weight;            /* read by the kernels */
-    float *master;           /* fp32 master weights; NULL if weight itself is fp32 or frozen */
-    float *exp_avg, *exp_avg_sq, *grad;   /* NULL if frozen */
-    void *start;             /* of type: initial weights of the run; NULL: not kept */
+    Array weight;            /* read by the kernels */
+    Array master;            /* fp32 master weights; none if weight itself is fp32 or frozen */
+    Array exp_avg, exp_avg_sq, grad;      /* fp32; none if frozen */
+    Array start;             /* initial weights of the run, if the objective needs them */
 } Tensor;
 
 /* A LoRA pair and the weight it adapts: weight + scale * b a, with b (out, r), a (r, in), weight
@@ -111,21 +125,28 @@ void model_take_rows(const Model *m);
 void model_grow(const Tensor *t);
 /* Copies weight to start, where it exists: after loading the initial weights. */
 void model_keep_start(const Model *m);
-/* Returns the number of NaN or Inf weights; *where: the first tensor that has one. */
+/* Returns the number of NaN or Inf weights, of a divided array those that this rank has; *where:
+ * the first tensor that has one. */
 int64_t model_nonfinite(const Model *m, const char **where);
 /* Returns the CRC-32C of names and values (fp32 master weights where they exist) of all tensors in
- * name order: independent of the number of ranks. */
+ * name order: independent of the number of ranks. Collective if arrays are divided. */
 uint32_t model_crc(const Model *m);
 /* The same over the tensors outside the adapter only: identifies the base of a LoRA run. */
 uint32_t model_base_crc(const Model *m);
 /* Returns the CRC-32C of every byte that training changes, weights, fp32 master weights and
- * moments: equal on replicas. */
+ * moments, except divided arrays: equal on replicas. */
 uint32_t model_state_crc(const Model *m);
 
 /* Returns the arguments of `gen` for this program without the fields in the list "a|b|c", to be set
  * to other values: "recipes/x.lua precision=bf16"; malloc'ed. */
 char *model_words(const Model *m, const char *fields);
-int64_t model_elements(const Tensor *t);
+static inline int64_t model_elements(const Tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    return n;
+}
 /* Returns the embedding's row count if the recipe adds the last row to the base's; 0: it adds
  * none. */
 int64_t model_extra_vocab_rows(const Model *m);
@@ -135,14 +156,15 @@ int64_t model_extra_vocab_rows(const Model *m);
 const Tensor *model_need(const Model *m, const char *name);
 /* "base_model.model.lm_head.weight" -> "lm_head.weight"; other names unchanged. */
 const char *model_base_name(const char *name);
-/* True if every weight of the tensor is zero; reads its fp32 master copy if it has one. */
+/* True if every weight of the tensor is zero; reads its fp32 master copy if it has one. Collective
+ * if that is divided. */
 bool model_all_zeros(const Tensor *t);
+/* Returns its most precise weights: the fp32 master weights if there are any. */
+Array model_precise(const Tensor *t);
 /* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
- * into one of its arrays. array: t->weight with t->type, or an fp32 array with EL_F32.
- * Thread-safe. */
-void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n,
-               float *to);
-void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n,
-               const float *from);
+ * into one of its arrays. Thread-safe, but model_get() of a divided array: rank 0 may read that in
+ * a gather. model_put() writes what this rank has of it. */
+void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
+void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from);
 
 #endif

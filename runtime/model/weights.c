@@ -15,12 +15,6 @@
 
 enum { PIECE = 1 << 20 };            /* elements */
 
-StDtype weights_dtype(ElementType type)
-{
-    static const StDtype dtype[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
-    return dtype[type];
-}
-
 /* Returns the number of elements per piece: whole rows of the file if these are columns in
  * memory. */
 static int64_t piece_of(const Tensor *t)
@@ -48,10 +42,7 @@ static float *adapter_values(const Tensor *t)
     float *values = malloc(((size_t)n + 1) * sizeof *values);
     if (!values)
         die(EXIT_IO, "out of memory for %lld values of %s", (long long)n, t->name);
-    if (t->master)
-        model_get(t, t->master, EL_F32, 0, n, values);
-    else
-        model_get(t, t->weight, t->type, 0, n, values);
+    model_get(t, model_precise(t), 0, n, values);
     return values;
 }
 
@@ -108,7 +99,7 @@ static char *each_piece(const WeightsItem *item,
     char *error = NULL;
     for (int64_t done = 0, k; done < n && !error; done += k) {
         k = n - done < piece ? n - done : piece;
-        model_get(item->t, item->array, item->type, done, k, values);
+        model_get(item->t, item->array, done, k, values);
         if (item->a)
             add_product(item, a, b, done, k, values);
         error = each(with, item, done, values, k);
@@ -135,11 +126,11 @@ static char *write_piece(void *writer, const WeightsItem *item, int64_t first, c
 
 static char *write_tensor(StWriter *w, const WeightsItem *item)
 {
-    if (weights_dtype(item->type) != item->dtype || item->t->transposed || item->t->pitch ||
-        item->a)
+    if (element_dtype(item->array.type) != item->dtype || item->t->transposed || item->t->pitch ||
+        item->array.part || item->a)
         return each_piece(item, write_piece, w);
     int64_t size = st_dtype_bits[item->dtype] / 8;
-    return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
+    return write_bytes(w, item->name, (const char *)item->array.at + item->t->first * size,
                        model_elements(item->t) * size);
 }
 
@@ -159,7 +150,7 @@ char *weights_beyond(const WeightsItem *item, int n)
 {
     char *error = NULL;
     for (int i = 0; i < n && !error; i++)
-        if (item[i].dtype == ST_F16 && (item[i].type != EL_F16 || item[i].a))
+        if (item[i].dtype == ST_F16 && (item[i].array.type != EL_F16 || item[i].a))
             error = each_piece(&item[i], beyond_piece, NULL);
     return error;
 }
@@ -211,8 +202,8 @@ char *weights_write(const WeightsItem *item, int n, const char *folder, const ch
     return error;
 }
 
-char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, float *fp32,
-                   void *rounded, ElementType type, int64_t *nonfinite)
+char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, Array a, Array b,
+                   int64_t *nonfinite)
 {
     int64_t n = model_elements(t);
     REQUIRE(from->end - from->begin == (uint64_t)n * st_dtype_bits[from->dtype] / 8);
@@ -231,10 +222,10 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, fl
         st_to_float(values, bytes, from->dtype, (size_t)k);
         for (int64_t i = 0; i < k; i++)
             *nonfinite += !isfinite(values[i]);
-        if (fp32)
-            model_put(t, fp32, EL_F32, done, k, values);
-        if (rounded)
-            model_put(t, rounded, type, done, k, values);
+        if (a.at)
+            model_put(t, a, done, k, values);
+        if (b.at)
+            model_put(t, b, done, k, values);
     }
     free(bytes);
     free(values);

@@ -15,13 +15,11 @@ typedef struct {
     const char *name;            /* in the file */
     StDtype dtype;               /* in the file */
     const Tensor *t;
-    const void *array;           /* one of t's arrays, of this type */
-    ElementType type;
+    Array array;                 /* one of t's */
     const Tensor *a, *b;         /* (r, in), (out, r) */
     float scale;
 } WeightsItem;
 
-StDtype weights_dtype(ElementType type);
 /* Writes folder/file and adds it and its tensors to the manifest. */
 char *weights_write(const WeightsItem *item, int n, const char *folder, const char *file,
                     cJSON *manifest);
@@ -33,9 +31,9 @@ char *weights_beyond(const WeightsItem *item, int n);
  * 120. */
 double weights_seconds(const Model *m);
 
-/* Call after hf_shape_check(). Reads into fp32 (an array of t, or NULL) and, rounded once, into
- * rounded of that type (or NULL). Adds the number of NaN and Inf to *nonfinite. */
-char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, float *fp32,
-                   void *rounded, ElementType type, int64_t *nonfinite);
+/* Call after hf_shape_check(). Reads into two arrays of t, each rounded once from the file's value;
+ * without memory (at NULL) one is skipped. Adds the number of NaN and Inf to *nonfinite. */
+char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, Array a, Array b,
+                   int64_t *nonfinite);
 
 #endif

@@ -41,6 +41,10 @@ void comm_connect(void);
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, struct CUstream_st *s);
 void comm_allreduce_start(float *device, int64_t n, struct CUstream_st *s);
 void comm_allreduce_join(struct CUstream_st *s);
+/* Enqueue on s, which waits for them: comm_reduce_scatter() and comm_all_gather() below. */
+void comm_reduce_scatter(float *device, int64_t slots, int64_t stride, struct CUstream_st *s);
+void comm_all_gather(void *device, size_t bytes, int64_t slots, int64_t stride,
+                     struct CUstream_st *s);
 /* Call while waiting for the device: ends the process if the library reports an error. A dead or
  * silent peer and a step without progress end it in any case, from the monitor thread. */
 void comm_poll(void);
@@ -50,6 +54,12 @@ void comm_poll(void);
  * ((0 + 1) + (2 + 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size
  * allocates memory for it: call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
+/* Values that are divided over ranks (runtime/shares.h): `slots` tensors, one every `stride`
+ * elements; of each, rank r's part is the r-th of as many equal parts as there are ranks. */
+/* Sums over ranks as comm_allreduce_sum() does, but each rank's part only. */
+void comm_reduce_scatter(float *buf, int64_t slots, int64_t stride);
+/* Every rank gets the others' parts; an element has `bytes` bytes: 2, 4 or 8. */
+void comm_all_gather(void *buf, size_t bytes, int64_t slots, int64_t stride);
 #endif
 /* Reports progress to the hang detector. Functions that communicate with other ranks report it
  * themselves. */
@@ -62,6 +72,8 @@ void comm_allreduce_double(double *buf, int n);
 enum { COMM_DOUBLES = 256 };
 int64_t comm_max_int(int64_t value);
 void comm_broadcast(void *buf, size_t bytes, int root);
+/* On rank 0 sets in buf every bit that is set on any rank; elsewhere buf stays as it is. */
+void comm_merge(uint32_t *buf, int64_t n);
 void comm_barrier(void);
 void comm_finish(void);              /* last call of a successful run */
 

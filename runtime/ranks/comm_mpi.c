@@ -372,6 +372,15 @@ const char *comm_setting(int i, bool *chosen)
     return NULL;
 }
 
+/* Makes room for the own chunk of a round, from every rank. */
+static void reserve(int64_t round)
+{
+    if (round <= reserved)
+        return;
+    chunks = arena_alloc((int64_t)sizeof *chunks * (round + world.size), "reduction chunks");
+    reserved = round;
+}
+
 static void reduce_round(float *buf, int64_t n)
 {
     int64_t chunk = (n + world.size - 1) / world.size;
@@ -399,13 +408,48 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
     if (world.size == 1)
         return;
     int64_t round = bucket / world.size > CHUNK ? (int64_t)CHUNK * world.size : bucket;
-    if (round > reserved) {
-        chunks = arena_alloc((int64_t)sizeof *chunks * (round + world.size), "reduction chunks");
-        reserved = round;
-    }
+    reserve(round);
     comm_advance();
     for (int64_t done = 0; done < n; done += round)
         reduce_round(buf + done, n - done < round ? n - done : round);
+    comm_advance();
+}
+
+void comm_reduce_scatter(float *buf, int64_t slots, int64_t stride)
+{
+    const int64_t part = stride / world.size;
+    REQUIRE(stride % world.size == 0 && stride <= INT_MAX);
+    if (world.size == 1)
+        return;
+    reserve(CHUNK * (int64_t)world.size);
+    comm_advance();
+    for (int64_t l = 0; l < slots; l++)
+        for (int64_t done = 0; done < part; done += CHUNK) {
+            float *from = buf + l * stride + done, *own = from + world.rank * part;
+            const int n = (int)(part - done < CHUNK ? part - done : CHUNK);
+            for (int r = 0; r < world.size; r++) {
+                counts[r] = mine[r] = n;
+                places[r] = (int)(r * part);
+                mine_places[r] = r * n;
+            }
+            MPI_Alltoallv(from, counts, places, MPI_FLOAT, chunks, mine, mine_places, MPI_FLOAT,
+                          MPI_COMM_WORLD);
+            TREE_SUM(chunks, n, n);
+            memcpy(own, chunks, sizeof *own * (size_t)n);
+        }
+    comm_advance();
+}
+
+void comm_all_gather(void *buf, size_t bytes, int64_t slots, int64_t stride)
+{
+    const MPI_Datatype type = bytes == 2 ? MPI_SHORT : bytes == 4 ? MPI_FLOAT : MPI_DOUBLE;
+    REQUIRE(stride % world.size == 0 && stride <= INT_MAX);
+    if (world.size == 1)
+        return;
+    comm_advance();
+    for (int64_t l = 0; l < slots; l++)
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, (char *)buf + l * stride * (int64_t)bytes,
+                      (int)(stride / world.size), type, MPI_COMM_WORLD);
     comm_advance();
 }
 
@@ -439,6 +483,15 @@ void comm_broadcast(void *buf, size_t bytes, int root)
         MPI_Bcast((char *)buf + done, (int)n, MPI_BYTE, root, MPI_COMM_WORLD);
         done += n;
     }
+    comm_advance();
+}
+
+void comm_merge(uint32_t *buf, int64_t n)
+{
+    REQUIRE(n <= INT_MAX);
+    comm_advance();
+    MPI_Reduce(world.rank == 0 ? MPI_IN_PLACE : buf, buf, (int)n, MPI_UNSIGNED, MPI_BOR, 0,
+               MPI_COMM_WORLD);
     comm_advance();
 }
 

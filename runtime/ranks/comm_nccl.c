@@ -262,6 +262,44 @@ void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, cudaStream_t s
     comm_allreduce_join(s);
 }
 
+/* One call of the library for each tensor, as one group; s waits for it. */
+static void each_slot(ncclResult_t (*call)(char *slot, size_t part), char *device, size_t bytes,
+                      int64_t slots, int64_t stride, const char *what, cudaStream_t s)
+{
+    const size_t part = (size_t)(stride / world.size) * bytes;
+    REQUIRE(stride % world.size == 0);
+    fork_from(s);
+    enter();
+    ncclResult_t result = ncclGroupStart();
+    for (int64_t l = 0; l < slots && result == ncclSuccess; l++)
+        result = call(device + (size_t)l * world.size * part, part);
+    const ncclResult_t end = ncclGroupEnd();
+    leave();
+    settle(result == ncclSuccess ? end : result, what, INIT_SECONDS);
+    comm_allreduce_join(s);
+}
+
+static ncclResult_t reduce_slot(char *slot, size_t part)
+{
+    return ncclReduceScatter(slot, slot + (size_t)world.rank * part, part / sizeof(float),
+                             ncclFloat32, ncclSum, nccl, reducing);
+}
+
+static ncclResult_t gather_slot(char *slot, size_t part)
+{
+    return ncclAllGather(slot + (size_t)world.rank * part, slot, part, ncclUint8, nccl, reducing);
+}
+
+void comm_reduce_scatter(float *device, int64_t slots, int64_t stride, cudaStream_t s)
+{
+    each_slot(reduce_slot, (char *)device, sizeof *device, slots, stride, "summing gradients", s);
+}
+
+void comm_all_gather(void *device, size_t bytes, int64_t slots, int64_t stride, cudaStream_t s)
+{
+    each_slot(gather_slot, device, bytes, slots, stride, "gathering weights", s);
+}
+
 const char *comm_library(void)
 {
     static char name[40];
@@ -501,6 +539,26 @@ void comm_broadcast(void *buf, size_t bytes, int root)
     if (root != 0 && world.rank == 0)
         rendezvous_receive(root, buf, bytes);
     spread(buf, bytes);
+    comm_advance();
+}
+
+void comm_merge(uint32_t *buf, int64_t n)
+{
+    const size_t bytes = sizeof *buf * (size_t)n;
+    comm_advance();
+    if (world.rank != 0) {
+        rendezvous_send(0, buf, bytes);
+        return;
+    }
+    uint32_t *other = malloc(bytes + 1);
+    if (!other)
+        die(EXIT_IO, "out of memory for %zu bytes of another rank", bytes);
+    for (int r = 1; r < world.size; r++) {
+        rendezvous_receive(r, other, bytes);
+        for (int64_t i = 0; i < n; i++)
+            buf[i] |= other[i];
+    }
+    free(other);
     comm_advance();
 }
 

@@ -24,6 +24,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/model/hf.h"
 #include "runtime/files/json.h"
+#include "runtime/model/model_parts.h"
 #include "runtime/model/weights.h"
 
 /* ---- before the first step ------------------------------------------------------------------ */
@@ -88,8 +89,8 @@ static int64_t saved_bytes(const Model *m, const Tensor *t)
     if (t->adapter || t->not_in_model)
         each = 4;
     else if (!m->adapter_json)
-        each = t->type == EL_F32 ? 4 : t->master ? 6 : 2;
-    if (t->exp_avg)
+        each = t->weight.type == EL_F32 ? 4 : t->master.at ? 6 : 2;
+    if (t->exp_avg.at)
         each += 8;
     return each * model_elements(t);
 }
@@ -126,15 +127,14 @@ void checkpoint_start(Checkpoints *c, const Model *m)
 /* ---- one checkpoint ------------------------------------------------------------------------- */
 
 static void add_item(WeightsItem *item, int *n, const Tensor *t, const char *suffix,
-                     const float *array)
+                     Array array)
 {
-    if (!array)
+    if (!array.at)
         return;
     item[*n].name = format("%s.%s", t->name, suffix);
     item[*n].t = t;
     item[*n].dtype = ST_F32;
-    item[*n].array = array;
-    item[(*n)++].type = EL_F32;
+    item[(*n)++].array = array;
 }
 
 static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest)
@@ -147,8 +147,8 @@ static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest
         const Tensor *t = &m->tensors[i];
         add_item(item, &n, t, "exp_avg", t->exp_avg);
         add_item(item, &n, t, "exp_avg_sq", t->exp_avg_sq);
-        add_item(item, &n, t, "master", t->adapter ? NULL : t->master);
-        add_item(item, &n, t, "value", t->not_in_model ? t->weight : NULL);
+        add_item(item, &n, t, "master", t->adapter ? (Array){0} : t->master);
+        add_item(item, &n, t, "value", t->not_in_model ? t->weight : (Array){0});
     }
     char *error = weights_write(item, n, folder, "optimizer.safetensors", manifest);
     for (int i = 0; i < n; i++)
@@ -418,17 +418,31 @@ static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const 
     return error;
 }
 
+/* Ends the job if weights are NaN or Inf. Of arrays that are not divided rank 0's stand for all. */
+static void check_finite(const Checkpoints *c, const Model *m)
+{
+    const char *where;
+    const bool divided = parts_divided(m);
+    const int64_t bad = world.rank == 0 || divided ? model_nonfinite(m, &where) : 0;
+    const int64_t first = divided ? -comm_max_int(bad ? -world.rank : -world.size) : world.rank;
+    if (first < world.size && first != world.rank)
+        comm_barrier();          /* that rank ends the job with the one line */
+    if (bad > 0)
+        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved%s%s",
+            (long long)bad, where, c->advice ? "; " : "", c->advice ? c->advice : "");
+}
+
 bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                      const cJSON *trainer)
 {
     check_replicas(m, step);
     comm_expect(3 * weights_seconds(m));         /* two attempts, one verification */
-    const char *where;
-    int64_t bad = world.rank == 0 ? model_nonfinite(m, &where) : 0;
-    if (bad > 0)
-        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved%s%s",
-            (long long)bad, where, c->advice ? "; " : "", c->advice ? c->advice : "");
-    char *error = world.rank == 0 ? write_and_look(c, m, step, state, trainer) : NULL;
+    check_finite(c, m);
+    char *error = NULL;
+    if (parts_gather(m)) {
+        error = write_and_look(c, m, step, state, trainer);
+        parts_gathered();
+    }
     comm_expect(0);
     if (world.rank != 0)
         return true;

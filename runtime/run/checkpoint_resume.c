@@ -644,9 +644,9 @@ static void check_base(Checkpoints *c, const Model *m)
             c->base ? c->base : "made from the seed", c->base_crc);
 }
 
-static void load(const StFile *file, const Tensor *t, const char *suffix, float *array, int *used)
+static void load(const StFile *file, const Tensor *t, const char *suffix, Array array, int *used)
 {
-    if (!array)
+    if (!array.at)
         return;
     char *name = format("%s.%s", t->name, suffix);
     const StTensor *from = st_find(file, name);
@@ -656,7 +656,7 @@ static void load(const StFile *file, const Tensor *t, const char *suffix, float 
     char *error = hf_shape_check(file, from, t);
     if (error)
         die(EXIT_MISMATCH, "%s", error);
-    error = weights_read(file, from, t, array, NULL, EL_F32, &ignored);
+    error = weights_read(file, from, t, array, (Array){0}, &ignored);
     if (error)
         die(EXIT_NO_CKPT, "%s", error);
     (*used)++;
@@ -683,8 +683,8 @@ void checkpoint_load(Checkpoints *c, Model *m)
         const Tensor *t = &m->tensors[i];
         load(&file, t, "exp_avg", t->exp_avg, &used);
         load(&file, t, "exp_avg_sq", t->exp_avg_sq, &used);
-        load(&file, t, "master", t->adapter ? NULL : t->master, &used);
-        load(&file, t, "value", t->not_in_model ? t->weight : NULL, &used);
+        load(&file, t, "master", t->adapter ? (Array){0} : t->master, &used);
+        load(&file, t, "value", t->not_in_model ? t->weight : (Array){0}, &used);
     }
     if (used != file.n)
         die(EXIT_MISMATCH, "%s: has %d tensors, this program has %d", path, file.n, used);

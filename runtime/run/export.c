@@ -17,6 +17,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
+#include "runtime/model/model_parts.h"
 #include "runtime/pack/pack.h"
 #include "runtime/run/card.h"
 #include "runtime/run/records.h"
@@ -330,8 +331,10 @@ void export_text(const Checkpoints *c, Model *m)
                        .merged = merged,
                        .dtype = *f->export_dtype ? f->export_dtype : NULL,
                        .tokenizer = tokenizer};
-    if (world.rank == 0)
+    if (parts_gather(m)) {
         save(c, m, folder, adapter, how);
+        parts_gathered();
+    }
     note("wrote %s", folder);
     free(tokenizer);
 }

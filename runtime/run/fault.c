@@ -51,7 +51,7 @@ static void flip(const Model *m, float *scale)
     (void)scale;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        float *array = t->master ? t->master : t->weight;
+        float *array = model_precise(t).at;
         uint32_t word;
         if (!t->trained)
             continue;

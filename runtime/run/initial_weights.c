@@ -9,6 +9,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
+#include "runtime/model/model_parts.h"
 #include "runtime/run/card.h"
 
 const char *initial_folder(const char *value)
@@ -221,9 +222,11 @@ void initial_export(const Checkpoints *c, Model *m)
 {
     const Flags *f = c->flags;
     char *card = card_text(c, m, false, NULL, false);
-    if (world.rank == 0)
+    if (parts_gather(m)) {
         hf_save(m, f->export, &(HfHow){.source = c->source ? c->source : c->found, .card = card,
                                        .dtype = *f->export_dtype ? f->export_dtype : NULL});
+        parts_gathered();
+    }
     note("wrote %s", f->export);
     free(card);
 }

@@ -24,6 +24,10 @@
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+//@ if divided
+/* This rank's part of each tensor of a divided value begins so: of the first tensor. */
+#define OWN(name) (name + world.rank * ((int64_t)name##_stride / RANKS))
+//@ end
 /* Elements from a value to the end of another: all that lies between is theirs. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
 

@@ -10,6 +10,9 @@
 #include <stdio.h>               // snprintf()
 
 extern "C" {
+//@ if divided
+#include "runtime/base.h"        // the rank
+//@ end
 #include "runtime/ranks/comm.h"        // sums over ranks; comm_poll()
 #include "runtime/device.h"      // the GPU, its arena, pinned memory
 }
@@ -23,6 +26,10 @@ extern "C" {
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+//@ if divided
+/* This rank's part of each tensor of a divided value begins so: of the first tensor. */
+#define OWN(name) (name + world.rank * ((int64_t)name##_stride / RANKS))
+//@ end
 /* Elements from a value to the end of another: all that lies between is theirs. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
 

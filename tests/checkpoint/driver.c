@@ -62,13 +62,14 @@ static void fill(Model *m, int64_t step)
     fake_fill(m, step);
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        size_t size = t->type == EL_F32 ? 4 : 2;
+        size_t size = t->weight.type == EL_F32 ? 4 : 2;
         if (!t->trained && !base)
             fake_fill(base = fresh(), number("BASE", 0));
         const Tensor *s = base ? &base->tensors[i] : t;
         if (!t->trained)
-            memcpy((char *)t->weight + (size_t)t->first * size,
-                   (char *)s->weight + (size_t)t->first * size, (size_t)model_elements(t) * size);
+            memcpy((char *)t->weight.at + (size_t)t->first * size,
+                   (char *)s->weight.at + (size_t)t->first * size,
+                   (size_t)model_elements(t) * size);
     }
 }
 
@@ -113,8 +114,8 @@ static void find(void)
     checkpoint_check_data(&c, m);
     fill(m, 0);
     for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].exp_avg)
-            m->tensors[i].exp_avg[m->tensors[i].first] = 7;
+        if (m->tensors[i].exp_avg.at)
+            ((float *)m->tensors[i].exp_avg.at)[m->tensors[i].first] = 7;
     checkpoint_load(&c, m);
     fill(want, c.step);
     const char *differs = fake_differ(m, want);
@@ -163,10 +164,11 @@ static void compare_with_file(const Model *m, const char *folder)
             for (int64_t k = 0; k < cols; k++) {
                 float f = values[t->transposed ? k * t->shape[0] + o : o * cols + k];
                 int64_t at = t->first + o * cols + k;
-                float w = t->type == EL_F32 ? ((float *)t->weight)[at]
-                                            : bf16_to_float(((uint16_t *)t->weight)[at]);
-                float r = t->type == EL_F32 ? f : bf16_to_float(float_to_bf16(f));
-                if (w != r || (t->master && t->master[at] != f))
+                const bool wide = t->weight.type == EL_F32;
+                float w = wide ? ((float *)t->weight.at)[at]
+                               : bf16_to_float(((uint16_t *)t->weight.at)[at]);
+                float r = wide ? f : bf16_to_float(float_to_bf16(f));
+                if (w != r || (t->master.at && ((float *)t->master.at)[at] != f))
                     fail("element", t->name);
             }
         free(values);
@@ -184,7 +186,7 @@ static void load(void)
         compare_with_file(m, arg[0]);
     if (getenv("TIED")) {
         const Tensor *head = model_need(m, "lm_head.weight"), *embedding = model_need(m, "model.embed_tokens.weight");
-        if (memcmp(head->weight, embedding->weight, (size_t)model_elements(head) * sizeof(float)) != 0)
+        if (memcmp(head->weight.at, embedding->weight.at, (size_t)model_elements(head) * sizeof(float)) != 0)
             fail("trained head", "does not begin as the embedding");
     }
     printf("loaded %08x\n", model_crc(m));
@@ -261,18 +263,18 @@ static void merge(void)
                 free(name);
             }
             const Tensor *w = t[0], *merged = model_need(got, w->name);
-            const float *a = (float *)t[1]->weight + t[1]->first;
-            const float *b = (float *)t[2]->weight + t[2]->first;
+            const float *a = (float *)t[1]->weight.at + t[1]->first;
+            const float *b = (float *)t[2]->weight.at + t[2]->first;
             for (int64_t e = 0; e < model_elements(w); e++) {
                 int64_t in = w->shape[1], rank = t[1]->shape[0];
-                double sum = 0, size = 0, had = ((float *)w->weight)[w->first + e];
+                double sum = 0, size = 0, had = ((float *)w->weight.at)[w->first + e];
                 for (int64_t r = 0; r < rank; r++) {
                     double product = (double)b[e / in * rank + r] * a[r * in + e % in];
                     sum += product;
                     size += fabs(product);
                 }
                 double want = had + (double)m->merges[i].scale * sum;
-                double off = fabs(((float *)merged->weight)[merged->first + e] - want);
+                double off = fabs(((float *)merged->weight.at)[merged->first + e] - want);
                 /* Half an ulp for the result, for the scaled sum, for each of 4 sums, 4 products. */
                 double bound = 0x1p-24 * (1.001 * fabs(want) + 9 * m->merges[i].scale * size);
                 if (off > bound)
@@ -348,11 +350,11 @@ static void wide_rows(uint64_t seed)
     enum { ROWS = 37, COLS = 19, PITCH = 24 };
     static float dense[ROWS * COLS], wide[ROWS * PITCH];
     Tensor t = { .name = "w", .rank = 2, .shape = { ROWS, COLS }, .init = INIT_NORMAL,
-                 .init_arg = 1, .weight = dense };
+                 .init_arg = 1, .weight.at = dense };
     Tensor room = t;
     Model a = { .ntensors = 1, .tensors = &t }, b = { .ntensors = 1, .tensors = &room };
     room.pitch = PITCH;
-    room.weight = wide;
+    room.weight.at = wide;
     model_init(&a, seed);
     model_init(&b, seed);
     for (int i = 0; i < ROWS * PITCH; i++)
@@ -379,7 +381,7 @@ static void init(void)
     for (int i = 0; i < a->ntensors; i++)
         for (int64_t e = 0; e < model_elements(&a->tensors[i]); e++, n++) {
             float x;
-            model_get(&a->tensors[i], a->tensors[i].weight, a->tensors[i].type, e, 1, &x);
+            model_get(&a->tensors[i], a->tensors[i].weight, e, 1, &x);
             sum += x;
             squares += (double)x * x;
         }
@@ -391,7 +393,7 @@ static void init(void)
         fail("model_nonfinite", where);
     float bad = NAN;
     const Tensor *t = &a->tensors[3];
-    model_put(t, t->master ? (void *)t->master : t->weight, t->master ? EL_F32 : t->type, 1, 1, &bad);
+    model_put(t, model_precise(t), 1, 1, &bad);
     if (model_nonfinite(a, &where) != 1 || strcmp(where, t->name) != 0)
         fail("model_nonfinite", where);
     wide_rows((uint64_t)atoll(arg[0]));

@@ -31,14 +31,14 @@ static const size_t bytes_of[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 };
 static void give_arrays(Build *b, Tensor *t, int64_t n)
 {
     t->trained = t->adapter || !b->lora;
-    t->type = t->adapter ? EL_F32 : b->type;
-    t->weight = zeros(n, bytes_of[t->type]);
+    const ElementType type = t->adapter ? EL_F32 : b->type;
+    t->weight = (Array){.at = zeros(n, bytes_of[type]), .type = type};
     if (!t->trained)
         return;
-    if (t->type != EL_F32)
-        t->master = zeros(n, 4);
-    t->exp_avg = zeros(n, 4);
-    t->exp_avg_sq = zeros(n, 4);
+    if (type != EL_F32)
+        t->master.at = zeros(n, 4);
+    t->exp_avg.at = zeros(n, 4);
+    t->exp_avg_sq.at = zeros(n, 4);
 }
 
 /* A parameter of one tensor a layer (layers = 0: one). */
@@ -252,26 +252,27 @@ void fake_fill(Model *m, int64_t step)
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         int64_t n = model_elements(t);
-        for (int64_t e = t->first; t->exp_avg && e < t->first + n; e++) {
-            t->exp_avg[e] = (float)((step * 7919 + i * 104729 + e * 31) % 2003) / 2003.0f;
-            t->exp_avg_sq[e] = (float)((step * 6007 + i * 15485 + e * 17) % 3001) * 1e-9f;
+        float *m1 = t->exp_avg.at, *m2 = t->exp_avg_sq.at;
+        for (int64_t e = t->first; m1 && e < t->first + n; e++) {
+            m1[e] = (float)((step * 7919 + i * 104729 + e * 31) % 2003) / 2003.0f;
+            m2[e] = (float)((step * 6007 + i * 15485 + e * 17) % 3001) * 1e-9f;
         }
     }
 }
 
-static bool same(const Tensor *a, const void *x, const void *y, size_t size)
+static bool same(const Tensor *a, Array x, Array y)
 {
-    size_t at = (size_t)a->first * size;
-    return !x == !y && (!x || memcmp((const char *)x + at, (const char *)y + at,
-                                     (size_t)model_elements(a) * size) == 0);
+    const size_t size = bytes_of[x.type], at = (size_t)a->first * size;
+    return !x.at == !y.at && (!x.at || memcmp((const char *)x.at + at, (const char *)y.at + at,
+                                              (size_t)model_elements(a) * size) == 0);
 }
 
 const char *fake_differ(const Model *a, const Model *b)
 {
     for (int i = 0; i < a->ntensors; i++) {
         const Tensor *s = &a->tensors[i], *t = &b->tensors[i];
-        if (!same(s, s->weight, t->weight, bytes_of[s->type]) || !same(s, s->master, t->master, 4) ||
-            !same(s, s->exp_avg, t->exp_avg, 4) || !same(s, s->exp_avg_sq, t->exp_avg_sq, 4))
+        if (!same(s, s->weight, t->weight) || !same(s, s->master, t->master) ||
+            !same(s, s->exp_avg, t->exp_avg) || !same(s, s->exp_avg_sq, t->exp_avg_sq))
             return s->name;
     }
     return NULL;

@@ -1,5 +1,6 @@
-/* c_adamw.cpp -- adamw.cuh, philox.cuh and the reductions of types.cuh. */
+/* c_adamw.cpp -- adamw.cuh, adamw_parts.cuh, philox.cuh and the reductions of types.cuh. */
 #include "../../kernels/cuda/adamw.cuh"
+#include "../../kernels/cuda/adamw_parts.cuh"
 #include "../../kernels/cuda/philox.cuh"
 #include "harness.h"
 #include "masks.h"
@@ -115,6 +116,83 @@ TEST(adamw_few)
         check_same("w", w[n - 1], p.w, 4 * n);
         check_same("m", m[n - 1], p.m, 4 * n);
         check_same("v", v[n - 1], p.v, 4 * n);
+    }
+}
+
+/* Rank r's parts of tensors that are `stride` elements apart, side by side. */
+static float *own_parts(const float *x, int64_t part, int64_t slots, int64_t stride, int r)
+{
+    const float *all = download(x, slots * stride);
+    float *own = HOST(float, slots * part);
+    for (int64_t l = 0; l < slots; l++)
+        memcpy(own + l * part, all + l * stride + r * part, sizeof(float) * (size_t)part);
+    return upload(own, slots * part);
+}
+
+/* Each rank's part of tensors that lie apart: the same bits as all at once, and nothing else. */
+TEST(adamw_parts)
+{
+    const int64_t n = 5003, slots = 2;
+    for (int ranks : { 2, 3 }) {
+        const int64_t part = share_count(ranks) * share_elements(n), stride = ranks * part,
+                      all = slots * stride;
+        const AdamwArgs adamw_args = adamw_args_of(1, 1, 1);
+        const float *g = f32_normal(all, 0, 1), *norm = f32_normal(1, 2, 0);
+        Parameters p = parameters_new(all, 0);
+        float *w = f32_copy(p.w, all);
+        wt_t *stored = NEW(wt_t, all);
+        for (int r = 0; r < ranks; r++) {
+            float *m = own_parts(p.m, part, slots, stride, r), *m2 = f32_copy(m, slots * part);
+            float *v = own_parts(p.v, part, slots, stride, r), *v2 = f32_copy(v, slots * part);
+            float *master = own_parts(p.w, part, slots, stride, r);
+            const int64_t at = r * part;
+            run([&] {
+                adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride, 1,
+                            stream);
+                adamw_mixed_parts(stored + at, master, m2, v2, g + at, adamw_args.device, norm,
+                                  part, slots, stride, 1, stream);
+            });
+            check_same("m of the master", m2, m, slots * part * 4);
+            check_same("v of the master", v2, v, slots * part * 4);
+        }
+        run([&] {
+            adamw(p.w, p.m, p.v, g, adamw_args.device, norm, all, 1, stream);
+        });
+        check_same("w", w, p.w, all * 4);
+        check_act_exact("stored", stored, f32_double(p.w, all), all);
+    }
+}
+
+/* Sums of squares of whole numbers are exact: the same norm for any number of ranks. */
+TEST(grad_squares)
+{
+    const int64_t n = 20001, slots = 2, small = 1013, width = 1 + slots;
+    const SquareColumns first = { 0, width }, others = { 1, width };
+    for (int ranks : { 1, 2, 3, 64 }) {
+        const int64_t count = share_count(ranks), stride = ranks * count * share_elements(n),
+                      own = (count * width + 255) / 256 * 256;
+        double *whole = HOST(double, slots * stride), *none = HOST(double, own * ranks), want = 0;
+        for (int64_t i = 0; i < own * ranks; i++)
+            none[i] = 0;
+        for (int64_t i = 0; i < slots * stride; i++) {
+            whole[i] = i % stride < n ? (double)(i * 7 % 19 - 9) : 0;
+            want += whole[i] * whole[i];
+        }
+        const float *g = f32_from(whole, slots * stride), *side = f32_integers(small, 9);
+        const double *side_ = f32_double(side, small);
+        for (int64_t i = 0; i < small; i++)
+            want += side_[i] * side_[i];
+        double *squares = upload(none, own * ranks);
+        float *norm = NEW(float, 1);
+        run([&] {
+            for (int r = 0; r < ranks; r++) {
+                grad_squares_whole(squares + r * own, first, side, small, r, ranks, stream);
+                grad_squares(squares + r * own, others, g, n, slots, stride, r, ranks, stream);
+            }
+            squares_norm(norm, squares, width, own * ranks, ranks, stream);
+        });
+        const double root = (float)sqrt(want);
+        check_f32_exact("norm", norm, &root, 1);
     }
 }
 

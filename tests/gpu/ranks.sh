@@ -16,7 +16,8 @@ mkdir -p $out
 # shellcheck disable=SC2046
 if ! said=$(gcc -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -I. -O0 -I"$NCCL/include" -I"$CUDA/include" \
     -fopenmp tests/runtime/nccl_main.c $(sources runtime base names launch comm comm_rendezvous comm_nccl device_cuda \
-        nvml_cuda rendezvous rendezvous_join sha256 model crc32c safetensors safetensors_write json) -o $out/ranks \
+        nvml_cuda rendezvous rendezvous_join sha256 model model_parts crc32c safetensors safetensors_write json) \
+    -o $out/ranks \
     -L"$NCCL/lib" -L"$CUDA/lib64" -Wl,-rpath,"$(realpath "$NCCL")/lib:$(realpath "$CUDA")/lib64" -l:libnccl.so.2 -lcudart \
     -lcjson -lpthread -ldl -lm 2>&1); then
     echo "not ok one rank of NCCL builds: $(head -n 3 <<<"$said" | tr '\n' ' ')"

@@ -1,5 +1,6 @@
-/* b_adamw.c -- adamw.h. */
+/* b_adamw.c -- adamw.h, adamw_parts.h. */
 #include "../../kernels/cpu/adamw.h"
+#include "../../kernels/cpu/adamw_parts.h"
 #include "../../kernels/reference/adamw.h"
 #include "harness.h"
 #include "terms.h"
@@ -39,6 +40,86 @@ TEST(adamw)
             double *rounded = f32_double(w, n);
             check_act_exact("stored", stored, rounded, n);
         }
+    }
+}
+
+/* Every rank's part of three tensors that lie apart, in turn: the same bits as all at once; between
+ * parts and tensors nothing changes. */
+TEST(adamw_parts)
+{
+    static const int ranks[] = { 2, 3, 8 };
+    for (int k = 0; k < 3; k++) {
+        const int64_t n = 70001, slots = 3, part = share_count(ranks[k]) * share_elements(n),
+                      stride = ranks[k] * part, all = slots * stride;
+        const float adamw_args[8] = { 1e-2f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f, 1 }, norm = 3;
+        float *w = f32_normal(all, 0, 0.5), *m = f32_normal(all, 0, 0.1), *g = f32_normal(all, 0, 1);
+        float *v = f32_normal(all, 0, 0.1);
+        for (int64_t i = 0; i < all; i++)
+            v[i] = v[i] * v[i];
+        float *w2 = f32_copy(w, all), *w3 = f32_copy(w, all), *m2 = f32_copy(m, all);
+        float *v2 = f32_copy(v, all), *master = f32_copy(w, all);
+        wt_t *stored = NEW(wt_t, all), *stored2 = NEW(wt_t, all);
+        check_true("room for all elements", stride >= n);
+        for (int r = 0; r < ranks[k]; r++) {
+            float *own[4] = { NEW(float, slots * part), NEW(float, slots * part),
+                              NEW(float, slots * part), NEW(float, slots * part) };
+            float *own2[3] = { NEW(float, slots * part), NEW(float, slots * part),
+                               NEW(float, slots * part) };
+            for (int64_t l = 0; l < slots; l++)
+                for (int64_t i = 0; i < part; i++) {
+                    const int64_t from = l * stride + r * part + i, to = l * part + i;
+                    own[0][to] = own2[0][to] = m[from];
+                    own[1][to] = own2[1][to] = v[from];
+                    own2[2][to] = w[from];
+                }
+            adamw_parts(w2 + r * part, own[0], own[1], g + r * part, adamw_args, &norm, part, slots,
+                        stride, 1);
+            adamw_mixed_parts(stored2 + r * part, own2[2], own2[0], own2[1], g + r * part,
+                              adamw_args, &norm, part, slots, stride, 1);
+            for (int64_t l = 0; l < slots; l++) {
+                adamw(w3 + l * stride + r * part, m2 + l * stride + r * part,
+                      v2 + l * stride + r * part, g + l * stride + r * part, adamw_args, &norm,
+                      part, 1);
+                check_same("m", own[0] + l * part, m2 + l * stride + r * part, part * 4);
+                check_same("v", own[1] + l * part, v2 + l * stride + r * part, part * 4);
+                check_same("mixed m", own2[0] + l * part, m2 + l * stride + r * part, part * 4);
+                check_same("master", own2[2] + l * part, w3 + l * stride + r * part, part * 4);
+            }
+        }
+        check_same("weights", w2, w3, all * 4);
+        adamw_mixed(stored, master, m, v, g, adamw_args, &norm, all, 1);
+        check_same("16-bit weights", stored2, stored, all * (int64_t)sizeof *stored);
+    }
+}
+
+/* Sums of squares of whole numbers are exact: of two gradients side by side in column 0, and of three
+ * tensors in columns 1 to 3; the same norm for any number of ranks. */
+TEST(grad_squares)
+{
+    static const int ranks[] = { 1, 2, 3, 5, 32, 64 };
+    const int64_t n = 66001, slots = 3, small = 1013, width = 1 + slots;
+    const SquareColumns first = { 0, width }, others = { 1, width };
+    for (int k = 0; k < 6; k++) {
+        const int64_t count = share_count(ranks[k]), part = count * share_elements(n),
+                      stride = ranks[k] * part, own = (count * width + 255) / 256 * 256;
+        float *g = NEW(float, slots * stride), *side = f32_integers(small, 9), norm;
+        double *squares = NEW(double, own * ranks[k]), want = 0;
+        for (int64_t i = 0; i < small; i++)
+            want += (double)side[i] * side[i];
+        memset(g, 0, (size_t)(slots * stride) * sizeof *g);
+        memset(squares, 0, (size_t)(own * ranks[k]) * sizeof *squares);
+        for (int64_t l = 0; l < slots; l++)
+            for (int64_t i = 0; i < n; i++) {
+                g[l * stride + i] = (float)((i * 7 + l * 3) % 19 - 9);
+                want += (double)g[l * stride + i] * g[l * stride + i];
+            }
+        for (int r = 0; r < ranks[k]; r++) {
+            grad_squares_whole(squares + r * own, &first, side, small, r, ranks[k]);
+            grad_squares(squares + r * own, &others, g, n, slots, stride, r, ranks[k]);
+        }
+        squares_norm(&norm, squares, width, own * ranks[k], ranks[k]);
+        const float exact = (float)sqrt(want);
+        check_same("norm", &norm, &exact, 4);
     }
 }
 

@@ -143,7 +143,7 @@ static void one_tensor(Tensor t, char *arena, const float *in, float *out)
     bool good = true;
     array_zero(arena, ROWS * row * 4);
     for (int i = 0; i + 1 < 9; i++)
-        model_put(&t, arena, EL_F32, cut[i], cut[i + 1] - cut[i], in + cut[i]);
+        model_put(&t, (Array){.at = arena}, cut[i], cut[i + 1] - cut[i], in + cut[i]);
     array_read(out, arena, ROWS * row * 4);
     for (int64_t r = 0; r < ROWS; r++)
         for (int64_t c = 0; c < row; c++)
@@ -154,7 +154,7 @@ static void one_tensor(Tensor t, char *arena, const float *in, float *out)
            good);
     for (int64_t begin = 0; begin < ALL; begin += 4999) {
         int64_t n = ALL - begin < 4999 ? ALL - begin : 4999;
-        model_get(&t, arena, EL_F32, begin, n, out);
+        model_get(&t, (Array){.at = arena}, begin, n, out);
         good = good && memcmp(out, in + begin, (size_t)n * 4) == 0;
     }
     report("and back", good);
@@ -167,7 +167,7 @@ static void wide_rows(Tensor t, char *arena)
     const char *where;
     bool good = true;
     Model m = { .ntensors = 1, .tensors = &t };
-    t.weight = arena;
+    t.weight.at = arena;
     t.init = INIT_NORMAL;
     t.init_arg = 1;
     for (int wide = 0; wide < 2; wide++) {

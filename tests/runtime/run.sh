@@ -17,7 +17,7 @@ parts="base names owners built schedule flags flags_parse launch bins shuffle da
     data_batch steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log log_banner
     log_history progress profile sample tokenfile recordfile json safetensors
     safetensors_write draw layout png table table_csv table_json table_returns table_weights figures crc32c sha256
-    device_cpu model metrics
+    device_cpu model model_parts metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
 mpi="base launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"
 
@@ -53,7 +53,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers and NCCL too. One rank
 # needs neither NCCL nor a star.
-cuda="base names launch comm comm_rendezvous comm_nccl device_cuda nvml_cuda rendezvous rendezvous_join sha256 model crc32c safetensors"
+cuda="base names launch comm comm_rendezvous comm_nccl device_cuda nvml_cuda rendezvous rendezvous_join sha256 model model_parts crc32c safetensors"
 cuda="$cuda safetensors_write json"
 # shellcheck disable=SC2046,SC2086
 if simulator=$(tests/sim/build.sh fast); then

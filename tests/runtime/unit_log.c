@@ -430,7 +430,7 @@ static void check_contract(void)
         const Tensor t = { .rank = 1, .shape = { 4 } };
         float x[8] = { 0 };
         dup2(ends[1], 2);
-        model_get(&t, x, EL_F32, 0, 5, x);
+        model_get(&t, (Array){.at = x}, 0, 5, x);
         _exit(0);
     }
     close(ends[1]);

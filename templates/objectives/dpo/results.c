@@ -13,6 +13,7 @@
 #include "runtime/data/vocabulary.h"  // the tokenizer that goes with the model
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
+#include "runtime/model/model_parts.h"  // rank 0 writes what all ranks have
 #include "runtime/model/weights.h"    // how long writing them takes
 #include "runtime/ranks/comm.h"       // the other ranks wait
 #include "runtime/run/export.h"       // writes the model
@@ -125,8 +126,10 @@ void results_finished(const Flags *f, const WeightFolders folder, const Checkpoi
     if (t)
         tokenizer_free(t);
     comm_expect(weights_seconds(&model));
-    if (world.rank == 0)
+    if (parts_gather(&model)) {
         write_model(f, last);
+        parts_gathered();
+    }
     comm_barrier();
     comm_expect(0);
 }

@@ -40,7 +40,7 @@ static float *read_learned(const char *named)
 {
     const Tensor *t = model_need(&model, named);
     float *to = floats(model_elements(t));
-    model_get(t, t->weight, t->type, 0, model_elements(t), to);
+    model_get(t, t->weight, 0, model_elements(t), to);
     return to;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base.h"             // format(), the world of ranks
 #include "runtime/data/vocabulary.h"  // the tokenizer that goes with the model
+#include "runtime/model/model_parts.h"  // rank 0 writes what all ranks have
 #include "runtime/model/weights.h"    // how long writing them takes
 #include "runtime/ranks/comm.h"       // the other ranks wait
 #include "runtime/run/export.h"       // writes the model
@@ -49,8 +50,10 @@ static void write_model(const Flags *f, const WeightFolders folder, const Checkp
 void model_write(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
     comm_expect(weights_seconds(&model));
-    if (world.rank == 0)
+    if (parts_gather(&model)) {
         write_model(f, folder, last);
+        parts_gathered();
+    }
     comm_barrier();
     comm_expect(0);
 }

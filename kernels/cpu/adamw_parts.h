@@ -1,0 +1,85 @@
+/* adamw_parts.h -- AdamW on this rank's parts of divided parameters (ZeRO-1; Rajbhandari et al.
+ * 2020), and the gradient norm from sums of squares of shares: runtime/shares.h.
+ *
+ * In:    as adamw.h. Of `slots` tensors, each of the weights and gradients begins `stride` elements
+ *        after the one before; w and g point to this rank's part of the first. Master weights and
+ *        moments are (slots, n), n elements a part.
+ * Keeps: element by element the same operations as adamw.h. */
+#ifndef DIECAST_KERNELS_ADAMW_PARTS_H
+#define DIECAST_KERNELS_ADAMW_PARTS_H
+
+#include "../../runtime/shares.h"
+#include "adamw.h"
+
+static inline void adamw_parts(float *w, float *m, float *v, const float *g,
+                               const float *adamw_args, const float *norm, int64_t n,
+                               int64_t slots, int64_t stride, int decay)
+{
+    for (int64_t l = 0; l < slots; l++)
+        adamw(w + l * stride, m + l * n, v + l * n, g + l * stride, adamw_args, norm, n, decay);
+}
+
+static inline void adamw_mixed_parts(wt_t *w, float *master, float *m, float *v, const float *g,
+                                     const float *adamw_args, const float *norm, int64_t n,
+                                     int64_t slots, int64_t stride, int decay)
+{
+    for (int64_t l = 0; l < slots; l++)
+        adamw_mixed(w + l * stride, master + l * n, m + l * n, v + l * n, g + l * stride,
+                    adamw_args, norm, n, decay);
+}
+
+/* Sums of squares, each added in double, in two halves. */
+static inline void share_squares(double *squares, const SquareColumns *at, const float *restrict g,
+                                 int64_t n, int64_t slots, int64_t stride, int64_t share, int rank,
+                                 int ranks)
+{
+    const int64_t count = share_count(ranks);
+#pragma omp parallel for schedule(static) collapse(2) if (n * slots >= PARALLEL_MIN)
+    for (int64_t s = 0; s < count; s++)
+        for (int64_t l = 0; l < slots; l++) {
+            const int64_t begin = (rank * count + s) * share, left = n - begin,
+                          most = left < share ? left : share, half = most > 0 ? most / 2 : 0;
+            const float *a = g + l * stride + begin, *b = a + half;
+            double s0 = 0, s1 = 0;
+#pragma omp simd reduction(+ : s0, s1)
+            for (int64_t i = 0; i < half; i++) {
+                s0 += (double)a[i] * a[i];
+                s1 += (double)b[i] * b[i];
+            }
+            if (most > 0 && most % 2)
+                s0 += (double)a[most - 1] * a[most - 1];
+            squares[s * at->all + at->first + l] = s0 + s1;
+        }
+}
+
+/* Sums of squares of this rank's shares of the gradient g, `slots` tensors of n elements that are
+ * `stride` apart: of share s, counted from the rank's first, of tensor l
+ * squares[s * at->all + at->first + l]. */
+static inline void grad_squares(double *squares, const SquareColumns *at, const float *g, int64_t n,
+                                int64_t slots, int64_t stride, int rank, int ranks)
+{
+    share_squares(squares, at, g, n, slots, stride, stride / (ranks * share_count(ranks)), rank,
+                  ranks);
+}
+
+/* The same of n elements that are not divided. */
+static inline void grad_squares_whole(double *squares, const SquareColumns *at, const float *g,
+                                      int64_t n, int rank, int ranks)
+{
+    share_squares(squares, at, g, n, 1, 0, share_elements(n), rank, ranks);
+}
+
+/* norm[0] = root of the sum of all ranks' squares, (ranks, stride / ranks), share by share: the
+ * same order for any number of ranks. */
+static inline void squares_norm(float *norm, const double *squares, int64_t width, int64_t stride,
+                                int ranks)
+{
+    const int64_t count = share_count(ranks);
+    double sum = 0;
+    for (int64_t s = 0; s < SHARES; s++)
+        for (int64_t i = 0; i < width; i++)
+            sum += squares[s / count * (stride / ranks) + s % count * width + i];
+    *norm = (float)sqrt(sum);
+}
+
+#endif

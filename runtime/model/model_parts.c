@@ -1,0 +1,189 @@
+/* model_parts.c -- arrays of a tensor that are divided over ranks.
+ *
+ * In:     the tensors of a model; the ranks.
+ * Method: rank 0 broadcasts which elements it reads; every rank fills in those it holds, zeros
+ *         elsewhere, and the bits of all ranks are merged. */
+#include "runtime/model/model_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/ranks/comm.h"
+
+/* ---- what this rank holds -------------------------------------------------------------------- */
+
+/* Consecutive elements in memory that this rank holds, and which of the caller's values they are:
+ * values[0], values[apart], ... */
+typedef struct {
+    char *at;
+    ElementType type;
+    int64_t n, apart;
+    float *values;
+} OwnRun;
+
+enum { BLOCK = 256 };
+
+static void read_run(const OwnRun *r)
+{
+    float block[BLOCK];
+    for (int64_t done = 0, k; done < r->n; done += k) {
+        const int64_t size = element_bytes(r->type);
+        k = r->n - done < BLOCK ? r->n - done : BLOCK;
+        st_to_float(block, array_view(r->at + done * size, k * size), element_dtype(r->type),
+                    (size_t)k);
+        for (int64_t i = 0; i < k; i++)
+            r->values[(done + i) * r->apart] = block[i];
+    }
+}
+
+static void write_run(const OwnRun *r)
+{
+    float block[BLOCK];
+    for (int64_t done = 0, k; done < r->n; done += k) {
+        const int64_t size = element_bytes(r->type);
+        k = r->n - done < BLOCK ? r->n - done : BLOCK;
+        for (int64_t i = 0; i < k; i++)
+            block[i] = r->values[(done + i) * r->apart];
+        void *room = array_room(r->at + done * size, k * size);
+        st_from_float(room, element_dtype(r->type), block, (size_t)k);
+        array_write(r->at + done * size, room, k * size);
+    }
+}
+
+/* Calls each() with the held ones of n consecutive elements in memory, the first of which is
+ * `element` elements after the start of the undivided array. */
+static void own_run(const Tensor *t, Array a, int64_t element, OwnRun r,
+                    void (*each)(const OwnRun *r))
+{
+    const int64_t slot = t->stride ? element / t->stride : 0, first = element - slot * t->stride,
+                  low = world.rank * a.part, high = low + a.part;
+    const int64_t begin = first > low ? first : low,
+                  end = first + r.n < high ? first + r.n : high;
+    if (begin >= end)
+        return;
+    r.at = (char *)a.at + (slot * a.part + begin - low) * element_bytes(a.type);
+    r.type = a.type;
+    r.n = end - begin;
+    r.values += (begin - first) * r.apart;
+    each(&r);
+}
+
+static void each_own(const Tensor *t, Array a, ElementOrder order, int64_t begin, int64_t n,
+                     float *values, void (*each)(const OwnRun *r))
+{
+    const int64_t columns = t->rank > 1 ? t->shape[1] : model_elements(t),
+                  pitch = t->pitch ? t->pitch : columns, rows = t->shape[0];
+    if (order == ORDER_MEMORY || !t->transposed) {
+        const int64_t run = t->pitch ? columns : model_elements(t);
+        for (int64_t e = begin, k; e < begin + n; e += k) {
+            k = run - e % run < begin + n - e ? run - e % run : begin + n - e;
+            own_run(t, a, t->first + e / run * pitch + e % run,
+                    (OwnRun){.n = k, .apart = 1, .values = values + (e - begin)}, each);
+        }
+        return;
+    }
+    /* the file holds column by column: element c * rows + r is in row r, column c */
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t c = begin > r ? (begin - r + rows - 1) / rows : 0,
+                      last = (begin + n - 1 - r) / rows;
+        if (begin + n - 1 >= r && c <= last)
+            own_run(t, a, t->first + r * pitch + c,
+                    (OwnRun){.n = last - c + 1, .apart = rows,
+                             .values = values + (c * rows + r - begin)}, each);
+    }
+}
+
+void parts_own(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+               float *to)
+{
+    memset(to, 0, sizeof *to * (size_t)n);
+    each_own(t, array, order, begin, n, to, read_run);
+}
+
+void parts_put(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+               const float *from)
+{
+    each_own(t, array, order, begin, n, (float *)(uintptr_t)from, write_run);
+}
+
+void parts_zero(const Tensor *t, Array array)
+{
+    const int64_t bytes = array.part * element_bytes(array.type),
+                  slot = t->stride ? t->first / t->stride : 0;
+    array_zero((char *)array.at + slot * bytes, bytes);
+}
+
+/* ---- what all ranks hold --------------------------------------------------------------------- */
+
+enum { ARRAYS = 6 };
+
+/* A read of rank 0; tensor -1: the last. */
+typedef struct {
+    int64_t tensor, array, order, begin, n;
+} Read;
+
+static const Model *gathered;        /* on rank 0 during a gather */
+
+static Array array_of(const Tensor *t, int64_t i)
+{
+    const Array all[ARRAYS] = {t->weight, t->master, t->exp_avg, t->exp_avg_sq, t->grad, t->start};
+    return all[i];
+}
+
+bool parts_divided(const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++)
+        for (int k = 0; k < ARRAYS; k++)
+            if (array_of(&m->tensors[i], k).part)
+                return true;
+    return false;
+}
+
+static float *floats(int64_t n)
+{
+    float *to = malloc((size_t)n * sizeof *to + 1);
+    if (!to)
+        die(EXIT_IO, "out of memory for %lld numbers", (long long)n);
+    return to;
+}
+
+bool parts_gather(const Model *m)
+{
+    if (world.rank == 0)
+        gathered = m;
+    if (world.rank == 0 || !parts_divided(m))
+        return world.rank == 0;
+    for (Read r;;) {
+        comm_broadcast(&r, sizeof r, 0);
+        if (r.tensor < 0)
+            return false;
+        const Tensor *t = &m->tensors[r.tensor];
+        float *values = floats(r.n);
+        parts_own(t, array_of(t, r.array), (ElementOrder)r.order, r.begin, r.n, values);
+        comm_merge((uint32_t *)values, r.n);
+        free(values);
+    }
+}
+
+void parts_gathered(void)
+{
+    Read last = {.tensor = -1};
+    if (parts_divided(gathered))
+        comm_broadcast(&last, sizeof last, 0);
+    gathered = NULL;
+}
+
+void parts_get(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+               float *to)
+{
+    REQUIRE(gathered && t >= gathered->tensors && t < gathered->tensors + gathered->ntensors);
+    Read r = {.tensor = t - gathered->tensors, .order = order, .begin = begin, .n = n};
+    while (r.array < ARRAYS - 1 && array_of(t, r.array).at != array.at)
+        r.array++;
+    comm_broadcast(&r, sizeof r, 0);
+    parts_own(t, array, order, begin, n, to);
+    comm_merge((uint32_t *)to, n);
+}

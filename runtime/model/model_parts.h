@@ -1,0 +1,31 @@
+/* model_parts.h -- arrays of a tensor that are divided over ranks (Array.part).
+ *
+ * Each rank holds its part only. Rank 0 reads all elements through model_get(), between
+ * parts_gather() and parts_gathered(), while the other ranks send what they hold. */
+#ifndef DIECAST_MODEL_PARTS_H
+#define DIECAST_MODEL_PARTS_H
+
+#include "runtime/model/model.h"
+
+bool parts_divided(const Model *m);      /* true if any array of the model is */
+
+/* Collective. Returns true on rank 0, which may then read divided arrays and must call
+ * parts_gathered(); on the other ranks it returns false after that call. */
+bool parts_gather(const Model *m);
+void parts_gathered(void);
+
+/* Order of a tensor's elements. */
+typedef enum { ORDER_MEMORY, ORDER_FILE } ElementOrder;
+/* As model_get() on rank 0 of a gather. Ends the program elsewhere. */
+void parts_get(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+               float *to);
+/* Reads what this rank holds of these elements; the others become 0. Thread-safe. */
+void parts_own(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+               float *to);
+/* Writes what this rank holds of these elements. Thread-safe. */
+void parts_put(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+               const float *from);
+/* Zeroes this rank's part of the whole array that the tensor is in. */
+void parts_zero(const Tensor *t, Array array);
+
+#endif

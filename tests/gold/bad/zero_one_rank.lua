@@ -1,0 +1,7 @@
+return {
+    target = "cpu",
+    model = extend(use "models/tiny_gpt2", { ffn = 1024 }),
+    seq = { max = 64 },
+    batch = { micro = 2 },
+    memory = { zero = 1 },
+}

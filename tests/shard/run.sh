@@ -1,0 +1,120 @@
+#!/bin/bash
+# States divided over ranks (memory.zero = 1): each rank keeps the moments and master weights of its own shares. The
+# same bits as with whole states, in memory and in files; what is written by one resumes in the other.
+# parts: cpu sim
+BACKEND=${1:-cpu}
+source "$(dirname "$0")/../train/lib.sh"
+
+# On the simulator, which is slow, fewer, and those that only a GPU has. FULL=1: all.
+ranks="2 3 2.bf16" objectives="dpo=dpo_mean llada=mdm_llada"
+[ "$BACKEND" = cpu ] || ranks="2.bf16 2.fp16"
+[ "$BACKEND" = cpu ] || [ -n "$FULL" ] || objectives=
+[ "$BACKEND" = cpu ] || [ -z "$FULL" ] || ranks="2 3 2.bf16 2.fp16"
+# divided RANKS[.PRECISION]: the name of its program with divided states
+divided() { echo "${1%%.*}z${1#[23]}"; }
+programs <<<"$(
+    for n in $ranks; do
+        fields="shard gpus=${n%%.*} precision=$([[ $n == *.* ]] && echo "${n#*.}" || echo fp32)"
+        echo "shard.$n $fields"
+        echo "shard.$(divided "$n") $fields memory.zero=1"
+    done
+    for name in $objectives; do
+        fields="${name#*=} model.ffn=1024 gpus=2 batch.accum=1"
+        echo "shard.${name%=*} $fields"
+        echo "shard.${name%=*}.z $fields memory.zero=1"
+    done
+)"
+first=${ranks%% *}       # whose faults are tried
+# Words that the model can only learn by their order, the same every time.
+awk 'BEGIN { x = 1; for (i = 0; i < 4000; i++) { x = (x * 1103515245 + 12345) % 2147483648
+    printf "%s%s", substr("the cat sat on a mat and saw the moon", x % 30 + 1, x % 7 + 2), i % 12 ? " " : ".\n" } }' \
+    >"$scratch/text.txt"
+
+# run NAME RUN ARGS...: trains into $scratch/RUN; the exit code. What it said is in $scratch/RUN.log.
+run() {
+    local name=$1 to=$scratch/$2
+    shift 2
+    "$work/$name/run.sh" --data "$scratch/text.txt" --tokenizer bytes --out "$to" "$@" >"$to.log" 2>&1
+}
+ran() { run "$@" || verdict "$2 trains" "exit $?: $(tail -n 2 "$scratch/$2.log")"; }
+
+# files TEST RUN RUN: every tensor file of every checkpoint is the same
+files() {
+    local file n=0
+    for file in "$scratch/$3"/checkpoint-*/*.safetensors; do
+        n=$((n + 1))
+        cmp -s "$file" "$scratch/$2${file#"$scratch/$3"}" || { verdict "$1" "${file#"$scratch/"} differs"; return; }
+    done
+    verdict "$1" "$([ $n -ge 4 ] || echo "only $n files")"
+}
+
+# ---- whole and divided: without clipping the norm, whose order of additions differs, decides nothing
+
+for n in $ranks; do
+    ran shard.$n whole.$n --clip 0
+    ran "shard.$(divided "$n")" divided.$n --clip 0
+    verdict "$n, losses" "$(diff <(losses "$scratch/whole.$n") <(losses "$scratch/divided.$n")
+        [ "$(losses "$scratch/whole.$n" | wc -l)" = 8 ] || echo "not 8 losses")"
+    files "$n, files" divided.$n whole.$n
+done
+ran "shard.$first" clipped.whole
+ran "shard.$(divided "$first")" clipped.divided
+compare "clipped by norms whose sums have another order" history "$scratch/clipped.divided" "$scratch/clipped.whole" 1e-6
+verdict "they do clip" "$(awk '{ most = $1 > most ? $1 : most } END { if (most <= 1) print most }' \
+    <(sed -n 's/.*"grad_norm": \([^,]*\),.*/\1/p' "$scratch/clipped.whole/history.jsonl"))"
+
+for name in $objectives; do
+    case=$ref/${name#*=} name=${name%=*}
+    for way in '' .z; do
+        "$work/shard.$name$way/run.sh" --data "$case/tokens.safetensors" --out "$scratch/$name$way" --steps 6 --save-every 3 \
+            --clip 0 >"$scratch/$name$way.log" 2>&1 || verdict "$name$way" "$(tail -n 2 "$scratch/$name$way.log")"
+    done
+    verdict "$name, losses" "$(diff <(losses "$scratch/$name") <(losses "$scratch/$name.z"))"
+    files "$name, files" $name.z $name
+done
+
+# ---- files go from one to the other
+
+# from RUN STEP NAME TO: TO goes on, by program NAME, from that step of RUN
+from() {
+    mkdir "$scratch/$4"
+    cp -r "$scratch/$1/checkpoint-$2" "$scratch/$4"
+    ran "$3" "$4" --clip 0
+    grep -q "^resumed from .*checkpoint-$2\$" "$scratch/$4.log" || verdict "$4 resumes" "it did not"
+}
+for n in $ranks; do
+    [[ $n == 2* ]] || continue
+    from divided.$n 4 shard.$n to_whole.$n
+    files "$n, divided, then whole" to_whole.$n whole.$n
+    from whole.$n 4 "shard.$(divided "$n")" to_divided.$n
+    files "$n, whole, then divided" to_divided.$n whole.$n
+done
+for name in whole.2.bf16 divided.2.bf16; do
+    program=shard.2z.bf16
+    [ $name != whole.2.bf16 ] || program=shard.2.bf16
+    "$work/$program/run.sh" --out "$scratch/$name" --export "$scratch/$name.fp32" --export-dtype fp32 \
+        >"$scratch/$name.log" 2>&1 || verdict "$name, export" "$(tail -n 1 "$scratch/$name.log")"
+done
+verdict "export of master weights" "$(cmp "$scratch"/{whole,divided}.2.bf16.fp32/model.safetensors)"
+
+# ---- faults
+
+DIECAST_FAULT=kill9:rank=1:step=6 DIECAST_TIMEOUT_SCALE=0.25 run "shard.$(divided "$first")" struck --clip 0
+verdict "a rank is killed" "$([ $? = 84 ] || tail -n 2 "$scratch/struck.log")"
+ran "shard.$(divided "$first")" struck --clip 0
+files "a rank is killed, then resumed" struck whole.$first
+shim=$scratch/shim.so
+gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$shim" tests/checkpoint/shim.c -ldl ||
+    verdict shim.c "does not compile"
+LD_PRELOAD=$shim BAD_DISK="$scratch/full 7 0 2" run "shard.$(divided "$first")" full --clip 0
+verdict "every other call of the disk fails" "$(
+    grep -qE 'trying once more|exit code 90|not saved|cannot be written' "$scratch/full.log" || tail -n 3 "$scratch/full.log")"
+ran "shard.$(divided "$first")" full --clip 0
+files "the disk is mended" full whole.$first
+
+# ---- what a rank holds: of wte, 701 x 96, 64 shares of 1280 elements; half of them on two ranks
+
+plan=$("$gen" plan "$here/recipes/shard.lua" "${target[@]}" gpus=2 memory.zero=1 --json)
+verdict "plan: bytes of moments" "$(jq -r '.buffers[] | select(.name == "m.wte") | .bytes' <<<"$plan" | grep -vx $((32 * 1280 * 4))
+    jq -r '.buffers[] | select(.name == "wte") | .bytes' <<<"$plan" | grep -vx $((64 * 1280 * 4)))"
+exit $failed
