@@ -3,32 +3,32 @@
 # make               gen, then every out/NAME/train   LOCKED=1: only with tuned products
 #                    TOOLCHAIN=locked [CLUSTER=NAME]: only with the tools of recipes/clusters/NAME.lock.json
 # make lock-toolchain  writes that file: compilers and libraries of this machine   CLUSTER=NAME
-# make dist          packs an emitted folder into out/NAME.tar, to be built elsewhere   NAME=x
-# make quickstart    trains a small model on this machine (DATA=FILE: on a text of yours)
-# make demo-mlm      a masked language model from raw text to a probe (DATA=FILE: of a text of yours)
-# make demo-dpo      preference optimisation: a start is tuned, then trained on pairs of answers
+# make dist          packs an emitted folder into out/NAME.tar, to build elsewhere   NAME=x
+# make quickstart    trains a small model on this machine (DATA=FILE: on your own text)
+# make demo-mlm      masked language model, from raw text to probing (DATA=FILE: your own text)
+# make demo-dpo      preference optimisation: tunes an initial model, then trains it on pairs of answers
 # make result-dpo    the same with other seeds, in a table                SEEDS="1 2 3"
-# make demo-prm      a model of steps that finds its noisy records: chains, weights by noise, best of N
+# make demo-prm      process reward model that finds noisy records: learned weights, best of N
 # make result-prm    the same with other seeds, in a table                SEEDS="1 2 3 4 5"
-# make demo-llada    masked diffusion from raw text to texts and filled gaps (DATA=FILE: of a text of yours)
-# make result-llada  the same for longer, with the figures it has to reach   SEEDS="1 2 3" STEPS=N
-# make demo-ad       a small model learns in context what a source policy learned by PPO, and shows it in new tasks
-# make result-ad     the same with models of full size and tables of returns; goes on where it was stopped   SEEDS="1 2 3"
-# make test          all tests; GROUP="kernels gold" some of them
-# make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
+# make demo-llada    masked diffusion, from raw text to generated text and filled gaps (DATA=FILE: your own text)
+# make result-llada  the same for longer, with required results   SEEDS="1 2 3" STEPS=N
+# make demo-ad       algorithm distillation: a small model learns new tasks in context, from PPO histories
+# make result-ad     the same at full size, with tables of returns; a stopped run resumes   SEEDS="1 2 3"
+# make test          all tests; GROUP="kernels gold": only these groups
+# make soak          tests with fresh inputs for a given time: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
-# make doctor        what this machine has and lacks for gen and its programs; RECIPE=...: for one of them
-# make install       PREFIX/bin/gen, a link to the gen built here; completion of bash in PREFIX/share
-# make bench         timings beside PyTorch; CASE=ranks: speed-up over one rank, 16 bit over fp32, beside the guides' claims   PYTHON=python3
-# make oracle-check  the recorded reference values, made again         PYTHON=python3
-# make gold          rewrites tests/gold after a wanted change: review the diff
-# make docs          rewrites gen/reference, pages made of tables, after a row changed
-# make matrix        emits and builds every recipe, those for CUDA where nvcc is
-# make verify        builds twice in different places: the same bytes
-# make sim           the CUDA target end to end on the simulator of a GPU, beside PyTorch's values
-# make gpu-check     the tests of the CUDA target on this machine's GPU  FAST=1
-# make gpu-bench     timings on it beside PyTorch  CASE=... PYTHON=python3
-# make gpu-carry     packs our libraries for a machine that has a GPU, but no package manager
+# make doctor        checks this machine for gen and its programs; RECIPE=...: for one recipe
+# make install       links PREFIX/bin/gen to the gen built here; bash completion in PREFIX/share
+# make bench         timings against PyTorch; CASE=ranks: speed-up over one rank and fp32, against the guides  PYTHON=python3
+# make oracle-check  recomputes the recorded reference values          PYTHON=python3
+# make gold          rewrites tests/gold after an intended change: review the diff
+# make docs          rewrites the generated pages of gen/reference after a row changed
+# make matrix        emits and builds every recipe, CUDA ones if nvcc is installed
+# make verify        builds twice in different folders and compares the bytes
+# make sim           runs the CUDA target end to end on a simulated GPU, against PyTorch's values
+# make gpu-check     tests the CUDA target on this machine's GPU  FAST=1
+# make gpu-bench     timings on that GPU against PyTorch  CASE=... PYTHON=python3
+# make gpu-carry     packs the libraries for a GPU machine without a package manager
 # make lint sizes clean
 # make help          these lines
 
@@ -46,7 +46,7 @@ CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time \
             -Werror=implicit-function-declaration '-ffile-prefix-map=$(HERE)=.'
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
-# what gen and the training binaries share
+# shared by gen and the training binaries
 SHARED   := base $(addprefix files/,names folder folder_replace crc32c json safetensors safetensors_write sha256) $(addprefix data/,recordfile tokenizer* bpe tokens wordpiece words chars) model/hf_config model/hf_match objectives/owners pack/* ranks/launch nvml_cuda
 SOURCES  := $(sort $(wildcard gen/*.c gen/*/*.c gen/*/*/*.c $(SHARED:%=runtime/%.c)))
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
@@ -59,13 +59,13 @@ all:
 # before anything is built
 ifneq ($(TOOLCHAIN),)
 ifneq ($(TOOLCHAIN),locked)
-$(error TOOLCHAIN=$(TOOLCHAIN): want locked, or nothing)
+$(error TOOLCHAIN=$(TOOLCHAIN): must be locked, or empty)
 endif
 SAID := $(shell CC='$(CC)' gen/toolchain.sh check '$(CLUSTER)' GEN 2>&1)
 ifneq ($(SAID),)
 $(error $(SAID))
 endif
-# what was made without this lock is made again
+# rebuilds everything that was built without this lock
 $(OBJECTS): out/.obj/toolchain.lock.json
 out/.obj/toolchain.lock.json: always
 	@mkdir -p $(@D)
@@ -128,7 +128,7 @@ demo-mlm demo-llada demo-dpo demo-prm demo-ad result-llada result-dpo result-prm
 	@$(MAKE) --no-print-directory gen
 	@recipes/demos/$(lastword $(subst -, ,$@)).sh $(arguments)
 
-# where gen cannot be built or started, its packages are what is missing
+# if gen cannot be built or started, packages are missing
 doctor:
 	@said=$$($(MAKE) --no-print-directory gen 2>&1 && $(GEN) --version 2>&1) || \
 	    { tail -n 3 <<<"$$said"; gen/deps.sh check; exit 1; }
@@ -184,7 +184,7 @@ gpu-bench: gen
 lint:
 	@tests/lint.sh
 
-# the longest files and functions, to be read: people decide
+# lists the longest files and functions, for review
 sizes:
 	@wc -l gen/*.[ch] gen/*/*.[ch] gen/*/*/*.[ch] | sort -rn | head -6
 	@wc -l runtime/*.[ch] runtime/*/*.[ch] | sort -rn | head -6

@@ -1,14 +1,14 @@
 #!/bin/bash
-# deps.sh -- the one list of system packages; installs those that are missing, and nothing else.
-#   gen/deps.sh build    what gen and the training binaries need
-#   gen/deps.sh test     that, and what the tests need besides
-#   gen/deps.sh soak     what `make soak` needs besides those
-#   gen/deps.sh roots    what tests/roots needs besides those
-#   gen/deps.sh nodes    what tests/nodes needs besides those
-#   gen/deps.sh slurm    what tests/slurm needs besides those
-#   gen/deps.sh demo     what gen and the training binaries need, and texts to train on
-#   gen/deps.sh check    installs nothing: names what is missing of `build`, and the command; 1: something is
-#   gen/deps.sh list     the packages of `build`, what some programs use besides, and NVIDIA's for CUDA programs
+# deps.sh -- the list of system packages; installs the missing ones and nothing else.
+#   gen/deps.sh build    packages for gen and the training binaries
+#   gen/deps.sh test     also those of the tests
+#   gen/deps.sh soak     also those of `make soak`
+#   gen/deps.sh roots    also those of tests/roots
+#   gen/deps.sh nodes    also those of tests/nodes
+#   gen/deps.sh slurm    also those of tests/slurm
+#   gen/deps.sh demo     those of `build`, and texts to train on
+#   gen/deps.sh check    installs nothing: names the missing packages of `build` and the command; 1: some are missing
+#   gen/deps.sh list     the packages of `build`, those of some programs, and NVIDIA's for CUDA programs
 set -u
 build=(gcc libc6-dev make liblua5.4-dev libyaml-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)

@@ -117,21 +117,21 @@ static void graph_left(const Command *cmd, Graph *g, const char *room)
  * that has the text as ir/plan.ir, else next to the text, in this folder or below gen's root. */
 static void find_recipe(Graph *g, const char *file)
 {
-    const char *told = g->setting[SETTING_recipe].text, *slash = strrchr(file, '/');
+    const char *recipe = g->setting[SETTING_recipe].text, *slash = strrchr(file, '/');
     const char *beside = slash ? text_print("%.*s", (int)(slash - file), file) : ".";
     const bool emitted = !strcmp(beside, "ir") ||
                          (strlen(beside) > 3 && !strcmp(beside + strlen(beside) - 3, "/ir"));
     char *looked;
     const char *found =
-        emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, told, &looked);
+        emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, recipe, &looked);
     if (found) {
-        recipe_name_set(found, NULL, told);
+        recipe_name_set(found, NULL, recipe);
         g->setting[SETTING_recipe].text = found;
     } else if (!strcmp(g->target->backend, "cuda"))
         err((Loc){file, 0},
             "was made from the recipe %s, which is in none of %s; gen needs its lock file: run gen "
             "in the folder of the recipe",
-            told, looked);
+            recipe, looked);
 }
 
 /* Reads and checks the text of a room. */
@@ -140,19 +140,19 @@ static Graph *read_text(const Command *cmd)
     static void (*const check[])(const Graph *) = {check_graph, check_fuse, check_part, check_plan};
     size_t n = strlen(cmd->recipe);
     if (n < 3 || strcmp(cmd->recipe + n - 3, ".ir"))
-        err((Loc){0}, "--from %s: want the text of a room, FILE.ir, got %s", cmd->from,
+        err((Loc){0}, "--from %s: takes the text of a room, FILE.ir, got %s", cmd->from,
             cmd->recipe);
     char *text = file_text(cmd->recipe, 1 << 28, &n);
     if (!text)
         err((Loc){0}, "cannot read %s: %s", cmd->recipe, strerror(errno));
     if (strlen(text) != n)
-        err((Loc){cmd->recipe, 0}, "has a NUL byte; want text");
+        err((Loc){cmd->recipe, 0}, "has a NUL byte; it must be text");
     Graph *g = ir_parse(text, cmd->recipe);
     int room = find_room(g->room);
     if (room < FIRST_IR)
-        err((Loc){cmd->recipe, 1}, "%s is no room that has such a text", g->room);
+        err((Loc){cmd->recipe, 1}, "no room %s has such a text", g->room);
     if (strcmp(g->room, cmd->from))
-        err((Loc){cmd->recipe, 1}, "is the text of %s: want --from %s", g->room, g->room);
+        err((Loc){cmd->recipe, 1}, "is the text of %s: use --from %s", g->room, g->room);
     bug_in_text(cmd->recipe, text);
     for (int i = FIRST_IR; i <= room; i++)
         check[i - FIRST_IR](g);
@@ -205,8 +205,8 @@ static Graph *run_rooms(const Command *cmd, Config **config)
     const char *objective = config_text(c, F_objective);
     if (objective_find(objective)->standalone && cmd->stop)
         err(config_loc(c, F_objective),
-            "-d %s: the objective %s trains no model of layers, so there is no such text; want "
-            "recipe or config",
+            "-d %s: the objective %s trains no model of layers, so there is no such text; use -d "
+            "recipe or -d config",
             cmd->stop, objective);
     if (objective_find(objective)->standalone)
         return NULL;
@@ -311,15 +311,15 @@ static void unknown_option(const char *word, const char *next)
 static bool take_option(Command *cmd, const char *command, int argc, char **argv, int *i)
 {
     const char *word = argv[*i];
-    bool own = command_option(command, word);
-    for (int k = 0; own && k < OPTIONS; k++) {
+    bool known = command_option(command, word);
+    for (int k = 0; known && k < OPTIONS; k++) {
         if (strcmp(word, option[k].word))
             continue;
         char *at = (char *)cmd + option[k].at;
         if (!option[k].wants)
             *(bool *)at = true;
         else if (*i + 1 == argc)
-            err((Loc){0}, "%s: want a %s after it", word, option[k].wants);
+            err((Loc){0}, "%s: needs a %s after it", word, option[k].wants);
         else
             *(const char **)at = argv[++*i];
         return true;
@@ -338,7 +338,7 @@ static void want_room(const char *before, const char *word, int first)
         str_print(&all, "%s%s", i == first ? "" : i == ROOMS - 1 ? " or " : ", ", room_name[i]);
     err((Loc){0}, "%s %s: no %s; %s", before, word,
         first ? "room with a text to go on from" : "such room",
-        near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
+        near ? text_print("did you mean %s?", near) : text_print("use %s", all.text));
 }
 
 /* Checks the arguments of --from ROOM FILE. */
@@ -349,7 +349,7 @@ static Command check_from(Command cmd)
         err((Loc){0}, "--from %s: %s: a text has no fields; edit it, or start from the recipe",
             cmd.from, cmd.override[0]);
     if (cmd.roundtrip)
-        err((Loc){0}, "--from and --roundtrip: one or the other; --roundtrip wants a recipe");
+        err((Loc){0}, "--from and --roundtrip: one or the other; --roundtrip needs a recipe");
     if (cmd.out)
         path_check("-o", cmd.out);
     if (cmd.stop) {
@@ -374,19 +374,19 @@ static Command parse_words(int argc, char **argv, const char *command)
         else if (strchr(word, '='))
             cmd.override[cmd.noverrides++] = argv[i];
         else
-            err((Loc){0}, "%s: want one recipe, and field=value words; %s is the recipe", word,
+            err((Loc){0}, "%s: takes one recipe, and field=value words; %s is the recipe", word,
                 cmd.recipe);
     }
     if (!cmd.recipe && cmd.out && cmd.locked && !cmd.noverrides)
         cmd.noverrides = emit_again(cmd.out, &cmd.recipe, &cmd.override);
     if (!cmd.recipe)
-        err((Loc){0}, "want a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
+        err((Loc){0}, "name a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
     path_check("recipe", cmd.recipe);
     if (cmd.from)
         return check_from(cmd);
     size_t length = strlen(cmd.recipe);
     if (length > 3 && !strcmp(cmd.recipe + length - 3, ".ir"))
-        err((Loc){cmd.recipe, 0}, "the text of a room; want: gen --from ROOM %s", cmd.recipe);
+        err((Loc){cmd.recipe, 0}, "is the text of a room; use: gen --from ROOM %s", cmd.recipe);
     cmd.recipe = recipe_find(cmd.recipe);
     path_check("recipe", cmd.recipe);            /* it may be in gen's own folder */
     if (cmd.out)
@@ -488,7 +488,7 @@ static int run_cost(int argc, char **argv)
     Config *c;
     if (!cmd.base)
         err((Loc){0},
-            "diff: --allow %s: limits what a recipe costs more than --base FILE, which is missing",
+            "diff: --allow %s: limits the growth over --base FILE, which is missing",
             cmd.allow);
     const Graph *g = run_rooms(&cmd, &c);
     return cost_run(g, c, cmd.base, cmd.allow, stdout);
@@ -507,12 +507,12 @@ static int run_diff(int argc, char **argv)
             second = ++recipes == 2 ? i : second;
             if (recipes == 3)
                 err((Loc){0},
-                    "diff: %s: want at most two recipes, each followed by FIELD=VALUE words",
+                    "diff: %s: takes at most two recipes, each followed by FIELD=VALUE words",
                     argv[i]);
         }
     if (recipes && argc == 2)
         err((Loc){0},
-            "diff: want a second recipe, or FIELD=VALUE words that the first is compared with");
+            "diff: add a second recipe, or FIELD=VALUE words to compare the first with");
     Command a = parse_words(second ? second - 1 : argc - 1, argv + 1, argv[0]), b = a;
     if (second)
         b = parse_words(argc - second, argv + second, argv[0]);
@@ -541,7 +541,7 @@ static int run_fields(int argc, char **argv)
 static int run_explain(int argc, char **argv)
 {
     if (argc != 2)
-        err((Loc){0}, "explain: want one field, for example: gen explain lora.rank");
+        err((Loc){0}, "explain: takes one field, for example: gen explain lora.rank");
     report_fields(argv[1], stdout);
     return 0;
 }
@@ -597,7 +597,7 @@ static int take_cards(int argc, char **argv, const char *command)
         if (strcmp(argv[i], "--card"))
             continue;
         if (i + 1 == argc || *argv[i + 1] == '-')
-            err((Loc){0}, "--card: want a card after it; gen list cards prints them");
+            err((Loc){0}, "--card: needs a card after it; gen list cards prints them");
         argv[i] = text_print("card=%s", argv[i + 1]);
         memmove(argv + i + 1, argv + i + 2, sizeof *argv * (size_t)(argc-- - i - 2));
     }

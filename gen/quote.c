@@ -99,7 +99,7 @@ static int allowed(const char *p)
 void path_check_at(Loc loc, const char *what, const char *path)
 {
     if (!*path)
-        err(loc, "%s: want a path, got nothing", what);
+        err(loc, "%s: needs a path, got nothing", what);
     if (*path == '-')
         err(loc, "%s %s: begins with -, as an option does; ./%s means the same", what,
             text_shown(path), text_comment(path));

@@ -17,9 +17,9 @@ names() { find "$clusters" -maxdepth 1 -name "*$1" -printf '%f\n' 2>/dev/null | 
 
 listed() { paste -sd' ' | sed 's/^$/none/'; }
 
-# The lock of a cluster, if that is a name and one of the clusters there are.
+# The lock of a cluster; ends if there is no such cluster.
 path_of() {
-    [[ $1 =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] || die "CLUSTER=$1: want a name of letters, digits and _ . -"
+    [[ $1 =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] || die "CLUSTER=$1: must be a name of letters, digits and _ . -"
     if [ -n "$(names .lua)" ] && ! names .lua | grep -qxF -- "$1"; then
         die "CLUSTER=$1: no such cluster; there are: $(names .lua | listed)"
     fi
@@ -28,17 +28,17 @@ path_of() {
 
 only() {
     [ "$(names .lock.json | wc -l)" = 1 ] ||
-        die "TOOLCHAIN=locked: say CLUSTER=NAME, of whose lock; there are: $(names .lock.json | listed)"
+        die "TOOLCHAIN=locked: set CLUSTER=NAME, the cluster of the lock; there are: $(names .lock.json | listed)"
     names .lock.json
 }
 
-# The cluster that a lock says it is of.
+# The cluster that a lock names.
 cluster_in() { sed -n '3s/^  "cluster": "\(.*\)",$/\1/p' "$1"; }
 
 name=${2-}
 case ${1-} in
 lock)
-    [ -n "$name" ] || die "say CLUSTER=NAME, of which the lock is"
+    [ -n "$name" ] || die "set CLUSTER=NAME, the cluster of the lock"
     file=$(path_of "$name") || exit
     mkdir -p "$clusters" && exec runtime/toolchain.sh lock "$file" "$name"
     ;;
@@ -66,5 +66,5 @@ of)
         file=$(path_of "$name") && echo "$PWD/$file"
     fi
     ;;
-*) die "${1:-no command}: want lock, check, path or of" ;;
+*) die "${1:-no command}: use lock, check, path or of" ;;
 esac

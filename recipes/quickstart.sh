@@ -95,7 +95,7 @@ run out/cpu_tiny/run.sh --data $here/train.safetensors --eval-data $here/validat
 unigram=$(entropy $here/validation.txt)
 best_of $here/run.log
 trained=$loss
-below "$trained" "$unigram" || die "trained to $trained nats a byte, no better than guessing bytes by their frequency, \
+below "$trained" "$unigram" || die "trained to $trained nats per byte, no better than the unigram baseline, \
 $unigram: name a longer text, or one of a single language"
 
 say "a sample"
@@ -118,8 +118,8 @@ leaves $here/run $here/lora
 cat <<END
 
 -- done in $((SECONDS - began)) s
-validation, nats a byte    bytes by frequency $unigram    trained $trained
-tuning's validation        before $before               after $loss
+validation, nats per byte  unigram baseline $unigram      trained $trained
+fine-tuning, validation    before $before                after $loss
 $here/run        checkpoints, history.jsonl and trainer_state.json of the training
 $here/model      the trained model for transformers (config.json, model.safetensors)
 $here/lora       the tuning; $here/adapter: its PEFT adapter; $here/merged: both in one model
@@ -127,5 +127,5 @@ out/cpu_tiny/step.c         the training step, to be read; recipes/cpu_tiny.lua 
 END
 # What is known of our text is an error where it fails, of another one a note.
 missed() { if [ -n "$own" ]; then echo "note: $1"; else die "$1"; fi; }
-below "$trained" "$unigram" 0.5 || missed "the trained model is not clearly below $unigram nats a byte"
+below "$trained" "$unigram" 0.5 || missed "the trained model is not clearly below $unigram nats per byte"
 below "$loss" "$before" || missed "tuning did not lower its validation loss"

@@ -370,7 +370,7 @@ int file_open(const char *path, int flags, char **error)
     if (fd >= 0)
         close(fd);
     const char *text = why == ENXIO   ? "not a regular file"  /* as open() reports for a FIFO */
-                       : why == ELOOP ? "a symbolic link, want a regular file"
+                       : why == ELOOP ? "a symbolic link, not a regular file"
                                       : strerror(why);
     *error = format("%s: open: %s", path, text);
     errno = why;

@@ -174,14 +174,14 @@ DARKROOM_FUNCTION int darkroom_is_query(int code)
     return code >= DARKROOM_TRANSITIONS && code < DARKROOM_OPEN;
 }
 
-/* Of a transition or a query. */
+/* Returns the state of a transition or a query. */
 DARKROOM_FUNCTION int darkroom_state_of(int code)
 {
     return code < DARKROOM_TRANSITIONS ? code / (DARKROOM_ACTIONS * 2 * (DARKROOM_NO_MOVE + 1))
                                        : code - DARKROOM_TRANSITIONS;
 }
 
-/* Of a transition. */
+/* Return the other parts of a transition. */
 DARKROOM_FUNCTION int darkroom_action_of(int code)
 {
     return code / (2 * (DARKROOM_NO_MOVE + 1)) % DARKROOM_ACTIONS;

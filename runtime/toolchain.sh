@@ -1,9 +1,9 @@
 #!/bin/bash
-# toolchain.sh -- the tools and libraries of this machine that programs are built with, and a lock of them: the rows of
-# toolchain.def with their versions, packages and the hashes of the files that a build reads.
+# toolchain.sh -- build tools and libraries of this machine, and locks of them: the rows of toolchain.def with their
+# versions, packages and the hashes of the files that a build reads.
 #
 #   toolchain.sh list [NEED ...]          lines: part, what, value (tabs between them)
-#   toolchain.sh lock FILE CLUSTER        writes FILE: all that is here
+#   toolchain.sh lock FILE CLUSTER        writes FILE: all parts of this machine
 #   toolchain.sh show FILE                such lines, of a lock
 #   toolchain.sh check FILE [--cluster NAME] [NEED ...]    one line, and 1, where this machine differs from FILE
 #
@@ -35,7 +35,7 @@ rows() {
         "${cc[@]}" -E -P -x c "-I$here" - | sed -n '/@/{s/ *@ */@/g;s/"//g;p}'
 }
 
-# wanted BLOCKS: whether a part that stands in the way of these is asked for.
+# wanted BLOCKS: true if a part that blocks these is requested.
 wanted() {
     local need
     [[ $1 == *_BUILD* || $1 == *NEED_GEN* ]] || return 1
@@ -48,7 +48,7 @@ wanted() {
 
 # ---- what is here
 
-# The first number with points in what a tool says of itself; nvcc's tools say the whole behind a V.
+# The first number with points in the version output of a tool; nvcc's tools print the full one after a V.
 number() {
     local said
     said=$(cat)
@@ -65,14 +65,14 @@ file() {
     path=$(readlink -e -- "$3") && [ -f "$path" ] && put "$1" "$2" "=$path"
 }
 
-# The compiler behind a wrapper such as ccache.
+# The compiler that a wrapper such as ccache calls.
 driver() {
     local path
     path=$("$@" -v 2>&1 | sed -n 's/^COLLECT_GCC=//p')
     command -v "${path:-$1}"
 }
 
-# tool NAME VARIABLE COMMANDS VERSION: its words in `words`; 1: there is none, or it says no version
+# tool NAME VARIABLE COMMANDS VERSION: sets `words` to its words; 1: it is missing, or prints no version
 tool() {
     local command version path said=
     [ -z "$2" ] || said=${!2-}
@@ -114,7 +114,7 @@ inner() {
     file "$1" "$3" "$path"
 }
 
-# Which part a file belongs to that the linker read; of a library -lNAME: link_part[NAME].
+# Prints the part of a file that the linker read; of a library -lNAME: link_part[NAME].
 part_of() {
     local name=${1##*/} stem
     case $name in
@@ -129,7 +129,7 @@ part_of() {
     esac
 }
 
-# trace COMMAND ...: what the linker reads; 1: nothing is linked
+# trace COMMAND ...: prints the files that the linker reads; 1: nothing is linked
 trace() {
     "$@" -x c - -x none -Wl,--no-as-needed -Wl,-t -o "$scratch/linked" <<<'int main(void) { return 0; }' 2>/dev/null
 }
@@ -199,7 +199,7 @@ packages() {
     done <"$scratch/packages"
 }
 
-# All of it, sorted; files are hashed at once.
+# Prints all parts, sorted; files are hashed at once.
 list() {
     local kind name a b c blocks rest mpicc=() words
     {
@@ -261,11 +261,11 @@ read_lock() {
     case $(sed -n 2p "$file") in
     '  "diecast_toolchain": 1,') ;;
     '  "diecast_toolchain": '*) die "$file: another version of gen wrote this; lock again: $as_lock" ;;
-    *) die "$file: no lock of a toolchain: the second line has to say \"diecast_toolchain\": 1" ;;
+    *) die "$file: not a toolchain lock: its second line must be \"diecast_toolchain\": 1" ;;
     esac
     body=$(head -n -2 "$file")
     [ "$(tail -n 2 "$file")" = "$(echo "$body" | sum)" ] ||
-        die "$file: edited or damaged, its sum does not fit; take it from where it was made, or lock again: $as_lock"
+        die "$file: edited or damaged: its checksum does not match; copy it again, or lock again: $as_lock"
     echo "$body" | sed -n '
         s/^  "\([a-z]*\)": "\(.*\)",$/\t\1\t\2/p
         s/^    "\(.*\)": {$/\1/p
@@ -277,7 +277,7 @@ check() {
     local file=$1 kind name a b c blocks rest of=
     read_lock "$file" >"$scratch/locked" || exit
     said=$(sed -n "s/^${tab}cluster$tab//p" "$scratch/locked")
-    [ -z "$2" ] || [ "$2" = "$said" ] || die "$file: is of the cluster $said, want $2"
+    [ -z "$2" ] || [ "$2" = "$said" ] || die "$file: is for the cluster $said, not $2"
     { machine; list; } >"$scratch/here" || exit
     while IFS=@ read -r kind name a b c blocks rest; do
         wanted "$blocks" && of+=$name@
@@ -316,7 +316,7 @@ check() {
 
 scratch=$(mktemp -d) || exit
 trap 'rm -rf "$scratch"' EXIT
-rows=$(rows 2>/dev/null) && [ -n "$rows" ] || die "${cc[*]} is no C compiler that works here"
+rows=$(rows 2>/dev/null) && [ -n "$rows" ] || die "${cc[*]} is not a working C compiler"
 command=${1-}
 case $command in
 list)
@@ -324,16 +324,16 @@ list)
     list
     ;;
 lock)
-    [ $# = 3 ] || die "want: lock FILE CLUSTER"
+    [ $# = 3 ] || die "usage: lock FILE CLUSTER"
     needs=()
     lock "$2" "$3"
     ;;
 show)
-    [ $# = 2 ] || die "want: show FILE"
+    [ $# = 2 ] || die "usage: show FILE"
     read_lock "$2"
     ;;
 check)
-    [ $# -ge 2 ] || die "want: check FILE [--cluster NAME] [NEED ...]"
+    [ $# -ge 2 ] || die "usage: check FILE [--cluster NAME] [NEED ...]"
     file=$2 cluster=
     shift 2
     if [ "${1-}" = --cluster ]; then
@@ -343,5 +343,5 @@ check)
     needs=("$@")
     check "$file" "$cluster"
     ;;
-*) die "${command:-no command}: want list, lock, show or check" ;;
+*) die "${command:-no command}: use list, lock, show or check" ;;
 esac

@@ -63,10 +63,10 @@ typedef struct {
     /* --show N: sets *to to a row of the micro-batch that objective_fill() filled; false: there is
      * no such row. Objectives with this hook have a row USES(NAME, batches). */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
-//@ if hook_beside
+//@ if hook_other_records
     /* The data_fingerprint() of records other than those of --data that steps read; a run only
      * resumes with the same ones. malloc'ed. */
-    char *(*beside)(void);
+    char *(*other_records)(void);
 //@ end
 //@ if hook_loaded
     /* Called when the weights are loaded, before the first step and before --eval-only. start: they

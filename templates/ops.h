@@ -1,4 +1,3 @@
-/* ops.h -- every call of a kernel, for --profile: its name, what it makes, FLOP and bytes of one,
- * for how many layers it is called in turn (below zero: from the last down), whether it sums over
- * ranks. */
+/* ops.h -- kernel calls for --profile: name, result, FLOP and bytes of one call, number of layers
+ * it is called for in turn (negative: from the last to the first), whether it sums over ranks. */
 //@ rows

@@ -1,2 +1,2 @@
-/* recipe.h -- what this binary is for: the members of its Model (runtime/model/model.h). */
+/* recipe.h -- model description: the members of this program's Model (runtime/model/model.h). */
 //@ model

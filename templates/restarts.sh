@@ -1,6 +1,6 @@
-# Where the command line means training, an exit code of 0 counts only with a DONE that this start wrote. Other machines
-# may see it some seconds late.
-finished() {                     # what tells OUT/DONE from the one of an earlier start
+# For a training command, an exit code of 0 counts only with a DONE file that this start wrote. Other machines may see
+# it some seconds late.
+finished() {                     # prints an id of OUT/DONE that differs for each start
     find "$out" -maxdepth 1 -name DONE -printf '%T@ %C@ %i\n' 2>/dev/null
 }
 check_finished() {               # check_finished BEFORE: sets $code
@@ -14,17 +14,18 @@ check_finished() {               # check_finished BEFORE: sets $code
     fi
     ! ask_fault || return 0              # MPICH's launcher may return 0 after a stop
     [ -n "$trains" ] || return 0
-    echo "$NAME: ended with 0, but $out has no DONE of this start: the run is not over; the same command goes on from" \
-        "the newest checkpoint" >&2
+    echo "$NAME: ended with 0, but $out has no DONE of this start: the run is not over; the same command" \
+        "resumes it from the newest checkpoint" >&2
     code=84
 }
-# Starts again what may go better the next time: not a mistake in flags or data, not what somebody stopped, and not
-# without end where no checkpoint is won.
+# Restarts after failures that may not recur: not after a mistake in flags or data or a requested stop, and not
+# endlessly without a new checkpoint.
 newest() {
     find "$out" -maxdepth 1 -type d -regex '.*/checkpoint-[0-9]*' -printf '%f\n' 2>/dev/null | sort -V | tail -1
 }
-# How a process ended, in $code. Signals end bash's wait, and of two in a row the second may end the next wait
-# as well, with no trap left to run: wait is asked again while the process runs, and for what a signal may have said.
+# Sets $code to the exit code of a process. A signal ends bash's wait, and the second of two in a row may end the next
+# wait as well, with no trap left to run: wait is repeated while the process runs, or if the code may be that of a
+# signal.
 ended() {                        # ended PID
     while
         wait "$1"
@@ -47,11 +48,11 @@ while :; do
     case $code in
     81 | 82 | 84 | 85 | 86 | 90 | 91 | 129 | 1[3-9]? | 2[0-4]?) ;;
     94)
-        echo "$NAME: ended with 94: replicas disagree: not again on this machine" >&2
+        echo "$NAME: ended with 94: replicas disagree: not restarted on this machine" >&2
         break
         ;;
     *)
-        echo "$NAME: ended with $code, which no restart changes" >&2
+        echo "$NAME: ended with $code, which a restart would not change" >&2
         break
         ;;
     esac

@@ -1,4 +1,4 @@
-/* shape.h -- the constants of this recipe. */
+/* shape.h -- shape constants of this recipe. */
 #ifndef SHAPE_H
 #define SHAPE_H
 

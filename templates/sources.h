@@ -1,2 +1,2 @@
-/* sources.h -- what the program is built from: the hash of all sources, as manifest.json has it. */
+/* sources.h -- hash of all sources of the program, as in manifest.json. */
 #define SOURCES_SHA256 "@HASH@"

@@ -1,4 +1,4 @@
-/* step.h -- what train.c needs of the programs of a step. */
+/* step.h -- interface of the programs of a training step. */
 #ifndef STEP_H
 #define STEP_H
 
@@ -13,8 +13,8 @@ extern "C" {
 
 enum { MICROS = @MICROS@ };            // micro-batches of a step
 
-/* What the host writes before a program and reads after it. Inputs of micro-batch k are at [k]; a
- * program of one micro-batch reads those of the first. */
+/* Inputs that the host writes before a program, and results that it reads after it. Inputs of
+ * micro-batch k are at [k]; a program of one micro-batch reads those of the first. */
 typedef struct {
 //@ inputs
 //@ scalers
@@ -22,17 +22,19 @@ typedef struct {
 } StepIO;
 
 extern const char *const step_tools;   // the compilers of the kernels
-extern const ProfileOp step_ops[];     // every call of a kernel, by the number of its group in ir/
+extern const ProfileOp step_ops[];     // kernel calls, indexed by the number of their group in ir/
 extern const int step_nops;
 extern StepIO io;
 extern Model model;
 
-/* Takes the arena, makes the matrix products and fills io and model. Once, before anything else. */
+/* Allocates the arena, creates the matrix products and fills io and model. Call it once, before
+ * anything else. */
 void step_open(void);
-/* These begin something with the inputs in io, which may be written again when they return. */
+/* Each of these starts a program with the inputs in io, which may be overwritten when it
+ * returns. */
 //@ steps
-void step_wait(void);            // until the results in io are those of what was begun last
-/* A line a matrix product: its shape and the algorithm that computes it. */
+void step_wait(void);            // waits until io holds the results of the program started last
+/* Calls say() with one line per matrix product: its shape and algorithm. */
 void step_products(void (*say)(const char *line));
 
 #ifdef __cplusplus

@@ -1,3 +1,3 @@
-/* tensors.h -- which rows of which parameter are which tensor of a Hugging Face or PEFT file; %d is
- * the layer. */
+/* tensors.h -- map from rows of parameters to tensors of Hugging Face and PEFT files; %d is the
+ * layer. */
 //@ tensors

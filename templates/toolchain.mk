@@ -1,7 +1,7 @@
 # TOOLCHAIN=locked builds with the tools and libraries of toolchain.lock.json, or of LOCK=FILE, or not at all
 ifneq ($(TOOLCHAIN),)
 ifneq ($(TOOLCHAIN),locked)
-$(error TOOLCHAIN=$(TOOLCHAIN): want locked, or nothing)
+$(error TOOLCHAIN=$(TOOLCHAIN): must be locked, or empty)
 endif
 LOCK ?= toolchain.lock.json
 SAID := $(shell $(LOCK_TOOLS) runtime/toolchain.sh check '$(LOCK)' $(LOCK_PARTS) 2>&1)
@@ -9,7 +9,7 @@ ifneq ($(SAID),)
 $(error $(SAID))
 endif
 LOCKED := $(shell sed -n 's/^  "cluster": "\(.*\)",$$/\1/p; s/^  "sum": "\(.*\)"$$/\1/p' '$(LOCK)')
-# what was made without this lock is made again
+# rebuilds everything that was built without this lock
 $(OBJECTS): .obj/toolchain.lock.json
 .obj/toolchain.lock.json: always
 	mkdir -p $(@D)

@@ -13,10 +13,10 @@
 #include "objective.h"                // its commands and other hooks
 #include "runtime/base.h"             // die(), note(), the world of ranks
 #include "runtime/files/json.h"
-#include "runtime/files/lock.h"       // one run a folder
+#include "runtime/files/lock.h"       // one run per folder
 #include "runtime/libraries.h"        // versions of libraries
 #include "runtime/ranks/comm.h"       // the ranks of a run
-#include "runtime/run/failure.h"      // what to do after a failure
+#include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/rank_agreement.h"

@@ -99,24 +99,25 @@ void cluster_target(Config *c)
         return;
     const Card *card = card_of(c);
     const char *target = target_of(c);
-    FieldValue *v = &c->v[F_target], *own = &c->v[F_cluster_target];
-    const int from = own->set ? F_cluster_target : F_cluster_card;
-    if (!c->v[F_cluster_card].set && !own->set)
+    FieldValue *v = &c->v[F_target], *target_field = &c->v[F_cluster_target];
+    const int from = target_field->set ? F_cluster_target : F_cluster_card;
+    if (!c->v[F_cluster_card].set && !target_field->set)
         err_add(c->v[F_gpus].loc.file ? c->v[F_gpus].loc : (Loc){c->recipe, 0},
-                "cluster.card: want the GPU of its nodes (gen list cards), or of a cluster of CPUs "
-                "target = \"cpu\"");
-    else if (own->set && own->s && card && strcmp(own->s, card->target))
-        err_add(own->loc, "cluster.target: %s, but a %s is %s; leave it out", own->s, card->name,
+                "cluster.card: set the GPU of its nodes (gen list cards), or target = \"cpu\" for "
+                "a cluster of CPUs");
+    else if (target_field->set && target_field->s && card && strcmp(target_field->s, card->target))
+        err_add(target_field->loc, "cluster.target: %s, but a %s is %s; leave it out",
+                target_field->s, card->name,
                 card->target);
-    else if (own->set && own->s && !card && !c->v[F_cluster_card].set &&
-             strcmp(target_find(own->s)->backend, "cpu"))
-        err_add(own->loc,
+    else if (target_field->set && target_field->s && !card && !c->v[F_cluster_card].set &&
+             strcmp(target_find(target_field->s)->backend, "cpu"))
+        err_add(target_field->loc,
                 "cluster.target: %s needs cluster.card, which also sets the memory (gen list "
                 "cards)",
-                own->s);
-    else if (!target && c->v[F_cluster_card].s && !own->set)
+                target_field->s);
+    else if (!target && c->v[F_cluster_card].s && !target_field->set)
         err_add(c->v[F_cluster_card].loc,
-                "cluster.card: none: of a cluster of CPUs want target = \"cpu\" as well");
+                "cluster.card: none: for a cluster of CPUs also set target = \"cpu\"");
     else if (target && v->set && v->s && !same_kind(v->s, target))
         err_add(v->loc, "target: %s, but the nodes of cluster %s have %s%s; leave it out (target=)",
                 v->s, name_of(c), card ? text_print("%s, which is ", card->name) : "", target);
@@ -132,8 +133,8 @@ void cluster_target(Config *c)
 static double memory_of(const Config *c)
 {
     const Card *card = card_of(c);
-    const FieldValue *own = &c->v[F_cluster_memory_gib];
-    return own->set && own->f > 0 ? own->f : card ? card->gib : 0;
+    const FieldValue *memory = &c->v[F_cluster_memory_gib];
+    return memory->set && memory->f > 0 ? memory->f : card ? card->gib : 0;
 }
 
 static void fill_ranks(Config *c)
@@ -145,7 +146,7 @@ static void fill_ranks(Config *c)
     *v = (FieldValue){.set = true, .i = all, .f = (double)all, .loc = follows(c, F_cluster_nodes)};
     if (v->f > field_row[F_gpus].hi)
         err_add(v->loc,
-                "gpus: a cluster of %" PRId64 " is larger than the largest, %g; want fewer nodes",
+                "gpus: a cluster of %" PRId64 " is larger than the largest, %g; use fewer nodes",
                 all, field_row[F_gpus].hi);
 }
 
@@ -211,8 +212,8 @@ static void take_machine(const Config *c, FieldValue *gpus)
         *gpus = (FieldValue){.set = true, .i = n, .f = (double)n, .loc = gpus->loc};
     else
         err_add(gpus->loc,
-                "gpus: all are those of a cluster, else of this machine, whose driver shows "
-                "none%s: add cluster=NAME (gen list clusters), or want a number",
+                "gpus: all means the GPUs of the cluster, or else of this machine, whose driver "
+                "shows none%s: add cluster=NAME (gen list clusters), or give a number",
                 target && strncmp(target, "sm_", 3) ? " to a CPU program" : "");
 }
 
@@ -230,7 +231,7 @@ void cluster_fill(Config *c, const char *name)
         c->v[F_objective].set && c->v[F_objective].s ? objective_find(c->v[F_objective].s) : NULL;
     if (o && o->standalone) {
         err_add(c->v[F_objective].loc,
-                "cluster: programs of the objective %s are one process of a CPU; leave it out%s",
+                "cluster: programs of the objective %s run as one process on a CPU; leave it out%s",
                 o->name, c->chosen ? "" : " (cluster=)");
         err_flush();
     }
@@ -298,7 +299,7 @@ static void check_text(const Config *c, int row)
     for (int i = 0; i < (list ? v->n : 1); i++) {
         const char *s = list ? v->list[i] : v->s;
         if (s && (list || *s) && !is_safe(row, s))
-            err_add(v->loc, "%s: want %s, got %s", field_row[field].path, text_row[row].want,
+            err_add(v->loc, "%s: must be %s, got %s", field_row[field].path, text_row[row].want,
                     text_shown(s));
     }
 }
@@ -341,19 +342,20 @@ static void check_launcher(const Config *c)
     const FieldValue *hosts = &c->v[F_cluster_hosts];
     const bool cpu = !strcmp(target_find(c->v[F_target].s)->backend, "cpu");
     if (strcmp(launcher, "slurm"))
-        REFUSE(c, text_print("of clusters whose launcher is slurm; here it is %s", launcher),
+        REFUSE(c, text_print("only for clusters whose launcher is slurm; here it is %s", launcher),
                F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time,
                F_cluster_modules, F_cluster_container);
     if (!strcmp(launcher, "slurm") || !strcmp(launcher, "torchrun"))
         REFUSE(c,
-               text_print("of clusters whose launcher is run.sh or mpirun; %s knows its nodes",
+               text_print("only for clusters whose launcher is run.sh or mpirun; %s knows its "
+                          "nodes",
                           launcher),
                F_cluster_hosts);
     if (cpu && !strcmp(launcher, "torchrun"))
-        err_add(c->v[F_cluster_launcher].loc, "cluster.launcher: torchrun starts GPU programs; of "
-                                              "CPUs want run.sh, mpirun or slurm");
+        err_add(c->v[F_cluster_launcher].loc, "cluster.launcher: torchrun starts GPU programs; for "
+                                              "CPUs use run.sh, mpirun or slurm");
     if (cpu)
-        REFUSE(c, "of clusters with GPUs", F_cluster_nccl, F_cluster_link);
+        REFUSE(c, "only for clusters with GPUs", F_cluster_nccl, F_cluster_link);
     if (hosts->n && hosts->n != c->v[F_cluster_nodes].i)
         err_add(hosts->loc, "cluster.hosts: names %d machines, but cluster.nodes = %" PRId64,
                 hosts->n, c->v[F_cluster_nodes].i);
@@ -373,12 +375,12 @@ void check_cluster(const Config *c)
     if (ranks > nodes * each)
         err_add(gpus->loc,
                 "gpus: %" PRId64 ", but cluster %s has %" PRId64 " nodes x %" PRId64 " = %" PRId64
-                "; gpus=all takes these",
+                "; gpus=all uses all of them",
                 ranks, c->v[F_cluster_name].s, nodes, each, nodes * each);
     else if (ranks % nodes)
         err_add(gpus->loc,
-                "gpus: %" PRId64 " cannot be dealt evenly to the %" PRId64
-                " nodes of cluster %s; gpus=all takes all %" PRId64 ", cluster.nodes=1 one node",
+                "gpus: %" PRId64 " cannot be divided evenly among the %" PRId64
+                " nodes of cluster %s; gpus=all uses all %" PRId64 ", cluster.nodes=1 one node",
                 ranks, nodes, c->v[F_cluster_name].s, nodes * each);
 }
 

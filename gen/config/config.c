@@ -136,7 +136,7 @@ static const char *take_list(const char *ours, const Rval *r, FieldValue *v, con
             if (!strcmp(v->list[i], v->list[j])) {
                 FieldValue one = {.s = v->list[i]};
                 *got = text_print("%s twice", value_print(FT_STRING, &one));
-                return "each string once";
+                return "a list without repeats";
             }
     v->n = n;
     return NULL;
@@ -259,7 +259,7 @@ static const char *target_hint(const Rval *r)
             "%s is not supported: GPUs from Ampere on (sm_80); gen list names the targets", r->s);
     const Card *named = card_find(r->s);
     if (named)
-        return text_print("\"%s\" is a card: want card = \"%s\", which sets target %s and "
+        return text_print("\"%s\" is a card: use card = \"%s\", which sets target %s and "
                           "memory.limit_gib = %g (%s)",
                           r->s, named->name, named->target, named->gib, named->about);
     for (int i = 0; i < target_count(); i++) {
@@ -272,7 +272,7 @@ static const char *target_hint(const Rval *r)
         if (at && !isalnum((unsigned char)at[strlen(card)]))
             return text_print("\"%s\" is a card; its target is %s (%s)", r->s, t->name, t->about);
         if (arch && arch == t->capability)
-            return text_print("want %s, got \"%s\"", t->name, r->s);
+            return text_print("must be %s, got \"%s\"", t->name, r->s);
     }
     return NULL;
 }
@@ -314,7 +314,7 @@ static void fill_field(Config *c, int field, const Rval *r)
     if (wanted && field == F_target && target_hint(r))
         err_add(r->loc, "target: %s", target_hint(r));
     else if (wanted)
-        err_add(r->loc, "%s: want %s, got %s", row->path, wanted, got);
+        err_add(r->loc, "%s: must be %s, got %s", row->path, wanted, got);
     else
         *old = v;
     old->set = true;                        /* an invalid value is not a missing one */
@@ -341,7 +341,7 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
     if (!wanted && run_flag_words(i) && !choice_find(f->value, v.s, &at))
         wanted = text_print("one of %s", with_commas(f->value));
     if (wanted) {
-        err_add(r->loc, "run.%s: want %s, got %s", key, wanted, got);
+        err_add(r->loc, "run.%s: must be %s, got %s", key, wanted, got);
         return;
     }
     c->run_name[c->nrun] = f->name;
@@ -355,7 +355,7 @@ static bool begin_cluster(Config *c, const Rval *t)
     c->chosen = t->loc.file && t->kind != RV_TABLE ? NULL : t->s;
     c->cluster = t->kind == RV_TABLE;
     if (t->kind == RV_STRING && *t->s)
-        err_add(t->loc, "cluster: want cluster = use \"clusters/%s\"", t->s);
+        err_add(t->loc, "cluster: write cluster = use \"clusters/%s\"", t->s);
     return t->kind == RV_STRING;
 }
 
@@ -366,7 +366,7 @@ static void fill_table(Config *c, const char *section, const Rval *t)
     if (t->kind != RV_TABLE) {
         const Alias *row = alias_find(section);
         int flag = run_flag_find(section);
-        err_add(t->loc, "%s: want a table { field = value, ... }, got %s%s%s", section, show(t),
+        err_add(t->loc, "%s: must be a table { field = value, ... }, got %s%s%s", section, show(t),
                 row || flag >= 0 ? "; if one setting was meant: " : "",
                 row         ? alias_written(row, t->s ? t->s : show(t))
                 : flag >= 0 ? text_print("here it is run.%s", section)
@@ -374,7 +374,7 @@ static void fill_table(Config *c, const char *section, const Rval *t)
         return;
     }
     if (t->nitems)
-        err_add(t->item[0]->loc, "%s: want field = value, got %s without a name",
+        err_add(t->item[0]->loc, "%s: must be field = value, got %s without a name",
                 *section ? section : "the recipe", show(t->item[0]));
     for (int i = 0; i < t->nkeys; i++) {
         const char *key = t->key[i];

@@ -173,7 +173,7 @@ static void check_name(const Config *c)
     size_t ok = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
     if (!*s || s[ok] || strlen(s) > 100 || *s == '.' || *s == '-')
         err_add(c->v[F_name].loc,
-                "name: want up to 100 letters, digits and _ . - that begin with a letter, digit "
+                "name: must be up to 100 letters, digits and _ . - that begin with a letter, digit "
                 "or _, got %s",
                 value_print(FT_STRING, &c->v[F_name]));
 }
@@ -189,8 +189,8 @@ static void check_objective(const Config *c)
                     "field; leave it out",
                     field_row[i].path, o->name);
         else if (c->v[i].set && field_objectives(i) && !field_applies(c, i))
-            err_add(c->v[i].loc, "%s: of recipes whose objective is %s; this one's is %s: leave it "
-                    "out", field_row[i].path, field_objectives(i), o->name);
+            err_add(c->v[i].loc, "%s: only for recipes whose objective is %s; this one's is %s: "
+                                 "leave it out", field_row[i].path, field_objectives(i), o->name);
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && field_fixed(c, i))
             err_add(c->v[i].loc, "%s: %s; leave it out", field_row[i].path, field_fixed(c, i));
@@ -199,8 +199,8 @@ static void check_objective(const Config *c)
         const char *of = run_flag_objectives(flag);
         if (!run_flag_applies(flag, o->name))
             err_add(c->run_loc[i], "run.%s: %s; this one's is %s: leave it out", c->run_name[i],
-                    of ? text_print("of programs whose objective is %s", of)
-                       : "of programs whose objective trains a model of layers", o->name);
+                    of ? text_print("only for programs whose objective is %s", of)
+                       : "only for programs whose objective trains a model of layers", o->name);
     }
     if (*o->kinds ? !names_listed(o->kinds, c->v[F_data_kind].s) : c->v[F_data_kind].set)
         err_add(c->v[F_data_kind].loc, "data.kind: objective=%s trains on %s, got \"%s\"%s",
@@ -344,7 +344,7 @@ void rule_token(const Config *c, int field, bool wanted)
 {
     const FieldValue *v = &c->v[field];
     if (v->i >= c->v[F_model_vocab].i || (wanted && v->i < 0))
-        err_add(v->loc, "%s: token %" PRId64 " is outside the vocabulary: want %d to %" PRId64,
+        err_add(v->loc, "%s: token %" PRId64 " is outside the vocabulary: must be %d to %" PRId64,
                 field_row[field].path, v->i, wanted ? 0 : -1, c->v[F_model_vocab].i - 1);
 }
 
@@ -365,18 +365,18 @@ static void check_family(const Config *c, const Family *f)
                    "leave this out");
     else if (strcmp(c->v[F_model_rope_scaling].s, "llama3"))
         refuse_set(c, F_model_rope_low_freq_factor, F_model_rope_original_positions,
-                   "is of model.rope_scaling = \"llama3\" alone; leave it out");
+                   "is only for model.rope_scaling = \"llama3\"; leave it out");
     for (int i = 0; i < NFIELDS; i++)
         if (field_of_families(i) && !family_writes(f, field_row[i].path))
             refuse_set(c, i, i, text_print("%s has none; leave it out", f->name));
     if (f->layered && scaled)
         err_add(c->v[F_model_rope_scaling].loc,
-            "model.rope_scaling: scaled rotary embeddings of %s are not built; leave it out",
+            "model.rope_scaling: scaled rotary embeddings of %s are not supported; leave it out",
                 f->name);
     if (f->layered && c->v[F_seq_max].i > c->v[F_model_window].i)
         err_add(rule_loc(c, F_seq_max, F_model_window),
-                "seq.max: %" PRId64 " tokens, but layers of %s meet the last %" PRId64
-                " alone (model.window), and longer sequences are not built; try seq.max = %" PRId64,
+                "seq.max: %" PRId64 " tokens, but layers of %s attend only to the last %" PRId64
+                " (model.window), and longer sequences are not supported; try seq.max = %" PRId64,
                 c->v[F_seq_max].i, f->name, c->v[F_model_window].i, c->v[F_model_window].i);
     if (scaled && f->rotary && family_writes(f, "model.rope_theta"))
         err_add(c->v[F_model_rope_scaling].loc,
@@ -390,16 +390,17 @@ static void check_family(const Config *c, const Family *f)
             c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
     if (f->torch_init)
         refuse_set(c, F_model_init_std, F_model_init_std,
-                   text_print("weights of %s start as those of PyTorch's modules do; leave it out",
+                   text_print("weights of %s are initialised as PyTorch's modules are; leave it "
+                              "out",
                               f->name));
     if (f->tied_fixed && c->v[F_model_tied].i != f->tied)
         err_add(c->v[F_model_tied].loc,
-                f->tied ? "model.tied: the head of %s is its table of tokens; leave it out"
+                f->tied ? "model.tied: the head of %s is its token embedding; leave it out"
                         : "model.tied: the head of %s is a matrix of its own; leave it out",
                 f->name);
     if (!f->bias_chosen)
         refuse_set(c, F_model_attention_bias, F_model_attention_bias,
-                   text_print("of %s alone; %s has its own biases: leave it out",
+                   text_print("is only for %s; %s has its own biases: leave it out",
                               bias_choosers(), f->name));
     for (int i = F_model_dropout; i <= F_model_attention_dropout; i++)
         if (c->v[i].f > 0 && !family_writes(f, field_row[i].path))
@@ -455,8 +456,8 @@ static void check_lora(const Config *c, const Family *f)
     }
     if (strstr(f->q, "%h")) {
         err_add(c->v[F_lora_rank].loc,
-                "lora.rank: %s has a module for each head of attention, to which there are no "
-                "adapters; leave it out",
+                "lora.rank: %s has one module per attention head, for which there are no adapters; "
+                "leave it out",
                 f->name);
         return;
     }
@@ -467,7 +468,7 @@ static void check_lora(const Config *c, const Family *f)
     check_modules(c, F_lora_targets, linear, n + 1, f);
     check_modules(c, F_lora_modules_to_save, table, family_tables(f, table), f);
     if (!targets->n)
-        err_add(targets->loc, "lora.targets: want at least one module, or \"all-linear\"");
+        err_add(targets->loc, "lora.targets: needs at least one module, or \"all-linear\"");
     for (int i = 0; i < targets->n; i++)
         if (targets->n > 1 && !strcmp(targets->list[i], "all-linear"))
             err_add(targets->loc, "lora.targets: \"all-linear\" must be the only item");
@@ -482,8 +483,8 @@ static void check_whole(const Config *c)
     const Target *t = target_find(c->v[F_target].s);
     if (strcmp(t->backend, "cpu"))
         err_add(c->v[F_target].loc,
-                "target: programs of the objective %s run on CPUs: want cpu, cpu_v4 or cpu_native, "
-                "got \"%s\"",
+                "target: programs of the objective %s run on CPUs: must be cpu, cpu_v4 or "
+                "cpu_native, got \"%s\"",
                 c->v[F_objective].s, t->name);
 }
 

@@ -126,7 +126,7 @@ static void parse_place(const char *p, Loc here, FieldValue *v)
     }
     const char *colon = strrchr(p, ':');
     if (!colon || colon == p || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        err(here, "want # FILE:LINE, # default FILE:LINE or # command line, got # %s", p);
+        err(here, "expected # FILE:LINE, # default FILE:LINE or # command line, got # %s", p);
     v->loc = (Loc){text_print("%.*s", (int)(colon - p), p), atoi(colon + 1)};
 }
 
@@ -138,7 +138,7 @@ static void parse_run(Config *c, const char *name, const char *p, Loc here)
     FieldValue v = {0};
     const char *wrong = value_parse(run_flag[k].type, &p, &v);
     if (wrong || *p)
-        err(here, "run.%s: want %s, got %s", name, wrong ? wrong : "the end of the line", p);
+        err(here, "run.%s: expected %s, got %s", name, wrong ? wrong : "the end of the line", p);
     c->run_name[c->nrun] = run_flag[k].name;
     c->run_value[c->nrun++] = run_flag[k].type == FT_STRING ? v.s
                                                             : value_print(run_flag[k].type, &v);
@@ -148,7 +148,7 @@ static void parse_line(Config *c, const char *line, Loc here)
 {
     const char *eq = strstr(line, " = ");
     if (!eq)
-        err(here, "want field = value  # place, got %s", line);
+        err(here, "expected field = value  # place, got %s", line);
     char *path = text_print("%.*s", (int)(eq - line), line);
     const char *p = eq + 3;
     if (!strncmp(path, "run.", 4)) {
@@ -162,12 +162,12 @@ static void parse_line(Config *c, const char *line, Loc here)
     FieldValue v = {0};
     const char *wrong = value_parse(field_row[i].type, &p, &v);
     if (wrong || strncmp(p, "  # ", 4))
-        err(here, "%s: want %s, got %s", path, wrong ? wrong : "two blanks and # place", p);
+        err(here, "%s: expected %s, got %s", path, wrong ? wrong : "two blanks and # place", p);
     parse_place(p + 4, here, &v);
     const FieldRow *row = &field_row[i];
     bool number = row->type == FT_INT || (row->type == FT_FLOAT && v.set);
     if (number && (v.f < row->lo || v.f > row->hi))
-        err(here, "%s: want %s, got %s", path, range_print(row->type, row->lo, row->hi, ""),
+        err(here, "%s: must be %s, got %s", path, range_print(row->type, row->lo, row->hi, ""),
             value_print(row->type, &v));
     if (row->type == FT_CHOICE && !choice_find(field_choices(i), v.s, &v.i))
         err(here, "%s: no such choice: \"%s\"", path, v.s);
@@ -193,7 +193,7 @@ Config *config_parse(const char *text, const char *file)
             c->recipe = recipe + 9;
     }
     if (!c->recipe)
-        err((Loc){file, 1}, "want # config  hash H  recipe PATH");
+        err((Loc){file, 1}, "expected # config  hash H  recipe PATH");
     for (int i = 0; i < NFIELDS; i++)
         if (!c->v[i].s && !c->v[i].loc.file && !c->v[i].set && field_applies(c, i))
             err((Loc){file, here.line}, "%s: missing", field_row[i].path);

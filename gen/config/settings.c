@@ -210,7 +210,7 @@ static void yaml_members(Yaml *y, Setting *table, int depth)
     for (next_event(y); y->event.type != YAML_MAPPING_END_EVENT; next_event(y)) {
         const int line = line_of(y);
         if (y->event.type != YAML_SCALAR_EVENT && y->event.type != YAML_ALIAS_EVENT)
-            err((Loc){y->path, line}, "a key is a list or a table: want key: value");
+            err((Loc){y->path, line}, "a key is a list or a table: write key: value");
         const Setting *key = yaml_value(y, depth);
         const char *name = key->typed ? key->typed : key->text;
         if (!strcmp(name, "<<"))
@@ -438,7 +438,8 @@ static Setting *toml_table(const Lines *l, Setting *root, const char *line)
 {
     const char *end = strchr(line, ']');
     if (line[1] == '[' || !end || !at_end(end + 1) || end == line + 1)
-        err((Loc){l->path, l->line}, "want [section] or key = value; lists of tables are not read");
+        err((Loc){l->path, l->line}, "expected [section] or key = value; lists of tables are not "
+                                     "read");
     char *name = text_print("%.*s", (int)(end - line - 1), line + 1), *save = NULL;
     for (char *part = strtok_r(name, ". \t\"'", &save); part;
          part = strtok_r(NULL, ". \t\"'", &save)) {
@@ -486,7 +487,8 @@ static void read_line(const Lines *l, Setting *to, const char *line)
     }
     if (!l->python)
         err((Loc){l->path, l->line},
-            "want key = value in one line, with a text, a number, true, false or a list of them");
+            "expected key = value in one line, with a text, a number, true, false or a list of "
+            "them");
     add_statement(to, line, l->line);
 }
 
@@ -548,7 +550,7 @@ Setting *settings_read(const char *path, const char *language, const char *text,
     if (root->kind == SETTING_NULL)
         root = setting_new(SETTING_TABLE, "", 1);
     if (root->kind != SETTING_TABLE)
-        err((Loc){path, root->line}, "want keys with values, found %s",
+        err((Loc){path, root->line}, "must be keys with values, found %s",
             root->kind == SETTING_LIST ? "a list" : "a value alone");
     return root;
 }

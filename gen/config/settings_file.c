@@ -286,7 +286,7 @@ static bool is_absent(const Setting *s)
  * for, -1: none. Returns true if they give it a value. */
 static bool claim_meanings(File *f, int key, const char *given, int covers)
 {
-    bool said = false;
+    bool matched = false;
     for (int i = 0; i < alias_meanings; i++) {
         const AliasMeaning *m = &alias_meaning[i];
         if (!alias_meant(m, f->key[key].name, given))
@@ -299,9 +299,9 @@ static bool claim_meanings(File *f, int key, const char *given, int covers)
                                  *m->value == '?' ? NULL
                                                   : lua_value(at, m->value + (*m->value == '+')),
                                  *m->value == '+', m->implied ? i + 1 : 0});
-        said = said || at == covers || at < 0 || strcmp(m->given, "*");
+        matched = matched || at == covers || at < 0 || strcmp(m->given, "*");
     }
-    return said;
+    return matched;
 }
 
 /* The value, multiplied by the number of nodes if the name is a count per node. */
@@ -323,7 +323,7 @@ static const char *reason(int at, const Alias *row, const char *given)
     if (!strcmp(given, "auto"))
         return "\"auto\" leaves the value to another program: write the value";
     if (at >= NFIELDS && !run_flag[at - NFIELDS].recipe)
-        return text_print("a flag of the training program alone: --%s",
+        return text_print("only a flag of the training program: --%s",
                           run_flag[at - NFIELDS].name);
     if (row)
         return alias_say(row);

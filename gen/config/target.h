@@ -28,7 +28,7 @@ const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
 
-/* What estimates take for all targets of a backend. */
+/* Assumptions of estimates for all targets of a backend. */
 typedef struct {
     const char *name;
     /* bytes/s of memory, cuda: 0, a card's; between ranks, cuda: over PCIe 4 */

@@ -1,7 +1,7 @@
-/* emit.c -- what stands in out/NAME: filled templates, kernels, runtime and dumps.
+/* emit.c -- contents of out/NAME: filled templates, kernels, runtime files and IR dumps.
  *
- * In:    the graph after plan, the folders of the sources.   Out: files, through emit_folder.c.
- * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph. */
+ * In:    the graph after plan, the source folders.   Out: files, through emit_folder.c.
+ * Keeps: the same bytes on every run; every hole is filled once; numbers come from the graph. */
 #define _GNU_SOURCE
 #include "gen/config/objective.h"
 #include "gen/config/toolchain.h"
@@ -25,7 +25,7 @@
 #define FILL(path, ...) \
     template_fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
-/* Fills a template of the backend, which need not have all holes. */
+/* Fills a template of the backend; holes that the template lacks are allowed. */
 #define FILL_SOME(path, ...) \
     template_fill_some(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
@@ -36,7 +36,7 @@ static const char *recipe_of(const Graph *g)
     return recipe_name(g->setting[SETTING_recipe].text);
 }
 
-/* Words of the command line for a shell, in a comment: ` field=value ...`. */
+/* Returns the command-line overrides ` field=value ...`, quoted for a shell inside a comment. */
 static char *overrides(const Graph *g)
 {
     const GraphSetting *words = &g->setting[SETTING_overrides];
@@ -46,13 +46,13 @@ static char *overrides(const Graph *g)
     return s.n ? s.text : "";
 }
 
-/* What made the folder, for a shell, in a comment. */
+/* Returns the gen command that made the folder, quoted for a shell inside a comment. */
 static char *command(const Graph *g)
 {
     return text_print("gen %s%s", text_shell(text_comment(recipe_of(g))), overrides(g));
 }
 
-/* Of the text after the last room. */
+/* Returns the SHA-256 of the IR text after the last room, in hex. */
 static char *ir_hash(const Graph *g)
 {
     return sha256_hex(g->text, strlen(g->text));
@@ -69,7 +69,7 @@ static char *head(const Graph *g, const char *about)
                       text_bytes(g->arena_bytes));
 }
 
-/* The lines that include the kernels of the calls. */
+/* Returns the #include lines for the kernels that the programs call. */
 static char *kernel_includes(const Graph *g)
 {
     int n;
@@ -103,7 +103,7 @@ static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
         }
 }
 
-/* Its name; NULL: there is none. */
+/* Returns the cluster's name; NULL: the recipe has no cluster. */
 static const char *cluster_of(const Graph *g)
 {
     const char *lines = g->setting[SETTING_cluster].text;
@@ -146,7 +146,7 @@ static char *recipe_h(const Graph *g)
     return s.text;
 }
 
-/* Calls of what is done once at start. */
+/* Returns the calls of the schedules that run once at start. */
 static char *start_calls(const Graph *g)
 {
     Str s = {0};
@@ -164,7 +164,7 @@ static bool is_captured(const Graph *g)
     return false;
 }
 
-/* The functions that the host calls, one a schedule. */
+/* Returns the functions that the host calls, one per schedule. */
 static char *step_functions(const Graph *g)
 {
     const EmitBackend *b = emit_backend(g);
@@ -261,7 +261,7 @@ static void write_step(const Graph *g)
 
 static const char *const metrics_of[] = {"step", "eval"};
 
-/* The enum of what is reported of a step, and of a validation: STEP_loss, ... */
+/* Returns the enums of the metrics of a step and of a validation: STEP_loss, ... */
 static char *metric_names(const Graph *g)
 {
     Str s = {0};
@@ -277,7 +277,7 @@ static char *metric_names(const Graph *g)
     return s.text;
 }
 
-/* Their rows, in that order. */
+/* Returns the rows of those metrics, in the order of the enums. */
 static char *metric_rows(const Graph *g)
 {
     const Objective *o = objective_find(g->objective);
@@ -324,8 +324,9 @@ static char *metric_rows(const Graph *g)
     return s.text;
 }
 
-/* Fields called after the objective: of mlm.select = "exact", one of some words, the hole
- * @MLM_SELECT@ is exact, @UPPER_MLM_SELECT@ EXACT; any text is a C string. Returns how many. */
+/* Adds a hole per field of the objective: for mlm.select = "exact", whose values are fixed words,
+ * @MLM_SELECT@ is exact and @UPPER_MLM_SELECT@ EXACT; free text becomes a C string. Returns the
+ * number of holes. */
 static int own_fields(const Graph *g, Hole *holes)
 {
     int n = 0;
@@ -355,7 +356,7 @@ static int own_fields(const Graph *g, Hole *holes)
     return n;
 }
 
-/* Names with a prefix that conditions may ask for; `holds` says which hold. */
+/* A prefix of names in template conditions; `holds` evaluates one such name. */
 typedef struct {
     const char *prefix;
     bool (*holds)(const void *of, const char *name);
@@ -364,8 +365,8 @@ typedef struct {
 
 enum { ASKED = 20 };
 
-/* The names that begin with a prefix in the conditions of a template, each once, and whether they
- * hold. Returns how many. */
+/* Adds a hole for each distinct name with the prefix in the conditions of a template, with text if
+ * the condition holds. Returns the number of holes. */
 static int asked(const char *path, const Question *q, Hole *holes)
 {
     int n = 0;
@@ -392,14 +393,14 @@ static bool has_set(const void *graph, const char *set)
     return ir_value(graph, text_print("adamw_args.%s", set)) != NULL;
 }
 
-/* Whether objective.c, a text, fills this member of objective_hooks. */
+/* Returns true if the text of objective.c fills this member of objective_hooks. */
 static bool has_hook(const void *objective_c, const char *hook)
 {
     const char *hooks = strstr(objective_c, " objective_hooks = {");
     return strstr(hooks, text_print(".%s = ", hook)) != NULL;
 }
 
-/* What fills a template: it need not have all holes. */
+/* Holes for a template, which may lack some of them. */
 typedef struct {
     Question question[2];
     const Hole *hole;
@@ -416,8 +417,8 @@ static char *fill(const Filler *with, const char *path)
     return template_fill_some(path, hole, n);
 }
 
-/* Puts the modules of a template: the headers of `folder` that its text includes, each with the
- * source of the same name, and those that these include. */
+/* Adds the modules of a template: each header of `folder` that its text includes, with the source
+ * of the same name, and recursively those that these include. */
 static void put_modules(const Filler *with, const char *folder, const char *text)
 {
     for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
@@ -448,8 +449,8 @@ static bool has_capability(const void *objective, const char *name)
     bug("a template asks for the capability %s, which capabilities.def does not list", name);
 }
 
-/* The host code of the objective, with its modules. Its templates may ask for any input,
- * `//@ if target_rows`, and for a parameter group, `//@ if SET_meta`. Returns objective.c. */
+/* Adds the host code of the objective and its modules; returns the text of objective.c. Conditions
+ * may name any input, `//@ if target_rows`, or a parameter group, `//@ if SET_meta`. */
 static char *put_objective(const Graph *g)
 {
     static const char *const inputs[] = {
@@ -474,8 +475,8 @@ static char *put_objective(const Graph *g)
     return text;
 }
 
-/* The loop and its modules, the interface of the objective. Conditions ask for hooks of the
- * objective and, as in `//@ if uses_tokens`, for its capabilities. */
+/* Adds the training loop with its modules, and the interface of the objective. Conditions may name
+ * hooks and capabilities of the objective, as in `//@ if uses_tokens`. */
 static void write_train(const Graph *g)
 {
     const char *about =
@@ -533,7 +534,8 @@ static void write_build(const Graph *g)
     folder_put("train.slurm", emit_slurm(backend, name, g->ranks, machines), false);
 }
 
-/* Products whose algorithm is cuBLASLt's first choice, calls of kernels by default. */
+/* Adds the untuned calls: products with cuBLASLt's first choice of algorithm, kernels with their
+ * default variant. */
 static void add_untuned(cJSON *manifest)
 {
     const char *const *key;
@@ -586,7 +588,7 @@ static void write_readme(const Graph *g)
                false);
 }
 
-/* All files but manifest.json, which lists them. */
+/* Adds all files except manifest.json, which lists them. */
 static void put_files(const Graph *g, bool locked)
 {
     folder_begin();

@@ -35,7 +35,7 @@ char *emit_project(const char *dir);
  * searched. */
 const char *emit_recipe(const char *project, const char *name, char **looked);
 
-/* The folder of a recipe whose objective is whole: these have no rooms behind config. */
+/* Writes the folder of a recipe with a standalone objective, which has no rooms after config. */
 void standalone_emit(Config *c, const char *outdir, bool force);
 
 /* ---- inside the room ----------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ char *template_source(const char *path);           /* a file of the project, bel
  * template_fill() also requires the template to use all n; template_fill_some() does not. */
 char *template_fill(const char *path, Hole *holes, int n);
 char *template_fill_some(const char *path, Hole *holes, int n);
-/* A line that is no file's, with its @HOLES@; without a newline. */
+/* Returns a single line with its @HOLES@ filled, without a newline. */
 char *template_line(const char *line, Hole *holes, int n);
 
 /* emit_sources.c */
@@ -99,7 +99,8 @@ typedef struct {
     TunedCall *tuned;        /* the tuner's call: operands are its pointers p[..]; else NULL */
 } Call;
 const Op *call_op(const Call *c, int i);           /* of the call's group */
-/* The name of an argument, by attribute: a size, or of kernels/arguments.def. NULL: none. */
+/* Returns the C name of an argument that is an attribute: a size, or a row of
+ * kernels/arguments.def. NULL: it has no name. */
 const char *argument_name(const Graph *g, const Op *op, const char *attribute);
 typedef struct { const char *op, *stage, *attribute, *name, *doc; } Constant;
 extern const Constant constant_row[];              /* arguments.def; ends with a name of NULL */
@@ -108,7 +109,7 @@ const Attr *constant_value(const Graph *g, const Constant *row);
 bool call_adds(const Call *c, const char *flags);  /* "add", or "beta" and the op's beta is 1 */
 Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
 
-/* A matrix product, as an initialiser of a Gemm and a key of the lock file have it. */
+/* A matrix product: the fields of a Gemm initialiser and of a lock-file key. */
 typedef struct {
     const char *form;                /* "NT" ... */
     Dim m, n, k;
@@ -120,10 +121,11 @@ typedef struct {
 } Product;
 char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */
 void objects_clear(void);                          /* before the calls of a graph */
-/* "qkv": the layer of a weight, of its adapters or of its gradient. */
+/* Returns the layer of a weight, of its adapters or of its gradient, e.g. "qkv". */
 char *weight_layer(const Call *c, const Value *v);
-/* The Gemm, or Lora, with this label and initialiser; made at its first use. Where a label has
- * several, those after the first are named after the program, too: mm_qkv, mm_qkv_decode. */
+/* Returns the name of the Gemm or Lora with this label and initialiser, creating it on first use.
+ * If a label has several initialisers, the later ones also carry the name of the program: mm_qkv,
+ * mm_qkv_decode. */
 const char *object_name(const Call *c, const char *label, const char *text, bool lora);
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 
@@ -147,7 +149,7 @@ char *emit_batch(const Graph *g);                  /* members of a micro-batch's
 char *emit_inputs(const Graph *g);                 /* the part of the arena with all inputs */
 
 /* emit_variant.c */
-/* A call whose kernel has variants that may be chosen: values of `row`, at least two. */
+/* A call of a kernel with variants: a choice among the values of `row`, at least two. */
 struct TunedCall {
     const char *key;
     const VariantRow *row;
@@ -158,7 +160,8 @@ struct TunedCall {
     struct { Ref r; bool out; } operand[16];
 };
 void variants_clear(void);                         /* before the calls of a graph */
-int variants_list(TunedCall **list);               /* those asked for since; how many */
+int variants_list(TunedCall **list);               /* the calls added since then; returns their
+                                                    * number */
 char *variant_text(const Call *c, const char *word);
 char *variant_operand(TunedCall *t, Ref r, bool out);
 
@@ -168,23 +171,25 @@ char *emit_numbers(const Graph *g);                /* its other numbers */
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_ops(const Graph *g);                    /* rows of ops.h, by number of the group */
-/* What a schedule does on a stream ("": the CPU), in order */
+/* Returns the calls of a schedule on a stream ("": the CPU), in order. */
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
-char *emit_results(const Graph *g);                /* assignments of what the host reads */
+char *emit_results(const Graph *g);                /* assignments of the results that the host
+                                                    * reads */
 char *emit_result_fields(const Graph *g);          /* members of StepIO */
 char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
-/* A call; what does not fit 100 columns goes on below its bracket. */
+/* Prints a call, wrapped at 100 columns below its opening bracket. */
 void call_print(Str *s, const Call *c, int indent);
 
 /* emit_tune.c */
-/* After emit_programs. Calls that have variants, for tune.cu; "": none. */
+/* To be called after emit_programs(). Returns the calls with variants for tune.cu; "": none. */
 char *emit_variants(void);
-/* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
+/* Returns macros VARIANTS_family(X) for the kernel files: the default variant and the
+ * alternatives. */
 char *emit_variant_lists(void);
 
-/* emit_toolchain.c. cluster: its name, or NULL. Puts runtime/toolchain.sh, its rows and, where the
- * cluster has one, its lock. Adds to the manifest what the folder is built with; needs: NEED_... */
+/* emit_toolchain.c: adds runtime/toolchain.sh, its rows and the lock of the cluster, if it has one,
+ * and adds the build requirements to the manifest. cluster: its name or NULL; needs: NEED_... */
 void emit_toolchain(const char *cluster);
 void emit_toolchain_manifest(cJSON *manifest, const char *cluster, unsigned needs);
 

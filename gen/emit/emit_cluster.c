@@ -1,9 +1,8 @@
 /* emit_cluster.c -- cluster settings in run.sh and train.slurm.
  *
  * In:    the lines of the setting cluster, ranks.   Out: texts of holes.
- * Keeps: without a cluster the scripts say nothing of one; every value is of safe characters
- *        (cluster_fault()), none of
- *        which ends a quote, and quoted besides. */
+ * Keeps: without a cluster the scripts mention none; every value consists of safe characters
+ *        (cluster_fault()), none of which ends a quote, and is quoted as well. */
 #include "gen/emit/emit.h"
 
 #include <inttypes.h>
@@ -16,7 +15,7 @@ static const char *value(const char *lines, const char *name)
     return text ? text : "";
 }
 
-/* All values of a list, with a text between. */
+/* Returns the values of a list, joined by a separator. */
 static char *joined(const char *lines, const char *name, const char *between)
 {
     Str s = {0};
@@ -32,13 +31,13 @@ static int64_t nodes_of(const char *lines)
     return lines ? atoll(value(lines, "nodes")) : 1;
 }
 
-/* NAME=VALUE, where the environment has none of that name. */
+/* Adds an assignment NAME=VALUE that applies only if the environment does not set NAME. */
 static void put_variable(Str *s, const char *name, const char *text)
 {
     str_print(s, "[ -n \"${%s:-}\" ] || export %s='%s'\n", name, name, text);
 }
 
-/* Variables that programs on GPUs read themselves. */
+/* Returns the variables that GPU programs read themselves. */
 static char *variables(const char *lines)
 {
     Str s = {0};
@@ -91,7 +90,7 @@ static char *options(const char *lines)
     return s.text;
 }
 
-/* What a job does before it starts the program. */
+/* Returns the commands that a job runs before it starts the program. */
 static char *before(const char *lines, bool gpu)
 {
     Str s = {0};

@@ -1,9 +1,9 @@
-/* emit_folder.c -- out/NAME as a folder: what stands there already, what goes, what is written.
+/* emit_folder.c -- writes out/NAME: compares with the existing folder, removes, replaces.
  *
  * In:    files by name and text.   Out: those that changed, manifest.json.
- * Keeps: what gen did not write; runs of another model stop it, unless forced.
- * Method: all files are known before the first is written; manifest.json, written before them, says
- *         whose they are, also when gen is killed in between. */
+ * Keeps: files that gen did not write; runs of another model prevent writing, unless forced.
+ * Method: all files are known before the first is written; manifest.json is written before them and
+ *         lists them, so that their owner is known even if gen is killed in between. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 
@@ -62,7 +62,7 @@ char *folder_hash(const char *prefix)
     return sha256_hex(s.text, s.n);
 }
 
-/* What make reads: sources and the Makefile. */
+/* Returns true for files that make reads: sources and the Makefile. */
 static bool is_source(const char *name)
 {
     static const char *const end[] = {".c", ".cu", ".cuh", ".h", ".def"};
@@ -94,7 +94,7 @@ void folder_list(cJSON *manifest)
         cJSON_AddStringToObject(files, file[i].name, file[i].hash);
 }
 
-/* NULL: there is none, or it is no JSON. */
+/* Returns the parsed file; NULL: it is missing or is not JSON. */
 static cJSON *read_json(const char *path)
 {
     size_t n;
@@ -117,18 +117,18 @@ char *emit_project(const char *dir)
     return real;
 }
 
-const char *emit_recipe(const char *project, const char *told, char **looked)
+const char *emit_recipe(const char *project, const char *given, char **looked)
 {
     char *here = realpath(".", NULL);
     const char *root = here && strcmp(gen_root(), here) ? gen_root() : NULL;
     const char *folder[] = {project && here && strcmp(project, here) ? project : NULL, here,
                             root && project && !strcmp(root, project) ? NULL : root};
     Str s = {0};
-    if (*told == '/')
-        return told;
+    if (*given == '/')
+        return given;
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
         for (int below = 0; folder[i] && below < 2; below++) {
-            const char *name = below ? text_print("recipes/%s", told) : told;
+            const char *name = below ? text_print("recipes/%s", given) : given;
             const char *path = folder[i] == here ? name : text_print("%s/%s", folder[i], name);
             if (!access(path, R_OK))
                 return path;
@@ -148,13 +148,14 @@ int emit_again(const char *dir, const char **recipe, char ***override)
     cJSON_ArrayForEach(word, words)
         good = good && cJSON_IsString(word);
     if (!good)
-        err((Loc){path, 0}, "does not say of which recipe this folder was made; name the recipe");
+        err((Loc){path, 0}, "does not name the recipe of this folder; name it");
     char *looked;
     const char *found = emit_recipe(emit_project(dir), *recipe, &looked);
     if (!found)
-        err((Loc){path, 0}, "made of %s, which is in none of %s; name it: gen PATH/%s --locked -o "
-            "%s, with the words of \"overrides\"", *recipe, looked, *recipe, text_shell(dir));
-    fprintf(stderr, "gen: %s: made of %s; taking %s\n", dir, *recipe,
+        err((Loc){path, 0}, "made from %s, which is in none of %s; name it: gen PATH/%s --locked "
+                            "-o %s, with the words of \"overrides\"", *recipe, looked, *recipe,
+                            text_shell(dir));
+    fprintf(stderr, "gen: %s: made from %s; using %s\n", dir, *recipe,
             found == *recipe ? text_print("%s in %s", found, realpath(".", NULL)) : found);
     *recipe = found;
     int n = 0;
@@ -181,7 +182,7 @@ static void check_strangers(const char *dir, const cJSON *old)
             "folder with -o, or --force", s.text);
 }
 
-/* N of checkpoint-N; -1: another name. */
+/* Returns N of checkpoint-N; -1: another name. */
 static int64_t checkpoint_step(const char *name)
 {
     static const char prefix[] = "checkpoint-";
@@ -192,7 +193,7 @@ static int64_t checkpoint_step(const char *name)
     return digits && digits < 16 && !name[digits] ? atoll(name) : -1;
 }
 
-/* The newest checkpoint in a folder, or NULL. */
+/* Returns the newest checkpoint in a folder, or NULL. */
 static char *newest_checkpoint(const char *run)
 {
     DIR *d = opendir(run);
@@ -206,7 +207,7 @@ static char *newest_checkpoint(const char *run)
     return best < 0 ? NULL : text_print("%s/checkpoint-%lld", run, (long long)best);
 }
 
-/* A line `field=value` of the text that has the name of `line`, or NULL. */
+/* Returns the line `field=value` of the text with the same field as `line`, or NULL. */
 static char *line_like(const char *text, const char *line)
 {
     size_t n = strcspn(line, "=") + 1;
@@ -216,7 +217,7 @@ static char *line_like(const char *text, const char *line)
     return NULL;
 }
 
-/* Appends the lines of a that b does not have. */
+/* Appends the lines of a that are not in b. */
 static void add_differences(Str *s, const char *a, const char *b, bool both)
 {
     for (const char *p = a; *p; p += strcspn(p, "\n"), p += *p == '\n') {
@@ -229,20 +230,20 @@ static void add_differences(Str *s, const char *a, const char *b, bool both)
     }
 }
 
-/* What a run must agree on with the program that goes on with it; NULL: nothing says. */
+/* Returns the fields that a run shares with the program that resumes it; NULL: not recorded. */
 static const char *fields_of(const cJSON *json)
 {
     const char *lines = cJSON_GetStringValue(json_get(json, "model_fields"));
     return lines ? renamed_lines(lines) : NULL;
 }
 
-/* Whether a program works in the folder, or was killed there. */
+/* Returns true if a program is running in the folder, or was killed there. */
 static bool is_locked(const char *run)
 {
     return !access(text_print("%s/run.lock", run), F_OK);
 }
 
-/* before: the fields of the program that is there. */
+/* before: the fields of the existing program. */
 static void check_run(const char *run, const char *before, const char *now)
 {
     char *checkpoint = newest_checkpoint(run);
@@ -255,12 +256,12 @@ static void check_run(const char *run, const char *before, const char *now)
     }
     if (s.n)
         err((Loc){checkpoint ? checkpoint : run, 0}, "a run of another model%s: %s; emit into "
-            "another folder (name=..., -o), move the runs away, or --force, after which they do "
-            "not go on",
+            "another folder (name=..., -o), move the runs away, or use --force, after which they "
+            "cannot resume",
             checkpoint ? "" : " works there, or was killed (run.lock)", s.text);
 }
 
-/* Runs in the folder go on with the program that is written, or it is not written. */
+/* Ends gen unless the runs in the folder can resume with the program to be written. */
 static void check_runs(const char *dir, const cJSON *old, const char *now)
 {
     struct dirent **list;
@@ -294,14 +295,15 @@ static void remove_file(const char *dir, const char *name)
     }
 }
 
-/* What the Makefile makes of a source: in .obj/, before that beside it. */
-static void remove_objects(const char *dir, const char *name, bool beside)
+/* Removes the objects that the Makefile makes of a source: in .obj/, in older folders next to the
+ * source. */
+static void remove_objects(const char *dir, const char *name, bool is_old)
 {
     const char *dot = strrchr(name, '.');
     if (!dot || (strcmp(dot, ".c") && strcmp(dot, ".cu")))
         return;
     for (int i = 0; i < 2; i++)
-        unlink(text_print("%s/%s%.*s.%s", dir, beside ? "" : ".obj/", (int)(dot - name), name,
+        unlink(text_print("%s/%s%.*s.%s", dir, is_old ? "" : ".obj/", (int)(dot - name), name,
                           i ? "d" : "o"));
 }
 
@@ -320,7 +322,7 @@ static void remove_stale(const char *dir, const cJSON *old)
         size_t n;
         char *path = text_print("%s/%s", dir, name), *text = file_text(path, 1 << 26, &n);
         if (text && hash && strcmp(sha256_hex(text, n), hash))
-            printf("%s: no more part of the program, but changed since gen wrote it: left there\n",
+            printf("%s: no longer part of the program, but changed since gen wrote it: kept\n",
                    path);
         else if (text)
             remove_file(dir, name);

@@ -1,13 +1,13 @@
-/* emit_io.c -- what the host writes: fields of StepIO, where they lie, a micro-batch's Batch.
+/* emit_io.c -- host inputs: fields of StepIO, their addresses, the Batch of a micro-batch.
  *
  * In:    inputs of the graph after plan, their rows of inputs.def.   Out: C text.
- * Keeps: the order of the graph; a program has the fields that it reads. */
+ * Keeps: the order of the graph; a program has only the fields that it reads. */
 #include "gen/emit/emit.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The i-th input of the graph, or NULL behind the last. */
+/* Returns the i-th input of the graph; NULL after the last. */
 static const Value *input_at(const Graph *g, int i)
 {
     for (int k = 0; k < g->nvalues; k++)
@@ -25,7 +25,7 @@ int64_t emit_micros(const Graph *g)
     return n;
 }
 
-/* What the host knows of an input; a graph that was read may have others. */
+/* Returns the row of inputs.def of an input; ends gen if there is none, as in an edited graph. */
 static const InputRow *row_of(const Graph *g, const Value *v)
 {
     const InputRow *row = input_row(v->name);
@@ -33,12 +33,12 @@ static const InputRow *row_of(const Graph *g, const Value *v)
         err(v->loc, "input %s: inputs.def has no such row, so no host writes it", v->name);
     int64_t tensors = row->micro ? emit_micros(g) : 1;
     if (row->dtype != v->dtype || (v->count ? v->count : 1) != tensors || v->slots != tensors)
-        err(v->loc, "input %s: want %" PRId64 " of %s, as inputs.def has it", v->name, tensors,
+        err(v->loc, "input %s: must be %" PRId64 " of %s, as inputs.def has it", v->name, tensors,
             dtype_name[row->dtype]);
     return row;
 }
 
-/* A comment behind the line that ends s, at column 33 or right of the text, wrapped. */
+/* Adds a wrapped comment after the line that ends s, at column 33 or to the right of the text. */
 static void comment(Str *s, int used, const char *text)
 {
     int column = used < 33 ? 33 : used + 1, at = column + 2;
@@ -91,7 +91,7 @@ char *emit_scalers(const Graph *g, const char *line)
     return s.n ? s.text : "";
 }
 
-/* The i-th parameter group: its input adamw_args; NULL after the last. */
+/* Returns the input adamw_args of the i-th parameter group; NULL after the last. */
 static const Value *set_at(const Graph *g, int i)
 {
     const Value *v;
@@ -112,13 +112,13 @@ char *emit_set_names(const Graph *g)
     return s.text;
 }
 
-/* What the host calls of a set's kept value: total_norm, total_norm_head. */
+/* Returns the host's name of a state value of a parameter group: total_norm, total_norm_head. */
 static char *set_field(const Value *adamw_args, const char *name)
 {
     return c_name(adamw_args->set ? text_print("%s.%s", name, adamw_args->set) : name);
 }
 
-/* Whether the schedule `train` updates it. */
+/* Returns true if the schedule `train` updates the group. */
 static bool with_step(const Graph *g, const Value *adamw_args)
 {
     const char *norm = set_field(adamw_args, "total_norm");
@@ -126,10 +126,10 @@ static bool with_step(const Graph *g, const Value *adamw_args)
         for (int k = 0; k < g->schedules[i]->nresults; k++)
             if (!strcmp(c_name(g->schedules[i]->result[k]->name), norm))
                 return !strcmp(g->schedules[i]->name, "train");
-    bug("the norm of the set %s is no result of a schedule", value_set(adamw_args));
+    bug("the norm of the group %s is not a result of a schedule", value_set(adamw_args));
 }
 
-/* Flags that only this set has. */
+/* Adds the flags that only this parameter group has. */
 static void own_flags(Str *s, const char *set)
 {
     static const char *const name[] = {
@@ -139,10 +139,10 @@ static void own_flags(Str *s, const char *set)
     };
     const char *before = ",\n     .flag = {", *first = before;
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
-        char *own = text_print("%s_%s", set, name[i]);
-        if (run_flag_find(own) < 0)
+        char *flag = text_print("%s_%s", set, name[i]);
+        if (run_flag_find(flag) < 0)
             continue;
-        str_print(s, "%s[SET_FLAG_%s] = FLAG_%s", before, name[i], own);
+        str_print(s, "%s[SET_FLAG_%s] = FLAG_%s", before, name[i], flag);
         before = ",\n             ";
     }
     if (before != first)
@@ -165,7 +165,7 @@ char *emit_sets(const Graph *g)
     return s.text;
 }
 
-/* Where the host writes an input. */
+/* Returns the line that sets the host address of an input. */
 static char *input_line(const Graph *g, const char *field, const char *value)
 {
     Hole holes[] = {{"FIELD", field, false}, {"VALUE", value, false}};

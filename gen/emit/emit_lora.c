@@ -1,6 +1,6 @@
-/* emit_lora.c -- the adapters of a layer in step.c: one Lora a layer and pass.
+/* emit_lora.c -- LoRA adapters in step.c: one Lora object per layer and pass.
  *
- * In:    a call of a lora op; kernels/cuda/lora.def lists the products of a GPU's.
+ * In:    a call of a lora op; kernels/cuda/lora.def lists the products of a GPU program.
  * Out:   initialisers of Lora, and of the Gemms that they point to. */
 #include "gen/emit/emit.h"
 
@@ -12,7 +12,8 @@ typedef struct {
     bool backward, folded;
     int64_t parts;
     Dim rows, T, in, out;
-    Dim row;                         /* from row to row of x, and of w where u and B stand there */
+    Dim row;                         /* row stride of x, and of w where u and B follow its
+                                      * columns */
     const char *layer;               /* "qkv" */
 } Adapters;
 
@@ -38,7 +39,7 @@ static int64_t of_part(const Op *op, char what, int part)
     return op_attr(op, text_print("%c%d", what, part))->i;
 }
 
-/* What a word of lora.def stands for. */
+/* Returns the size that a word of lora.def names. */
 static Dim adapter_dim(const Adapters *l, const char *word, int part)
 {
     int64_t rank = op_attr(l->op, "rank")->i, width = of_part(l->op, 'w', part);
@@ -55,8 +56,8 @@ static Dim adapter_dim(const Adapters *l, const char *word, int part)
     return table[i].dim;
 }
 
-/* Of products whose operands begin at a part's columns, or behind those of x. 8 elements are 16
- * bytes or more: no load and no copy asks for a better alignment. */
+/* Returns the offset, in elements, of operands that begin at a part's columns or after those of x.
+ * 8 elements are at least 16 bytes: no load or copy needs a better alignment. */
 static int64_t adapter_offset(const Adapters *l)
 {
     int64_t bits = l->folded ? l->in.n : 0;
@@ -76,7 +77,7 @@ static const AdapterRow adapter_rows[] = {
 #undef LORA_PRODUCT
 };
 
-/* The Gemm of a row, "&mm_qkv_lora_u". */
+/* Returns the Gemm of a row, "&mm_qkv_lora_u". */
 static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
 {
     Product p = {.form = row->form, .epilogue = "none", .scale = 1,
@@ -104,7 +105,7 @@ static bool computes(const Adapters *l, const AdapterRow *row)
            (!strcmp(row->pass, "apart") && !l->backward && !l->folded);
 }
 
-/* Members of a Lora: the products that this pass computes. */
+/* Adds the members of a Lora that point to the products of this pass. */
 static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
 {
     for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++) {

@@ -1,4 +1,4 @@
-/* emit_model.c -- what the binary knows of its model's files: which rows are which tensor.
+/* emit_model.c -- the map from rows of parameters to tensors of Hugging Face files.
  *
  * In:    parameters of the graph.   Out: text.
  * Keeps: names of transformers and PEFT. */
@@ -28,7 +28,7 @@ static void print_array(Str *s, const char *field, const Value *v)
               v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "");
 }
 
-/* A module trained as a whole beside adapters is in the adapter file, under PEFT's name. */
+/* A module in lora.modules_to_save is in the adapter file, under the name that PEFT gives it. */
 static const char *file_name(const Value *v, const Piece *piece)
 {
     bool peft = !strncmp(piece->name, "base_model.", 11);
@@ -93,7 +93,7 @@ char *emit_tensors(const Graph *g)
     return lines.text;
 }
 
-/* What the sum of the adapters whose A's these are is multiplied with. */
+/* Returns the scale of the sum of the adapters with these A's. */
 static double adapter_scale(const Graph *g, const Value *a)
 {
     for (int i = 0; i < g->nprograms; i++)

@@ -1,14 +1,13 @@
 /* emit_sources.c -- the files of runtime/ and kernels/ that a program uses.
  *
- * In:    the texts in the folder so far: train.c, objective.c, step.c or what stands for them.
+ * In:    the texts in the folder so far: train.c, objective.c, step.c or their counterparts.
  * Out:   copies of every file that they need; the objects for the Makefile.
  * Keeps: an emitted program links, and main reaches each of its objects (tests ask nm: `unreached`
  *        of programs.sh).
- * Method: a text needs what it includes, and each source that defines a function or variable that
- *         it names. Of a header only macros and inline functions are read for names: what it
- *         declares is needed only where it is used. Definitions are the lines that begin at the
- *         left margin.
- *         Nothing is preprocessed: a name under an #if counts as used. */
+ * Method: a text needs the files that it includes, and each source that defines a function or
+ *         variable that it names. In a header only macros and inline functions count as uses: a
+ *         declared function is needed only where it is called. Definitions are the lines that begin
+ *         at the left margin. Nothing is preprocessed: a name under an #if counts as used. */
 #define _GNU_SOURCE
 #include "gen/config/objective.h"
 #include "gen/emit/emit.h"
@@ -25,16 +24,16 @@
 
 enum { FILES = 500, NAMES = 1 << 14 };
 
-/* A name that a file defines, for other files or for itself alone. */
+/* A name that a file defines, global or local to the file. */
 typedef struct {
-    const char *at;          /* in the text; NULL: a free place */
+    const char *at;          /* in the text; NULL: a free slot */
     size_t n;
     int file;                /* in all.path; of the program's own files FILES and more */
     bool local;
 } Name;
 
 static struct {
-    const char *path[FILES];     /* the sources of the runtime, then what else is needed */
+    const char *path[FILES];     /* the sources of the runtime, then the other files needed */
     bool needed[FILES];
     int n;
     Name name[NAMES];            /* a hash table with open addressing */
@@ -83,7 +82,7 @@ static const char *after_quotes(const char *p)
     return *p ? p + 1 : p;
 }
 
-/* The first character after a comment or quoted text that begins at p; p if none does. */
+/* Returns the first character after a comment or quoted text that begins at p; p if none does. */
 static const char *after_words(const char *p)
 {
     if (*p == '"' || *p == '\'')
@@ -94,7 +93,7 @@ static const char *after_words(const char *p)
     return !end ? p + strlen(p) : p[1] == '/' ? end : end + 2;
 }
 
-/* The first character after the bracket that closes the one before p. */
+/* Returns the first character after the bracket that closes the one before p. */
 static const char *after_brackets(const char *p)
 {
     for (int depth = 1; *p && depth;) {
@@ -165,7 +164,8 @@ static bool ends_in(const char *path, const char *end)
     return n >= m && !strcmp(path + n - m, end);
 }
 
-/* Sources of one backend end in its name or its library's; those marked are for several ranks. */
+/* Returns true if the program may use a source: those of one backend end in its name or its
+ * library's name, and marked ones are for several ranks only. */
 static bool fits(const char *path, const char *backend, bool ranks)
 {
     static const struct { const char *end, *backend; bool ranks; } row[] = {
@@ -181,7 +181,7 @@ static bool fits(const char *path, const char *backend, bool ranks)
     return true;
 }
 
-/* The sources of a folder ("runtime/files") and of those below it. */
+/* Adds the sources of a folder ("runtime/files") and of its subfolders. */
 static void add_sources(const char *folder, const char *backend, bool ranks)
 {
     const char *path = text_print("%s/%s", gen_root(), folder);
@@ -200,7 +200,8 @@ static void add_sources(const char *folder, const char *backend, bool ranks)
     free(list);
 }
 
-/* all.def of a program: the rows of its objective; of the others what messages say of them. */
+/* Returns the all.def of a program: the rows of its objective, and of the other objectives those
+ * that messages use. */
 static char *rows_of(const char *objective)
 {
     static const struct { const char *name; int owners; } capability[] = {
@@ -229,8 +230,8 @@ static char *rows_of(const char *objective)
     return s.text;
 }
 
-/* The text of a file of runtime/ or kernels/, as this program has it: it has the rows of its
- * objective alone. */
+/* Returns the text of a file of runtime/ or kernels/ as this program has it: with the rows of its
+ * objective only. */
 static const char *text_of(const char *path)
 {
     return strcmp(path, "runtime/objectives/all.def") ? template_source(path)
@@ -239,7 +240,8 @@ static const char *text_of(const char *path)
 
 static void need_named(const char *text, int file, bool header);
 
-/* Of the n first characters of a path: those up to the last slash, with it. */
+/* Returns the length of the folder part, including its slash, of the first n characters of a
+ * path. */
 static size_t folder_length(const char *path, size_t n)
 {
     while (n && path[n - 1] != '/')
@@ -247,8 +249,8 @@ static size_t folder_length(const char *path, size_t n)
     return n;
 }
 
-/* What it includes, seen from the root of the project or from its folder; other files are the
- * program's own. */
+/* Marks the files that a text includes, relative to the project root or to its folder; other
+ * includes are the program's own files. */
 static void need_included(const char *text, const char *path, int file, bool with_rows)
 {
     for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
@@ -303,8 +305,8 @@ static void need_named(const char *text, int file, bool header)
     }
 }
 
-/* Marks what a text uses. The rows of a table count as text of the source that includes it. file:
- * as Name.file. */
+/* Marks the names that a text uses. The rows of a table count as text of the source that includes
+ * it. file: as Name.file. */
 static void need(const char *text, const char *path, int file)
 {
     const bool header = ends_in(path, ".h") || ends_in(path, ".cuh");
@@ -314,7 +316,7 @@ static void need(const char *text, const char *path, int file)
     }
 }
 
-/* A line of the Makefile's list, of the object of a source. */
+/* Adds the object of a source as a line of the Makefile's list. */
 static void add_object(Str *to, const char *source)
 {
     str_print(to, " \\\n    %.*s.o", (int)strlen(source) - 2, source);
@@ -325,14 +327,14 @@ char *sources_put(const char *objective, const char *backend, bool ranks)
     memset(&all, 0, sizeof all);
     all.objective = objective;
     add_sources("runtime", backend, ranks);
-    EmitFile *own;
+    EmitFile *program;
     Str objects = {0};
-    for (int i = 0, m = folder_files(&own); i < m; i++) {
-        if (ends_in(own[i].name, ".c"))
-            add_object(&objects, own[i].name);
-        if (ends_in(own[i].name, ".c") || ends_in(own[i].name, ".cu"))
-            add_definitions(own[i].text, FILES + i);
-        need(own[i].text, own[i].name, FILES + i);
+    for (int i = 0, m = folder_files(&program); i < m; i++) {
+        if (ends_in(program[i].name, ".c"))
+            add_object(&objects, program[i].name);
+        if (ends_in(program[i].name, ".c") || ends_in(program[i].name, ".cu"))
+            add_definitions(program[i].text, FILES + i);
+        need(program[i].text, program[i].name, FILES + i);
     }
     bool read[FILES] = {0};
     for (int i = 0; i < all.n; i++)

@@ -1,7 +1,7 @@
-/* emit_standalone.c -- out/NAME of a recipe without layers, from templates/programs/OBJECTIVE/.
+/* emit_standalone.c -- out/NAME of a standalone recipe, from templates/programs/OBJECTIVE/.
  *
  * In:    Config.   Out: files, through emit_folder.c.
- * Keeps: of the runtime and the kernels what those files use. */
+ * Keeps: only the files of the runtime and the kernels that the program uses. */
 #define _GNU_SOURCE
 #include "gen/config/toolchain.h"
 #include "gen/config/objective.h"
@@ -18,15 +18,15 @@
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* The fields that the program depends on, field=value: its own, then those of its capabilities;
- * each is read. */
+/* Returns the fields that the program depends on as field=value: its own, then those of its
+ * capabilities; each of them is read. */
 static char *own_fields(Config *c)
 {
     Str s = {0};
     for (int k = 0; k < 2 * NFIELDS; k++) {
         const int i = k % NFIELDS;
-        const bool own = objective_owns(c->v[F_objective].s, field_row[i].path);
-        if (!field_applies(c, i) || !field_objectives(i) || own != (k < NFIELDS))
+        const bool is_own = objective_owns(c->v[F_objective].s, field_row[i].path);
+        if (!field_applies(c, i) || !field_objectives(i) || is_own != (k < NFIELDS))
             continue;
         const FieldType type = field_row[i].type;
         const FieldValue v = type == FT_INT     ? (FieldValue){.i = config_int(c, i)}
@@ -39,7 +39,8 @@ static char *own_fields(Config *c)
     return s.text;
 }
 
-/* Of NAME.clip = 0.2 the hole @NAME_CLIP@; of a word @UPPER_NAME_CLIP@ too. Returns how many. */
+/* Adds the hole @NAME_CLIP@ for NAME.clip = 0.2; for a word also @UPPER_NAME_CLIP@. Returns the
+ * number of holes. */
 static int field_holes(const char *fields, Hole *holes)
 {
     int n = 0;
@@ -66,7 +67,7 @@ static char *defaults(const Config *c)
     return s.n ? s.text : "";
 }
 
-/* What went behind gen, for a shell. */
+/* Returns the arguments of gen, quoted for a shell. */
 static char *words(const Config *c)
 {
     char **word;

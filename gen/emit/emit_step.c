@@ -1,7 +1,7 @@
-/* emit_step.c -- the text of step.c, on a GPU step.cu: tables and calls.
+/* emit_step.c -- text of step.c (step.cu on a GPU): tables and kernel calls.
  *
  * In:    the graph after plan, the lock file.   Out: C text; every number comes from them.
- * Keeps: names survive from the IR: %b.norm1[l] is AT(b_norm1, l). */
+ * Keeps: IR names: %b.norm1[l] is AT(b_norm1, l). */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "kernels/cuda/workspace.h"
@@ -100,13 +100,13 @@ static char *operand(const Program *p, Ref r)
     return r.k ? text_print("AT(%s, l + %" PRId64 ")", name, r.k) : text_print("AT(%s, l)", name);
 }
 
-/* Elements from the begin of a value to the end of another, between which others lie. */
+/* Returns the number of elements from the start of one value to the end of another. */
 static char *span_text(const Value *first, const Value *last)
 {
     return text_print("SPAN(%s, %s)", c_name(first->name), c_name(last->name));
 }
 
-/* Of the op's gradients, which lie side by side in the order of the operands. */
+/* Returns the span of the op's gradients, which are contiguous in the order of the operands. */
 static char *gradients_span(const Call *c)
 {
     const Op *op = call_op(c, 0);
@@ -121,7 +121,7 @@ static char *gradients_span(const Call *c)
     return span_text(first, last);
 }
 
-/* The word `causal` of attention_bwd: ATTENTION_CAUSAL. */
+/* Returns the constant for an attribute word: ATTENTION_CAUSAL for `causal` of attention_bwd. */
 static char *word_constant(const Op *op, const char *word)
 {
     const char *name = op_row[op->kind].name;
@@ -153,7 +153,7 @@ static char *attribute(const Call *c, const char *word)
  * the extra ones are 0. */
 static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
 
-/* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
+/* Returns the Gemm that a word {mm FORM|m|n|k|flags} describes. */
 static char *gemm_text(const Call *c, const char *word)
 {
     static const char *const epilogues[] = {"dgelu", "gelu", "bgrad", "bias", ""};
@@ -178,7 +178,7 @@ static char *gemm_text(const Call *c, const char *word)
     return product_text(c->g, &p);
 }
 
-/* The layer that a product belongs to and what it computes of it: "up", "up.dx", "up.dw",
+/* Returns the layer of a product and the quantity it computes: "up", "up.dx", "up.dw",
  * "head.logits". */
 static char *gemm_label(const Call *c, const char *word)
 {
@@ -191,7 +191,7 @@ static char *gemm_label(const Call *c, const char *word)
     return text_print("%s%s", layer, !*what && !strcmp(layer, "head") ? ".logits" : what);
 }
 
-/* A rotary table, or its second part in every period-th layer. */
+/* Returns a rotary table, or its second part in every period-th layer. */
 static char *layer_table(const Call *c, const char *word)
 {
     const Attr *period = op_attr(call_op(c, 0), "period");
@@ -207,7 +207,7 @@ static char *layer_table(const Call *c, const char *word)
 
 static char *struct_text(const Call *c, const char *word);
 
-/* Of a word i2 or o0. */
+/* Returns true if the op has the operand that a word i2 or o0 names. */
 static bool has_operand(const Op *op, const char *word)
 {
     return op_operand(op, word[0] == 'o', atoi(word + 1)) >= 0;
@@ -268,7 +268,8 @@ static char *expand(const Call *c, const char *word)
     return attribute(c, word);
 }
 
-/* {struct TYPE name=word|name=word..}: what the op leaves out is left out. */
+/* Returns the initialiser for {struct TYPE name=word|name=word..}; members that the op lacks are
+ * left out. */
 static char *struct_text(const Call *c, const char *word)
 {
     Str s = {0};
@@ -307,7 +308,8 @@ static char *arguments(const Call *c)
     return s.text;
 }
 
-/* Up to the first comma that is in no brackets of these kinds, but those that args begins in. */
+/* Returns the length up to the first comma outside brackets of these kinds, except those that
+ * args begins in. */
 static size_t argument_length(const char *args, const char *open, const char *close)
 {
     size_t n = 0;
@@ -329,8 +331,8 @@ void call_print(Str *s, const Call *c, int indent)
     str_print(&line, "(");
     int column = (int)line.n, at = column;
     while (*args) {
-        /* a comma inside AT(x, l) does not end the argument; lines break inside {.a = x, .b = y},
-         * if all of it does not fit a line */
+        /* a comma inside AT(x, l) does not end the argument; a long {.a = x, .b = y} breaks inside
+         * its braces */
         size_t n = argument_length(args, "(", ")"), all = argument_length(args, "({", ")}");
         bool fits = column + (int)all + 2 <= COLUMNS;
         bool wraps = at + (int)(fits ? all : n) + 2 > COLUMNS && at > column;
@@ -348,7 +350,8 @@ void call_print(Str *s, const Call *c, int indent)
     str_print(s, "%s);\n", line.text);
 }
 
-/* The micro-batch, where it matters, and the stream that the kernels go to. */
+/* Returns the parameters of a program: the micro-batch if it is used, and the stream of its
+ * kernels. */
 static const char *parameters(const Graph *g, const Program *p)
 {
     const char *stream = emit_backend(g)->parameter;
@@ -357,7 +360,7 @@ static const char *parameters(const Graph *g, const Program *p)
     return *stream ? stream : "void";
 }
 
-/* The recipe line of a group, "" where the group before came from the same. */
+/* Returns the recipe line of a group; "" if the previous group has the same one. */
 static char *recipe_line(const Call *c)
 {
     Loc loc = call_op(c, 0)->loc;
@@ -387,7 +390,7 @@ static void print_call(Str *s, const Call *c, int indent)
         str_print(s, "%*s}\n", indent - 4, "");
 }
 
-/* Where the group's last op begins another stage of the model: its name. */
+/* Prints the name of the stage of the model that begins at the last op of the group. */
 static void print_stage(Str *s, const Program *p, const Group *group, int indent)
 {
     const char *stage = p->ops[group->first_op + group->nops - 1].stage;
@@ -465,7 +468,7 @@ char *emit_ops(const Graph *g)
 
 /* ---- schedules: one function each ------------------------------------------------------------ */
 
-/* Bytes of a value as a whole. */
+/* Returns the bytes of a whole value. */
 static char *size_text(const Value *v)
 {
     const char *name = c_name(v->name);
@@ -502,7 +505,7 @@ static bool has_collective(const Schedule *c)
     return false;
 }
 
-/* A line of backends.def about a result. */
+/* Returns a line of backends.def filled for a result. */
 static char *result_line(const char *line, const Value *v, const char *stream)
 {
     Hole holes[] = {{"VALUE", c_name(v->name), false}, {"TYPE", c_type(v->dtype), false},
@@ -526,7 +529,8 @@ char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
     return s.text;
 }
 
-/* What the host reads: each value once, in the order of the schedules. */
+/* Sets *list to the results that the host reads, each once, in the order of the schedules. Returns
+ * their number. */
 static int results(const Graph *g, const Value **list)
 {
     int n = 0;

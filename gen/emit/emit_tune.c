@@ -1,8 +1,8 @@
-/* emit_tune.c -- what tune.cu measures: the calls of kernels that have variants.
+/* emit_tune.c -- measurements of tune.cu: the calls of kernels that have variants.
  *
- * In:    the graph after plan, what emit_variant.c was asked.   Out: C text of tune.cu.
- * Method: the calls of tune.cu are those of step.cu; operands are pointers, a template has the
- *         variant. */
+ * In:    the graph after plan, the calls recorded by emit_variant.c.   Out: C text of tune.cu.
+ * Method: the calls of tune.cu are those of step.cu, with pointers as operands and a template
+ *         argument for the variant. */
 #include "gen/emit/emit.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
-/* emit_variant.c -- calls of kernels that have variants: the value of each.
+/* emit_variant.c -- kernel variants: the variant of each call.
  *
  * In:    a call of the graph after plan, the lock file.   Out: {variant} of the call.
- * Keeps: a call is asked for once, by the key that lock files have. */
+ * Keeps: each call is looked up once, by its lock-file key. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
@@ -15,7 +15,7 @@ void variants_clear(void) { variants.n = 0; }
 
 int variants_list(TunedCall **list) { return *list = variants.list, variants.n; }
 
-/* The tuner's pointer to an operand. */
+/* Returns the tuner's pointer to an operand. */
 char *variant_operand(TunedCall *t, Ref r, bool out)
 {
     int i = 0;
@@ -30,8 +30,8 @@ char *variant_operand(TunedCall *t, Ref r, bool out)
     return text_print("(%s *)p[%d]", c_type(r.v->dtype), i);
 }
 
-/* {variant family|dim|dim..}: the value that was measured for a call of these dimensions, or the
- * default. In the tuner it is the argument of a template. */
+/* Returns the text for {variant family|dim|dim..}: the value measured for a call of these
+ * dimensions, or the default. In the tuner it is a template argument. */
 char *variant_text(const Call *c, const char *word)
 {
     if (c->tuned)

@@ -1,7 +1,7 @@
-/* emit_words.c -- what calls consist of: names, numbers, and the matrix products they point to.
+/* emit_words.c -- parts of emitted calls: names, numbers, and the matrix products they point to.
  *
  * In:    values and ops after plan, the lock file.   Out: C text.
- * Keeps: one Gemm or Lora for each different text. */
+ * Keeps: one Gemm or Lora per distinct text. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
@@ -91,7 +91,7 @@ void print_wrapped(Str *s, const char *text)
         cut = cut > lead ? cut : n;
         str_print(s, "%.*s\n", cut, text);
         text += cut + (cut == n);
-        if (cut < n)         /* the blank behind the comma is there */
+        if (cut < n)         /* the blank after the comma is there */
             str_print(s, "%*s", lead ? lead - 1 : 3, "");
     }
 }
@@ -185,14 +185,14 @@ Dim call_measure(const Call *c, const char *word)
 
 /* ---- matrix products ------------------------------------------------------------------------- */
 
-/* Nothing where the rows lie side by side. */
+/* Adds a leading dimension; nothing for dense rows. */
 static void leading(Str *s, const char *name, Dim ld, int64_t dense)
 {
     if (ld.n && ld.n != dense)
         str_print(s, ", .%s = %s", name, ld.sym);
 }
 
-/* What few products have: an epilogue, a scale, and the algorithm of the lock file. */
+/* Adds the optional members of a Gemm: epilogue, scale, and the algorithm of the lock file. */
 static void print_algorithm(Str *s, const Graph *g, const Product *p)
 {
     static const char *const names[][2] = {
@@ -274,7 +274,7 @@ const char *object_name(const Call *c, const char *label, const char *text, bool
     return objects.list[objects.n++].name;
 }
 
-/* The list of all Gemms, or of all Loras; nothing where there is none. */
+/* Adds the list of all Gemms or all Loras; nothing if there are none. */
 static void print_list(Str *s, bool lora)
 {
     int column = 0;
@@ -292,7 +292,7 @@ static void print_list(Str *s, bool lora)
     str_print(s, column ? "\n};\n" : "");
 }
 
-/* After emit_programs, which collects them. */
+/* To be called after emit_programs(), which collects them. */
 char *emit_products(const Graph *g)
 {
     bool lists = emit_backend(g)->lists_adapters;

@@ -1,10 +1,10 @@
-/* lock.c -- RECIPE.lock.json beside a recipe: what was measured of products and kernels.
+/* lock.c -- RECIPE.lock.json, next to the recipe: measured algorithms and kernel variants.
  *
- * In:    the lock file, the calls of step.cu.   Out: Gemm.algo and .raw, kernels' variants; what is
- *        untuned.
- * Keeps: a row stands for its card's architecture, these kernels and this shape, or for nothing.
- * Method: one section a card; times in it are comments. The library's version is for the program
- *         to compare: gen does not ask the machine it runs on. */
+ * In:    the lock file, the calls of step.cu.   Out: Gemm.algo and .raw, kernel variants; the
+ *        untuned calls.
+ * Keeps: a row applies only to the architecture of its card, these kernel sources and this shape.
+ * Method: one section per card; its times are comments. The program compares the library version,
+ *         since gen does not query the machine it runs on. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
@@ -29,19 +29,19 @@ typedef struct {
     int kind;
 } LockRow;
 
-/* Where the file has rows of each kind, and what their choice is called. */
+/* For each kind of row: its list in the file, and the name of its choice. */
 static const struct { const char *list, *choice; } kind_row[] = {{"gemms", "algo"},
                                                                  {"kernels", "variant"}};
 
 static struct {
     const char *path;            /* NULL: not looked for yet */
-    const char *why;             /* no row applies; NULL: rows of gpu do */
-    const char *stale;           /* rows of kernels do not apply; NULL: they do */
+    const char *why;             /* reason why no row applies; NULL: the rows of gpu apply */
+    const char *stale;           /* reason why the rows of kernels do not apply; NULL: they do */
     bool there;                  /* the file */
     const char *gpu, *cublaslt;
     int n, nasked;
     LockRow row[MAX_ROWS];
-    LockRow asked[MAX_ROWS];     /* by the emitted program, choice NULL: untuned */
+    LockRow asked[MAX_ROWS];     /* looked up by the emitted program; choice NULL: untuned */
 } lock;
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ char *lock_path(const Graph *g)
     return text_print("%.*s.lock.json", (int)n, recipe);
 }
 
-/* 8 digits of these files of kernels/cuda. */
+/* Returns 8 digits of the hash of these files of kernels/cuda. */
 static char *files_hash(const char *const *file, int n)
 {
     Str s = {0};
@@ -68,14 +68,14 @@ static char *files_hash(const char *const *file, int n)
     return text_print("%.8s", sha256_hex(s.text, s.n));
 }
 
-/* What shapes a product's call. */
+/* Returns the hash of the files that determine how a product is called. */
 char *lock_generator(void)
 {
     static const char *const file[] = {"gemm.cuh", "gemm_key.h", "workspace.h"};
     return files_hash(file, sizeof file / sizeof *file);
 }
 
-/* What kernels and their variants consist of: every file, since they include each other. */
+/* Returns the hash of all kernel files: they include each other. */
 char *lock_kernels(void)
 {
     const char *path = text_print("%s/kernels/cuda", gen_root()), *file[200] = {"../kernels.def"};
@@ -92,16 +92,16 @@ char *lock_kernels(void)
 }
 
 enum { IN_ROWS = 1 << GEMM | 1 << KERNEL, IN_CARD = 4, IN_FILE = 8 };
-/* Members of the file; type 0: of any type, or absent. `of` gives the kind of a list's items; a
- * text has the form `form` (a product's algorithm: as gemm_algo_text() and gemm_algo_raw() of
- * kernels/cuda/gemm.cuh print it), unless it is OPTIONAL and left out: rows of before have no
- * "raw". said: what messages call an item, or such a text. */
+/* Members of the file. type 0: any type, or absent; `of`: the kind of a list's items; form: the
+ * form of a text (for an algorithm, as gemm_algo_text() and gemm_algo_raw() of
+ * kernels/cuda/gemm.cuh print it). OPTIONAL members may be missing: older rows have no "raw". noun:
+ * the name of an item, or of such a text, in messages. */
 enum { OPTIONAL = -1 };
 static const struct {
     int in;
     const char *name;
     int type, of;
-    const char *form, *said;
+    const char *form, *noun;
 } member[] = {
     {IN_FILE, "diecast_lock", cJSON_Number, 0, NULL, NULL},
     {IN_FILE, "cards", cJSON_Array, IN_CARD, NULL, "card"},
@@ -140,7 +140,7 @@ static void check_members(const cJSON *o, int in, const char *place)
     static const char *const type_name[] = {[cJSON_String] = "text", [cJSON_Number] = "number",
                                             [cJSON_Array] = "list"};
     if (!cJSON_IsObject(o))
-        err((Loc){lock.path, 0}, "%s: want an object", place);
+        err((Loc){lock.path, 0}, "%s: must be an object", place);
     for (const cJSON *v = o->child; v; v = v->next) {
         int i = 0;
         while (i < MEMBERS && (!(member[i].in & in) || strcmp(member[i].name, v->string)))
@@ -156,19 +156,19 @@ static void check_members(const cJSON *o, int in, const char *place)
         if (!v && member[i].of == OPTIONAL)
             continue;
         if (!v || v->type != type || (type == cJSON_String && !*v->valuestring))
-            err((Loc){lock.path, 0}, "%s: want a %s \"%s\"", place, type_name[type],
+            err((Loc){lock.path, 0}, "%s: needs a %s \"%s\"", place, type_name[type],
                 member[i].name);
         if (member[i].form && !has_form(v->valuestring, member[i].form))
-            err((Loc){lock.path, 0}, "%s: want %s, got \"%s\"", place, member[i].said,
+            err((Loc){lock.path, 0}, "%s: must have %s, got \"%s\"", place, member[i].noun,
                 v->valuestring);
         for (const cJSON *item = v->child; item; item = item->next)
             check_members(item, member[i].of,
                           text_print("%s%s %d", in == IN_CARD ? text_print("%s, ", place) : "",
-                                     member[i].said, ++n));
+                                     member[i].noun, ++n));
     }
 }
 
-/* The file as it stands, every part of it checked; NULL: there is none. */
+/* Returns the file after checking every member; NULL: there is none. */
 static cJSON *read_file(void)
 {
     size_t n;
@@ -182,7 +182,7 @@ static cJSON *read_file(void)
         err((Loc){lock.path, 0}, "%s", error ? error : "no JSON");
     const cJSON *version = json_get(root, "diecast_lock");
     if (!cJSON_IsNumber(version) || version->valuedouble != LOCK_VERSION)
-        err((Loc){lock.path, 0}, "want \"diecast_lock\": %d; another version of gen wrote this",
+        err((Loc){lock.path, 0}, "\"diecast_lock\" must be %d; another version of gen wrote this",
             LOCK_VERSION);
     check_members(root, IN_FILE, "the file");
     return root;
@@ -195,7 +195,8 @@ static bool same(const cJSON *card, const char *name, const char *text)
     return !strcmp(json_get(card, name)->valuestring, text);
 }
 
-/* The card that the recipe names, else the first of the target's architecture. */
+/* Returns the section of the card that the recipe names, else the first of the target's
+ * architecture. */
 static const cJSON *choose_card(const Graph *g, const cJSON *cards, const char *wanted)
 {
     const cJSON *card;
@@ -261,7 +262,7 @@ void lock_renew(const Graph *g)
     open_lock(g);
 }
 
-/* What was measured for a key, its choice NULL: nothing; remembers that it was asked. */
+/* Returns the row measured for a key, with choice NULL if there is none; records the lookup. */
 static LockRow row_of(const Graph *g, int kind, const char *key)
 {
     open_lock(g);
@@ -304,7 +305,7 @@ int lock_untuned(const char *const **key)
     return n;
 }
 
-/* "20 of 20 products, 2 of 3 kernels": which have rows. */
+/* Returns how many have rows: "20 of 20 products, 2 of 3 kernels". */
 static char *counts(void)
 {
     int asked[2] = {0}, known[2] = {0};
@@ -318,7 +319,7 @@ static char *counts(void)
                                        asked[KERNEL]);
 }
 
-/* One line: which rows apply, or why none does. */
+/* Prints one line: which rows apply, or why none does. */
 void lock_note(void)
 {
     if (lock.there && lock.why)
@@ -362,7 +363,7 @@ static int by_card(const void *a, const void *b)
     return strcmp(card_name(*(const cJSON *const *)a), card_name(*(const cJSON *const *)b));
 }
 
-/* The list's items in order, the list itself anew. */
+/* Returns a new list of the items in order; frees the old list. */
 static cJSON *sorted(cJSON *list, int (*order)(const void *, const void *))
 {
     int n = cJSON_GetArraySize(list), i = 0;
@@ -392,7 +393,7 @@ void lock_write(const Graph *g, const char *section, const char *from)
     for (int i = 0; i < 2; i++)
         if (!same(card, now[i][0], now[i][1]))
             err((Loc){from, 0},
-                "rows of other kernels (%s, now %s): emit, build and run tune again",
+                "rows for other kernels (%s, now %s): emit, build and run tune again",
                 json_get(card, now[i][0])->valuestring, now[i][1]);
     cJSON *root = read_file(), *cards = cJSON_CreateArray();
     if (!root) {

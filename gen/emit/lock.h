@@ -6,18 +6,18 @@
 
 /* An algorithm as Gemm.algo and Gemm.raw take it; algo NULL: not tuned, raw NULL: an older row. */
 typedef struct { const char *algo, *raw; } LockedAlgo;
-/* Arguments as of gemm_key(). Remembers what was asked. */
+/* Arguments: see gemm_key(). Records the lookup. */
 LockedAlgo lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
                           int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
                           const char *epilogue, int beta, int64_t offset);
-/* The same for a kernel's call: key names it, its types and dimensions; a number, or NULL. */
+/* Returns the variant of a kernel call as a number, or NULL. key: kernel, types and dimensions. */
 const char *lock_variant(const Graph *g, const char *key);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */
-/* what was asked and has no row: keys, sorted */
+/* keys that were looked up and have no row, sorted */
 int lock_untuned(const char *const **key);
 void lock_renew(const Graph *g);     /* before the graph of another recipe */
 void lock_note(void);                                        /* one line, if there is a file */
-/* Ends the program when something that was asked has no row. */
+/* Ends the program if a looked-up key has no row. */
 void lock_require(const Graph *g);
 char *lock_path(const Graph *g);
 char *lock_generator(void);

@@ -1,10 +1,10 @@
-/* template.c -- templates with their holes filled.
+/* template.c -- fills the holes of templates.
  *
- * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
- *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text;
- *         with name=word when its text is, or is not, that word; such blocks can be
- *         nested. A line `//@ from FILE PART` is replaced by the lines after `//@ part PART` of a
- *         file next to the template, up to the next such line. */
+ * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line. Lines between
+ *         `//@ if name` or `//@ unless name` and `//@ end` stay if name has text, or has none; with
+ *         name=word if its text is, or is not, that word. Such blocks nest. A line
+ *         `//@ from FILE PART` is replaced by the lines after `//@ part PART` of a file next to the
+ *         template, up to the next such line. */
 #include "gen/emit/emit.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ char *template_source(const char *path)
     char *text = file_text(text_print("%s/%s", gen_root(), path), 1 << 24, &n);
     if (!text)
         err((Loc){0},
-            "cannot read %s/%s: %s; is this gen beside its templates, kernels and runtime?",
+            "cannot read %s/%s: %s; is gen next to its templates, kernels and runtime?",
             gen_root(), path, strerror(errno));
     return text;
 }
@@ -52,7 +52,7 @@ static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n
 
 static void fill_lines(Str *s, const char *text, const char *path, Hole *holes, int n);
 
-/* of: "FILE PART", of a file beside path. */
+/* of: "FILE PART", a part of a file in the folder of path. */
 static void fill_part(Str *s, const char *of, const char *path, Hole *holes, int n)
 {
     const int file = (int)strcspn(of, " "), folder = (int)(strrchr(path, '/') + 1 - path);
@@ -69,7 +69,8 @@ static void fill_part(Str *s, const char *of, const char *path, Hole *holes, int
 /* Appends the lines of a text that is in the file at path. */
 static void fill_lines(Str *s, const char *text, const char *path, Hole *holes, int n)
 {
-    int depth = 0, left_out = 0;     /* of conditions; the outermost that does not hold, 0: none */
+    int depth = 0, left_out = 0;     /* depth of conditions; the outermost that does not hold, 0:
+                                      * none */
     for (const char *line = text; *line;) {
         size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
         const char *mark = line + indent;

@@ -287,7 +287,7 @@ static Value *positions_table(Build *b)
 static void step_features(Build *b, const char *next)
 {
     if (b->mode == MODE_DECODE || b->in.positions)
-        bug("rows of floats: want whole sequences, each of them one");
+        bug("rows of floats must be whole sequences, one sequence each");
     b->loc = config_loc(b->c, F_model_hidden);
     Ref x = build_input(b, b->in.features);
     Dim C = dim_hidden(b), none = dim(0, "");
@@ -631,7 +631,7 @@ Value *family_head(Build *b)
 {
     if (config_bool(b->c, F_model_tied) && b->in.features)
         err(config_loc(b->c, F_model_tied),
-            "model.tied: want false: there is no table of tokens that a head could share");
+            "model.tied: must be false: there is no table of tokens that a head could share");
     if (config_bool(b->c, F_model_tied))
         return layer_read(b, ir_value(b->g, "wte"));
     b->loc = config_loc(b->c, F_model_tied);

@@ -597,8 +597,8 @@ static void add_jvp(Build *b, const Op *fwd)
         return;
     if (trained < params)
         err(fwd->loc,
-            "%s: of its parameters some are trained and some are not: there is no derivative along "
-            "a gradient of all",
+            "%s: some of its parameters are trained and some are not, so there is no derivative "
+            "along the gradient of all",
             op_row[fwd->kind].name);
     Ref dy = gradient_get(fwd->out[0]), z = moved_by(b, fwd, dy);
     Op *op = build_op(b, dy.v->dtype == b->model.act ? OP_jvp_dot : OP_jvp_dot_f32);

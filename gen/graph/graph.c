@@ -244,11 +244,11 @@ static void check_sets(const Graph *g, const Program *p)
         for (int k = 0; k < op->nin + op->nout; k++) {
             const Value *v = k < op->nin ? op->in[k].v : op->out[k - op->nin].v;
             if (one && !value_same_set(v, first))
-                bug("%s in %s: %s is of the set %s, %s of %s", op_row[op->kind].name, p->name,
+                bug("%s in %s: %s is in the group %s, %s in %s", op_row[op->kind].name, p->name,
                     first->name, value_set(first), v->name, value_set(v));
             if (k >= op->nin && op_attr(op, "beta") && value_is_gradient(v) &&
                 scaler_undone(g, v) != scaler)
-                bug("%s writes %s of the set %s, but not with its loss scale", p->name, v->name,
+                bug("%s writes %s of the group %s, but not with its loss scale", p->name, v->name,
                     value_set(v));
         }
     }
@@ -262,7 +262,7 @@ static void check_gradient(const Graph *g, const Value *param)
     if (!grad)
         bug("%s has no gradient", param->name);
     if (!value_same_set(param, grad))
-        bug("%s is of the set %s, but %s of %s", param->name, value_set(param), grad->name,
+        bug("%s is in the group %s, but %s in %s", param->name, value_set(param), grad->name,
             value_set(grad));
     if (count_updates(g, param, grad) != 1)
         bug("%s is updated %d times", param->name, count_updates(g, param, grad));
@@ -300,7 +300,7 @@ void check_graph(const Graph *g)
         if (v->kind != VK_PARAM)
             continue;
         if (v->not_in_model && (v->dtype != DT_F32 || v->adapter))
-            bug("%s stands beside the model: want fp32, and no adapter", v->name);
+            bug("%s is outside the model: it must be fp32 and have no adapter", v->name);
         if (v->trained)
             check_gradient(g, v);
         else if (count_updates(g, v, NULL))
@@ -308,7 +308,7 @@ void check_graph(const Graph *g)
         int64_t rows = 0;
         for (int j = 0; j < v->npieces; rows += v->piece[j++].rows)
             if (v->piece[j].row0 != rows || (v->rank == 2 && v->piece[j].cols > v->dim[1].n))
-                bug("tensors of %s do not lie side by side", v->name);
+                bug("tensors of %s are not contiguous", v->name);
         if (rows != v->dim[0].n)
             bug("tensors of %s have %" PRId64 " of %" PRId64 " rows", v->name, rows, v->dim[0].n);
     }

@@ -210,8 +210,8 @@ char *size_fault_op(const Graph *g, const Program *p, const Op *op)
     for (int i = 0; i < op->nin + op->nout; i++) {
         Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
         if (r.index == IX_CONST && r.k && r.k != r.v->count - 1)
-            return text_print("%s[%" PRId64 "]: want the first, or the last: %" PRId64, r.v->name,
-                              r.k, r.v->count - 1);
+            return text_print("%s[%" PRId64 "]: must be the first, or the last: %" PRId64,
+                              r.v->name, r.k, r.v->count - 1);
     }
     return NULL;
 }

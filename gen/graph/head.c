@@ -34,7 +34,7 @@ int64_t head_chunk(Build *b)
     }
     if (rows % chunk)
         err(config_loc(b->c, F_memory_loss_rows),
-            "memory.loss_rows: want a divisor of %s = %" PRId64 ", got %" PRId64,
+            "memory.loss_rows: must be a divisor of %s = %" PRId64 ", got %" PRId64,
             b->in.target_rows ? "batch.targets" : "batch.micro * seq.max", rows, chunk);
     return chunk;
 }
@@ -84,7 +84,7 @@ Ref head_gather(Build *b, Ref y)
 Ref head_at(Build *b, const char *what, Ref y, Value *positions)
 {
     if (positions->rank != 1)
-        bug("%s: want a list of places", positions->name);
+        bug("%s: must be a list of positions", positions->name);
     return gather(b, what, y, positions->dim[0], positions, NULL);
 }
 

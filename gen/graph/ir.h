@@ -165,7 +165,7 @@ typedef struct {
     int nops, capops;
     Op *ops;
     int nregions;            /* regions are 1..nregions */
-    Region *region;          /* [0] stands for none */
+    Region *region;          /* [0]: none */
     int ngroups;
     Group *groups;
 } Program;

@@ -50,7 +50,7 @@ static bool accept(Reader *r, const char *text)
 static void expect(Reader *r, const char *text)
 {
     if (!accept(r, text))
-        err(r->at, "want \"%s\", found \"%.40s\"", text, r->p);
+        err(r->at, "expected \"%s\", found \"%.40s\"", text, r->p);
 }
 
 /* Longest run of characters that are not in stop. */
@@ -59,7 +59,7 @@ static char *read_until(Reader *r, const char *stop)
     skip_spaces(r);
     size_t n = strcspn(r->p, stop);
     if (!n)
-        err(r->at, "want a word, found \"%.40s\"", r->p);
+        err(r->at, "expected a word, found \"%.40s\"", r->p);
     char *word = text_print("%.*s", (int)n, r->p);
     r->p += n;
     return word;
@@ -71,7 +71,7 @@ static char *read_name(Reader *r)
     skip_spaces(r);
     size_t n = strspn(r->p, "abcdefghijklmnopqrstuvwxyz0123456789_");
     if (!n || !islower((unsigned char)*r->p))
-        err(r->at, "want a name of lower-case letters, digits and _, found \"%.40s\"", r->p);
+        err(r->at, "expected a name of lower-case letters, digits and _, found \"%.40s\"", r->p);
     char *name = text_print("%.*s", (int)n, r->p);
     r->p += n;
     return name;
@@ -84,7 +84,7 @@ static int64_t read_int(Reader *r)
     errno = 0;
     int64_t i = strtoll(r->p, &end, 0);
     if (end == r->p || errno)
-        err(r->at, "want an integer, found \"%.40s\"", r->p);
+        err(r->at, "expected an integer, found \"%.40s\"", r->p);
     r->p = end;
     return i;
 }
@@ -93,8 +93,8 @@ static int64_t read_between(Reader *r, int64_t least, int64_t most)
 {
     int64_t i = read_int(r);
     if (i < least || i > most)
-        err(r->at, "want an integer from %" PRId64 " to %" PRId64 ", found %" PRId64, least, most,
-            i);
+        err(r->at, "expected an integer from %" PRId64 " to %" PRId64 ", found %" PRId64, least,
+            most, i);
     return i;
 }
 
@@ -104,7 +104,7 @@ static double read_float(Reader *r)
     char *end;
     double f = strtod(r->p, &end);
     if (end == r->p || !isfinite(f))
-        err(r->at, "want a number, found \"%.40s\"", r->p);
+        err(r->at, "expected a number, found \"%.40s\"", r->p);
     r->p = end;
     return f;
 }
@@ -122,14 +122,14 @@ static int read_choice(Reader *r, const char *const *names, int n, const char *w
     for (int i = 0; i < n; i++)
         if (*names[i] && accept(r, names[i]))
             return i;
-    err(r->at, "want %s, found \"%.40s\"", what, r->p);
+    err(r->at, "expected %s, found \"%.40s\"", what, r->p);
 }
 
 static void end_line(Reader *r)
 {
     skip_spaces(r);
     if (*r->p)
-        err(r->at, "what is this: \"%.40s\"", r->p);
+        err(r->at, "unknown line: \"%.40s\"", r->p);
 }
 
 static Loc read_loc(Reader *r)
@@ -139,7 +139,7 @@ static Loc read_loc(Reader *r)
         skip_spaces(r);
         const char *colon = strrchr(r->p, ':');
         if (!colon)
-            err(r->at, "want FILE:LINE after #, found \"%.40s\"", r->p);
+            err(r->at, "expected FILE:LINE after #, found \"%.40s\"", r->p);
         loc.file = text_print("%.*s", (int)(colon - r->p), r->p);
         r->p = colon + 1;
         loc.line = (int)read_between(r, 0, INT32_MAX);
@@ -152,7 +152,7 @@ static Ref read_ref(Reader *r)
 {
     skip_spaces(r);
     if (*r->p != '$' && *r->p != '%')
-        err(r->at, "want %%name or $name, found \"%.40s\"", r->p);
+        err(r->at, "expected %%name or $name, found \"%.40s\"", r->p);
     r->p++;
     char *name = read_until(r, "[, \n");
     Ref x = {ir_value(r->g, name), IX_NONE, 0};
@@ -334,7 +334,7 @@ static void read_group(Reader *r)
     int64_t number = read_int(r);
     int wanted = group_number(r->g, p, p->ngroups);
     if (number != wanted)
-        err(r->at, "want group @g%d, found @g%" PRId64, wanted, number);
+        err(r->at, "expected group @g%d, found @g%" PRId64, wanted, number);
     if (p->nops && p->ops[p->nops - 1].group != p->ngroups - 1)
         err(r->at, "ops before @g%" PRId64 " are in no group, or it is empty", number);
     p->groups = arena_grow(p->groups, sizeof(Group) * (size_t)p->ngroups,
@@ -343,7 +343,7 @@ static void read_group(Reader *r)
     char *name = read_until(r, " ");
     group->kernel = kernel_find(name, r->g->target->backend);
     if (group->kernel < 0)
-        err(r->at, "%s is no kernel of target %s", name, r->g->target->name);
+        err(r->at, "%s is not a kernel of target %s", name, r->g->target->name);
     if (accept(r, "workspace"))
         group->workspace = read_between(r, 1, INT64_MAX);
     if (accept(r, "in"))
@@ -399,12 +399,12 @@ static void read_repeat(Reader *r)
     end_line(r);
 }
 
-/* Of a schedule: what stays in the arena. */
+/* Reads a value of a schedule that stays in the arena. */
 static Value *read_kept(Reader *r)
 {
     Ref x = read_ref(r);
     if (x.v->kind != VK_STATE || x.index != IX_NONE)
-        err(r->at, "%s: want a state as a whole, as $loss", x.v->name);
+        err(r->at, "%s: must be a whole state, such as $loss", x.v->name);
     return x.v;
 }
 
@@ -471,9 +471,9 @@ static void end_lines(Reader *r)
 static void read_lines(Reader *r)
 {
     if (!r->lines)
-        err(r->at, "want a line `set` before this one");
+        err(r->at, "expected a line `set` before this one");
     if (*r->p && *r->p != ' ')
-        err(r->at, "want a blank behind |");
+        err(r->at, "expected a blank after |");
     str_print(&r->text, "%s%s", r->text.text ? "\n" : "", r->p + (*r->p == ' '));
 }
 
@@ -483,7 +483,7 @@ static char *read_string(Reader *r)
     skip_spaces(r);
     const char *wanted = value_parse(FT_STRING, &r->p, &v);
     if (wanted)
-        err(r->at, "want %s, found \"%.40s\"", wanted, r->p);
+        err(r->at, "expected %s, found \"%.40s\"", wanted, r->p);
     return text_copy(v.s);
 }
 
@@ -506,15 +506,15 @@ static void check_setting(const Reader *r, int setting)
     if (setting == SETTING_recipe || setting == SETTING_name)
         path_check_at(r->at, name, f->text);
     if (setting == SETTING_hash && (strspn(f->text, "0123456789abcdef") != 64 || f->text[64]))
-        err(r->at, "hash: want 64 hexadecimal digits");
+        err(r->at, "hash: must be 64 hexadecimal digits");
     if (setting_row[setting].kind == SETTING_IS_CHOICE && !is_choice(field_choices(field), f->text))
-        err(r->at, "%s: want %s, got %s", name, field_choices(field), f->text);
+        err(r->at, "%s: must be %s, got %s", name, field_choices(field), f->text);
     if (setting_row[setting].kind != SETTING_IS_INT || field < 0)
         return;
     int64_t most = field_row[field].type == FT_BOOL ? 1 : (int64_t)field_row[field].hi,
             least = field_row[field].type == FT_BOOL ? 0 : (int64_t)field_row[field].lo;
     if (f->i < least || f->i > most)
-        err(r->at, "%s: want %" PRId64 "..%" PRId64 ", got %" PRId64, name, least, most, f->i);
+        err(r->at, "%s: must be %" PRId64 "..%" PRId64 ", got %" PRId64, name, least, most, f->i);
 }
 
 static void read_flag(const Reader *r, const char *word)
@@ -522,7 +522,7 @@ static void read_flag(const Reader *r, const char *word)
     const char *equal = strchr(word, '=');
     int flag = equal ? run_flag_find(text_print("%.*s", (int)(equal - word), word)) : -1;
     if (flag < 0 || !run_flag[flag].recipe)
-        err(r->at, "flags: want NAME=VALUE of a run-time flag, got %s", word);
+        err(r->at, "flags: must be NAME=VALUE of a run-time flag, got %s", word);
 }
 
 static void read_setting(Reader *r)
@@ -532,7 +532,7 @@ static void read_setting(Reader *r)
     while (i < NSETTINGS && strcmp(setting_row[i].name, name))
         i++;
     if (i == NSETTINGS)
-        err(r->at, "%s is nothing that is set", name);
+        err(r->at, "%s is not a setting", name);
     GraphSetting *f = &r->g->setting[i];
     SettingType kind = setting_row[i].kind;
     if (r->setting_line[i] && kind != SETTING_IS_WORDS)
@@ -560,7 +560,7 @@ static void read_size(Reader *r)
     char *name = read_until(r, " ");
     for (const char *p = name; *p; p++)
         if (!(p > name ? isalnum((unsigned char)*p) : isupper((unsigned char)*p)) && *p != '_')
-            err(r->at, "size %s: want a capital letter, then letters and digits", name);
+            err(r->at, "size %s: must be a capital letter, then letters and digits", name);
     if (ir_size(r->g, name))
         err(r->at, "size %s appears twice", name);
     int64_t n = read_between(r, 1, INT32_MAX);
@@ -577,7 +577,7 @@ static void check_machines(const Reader *r)
         err(at, "%s", fault);
     const int64_t nodes = lines ? atoll(cluster_value(lines, "nodes", 0)) : 1;
     if (r->g->ranks % nodes)
-        err(at, "cluster: %" PRId64 " ranks cannot be dealt evenly to %" PRId64 " nodes",
+        err(at, "cluster: %" PRId64 " ranks cannot be divided evenly among %" PRId64 " nodes",
             r->g->ranks, nodes);
 }
 
@@ -619,16 +619,16 @@ static void read_head(Reader *r)
     expect(r, "objective");
     g->objective = read_until(r, " ");
     if (!is_choice(field_choices(F_objective), g->objective))
-        err(r->at, "%s is no objective", g->objective);
+        err(r->at, "%s is not an objective", g->objective);
     expect(r, "family");
     g->family = read_until(r, " ");
     if (!is_choice(field_choices(F_model_family), g->family))
-        err(r->at, "%s is no family", g->family);
+        err(r->at, "%s is not a family", g->family);
     expect(r, "target");
     char *target = read_until(r, " ");
     g->target = target_find(target);
     if (!g->target)
-        err(r->at, "%s is no target", target);
+        err(r->at, "%s is not a target", target);
     expect(r, "ranks");
     g->ranks = read_between(r, 1, INT32_MAX);
     end_line(r);

@@ -20,9 +20,9 @@ static const char *fits_always(const Op *op) { (void)op; return NULL; }
  * used for a single token. */
 static const char *fits_gelu_epilogue(const Op *op)
 {
-    return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
-           : cols(op->out[0]) % 8    ? "the epilogue wants a multiple of 8 columns"
-           : rows(op->out[0]) == 1      ? "the epilogue wants more than one row"
+    return op->in[0].v->dtype == DT_F32 ? "the epilogue needs 16-bit operands"
+           : cols(op->out[0]) % 8    ? "the epilogue needs a multiple of 8 columns"
+           : rows(op->out[0]) == 1      ? "the epilogue needs more than one row"
                                         : NULL;
 }
 
@@ -31,11 +31,11 @@ static const char *fits_gelu_epilogue(const Op *op)
 static const char *fits_bgrad_epilogue(const Op *op)
 {
     const Op *dw = op + 1;
-    return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
+    return op->in[0].v->dtype == DT_F32 ? "the epilogue needs 16-bit operands"
            : op_attr(op, "beta")->i || op_attr(dw, "beta")->i
                ? "the epilogue does not add to a gradient"
            : cols(dw->in[0]) % 8 || cols(dw->in[1]) % 8
-               ? "the epilogue wants multiples of 8 columns"
+               ? "the epilogue needs multiples of 8 columns"
                : NULL;
 }
 
@@ -43,9 +43,9 @@ static const char *fits_head_size(const Op *op)
 {
     int64_t d = op_attr(op, "dim")->i;
     if (d > 128 && op_attr(op, "dropout"))
-        return "head_dim: want at most 128 where probabilities are dropped; try "
+        return "head_dim: must be at most 128 where probabilities are dropped; try "
                "model.attention_dropout = 0";
-    return d > 256 || d % 2 ? "head_dim: want an even number from 2 to 256" : NULL;
+    return d > 256 || d % 2 ? "head_dim: must be an even number from 2 to 256" : NULL;
 }
 
 static const char *fits_drops_head_size(const Op *op)

@@ -103,7 +103,7 @@ Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Mod
     if (v)
         return layer_read(b, v);
     if (b->pass_prefix)
-        bug("%s is made for a pass beside that of the model", name);
+        bug("%s is made for a pass outside that of the model", name);
     Dim d[2] = {rows, cols};
     v = ir_new(b->g, VK_PARAM, PU_weights, b->model.act, name, cols.n ? 2 : 1, d, b->loc);
     bool layered = strstr(m[0].path, "%d");
@@ -187,7 +187,7 @@ static Dim dim_ranks(const Build *b, const Adapters *l)
 }
 
 /* True if a GPU computes y = [x | u] [w | B]^T faster than x w^T and u B^T added to it. Folded, an
- * element of y costs `ranks` more multiply-adds, including the zeros beside B's parts, and B is
+ * element of y costs `ranks` more multiply-adds, including the zeros around B's parts, and B is
  * copied into rows of w; separate, the elements that adapters add to are read and written again.
  * Tensor cores do at least 150 16-bit operations per byte of memory traffic: A100 312 TFLOP/s and
  * 2.0 TB/s, H200 989 and 4.8, RTX 4090 165 and 1.0. */
@@ -212,8 +212,8 @@ Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
         return in;
     if (!aligned)
         err(config_loc(b->c, F_lora_fold),
-            "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
-            " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = "
+            "lora.fold: \"all\" needs rows of whole 16 bytes, but %d x lora.rank = %" PRId64
+            " columns of %d bytes follow those of %s; try lora.rank = 8, or lora.fold = "
             "\"auto\"",
             l.parts, ranks.n, dtype_bytes[b->model.act], family_leaf(m[0].path));
     return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));

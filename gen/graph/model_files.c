@@ -86,7 +86,7 @@ static void add_int(cJSON *o, const char *key, int64_t n)
     cJSON_AddNumberToObject(o, key, (double)n);
 }
 
-/* -1 stands for none. */
+/* -1: none. */
 static void add_id(cJSON *o, const char *key, int64_t id)
 {
     if (id < 0)
@@ -326,7 +326,7 @@ char *model_adapter_json(const Graph *g, Config *c)
     return json_text(o);
 }
 
-/* ---- the contract: what stands twice is the same --------------------------------------------- */
+/* ---- the contract: repeated facts agree ---------------------------------------------------- */
 
 static const struct { int field; const char *size; } sized[] = {
     {F_model_layers, "L"}, {F_model_hidden, "C"},   {F_model_heads, "H"},
@@ -382,7 +382,7 @@ static char *lines_fault(const char *lines, bool once)
         if (there[field] && once)
             return text_print("%s appears twice", field_row[field].path);
         if (want)
-            return text_print("%s: want %s, found %.*s", field_row[field].path, want,
+            return text_print("%s: must be %s, found %.*s", field_row[field].path, want,
                               (int)(p + all - value), value);
         there[field] = true;
         p += all;
@@ -411,10 +411,10 @@ static char *fields_fault(const Graph *g)
                    *line = line_in(lines, path);
         const size_t n = line ? strcspn(line, "\n") : 0;
         if (want && (n != strlen(want) || strncmp(line, want, n)))
-            return text_print("want the line %s, found %.*s", want, line ? (int)n : 4,
+            return text_print("expected the line %s, found %.*s", want, line ? (int)n : 4,
                               line ? line : "none");
         if (!line && is_compared(&c, i))
-            return text_print("want a line %s=VALUE, found none", path);
+            return text_print("expected a line %s=VALUE, found none", path);
     }
     return lines_fault(lines, true);
 }
@@ -424,7 +424,7 @@ static char *number_fault(const cJSON *o, const char *key, int64_t want)
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
     if (cJSON_IsNumber(v) && v->valuedouble == (double)want)
         return NULL;
-    return text_print("want \"%s\": %" PRId64 ", as the size is", key, want);
+    return text_print("must have \"%s\": %" PRId64 ", the size", key, want);
 }
 
 static char *json_fault(const Graph *g, int setting)

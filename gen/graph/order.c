@@ -171,7 +171,7 @@ static void check_program(const Graph *g, const Program *p)
                     p->name, g->schedules[i]->name);
         }
     if (!stands)
-        bug("program %s stands in no schedule", p->name);
+        bug("program %s is in no schedule", p->name);
 }
 
 /* Checks that results were written in the same schedule and not read before. */

@@ -68,7 +68,7 @@ static Word take(const char **p, const char *characters)
 static void want(const char *row, const char **p, char c)
 {
     if (**p != c)
-        bug("ops.def: %s: want %c at \"%.20s\"", row, c, *p);
+        bug("ops.def: %s: expected %c at \"%.20s\"", row, c, *p);
     (*p)++;
 }
 
@@ -121,7 +121,7 @@ static void read_operands(const OpRow *row, Rule *rule)
                 bug("ops.def: %s: more than %d operands", row->name, most);
             read_operand(row->name, &p, &list[*n]);
             if (*n && list[*n - 1].often && (list[*n - 1].often == '*' || list[*n].often != '?'))
-                bug("ops.def: %s: an operand behind the last one", row->name);
+                bug("ops.def: %s: an operand after the last one", row->name);
             (*n)++;
         }
         if (!out)
@@ -235,7 +235,7 @@ static char *attributes_fault(const Rule *rule, const Op *op)
             return text_print("attribute %s is there twice", a->key);
         const char *wanted = kind_fault(rule->attr[k].kind, a);
         if (wanted)
-            return text_print("attribute %s: want %s, found %s", a->key, wanted, attr_text(a));
+            return text_print("attribute %s: must be %s, found %s", a->key, wanted, attr_text(a));
     }
     for (int k = 0; k < rule->nattr; k++) {
         char *name = text_print("%.*s", rule->attr[k].name.n, rule->attr[k].name.at);
@@ -251,7 +251,7 @@ static char *drops_fault(const Op *op)
     static const char *const key[] = {"site", "sites"};
     for (int i = 0; i < 2 && op_takes(op->kind, "dropout"); i++)
         if (!op_attr(op, key[i]) != !op_attr(op, "dropout"))
-            return text_print("dropout, site, sites: want all or none, found %s dropout and %s %s",
+            return text_print("dropout, site and sites go together, found %s dropout and %s %s",
                               op_attr(op, "dropout") ? "a" : "no", op_attr(op, key[i]) ? "a" : "no",
                               key[i]);
     return NULL;
@@ -460,7 +460,7 @@ static char *operands_fault(const Rule *rule, const Op *op)
             if (!pass)
                 bind(&b, o, v);
             else if (!agrees(&b, o, v))
-                return text_print("%.*s = %s is %s, want %.*s%s", o->name.n, o->name.at, v->name,
+                return text_print("%.*s = %s is %s, must be %.*s%s", o->name.n, o->name.at, v->name,
                                   found_text(v), o->shape.n, o->shape.at,
                                   o->any ? "" : text_print(" = %s", wanted_text(&b, o)));
         }

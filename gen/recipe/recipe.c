@@ -162,7 +162,7 @@ static const char *folder_of(const char *path)
 
 /* Ends the program: the file does not exist. For a file named on the command line, which has no
  * recipe's folder, the message also lists the names that exist. */
-static void no_such_file(Loc loc, const char *said, const char *word)
+static void no_such_file(Loc loc, const char *what, const char *word)
 {
     enum { MAX = 200 };
     const char *name[MAX], *folder = folder_of(tables_file(0)->file);
@@ -177,24 +177,24 @@ static void no_such_file(Loc loc, const char *said, const char *word)
     for (int i = 0; i < n && !loc.file; i++)
         if (!i || strcmp(name[i], name[i - 1]))
             str_print(&all, "%s%s", i ? ", " : "; there are: ", name[i] + strlen(below));
-    err(loc, "%s: no file %s.lua below %s or the project's recipes/%s%s", said, word, folder,
+    err(loc, "%s: no file %s.lua below %s or the project's recipes/%s%s", what, word, folder,
         near ? text_print("; did you mean \"%s\"?", loc.file ? near : near + strlen(below)) : "",
         all.n ? all.text : "");
 }
 
 /* Runs the file with this name: next to the recipe; for clusters, in recipes/ of this folder; or in
  * recipes/ of the project. */
-static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
+static void use_file(lua_State *L, Loc loc, const char *what, const char *word)
 {
     if (!*word || strlen(word) > 200 || *word == '/' || strstr(word, "..")
         || word[strspn(word,
                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
         err(loc,
-            "%s: want a name below recipes/ made of letters, digits and _ . + - /, without "
+            "%s: must be a name below recipes/ made of letters, digits and _ . + - /, without "
             "\"..\"",
-            said);
-    const char *own = tables_file(0)->file, *folder = folder_of(own), *path = NULL;
-    const char *shown = strcmp(folder, ".") || !strncmp(own, "./", 2)
+            what);
+    const char *root_file = tables_file(0)->file, *folder = folder_of(root_file), *path = NULL;
+    const char *shown = strcmp(folder, ".") || !strncmp(root_file, "./", 2)
                             ? text_print("%s/%s.lua", folder, word)
                             : text_print("%s.lua", word);
     if (!access(shown, F_OK))
@@ -207,12 +207,12 @@ static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
         shown = text_print("recipes/%s.lua", word);
         path = text_print("%s/%s", gen_root(), shown);
         if (access(path, F_OK))
-            no_such_file(loc, said, word);
+            no_such_file(loc, what, word);
     }
     const Source *used = load_file(L, shown, path, loc);
     if (!lua_istable(L, -1))
         err((Loc){shown, used->return_line},
-            "want a file that returns a table, got %s", luaL_typename(L, -1));
+            "the file must return a table, got %s", luaL_typename(L, -1));
 }
 
 /* use "models/x": the table that recipes/models/x.lua returns, a new copy each time. */
@@ -220,7 +220,7 @@ static int lua_use(lua_State *L)
 {
     Loc loc = caller(L);
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
-        err(loc, "use: want one name such as \"models/gpt2_124m\"");
+        err(loc, "use: takes one name, such as \"models/gpt2_124m\"");
     const char *word = text_copy(lua_tostring(L, 1));
     use_file(L, loc, text_print("use \"%s\"", word), word);
     table_rename(L, lua_gettop(L));
@@ -233,7 +233,7 @@ static int lua_extend(lua_State *L)
 {
     Loc loc = caller(L);
     if (lua_gettop(L) != 2 || !lua_istable(L, 1) || !lua_istable(L, 2))
-        err(loc, "extend: want two tables: extend(base, { field = value, ... })");
+        err(loc, "extend: takes two tables: extend(base, { field = value, ... })");
     if (++nextends > MAX_EXTENDS)
         err(loc, "extend: called more than %d times", MAX_EXTENDS);
     note_limit(L, 1);
@@ -262,7 +262,7 @@ static const Source *load_file(lua_State *L, const char *shown, const char *path
     const size_t mark = utf8_mark(text, n);
     text += mark, n -= mark;
     if (n && *text == '\033')
-        err(from, "%s is Lua bytecode; want source text", shown);
+        err(from, "%s is Lua bytecode; give the source text", shown);
     err_source(shown, text);
     Source *src = source_scan(shown, text, n);
     const Source *first = tables_file(0);
@@ -344,7 +344,7 @@ static void convert_table(lua_State *L, Rval *r, const char *path, int depth)
             e[norder++].value = convert(L, at, text_print("%s%s%s", path, *path ? "." : "", key),
                                         depth + 1);
         } else
-            err(r->loc, "%s: a key is a %s; want a name", *path ? path : "the recipe",
+            err(r->loc, "%s: a key is a %s; it must be a name", *path ? path : "the recipe",
                 luaL_typename(L, -2));
         lua_pop(L, 1);
     }
@@ -419,7 +419,7 @@ static void set_cluster(lua_State *L, const char *name)
 {
     const int recipe = lua_gettop(L);
     if (strchr(name, '/'))
-        err((Loc){0}, "cluster=%s: want a name, of recipes/clusters/NAME.lua", name);
+        err((Loc){0}, "cluster=%s: must be a name, of recipes/clusters/NAME.lua", name);
     if (*name)
         use_file(L, (Loc){0}, text_print("cluster=%s", name), text_print("clusters/%s", name));
     else
@@ -449,7 +449,7 @@ static int protected_load(lua_State *L)
     load_file(L, job->path, job->path, (Loc){0});
     Loc at = {job->path, tables_file(0)->return_line};
     if (!lua_istable(L, -1))
-        err(at, "want a recipe that returns a table: return { target = \"cpu\", ... }; got %s",
+        err(at, "a recipe must return a table: return { target = \"cpu\", ... }; got %s",
             lua_isnil(L, -1) ? "nothing" : luaL_typename(L, -1));
     const void *recipe = lua_topointer(L, -1);
     if (job->cluster)

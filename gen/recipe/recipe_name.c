@@ -13,7 +13,7 @@
 typedef struct RecipeName RecipeName;
 struct RecipeName {
     const char *shown, *path, *name;
-    const char *told;            /* result of recipe_name(); NULL: not asked for yet */
+    const char *result;          /* result of recipe_name(); NULL: not asked for yet */
     RecipeName *next;
 };
 static RecipeName *all;
@@ -50,7 +50,7 @@ void recipe_name_set(const char *shown, const char *path, const char *name)
     if (path)
         t->path = text_copy(path), t->name = text_copy(name ? name : base_of(path));
     else
-        t->told = text_copy(name);
+        t->result = text_copy(name);
     all = t;
 }
 
@@ -58,10 +58,10 @@ const char *recipe_name(const char *path)
 {
     for (RecipeName *t = all; t; t = t->next)
         if (!strcmp(t->shown, path)) {
-            const char *below = t->told ? NULL : below_root(t->path);
-            if (!t->told)
-                t->told = below ? below : t->name;
-            return t->told;
+            const char *below = t->result ? NULL : below_root(t->path);
+            if (!t->result)
+                t->result = below ? below : t->name;
+            return t->result;
         }
     return path;
 }

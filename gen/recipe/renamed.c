@@ -9,7 +9,7 @@
 #include <string.h>
 
 static char given[1024];         /* text for renamed_report() */
-static bool told;                /* it was printed */
+static bool reported;            /* it was printed */
 
 static void add(const char *before, const char *now)
 {
@@ -94,7 +94,7 @@ char **renamed_words(char **word, int n)
 
 void renamed_report(void)
 {
-    if (*given && !told)
+    if (*given && !reported)
         fprintf(stderr, "gen: renamed: %s\n", given);
-    told = told || *given;
+    reported = reported || *given;
 }

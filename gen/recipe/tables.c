@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a table field held when its place in the source was noted: a later assignment changes it. */
+/* The value of a table field when its source position was noted: a later assignment changes it. */
 typedef struct {
     const char *key;                 /* NULL: item number `item` */
     int64_t item;
@@ -381,7 +381,7 @@ static void rename_fields(lua_State *L, int t)
         const char *before = renamed_row[i].before, *now = renamed_row[i].now;
         if (has_field(L, t, before, &loc)) {
             if (has_field(L, t, now, &other) && !strcmp(loc.file, other.file))
-                err(loc, "%s and %s are one field, by its old name and its new one: leave out %s",
+                err(loc, "%s and %s are the old and the new name of one field: leave out %s",
                     before, now, before);
             copy_once(L, t, &copied);
             renamed_name(before);

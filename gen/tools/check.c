@@ -495,7 +495,8 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     const char *nvcc = NULL, *headers = NULL;
     bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
     if (!have && !(nvcc = find_nvcc())) {
-        say(recipe, t, "kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here",
+        say(recipe, t, "kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is "
+                       "installed",
             NULL, 0);
         return insist;
     }

@@ -36,7 +36,7 @@ typedef struct {
 static const char *behind(int argc, char **argv, int *i, const char *wants)
 {
     if (*i + 1 == argc)
-        err((Loc){0}, "ci: %s: want %s after it", argv[*i], wants);
+        err((Loc){0}, "ci: %s: needs %s after it", argv[*i], wants);
     return argv[++*i];
 }
 
@@ -49,7 +49,7 @@ static Words words_of(int argc, char **argv)
             if (!strcmp(argv[i], host_row[k].option))
                 host = &host_row[k];
         if (host && w.host)
-            err((Loc){0}, "ci: %s: want one of --github and --gitlab", argv[i]);
+            err((Loc){0}, "ci: %s: give only one of --github and --gitlab", argv[i]);
         else if (host)
             w.host = host;
         else if (!strcmp(argv[i], "--allow"))
@@ -68,7 +68,7 @@ static Words words_of(int argc, char **argv)
         }
     }
     if (!w.host)
-        err((Loc){0}, "ci: want --github or --gitlab: which of them the workflow is for");
+        err((Loc){0}, "ci: needs --github or --gitlab, the service that runs the workflow");
     if (w.allow && strcmp(w.allow, "any") && strcmp(w.allow, "0"))
         bytes_of("ci: --allow", w.allow);
     static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -77,8 +77,8 @@ static Words words_of(int argc, char **argv)
         (!*w.diecast || strchr("-#", *w.diecast) || w.diecast[strspn(w.diecast, set)] ||
          strstr(w.diecast, "#-") || (strchr(w.diecast, '#') && !strchr(w.diecast, '#')[1])))
         err((Loc){0},
-            "ci: --diecast %s: want what git clone takes, of letters, digits and _ . : / @ ~ + -, "
-            "and perhaps #REF behind it",
+            "ci: --diecast %s: must be an address for git clone, of letters, digits and _ . : / @ "
+            "~ + -, with an optional #REF after it",
             text_shown(w.diecast));
     return w;
 }
@@ -95,7 +95,7 @@ static const char *repository(void)
         end = strrchr(here, '/');
     }
     err((Loc){0},
-        "ci: this folder belongs to no git repository, which workflows begin with: git init");
+        "ci: this folder is in no git repository, which a workflow needs: git init");
 }
 
 /* Path relative to root; NULL: not below it. */
@@ -139,8 +139,8 @@ static int jobs_of(Words *w, const char *root, Job *job)
                 err((Loc){0}, "ci: %s: named twice", job[i].path);
             else if (!strcmp(job[i].name, job[k].name))
                 err((Loc){0},
-                    "ci: %s and %s: both are called %s, as their files would be: set name in one "
-                    "of them",
+                    "ci: %s and %s: both have the name %s, so their files would collide: set name "
+                    "in one of them",
                     job[k].path, job[i].path, job[i].name);
     }
     return n;
@@ -175,15 +175,15 @@ int ci_main(int argc, char **argv)
 {
     static Job job[MAX_RECIPES];
     Words w = words_of(argc, argv);
-    const char *root = repository(), *own = below(root, gen_root());
+    const char *root = repository(), *folder = below(root, gen_root());
     const int n = jobs_of(&w, root, job);
-    if (!own && !w.diecast)
+    if (!folder && !w.diecast)
         err((Loc){0},
             "ci: the repository %s does not contain Diecast; tell jobs where to clone it: "
             "--diecast URL#REF",
             root);
     if (!w.diecast)
-        path_check("the folder of Diecast", own);
+        path_check("the folder of Diecast", folder);
     char *mark = w.diecast ? strchr(w.diecast, '#') : NULL;
     bool cuda = false;
     for (int i = 0; i < n; i++)
@@ -195,7 +195,7 @@ int ci_main(int argc, char **argv)
          w.diecast ? scalar(text_print("%.*s", (int)strcspn(w.diecast, "#"), w.diecast)) : "",
          false},
         {"REF", mark ? scalar(mark + 1) : "", false},
-        {"FOLDER", scalar(w.diecast ? "out/diecast" : own), false},
+        {"FOLDER", scalar(w.diecast ? "out/diecast" : folder), false},
         {"ALLOW", scalar(w.allow ? w.allow : "any"), false},
     };
     fputs(template_fill(w.host->template, hole, sizeof hole / sizeof *hole), stdout);

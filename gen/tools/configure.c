@@ -75,10 +75,10 @@ static const struct {
 
 static const char *machine_path(void)
 {
-    const char *own = getenv("DIECAST_CONFIG"), *base = getenv("XDG_CONFIG_HOME"),
+    const char *named = getenv("DIECAST_CONFIG"), *base = getenv("XDG_CONFIG_HOME"),
                *home = getenv("HOME");
-    if (own && *own)
-        return own;
+    if (named && *named)
+        return named;
     if (base && *base)
         return text_print("%s/diecast/machine", base);
     if (!home || !*home)
@@ -109,12 +109,12 @@ static int show(void)
                             strncmp(row[k].key, line, (size_t)(equal - line))))
             k++;
         if (k == KEYS)
-            err(at, "want NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got %s",
+            err(at, "must be NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got %s",
                 text_shown(line));
         if (given[k])
-            err(at, "%s stands there twice", row[k].key);
+            err(at, "%s is there twice", row[k].key);
         if (!row[k].good(equal + 1))
-            err(at, "%s: want %s, got %s", row[k].key, row[k].want, text_shown(equal + 1));
+            err(at, "%s: must be %s, got %s", row[k].key, row[k].want, text_shown(equal + 1));
         given[k] = equal + 1;
     }
     printf("# %s\n", path);
@@ -151,7 +151,7 @@ static const char *ask_machine(int k)
         const char *answer = ask(row[k].question, row[k].usual);
         if (row[k].good(answer) || (k == GPUS && !*answer))
             return answer;
-        fprintf(stderr, "want %s, got %s\n", row[k].want, text_shown(answer));
+        fprintf(stderr, "must be %s, got %s\n", row[k].want, text_shown(answer));
     }
 }
 
@@ -163,7 +163,7 @@ static int configure_machine(const char **given)
         const bool several = given[NODES] && strcmp(given[NODES], "1");
         const bool wanted = k == NODES || k == GPUS || several;
         if (given[k] && !row[k].good(given[k]))
-            err((Loc){0}, "config: %s: want %s, got %s", row[k].flag, row[k].want,
+            err((Loc){0}, "config: %s: must be %s, got %s", row[k].flag, row[k].want,
                 text_shown(given[k]));
         if (given[k] && !wanted)
             err((Loc){0}, "config: %s: is for several machines; add --nodes N",
@@ -176,9 +176,9 @@ static int configure_machine(const char **given)
             str_print(&missing, "%s%s (%s)", missing.n ? ", " : "", row[k].flag, row[k].question);
     }
     if (missing.n)
-        err((Loc){0}, "config: no terminal to ask on: want %s", missing.text);
+        err((Loc){0}, "config: no terminal to ask on: give %s", missing.text);
     if (given[RANK] && atol(given[RANK]) >= atol(given[NODES]))
-        err((Loc){0}, "config: --node-rank: %s of %s machines; want 0 to %ld", given[RANK],
+        err((Loc){0}, "config: --node-rank: %s of %s machines; must be from 0 to %ld", given[RANK],
             given[NODES], atol(given[NODES]) - 1);
     if (given[GPUS] && !strcmp(given[GPUS], "all"))
         given[GPUS] = "";                /* without GPU_IDS, run.sh uses all */
@@ -281,11 +281,11 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
     if (!*name || !strchr(letters, *name) || strlen(name) > 64 ||
         strspn(name, text_print("%s.-", letters)) != strlen(name) || strstr(name, ".."))
         err((Loc){0},
-            "config: --cluster: want a name of up to 64 letters, digits and _ . -, got %s",
+            "config: --cluster: must be a name of up to 64 letters, digits and _ . -, got %s",
             text_shown(name));
     const char *path = text_print("%s/%s.lua", folder, name);
     if (!access(path, F_OK) && !force)
-        err((Loc){path, 0}, "is there already; --force writes over it");
+        err((Loc){path, 0}, "exists; --force overwrites it");
     char *asked[sizeof cluster_row / sizeof *cluster_row];
     if (!n && on_terminal()) {
         word = asked;
@@ -293,7 +293,7 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
     }
     if (!n)
         err((Loc){0},
-            "config: no terminal to ask on: want words FIELD=VALUE: card=NAME or target=cpu, "
+            "config: no terminal to ask on: give words FIELD=VALUE: card=NAME or target=cpu, "
             "nodes=N, gpus_per_node=N, launcher=slurm ... (gen fields, cluster)");
     const Config *c = check_words(name, word, n);
     Str s = {0};
@@ -321,7 +321,7 @@ int configure_main(int argc, char **argv)
         const OptionRow *o = *flag == '-' ? command_option("config", flag) : NULL;
         if (*flag != '-') {
             if (!strchr(flag, '='))
-                err((Loc){0}, "config: %s: want flags, or --cluster NAME and FIELD=VALUE words",
+                err((Loc){0}, "config: %s: takes flags, or --cluster NAME and FIELD=VALUE words",
                     argv[i]);
             word[n++] = argv[i];
             continue;
@@ -334,7 +334,7 @@ int configure_main(int argc, char **argv)
         if (!o)
             err((Loc){0}, "unknown option %s; `gen config --help` lists them", flag);
         if (*o->value && i + 1 == argc)
-            err((Loc){0}, "config: %s: want %s after it", flag, o->value);
+            err((Loc){0}, "config: %s: needs %s after it", flag, o->value);
         if (*o->value)
             text = argv[++i];
         for (int k = 0; k < KEYS; k++)
@@ -348,7 +348,7 @@ int configure_main(int argc, char **argv)
         force = force || !strcmp(flag, "--force");
     }
     if (shows + machine + (cluster != NULL) > 1)
-        err((Loc){0}, "config: --show, --cluster or the flags of a machine: one of these");
+        err((Loc){0}, "config: give only one of --show, --cluster and a machine's flags");
     if (!cluster && (n || folder || force))
         err((Loc){0}, "config: %s: is for --cluster NAME", n ? word[0] : folder ? "-o" : "--force");
     if (shows)

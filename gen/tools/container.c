@@ -78,19 +78,19 @@ static char *pins(const cJSON *lock, unsigned needs)
 /* Image such as "debian:bookworm", of the lock or this machine. */
 static const char *image(const cJSON *lock)
 {
-    const char *said = cJSON_GetStringValue(json_get(lock, "system"));
-    if (!said) {
+    const char *os = cJSON_GetStringValue(json_get(lock, "system"));
+    if (!os) {
         const char *const words[] = {"sh", "-c",
                                      ". /etc/os-release && echo \"$ID $VERSION_CODENAME\"", NULL};
         Ended e = process_run((char *const *)words, NULL, query_seconds);
-        said = e.code || e.late ? "unknown" : e.text;
+        os = e.code || e.late ? "unknown" : e.text;
     }
-    const char *blank = strchr(said, ' ');
-    if (!blank || (strncmp(said, "debian ", 7) && strncmp(said, "ubuntu ", 7)))
+    const char *blank = strchr(os, ' ');
+    if (!blank || (strncmp(os, "debian ", 7) && strncmp(os, "ubuntu ", 7)))
         err((Loc){0},
-            "container: the system is %.*s: want Debian or Ubuntu, whose packages are pinned",
-            (int)strcspn(said, "\n"), said);
-    return text_print("%.*s:%.*s", (int)(blank - said), said, (int)strcspn(blank + 1, "\n"),
+            "container: the system is %.*s: must be Debian or Ubuntu, whose packages are pinned",
+            (int)strcspn(os, "\n"), os);
+    return text_print("%.*s:%.*s", (int)(blank - os), os, (int)strcspn(blank + 1, "\n"),
                       blank + 1);
 }
 
@@ -101,9 +101,10 @@ static char *sources(const char *date, const char *system)
         return "";
     if (strlen(date) != 16 || date[8] != 'T' || date[15] != 'Z' ||
         strspn(date, "0123456789") != 8 || strspn(date + 9, "0123456789") != 6)
-        err((Loc){0}, "container: --snapshot %s: want a time as 20261101T000000Z", date);
+        err((Loc){0}, "container: --snapshot %s: must be a time such as 20261101T000000Z", date);
     if (strncmp(system, "debian:", 7))
-        err((Loc){0}, "container: --snapshot: there is an archive of Debian; the system is %s",
+        err((Loc){0}, "container: --snapshot: only Debian has an archive of snapshots; the system "
+                      "is %s",
             system);
     const char *suite = system + 7;
     return text_print("RUN rm -f /etc/apt/sources.list.d/* && printf 'deb [check-valid-until=no] "

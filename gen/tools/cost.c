@@ -59,14 +59,14 @@ static cJSON *read_base(const char *file, const char *name)
             strerror(errno));
     cJSON *o = json_parse(text, n, &error);
     if (!o)
-        err((Loc){file, 0}, "%s; want what gen plan --json RECIPE printed", error);
+        err((Loc){file, 0}, "%s; give the output of gen plan --json RECIPE", error);
     const char *command = cJSON_GetStringValue(json_get(o, "command"));
     const char *of = cJSON_GetStringValue(json_get(o, "name"));
     const cJSON *failed = json_get(json_get(o, "error"), "message");
     if (failed)
-        err((Loc){file, 0}, "is no plan but a mistake: %s", cJSON_GetStringValue(failed));
+        err((Loc){file, 0}, "is not a plan but an error: %s", cJSON_GetStringValue(failed));
     if (!command || strcmp(command, "plan") || !of)
-        err((Loc){file, 0}, "want what gen plan --json RECIPE printed, found %s%s",
+        err((Loc){file, 0}, "must be the output of gen plan --json RECIPE, found %s%s",
             command ? "that of gen " : "other JSON",
             command ? command : "");
     if (strcmp(of, name))
@@ -75,8 +75,8 @@ static cJSON *read_base(const char *file, const char *name)
             name);
     bool rank = value_of(o, BYTES) >= 0 && value_of(o, STEP) >= 0 && value_of(o, TRAINED) >= 0;
     if (value_of(o, PARAMETERS) < 0 || (!rank && value_of(o, RUN) < 0))
-        err((Loc){file, 0}, "lacks numbers of a plan: made by another version of gen? gen plan "
-                            "--json again, of the recipe as it was");
+        err((Loc){file, 0}, "lacks numbers of a plan: made by another version of gen? Run gen plan "
+                            "--json again on the base recipe");
     return o;
 }
 

@@ -138,7 +138,7 @@ static int files_of(const Side *a, const Side *b, const char **name)
     return n;
 }
 
-/* ---- told ------------------------------------------------------------------------------------ */
+/* ---- output -------------------------------------------------------------------------------- */
 
 static const char *number_text(double x, bool bytes)
 {

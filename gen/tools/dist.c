@@ -48,7 +48,7 @@ static cJSON *read_manifest(const char *folder)
     const char *path = text_print("%s/manifest.json", folder);
     char *text = file_text(path, MOST, &n), *error = NULL;
     if (!text)
-        err((Loc){folder, 0}, errno == ENOENT ? "holds no manifest.json: no folder that gen wrote"
+        err((Loc){folder, 0}, errno == ENOENT ? "has no manifest.json: not a folder that gen wrote"
                                               : "manifest.json cannot be read");
     cJSON *o = json_parse(text, n, &error);
     if (!o || !cJSON_IsObject(json_get(o, "files")))
@@ -72,7 +72,7 @@ static char *check_files(const char *folder, const cJSON *files, int *count)
         size_t bytes;
         if (*entry->string == '/' || strstr(entry->string, "..") || strchr(entry->string, '\n'))
             err((Loc){text_print("%s/manifest.json", folder), 0},
-                "lists %s, a name that gen writes to no file", entry->string);
+                "lists %s, which is not a file name that gen writes", entry->string);
         char *text = file_text(text_print("%s/%s", folder, entry->string), MOST, &bytes);
         if (!text)
             why = "is missing";
@@ -106,15 +106,15 @@ int dist_main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "-o")) {
             if (i + 1 == argc)
-                err((Loc){0}, "-o: want a file after it");
+                err((Loc){0}, "-o: needs a file after it");
             to = argv[++i];
         } else if (*argv[i] == '-' || word)
-            err((Loc){0}, "dist: %s: want one folder, and -o FILE.tar", argv[i]);
+            err((Loc){0}, "dist: %s: takes one folder, and -o FILE.tar", argv[i]);
         else
             word = argv[i];
     }
     if (!word)
-        err((Loc){0}, "dist: want the NAME of a folder out/NAME, or a folder");
+        err((Loc){0}, "dist: needs the NAME of a folder out/NAME, or a folder");
     char *real = realpath(find_folder(word), NULL);
     if (!real)
         err((Loc){0}, "dist: %s: %s", word, strerror(errno));

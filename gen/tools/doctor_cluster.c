@@ -31,7 +31,7 @@ static void find_launcher(Doctor *d, const Config *c)
         doctor_add(d, DOCTOR_OK, "launcher", "%s", launcher);
 }
 
-/* Cards of one architecture are told apart by their memory. */
+/* Cards of one architecture are distinguished by their memory. */
 static void find_cards(Doctor *d, const Config *c)
 {
     const Card *card = c->cluster ? card_find(c->v[F_cluster_card].s) : config_card(c);
@@ -126,7 +126,7 @@ static void find_host(Doctor *d, const Config *c)
                (strcspn(hosts->list[i], ".") == n && !strncmp(hosts->list[i], name, n));
     if (hosts->n && !here)
         doctor_add(d, DOCTOR_WARNING, "host", "%s is none of cluster.hosts", name)->todo =
-            "run.sh then wants --node-rank and --master-addr";
+            "run.sh then needs --node-rank and --master-addr";
     else if (hosts->n)
         doctor_add(d, DOCTOR_OK, "host", "%s", name);
 }

@@ -312,7 +312,7 @@ static void judge_recipe(Doctor *d, const Gpu *gpu, int ranks)
     const Wanted *w = d->wanted;
     if (d->ngpus < ranks && d->ngpus)
         in_the_way(d, "number",
-                   text_print("the recipe wants %d GPUs here, programs see %d", ranks, d->ngpus))
+                   text_print("the recipe needs %d GPUs here, programs see %d", ranks, d->ngpus))
             ->todo =
             text_print("gpus=%d, more machines, or another CUDA_VISIBLE_DEVICES", d->ngpus);
     for (int i = 0; i < ranks && i < d->ngpus; i++) {
@@ -321,7 +321,7 @@ static void judge_recipe(Doctor *d, const Gpu *gpu, int ranks)
         const int64_t need = w->rank_bytes + w->target->reserve, left = g->use.total - g->use.used;
         if (d->capability[i] != w->target->capability)
             in_the_way(d, of,
-                       text_print("has compute capability %d.%d, target %s wants %d.%d",
+                       text_print("has compute capability %d.%d, target %s needs %d.%d",
                                   g->about.major, g->about.minor, w->target->name,
                                   w->target->capability / 10, w->target->capability % 10))
                 ->todo = text_print("target=sm_%d, if gen list targets has it, or other GPUs by "

@@ -36,7 +36,7 @@ static Ended run(const Doctor *d, const Command *c, double seconds)
 }
 
 /* First line that reports an error. */
-static char *said(const Ended *e, const char *late)
+static char *outcome(const Ended *e, const char *late)
 {
     const char *at = strstr(e->text, "rror");
     while (at && at > e->text && at[-1] != '\n')
@@ -65,7 +65,7 @@ static void try_openmp(Doctor *d)
     Ended e = run(d, &c, start_seconds);
     if (e.code || e.late)
         bad(d, "OpenMP", NEED_CPU_RUN,
-            text_print("a small program does not run: %s", said(&e, "it does not end")))
+            text_print("a small program does not run: %s", outcome(&e, "it does not end")))
             ->todo = "install libgomp1, look at LD_LIBRARY_PATH";
     else
         doctor_add(d, DOCTOR_OK, "OpenMP", "a small program, built and run");
@@ -86,7 +86,7 @@ static void try_mpi(Doctor *d)
     Ended e = run(d, &c, build_seconds);
     if (e.code || e.late) {
         bad(d, "MPI", NEED_MPI_BUILD | NEED_MPI_RUN,
-            text_print("%s compiles no program: %s", d->mpicc[0], said(&e, "no answer")));
+            text_print("%s compiles no program: %s", d->mpicc[0], outcome(&e, "no answer")));
         return;
     }
     c.n = 0;
@@ -112,7 +112,7 @@ static void try_mpi(Doctor *d)
                    (int)strcspn(line + 9, "\r\n"), line + 9);
     else
         bad(d, "MPI", NEED_MPI_RUN,
-            text_print("two ranks do not meet: %s", said(&e, "they do not end")))
+            text_print("two ranks do not connect: %s", outcome(&e, "they do not end")))
             ->todo = "MPICC and MPIRUN of one and the same MPI; a host name that resolves";
 }
 
@@ -198,7 +198,7 @@ static void try_gpus(Doctor *d)
     Ended e = run(d, &c, build_seconds);
     if (e.code || e.late) {
         bad(d, "GPU program", NEED_CUDA_BUILD | NEED_CUDA_RUN,
-            text_print("does not build: %s", said(&e, "no answer")));
+            text_print("does not build: %s", outcome(&e, "no answer")));
         return;
     }
     c.n = 0;
@@ -213,7 +213,7 @@ static void try_gpus(Doctor *d)
     for (int i = 0; i < 3; i++)
         if (answers[i] < gpus || e.late || e.code) {
             bad(d, "GPU program", NEED_CUDA_RUN,
-                text_print("does not answer for all GPUs: %s", said(&e, "it does not end")))
+                text_print("does not answer for all GPUs: %s", outcome(&e, "it does not end")))
                 ->todo = "nvidia-smi";
             return;
         }

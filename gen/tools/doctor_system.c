@@ -293,7 +293,7 @@ static void find_limits(Doctor *d)
          scarce = fabric && l.rlim_cur != RLIM_INFINITY;
     Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, "locked memory", "%s%s",
                             limit_text(l.rlim_cur, true),
-                            scarce ? ": InfiniBand wants to lock what it sends" : "");
+                            scarce ? ": InfiniBand must lock its buffers" : "");
     f->todo = "ulimit -l unlimited (/etc/security/limits.conf)";
     doctor_number(f, "limit", l.rlim_cur == RLIM_INFINITY ? -1 : (double)l.rlim_cur);
 }

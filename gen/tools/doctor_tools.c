@@ -85,8 +85,8 @@ static void add_missing(Doctor *d, const Tool *t, const char *why)
 /* words[0] NULL: not found or not usable. */
 static void find_tool(Doctor *d, const Tool *t, const char **words, int max)
 {
-    const char *said = *t->variable ? doctor_env(d, t->variable) : NULL;
-    const char *names = said && *said ? said : t->commands;
+    const char *chosen = *t->variable ? doctor_env(d, t->variable) : NULL;
+    const char *names = chosen && *chosen ? chosen : t->commands;
     char *list = text_copy(names), *save = NULL;
     words[0] = NULL;
     for (char *one = strtok_r(list, "|", &save); one && !words[0];
@@ -97,8 +97,8 @@ static void find_tool(Doctor *d, const Tool *t, const char **words, int max)
     }
     if (!words[0]) {
         add_missing(d, t,
-                    text_print("%s is not there", said && *said
-                                                      ? text_print("%s=%s", t->variable, said)
+                    text_print("%s is missing", chosen && *chosen
+                                                      ? text_print("%s=%s", t->variable, chosen)
                                                       : t->commands));
         return;
     }
@@ -119,11 +119,12 @@ static void find_tool(Doctor *d, const Tool *t, const char **words, int max)
     const char *path = program_find(words[0]);
     if (strtod(version, NULL) < t->least) {
         add_missing(d, t,
-                    text_print("%s is version %s, want %g or later", path, version, t->least));
+                    text_print("%s is version %s, must be %g or later", path, version, t->least));
         words[0] = NULL;
         return;
     }
-    Finding *f = doctor_add(d, DOCTOR_OK, t->name, "%s %s", said && *said ? said : path, version);
+    Finding *f = doctor_add(d, DOCTOR_OK, t->name, "%s %s", chosen && *chosen ? chosen : path,
+                            version);
     doctor_fact(f, "path", path);
     doctor_fact(f, "version", version);
 }
@@ -153,11 +154,11 @@ static void try_compiler(Doctor *d)
 /* Finds the toolkit as emitted Makefiles do: CUDA, the folder of nvcc on PATH, the usual folder. */
 static void find_toolkit(Doctor *d)
 {
-    const char *said = doctor_env(d, "CUDA"), *nvcc = doctor_env(d, "NVCC"),
+    const char *folder = doctor_env(d, "CUDA"), *nvcc = doctor_env(d, "NVCC"),
                *path = program_find("nvcc");
     size_t n = path ? strlen(path) : 0;
-    if (said && *said)
-        d->cuda = said;
+    if (folder && *folder)
+        d->cuda = folder;
     else if (n > 9 && !strcmp(path + n - 9, "/bin/nvcc"))
         d->cuda = text_print("%.*s", (int)n - 9, path);
     else
@@ -208,8 +209,8 @@ static void find_nvcc(Doctor *d)
     const char *version = e.code || e.late ? "" : doctor_version(e.text);
     if (strtod(version, NULL) < row->least) {
         add_missing(d, row,
-                    *version ? text_print("%s is version %s, want 12.0 or later (C++20)", d->nvcc,
-                                          version)
+                    *version ? text_print("%s is version %s, must be 12.0 or later (C++20)",
+                                          d->nvcc, version)
                              : text_print("%s does not say its version: %s", d->nvcc,
                                           first_line(e.text)));
         d->nvcc = NULL;
@@ -359,8 +360,9 @@ static const char *load(const Doctor *d, const Library *l)
                 dlclose(opened);
                 return NULL;
             }
-            const char *said = dlerror();
-            why = why && strstr(why, "No such file") == NULL ? why : text_copy(said ? said : "");
+            const char *loader = dlerror();
+            if (!why || strstr(why, "No such file"))
+                why = text_copy(loader ? loader : "");
         }
     }
     return why;
@@ -379,8 +381,8 @@ static void judge_library(Doctor *d, const Library *l, const Built *b)
     else if (bad)
         f = doctor_add(d, DOCTOR_MISSING, l->name, "does not load: %s; %s", bad, l->why);
     else if (b->version && l->major && atoi(b->version) != l->major)
-        f = doctor_add(d, DOCTOR_MISSING, l->name, "version %s, want %d; %s", b->version, l->major,
-                       l->why);
+        f = doctor_add(d, DOCTOR_MISSING, l->name, "version %s, must be %d; %s", b->version,
+                       l->major, l->why);
     else {
         f = doctor_add(d, DOCTOR_OK, l->name, "%s; %s",
                        b->version ? b->version : "there, without a compiler to ask more",

@@ -96,13 +96,13 @@ static void refuse_folder(const char *word)
 {
     if (holds(word, "adapter_config.json"))
         err((Loc){0},
-            "%s is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the "
-            "model below it; the program takes the adapter: --adapter %s",
+            "%s is an adapter's folder, not a recipe: gen new FILE.lua --from BASE writes one for "
+            "the model below it; the program takes the adapter: --adapter %s",
             word, word);
     if (holds(word, "config.json") && !holds(word, "manifest.json"))
         err((Loc){0},
-            "%s is a model's folder, no recipe: gen new FILE.lua --from %s writes one, gen plan %s "
-            "shows what fits",
+            "%s is a model's folder, not a recipe: gen new FILE.lua --from %s writes one, gen plan "
+            "%s shows what fits",
             word, text_shell(word), text_shell(word));
     if (holds(word, "manifest.json"))
         err((Loc){0},
@@ -123,7 +123,8 @@ const char *recipe_find(const char *word)
                 err((Loc){0}, "cannot read %s: %s", word, strerror(errno));
             if (!strcmp(name, "config.json") && strstr(text, "\"model_type\""))
                 err((Loc){0},
-                    "%s: of a model's folder, no recipe: gen new FILE.lua --from %s writes one",
+                    "%s: belongs to a model's folder, not a recipe: gen new FILE.lua --from %s "
+                    "writes one",
                     word, slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
             settings_file(word, is, text, n);
         }
@@ -135,7 +136,7 @@ const char *recipe_find(const char *word)
         /* not a misspelt path */
         const bool name = !strchr(word, '/') && !strstr(word, ".lua");
         if (folder || !name)
-            fprintf(stderr, "gen: %s: %s; taking %s\n", word, folder ? "a folder" : "no such file",
+            fprintf(stderr, "gen: %s: %s; using %s\n", word, folder ? "a folder" : "no such file",
                     found);
         return found;
     }

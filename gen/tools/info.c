@@ -22,7 +22,7 @@ typedef struct {
     Work work;
     double tokens;               /* per step, all ranks */
     int64_t host;  /* host bytes of a rank, besides device memory; on a CPU they are the same */
-    const char *recipe, *other, *out;        /* words behind gen, without gpus=; the folder */
+    const char *recipe, *other, *out;        /* words after gen, without gpus=; the folder */
 } Info;
 
 static const struct { const char *name; int owners; const char *about; } run_file[] = {

@@ -74,7 +74,7 @@ int64_t bytes_of(const char *what, const char *text)
     for (size_t i = 0; end != text && i < sizeof unit / sizeof *unit; i++)
         if (!strcasecmp(end, unit[i].name) && n > 0 && n * unit[i].bytes < 1e18)
             return (int64_t)(n * unit[i].bytes);
-    err((Loc){0}, "%s: want bytes of a rank with their unit, such as 24GiB, got %s", what, text);
+    err((Loc){0}, "%s: must be bytes per rank with a unit, such as 24GiB, got %s", what, text);
 }
 
 static void one_of(const char *what, const char *got, const char *words)
@@ -87,7 +87,7 @@ static void one_of(const char *what, const char *got, const char *words)
     for (const char *p = words; *p && n < 64; p += strcspn(p, "|"), p += *p == '|')
         name[n++] = text_print("%.*s", (int)strcspn(p, "|"), p);
     const char *near = text_nearest(got, name, n);
-    err((Loc){0}, "list: %s: want one of %s, got %s%s", what, words, got,
+    err((Loc){0}, "list: %s: must be one of %s, got %s%s", what, words, got,
         near ? text_print("; did you mean %s?", near) : "");
 }
 
@@ -102,7 +102,7 @@ static void add_field(Filter *f, int field, const char *text)
         wrong = value_parse(r->type, &p, &v);
         double x = r->type == FT_FLOAT ? v.f : (double)v.i;
         if (wrong || *p || (r->type != FT_BOOL && (x < r->lo || x > r->hi)))
-            err((Loc){0}, "list: %s: want %s, got %s", r->path,
+            err((Loc){0}, "list: %s: must be %s, got %s", r->path,
                 range_print(r->type, r->lo, r->hi, ""), text);
     }
     if (f->nfields == MAX_FILTERS)
@@ -124,7 +124,7 @@ static Filter filter_of(int n, char **word)
         const char *value = equal + 1;
         int field = field_find(name);
         if (!*value)
-            err((Loc){0}, "list: %s: want a value", word[i]);
+            err((Loc){0}, "list: %s: needs a value", word[i]);
         if (!strcmp(name, "adapter"))
             one_of(name, f.adapter = value, "lora|none");
         else if (!strcmp(name, "fits"))
@@ -468,7 +468,7 @@ static void check_section(const char *section)
     }
     const char *near = text_nearest(section, name, SECTIONS);
     err((Loc){0}, "list: no section %s; %s", section,
-        near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
+        near ? text_print("did you mean %s?", near) : text_print("use %s", all.text));
 }
 
 void report_list(int n, char **word, FILE *to)

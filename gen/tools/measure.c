@@ -239,16 +239,16 @@ Disk disk_of(const Graph *g, Config *c)
             continue;
         const int64_t n =
             v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
-        const int64_t own = dtype_bytes[v->dtype], master = v->trained && own < 4 ? 4 : 0;
+        const int64_t stored = dtype_bytes[v->dtype], master = v->trained && stored < 4 ? 4 : 0;
         if (v->adapter || v->not_in_model)
             d.checkpoint += 4 * n;
         else if (!adapters)
-            d.checkpoint += (own + master) * n;
+            d.checkpoint += (stored + master) * n;
         d.checkpoint += v->trained ? 8 * n : 0;
         if (v->not_in_model)
             continue;
-        d.export += v->adapter ? 4 * n : adapters ? 0 : own * n;
-        d.merged += adapters && !v->adapter ? own * n : 0;
+        d.export += v->adapter ? 4 * n : adapters ? 0 : stored * n;
+        d.merged += adapters && !v->adapter ? stored * n : 0;
     }
     return d;
 }

@@ -74,10 +74,10 @@ static void refuse_file(const char *path)
         fclose(f);
     if (!fnmatch("*.gguf", path, FNM_CASEFOLD) || (n == 4 && !memcmp(head, "GGUF", 4)))
         err((Loc){0},
-            "%s: a GGUF file, which is not read; want the Hugging Face folder that it was made "
+            "%s: is a GGUF file, which is not read; give the Hugging Face folder that it was made "
             "from",
             path);
-    err((Loc){0}, "%s: a file; want the folder that holds config.json and the weights", path);
+    err((Loc){0}, "%s: is a file; give the folder that holds config.json and the weights", path);
 }
 
 static void refuse_missing(const char *word, const char *command)
@@ -94,8 +94,8 @@ static void refuse_adapter(const char *folder)
     const char *base = text_in(config, "base_model_name_or_path");
     const cJSON *r = json_get(config, "r");
     err((Loc){0},
-        "%s: a PEFT adapter, no model: want the folder of its base, %s, with --lora %.0f; the "
-        "program takes both: --init-from BASE --adapter %s",
+        "%s: is a PEFT adapter, not a model: give the folder of its base, %s, with --lora %.0f; "
+        "the program takes both: --init-from BASE --adapter %s",
         folder, *base ? base : "which it does not name",
         cJSON_IsNumber(r) && r->valuedouble > 0 ? r->valuedouble : 16, text_shell(folder));
 }
@@ -108,20 +108,20 @@ static void refuse_own(const char *folder)
                        : NULL;
     if (state && !strncmp(text_in(state, "format"), "diecast-", 8))
         err((Loc){0},
-            "%s: a checkpoint of a run of %s: that recipe goes on with it; for another recipe "
-            "export it (out/NAME/run.sh --out RUN --export DIR) and take DIR",
+            "%s: is a checkpoint of a run of %s: that recipe resumes from it; for another recipe "
+            "export it (out/NAME/run.sh --out RUN --export DIR) and use DIR",
             folder, *text_in(state, "recipe") ? text_in(state, "recipe") : "a recipe");
     int n;
     int64_t *steps = folder_steps(folder, &n);
     if (n > 0)
         err((Loc){0},
-            "%s: a run folder; export the model (out/NAME/run.sh --out %s --export DIR) and take "
+            "%s: is a run folder; export the model (out/NAME/run.sh --out %s --export DIR) and use "
             "DIR",
             folder, text_shell(folder));
     free(steps);
     if (holds(folder, "manifest.json") && holds(folder, "train.c"))
         err((Loc){0},
-            "%s: a folder that gen wrote, no model; the head of its train.c names its recipe",
+            "%s: is a folder that gen wrote, not a model; the head of its train.c names its recipe",
             folder);
 }
 
@@ -142,20 +142,20 @@ static void check_folder(const char *folder, const char *word, const char *comma
         return;
     if (holds(folder, "snapshots"))
         err((Loc){0},
-            "%s: a model in the hub's cache; want the folder of one of its revisions in "
+            "%s: is a model in the hub's cache; give the folder of one of its revisions in "
             "%s/snapshots",
             folder, folder);
     if (one_like(folder, "*.gguf"))
         err((Loc){0},
-            "%s: holds %s and no config.json: GGUF is not read; want the Hugging Face folder that "
+            "%s: holds %s and no config.json: GGUF is not read; give the Hugging Face folder that "
             "it was made from",
             folder, one_like(folder, "*.gguf"));
     if (one_like(folder, "consolidated*.p*") || holds(folder, "params.json"))
         err((Loc){0},
-            "%s: has no config.json, but files of the model's own release; want it in Hugging "
+            "%s: has no config.json, but files of the model's own release; convert it to Hugging "
             "Face's layout",
             folder);
-    err((Loc){0}, "%s: no model's folder: it has no config.json%s", folder,
+    err((Loc){0}, "%s: is not a model's folder: it has no config.json%s", folder,
         holds(folder, "model_index.json")
             ? ", but a model_index.json, which lists the models of a pipeline below it"
             : "");
@@ -182,8 +182,8 @@ static void fault(ModelFolder *m, const char *fmt, ...)
     va_end(args);
 }
 
-static void told(ModelFolder *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void told(ModelFolder *m, const char *fmt, ...)
+static void remark(ModelFolder *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void remark(ModelFolder *m, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -236,14 +236,14 @@ static void take_compared(ModelFolder *m, const HfKey *key)
 {
     int field = field_find(key->written);
     if (field < 0 && key->wanted && strcmp(key->value, key->wanted))
-        fault(m, "%s is %s: programs of the family %s have %s alone", key->key, key->value,
+        fault(m, "%s is %s: programs of the family %s have only %s", key->key, key->value,
               m->family->name, key->wanted);
     if (field < 0 || !of_objective(m, field))
         return;
     const char *text = whole_number(json_get(m->config, key->key), key->value),
                *wanted = wrong_value(field, text);
     if (wanted)
-        fault(m, "%s is %s%s: the field %s wants %s", key->key, text,
+        fault(m, "%s is %s%s: the field %s must be %s", key->key, text,
               key->there ? "" : " where it is absent", field_row[field].path, wanted);
     else if (m->value[field] && strcmp(m->value[field], text))
         fault(m, "%s is %s and %s %s: both are the field %s", m->key[field], m->value[field],
@@ -261,10 +261,11 @@ static void take_free(ModelFolder *m, const char *key, int field, const char *te
     const char *wanted = wrong_value(field, text);
     bool other = m->value[field] && strcmp(m->value[field], text);
     if (wanted)
-        told(m, "%s is %s and left out: the field %s wants %s", key, text, field_row[field].path,
+        remark(m, "%s is %s and left out: the field %s must be %s", key, text,
+               field_row[field].path,
              wanted);
     else if (other && m->free[field])
-        told(m, "%s is %s, but %s %s, and the field %s is both: the latter is taken", key, text,
+        remark(m, "%s is %s, but %s %s, and the field %s is both: the latter is taken", key, text,
              m->key[field], m->value[field], field_row[field].path);
     else if (!m->value[field]) {
         set_field(m, field, key, text);
@@ -292,11 +293,11 @@ static void take_id(ModelFolder *m, const cJSON *config, const char *key, int fi
     if (!text || m->value[field])
         return;
     if (vocab && strtod(text, NULL) >= strtod(vocab, NULL))
-        told(m, "%s is %s, outside the vocabulary, and left out", key, text);
+        remark(m, "%s is %s, outside the vocabulary, and left out", key, text);
     else
         take_free(m, key, field, text);
     if (m->value[field] && cJSON_IsArray(value) && first->next)
-        told(m, "%s has %d ids: %s = %s, the first; --sample ends at all of them", key,
+        remark(m, "%s has %d ids: %s = %s, the first; --sample ends at all of them", key,
              cJSON_GetArraySize(value), field_row[field].path, text);
 }
 
@@ -319,7 +320,7 @@ static void take_rope(ModelFolder *m)
     const char *type = text_in(rope, "rope_type");
     bool plain = !strcmp(type, "default");
     if (!plain && wrong_value(F_model_rope_scaling, type))
-        fault(m, "rope_type is \"%s\": the field %s wants %s", type,
+        fault(m, "rope_type is \"%s\": the field %s must be %s", type,
               field_row[F_model_rope_scaling].path, wrong_value(F_model_rope_scaling, type));
     else if (!plain)
         set_field(m, F_model_rope_scaling, "rope_type", type);
@@ -330,8 +331,8 @@ static void take_rope(ModelFolder *m)
                    *row = field_row[number[i].field].path;
         const char *wanted = text ? wrong_value(number[i].field, text) : "a number";
         if (wanted)
-            fault(m, "%s is %s: the field %s wants %s", number[i].key, text ? text : "absent", row,
-                  wanted);
+            fault(m, "%s is %s: the field %s must be %s", number[i].key, text ? text : "absent",
+                  row, wanted);
         else
             set_field(m, number[i].field, number[i].key, text);
     }
@@ -348,11 +349,11 @@ static void choose_objective(ModelFolder *m, const HfKey *key, int n)
         const Objective *o = objective_row(i);
         if (o->standalone || strcmp(o->head, head))
             continue;
-        bool own = false;
+        bool sets_field = false;
         for (int k = 0; k < n; k++)
-            own |= key[k].there && field_find(key[k].written) >= 0 &&
+            sets_field |= key[k].there && field_find(key[k].written) >= 0 &&
                    objective_owns(o->name, key[k].written);
-        if (!m->objective || own)
+        if (!m->objective || sets_field)
             m->objective = o;
     }
     if (!m->objective)
@@ -370,7 +371,7 @@ static void find_family(ModelFolder *m)
     }
     if (!m->family)
         err((Loc){text_print("%s/config.json", m->path), 0},
-            "model_type is %s%s%s: want one of %s (gen list families)",
+            "model_type is %s%s%s: must be one of %s (gen list families)",
             *type ? text_shown(type) : "absent", other ? ", " : "", other ? other : "", all.text);
 }
 
@@ -380,7 +381,7 @@ static void read_config(ModelFolder *m, const char *objective)
     HfKey *key;
     m->config = read_json(m->path, "config.json");
     if (!cJSON_IsObject(m->config))
-        err((Loc){text_print("%s/config.json", m->path), 0}, "want a JSON object");
+        err((Loc){text_print("%s/config.json", m->path), 0}, "must be a JSON object");
     const cJSON *list = json_get(m->config, "architectures");
     const char *class = cJSON_IsArray(list) ? cJSON_GetStringValue(list->child) : NULL;
     m->class = class ? class : "";
@@ -398,7 +399,7 @@ static void read_config(ModelFolder *m, const char *objective)
     char *error = NULL;
     const cJSON *both[] = {m->config, folder_read_json(m->path, generation, CONFIG_MAX, &error)};
     if (!both[1] && holds(m->path, generation))
-        told(m, "%s", error);
+        remark(m, "%s", error);
     for (int i = 0; i < 2; i++) {
         take_id(m, both[i], "bos_token_id", F_model_bos);
         take_id(m, both[i], "eos_token_id", F_model_eos);
@@ -410,7 +411,7 @@ static void read_config(ModelFolder *m, const char *objective)
         if (!key[i].compared && key[i].there)
             take_free(m, key[i].key, field_find(key[i].written), key[i].value);
     if (m->faults.n)
-        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this:%s",
+        err((Loc){text_print("%s/config.json", m->path), 0}, "a recipe cannot express this:%s",
             m->faults.text);
 }
 
@@ -506,7 +507,8 @@ void model_folder_check(ModelFolder *m, const Graph *g)
 {
     const char *differs = model_folder_differs(m, g);
     if (differs)
-        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this: %s", differs);
+        err((Loc){text_print("%s/config.json", m->path), 0}, "a recipe cannot express this: %s",
+            differs);
     if (!m->weights)
         return;
     int n, code;
@@ -514,7 +516,7 @@ void model_folder_check(ModelFolder *m, const Graph *g)
     Tensor *fewer;
     char *error = hf_match(want, n, &m->set, own_config(m, g), m->path, &fewer, &code);
     if (error)
-        err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s",
+        err((Loc){0}, "the weights do not match the %s that config.json describes: %s",
             m->family->name, error);
     for (int i = 0; i < n; i++)
         m->lacks_added |= want[i].t->optional_in_checkpoint && !want[i].from;
@@ -550,10 +552,12 @@ static void read_weights(ModelFolder *m)
             some = some || one_like(m->path, other[i]);
         if (some)
             err((Loc){0}, "%s", error);
-        const char *said = text_in(m->config, "dtype");
-        said = *said ? said : text_in(m->config, "torch_dtype");
-        m->stored = !strcmp(said, "bfloat16") ? "bf16" : !strcmp(said, "float16") ? "fp16" : "fp32";
-        m->stored_by = *said ? "as config.json says" : "nothing says how weights are stored";
+        const char *dtype = text_in(m->config, "dtype");
+        dtype = *dtype ? dtype : text_in(m->config, "torch_dtype");
+        m->stored = !strcmp(dtype, "bfloat16")  ? "bf16"
+                    : !strcmp(dtype, "float16") ? "fp16"
+                                                : "fp32";
+        m->stored_by = *dtype ? "as config.json says" : "nothing says how weights are stored";
         return;
     }
     for (int f = 0; f < m->set.nfiles; f++)
@@ -593,7 +597,7 @@ static void read_tokenizer(ModelFolder *m)
 }
 
 /* Takes settings from the weights, and notes those that no file has. */
-static void take_said(ModelFolder *m)
+static void take_names(ModelFolder *m)
 {
     static const struct { const char *family, *name, *field, *value; } says[] = {
 #define TENSOR_SAYS(family, name, field, value) {#family, name, field, value},
@@ -621,7 +625,7 @@ ModelFolder *model_folder_read(const char *word, const char *command, const char
     ModelFolder *m = arena_new(sizeof *m);
     size_t n = strlen(word);
     if (!n)
-        err((Loc){0}, "--from: want a folder, got nothing");
+        err((Loc){0}, "--from: needs a folder, got nothing");
     while (n > 1 && word[n - 1] == '/')
         n--;
     m->path = text_print("%.*s", (int)n, word);
@@ -629,7 +633,7 @@ ModelFolder *model_folder_read(const char *word, const char *command, const char
     check_folder(m->path, word, command);
     read_config(m, objective);
     read_weights(m);
-    take_said(m);
+    take_names(m);
     read_tokenizer(m);
     return m;
 }

@@ -53,7 +53,8 @@ static NewOptions parse(int argc, char **argv, const char *command)
             else if (!o.file)
                 o.file = word;
             else if (!o.from && folder_exists(word))
-                err((Loc){0}, "%s: %s: a folder; want --from %s", command, word, text_shell(word));
+                err((Loc){0}, "%s: %s: is a folder; use --from %s", command, word,
+                    text_shell(word));
             else
                 err((Loc){0},
                     "%s: %s: a second file; the file is %s, and further words are field=value",
@@ -71,7 +72,7 @@ static NewOptions parse(int argc, char **argv, const char *command)
         if (!option[k].wants)
             *(bool *)at = true;
         else if (i + 1 == argc || (argv[i + 1][0] == '-' && argv[i + 1][1] == '-'))
-            err((Loc){0}, "%s: %s: want a %s after it", command, word, option[k].wants);
+            err((Loc){0}, "%s: %s: needs a %s after it", command, word, option[k].wants);
         else
             *(const char **)at = argv[++i];
     }
@@ -107,13 +108,13 @@ static void check_words(const NewOptions *o, const char *command)
     for (int i = 0; i < o->nwords; i++)
         if (!strncmp(o->word[i], "model.", 6))
             err((Loc){0},
-                "%s: %s: the folder says what the model is, and a program of another one would not "
-                "take it in", command, o->word[i]);
+                "%s: %s: the folder sets the model's fields, and a program with other values could "
+                "not load it", command, o->word[i]);
     int64_t at;
     if (new_given(o, "objective") && !choice_find(field_choices(F_objective),
                                                   new_given(o, "objective"), &at))
-        err((Loc){0}, "%s: objective: want one of %s, got %s", command, field_choices(F_objective),
-            new_given(o, "objective"));
+        err((Loc){0}, "%s: objective: must be one of %s, got %s", command,
+            field_choices(F_objective), new_given(o, "objective"));
 }
 
 /* ---- the recipe's text ----------------------------------------------------------------------- */
@@ -216,7 +217,7 @@ static const char *data_line(const Ask *a, const Way *w)
     const char *kind = w->c->v[F_data_kind].s;
     bool stream = !strcmp(kind, "packed") && !a->data;
     return text_print("%s: data.kind%s", kind, stream ?
-                      "; prompts and conversations want bfd or rows" : "");
+                      "; prompts and conversations need bfd or rows" : "");
 }
 
 /* How seq.max was chosen from the samples of --data, or that it can be; NULL: it does not follow
@@ -325,15 +326,15 @@ static void check_file(const NewOptions *o)
     struct stat st;
     size_t n = o->file ? strlen(o->file) : 0;
     if (!o->file)
-        err((Loc){0}, "new: want the file to write: gen new FILE.lua --from FOLDER");
+        err((Loc){0}, "new: name the file to write: gen new FILE.lua --from FOLDER");
     path_check("new", o->file);
     if (n < 5 || strcmp(o->file + n - 4, ".lua") || o->file[n - 5] == '/')
-        err((Loc){0}, "new: %s: want a name that ends in .lua, for example %s.lua", o->file,
+        err((Loc){0}, "new: %s: the name must end in .lua, for example %s.lua", o->file,
             n && o->file[n - 1] != '/' && !strstr(o->file, ".lua") ? o->file : "mine");
     if (!stat(o->file, &st) && !S_ISREG(st.st_mode))
-        err((Loc){0}, "new: %s: is there and no file; want another name", o->file);
+        err((Loc){0}, "new: %s: exists and is not a file; give another name", o->file);
     if (!stat(o->file, &st) && !o->force)
-        err((Loc){0}, "new: %s: is there already; want another name, or --force to write over it",
+        err((Loc){0}, "new: %s: exists; give another name, or --force to overwrite it",
             o->file);
 }
 
@@ -391,7 +392,7 @@ int new_main(int argc, char **argv)
     check_file(&o);
     if (!o.from)
         err((Loc){0},
-            "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER",
+            "new: needs --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER",
             o.file);
     check_words(&o, "new");
     ModelFolder *m = model_folder_read(o.from, text_print("gen new %s --from", text_shell(o.file)),
@@ -521,7 +522,7 @@ int new_plan_main(int argc, char **argv)
         err((Loc){0}, "plan: %s and --from %s: one or the other", o.file, o.from);
     const char *word = o.from ? o.from : o.file;
     if (!word)
-        err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
+        err((Loc){0}, "plan: needs a model's folder: gen plan FOLDER --card NAME");
     if (o.file && !folder_exists(o.file) && recipe_known(o.file))
         err((Loc){0},
             o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"

@@ -113,7 +113,7 @@ static int64_t rank_of(const NewOptions *o, const char *command)
     long long rank = o->lora ? strtoll(o->lora, &end, 10) : NEW_RANK;
     if (o->lora && (errno || end == o->lora || *end || rank < 1 ||
                     rank > (int64_t)field_row[F_lora_rank].hi))
-        err((Loc){0}, "%s: --lora %s: want a rank from 1 to %.0f", command, o->lora,
+        err((Loc){0}, "%s: --lora %s: must be a rank from 1 to %.0f", command, o->lora,
             field_row[F_lora_rank].hi);
     return rank;
 }
@@ -128,7 +128,7 @@ static const Target *find_target(const char *command, const char *word)
         name[i] = target_row(i)->name;
     const char *near = target_find(word) ? NULL : text_nearest(word, name, n);
     if (!target_find(word) && card_find(word))
-        err((Loc){0}, "%s: %s is a card: want card=%s", command, word, card_find(word)->name);
+        err((Loc){0}, "%s: %s is a card: use card=%s", command, word, card_find(word)->name);
     if (!target_find(word))
         err((Loc){0}, "%s: no target %s%s; gen list targets shows them", command, word,
             near ? text_print("; did you mean %s?", near) : "");
@@ -161,7 +161,8 @@ static void choose_precision(Ask *a, const char *command)
                                 : m->stored_by;
     if (!strcmp(a->precision, "fp16") && m->wide)
         err((Loc){0},
-            "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32",
+            "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: must be bf16 or "
+            "fp32",
             command, m->path);
 }
 
@@ -262,15 +263,15 @@ Way new_choose(const Ask *a)
 {
     const NewOptions *o = a->o;
     bool adapters = new_takes_adapters(a->m) && !o->full, whole = !o->lora,
-        own = new_given(o, "lora.rank") != NULL;
+        rank_given = new_given(o, "lora.rank") != NULL;
     Way w = {0}, least = {0};
     for (int64_t tokens = a->tokens; !w.g; tokens /= 2) {
         for (int i = 0; i < 4 && !w.g; i++) {
             Way next = {.lora = i / 2, .recompute = i % 2, .tokens = tokens, .samples = 1};
-            bool wanted = own ? !next.lora : next.lora ? adapters || o->lora : whole;
-            bool told = new_given(o, "memory.recompute") != NULL;
-            bool larger = (!next.recompute && !told) || (!next.lora && adapters && !own);
-            if (!wanted || (tokens < a->tokens && larger) || (next.recompute && told))
+            bool wanted = rank_given ? !next.lora : next.lora ? adapters || o->lora : whole;
+            bool is_given = new_given(o, "memory.recompute") != NULL;
+            bool larger = (!next.recompute && !is_given) || (!next.lora && adapters && !rank_given);
+            if (!wanted || (tokens < a->tokens && larger) || (next.recompute && is_given))
                 continue;
             if (new_fits(a, &next))
                 w = next;

@@ -32,7 +32,7 @@ static const char usage[] =
 static const char *option_value(int argc, char **argv, int *i)
 {
     if (*i + 1 >= argc)
-        err((Loc){0}, "pack: %s wants a value", argv[*i]);
+        err((Loc){0}, "pack: %s needs a value", argv[*i]);
     return argv[++*i];
 }
 
@@ -42,7 +42,7 @@ static int64_t option_count(int argc, char **argv, int *i, int64_t lo, int64_t h
     char *end;
     long long n = strtoll(text, &end, 10);
     if (!*text || *end || n < lo || n > hi)
-        err((Loc){0}, "pack: %s: want %lld to %lld, got %s", name, (long long)lo, (long long)hi,
+        err((Loc){0}, "pack: %s: must be %lld to %lld, got %s", name, (long long)lo, (long long)hi,
             text);
     return n;
 }
@@ -53,7 +53,7 @@ static double option_share(int argc, char **argv, int *i)
     char *end;
     double x = strtod(text, &end);
     if (!*text || *end || !(x > 0 && x < 1))
-        err((Loc){0}, "pack: %s: want a number between 0 and 1, got %s", name, text);
+        err((Loc){0}, "pack: %s: must be a number between 0 and 1, got %s", name, text);
     return x;
 }
 
@@ -66,7 +66,7 @@ static int option_word(const char *name, const char *got, const char *const *wor
     Str all = {0};
     for (int i = 0; i < n; i++)
         str_print(&all, "%s%s", !i ? "" : i == n - 1 ? " or " : ", ", word[i]);
-    err((Loc){0}, "pack: %s: want %s, got %s%s%s%s", name, all.text, got,
+    err((Loc){0}, "pack: %s: must be %s, got %s%s%s%s", name, all.text, got,
         near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -130,7 +130,7 @@ static void steps_options(PackOptions *o, StepsRules *s, int64_t steps)
     s->system = o->system ? o->system : PACK_STEPS_SYSTEM;
     s->steps = steps < 0 ? PACK_STEPS : steps;
     if (!s->steps && s->rewards)
-        err((Loc){0}, "pack: --rewards: with --steps 0 every mark wants a label");
+        err((Loc){0}, "pack: --rewards: with --steps 0 every mark needs a label");
     s->rewards = s->rewards || !s->steps ? s->rewards : s->steps - 1;
 }
 
@@ -171,7 +171,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             asked = a;
             steps = option_count(argc, argv, &i, 0, STEPS_MARKS + 1);
             if (steps == 1)
-                err((Loc){0}, "pack: --steps: want 2 to %d, or 0: one step has no mark",
+                err((Loc){0}, "pack: --steps: must be 2 to %d, or 0: one step has no mark",
                     STEPS_MARKS + 1);
         } else if (!strcmp(a, "--rewards")) {
             asked = a;
@@ -195,7 +195,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             o->ignore = split_names(option_value(argc, argv, &i), &o->nignore);
             if (!o->nignore)
                 err((Loc){0},
-                    "pack: --ignore-keys: want keys between commas, as in tools,functions");
+                    "pack: --ignore-keys: must be keys separated by commas, such as "
+                    "tools,functions");
         } else if (!strcmp(a, "--skip-bad")) {
             o->skip_bad = option_count(argc, argv, &i, 0, 1000000000);
         } else if (!strcmp(a, "--threads")) {
@@ -209,7 +210,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
         } else if (!strcmp(a, "--kind")) {
             const char *k = option_value(argc, argv, &i);
             if (!strcmp(k, "bfd"))
-                err((Loc){0}, "pack: --kind: want auto, packed or rows; data.kind = bfd reads "
+                err((Loc){0}, "pack: --kind: must be auto, packed or rows; data.kind = bfd reads "
                               "rows");
             o->kind = (Kind)option_word(a, k, kind_name, NKINDS);
         } else if (a[0] == '-' && a[1]) {
@@ -226,7 +227,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
 }
 
 /* The command line without --ignore-keys. */
-static char *command_said(int argc, char **argv)
+static char *command_text(int argc, char **argv)
 {
     Str s = {0};
     str_print(&s, "gen pack");
@@ -259,7 +260,7 @@ int pack_main(int argc, char **argv)
                      .tokenizer = "bytes",
                      .keys_there = true,
                      .format_flag = "--format",
-                     .command = command_said(argc, argv)};
+                     .command = command_text(argc, argv)};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
             print_help(stdout);
@@ -268,8 +269,8 @@ int pack_main(int argc, char **argv)
     const char *prepare = NULL;
     options_read(argc, argv, &o, &prepare);
     if ((!o.out && !o.show && !prepare) || !o.nfiles)
-        err((Loc){0}, "pack: want %s: gen pack --help", o.nfiles ? "-o OUT.safetensors, or --show N"
-                                                                : "files to pack");
+        err((Loc){0}, "pack: needs %s: gen pack --help", o.nfiles
+            ? "-o OUT.safetensors, or --show N" : "files to pack");
     if (prepare && (o.out || o.show || o.kind || (o.format && strcmp(o.format, "windows"))))
         err((Loc){0}, "pack: --prepare writes windows as arrays: drop %s",
             o.out    ? "-o"

@@ -105,14 +105,14 @@ static int parse_header(const char *name, int64_t line, Slice text, PackTable *t
             if (strlen(columns[c].name) != f.len || memcmp(columns[c].name, f.at, f.len))
                 continue;
             if (seen[c])
-                return fail(t, name, line, "%s: want one such column, got two", columns[c].name);
+                return fail(t, name, line, "%s: must be one column, got two", columns[c].name);
             seen[c] = true;
             (*place)[n] = c;
         }
     }
     for (int c = 0; c < NCOLUMNS; c++)
         if (columns[c].required && !seen[c])
-            return fail(t, name, line, "%s: want this column in the header, got none",
+            return fail(t, name, line, "%s: the header must have this column, got none",
                         columns[c].name);
     return n;
 }
@@ -129,19 +129,19 @@ static int parse_row(const char *name, int64_t line, Slice text, PackTable *t, c
         int c = place[k];
         if (c == COL_ID) {
             if (!f.len || memchr(f.at, 0, f.len))
-                return fail(t, name, line, "id: want a name, got \"%.*s\"", shown(f), f.at);
+                return fail(t, name, line, "id: must be a name, got \"%.*s\"", shown(f), f.at);
             row->id = f.at;
             row->idlen = f.len;
         } else if (!parse_int(f, &v[c]) || v[c] < columns[c].least) {
             return fail(t, name, line,
-                        "%s: want an integer from %" PRId64 " to %" PRId64 ", got \"%.*s\"",
+                        "%s: must be an integer from %" PRId64 " to %" PRId64 ", got \"%.*s\"",
                         columns[c].name, columns[c].least, INT64_MAX, shown(f), f.at);
         }
     }
     if (k != nfields)
-        return fail(t, name, line, "row: want %d fields as in the header, got %d", nfields, k);
+        return fail(t, name, line, "row: must have %d fields as in the header, got %d", nfields, k);
     if (v[COL_LOWER] >= v[COL_UPPER])
-        return fail(t, name, line, "upper: want more than lower %" PRId64 ", got %" PRId64,
+        return fail(t, name, line, "upper: must be more than lower %" PRId64 ", got %" PRId64,
                     v[COL_LOWER], v[COL_UPPER]);
     row->line = line;
     row->b = (PackBuffer){v[COL_LOWER], v[COL_UPPER], v[COL_SIZE], v[COL_ALIGNMENT], -1};
@@ -185,7 +185,7 @@ static int check_ids(const char *name, PackTable *t)
     if (!twin)
         return 1;
     Slice id = {twin->id, twin->idlen};
-    return fail(t, name, twin->line, "id: want each id once, got \"%.*s\" as in line %" PRId64,
+    return fail(t, name, twin->line, "id: must be unique, got \"%.*s\" as in line %" PRId64,
                 shown(id), id.at, first->line);
 }
 
@@ -205,7 +205,7 @@ int packing_parse(const char *name, const char *data, size_t size, PackTable *t)
             continue;
         }
         if (t->n == ROWS_MAX) {
-            ok = fail(t, name, line, "row: want at most %d rows, got more", ROWS_MAX);
+            ok = fail(t, name, line, "row: there may be at most %d rows, got more", ROWS_MAX);
             break;
         }
         if (t->n == rows_cap) {
@@ -218,15 +218,15 @@ int packing_parse(const char *name, const char *data, size_t size, PackTable *t)
         const PackBuffer *b = &t->rows[t->n++].b;
         if (b->size > TOTAL_MAX - total || b->align > TOTAL_MAX - total - b->size)
             ok = fail(t, name, line,
-                      "size: want sizes and alignments of at most %" PRId64 " in all, got more",
+                      "size: sizes and alignments must be at most %" PRId64 " in all, got more",
                       TOTAL_MAX);
         else
             total += b->size + b->align;
     }
     if (ok && !place)
-        ok = fail(t, name, 1, "header: want columns id,lower,upper,size, got none");
+        ok = fail(t, name, 1, "header: must have columns id,lower,upper,size, got none");
     if (ok && !t->n)
-        ok = fail(t, name, line, "row: want at least one row, got none");
+        ok = fail(t, name, line, "row: there must be at least one row, got none");
     free(place);
     return ok && check_ids(name, t);
 }
@@ -251,7 +251,7 @@ static char *read_all(const char *path, size_t *size)
         return data;
     }
     if (*size >= FILE_MAX)
-        fprintf(stderr, "%s: want at most %zu bytes, got more\n", path, FILE_MAX);
+        fprintf(stderr, "%s: may have at most %zu bytes, got more\n", path, FILE_MAX);
     else
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
     if (f)
@@ -311,7 +311,7 @@ int packing_main(int argc, char **argv)
             Slice s = {argv[i + 1], strlen(argv[i + 1])};
             if (!parse_int(s, &capacity) || !capacity) {
                 fprintf(stderr,
-                        "gen: --capacity: want an integer from 1 to %" PRId64 ", got \"%s\"\n",
+                        "gen: --capacity: must be an integer from 1 to %" PRId64 ", got \"%s\"\n",
                         INT64_MAX, argv[i + 1]);
                 return 1;
             }

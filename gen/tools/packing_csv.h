@@ -8,7 +8,8 @@ typedef struct { const char *id; size_t idlen; int64_t line; PackBuffer b; } Pac
 typedef struct { PackRow *rows; int n; char error[256]; } PackTable;
 
 /* Parses header and rows (id, lower, upper, size, optional alignment; others ignored). True when
- * valid, else t->error holds "name:line: column: want ..., got ...". The caller frees t->rows. */
+ * valid, else t->error holds "name:line: column: must be ..., got ...". The caller frees
+ * t->rows. */
 int packing_parse(const char *name, const char *data, size_t size, PackTable *t);
 
 /* `gen pack-buffers FILE.csv [--capacity N]`; argv[0] is "pack-buffers". Returns the status. */

@@ -153,11 +153,11 @@ static void fields_page(Str *s)
     const char *group = "?";
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path, *dot = strchr(path, '.');
-        const char *own = dot ? text_print("%.*s", (int)(dot - path), path) : "";
-        if (strcmp(own, group)) {
-            str_print(s, *own ? "\n## %s\n" : "\n## Of the recipe as a whole\n", own);
+        const char *section = dot ? text_print("%.*s", (int)(dot - path), path) : "";
+        if (strcmp(section, group)) {
+            str_print(s, *section ? "\n## %s\n" : "\n## Of the recipe as a whole\n", section);
             table(s, "field | value | default | objectives | description");
-            group = own;
+            group = section;
         }
         const char *doc = field_row[i].doc;
         if (i == F_model_family)
@@ -181,10 +181,10 @@ static const char *flag_default(int i, const char *value)
         !(number && f->lo > 0 && !strcmp(value, "0")))
         str_print(&s, "`%s`", value);
     for (int k = 0; k < objective_count(); k++) {
-        const char *name = objective_row(k)->name, *own = objective_default(name, f->name);
-        if (own)
+        const char *name = objective_row(k)->name, *other = objective_default(name, f->name);
+        if (other)
             str_print(&s, "%s%s `%.*s`", s.n ? "; " : "", name,
-                      (int)strcspn(own + (*own == '"'), "\""), own + (*own == '"'));
+                      (int)strcspn(other + (*other == '"'), "\""), other + (*other == '"'));
     }
     return s.text;
 }
@@ -288,7 +288,7 @@ static void metrics_page(Str *s)
 static void format_rows(Str *s, bool by_keys)
 {
     static const struct { const char *name, *reads, *has, *kind, *doc; } row[] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
     {name, #reads, has, #kind, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
@@ -318,9 +318,9 @@ static void keys_section(Str *s)
     str_print(s, "\n## Keys that a format reads\n\nOther keys with content are an error, except "
                  "metadata (`--ignore-keys` skips them).\n");
     table(s, "format | keys | metadata");
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
     if (*uses) \
-        ROW(s, "cww", name, uses, beside);
+        ROW(s, "cww", name, uses, extra);
 #include "runtime/pack/formats.def"
 #undef FORMAT
     str_print(s, "\nMetadata of every format: ");
@@ -477,7 +477,8 @@ static void nested_names(Str *s)
 static void former_names(Str *s)
 {
     for (int i = 0; i < renamed_rows; i++)
-        ROW(s, "cct", renamed_row[i].before, renamed_row[i].now, "");
+        ROW(s, "cct", renamed_row[i].before, renamed_row[i].now,
+            strchr(renamed_row[i].now, '.') ? "" : "a flag of programs");
     for (const RenamedWord *w = renamed_word_row; *w->field; w++)
         ROW(s, "cct", w->before, w->now, text_print("a value of `%s`", w->field));
 }
@@ -618,10 +619,10 @@ int reference_main(int argc, char **argv)
         return 0;
     }
     if (argc >= 2 && !strcmp(argv[1], "-o"))
-        err((Loc){0}, "reference: -o: want a folder after it, and nothing else");
+        err((Loc){0}, "reference: -o: needs a folder after it, and nothing else");
     const char *near = argc == 2 ? text_nearest(argv[1], name, PAGES) : NULL;
     err((Loc){0},
-        "reference: want -o DIR or one of commands, list, fields, flags, runs, metrics, data, "
+        "reference: takes -o DIR or one of commands, list, fields, flags, runs, metrics, data, "
         "names%s%s",
         argc > 1 ? text_print(", got %s", argv[1]) : "",
         near ? text_print("; did you mean %s?", near) : "");

@@ -45,11 +45,11 @@ static int64_t held_alone(const Graph *g, const Schedule *s)
     int64_t bytes = 0;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
-        bool own = false, others = v->internal || v->last != INT32_MAX;
+        bool is_unshared = false, others = v->internal || v->last != INT32_MAX;
         for (int k = 0; k < g->nprograms && !others; k++)
             if (has_value(g->programs[k], v))
-                *(runs(s, g->programs[k]) ? &own : &others) = true;
-        bytes += own && !others ? buffer_bytes(v) : 0;
+                *(runs(s, g->programs[k]) ? &is_unshared : &others) = true;
+        bytes += is_unshared && !others ? buffer_bytes(v) : 0;
     }
     return bytes;
 }

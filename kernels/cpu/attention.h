@@ -1,7 +1,7 @@
 /* attention.h -- attention of a sequence, its gradient, and one decoded token over a cache.
  *
  * In:    qkv (B, T, NH + 2 KV, D) act_t: q, k, v; query head h uses key head h / (NH / KV).
- * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys met) v; lse (B, NH, T) fp32 = log sum exp.
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T, masked) v; lse (B, NH, T) fp32 = log sum exp.
  * Keeps: scores live in a block only; fp32 sums in a fixed order; D <= ATTENTION_D.
  * Method: blocks with the softmax carried along (Dao et al. 2022); a vector lane is a query; scores
  *        are logarithms to base 2, whose powers are cheaper. */
@@ -30,7 +30,7 @@ enum {
 #define ATTENTION_LOG2E 0x1.715476p0f
 #define ATTENTION_LN2 0x1.62e430p-1f
 
-/* 2^x for x <= 0 within 2 ulp; below 2^-125 it is 0. Of 2^r on [-1/2, 1/2] a minimax polynomial,
+/* Returns 2^x for x <= 0 within 2 ulp, 0 below 2^-125. 2^r on [-1/2, 1/2] is a minimax polynomial,
  * exact at 0. */
 static inline __attribute__((always_inline)) TileVec attention_exp2_(TileVec x)
 {
@@ -60,8 +60,9 @@ static inline const float *attention_rows_(float *to, const act_t *x, int64_t n,
     return to;
 }
 
-/* The same of keys or values, *ld floats apart: where they stand, but for rows a multiple of 1024
- * bytes apart, a block of which does not fit into the sets of the L1 cache that it falls into. */
+/* Returns rows of keys or values, *ld floats apart. In fp32 programs they stay in place, unless
+ * rows are a multiple of 1024 bytes apart: a block of those does not fit into the L1 sets that it
+ * maps to. Otherwise they are copied to `to`. */
 static inline const float *attention_rows_at_(float *to, const act_t *x, int64_t n, int64_t D,
                                               int64_t row, int64_t *ld)
 {
@@ -118,7 +119,7 @@ static inline int64_t attention_chunk_(int64_t B, int64_t tasks)
     return B >= 4 * omp_get_max_threads() ? tasks : 1;
 }
 
-/* Which keys a query meets. */
+/* Which keys a query attends to. */
 typedef enum {
     ATTENTION_CAUSAL,            /* those up to itself */
     ATTENTION_FULL,              /* all */
@@ -143,21 +144,23 @@ typedef struct {
     int64_t sample, head;        /* of the block at work; callers leave them 0 */
 } AttentionRule;
 
-/* The keys that the queries of one block meet: query i those from begin[i] to end[i] - 1. Neither
- * falls as i grows, but where queries have limits: then end[i] is that of query i, which meets
- * itself too. Lanes without a query meet all. */
+/* The keys that the queries of one block attend to: query i attends to begin[i] .. end[i] - 1.
+ * Neither decreases as i grows, except that for queries with limits end[i] is the limit of query i,
+ * which also attends to itself. Lanes without a query attend to all keys. */
 typedef struct {
     int32_t begin[ATTENTION_BLOCK], end[ATTENTION_BLOCK];
-    int64_t first, last;         /* first <= j < last: what some query meets, in whole 32 (AMX) */
-    int64_t all_from, all_to;    /* of them, what all queries meet */
+    int64_t first, last;         /* first <= j < last: keys of at least one query, in whole 32
+                                  * (AMX) */
+    int64_t all_from, all_to;    /* of these, the keys of all queries */
     bool limits;
     int64_t own;                 /* the first query */
-    int64_t own_first, own_last; /* what queries meet as themselves behind `last` */
-    int64_t hole_first, hole_last;       /* keys that queries from lane `behind` on do not meet */
+    int64_t own_first, own_last; /* keys after `last` that only the query itself attends to */
+    int64_t hole_first, hole_last;       /* keys that queries from lane `behind` on do not attend
+                                          * to */
     int64_t behind;
 } AttentionKeys;
 
-/* Of queries i0 .. i0 + nq - 1 of a sequence, which have limits. */
+/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence with limits. */
 static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                      int64_t nq, int64_t T)
 {
@@ -183,7 +186,7 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
     k->own_last = (i0 + nq + 31) / 32 * 32 < T ? (i0 + nq + 31) / 32 * 32 : T;
 }
 
-/* Of queries i0 .. i0 + nq - 1 of a sequence, whose arrays are the rule's. */
+/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence, from the arrays of the rule. */
 static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                    int64_t nq, int64_t T)
 {
@@ -225,13 +228,13 @@ static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
     return n > ATTENTION_BLOCK ? ATTENTION_BLOCK : n > 0 ? n : 0;
 }
 
-/* Keys j .. j + n - 1 of a block with the lanes from `from` to `to` - 1, whole vectors that hold
- * every query of the block that meets one of these keys. */
+/* Keys j .. j + n - 1 of a block with lanes from .. to - 1: whole vectors with every query of the
+ * block that attends to one of these keys. */
 typedef struct {
     int64_t j, n, from, to;
 } AttentionRun;
 
-/* Whether one of the queries in the vector at lane i meets one of the keys from j0 to j1 - 1. */
+/* Returns true if a query in the vector at lane i attends to one of the keys j0 .. j1 - 1. */
 static inline bool attention_vector_meets_(const AttentionKeys *keys, int64_t i, int64_t j0,
                                            int64_t j1)
 {
@@ -270,7 +273,7 @@ static inline int attention_runs_(AttentionRun run[ATTENTION_RUNS], const Attent
     return n;
 }
 
-/* Scores of a run of the block at key j0 times scale, -inf where it is not met. */
+/* Scales the scores of a run of the block at key j0; sets masked ones to -inf. */
 static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0,
                                    const AttentionRun *run, float scale)
 {

@@ -94,7 +94,7 @@ static inline void lora_transpose_(float *restrict m, const wt_t *restrict b, in
             m[r * width + j] = act_load(b + j * rank + r);
 }
 
-/* Where the parts of ws begin. */
+/* Addresses of the parts of ws. */
 typedef struct {
     act_t *du, *dropped;
     float *matrix;

@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void tile_registers_(const Tile *p,
     float *c = p->c + i * p->ldc + j;
     const float *a = p->a + i * p->ai, *b = p->b + j;
     const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
-    /* beyond 16 turns gcc keeps acc in memory unless told */
+    /* beyond 16 iterations gcc keeps acc in memory without this */
 #pragma GCC unroll 24
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++)

@@ -104,7 +104,8 @@ static inline void transition_columns_(float *dw, float *db, float *dstates, flo
     }
 }
 
-/* Of dtable (DARKROOM_CODES, C); beta 1: added to what is there. A thread owns columns. */
+/* Adds up the gradients of the parameters from dtable (DARKROOM_CODES, C); beta 1: accumulated. A
+ * thread owns columns. */
 static inline void transition_table_bwd(float *restrict dw, float *restrict db,
                                         float *restrict dstates, float *restrict dmarks,
                                         float *restrict dtypes, const float *restrict dtable,

@@ -1,7 +1,7 @@
 /* attention.cuh -- attention of a sequence, its gradient, and one decoded token over a cache.
  *
  * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K); scale > 0.
- * Out:   o (B, T, H, D) = softmax(scale q k^T, keys met) v; lse (B, H, T) fp32 = log sum exp.
+ * Out:   o (B, T, H, D) = softmax(scale q k^T, masked) v; lse (B, H, T) fp32 = log sum exp.
  * Keeps: D even, at most 256, with dropout 128. Scores live in registers only; sums in a fixed
  *        order, no atomics.
  * Method: attention_mma.cuh (16-bit types, D a multiple of 16, at most 128), attention_f32.cuh. */
@@ -16,8 +16,8 @@
 #include "attention_mma.cuh"
 #endif
 
-/* MASK: which keys a query meets; positions and doc_ends of a kernel: arrays of the mask, see
- * AttentionDocs. Blocks skip what none of their rows meets. */
+/* MASK: which keys a query attends to; positions and doc_ends of a kernel: arrays of the mask, see
+ * AttentionDocs. Blocks skip keys that none of their rows attends to. */
 
 enum { ATTENTION_DECODE_THREADS = 256 };
 

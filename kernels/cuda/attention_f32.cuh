@@ -3,7 +3,7 @@
  * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta,
  *          attention_dkv_f32 reads it.
  * Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
- *         registers; the rows that all of the block meet pass through shared memory. */
+ *         registers; the rows that the block attends to pass through shared memory. */
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
 #define DIECAST_KERNELS_ATTENTION_F32_CUH
 
@@ -29,7 +29,7 @@ struct __align__(8) AttentionSpan {
     int begin, end;
 };
 
-/* Which keys a query meets. */
+/* Which keys a query attends to. */
 enum AttentionMask {
     ATTENTION_CAUSAL,           /* those up to itself */
     ATTENTION_FULL,             /* all */
@@ -67,7 +67,7 @@ template <AttentionMask MASK> struct AttentionDocs {
     int64_t first;
     int T, b;
 
-    /* The keys that query t meets. */
+    /* Returns the keys that query t attends to. */
     __device__ __forceinline__ AttentionSpan keys(int t) const
     {
         if constexpr (DOCS) {
@@ -78,13 +78,13 @@ template <AttentionMask MASK> struct AttentionDocs {
         }
     }
 
-    /* Where the tiles of keys of rows from t on begin: masks are drawn for whole quads of keys. */
+    /* Returns the first tile of keys of rows from t on: masks are drawn for whole quads of keys. */
     template <typename DROP> __device__ __forceinline__ int tiles(int t) const
     {
         return DROP::DROPS ? keys(t).begin / 4 * 4 : keys(t).begin;
     }
 
-    /* The queries that meet key t. */
+    /* Returns the queries that attend to key t. */
     __device__ __forceinline__ AttentionSpan queries(int t) const
     {
         if constexpr (DOCS) {
@@ -98,7 +98,7 @@ template <AttentionMask MASK> struct AttentionDocs {
         }
     }
 
-    /* The keys that queries from its end on do not meet. */
+    /* Returns the keys that queries from its end on do not attend to. */
     __device__ __forceinline__ AttentionSpan hole() const
     {
         if constexpr (SHARED)
@@ -107,14 +107,15 @@ template <AttentionMask MASK> struct AttentionDocs {
             return {0, 0};
     }
 
-    /* Behind the last query that meets one of keys t .. t + n - 1. */
+    /* Returns the position after the last query that attends to one of keys t .. t + n - 1. */
     __device__ __forceinline__ int queries_end(int t, int n) const
     {
         const int end = queries(t + n - 1).end;
         return SHARED ? max(end, queries(t).end) : end;
     }
 
-    /* LIMITS: query t meets the keys before this, and itself. Behind the sequence: none before. */
+    /* LIMITS: query t attends to the keys before this position, and to itself. After the sequence:
+     * to none. */
     __device__ __forceinline__ int limit(int t) const
     {
         if (t >= T)
@@ -316,7 +317,7 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
         y[i] += p * x[i];
 }
 
-/* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
+/* grid (blocks of queries, H, B); the last blocks, which have the most keys, run first */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,

@@ -71,7 +71,7 @@ static __device__ __forceinline__ void attention_rows_begin_(SharedAddress to, c
                          pass + r < n ? 16 : 0);
 }
 
-/* The same for MET rows and as many that lie `apart` elements behind them: a group of copies. */
+/* The same for MET rows and for as many that are `apart` elements further on: a group of copies. */
 template <int D, int MET, int THREADS>
 static __device__ __forceinline__ void attention_pair_begin_(SharedAddress to, const act_t *from,
                                                              int64_t apart, int row, int n)
@@ -81,7 +81,8 @@ static __device__ __forceinline__ void attention_pair_begin_(SharedAddress to, c
     copy_commit();
 }
 
-/* Where a lane points ldmatrix at: rows x 16 columns as fragment a, or, transposed, as two b. */
+/* Returns the address that a lane passes to ldmatrix: rows x 16 columns as fragment a, or,
+ * transposed, as two b. */
 template <int D> static __device__ __forceinline__ int attention_lane_a_(void)
 {
     const int lane = (int)threadIdx.x % WARP;
@@ -234,8 +235,9 @@ attention_store_(act_t *to, int64_t row, int n, act_t *own, const float y[BANDS]
 
 /* ---- documents ---- */
 
-/* The spans of a block's rows stand in shared memory (OWNED): few tiles ask for them, and registers
- * are full. Does this warp's part of them, of ROWS, meet any of the N rows from `met` on? */
+/* The spans of the rows of a block are in shared memory (OWNED): few tiles need them, and registers
+ * are full. Returns true if one of ROWS rows of this warp attends to one of the N rows from `met`
+ * on. */
 template <int ROWS, int N>
 static __device__ __forceinline__ bool attention_meets_(const AttentionSpan *spans, int met)
 {
@@ -298,7 +300,8 @@ static __device__ __forceinline__ AttentionWalk<MET> attention_walk_(int *limits
     return {most, i0, min(T, max(most, i0 + OWNED))};
 }
 
-/* Does one of this warp's rows, ROWS from `first` on, meet any of the N rows from `met` on? */
+/* Returns true if one of the warp's rows, ROWS from `first` on, attends to one of the N rows from
+ * `met` on. */
 template <int ROWS, int N>
 static __device__ __forceinline__ bool attention_meets_limits_(const int *limits, int first,
                                                                int met)
@@ -308,7 +311,8 @@ static __device__ __forceinline__ bool attention_meets_limits_(const int *limits
            __any_sync(0xffffffffu, met < limits[thread / WARP * ROWS + r]);
 }
 
-/* Scores of rows met.. (columns) that are neither before the own row's limit nor that row. */
+/* Masks the scores of rows met.. (columns) that are neither before the limit of the own row nor
+ * that row. */
 template <int BANDS, int N>
 static __device__ __forceinline__ void attention_mask_limits_(float s[BANDS][N / 8][4],
                                                               const int *limits, int first, int met)
@@ -331,7 +335,8 @@ static __device__ __forceinline__ void attention_mask_limits_(float s[BANDS][N /
         }
 }
 
-/* Does one of N queries from `met` on, whose limits these are, meet a key of ROWS from `first`? */
+/* Returns true if one of N queries from `met` on, with these limits, attends to a key of ROWS from
+ * `first` on. */
 template <int ROWS, int N>
 static __device__ __forceinline__ bool attention_met_(const int *limits, int first, int met)
 {
@@ -340,7 +345,8 @@ static __device__ __forceinline__ bool attention_met_(const int *limits, int fir
            __any_sync(0xffffffffu, limits[threadIdx.x % WARP] > first);
 }
 
-/* Scores of queries first_query.. (columns), of these limits, that do not meet a key (row). */
+/* Masks the scores of queries first_query.. (columns), with these limits, that do not attend to a
+ * key (row). */
 template <int BANDS, int N>
 static __device__ __forceinline__ void
 attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_key, int first_query)
@@ -396,9 +402,9 @@ static __device__ __forceinline__ void attention_mask_hole_(float s[BANDS][N / 8
 
 /* ---- dropout ---- */
 
-/* Elements of s of rows first.. (queries) and columns met.. (keys, a multiple of 4) become 0 where
- * they are dropped, else they are multiplied by `scale`. Of the two quads that a pair of lanes has
- * in a tile of 8 keys, rows 8 apart, each lane draws one. */
+/* Sets dropped elements of s, rows first.. (queries) and columns met.. (keys, a multiple of 4), to
+ * 0 and multiplies the others by `scale`. In a tile of 8 keys a pair of lanes has two quads, rows 8
+ * apart; each lane draws one. */
 template <int BANDS, int N>
 static __device__ __forceinline__ void
 attention_drop_keys_(float s[BANDS][N / 8][4], const AttentionDrop<true> &drop, int T, int b,
@@ -423,9 +429,9 @@ attention_drop_keys_(float s[BANDS][N / 8][4], const AttentionDrop<true> &drop, 
     }
 }
 
-/* p of rows first.. (keys) and columns met.. (queries) becomes -p where it is dropped: that needs
- * no registers until p is used. Four lanes that have the same columns, of rows side by side, share
- * four quads of keys in a tile of 8 queries: rows 8 apart, two columns; each draws one. */
+/* Negates dropped elements of p, rows first.. (keys) and columns met.. (queries), which needs no
+ * registers until p is used. In a tile of 8 queries four lanes with the same columns, of adjacent
+ * rows, share four quads of keys: rows 8 apart, two columns; each lane draws one. */
 template <int BANDS, int N>
 static __device__ __forceinline__ void
 attention_mark_dropped_(float p[BANDS][N / 8][4], const AttentionDrop<true> &drop, int T, int b,

@@ -32,8 +32,8 @@ static __device__ __forceinline__ void ce_take_(float &max, float &sum, const fl
     max = most;
 }
 
-/* Of a row, whose every thread gets them. THREADS: a warp, or the block; they take vectors of 4,
- * THREADS apart. */
+/* Maximum and sum of a row, returned to every thread. THREADS: a warp, or the block; they read
+ * vectors of 4, THREADS apart. */
 template <int THREADS>
 static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const float *l, int V,
                                                    int thread)

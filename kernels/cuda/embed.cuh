@@ -158,9 +158,9 @@ static __device__ __forceinline__ void f32_add(float *to, const float (&v)[W], b
         to[0] = sum[0];
 }
 
-/* Piece blockIdx.x of the sorted rows, columns blockIdx.y. A token whose rows all lie in the piece
- * gets its gradient; of one that began in a piece before or goes on in the next the sum stands in
- * parts (pieces, 2, C): [0] it began before, [1] it began here. */
+/* Sums piece blockIdx.x of the sorted rows, columns blockIdx.y. A token whose rows all are in the
+ * piece gets its gradient; the sum of a token that began in an earlier piece or continues in the
+ * next goes to parts (pieces, 2, C): [0] it began earlier, [1] it began here. */
 template <int W>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_bwd_kernel(float *__restrict__ dwte, float *__restrict__ parts,

@@ -185,8 +185,9 @@ static inline void gemm_set_aux_(const Gemm *g, const void *aux)
         gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
 }
 
-/* A bias has C's type, and so has its gradient (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). No
- * list there says which types the sums over k go with: the library may refuse, see gemm_init. */
+/* A bias and its gradient have the type of C (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). The
+ * list there does not give the types that sums over k allow, so the library may refuse: see
+ * gemm_init. */
 static inline void gemm_check_epilogue_(const Gemm *g)
 {
     const bool f32 = g->out_f32 || sizeof(act_t) == 4;
@@ -213,7 +214,7 @@ static inline cublasLtEpilogue_t gemm_epilogue_(const Gemm *g)
     return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* The choice of an algorithm sees how well the pointers are aligned, and nothing behind them. */
+/* The choice of an algorithm depends on the alignment of the pointers, not on their contents. */
 static inline void gemm_set_epilogue_(const Gemm *g)
 {
     const cublasLtEpilogue_t epilogue = gemm_epilogue_(g);
@@ -285,7 +286,7 @@ static inline int gemm_candidates(const Gemm *g, cublasLtMatmulHeuristicResult_t
     gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c);
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         gemm_handle, g->product, g->b, g->a, g->c, g->c, p, most, found, &n);
-    /* the gradient of a bias has a way without the library, whatever its reason */
+    /* the gradient of a bias can be computed without the library, whatever its reason */
     if (status != CUBLAS_STATUS_NOT_SUPPORTED && (g->epilogue != GEMM_BGRAD || g->apart))
         gemm_check_(status, g->name, "to choose an algorithm");
     gemm_check_(cublasLtMatmulPreferenceDestroy(p), g->name, "a preference");
@@ -325,8 +326,8 @@ static inline void gemm_algo_text(const Gemm *g, const cublasLtMatmulAlgo_t *alg
              g->apart ? " apart" : "");
 }
 
-/* The algorithm's bytes, two hex digits each. They hold what no option tells, and mean the same to
- * libraries of one version only (cublasLt.h, cublasLtMatmulAlgo_t). */
+/* Prints the bytes of an algorithm, two hex digits each. They hold more than the options do, and
+ * are valid for one version of the library only (cublasLt.h, cublasLtMatmulAlgo_t). */
 static inline void gemm_algo_raw(const cublasLtMatmulAlgo_t *algo, char to[GEMM_RAW_BYTES])
 {
     const unsigned char *byte = (const unsigned char *)algo;
@@ -340,7 +341,7 @@ static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
     gemm_algo_text(g, &g->chosen, g->bytes, to);
 }
 
-/* The number behind `word` at *text, which moves behind it; false when it is not there. */
+/* Reads the number after `word` at *text and moves *text past it; false: it is not there. */
 static inline bool gemm_read_(const char **text, const char *word, uint32_t *value)
 {
     const size_t length = strlen(word);
@@ -354,8 +355,8 @@ static inline bool gemm_read_(const char **text, const char *word, uint32_t *val
     return v <= UINT32_MAX && (*end == ' ' || *end == 0);
 }
 
-/* The options of a text, which moves behind them; false: it has others, or sums in an order of
- * chance. */
+/* Reads the options of a text and moves *text past them; false: it has other options, or sums in a
+ * nondeterministic order. */
 static inline bool gemm_parse_(const char **text, uint32_t value[GEMM_OPTIONS])
 {
     for (int i = 0; i < GEMM_OPTIONS; i++)
@@ -390,7 +391,7 @@ static inline int gemm_digit_(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What gemm_algo_raw printed; false: it did not print this. */
+/* Restores an algorithm from the text of gemm_algo_raw(); false: the text is invalid. */
 static inline bool gemm_restore_(const char *raw, cublasLtMatmulAlgo_t *algo)
 {
     unsigned char *byte = (unsigned char *)algo;
@@ -405,7 +406,8 @@ static inline bool gemm_restore_(const char *raw, cublasLtMatmulAlgo_t *algo)
     return true;
 }
 
-/* Whether the algorithm has these options: bytes whose text says something else are not used. */
+/* Returns true if the algorithm has these options: raw bytes that contradict their text are not
+ * used. */
 static inline bool gemm_has_options_(const cublasLtMatmulAlgo_t *algo,
                                      const uint32_t value[GEMM_OPTIONS])
 {

@@ -2,7 +2,8 @@
  *
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
  * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
- *        Folded: u behind x's rows, b behind w's, and the layer's product y = [x | u] [w | b]^T.
+ *        Folded: u follows the columns of x, b those of w, and the layer's product is
+ *        y = [x | u] [w | b]^T.
  * Keeps: part p draws the mask of site * 4 + p, never stored. Products: cuBLASLt, see lora.def. */
 #ifndef DIECAST_KERNELS_LORA_CUH
 #define DIECAST_KERNELS_LORA_CUH
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(LORA_THREADS)
     }
 }
 
-/* Where the parts of y begin, and their widths. */
+/* First columns of the parts of y, and their widths. */
 struct LoraParts {
     int64_t col[LORA_PARTS], width[LORA_PARTS];
 };
@@ -185,7 +186,7 @@ static inline void lora_drop_(act_t *y, const act_t *x, const uint32_t *noise, u
            l->row, dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
 }
 
-/* Where the parts of ws begin. */
+/* Addresses of the parts of ws. */
 static inline act_t *lora_du_(void *ws)
 {
     return (act_t *)((char *)ws + CUDA_GEMM_WORKSPACE);
@@ -215,8 +216,8 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
     }
 }
 
-/* Before the product y = x w^T over all columns of both: u behind the columns of x, b behind those
- * of w, where what stood there before is overwritten. */
+/* Called before the product y = x w^T over the columns of both: writes u after the columns of x,
+ * and b after those of w, overwriting the previous contents. */
 static inline void lora_fold(act_t *x, wt_t *w, const wt_t *a, const wt_t *b, const uint32_t *noise,
                              uint32_t site, const Lora *l, void *ws, cudaStream_t s)
 {

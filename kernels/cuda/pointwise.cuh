@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     }
 }
 
-/* An element a thread: inputs are few beside what is made of them. */
+/* One element per thread: the inputs are small compared with the output. */
 __global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     cast_fwd_kernel(act_t *y, const float *x, int64_t n)
 {
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(POINTWISE_THREADS, POINTWISE_BLOCKS)
     }
 }
 
-/* Where a thread stands in rows of F: `gate` in rows of 2F, `out` in rows of F, and how many
- * elements are its own; none behind the last row. */
+/* Position of a thread in rows of F: `gate` in rows of 2F, `out` in rows of F, and the number of
+ * its own elements; 0 after the last row. */
 typedef struct {
     int64_t gate, out, count;
 } RowPlace;

@@ -7,7 +7,8 @@
 #ifndef DIECAST_KERNELS_PTX_CUH
 #define DIECAST_KERNELS_PTX_CUH
 
-/* threadIdx.x, read anew at each call: what follows from it takes no registers in between. */
+/* Returns threadIdx.x, read again at each call: values derived from it occupy no registers in
+ * between. */
 static __device__ __forceinline__ int thread_anew(void)
 {
     int x;
@@ -39,8 +40,8 @@ static __device__ __forceinline__ void copy_commit(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most the PENDING youngest groups of this thread are under way. Other threads see
- * the data behind the next barrier. */
+/* Waits until at most the PENDING newest groups of this thread are pending. Other threads see the
+ * data after the next barrier. */
 template <int PENDING> static __device__ __forceinline__ void copy_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" : : "n"(PENDING) : "memory");

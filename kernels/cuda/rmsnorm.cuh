@@ -13,7 +13,7 @@
 #include "types.cuh"
 #include "workspace.h"
 
-/* What multiplies a normalised value, and that value as it is multiplied. */
+/* The factor of a normalised value, and that value as it is multiplied. */
 static __device__ __forceinline__ float rmsnorm_scale(float w, int plus)
 {
     return plus ? 1.0f + w : w;

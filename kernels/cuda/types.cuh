@@ -165,8 +165,8 @@ static inline __device__ void act_store_vector(act_t *p, const float v[ACT_VECTO
 
 /* ---- reductions; V is float or double ---- */
 
-/* Of all 32 lanes, which all take part; every lane gets the result: x + y and y + x have the same
- * bits, hence all lanes of the butterfly do. */
+/* Reduces over all 32 lanes, which must all take part. Every lane gets the same bits, because x + y
+ * and y + x do. */
 template <typename V>
 static inline __device__ V warp_sum(V v)
 {

@@ -56,7 +56,7 @@ static inline int64_t bias_grad_cuda_workspace(int64_t N)
     return 4 * CUDA_REDUCE_PARTS * N;
 }
 
-/* Of the product, or of bias_grad before it */
+/* Workspace of the product, or of bias_grad before it */
 static inline int64_t linear_dw_bias_cuda_workspace(int64_t N)
 {
     const int64_t product = CUDA_GEMM_WORKSPACE, apart = bias_grad_cuda_workspace(N);

@@ -1,8 +1,8 @@
 /* attention.h -- attention of a sequence and its gradient in double, for the tests of every target.
  *
  * In:    qkv (B, T, NH + 2 KV, D): q, k, v; query head h uses key head h / (NH / KV).
- * Out:   o (B, T, NH, D) = softmax(scale q k^T) v over the keys that the query meets, with dropout;
- *        lse (B, NH, T). */
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T) v over the keys that the query attends to, with
+ *        dropout; lse (B, NH, T). */
 #ifndef DIECAST_KERNELS_REFERENCE_ATTENTION_H
 #define DIECAST_KERNELS_REFERENCE_ATTENTION_H
 

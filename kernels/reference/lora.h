@@ -2,7 +2,7 @@
  *
  * In:    x (rows, in), a (parts * rank, in), b: the parts' (width, rank); mask: see below.
  * Out:   u; y, dx, da and db, which are added to.
- * Keeps: included behind the target's Lora. */
+ * Keeps: include after the target's Lora. */
 #ifndef DIECAST_KERNELS_REFERENCE_LORA_H
 #define DIECAST_KERNELS_REFERENCE_LORA_H
 

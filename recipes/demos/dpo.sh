@@ -59,9 +59,9 @@ way() {                 # SEED
     say "seed $1: preference optimisation"
     run $here/dpo/run.sh --data "$to/pairs.jsonl" --tokenizer bytes --init-from "$to/start" --seed "$1" \
         --eval-batches 0 --log-every 20 --out "$to/run" || exit
-    [ "$before" = "$(cat "$to"/start/* | sha256sum)" ] || die "the start has changed"
+    [ "$before" = "$(cat "$to"/start/* | sha256sum)" ] || die "the initial model has changed"
     $here/dpo/run.sh --data "$to/pairs.jsonl" --tokenizer bytes --init-from "$to/start" --out "$to/none" \
-        "${sampled[@]}" >"$to/start.answers" 2>/dev/null || die "no answers of the start"
+        "${sampled[@]}" >"$to/start.answers" 2>/dev/null || die "no answers of the initial model"
     $here/dpo/run.sh --data "$to/pairs.jsonl" --tokenizer bytes --out "$to/run" "${sampled[@]}" \
         >"$to/tuned.answers" 2>/dev/null || die "no answers of the tuned model"
     accuracy=$(number test accuracy "$to/run/results/evaluation.json")
@@ -70,8 +70,8 @@ way() {                 # SEED
     grows=$(awk -F, 'NR == 2 { first = $7 } NR > 2 { half[NR] = $7; n = NR } END {
         print (first == 0 && half[int(n / 2)] > 0 && half[n] > half[int(n / 2)]) }' "$to/run/results/dpo.csv")
     [ "$grows" = 1 ] || die "seed $1: the margin of validation does not grow: $to/run/results/dpo.csv"
-    below 0.9 "$accuracy" || die "seed $1: pairs that were not trained on: accuracy $accuracy, want more than 0.9"
-    [ "$is" -ge $((was + 30)) ] || die "seed $1: $is of 100 sampled answers are right, of the start $was"
+    below 0.9 "$accuracy" || die "seed $1: held-out pairs: accuracy $accuracy, must be more than 0.9"
+    [ "$is" -ge $((was + 30)) ] || die "seed $1: $is of 100 sampled answers are correct, initially $was"
 }
 
 say "one recipe becomes two programs: to tune the start, and to optimise preferences"
@@ -92,8 +92,8 @@ if [ $# = 0 ]; then
     cat <<END
 
 -- done in $((SECONDS - began)) s
-pairs that were not trained on: accuracy $accuracy, margin $margin; the start's files are as they were
-sampled answers that are right: of the start $was of 100, of the trained model $is
+held-out pairs: accuracy $accuracy, margin $margin; the initial model's files are unchanged
+correct sampled answers: initial model $was of 100, trained model $is
 $here/1/run/results     dpo.csv (losses, margins, accuracy, log-probabilities), example answers, evaluation.json
 $here/1/run/workspace   the trained model for transformers (config.json, model.safetensors)
 $here/1/run/.reference_cache   the reference's log-probabilities of all pairs
@@ -105,5 +105,5 @@ for seed; do
     way "$seed" >"$here/$seed.log" 2>&1 || { tail -n 3 "$here/$seed.log"; exit 1; }
     rows+=$(printf '%-6s %-10s %-8s %-12s %s' "$seed" "$accuracy" "$(printf %.3f "$margin")" "$was" "$is")$'\n'
 done
-printf '\n%-6s %-10s %-8s %-12s %s\n%s' seed accuracy margin "start right" "trained right" "$rows"
-echo "(of 110 pairs that were not trained on; sampled answers of 100; $((SECONDS - began)) s)"
+printf '\n%-6s %-10s %-8s %-12s %s\n%s' seed accuracy margin "initial" "trained" "$rows"
+echo "(accuracy and margin on 110 held-out pairs; correct answers of 100 sampled; $((SECONDS - began)) s)"

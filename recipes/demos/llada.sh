@@ -94,7 +94,7 @@ else
     LC_ALL=C tr -cd '\n\40-\176' <"$own" >$text || die "could not read $own"
 fi
 characters=$(wc -c <$text)
-[ "$characters" -ge 20000 ] || die "${own:-the text} has $characters characters; want 20000 or more"
+[ "$characters" -ge 20000 ] || die "${own:-the text} has $characters characters; must be 20000 or more"
 tail=$(awk -v n="$characters" -v share=$share 'BEGIN { print int(n * share) }')
 head -c $((characters - tail)) $text >$here/first.txt
 tail -c "$tail" $text >$here/last.txt
@@ -137,10 +137,10 @@ for seed in $seeds; do
 done
 
 say "done in $((SECONDS - began)) s: $steps steps a seed, $characters characters"
-echo "bound: nats a character of the last tenth of the text; every character by its frequency $unigram"
+echo "bound: nats per character on the last tenth of the text; unigram entropy $unigram"
 awk -v x="$(awk 'NR == 1 { print $2 }' $here/table)" 'BEGIN { printf "(the first is %.3f bits; ", x / log(2) }'
 echo "published models of this kind with 110 million parameters: 1.37 to 1.40 of text8)"
-echo "right: the share of the hidden characters; always the likeliest one $likeliest, one drawn by frequency $drawn"
+echo "right: share of the masked characters; always the likeliest one $likeliest, one drawn by frequency $drawn"
 echo "seed  bound   right"
 cat $here/table
 echo "the runs: $here/run.SEED; in the last"

@@ -74,7 +74,7 @@ echo
 echo "-- done in $((SECONDS - began)) s"
 if [ -z "$own" ]; then
     unigram=$(entropy $text $here/tokenizer.json)
-    echo "validation, nats a hidden word: trained $loss; every word by its frequency $unigram"
+    echo "validation, nats per masked word: trained $loss; unigram baseline $unigram"
     below "$loss" "$unigram" 0.5 ||
         die "the trained model is not 0.5 nats below $unigram"
 fi

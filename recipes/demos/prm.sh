@@ -133,17 +133,17 @@ if [ $# = 0 ]; then
     way 1
     say "the most suspicious records, by weight"
     head -n 5 $here/1/instance/suspicious_records.jsonl
-    say "best of N: all records alike, then learned weights"
+    say "best of N: equal weights, then learned weights"
     paste <(sed 's/.*"n":\([0-9]*\),"accuracy":\([0-9.]*\),.*/\1 \2/' $here/1/none.best) \
         <(sed 's/.*"accuracy":\([0-9.]*\),"mean":\([0-9.]*\),"best":\([0-9.]*\).*/\1 \2 \3/' $here/1/instance.best) |
-        awk 'BEGIN { printf "%4s %8s %8s %8s %8s\n", "N", "alike", "learned", "any", "possible" }
+        awk 'BEGIN { printf "%4s %8s %8s %8s %8s\n", "N", "equal", "learned", "any", "possible" }
             { printf "%4d %8.3f %8.3f %8.3f %8.3f\n", $1, $2, $3, $4, $5 }'
     leaves $here/1/instance
     cat <<END
 
 -- done in $((SECONDS - began)) s
-weights: mean $clean of records with right labels, $noisy of noisy ones; in $separate of all pairs the former is larger
-labels of steps that were not trained on: right $steps_none with all records alike, $steps_instance with learned weights
+mean weight: clean records $clean, noisy records $noisy; the clean one is larger in $separate of all pairs
+step accuracy on held-out solutions: $steps_none with equal weights, $steps_instance with learned weights
 ($steps_first before)
 $here/1/instance/instance_weights.json     a weight for each record
 $here/1/instance/checkpoints/final_model   the model, for transformers
@@ -166,7 +166,7 @@ printf '%s' "$rows" | awk '
     BEGIN {
         printf "\n%-6s %-20s %-23s %-20s\n", "seed", "weights of records", "steps right", "weights of domains"
         printf "%-6s %-6s %-6s %-6s %-7s %-7s %-7s %-6s %-6s %s\n", "", "AUC", "right", "noisy",
-            "before", "alike", "learned", "0.1", "0.5", "0.9"
+            "before", "equal", "learned", "0.1", "0.5", "0.9"
     }
     {
         printf "%-6s", $1; cells(2, 4, " %-6.3f"); cells(5, 7, " %-7.3f"); cells(8, 10, " %-6.3f"); print ""
@@ -184,7 +184,7 @@ printf '%s' "$rows" | awk '
         printf "\n%-6s", "seed"
         for (k = 1; k <= each; k++) printf " %-23s", "best of " 2 ^ k
         printf "\n%-6s", ""
-        for (k = 1; k <= each; k++) printf " %-7s %-7s %-7s", "before", "alike", "learned"
+        for (k = 1; k <= each; k++) printf " %-7s %-7s %-7s", "before", "equal", "learned"
         printf "\n%s\n", best
         for (k = 1; k <= names; k++) {
             mean = sum[name[k]] / n

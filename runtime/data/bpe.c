@@ -144,7 +144,7 @@ static char *load_merges(Bpe *b, const cJSON *merges)
     uint32_t rank = 0;
     char *error = NULL;
     if (!cJSON_IsArray(merges))
-        return format("model.merges: want a list");
+        return format("model.merges: must be a list");
     for (const cJSON *i = merges->child; i; i = i->next)
         n++;
     while (size < 2 * n)
@@ -163,7 +163,7 @@ static char *load_merges(Bpe *b, const cJSON *merges)
             error = load_merge(b, a->valuestring, strlen(a->valuestring), c->valuestring,
                                strlen(c->valuestring), rank);
         else
-            error = format("model.merges[%u]: want two tokens", rank);
+            error = format("model.merges[%u]: must be two tokens", rank);
     }
     return error;
 }

@@ -46,8 +46,9 @@ static void find_columns(const Data *d, DataFile *f)
             continue;
         if (!c || c->dtype != want->dtype || !c->offsets != !want->ragged ||
             (!want->ragged && c->width != 1))
-            die(EXIT_MISMATCH, "%s: column %s: want %s, %s: pack it again, with this version and a "
-                "--format that makes %s", f->t.path, want->name, st_dtype_name[want->dtype],
+            die(EXIT_MISMATCH, "%s: column %s: must be %s, %s: pack it again, with this version "
+                               "and a --format that makes %s", f->t.path, want->name,
+                               st_dtype_name[want->dtype],
                 want->ragged ? "ragged" : "one a record", d->kind);
     }
 }
@@ -248,10 +249,10 @@ static void take_part(Data *d, const DataShape *of, const char *paths)
     int64_t n[PARTS] = {0};
     int last = shares(of, all, n);
     for (int k = 0; of->weight && k < d->nfiles; k++) {
-        int64_t own[PARTS];
-        shares(of, d->file[k].n, own);
+        int64_t part[PARTS];
+        shares(of, d->file[k].n, part);
         for (int i = 0; i <= last; i++)
-            n[i] = (k ? n[i] : 0) + own[i];
+            n[i] = (k ? n[i] : 0) + part[i];
     }
     char *counts = format("%lld", (long long)n[0]);
     for (int i = 1; i <= last; i++) {
@@ -306,7 +307,8 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
         open_file(d, &d->file[k], path[k], m);
     free(path);
     if (!d->nfiles)
-        die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
+        die(EXIT_CONFIG, "--%s: must be token files, got \"%s\"", eval ? "eval-data" : "data",
+            paths);
     const TokenFile *first = &d->file[0].t;
     const char *slash = strrchr(first->path, '/');
     const int length = slash ? (int)(slash - first->path) + (slash == first->path) : 0;

@@ -44,7 +44,8 @@ static char *hashed_change(Word a, Word b)
         : format("%.*s %.*s -> %.*s (files x steps)", name, a.at, na, from + 1, nb, to + 1);
 }
 
-/* "samples 188 -> 190", "file 1 has other content"; malloc'ed. file 0: the kind of the samples. */
+/* "samples 188 -> 190", "file 1 has different content"; malloc'ed. file 0: the kind of the
+ * samples. */
 static char *word_change(Word a, Word b, int file)
 {
     static const char *const means[][2] = {{"T", "tokens of a sample"},
@@ -55,7 +56,7 @@ static char *word_change(Word a, Word b, int file)
     for (size_t i = 0; i < sizeof means / sizeof *means; i++)
         name = strcmp(key, means[i][0]) ? name : means[i][1];
     char *text = hashed           ? hashed
-                 : !a.key && file ? format("file %d has other content", file)
+                 : !a.key && file ? format("file %d has different content", file)
                                   : format("%s %.*s -> %.*s", name, a.n - skip, a.at + skip,
                                            b.n - skip, b.at + skip);
     free(key);
@@ -79,7 +80,7 @@ char *fingerprint_changes(const char *saved, const char *now)
         }
         const bool beside = same_text(a.at, a.n, "beside", 6) && same_text(b.at, b.n, "beside", 6);
         file = beside ? -1 : file + !a.key;
-        part = beside ? *list ? "; beside --data: " : "beside --data: " : part;
+        part = beside ? *list ? "; other records: " : "other records: " : part;
         if (same_text(a.at, a.n, b.at, b.n))
             continue;
         char *one = word_change(a, b, file), *longer = format("%s%s%s", list, part, one);

@@ -3,8 +3,8 @@
 #define DIECAST_FINGERPRINT_H
 
 /* Returns the differences between two texts of data_fingerprint(), e.g. "samples 188 -> 190, file 1
- * has other content"; each text may be followed by "; beside " and a second fingerprint. malloc'ed;
- * "": no difference; NULL: the texts have no common form. */
+ * has different content"; each text may be followed by "; beside " and the fingerprint of other
+ * records. malloc'ed; "": no difference; NULL: the texts have no common form. */
 char *fingerprint_changes(const char *before, const char *now);
 
 #endif

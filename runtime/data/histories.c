@@ -67,7 +67,7 @@ static char *read_sizes(Reader *r)
     if (t->rank != 2 || t->shape[0] < 1 || t->shape[1] < 1 || t->shape[1] > HISTORIES_MOST ||
         t->shape[0] > INT64_C(1) << 30) {
         char found[128];
-        return format("%s: 0/actions: want [steps, streams], got [%s]", path,
+        return format("%s: 0/actions: must be [steps, streams], got [%s]", path,
                       shape_text(found, sizeof found, t->shape, t->rank));
     }
     h->file_steps = t->shape[0];
@@ -75,10 +75,10 @@ static char *read_sizes(Reader *r)
     h->steps = r->wanted.steps ? r->wanted.steps : h->file_steps;
     h->streams = r->wanted.streams ? r->wanted.streams : h->file_streams;
     if (h->steps > h->file_steps)
-        return format("%s: want %" PRId64 " steps of each stream, it has %" PRId64, path, h->steps,
+        return format("%s: needs %" PRId64 " steps of each stream, has %" PRId64, path, h->steps,
                       h->file_steps);
     if (h->streams > h->file_streams)
-        return format("%s: want %d streams of each task, it has %d", path, h->streams,
+        return format("%s: needs %d streams of each task, has %d", path, h->streams,
                       h->file_streams);
     return NULL;
 }
@@ -99,7 +99,7 @@ static char *check_environment(const Reader *r)
     const int wanted = r->wanted.env, other = !wanted;
     if (!is_of(r, other))
         return NULL;
-    return format("%s: want histories of %d tasks, ad.env=%s as in this program's recipe, got %d "
+    return format("%s: needs histories of %d tasks, ad.env=%s as in this program's recipe, has %d "
                   "tasks, ad.env=%s: gen RECIPE ad.env=%s makes a program that reads it",
                   r->st.path, darkroom_tasks(wanted), name[wanted], darkroom_tasks(other),
                   name[other], name[other]);
@@ -120,11 +120,11 @@ static char *check_tensors(const Reader *r)
             const int64_t shape[] = {h->file_steps, h->file_streams, 2};
             const int rank = tensor[k].each == 1 ? 2 : 3;
             if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape))
-                return format("%s: %s: want [%s] as 0/actions has it, got [%s]", path, name,
+                return format("%s: %s: must be [%s] like 0/actions, got [%s]", path, name,
                               shape_text(want, sizeof want, shape, rank),
                               shape_text(found, sizeof found, t->shape, t->rank));
             if (t->dtype != ST_U8 && t->dtype != ST_I32)
-                return format("%s: %s: want U8 or I32, got %s", path, name,
+                return format("%s: %s: must be U8 or I32, got %s", path, name,
                               st_dtype_name[t->dtype]);
         }
     for (int i = 0; i < r->st.n; i++) {
@@ -190,14 +190,15 @@ static char *check_step(const Reader *r, int task, int64_t t, int64_t at, int *s
     const int32_t action = r->column[ACTIONS][at], reward = r->column[REWARDS][at];
     const int32_t done = r->column[DONES][at], marker = r->column[MARKERS][at];
     if (!on_grid(from))
-        return format("state (%d,%d): want coordinates 0..%d", from[0], from[1], DARKROOM_SIDE - 1);
+        return format("state (%d,%d): coordinates must be 0..%d", from[0], from[1],
+                      DARKROOM_SIDE - 1);
     if (!on_grid(to))
-        return format("next state (%d,%d): want coordinates 0..%d", to[0], to[1],
+        return format("next state (%d,%d): coordinates must be 0..%d", to[0], to[1],
                       DARKROOM_SIDE - 1);
     if (action < 0 || action >= DARKROOM_ACTIONS)
-        return format("action %d: want 0..%d", action, DARKROOM_ACTIONS - 1);
+        return format("action %d: must be 0..%d", action, DARKROOM_ACTIONS - 1);
     if (state_at(from) != *state)
-        return format("state (%d,%d): want (%d,%d), %s", from[0], from[1], darkroom_row(*state),
+        return format("state (%d,%d): must be (%d,%d), %s", from[0], from[1], darkroom_row(*state),
                       darkroom_column(*state), t % DARKROOM_EPISODE
                           ? "the next state of the step before" : "the start of an episode");
     const bool last = ends_episode(t);
@@ -208,19 +209,19 @@ static char *check_step(const Reader *r, int task, int64_t t, int64_t at, int *s
             : r->wanted.resets
                 ? ": the file has the state reached; ad.next_state = terminal reads it"
                 : ": the file may have the state after a reset; ad.next_state = reset reads it";
-        return format("next state (%d,%d): want (%d,%d), %s action %d from (%d,%d)%s", to[0], to[1],
-                      darkroom_row(want), darkroom_column(want),
+        return format("next state (%d,%d): must be (%d,%d), %s action %d from (%d,%d)%s", to[0],
+                      to[1], darkroom_row(want), darkroom_column(want),
                       last && r->wanted.resets ? "the start, after" : "by", action, from[0],
                       from[1], hint);
     }
     const int earned = darkroom_reward(env, task, led);
     if (reward != earned)
-        return format("reward %d: want %d: the step leads to (%d,%d)", reward, earned,
+        return format("reward %d: must be %d: the step leads to (%d,%d)", reward, earned,
                       darkroom_row(led), darkroom_column(led));
     if (done != last)
-        return format("done %d: want %d: an episode is %d steps", done, last, DARKROOM_EPISODE);
+        return format("done %d: must be %d: an episode is %d steps", done, last, DARKROOM_EPISODE);
     if (marker != marker_of(t))
-        return format("marker %d: want %d: a rollout is %d steps", marker, marker_of(t),
+        return format("marker %d: must be %d: a rollout is %d steps", marker, marker_of(t),
                       HISTORIES_ROLLOUT);
     *code = (uint16_t)darkroom_code(start, *state, action, reward, next);
     *state = last ? start : led;

@@ -11,14 +11,14 @@ const char *const masked_format[] = {[MASKED_pretrain] = "windows", [MASKED_sft]
 
 void masked_suit(MaskedBatch *h, const Data *d, const char *files)
 {
-    const int64_t own = h->rule.mask, mask = d->mask_id < 0 ? own : d->mask_id;
+    const int64_t model_mask = h->rule.mask, mask = d->mask_id < 0 ? model_mask : d->mask_id;
     if (mask < 0)
         die(EXIT_MISMATCH, "%s: tokenizer %s has no mask token, such as [MASK]: gen pack with the "
             "tokenizer of a masked language model", files, d->tokenizer);
-    if (own >= 0 && mask != own)
+    if (model_mask >= 0 && mask != model_mask)
         die(EXIT_MISMATCH, "%s: the mask of tokenizer %s is token %lld, the model's is %lld: gen "
             "pack with the model's tokenizer", files, d->tokenizer, (long long)mask,
-            (long long)own);
+            (long long)model_mask);
     if (mask >= h->vocab)
         die(EXIT_MISMATCH, "%s: the mask is token %lld, the model has %lld tokens: gen %s "
             "model.vocab=%lld", files, (long long)mask, (long long)h->vocab,
@@ -147,20 +147,20 @@ static void fill_row(const MaskedBatch *h, const Batch *to, int64_t b, const Mas
 /* Sets the rows of the head and their weights; returns the counts. */
 static MaskedCounts gather(const MaskedBatch *h, const Batch *to, int64_t rows)
 {
-    MaskedCounts own = {0};
+    MaskedCounts counts = {0};
     for (int64_t b = 0; b < rows; b++)
-        add(&own, h->row[b].has);
-    if (own.targets > h->most)
+        add(&counts, h->row[b].has);
+    if (counts.targets > h->most)
         die(EXIT_DATA, "%lld tokens of a micro-batch are masked, this binary takes %lld: gen %s "
-            "batch.targets=%lld", (long long)own.targets, (long long)h->most,
-            model_words(h->model, "batch.targets"), (long long)own.targets);
+            "batch.targets=%lld", (long long)counts.targets, (long long)h->most,
+            model_words(h->model, "batch.targets"), (long long)counts.targets);
     data_gather(to->target_of, rows * h->T, to->target_rows, to->labels, h->most);
     for (int64_t i = 0; to->weights && i < h->most; i++) {
-        const MaskedRow *r = i < own.targets ? &h->row[to->target_rows[i] / h->T] : NULL;
+        const MaskedRow *r = i < counts.targets ? &h->row[to->target_rows[i] / h->T] : NULL;
         double each = h->norm == MASKED_seq && r ? (double)r->has.may : 1;
         to->weights[i] = r ? (float)(1 / (r->share * each)) : 0;
     }
-    return own;
+    return counts;
 }
 
 typedef struct {

@@ -122,17 +122,17 @@ static char *take_offsets(RecordFile *f, Column *c, const char *name)
     if (error)
         return error;
     if (t->dtype != ST_I64 || t->rank != 1 || t->shape[0] < 2 || (f->n && t->shape[0] - 1 != f->n))
-        return f->n ? format("tensor %s: want I64 [%lld]", name, (long long)f->n + 1)
-                    : format("tensor %s: want I64 [D+1], D from 1", name);
+        return f->n ? format("tensor %s: must be I64 [%lld]", name, (long long)f->n + 1)
+                    : format("tensor %s: must be I64 [D+1], D from 1", name);
     f->n = t->shape[0] - 1;
     c->offsets = (const int64_t *)((const char *)f->map_ + t->begin);
     c->offsets_name = t->name;
     if (c->offsets[0] != 0 || c->offsets[f->n] != c->n)
-        return format("%s: run from %lld to %lld, want 0 to %lld", name, (long long)c->offsets[0],
-                      (long long)c->offsets[f->n], (long long)c->n);
+        return format("%s: run from %lld to %lld, must be 0 to %lld", name,
+                      (long long)c->offsets[0], (long long)c->offsets[f->n], (long long)c->n);
     for (int64_t i = 0; i < f->n; i++)
         if (c->offsets[i + 1] < c->offsets[i])
-            return format("%s[%lld]: %lld after %lld, want ascending", name, (long long)i + 1,
+            return format("%s[%lld]: %lld after %lld, must be ascending", name, (long long)i + 1,
                           (long long)c->offsets[i + 1], (long long)c->offsets[i]);
     return NULL;
 }
@@ -152,12 +152,12 @@ static char *take_column(RecordFile *f, const char *name, const char *as, bool o
     f->ncolumns++;
     if (!strcmp(as, "fixed")) {
         if (t->rank < 1 || t->shape[0] != f->n)
-            return format("tensor %s: want [%lld, ...]", name, (long long)f->n);
+            return format("tensor %s: its shape must be [%lld, ...]", name, (long long)f->n);
         c->width = c->n / f->n;
         return NULL;
     }
     if (t->rank != 1 || (old && c->n < 1))
-        return format("tensor %s: want [N]%s", name, old ? ", N from 1" : "");
+        return format("tensor %s: its shape must be [N]%s", name, old ? ", N from 1" : "");
     if (!strcmp(as, "ragged")) {
         char *offsets = old ? format("doc_offsets") : format("%s.offsets", name);
         error = take_offsets(f, c, offsets);
@@ -166,10 +166,10 @@ static char *take_column(RecordFile *f, const char *name, const char *as, bool o
     }
     const Column *other = recordfile_column(f, as);
     if (!other || !other->offsets || other == c)
-        return format("metadata columns: %s=%s: want fixed, ragged or a ragged column before it",
+        return format("metadata columns: %s=%s: must be fixed, ragged or a ragged column before it",
                       name, as);
     if (c->n != other->n)
-        return format("tensor %s: want %s [%lld]", name, st_dtype_name[t->dtype],
+        return format("tensor %s: must be %s [%lld]", name, st_dtype_name[t->dtype],
                       (long long)other->n);
     c->offsets = other->offsets;
     c->offsets_name = other->offsets_name;
@@ -182,7 +182,7 @@ static char *take_columns(RecordFile *f, char *list, bool old)
     for (char *word, *rest = list; (word = strsep(&rest, " "));) {
         char *as = strchr(word, '=');
         if (!as)
-            return format("metadata columns: want NAME=fixed, NAME=ragged or NAME=OTHER, got "
+            return format("metadata columns: must be NAME=fixed, NAME=ragged or NAME=OTHER, got "
                           "\"%.40s\"", word);
         *as++ = 0;
         char *error = take_column(f, word, as, old);
@@ -202,7 +202,7 @@ static char *check(RecordFile *f)
     bool old = made_by && !strcmp(made_by, TOKENFILE_FORMAT);
     char *end;
     if (!old && (!made_by || strcmp(made_by, RECORDFILE_FORMAT)))
-        return format("not a token file: format is %.40s, want " RECORDFILE_FORMAT
+        return format("not a token file: format is %.40s, must be " RECORDFILE_FORMAT
                       " (make one with gen pack)", made_by ? made_by : "missing");
     if (!old && (!columns || !records))
         return format("metadata columns or records: is missing");
@@ -210,7 +210,7 @@ static char *check(RecordFile *f)
         errno = 0;
         f->n = strtoll(records, &end, 10);
         if (errno || !*records || *end || f->n < 1)
-            return format("metadata records: want an integer from 1, got \"%.40s\"", records);
+            return format("metadata records: must be an integer from 1, got \"%.40s\"", records);
     }
     char *error = f->st.n ? map(f, f->st.t[f->st.n - 1].end) : format("no tensors");
     if (error)

@@ -119,8 +119,8 @@ void mixture_order(const DataSource *source, int sources, int64_t all, uint64_t 
         for (const int64_t end = next + s->drawn; next < end;) {
             const int64_t number = next / s->n, from = next % s->n,
                           n = s->n - from < end - next ? s->n - from : end - next;
-            const uint64_t own = mixed(mixed(mixed(seed) + (uint64_t)k) + (uint64_t)number);
-            data_permutation(pass, s->n, (uint32_t)(own >> 32));
+            const uint64_t hash = mixed(mixed(mixed(seed) + (uint64_t)k) + (uint64_t)number);
+            data_permutation(pass, s->n, (uint32_t)(hash >> 32));
             for (int64_t i = 0; i < n; i++)
                 list[at++] = (int32_t)(s->first + pass[from + i]);
             next += n;

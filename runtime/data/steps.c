@@ -64,7 +64,8 @@ static void take_labels(const Data *d, StepsRow *to)
     for (int i = 0; i < to->nlabels; i++) {
         to->label[i] = label[i];
         if (!(to->label[i] >= 0 && to->label[i] <= 1))
-            wrong(d, to->sample, format(": reward %d is %g, want 0 to 1", i, (double)to->label[i]));
+            wrong(d, to->sample, format(": reward %d is %g, must be from 0 to 1", i,
+                                        (double)to->label[i]));
     }
 }
 
@@ -73,10 +74,10 @@ static void take_candidate(const Steps *s, const StepsFile *file, StepsRow *to)
     const int32_t question = i32_of(s->d, QUESTION, to->sample);
     to->right = i32_of(s->d, RIGHT, to->sample);
     if (question < 0 || question >= file->questions)
-        wrong(s->d, to->sample, format(": question %d, want 0 to %lld", question,
+        wrong(s->d, to->sample, format(": question is %d, must be from 0 to %lld", question,
                                        (long long)file->questions - 1));
     if (to->right < -1 || to->right > 1)
-        wrong(s->d, to->sample, format(": right is %d, want 0, 1 or -1", to->right));
+        wrong(s->d, to->sample, format(": right is %d, must be 0, 1 or -1", to->right));
     to->question = file->first + question;
 }
 
@@ -100,10 +101,11 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
     take_labels(d, to);
     to->outcome = f32_of(d, OUTCOME, row->sample);
     if (to->outcome != 0 && to->outcome != 1)
-        wrong(d, row->sample, format(": outcome is %g, want 0 or 1", (double)to->outcome));
+        wrong(d, row->sample, format(": outcome is %g, must be 0 or 1", (double)to->outcome));
     const int32_t domain = i32_of(d, DOMAIN, row->sample);
     if (domain < -1 || domain >= file->ndomains)
-        wrong(d, row->sample, format(": domain %d, want -1 to %d", domain, file->ndomains - 1));
+        wrong(d, row->sample, format(": domain is %d, must be from -1 to %d", domain,
+                                     file->ndomains - 1));
     to->domain = domain < 0 ? -1 : file->domain[domain];
     to->noisy = file->noisy && file->noisy[record] != '-' ? file->noisy[record] == '1' : -1;
     if (d->columns == candidates_columns)
@@ -148,7 +150,7 @@ static char **file_names(const Data *d, int file, int *n)
         if ((good = cJSON_IsString(i)))
             name[(*n)++] = format("%s", i->valuestring);
     if (!good)
-        die(EXIT_DATA, "%s: metadata domains: want a list of strings", data_path(d, file));
+        die(EXIT_DATA, "%s: metadata domains: must be a list of strings", data_path(d, file));
     cJSON_Delete(list);
     return name;
 }
@@ -207,7 +209,8 @@ static void find_noise(Steps *s)
     for (int k = 0; k < s->d->nfiles; k++) {
         const char *text = data_meta(s->d, k, "noisy");
         if (text && (int64_t)strlen(text) < records[k])
-            die(EXIT_DATA, "%s: metadata noisy: want one letter per record", data_path(s->d, k));
+            die(EXIT_DATA, "%s: metadata noisy: must have one letter per record", data_path(s->d,
+                k));
         s->file[k].noisy = text;
     }
     free(records);
@@ -220,7 +223,7 @@ static void find_questions(Steps *s)
         char *end = NULL;
         const long long n = text ? strtoll(text, &end, 10) : 0;
         if (n < 1 || n > INT32_MAX || *end)
-            die(EXIT_DATA, "%s: metadata questions: want an integer from 1", data_path(s->d, k));
+            die(EXIT_DATA, "%s: metadata questions: must be an integer from 1", data_path(s->d, k));
         s->file[k].first = s->questions, s->file[k].questions = n;
         s->questions += n;
     }

@@ -42,33 +42,34 @@ static char *check_meta(TokenFile *f, const StFile *s)
 {
     if (!meta_text(s, "kind", f->kind, sizeof f->kind) || !*f->kind ||
         f->kind[strspn(f->kind, "abcdefghijklmnopqrstuvwxyz")])
-        return format("metadata kind: want packed, rows or another word of at most %zu lower-case "
-                      "letters", sizeof f->kind - 1);
+        return format("metadata kind: must be packed, rows or another word of at most %zu "
+                      "lower-case letters", sizeof f->kind - 1);
     if (!meta_text(s, "tokenizer", f->tokenizer, sizeof f->tokenizer))
-        return format("metadata tokenizer: want at most %zu characters", sizeof f->tokenizer - 1);
+        return format("metadata tokenizer: must have at most %zu characters",
+                      sizeof f->tokenizer - 1);
     if (!meta_text(s, "sha256", f->sha256, sizeof f->sha256))
-        return format("metadata sha256: want at most %zu characters", sizeof f->sha256 - 1);
+        return format("metadata sha256: must have at most %zu characters", sizeof f->sha256 - 1);
     if (st_meta(s, "fingerprint") &&
         !meta_text(s, "fingerprint", f->fingerprint, sizeof f->fingerprint))
-        return format("metadata fingerprint: want at most %zu characters",
+        return format("metadata fingerprint: must have at most %zu characters",
                       sizeof f->fingerprint - 1);
     if (!meta_int(s, "vocab", 1, &f->vocab))
-        return format("metadata vocab: want an integer from 1 to 2^31-1");
+        return format("metadata vocab: must be an integer from 1 to 2^31-1");
     if (!meta_int(s, "eos", -1, &f->eos) || f->eos >= f->vocab)
-        return format("metadata eos: want -1 or an id below vocab");
+        return format("metadata eos: must be -1 or an id below vocab");
     const char *targets = st_meta(s, "targets");
     f->finds_targets = targets && !strcmp(targets, "own");
     if (targets && !f->finds_targets)
-        return format("metadata targets: want own, or no such key");
+        return format("metadata targets: must be own, or absent");
     if (!meta_id(s, "mask_id", f->vocab, &f->mask_id))
-        return format("metadata mask_id: want an id below vocab, or no such key");
+        return format("metadata mask_id: must be an id below vocab, or absent");
     if (!meta_id(s, "pad_id", f->vocab, &f->pad_id))
-        return format("metadata pad_id: want an id below vocab, or no such key");
+        return format("metadata pad_id: must be an id below vocab, or absent");
     if (st_meta(s, "train") && (!meta_int(s, "train", 1, &f->train) || !strcmp(f->kind, "packed") ||
                                 f->train >= f->records.n))
-        return format("metadata train: want an integer below the number of rows, or no such key");
+        return format("metadata train: must be an integer below the number of rows, or absent");
     if (strcmp(f->kind, "packed") && !meta_int(s, "max_length", 1, &f->max_length))
-        return format("metadata max_length: want an integer from 1 to 2^31-1");
+        return format("metadata max_length: must be an integer from 1 to 2^31-1");
     return NULL;
 }
 
@@ -80,9 +81,9 @@ static char *take_part(TokenFile *f, const Column *c, const char *mask_name, int
     if (f->nparts == TOKENFILE_PARTS)
         return format("column %s: more than %d parts", c->name, TOKENFILE_PARTS);
     if (c->dtype != ST_I32 || !c->offsets || c->n < 1)
-        return format("column %s: want I32, ragged, with at least one token", c->name);
+        return format("column %s: must be I32, ragged, with at least one token", c->name);
     if (mask && (mask->dtype != ST_U8 || mask->offsets != c->offsets))
-        return format("column %s: want U8 [%lld], as %s", mask_name, (long long)c->n, c->name);
+        return format("column %s: must be U8 [%lld], as %s", mask_name, (long long)c->n, c->name);
     *p = (TokenPart){.name = c->name, .tokens = (const int32_t *)c->data, .n = c->n,
                      .mask = mask ? (const uint8_t *)mask->data : NULL, .doc = c->offsets,
                      .offsets = c->offsets_name};
@@ -112,7 +113,7 @@ static char *take_parts(TokenFile *f)
     if (one) {
         const Column *tokens = recordfile_column(r, "tokens");
         error = tokens ? take_part(f, tokens, "mask", &columns)
-                       : format("column tokens: want I32, ragged, with at least one token");
+                       : format("column tokens: must be I32, ragged, with at least one token");
     }
     for (int i = 0; !one && i < r->ncolumns && !error; i++) {
         const char *name = r->column[i].name, *dot = strrchr(name, '.');
@@ -123,11 +124,11 @@ static char *take_parts(TokenFile *f)
         free(mask);
     }
     if (listed && (one || !f->nparts))
-        return error ? error : format("metadata parts: want names of columns, and a kind other "
+        return error ? error : format("metadata parts: must be names of columns, with a kind other "
                                       "than packed and rows");
     if (!error && columns != r->ncolumns && !listed)
-        error = one ? format("want only the columns tokens and mask, found %d", r->ncolumns)
-                    : format("want only the columns of parts and their masks, found %d more",
+        error = one ? format("must have only the columns tokens and mask, found %d", r->ncolumns)
+                    : format("must have only the columns of parts and their masks, found %d more",
                              r->ncolumns - columns);
     return error;
 }
@@ -136,7 +137,7 @@ static char *check_part(const TokenFile *f, const TokenPart *p)
 {
     for (int64_t i = 0; i < f->ndocs; i++) {
         if (p->doc[i + 1] == p->doc[i])
-            return format("%s[%lld]: %lld after %lld, want no empty document", p->offsets,
+            return format("%s[%lld]: %lld after %lld: a document is empty", p->offsets,
                           (long long)i + 1, (long long)p->doc[i + 1], (long long)p->doc[i]);
         if (f->max_length && p->doc[i + 1] - p->doc[i] > f->max_length)
             return format("row %lld: %lld %s, max_length is %lld", (long long)i,
@@ -145,7 +146,7 @@ static char *check_part(const TokenFile *f, const TokenPart *p)
     }
     for (int64_t i = 0; p->mask && i < p->n; i++)
         if (p->mask[i] > 1)
-            return format("%s%smask[%lld]: %d, want 0 or 1", f->nparts == 1 ? "" : p->name,
+            return format("%s%smask[%lld]: %d, must be 0 or 1", f->nparts == 1 ? "" : p->name,
                           f->nparts == 1 ? "" : ".", (long long)i, p->mask[i]);
     return NULL;
 }
@@ -202,7 +203,7 @@ static char *check_sum(const TokenFile *f, char *word)
     char *colon = strrchr(word, ':'), *end = NULL;
     unsigned long says = colon ? strtoul(colon + 1, &end, 16) : 0;
     if (!colon || end != colon + 9 || *end)
-        return format("%s: metadata crc32c: want NAME:0123abcd, got \"%.60s\"", f->path, word);
+        return format("%s: metadata crc32c: must be NAME:0123abcd, got \"%.60s\"", f->path, word);
     *colon = 0;
     const StTensor *t = st_find(&f->records.st, word);
     if (!t)
@@ -245,8 +246,8 @@ char *tokenfile_check_ids(const TokenFile *f, int64_t vocab)
         const TokenPart *p = &f->part[k];
         int64_t bad = first_bad(p, vocab);
         if (bad < p->n)
-            return format("%s: %s[%lld]: id %d, want 0 to %lld", f->path, p->name, (long long)bad,
-                          p->tokens[bad], (long long)vocab - 1);
+            return format("%s: %s[%lld]: id %d is outside the vocabulary, 0 to %lld", f->path,
+                          p->name, (long long)bad, p->tokens[bad], (long long)vocab - 1);
     }
     return NULL;
 }
@@ -259,8 +260,9 @@ void tokenfile_check_copy(const TokenFile *f, const TokenPart *p, int64_t vocab,
         bad |= (uint32_t)ids[i] >= (uint64_t)vocab;
     for (int64_t i = 0; bad && i < n; i++)
         if ((uint32_t)ids[i] >= (uint64_t)vocab)
-            die(EXIT_DATA, "%s: %s[%lld], byte %lld: id %d, want 0 to %lld: the file was "
-                "changed while in use", f->path, p->name, (long long)(first + i),
+            die(EXIT_DATA, "%s: %s[%lld], byte %lld: id %d is outside the vocabulary, 0 to %lld: "
+                           "the file was changed while in use", f->path, p->name,
+                           (long long)(first + i),
                 (long long)((const char *)(p->tokens + first + i) - (const char *)f->records.map_),
                 ids[i], (long long)vocab - 1);
 }

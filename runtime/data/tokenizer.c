@@ -68,7 +68,7 @@ static char *load_model(Tokenizer *t, const cJSON *json, const ConfigTokens *ext
     int error_code;
     PCRE2_SIZE at;
     if (!cJSON_IsObject(model))
-        return format("model: want an object");
+        return format("model: must be an object");
     const char *name = model_type(model);
     const cJSON *splits = json_get(json, "pre_tokenizer");
     char *error;
@@ -84,7 +84,7 @@ static char *load_model(Tokenizer *t, const cJSON *json, const ConfigTokens *ext
     else if (!strcmp(name, "WordPiece") || !strcmp(name, "WordLevel"))
         error = wordpiece_load(&t->words, model, !strcmp(name, "WordPiece"));
     else
-        error = format("model.type: want BPE, Unigram, WordPiece or WordLevel, got %.40s", name);
+        error = format("model.type: must be BPE, Unigram, WordPiece or WordLevel, got %.40s", name);
     if (error)
         return error;
     t->size = t->bpe ? bpe_size(t->bpe) : model_tokens(t)->size;
@@ -139,7 +139,7 @@ static char *put_end(Tokenizer *t, const cJSON *id)
 {
     double value = cJSON_IsNumber(id) ? id->valuedouble : -1;
     if (!(value >= 0 && value < t->size && value == (int32_t)value))
-        return format("eos_token_id: want ids below %d, the tokenizer's size", t->size);
+        return format("eos_token_id: must be ids below %d, the tokenizer's size", t->size);
     ids_put(&t->ends, &(int32_t){(int32_t)value}, 1);
     return NULL;
 }

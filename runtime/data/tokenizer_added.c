@@ -197,8 +197,8 @@ static char *put_own(Tokenizer *t, const cJSON *list)
                    .normalized = cJSON_IsTrue(json_get(i, "normalized")),
                    .special = cJSON_IsTrue(json_get(i, "special"))};
         if (!a.content || !*a.content || a.id < 0)
-            return format("added_tokens[%d]: want an id from 0 to 2^31-2 and a content that is not "
-                          "empty", at);
+            return format("added_tokens[%d]: needs an id from 0 to 2^31-2 and a content that is "
+                          "not empty", at);
         if (tokenizer_added(t, a.content) >= 0)
             error = format("%.60s given twice", a.content);
         if (!error)
@@ -230,31 +230,31 @@ static Added *own_of(const Tokenizer *t, const char *content, int32_t id)
  * added_tokens_decoder. Writes a line to `more` if ids of texts may change. */
 static char *put_config(Tokenizer *t, const ConfigToken *b, FILE *more)
 {
-    Added a = b->is, *own = own_of(t, a.content, a.id);
+    Added a = b->is, *present = own_of(t, a.content, a.id);
     char *error = NULL;
-    bool changes = !own;
-    if (own && a.id >= 0 && own->id != a.id)
+    bool changes = !present;
+    if (present && a.id >= 0 && present->id != a.id)
         return format("%.60s: id %d, but added_tokens in tokenizer.json gives it %d: use that id",
                       a.content, a.id,
-                      own->id);
-    if (!own && a.id >= 0 && (error = wrong_id(t, a.content, a.id)))
+                      present->id);
+    if (!present && a.id >= 0 && (error = wrong_id(t, a.content, a.id)))
         return error;
-    if (!own) {
+    if (!present) {
         const int64_t id = id_for(t, a.content);
         if (id >= INT32_MAX)
             return format("%.60s: no id is left for it", a.content);
         a.id = (int32_t)id;
         error = put_added(t, a);
     } else if (a.id >= 0) {
-        changes = own->single_word != a.single_word || own->lstrip != a.lstrip ||
-                  own->rstrip != a.rstrip || (own->normalized != a.normalized && t->nsteps);
-        a.special |= own->special;           /* upstream skips in decoding what was ever special */
-        a.content = own->content;
-        a.match = own->match;
-        *own = a;
-        error = set_match(t, own);
+        changes = present->single_word != a.single_word || present->lstrip != a.lstrip ||
+                  present->rstrip != a.rstrip || (present->normalized != a.normalized && t->nsteps);
+        a.special |= present->special;       /* upstream skips in decoding what was ever special */
+        a.content = present->content;
+        a.match = present->match;
+        *present = a;
+        error = set_match(t, present);
     } else {
-        own->special |= b->marks;
+        present->special |= b->marks;
     }
     if (!error && changes)
         fprintf(more, "%d %d%d%d%d %s\n", a.id, a.single_word, a.lstrip, a.rstrip, a.normalized,
@@ -265,7 +265,7 @@ static char *put_config(Tokenizer *t, const ConfigToken *b, FILE *more)
 char *added_load(Tokenizer *t, const cJSON *list, const ConfigTokens *extra, char **more)
 {
     if (list && !cJSON_IsArray(list))
-        return format("added_tokens: want a list");
+        return format("added_tokens: must be a list");
     size_t nmore;
     FILE *to = open_memstream(more, &nmore);
     const int listed = list ? cJSON_GetArraySize(list) : 0;

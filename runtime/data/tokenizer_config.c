@@ -38,7 +38,7 @@ static cJSON *read_config_file(const char *path, const char *name, char **error)
         *error = why;
     }
     if (json && !cJSON_IsObject(json)) {
-        *error = format("%s: want an object", file);
+        *error = format("%s: must be an object", file);
         cJSON_Delete(json);
         json = NULL;
     }
@@ -88,7 +88,7 @@ static char *take_old(const char *path, cJSON *config)
     cJSON *decoder = added && added->child ? cJSON_CreateObject() : NULL;
     for (const cJSON *i = decoder ? added->child : NULL; i && !error; i = i->next)
         if (tokens_json_id(i) < 0)
-            error = format("added_tokens.json: %.60s: want an id from 0 to 2^31-2", i->string);
+            error = format("added_tokens.json: %.60s: must be an id from 0 to 2^31-2", i->string);
         else
             add_old(decoder, i, is_named(config, i->string));
     if (decoder)
@@ -146,7 +146,7 @@ static char *token_of(const cJSON *v, const char *where, ConfigToken *to)
 {
     const cJSON *content = cJSON_IsObject(v) ? json_get(v, "content") : v;
     if (!cJSON_IsString(content))
-        return format("%s: want a text, or an object with a text in content", where);
+        return format("%s: must be a text, or an object with a text in content", where);
     const cJSON *normalized = json_get(v, "normalized");
     *to = (ConfigToken){.is = {.content = content->valuestring, .id = -1,
                                .special = !cJSON_IsObject(v)}};
@@ -171,13 +171,13 @@ static char *put_decoder(const cJSON *config, const char *key, ConfigTokens *to)
 {
     const cJSON *decoder = json_get(config, key);
     if (decoder && !cJSON_IsObject(decoder))
-        return format("%s: want an object, id: token", key);
+        return format("%s: must be an object of id: token", key);
     for (const cJSON *i = decoder ? decoder->child : NULL; i; i = i->next) {
         ConfigToken b;
         char *end, *where = format("%s: %.40s", key, i->string);
         const long long id = strtoll(i->string, &end, 10);
         char *error = *i->string && !*end && id >= 0 && id < INT32_MAX ? token_of(i, where, &b)
-                      : format("%s: want an id from 0 to 2^31-2", where);
+                      : format("%s: must be an id from 0 to 2^31-2", where);
         free(where);
         if (error)
             return error;
@@ -213,11 +213,11 @@ static char *put_special(const cJSON *v, const char *where, bool is_name, bool m
 static bool is_own_name(const cJSON *i)
 {
     const size_t n = strlen(i->string);
-    bool own = n > 6 && !strcmp(i->string + n - 6, "_token") &&
+    bool is_named = n > 6 && !strcmp(i->string + n - 6, "_token") &&
                (cJSON_IsString(i) || json_get(i, "content"));
     for (int k = 0; k < NAMED; k++)
-        own = own && strcmp(i->string, named[k]);
-    return own;
+        is_named = is_named && strcmp(i->string, named[k]);
+    return is_named;
 }
 
 static char *put_names(const cJSON *config, bool decoded, ConfigTokens *to)
@@ -245,7 +245,7 @@ static char *put_extra(const cJSON *config, ConfigTokens *to)
     if (!extra || cJSON_IsNull(extra))
         return NULL;
     if (!cJSON_IsArray(extra) && !cJSON_IsObject(extra))
-        return format("%s: want a list of tokens, or an object, name: token", key);
+        return format("%s: must be a list of tokens, or an object of name: token", key);
     char *error = NULL;
     for (const cJSON *i = extra->child; i && !error; i = i->next)
         error = put_special(i, key, cJSON_IsObject(extra), false, to);
@@ -273,24 +273,24 @@ char *config_tokens_read(const cJSON *config, ConfigTokens *to)
     return error;
 }
 
-static bool same(const ConfigToken *b, const cJSON *own)
+static bool same(const ConfigToken *b, const cJSON *added_token)
 {
     const Added *a = &b->is;
-    return !strcmp(json_word(json_get(own, "content")), a->content) &&
-           (a->id < 0 || (a->id == tokens_json_id(json_get(own, "id")) &&
-                          a->single_word == cJSON_IsTrue(json_get(own, "single_word")) &&
-                          a->lstrip == cJSON_IsTrue(json_get(own, "lstrip")) &&
-                          a->rstrip == cJSON_IsTrue(json_get(own, "rstrip")) &&
-                          a->normalized == cJSON_IsTrue(json_get(own, "normalized"))));
+    return !strcmp(json_word(json_get(added_token, "content")), a->content) &&
+           (a->id < 0 || (a->id == tokens_json_id(json_get(added_token, "id")) &&
+                          a->single_word == cJSON_IsTrue(json_get(added_token, "single_word")) &&
+                          a->lstrip == cJSON_IsTrue(json_get(added_token, "lstrip")) &&
+                          a->rstrip == cJSON_IsTrue(json_get(added_token, "rstrip")) &&
+                          a->normalized == cJSON_IsTrue(json_get(added_token, "normalized"))));
 }
 
 bool config_tokens_differ(const ConfigTokens *list, const cJSON *added)
 {
     for (int i = 0; i < list->n; i++) {
         bool found = false;
-        for (const cJSON *own = cJSON_IsArray(added) ? added->child : NULL; own && !found;
-             own = own->next)
-            found = same(&list->token[i], own);
+        for (const cJSON *one = cJSON_IsArray(added) ? added->child : NULL; one && !found;
+             one = one->next)
+            found = same(&list->token[i], one);
         if (!found)
             return true;
     }

@@ -272,7 +272,7 @@ static char *wordpiece_step(Tokenizer *t, const cJSON *d)
 {
     const cJSON *prefix = json_get(d, "prefix"), *cleanup = json_get(d, "cleanup");
     if (!cJSON_IsString(prefix) || !cJSON_IsBool(cleanup))
-        return format("decoder: WordPiece: want a prefix, and cleanup true or false");
+        return format("decoder: WordPiece: needs a prefix, and cleanup true or false");
     return put_step(t, (DecodeStep){.kind = DECODE_WORDPIECE, .text = strdup(prefix->valuestring),
                                     .cleanup = cJSON_IsTrue(cleanup)});
 }
@@ -305,7 +305,8 @@ static char *strip_step(Tokenizer *t, const cJSON *d)
     const int start = tokens_json_id(json_get(d, "start")),
               stop = tokens_json_id(json_get(d, "stop"));
     if (!is_character(content) || start < 0 || stop < 0)
-        return format("decoder: Strip: want a content of one character, and start and stop from 0");
+        return format("decoder: Strip: needs a content of one character, and start and stop "
+                      "from 0");
     return put_step(t, (DecodeStep){.kind = DECODE_STRIP, .text = strdup(content), .start = start,
                                     .stop = stop});
 }
@@ -325,7 +326,7 @@ static char *sequence_load(Tokenizer *t, const cJSON *d)
 {
     const cJSON *list = json_get(d, "decoders");
     char *error = cJSON_IsArray(list) ? NULL
-                : format("decoder: Sequence: want a list in decoders");
+                : format("decoder: Sequence: decoders must be a list");
     for (const cJSON *i = error ? NULL : list->child; i && !error; i = i->next)
         error = steps_load(t, i);
     return error;
@@ -345,7 +346,7 @@ static char *steps_load(Tokenizer *t, const cJSON *d)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(type, types[i].type))
             return types[i].load(t, d);
-    return format("decoder: want WordPiece, Fuse, ByteFallback, Replace, Strip, Metaspace or a "
+    return format("decoder: must be WordPiece, Fuse, ByteFallback, Replace, Strip, Metaspace or a "
                   "Sequence of them, got %.40s", type);
 }
 
@@ -357,7 +358,7 @@ char *decode_load(Tokenizer *t, const cJSON *d)
     if (none || (t->byte_level && !strcmp(type, "ByteLevel")))
         return NULL;
     if (t->byte_level)
-        return format("decoder: want ByteLevel, like the pre_tokenizer, got %.40s", type);
+        return format("decoder: must be ByteLevel, like the pre_tokenizer, got %.40s", type);
     return steps_load(t, d);
 }
 

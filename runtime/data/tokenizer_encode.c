@@ -32,7 +32,8 @@ static char *template_ids(const cJSON *p, const cJSON *special, Ids *to)
     for (const cJSON *i = cJSON_IsArray(ids) ? ids->child : NULL; i; i = i->next) {
         int32_t id = tokens_json_id(i);
         if (id < 0)
-            return format("post_processor: special token %.60s: want ids from 0 to 2^31-2", name);
+            return format("post_processor: special token %.60s: its ids must be from 0 to 2^31-2",
+                          name);
         ids_put(to, &id, 1);
     }
     return cJSON_IsArray(ids) ? NULL
@@ -50,12 +51,12 @@ static char *template_load(Tokenizer *t, const cJSON *p)
         if (special)
             error = template_ids(p, special, texts ? &after : &before);
         else if (!text || strcmp(json_word(json_get(text, "id")), "A"))
-            error = format("post_processor: single: want SpecialToken or Sequence A");
+            error = format("post_processor: single: its items must be SpecialToken or Sequence A");
         else
             texts++;
     }
     if (!error && texts != 1)
-        error = format("post_processor: single: want Sequence A once");
+        error = format("post_processor: single: must have Sequence A exactly once");
     if (!error) {                /* around what an earlier processor put there */
         put_before(t, &before);
         ids_put(&t->suffix, after.id, after.n);
@@ -71,7 +72,7 @@ static char *bert_id(const cJSON *p, const char *key, Ids *to)
     const cJSON *text = json_get(p, key), *item = cJSON_IsArray(text) ? text->child : NULL;
     int32_t id = item ? tokens_json_id(item->next) : -1;
     if (!cJSON_IsString(item) || id < 0 || item->next->next)
-        return format("post_processor: BertProcessing: %s: want a text and an id", key);
+        return format("post_processor: BertProcessing: %s: must be a text and an id", key);
     ids_put(to, &id, 1);
     return NULL;
 }
@@ -85,7 +86,7 @@ static char *processor_load(Tokenizer *t, const cJSON *p)
     if (!strcmp(type, "TemplateProcessing"))
         return template_load(t, p);
     if (strcmp(type, "BertProcessing"))
-        return format("post_processor: want ByteLevel, TemplateProcessing, BertProcessing or a "
+        return format("post_processor: must be ByteLevel, TemplateProcessing, BertProcessing or a "
                       "Sequence of them, got %.40s", type);
     Ids before = {0};
     char *error = bert_id(p, "cls", &before);

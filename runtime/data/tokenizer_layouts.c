@@ -57,9 +57,9 @@ char *tokenizer_bytes_file(void)
 
 bool tokenizer_is_bytes(const char *text, size_t n)
 {
-    char *own = tokenizer_bytes_file();
-    const bool is = strlen(own) == n && !memcmp(own, text, n);
-    free(own);
+    char *bytes_file = tokenizer_bytes_file();
+    const bool is = strlen(bytes_file) == n && !memcmp(bytes_file, text, n);
+    free(bytes_file);
     return is;
 }
 

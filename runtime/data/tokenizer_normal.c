@@ -353,7 +353,7 @@ static char *flag_of(const cJSON *n, const char *key, bool *on)
 {
     const cJSON *v = json_get(n, key);
     *on = cJSON_IsTrue(v);
-    return cJSON_IsBool(v) ? NULL : format("normalizer: BertNormalizer: %s: want true or false",
+    return cJSON_IsBool(v) ? NULL : format("normalizer: BertNormalizer: %s: must be true or false",
                                            key);
 }
 
@@ -416,7 +416,7 @@ static char *prepend_step(Tokenizer *t, const cJSON *n)
 {
     const char *text = cJSON_GetStringValue(json_get(n, "prepend"));
     if (!text)
-        return format("normalizer: Prepend: want a text in prepend");
+        return format("normalizer: Prepend: prepend must be a text");
     return put(t, (NormalStep){.kind = NORMAL_PREPEND,
                                .replace = {.put = strdup(text), .nput = strlen(text)}});
 }
@@ -425,7 +425,7 @@ static char *strip_step(Tokenizer *t, const cJSON *n)
 {
     const cJSON *left = json_get(n, "strip_left"), *right = json_get(n, "strip_right");
     if (!cJSON_IsBool(left) || !cJSON_IsBool(right))
-        return format("normalizer: Strip: want strip_left and strip_right, true or false");
+        return format("normalizer: Strip: strip_left and strip_right must be true or false");
     return put(t, (NormalStep){.kind = NORMAL_STRIP, .left = cJSON_IsTrue(left),
                                .right = cJSON_IsTrue(right)});
 }
@@ -435,7 +435,7 @@ static char *charsmap_step(Tokenizer *t, const cJSON *n)
     const char *base64 = cJSON_GetStringValue(json_get(n, "precompiled_charsmap"));
     NormalStep step = {.kind = NORMAL_CHARSMAP};
     if (!base64)
-        return format("normalizer: Precompiled: want a text in precompiled_charsmap");
+        return format("normalizer: Precompiled: precompiled_charsmap must be a text");
     char *error = charsmap_load(&step.map, base64);
     return error ? error : put(t, step);
 }
@@ -444,7 +444,7 @@ static char *sequence_load(Tokenizer *t, const cJSON *n)
 {
     const cJSON *list = json_get(n, "normalizers");
     char *error = cJSON_IsArray(list) ? NULL
-                : format("normalizer: Sequence: want a list in normalizers");
+                : format("normalizer: Sequence: normalizers must be a list");
     for (const cJSON *i = error ? NULL : list->child; i && !error; i = i->next)
         error = normal_load(t, i);
     return error;
@@ -470,6 +470,7 @@ char *normal_load(Tokenizer *t, const cJSON *n)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(type, types[i].type))
             return types[i].load ? types[i].load(t, n) : step_put(t, types[i].kind);
-    return format("normalizer: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, "
-                  "Replace, Precompiled, BertNormalizer or a Sequence of them, got %.40s", type);
+    return format("normalizer: must be NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
+                  "Prepend, Replace, Precompiled, BertNormalizer or a Sequence of them, got %.40s",
+                  type);
 }

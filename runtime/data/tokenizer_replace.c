@@ -119,8 +119,9 @@ static char *compile(Replace *r, const char *where, const char *regex)
                        pcre2_match(r->pattern, (PCRE2_SPTR)"", 0, 0, 0, match, NULL) > 0;
     pcre2_match_data_free(match);
     if (!r->pattern || empty)
-        return format("%s: Replace: pattern %.80s: want a String, or a Regex of characters, \\s, "
-                      "\\d, [...] and repeats that does not match an empty text", where, regex);
+        return format("%s: Replace: pattern %.80s: must be a String, or a Regex of characters, "
+                      "\\s, \\d, [...] and repeats that does not match an empty text", where,
+                      regex);
     pcre2_jit_compile(r->pattern, PCRE2_JIT_COMPLETE);
     return NULL;
 }
@@ -133,8 +134,8 @@ char *replace_load(Replace *r, const char *where, const cJSON *from)
     const char *put = cJSON_GetStringValue(json_get(from, "content"));
     *r = (Replace){0};
     if (!put || (!regex && (!text || !*text)))
-        return format("%s: Replace: want a content, and a pattern that is a Regex or a String, not "
-                      "empty", where);
+        return format("%s: Replace: needs a content, and a pattern that is a Regex or a String, "
+                      "not empty", where);
     r->put = strdup(put);
     r->nput = strlen(put);
     if (regex)
@@ -228,7 +229,7 @@ char *metaspace_mark(const cJSON *p, const char *where, char **mark)
 {
     const char *given = cJSON_GetStringValue(json_get(p, "replacement"));
     if (!is_character(given))
-        return format("%s: Metaspace: want a replacement of one character", where);
+        return format("%s: Metaspace: the replacement must be one character", where);
     *mark = strdup(given);
     return NULL;
 }
@@ -282,8 +283,8 @@ char *charsmap_load(Charsmap **to, const char *base64)
     char *error = NULL;
     const size_t trie = unpack(base64, given, bytes, &n) && n >= 8 ? read_unit(bytes) : 0;
     if (!trie || trie % 4 || trie > n - 4) {
-        error = format("normalizer: Precompiled: precompiled_charsmap: want base64 of a trie and "
-                       "its texts");
+        error = format("normalizer: Precompiled: precompiled_charsmap: must be base64 of a trie "
+                       "and its texts");
     } else {
         map->nunits = trie / 4;
         map->ntexts = n - 4 - trie;

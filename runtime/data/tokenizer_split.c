@@ -312,7 +312,7 @@ static char *keep_of(const cJSON *p, Keep otherwise, Keep *keep)
             *keep = (Keep)i;
             return NULL;
         }
-    return format("pre_tokenizer: behavior: want Isolated, Removed, Contiguous, "
+    return format("pre_tokenizer: behavior: must be Isolated, Removed, Contiguous, "
                   "MergedWithPrevious or MergedWithNext, got %.40s", json_word(given));
 }
 
@@ -334,7 +334,7 @@ static char *digits_load(Tokenizer *t, const cJSON *p)
 {
     const cJSON *each = json_get(p, "individual_digits");
     if (!cJSON_IsBool(each))
-        return format("pre_tokenizer: Digits: individual_digits: want true or false");
+        return format("pre_tokenizer: Digits: individual_digits: must be true or false");
     const Keep keep = cJSON_IsTrue(each) ? KEEP_ISOLATED : KEEP_CONTIGUOUS;
     return pattern_put(t, "Digits", "\\p{N}", (Split){.keep = keep, .digits = true});
 }
@@ -351,7 +351,7 @@ static char *find_load(Tokenizer *t, const cJSON *p)
     if (regex)
         return known_put(t, regex, s);
     if (!text || !*text)
-        return format("pre_tokenizer: Split: want a Regex, or a String, not empty");
+        return format("pre_tokenizer: Split: the pattern must be a Regex or a String, not empty");
     s.text = strdup(text);
     s.ntext = strlen(text);
     return split_put(t, s);
@@ -371,8 +371,8 @@ static char *metaspace_load(Tokenizer *t, const cJSON *p)
     s.prepend = !strcmp(scheme, "always") ? PREPEND_ALWAYS
               : !strcmp(scheme, "first") ? PREPEND_FIRST : PREPEND_NEVER;
     if (s.prepend == PREPEND_NEVER && strcmp(scheme, "never"))
-        error = format("pre_tokenizer: Metaspace: prepend_scheme: want always, first or never, got "
-                       "%.40s", scheme);
+        error = format("pre_tokenizer: Metaspace: prepend_scheme: must be always, first or never, "
+                       "got %.40s", scheme);
     else if (s.prepend != PREPEND_NEVER && cJSON_IsFalse(old))
         error = format("pre_tokenizer: Metaspace: add_prefix_space is false, prepend_scheme is %s: "
                        "leave one out", scheme);
@@ -413,7 +413,7 @@ static char *step_load(Tokenizer *t, const cJSON *p)
     }
     const cJSON *list = json_get(p, "pretokenizers");
     if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
-        return format("pre_tokenizer: want ByteLevel, Split, Digits, Metaspace, Whitespace, "
+        return format("pre_tokenizer: must be ByteLevel, Split, Digits, Metaspace, Whitespace, "
                       "WhitespaceSplit, BertPreTokenizer, Punctuation or a Sequence of them, "
                       "got %.40s", type);
     char *error = NULL;

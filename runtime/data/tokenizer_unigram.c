@@ -122,7 +122,7 @@ static char *load_vocab(Unigram *u, const cJSON *vocab)
 {
     cJSON *ids = cJSON_CreateObject(), *last = NULL;
     char *error = cJSON_IsArray(vocab) && vocab->child ? NULL
-                : format("model.vocab: want a list of [token, score], not empty");
+                : format("model.vocab: must be a non-empty list of [token, score]");
     int n = error ? 0 : cJSON_GetArraySize(vocab);
     u->score = calloc((size_t)n + 1, sizeof *u->score);
     if (!ids || !u->score)
@@ -132,7 +132,7 @@ static char *load_vocab(Unigram *u, const cJSON *vocab)
         const cJSON *token = cJSON_IsArray(i) ? i->child : NULL,
                     *score = token ? token->next : NULL;
         if (!cJSON_IsString(token) || !cJSON_IsNumber(score) || score->next) {
-            error = format("model.vocab[%d]: want [token, score]", n);
+            error = format("model.vocab[%d]: must be [token, score]", n);
             break;
         }
         u->score[n] = score_read(score->valuedouble);
@@ -169,7 +169,8 @@ char *unigram_load(Unigram **to, const cJSON *model)
     if (!error && unknown && !cJSON_IsNull(unknown)) {
         u->unknown = tokens_json_id(unknown);
         if (u->unknown < 0 || u->unknown >= u->tokens.size)
-            error = format("model.unk_id: want an id below %d, the vocabulary's", u->tokens.size);
+            error = format("model.unk_id: must be an id below %d, the vocabulary's",
+                           u->tokens.size);
     }
     for (int i = 0; i < u->tokens.n && !error; i++)
         if (!i || u->score[i] < u->unknown_score)

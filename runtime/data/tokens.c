@@ -83,7 +83,7 @@ char *tokens_load(Tokens *v, const cJSON *vocab,
                   bool (*bytes)(const char *text, size_t n, char *out, size_t *nout))
 {
     if (!cJSON_IsObject(vocab) || !vocab->child)
-        return format("model.vocab: want an object token: id, not empty");
+        return format("model.vocab: must be a non-empty object of token: id");
     size_t n = 0, size = 64;
     for (const cJSON *i = vocab->child; i; i = i->next)
         n++;
@@ -94,7 +94,7 @@ char *tokens_load(Tokens *v, const cJSON *vocab,
         e->key = malloc(len + 1);
         e->id = tokens_json_id(i);
         if (e->id < 0)
-            return format("model.vocab: %.60s: want an id from 0 to 2^31-2", i->string);
+            return format("model.vocab: %.60s: must be an id from 0 to 2^31-2", i->string);
         if (len > TOKEN_MAX)
             return format("model.vocab: id %d: token of %zu bytes, at most %d", e->id, len,
                           TOKEN_MAX);

@@ -12,12 +12,12 @@
 
 bool vocabulary_of(const char *folder, char **file, char **id)
 {
-    char *error = NULL, *own = format("%s/tokenizer.json", folder ? folder : ""),
+    char *error = NULL, *path = format("%s/tokenizer.json", folder ? folder : ""),
          *state = format("%s/train_state.json", folder ? folder : "");
     *file = *id = NULL;
-    if (folder && file_named(own)) {
-        *file = own;
-        error = tokenizer_file_id(own, id);
+    if (folder && file_named(path)) {
+        *file = path;
+        error = tokenizer_file_id(path, id);
     } else if (folder && file_named(state)) {
         cJSON *saved = folder_read_json(folder, "train_state.json", 1 << 28, &error);
         const char *data = cJSON_GetStringValue(json_get(saved, "data"));
@@ -28,7 +28,7 @@ bool vocabulary_of(const char *folder, char **file, char **id)
     if (error)
         die(EXIT_DATA, "%s", error);
     if (!*file)
-        free(own);
+        free(path);
     free(state);
     return *id != NULL;
 }
@@ -51,13 +51,13 @@ Tokenizer *vocabulary_load(const char *flag, const char *named, const char *cons
                            int nfolders, int64_t vocab)
 {
     const char *whose = NULL;
-    char *own = NULL, *id = NULL, *error;
+    char *found = NULL, *id = NULL, *error;
     for (int i = 0; i < nfolders && !id; i++)
-        if (vocabulary_of(folder[i], &own, &id))
-            whose = own ? own : folder[i];
+        if (vocabulary_of(folder[i], &found, &id))
+            whose = found ? found : folder[i];
     bool bytes = id ? !strcmp(id, "bytes") : vocab == 257;
-    const char *path = *named ? named : own ? own : "bytes";
-    if (!*named && !own && !bytes)
+    const char *path = *named ? named : found ? found : "bytes";
+    if (!*named && !found && !bytes)
         die(EXIT_CONFIG, "%s: no tokenizer.json next to the weights; name one with --tokenizer",
             flag);
     Tokenizer *t = NULL;
@@ -69,7 +69,7 @@ Tokenizer *vocabulary_load(const char *flag, const char *named, const char *cons
     if (tokenizer_size(t) > vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %d ids, the model %" PRId64, flag, path,
             tokenizer_size(t), vocab);
-    free(own), free(id);
+    free(found), free(id);
     return t;
 }
 

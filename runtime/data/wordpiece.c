@@ -32,10 +32,10 @@ static char *load_parts(Wordpiece *w, const cJSON *model)
     const cJSON *prefix = json_get(model, "continuing_subword_prefix");
     const cJSON *most = json_get(model, "max_input_chars_per_word");
     if (!cJSON_IsString(prefix) || strlen(prefix->valuestring) > PREFIX_MAX)
-        return format("model.continuing_subword_prefix: want a text of at most %d bytes",
+        return format("model.continuing_subword_prefix: must be a text of at most %d bytes",
                       PREFIX_MAX);
     if (tokens_json_id(most) < 0)
-        return format("model.max_input_chars_per_word: want an integer from 0 to 2^31-2");
+        return format("model.max_input_chars_per_word: must be an integer from 0 to 2^31-2");
     w->parts = true;
     w->prefix = strdup(prefix->valuestring);
     w->nprefix = strlen(w->prefix);
@@ -49,7 +49,7 @@ char *wordpiece_load(Wordpiece **to, const cJSON *model, bool parts)
     const cJSON *unknown = json_get(model, "unk_token");
     char *error = tokens_load(&w->tokens, json_get(model, "vocab"), NULL);
     if (!error && !cJSON_IsString(unknown))
-        error = format("model.unk_token: want the token of unknown words");
+        error = format("model.unk_token: must be the token of unknown words");
     w->unknown = -1;
     if (!error && (*unknown->valuestring || parts)) {
         w->unknown = tokens_id(&w->tokens, unknown->valuestring, strlen(unknown->valuestring),

@@ -106,8 +106,8 @@ char *folder_make_below(const char *root, const char *path)
             error = failed(part, "lstat");
         else if (!S_ISDIR(s.st_mode)) {
             errno = S_ISLNK(s.st_mode) ? ELOOP : ENOTDIR;
-            error = format("%s: %s, want a folder", part,
-                           errno == ELOOP ? "a symbolic link" : "not a folder");
+            error = format("%s: %s", part, errno == ELOOP
+                           ? "a symbolic link; name the folder itself" : "not a folder");
         }
         free(part);
     }

@@ -88,7 +88,7 @@ static bool scan_escape(Scan *s)
     }
     int unit = scan_unit(s);
     if (unit < 0)
-        return fail(s, "\\u wants four hexadecimal digits");
+        return fail(s, "\\u needs four hexadecimal digits");
     if (unit == 0)
         return fail(s, "\\u0000, the NUL character, is not accepted: "
                        "take it out (sed 's/\\\\u0000//g')");
@@ -108,7 +108,7 @@ static bool scan_string(Scan *s, bool *escaped)
     for (s->at++;;) {
         int c = peek(s);
         if (c < 0)
-            return fail(s, "string without an end");
+            return fail(s, "unterminated string");
         if (c == '"') {
             s->at++;
             return true;
@@ -199,7 +199,7 @@ static bool scan_key(Scan *s)
     bool escaped;
     size_t from = s->at;
     if (peek(s) != '"')
-        return fail(s, "want a key in quotes");
+        return fail(s, "expected a key in quotes");
     if (!scan_string(s, &escaped))
         return false;
     Key k = {s->text + from + 1, s->at - from - 2, from, NULL};
@@ -215,7 +215,7 @@ static bool scan_key(Scan *s)
     s->key[s->nkeys++] = k;
     skip_space(s);
     if (peek(s) != ':')
-        return fail(s, "want a colon");
+        return fail(s, "expected a colon");
     s->at++;
     skip_space(s);
     return true;
@@ -280,7 +280,7 @@ static bool scan_word(Scan *s)
     return fail(s, s->at == s->n            ? "the text ends where a value should be"
                    : s->text[s->at] == '\0' ? "a NUL character where a value should be: "
                                               "take it out (tr -d '\\000')"
-                                            : "want a value");
+                                            : "expected a value");
 }
 
 static bool scan_value(Scan *s)
@@ -311,7 +311,7 @@ static bool scan_value(Scan *s)
         for (;;) {
             skip_space(s);
             if (!depth)
-                return s->at == s->n || fail(s, "text behind the value");
+                return s->at == s->n || fail(s, "text after the value");
             if (peek(s) == ',') {
                 s->at++;
                 skip_space(s);
@@ -320,7 +320,8 @@ static bool scan_value(Scan *s)
                 break;
             }
             if (peek(s) != stack[depth - 1].close)
-                return fail(s, stack[depth - 1].close == '}' ? "want , or }" : "want , or ]");
+                return fail(s, stack[depth - 1].close == '}' ? "expected , or }"
+                                                             : "expected , or ]");
             s->at++;
             if (stack[--depth].close == '}' && !close_object(s, stack[depth].first_key))
                 return false;

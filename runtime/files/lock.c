@@ -213,9 +213,9 @@ static bool dying(const cJSON *holder)
         strtoul(flags, NULL, 10) & EXITING)
         return true;
     proc_text(pid, "status", text);
-    const char *own = strstr(text, "SigPnd:"), *shared = strstr(text, "ShdPnd:");
-    unsigned long long pending = (own ? strtoull(own + 7, NULL, 16) : 0) |
-                                 (shared ? strtoull(shared + 7, NULL, 16) : 0);
+    const char *thread_line = strstr(text, "SigPnd:"), *process_line = strstr(text, "ShdPnd:");
+    unsigned long long pending = (thread_line ? strtoull(thread_line + 7, NULL, 16) : 0) |
+                                 (process_line ? strtoull(process_line + 7, NULL, 16) : 0);
     return pending >> (SIGKILL - 1) & 1;
 }
 
@@ -271,7 +271,7 @@ static void refuse(const char *out, const cJSON *holder, Flock held)
                              "end them first"
                            : "stop that run first; --break-lock does not take a live run's folder";
     if (!holder)
-        die(EXIT_LOCKED, "%s: in use; run.lock does not say by which process; %s", out, hint);
+        die(EXIT_LOCKED, "%s: in use; run.lock does not name the process; %s", out, hint);
     const char *since = cJSON_GetStringValue(json_get(holder, "since"));
     const char *job = json_get(holder, "job")->valuestring;
     die(EXIT_LOCKED, "%s: in use by process %.0f on %.64s since %.32s%s%.64s; %s", out,
@@ -298,7 +298,7 @@ static int open_existing(bool break_lock)
     int fd = open_lock(&error), why = errno;
     bool no_file = fd < 0 && (why == ELOOP || why == ENXIO || why == EISDIR);
     if (no_file && break_lock && unlink(lock_path) == 0)
-        note("%s: not a lock of ours, removed", lock_path);
+        note("%s: not a lock that diecast wrote, removed", lock_path);
     else if (fd < 0 && why != ENOENT)
         die(EXIT_IO, "%s%s", error, no_file ? "; remove it if no run works here" : "");
     free(error);

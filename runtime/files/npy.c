@@ -20,13 +20,13 @@ char *npy_write(const char *folder, const char *name, const double *from, int64_
     char *text = format("{'descr': '<f8', 'fortran_order': False, "
                         "'shape': (%" PRId64 ", %" PRId64 "), }", rows, columns);
     const size_t n = strlen(text), head = (MAGIC + n + 1 + ALIGN - 1) / ALIGN * ALIGN,
-                 told = head - MAGIC;
+                 length = head - MAGIC;
     unsigned char *all = malloc(head + bytes);
     if (!all)
         die(EXIT_INTERNAL, "out of memory for %s", name);
     memset(all, ' ', head);
     memcpy(all, "\x93NUMPY\x01\x00", 8);
-    all[8] = (unsigned char)(told & 255), all[9] = (unsigned char)(told >> 8);
+    all[8] = (unsigned char)(length & 255), all[9] = (unsigned char)(length >> 8);
     memcpy(all + MAGIC, text, n);
     all[head - 1] = '\n';
     memcpy(all + head, from, bytes);

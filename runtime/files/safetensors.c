@@ -134,7 +134,7 @@ bool st_tensor_bytes(const StTensor *t, uint64_t *bytes)
 static char *take_shape(Walk *w, StTensor *t)
 {
     if (look(w) != '[')
-        return format("tensor %s: shape: want a list", t->name);
+        return format("tensor %s: shape: must be a list", t->name);
     t->rank = 0;
     if (enter(w)) {
         do {
@@ -142,7 +142,7 @@ static char *take_shape(Walk *w, StTensor *t)
             if (t->rank == ST_RANK)
                 return format("tensor %s: shape: more than %d dimensions", t->name, ST_RANK);
             if (!take_size(w, &dim))
-                return format("tensor %s: shape: want integers from 0 to 2^63-1", t->name);
+                return format("tensor %s: shape: must be integers from 0 to 2^63-1", t->name);
             t->shape[t->rank++] = (int64_t)dim;
         } while (more(w));
     }
@@ -153,7 +153,7 @@ static char *take_offsets(Walk *w, StTensor *t)
 {
     if (look(w) != '[' || !enter(w) || !take_size(w, &t->begin) || !more(w) ||
         !take_size(w, &t->end) || more(w))
-        return format("tensor %s: data_offsets: want two integers from 0 to 2^63-1", t->name);
+        return format("tensor %s: data_offsets: must be two integers from 0 to 2^63-1", t->name);
     return NULL;
 }
 
@@ -162,7 +162,7 @@ static char *take_tensor(Walk *w, StTensor *t)
     bool dtype = false, shape = false, offsets = false;
     uint64_t bytes;
     if (look(w) != '{')
-        return format("tensor %s: want an object", t->name);
+        return format("tensor %s: must be an object", t->name);
     if (enter(w)) {
         do {
             char *key = take_key(w), *error = NULL;
@@ -193,7 +193,8 @@ static char *take_tensor(Walk *w, StTensor *t)
         return format("tensor %s: data_offsets: END %llu before BEGIN %llu", t->name,
                       (unsigned long long)t->end, (unsigned long long)t->begin);
     if (!st_tensor_bytes(t, &bytes))
-        return format("tensor %s: shape: size overflows or is no whole number of bytes", t->name);
+        return format("tensor %s: shape: size overflows or is not a whole number of bytes",
+                      t->name);
     if (bytes != t->end - t->begin)
         return format("tensor %s: shape and dtype need %llu bytes, data_offsets hold %llu", t->name,
                       (unsigned long long)bytes, (unsigned long long)(t->end - t->begin));
@@ -203,13 +204,13 @@ static char *take_tensor(Walk *w, StTensor *t)
 static char *take_metadata(Walk *w, StFile *f)
 {
     if (look(w) != '{')
-        return format("__metadata__: want an object");
+        return format("__metadata__: must be an object");
     if (!enter(w))
         return NULL;
     do {
         char *key = take_key(w);
         if (look(w) != '"') {
-            char *error = format("__metadata__: %.60s: want a string", key);
+            char *error = format("__metadata__: %.60s: must be a string", key);
             free(key);
             return error;
         }
@@ -263,7 +264,7 @@ static char *take_header(StFile *f, const char *header, size_t n, uint64_t file_
         return full;
     }
     if (look(&w) != '{')
-        return format("header: want one JSON object");
+        return format("header: must be one JSON object");
     if (enter(&w)) {
         do {
             char *name = take_key(&w);
@@ -380,7 +381,7 @@ static char *no_header(const unsigned char *head, size_t n, char *error)
     if (!what)
         return error;
     free(error);
-    return format("no safetensors file but %s", what);
+    return format("not a safetensors file but %s", what);
 }
 
 static char *open_file(StFile *f, int fd)
@@ -398,13 +399,14 @@ static char *open_file(StFile *f, int fd)
     if (error)
         return error;
     if (size < 8)
-        return no_header(head, nhead, format("no safetensors file: %llu bytes, want at least 8",
+        return no_header(head, nhead, format("not a safetensors file: %llu bytes, fewer than the 8 "
+                                             "of its length field",
                                              (unsigned long long)size));
     for (int i = 7; i >= 0; i--)
         n = n << 8 | head[i];
     if (n > ST_HEADER_MAX)
-        return no_header(head, nhead, format("no safetensors file: header of %llu bytes, at most "
-                                             "%u are allowed", (unsigned long long)n,
+        return no_header(head, nhead, format("not a safetensors file: header of %llu bytes, at "
+                                             "most %u are allowed", (unsigned long long)n,
                                              ST_HEADER_MAX));
     if (n > size - 8)
         return no_header(head, nhead, format("header of %llu bytes does not fit the file of %llu",
@@ -501,7 +503,7 @@ static char *shard_open(StSet *s, const char *folder, const char *name, int *fil
 {
     if (!*name || strchr(name, '/') || strchr(name, '\\') || !strcmp(name, ".") ||
         !strcmp(name, ".."))
-        return format("weight_map: want a file name, got \"%.80s\"", name);
+        return format("weight_map: must be a file name, got \"%.80s\"", name);
     char *path = format("%s/%s", folder, name), *error = NULL;
     for (*file = s->nfiles - 1; *file >= 0 && strcmp(s->file[*file].path, path); --*file)
         ;
@@ -519,11 +521,11 @@ static char *index_open(StSet *s, const char *folder, const cJSON *map)
 {
     int64_t mapped = 0, held = 0;
     if (!cJSON_IsObject(map) || !map->child)
-        return format("weight_map: want an object of tensor: file");
+        return format("weight_map: must be an object of tensor: file");
     for (const cJSON *i = map->child; i; i = i->next, mapped++) {
         int file = -1;
         if (!cJSON_IsString(i))
-            return format("weight_map: %.80s: want a file name", i->string);
+            return format("weight_map: %.80s: must be a file name", i->string);
         char *error = shard_open(s, folder, i->valuestring, &file);
         if (error)
             return error;

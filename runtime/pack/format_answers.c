@@ -19,7 +19,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
         has_content(json_get(s->json, "conversations")))
         return format_messages(rules, tok, s, e, row);
     if (!sample_get(s->json, "prompt") || response == !!sample_get(s->json, "completion"))
-        return row->stops = true, format("want the keys messages, conversations, prompt and "
+        return row->stops = true, format("needs the keys messages, conversations, prompt and "
                                          "response, or prompt and completion");
     if (!response)
         return format_prompt(rules, tok, s, e, row);

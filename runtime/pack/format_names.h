@@ -3,7 +3,8 @@
 #define DIECAST_FORMAT_NAMES_H
 
 /* The names of all formats, separated by bars: "auto|pairs|messages...". */
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) "|" name
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
+    "|" name
 static const char FORMAT_NAMES[] = "auto"
 #include "runtime/pack/formats.def"
     ;

@@ -24,7 +24,7 @@ typedef struct {
     size_t nprompt;
     Answered answer[PACK_PARTS];
     const cJSON *messages;       /* lists: the prompt, of which the first `given` count */
-    const cJSON *said[PACK_PARTS];
+    const cJSON *reply[PACK_PARTS];
     int given;
     cJSON *made[2 + PACK_PARTS]; /* to free: prompt, answers, prompt after system and history */
     char *text;                  /* of an instruction; to free */
@@ -37,7 +37,7 @@ static bool asks(const Pair *p, const char *key)
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-/* Returns the length of the common beginning of two texts, in whole characters. If one is a prefix
+/* Returns the length of the common prefix of two texts, in whole characters. If one is a prefix
  * of the other, it keeps its last character. */
 static size_t common_text(const char *a, const char *b)
 {
@@ -67,9 +67,9 @@ static int common_messages(const cJSON *a, const cJSON *b)
 static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
     char *error = NULL;
-    const bool own = sample_get(s->json, "system");
+    const bool has_system = sample_get(s->json, "system");
     const char *question = sample_string(s, "question", &error),
-               *system = own && !error ? sample_string(s, "system", &error) : rules->system;
+               *system = has_system && !error ? sample_string(s, "system", &error) : rules->system;
     for (int i = 0; i < PACK_PARTS; i++)
         p->answer[i] = sample_answer(s, answer_key[i], &error);
     if (error)
@@ -79,10 +79,10 @@ static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut 
     p->made[0] = *system ? chat_list(chat_turn("system", system), user) : chat_list(user, NULL);
     free(asked);
     for (int i = 0; i < PACK_PARTS; i++)
-        p->said[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
+        p->reply[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
     p->messages = p->made[0];
     p->given = cJSON_GetArraySize(p->messages);
-    row->question = !own;
+    row->question = !has_system;
     return NULL;
 }
 
@@ -90,14 +90,14 @@ static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut 
 static const cJSON *take_list(const cJSON *list, const char *key, char **error)
 {
     if (!*error && (!cJSON_IsArray(list) || !list->child))
-        *error = format("%s: want a list of {\"role\", \"content\"}, not empty", key);
+        *error = format("%s: must be a non-empty list of {\"role\", \"content\"}", key);
     return list;
 }
 
 static char *no_prompt(void)
 {
-    return format("no prompt: want prompt, question or instruction, or answers with a common "
-                  "beginning");
+    return format("no prompt: add prompt, question or instruction, or answers with a common "
+                  "prefix");
 }
 
 static const char *member_text(const cJSON *message, const char *key)
@@ -107,21 +107,21 @@ static const char *member_text(const cJSON *message, const char *key)
 }
 
 /* A string prompt with lists: the user's message before the answers or, in whole conversations, the
- * last message of their common beginning. */
+ * last message of their common prefix. */
 static char *take_user(const char *prompt, Pair *p)
 {
-    const cJSON *first = p->said[0]->child;
+    const cJSON *first = p->reply[0]->child;
     if (!strcmp(member_text(first, "role"), "assistant")) {
         p->messages = p->made[0] = chat_list(chat_turn("user", prompt), NULL);
         p->given = 1;
         return NULL;
     }
-    p->given = common_messages(p->said[0], p->said[1]);
-    const cJSON *last = p->given ? cJSON_GetArrayItem(p->said[0], p->given - 1) : NULL;
+    p->given = common_messages(p->reply[0], p->reply[1]);
+    const cJSON *last = p->given ? cJSON_GetArrayItem(p->reply[0], p->given - 1) : NULL;
     return last && !strcmp(member_text(last, "content"), prompt)
                ? NULL
-               : format("prompt: a string other than the user's last message in both lists: remove "
-                        "it, or make it a list");
+               : format("prompt: is a string that differs from the user's last message in both "
+                        "lists: remove it, or make it a list");
 }
 
 /* Reads two lists of messages: answers only, or whole conversations. */
@@ -131,13 +131,14 @@ static char *take_messages(const cJSON *json, Pair *p)
     char *error = NULL;
     for (int i = 0; i < PACK_PARTS; i++) {
         const cJSON *masked;
-        error = error ? error : spans_beside(json, answer_key[i], &masked);
+        error = error ? error : spans_of_key(json, answer_key[i], &masked);
         if (!error && masked)
-            error = format("%s_masked: %s is a list of messages: use masked in these",
+            error = format("%s_masked: %s is a list of messages: use the key masked of its "
+                           "messages",
                            answer_key[i], answer_key[i]);
     }
     for (int i = 0; i < PACK_PARTS; i++)
-        p->said[i] = take_list(sample_get(json, answer_key[i]), answer_key[i], &error);
+        p->reply[i] = take_list(sample_get(json, answer_key[i]), answer_key[i], &error);
     if (!error && cJSON_IsString(prompt))
         return take_user(prompt->valuestring, p);
     if (prompt)
@@ -146,11 +147,11 @@ static char *take_messages(const cJSON *json, Pair *p)
         p->given = cJSON_GetArraySize(p->messages);
         return error;
     }
-    p->given = common_messages(p->said[0], p->said[1]);
+    p->given = common_messages(p->reply[0], p->reply[1]);
     return p->given ? NULL : no_prompt();
 }
 
-/* Reads two strings after a prompt or an instruction, or with a common beginning. */
+/* Reads two strings after a prompt or an instruction, or with a common prefix. */
 static char *take_strings(const Sample *s, Pair *p)
 {
     char *error = NULL;
@@ -204,7 +205,7 @@ static char *take_key(const cJSON *json, Pair *p)
     for (int i = 0; i < PROMPTS; i++) {
         const bool there = has_content(json_get(json, prompts[i]));
         if (p->key && there)
-            return format("want one prompt, got %s and %s", p->key, prompts[i]);
+            return format("has two prompts, %s and %s: keep one", p->key, prompts[i]);
         p->key = there ? prompts[i] : p->key;
     }
     for (int i = 0; i < PROMPTS && !p->key; i++)
@@ -217,23 +218,23 @@ static char *take_turns(const Rules *rules, const cJSON *json, Pair *p, RowOut *
 {
     if (!turns_any(json) || (asks(p, "question") && !has_content(json_get(json, "history"))))
         return NULL;             /* a question has its system message already */
-    if (!p->said[0] && !p->key)
-        return format("system or history, but no prompt: want prompt, question or instruction");
-    if (!p->said[0]) {
+    if (!p->reply[0] && !p->key)
+        return format("system or history, but no prompt: add prompt, question or instruction");
+    if (!p->reply[0]) {
         p->messages = p->made[0] = chat_list(chat_turn("user", p->prompt), NULL);
         for (int i = 0; i < PACK_PARTS; i++)
-            p->said[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
+            p->reply[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
     }
     for (int i = 0; i < PACK_PARTS && !p->made[1 + i] && !p->messages; i++) {
         cJSON *before;           /* whole conversations */
-        split_list(p->said[i], p->given, &before, &p->made[1 + i]);
+        split_list(p->reply[i], p->given, &before, &p->made[1 + i]);
         if (i)
             cJSON_Delete(before);
         else
             p->made[0] = before;
     }
     for (int i = 0; i < PACK_PARTS && !p->messages; i++)
-        p->said[i] = p->made[1 + i];
+        p->reply[i] = p->made[1 + i];
     cJSON *all;
     char *error = turns_join(rules, json, p->messages ? p->messages : p->made[0], &all, row);
     p->messages = p->made[1 + PACK_PARTS] = all;
@@ -262,12 +263,12 @@ static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p, int i, Encoded *e,
                          RowOut *row)
 {
-    if (!p->said[i])
+    if (!p->reply[i])
         return encode_answered(rules, tok, p->prompt, p->answer[i], e, row);
     if (p->messages)
-        return chat_encode(rules, tok, p->messages, p->said[i], p->given, e, row);
+        return chat_encode(rules, tok, p->messages, p->reply[i], p->given, e, row);
     cJSON *before, *behind;      /* whole conversations */
-    split_list(p->said[i], p->given, &before, &behind);
+    split_list(p->reply[i], p->given, &before, &behind);
     char *error = chat_encode(rules, tok, before, behind, p->given, e, row);
     cJSON_Delete(before), cJSON_Delete(behind);
     return error;
@@ -280,7 +281,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     const size_t begin = e->n;
     row->stops = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST;
     char *error = !row->stops ? take(rules, s, &p, row)
-                : format("--loss-on %s: the targets of pairs are the answers",
+                : format("--loss-on %s: not for pairs, whose targets are always the answers",
                          loss_name[rules->loss]);
     error = error ? error : take_turns(rules, s->json, &p, row);
     for (int i = 0; i < PACK_PARTS && !error; i++) {
@@ -336,7 +337,8 @@ static void count(Pack *p, const RowOut *row)
     }
 }
 
-static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target,
+static void put(Pack *p, const RowOut *row, const CutRow *k, const int32_t *id,
+                const uint8_t *target,
                 const char *file)
 {
     Pairs *a = p->more;
@@ -411,7 +413,7 @@ static void report(const Pack *p, const Rules *rules, const Tokenizer *tok, FILE
     (void)rules, (void)tok;
     fprintf(to, "lengths before cutting: %s\n", lengths);
     if (a->shared)
-        fprintf(to, "%lld pair%s no prompt: the common beginning of the answers is used\n",
+        fprintf(to, "%lld pair%s no prompt: the common prefix of the answers is used\n",
                 (long long)a->shared, a->shared == 1 ? " has" : "s have");
     if (a->identical)
         fprintf(to, "%lld pair%s identical answers: neither is preferred\n",

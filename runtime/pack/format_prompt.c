@@ -39,12 +39,12 @@ static const char *system_of(const cJSON *list)
 static char *add_history(const cJSON *history, cJSON *all)
 {
     if (!cJSON_IsArray(history))
-        return format("history: want a list of [question, answer]");
+        return format("history: must be a list of [question, answer]");
     for (const cJSON *pair = history->child; pair; pair = pair->next) {
         const char *question = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0)),
                    *answer = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
         if (!cJSON_IsArray(pair) || cJSON_GetArraySize(pair) != 2 || !question || !answer)
-            return format("history: want a list of [question, answer], two strings each");
+            return format("history: must be a list of [question, answer], two strings each");
         cJSON_AddItemToArray(all, chat_turn("user", question));
         cJSON_AddItemToArray(all, chat_turn("assistant", answer));
     }
@@ -56,7 +56,7 @@ static char *join(const cJSON *json, const cJSON *after, cJSON *all)
     const cJSON *system = json_get(json, "system"), *history = json_get(json, "history");
     const char *text = cJSON_GetStringValue(system), *first = system_of(after);
     if (has_content(system) && !text)
-        return format("system: want a string");
+        return format("system: must be a string");
     if (has_content(system) && first && strcmp(text, first))
         return format("system: the messages begin with another system message: remove one");
     const cJSON *rest = after->child;
@@ -92,12 +92,12 @@ char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *json, 
                    Answered answer, Encoded *e, RowOut *row)
 {
     cJSON *user = chat_list(chat_turn("user", prompt), NULL),
-          *said = chat_list(chat_answer(answer), NULL), *all;
+          *reply = chat_list(chat_answer(answer), NULL), *all;
     char *error = turns_join(rules, json, user, &all, row);
     const cJSON *messages = all ? all : user;
     if (!error)
-        error = chat_encode(rules, tok, messages, said, cJSON_GetArraySize(messages), e, row);
-    cJSON_Delete(all), cJSON_Delete(user), cJSON_Delete(said);
+        error = chat_encode(rules, tok, messages, reply, cJSON_GetArraySize(messages), e, row);
+    cJSON_Delete(all), cJSON_Delete(user), cJSON_Delete(reply);
     return error;
 }
 
@@ -110,7 +110,7 @@ char *format_messages(const Rules *rules, const Tokenizer *tok, const Sample *s,
     const cJSON *list = json_get(s->json, key);
     cJSON *all = NULL;
     if (!cJSON_IsArray(list) || !list->child)
-        return format("%s: want a list of {\"role\", \"content\"}, not empty", key);
+        return format("%s: must be a non-empty list of {\"role\", \"content\"}", key);
     char *error = turns_join(rules, s->json, list, &all, row);
     const cJSON *messages = all ? all : list;
     if (!error)
@@ -137,7 +137,7 @@ Answered sample_answer(const Sample *s, const char *key, char **error)
 {
     Answered a = {.text = sample_string(s, key, error)};
     if (!*error)
-        *error = spans_beside(s->json, key, &a.masked);
+        *error = spans_of_key(s->json, key, &a.masked);
     return a;
 }
 

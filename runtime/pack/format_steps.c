@@ -2,7 +2,7 @@
  * one problem.
  *
  * Out:    a conversation of system, problem and the steps with a mark between them, for stepwise
- *         labels after each; targets are the marks. The rest of the row: StepsSaid.
+ *         labels after each; targets are the marks. The rest of the row: ParsedSteps.
  * Method: a solution outside the rules is left out, with the reason; an invalid value is an
  *         error. */
 #define _GNU_SOURCE
@@ -105,7 +105,7 @@ static const char *text_of(const cJSON *json, const char *key, char **error)
     if (*error || !v || cJSON_IsNull(v))
         return NULL;
     if (!cJSON_IsString(v))
-        *error = format("%s: want a string", key);
+        *error = format("%s: must be a string", key);
     return cJSON_GetStringValue(v);
 }
 
@@ -134,11 +134,11 @@ static char *misspelt(const cJSON *json, const char *const *key)
 }
 
 /* Adds a label; *error: not a label. truths: accepts true and false. */
-static void label_add(StepsSaid *to, const cJSON *v, bool truths, const char *where, char **error)
+static void label_add(ParsedSteps *to, const cJSON *v, bool truths, const char *where, char **error)
 {
     const double x = cJSON_IsNumber(v) ? v->valuedouble : truths ? truth_of(v) : -1;
     if (!(x >= 0 && x <= 1))
-        *error = format("%s: want a number from 0 to 1", where);
+        *error = format("%s: must be a number from 0 to 1", where);
     else if (to->nlabels < STEPS_MARKS)
         to->label[to->nlabels] = (float)x;
     to->nlabels += !*error;
@@ -173,9 +173,9 @@ static Step *steps_of(const cJSON *list, int n, char **error)
     for (const cJSON *e = list->child; e && !*error; e = e->next, i++) {
         all[i] = (Step){cJSON_IsArray(list) ? i : key_number(e->string), e};
         if (all[i].number < 0)
-            *error = format("cot_steps: want numbers as keys, got \"%.40s\"", e->string);
+            *error = format("cot_steps: its keys must be numbers, got \"%.40s\"", e->string);
         else if (!cJSON_IsObject(e))
-            *error = format("cot_steps[%ld]: want an object with pi", all[i].number);
+            *error = format("cot_steps[%ld]: must be an object with pi", all[i].number);
     }
     if (!*error)
         qsort(all, (size_t)n, sizeof *all, by_number);
@@ -189,7 +189,7 @@ static Step *steps_of(const cJSON *list, int n, char **error)
 }
 
 /* Reads the values pi of cot_steps, up to the first step without one. */
-static char *take_labels(const cJSON *json, StepsSaid *to)
+static char *take_labels(const cJSON *json, ParsedSteps *to)
 {
     const cJSON *list = json_get(json, "cot_steps");
     char *error = NULL;
@@ -197,8 +197,8 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
         return NULL;
     const int n = cJSON_GetArraySize(list);
     if ((!cJSON_IsArray(list) && !cJSON_IsObject(list)) || n > LABELS_MOST)
-        return format("cot_steps: want a list of {\"pi\": NUMBER}, or an object of them by number, "
-                      "at most %d", LABELS_MOST);
+        return format("cot_steps: must be a list of {\"pi\": NUMBER}, or an object of them by "
+                      "number, at most %d", LABELS_MOST);
     Step *step = steps_of(list, n, &error);
     for (int i = 0; i < n && !error; i++) {
         const cJSON *pi = json_get(step[i].value, "pi");
@@ -215,7 +215,7 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
 /* Reads domain, id and meta_label. */
 static char *take_common(const cJSON *json, const char *const *keys, RowOut *row)
 {
-    StepsSaid *to = row->more;
+    ParsedSteps *to = row->more;
     char *error = misspelt(json, keys);
     row->stops = error != NULL;
     const char *domain = text_of(json, "domain", &error);
@@ -224,9 +224,9 @@ static char *take_common(const cJSON *json, const char *const *keys, RowOut *row
     to->no_outcome = !outcome || cJSON_IsNull(outcome);
     to->right = -1;
     if (!error && to->outcome < 0 && !to->no_outcome)
-        error = format("meta_label: want 0 or 1");
+        error = format("meta_label: must be 0 or 1");
     if (!error && id && !cJSON_IsNull(id) && !cJSON_IsString(id) && !cJSON_IsNumber(id))
-        error = format("id: want a string or a number");
+        error = format("id: must be a string or a number");
     if (!error && cJSON_IsNumber(id) && !(fabs(id->valuedouble) < 0x1p53))
         error = format("id: numbers from 2^53 on would be rounded and might collide: use a string");
     if (error)
@@ -240,7 +240,7 @@ static char *take_common(const cJSON *json, const char *const *keys, RowOut *row
 }
 
 /* Returns the problem of a row of DreamPRM. */
-static const char *problem_of(const cJSON *json, StepsSaid *to, char **error)
+static const char *problem_of(const cJSON *json, ParsedSteps *to, char **error)
 {
     const char *informal = text_of(json, "informal_prefix", error);
     const char *formal = text_of(json, "formal_statement", error);
@@ -277,12 +277,12 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const char *proble
     const StepsRules *steps = rules->more;
     const size_t begin = e->n;
     cJSON *user = chat_turn("user", problem),
-          *told = *steps->system ? chat_turn("system", steps->system) : NULL;
-    cJSON *messages = told ? chat_list(told, user) : chat_list(user, NULL),
-          *said = chat_list(chat_turn("assistant", answer), NULL);
+          *system = *steps->system ? chat_turn("system", steps->system) : NULL;
+    cJSON *messages = system ? chat_list(system, user) : chat_list(user, NULL),
+          *reply = chat_list(chat_turn("assistant", answer), NULL);
     row->question = true;        /* --system applies to it */
-    char *error = chat_encode(rules, tok, messages, said, told ? 2 : 1, e, row);
-    cJSON_Delete(messages), cJSON_Delete(said);
+    char *error = chat_encode(rules, tok, messages, reply, system ? 2 : 1, e, row);
+    cJSON_Delete(messages), cJSON_Delete(reply);
     for (size_t i = begin; i < e->n; i++)
         e->target[i] = e->target[i] && e->id[i] == steps->mark_id;
     return error;
@@ -290,7 +290,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const char *proble
 
 /* Returns why a solution with `marks` marks and the labels of `to` is left out before encoding. pi:
  * a label 0 may mean none. */
-static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const StepsSaid *to,
+static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const ParsedSteps *to,
                   bool pi)
 {
     const int want = rules->steps ? (int)rules->steps - 1 : STEPS_MARKS,
@@ -317,7 +317,7 @@ static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, 
     const StepsRules *steps = rules->more;
     const size_t begin = e->n;
     size_t found = 0, left = 0;
-    StepsSaid *to = row->more;
+    ParsedSteps *to = row->more;
     to->preamble = s->preamble;
     row->drop = unfit(steps, s, marks, to, pi);
     if (row->drop)
@@ -343,7 +343,7 @@ static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, 
 static char *start(const Rules *rules, RowOut *row)
 {
     const StepsRules *steps = rules->more;
-    row->more = calloc(1, sizeof(StepsSaid));
+    row->more = calloc(1, sizeof(ParsedSteps));
     if (!row->more)
         abort();
     row->stops = steps->mark_id < 0 || rules->loss != LOSS_DEFAULT;
@@ -351,7 +351,8 @@ static char *start(const Rules *rules, RowOut *row)
         return format("the tokenizer has no token %s to mark steps: %s", steps->mark,
                       steps->no_mark ? steps->no_mark : "name another one");
     if (rules->loss != LOSS_DEFAULT)
-        return format("--loss-on %s: the targets of step-labelled solutions are their marks",
+        return format("--loss-on %s: not for step-labelled solutions, whose targets are always the "
+                      "step marks",
                       loss_name[rules->loss]);
     return NULL;
 }
@@ -360,7 +361,7 @@ static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample
                           RowOut *row)
 {
     char *error = start(rules, row);
-    StepsSaid *to = row->more;
+    ParsedSteps *to = row->more;
     error = error ? error : take_common(s->json, of_steps, row);
     error = error ? error : take_labels(s->json, to);
     if (error)
@@ -379,11 +380,11 @@ static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample
 static char *take_steps(const cJSON *list, Solution *to)
 {
     if (!cJSON_IsArray(list))
-        return format("completions: want a list of strings");
+        return format("completions: must be a list of strings");
     for (const cJSON *i = list->child; i; i = i->next) {
         const char *text = cJSON_GetStringValue(i);
         if (!text)
-            return format("completions[%d]: want a string", to->n);
+            return format("completions[%d]: must be a string", to->n);
         solution_add(to, trimmed(text, text + strlen(text)));
     }
     return NULL;
@@ -393,7 +394,7 @@ static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sam
                              RowOut *row)
 {
     char *error = start(rules, row);
-    StepsSaid *to = row->more;
+    ParsedSteps *to = row->more;
     Solution all = {.n = 0};
     error = error ? error : take_common(s->json, of_stepwise, row);
     error = error ? error : take_steps(json_get(s->json, "completions"), &all);
@@ -401,7 +402,7 @@ static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sam
     if (cJSON_IsNull(labels))
         labels = NULL;
     if (!error && labels && (!cJSON_IsArray(labels) || cJSON_GetArraySize(labels) != all.n))
-        error = format("labels: want a list of %d, as many as completions", all.n);
+        error = format("labels: must be a list of %d, one per completion", all.n);
     for (const cJSON *i = error || !labels ? NULL : labels->child; i && !error; i = i->next) {
         char where[32];
         snprintf(where, sizeof where, "labels[%d]", to->nlabels);
@@ -424,16 +425,16 @@ static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const S
                                Encoded *e, RowOut *row)
 {
     char *error = start(rules, row);
-    StepsSaid *to = row->more;
+    ParsedSteps *to = row->more;
     error = error ? error : take_common(s->json, of_candidates, row);
     const char *problem = error ? NULL : problem_of(s->json, to, &error);
     const cJSON *list = json_get(s->json, "candidates"), *right = json_get(s->json, "true_false");
     const int n = cJSON_GetArraySize(list);
     if (!error && (!cJSON_IsArray(list) || !n))
-        error = format("candidates: want a list of strings, not empty");
+        error = format("candidates: must be a non-empty list of strings");
     if (!error && right && !cJSON_IsNull(right) &&
         (!cJSON_IsArray(right) || cJSON_GetArraySize(right) != n))
-        error = format("true_false: want a list of %d, as many as candidates", n);
+        error = format("true_false: must be a list of %d, one per candidate", n);
     if (error)
         return error;
     Rules any = *rules;
@@ -445,7 +446,7 @@ static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const S
     for (const cJSON *i = list->child; i && !error;
          i = i->next, k++, truth = truth ? truth->next : NULL) {
         if (k > 1) {
-            const StepsSaid first = *(const StepsSaid *)e->row[e->nrows].more;
+            const ParsedSteps first = *(const ParsedSteps *)e->row[e->nrows].more;
             row = encoded_next_row(e);
             to = row->more = calloc(1, sizeof *to);
             if (!to)
@@ -459,9 +460,9 @@ static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const S
         to->candidate = k;
         to->outcome = to->right = truth ? truth_of(truth) : -1;
         if (truth && to->right < 0)
-            error = format("true_false[%d]: want true or false", k - 1);
+            error = format("true_false[%d]: must be true or false", k - 1);
         else if (!cJSON_IsString(i))
-            error = format("candidates[%d]: want a string", k - 1);
+            error = format("candidates[%d]: must be a string", k - 1);
         if (error)
             break;
         to->no_outcome = !truth;

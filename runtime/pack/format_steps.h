@@ -36,7 +36,7 @@ typedef struct {
     char *domain, *id;           /* malloc'ed, or NULL */
     char noisy;                  /* '1' or '0': its labels are known to be noisy or not; else '-' */
     size_t length;               /* of the row before it was cut */
-} StepsSaid;
+} ParsedSteps;
 
 /* pack_steps.c: tokens with the columns of runtime/data/steps.def. */
 extern const RecordCode steps_records;

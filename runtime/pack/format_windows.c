@@ -111,7 +111,7 @@ static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int
     for (size_t i = 0, n; i < row->n && mask >= 0; i++)
         if (id[i] == mask) {
             char *word = tokenizer_decode(tok, &mask, 1, false, &n), *at = byte_of(from, word);
-            pack_fail(p, EXIT_DATA, (Place){from->place.file, row->line},
+            pack_fail(p, EXIT_DATA, (Location){from->place.file, row->line},
                       format("the text contains the mask token %s%s (id %d): remove it", word, at,
                              mask));
             free(word), free(at);

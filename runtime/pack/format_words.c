@@ -35,7 +35,7 @@ static char *encode_words(const Rules *rules, const Tokenizer *tok, const char *
     const int32_t *suffix = tokenizer_suffix(tok, &nsuffix);
     row->stops = (size_t)rules->max_length <= nprefix + nsuffix;
     if (row->stops)
-        return format("rows of %lld tokens (seq.max, --max-length) have no room besides their %zu "
+        return format("rows of %lld tokens (seq.max, --max-length) leave no room beyond their %zu "
                       "special tokens", (long long)rules->max_length, nprefix + nsuffix);
     if (utf8_check(text, n) < n) {
         row->drop = DROP_UTF8;
@@ -85,7 +85,7 @@ static char *encode_value(const Rules *rules, const Tokenizer *tok, const cJSON 
     char *list = cJSON_IsArray(value) ? joined(value) : NULL;
     const char *text = cJSON_IsNull(value) ? "" : list ? list : cJSON_GetStringValue(value);
     char *error = text ? encode_words(rules, tok, text, strlen(text), e, row)
-                       : format("%s: want a string or a list of words", value->string);
+                       : format("%s: must be a string or a list of words", value->string);
     free(list);
     return error;
 }

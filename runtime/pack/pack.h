@@ -20,12 +20,12 @@
 typedef struct {
     const char *file;            /* name for messages, borrowed; NULL: none */
     int line;                    /* 0: the whole file */
-} Place;
+} Location;
 
 /* Owns its strings, so it outlives the buffers they were copied from. */
 typedef struct {
     char *text;                  /* malloc'ed; NULL: no error */
-    char *file;                  /* malloc'ed copy of Place.file */
+    char *file;                  /* malloc'ed copy of Location.file */
     int line;
     int code;                    /* exit code for a program: EXIT_DATA, EXIT_IO ... */
     int makes;                   /* the Kind of the data if another was wanted, else KIND_AUTO */
@@ -34,7 +34,8 @@ typedef struct {
 /* ---- formats.def: formats of raw data -------------------------------------------------------- */
 
 enum {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) FORM_##id,
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
+    FORM_##id,
 #include "runtime/pack/formats.def"
     NFORMATS
 #undef FORMAT
@@ -63,9 +64,9 @@ enum { PACK_PARTS = 2 };         /* maximum number of parts of a row */
 typedef struct {
     const char *name, *keys;
     unsigned reads;              /* READS_... together */
-    const char *has, *uses, *beside;
+    const char *has, *uses, *extra;
     Kind kind;
-    bool own;
+    bool finds_targets;
     const char *elsewhere, *doc;
 } Format;
 
@@ -79,7 +80,7 @@ typedef struct Encoded Encoded;
 typedef struct RowOut RowOut;
 typedef struct Chunk Chunk;
 typedef struct Pack Pack;
-typedef struct Kept Kept;
+typedef struct CutRow CutRow;
 typedef struct PackOptions PackOptions;
 
 /* Appends the ids of a sample and their target bits to e and fills row; NULL or what is wrong with
@@ -108,7 +109,8 @@ typedef struct {
     void (*show)(const RowOut *row);           /* --show: prints what is not in its tokens */
     void (*count)(Pack *p, const RowOut *row); /* every row, also those left out */
     /* A row that is kept; its index is p->ndocs. */
-    void (*put)(Pack *p, const RowOut *row, const Kept *k, const int32_t *id, const uint8_t *target,
+    void (*put)(Pack *p, const RowOut *row, const CutRow *k, const int32_t *id,
+                const uint8_t *target,
                 const char *file);
     /* Instead of rows: the next ids of a text. Calls each(), then pack_put(), per completed
      * record. */
@@ -149,7 +151,7 @@ typedef struct {
 } FormatCode;
 
 /* pairs_format, messages_format ..., in format_*.c */
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
     extern const FormatCode code##_format;
 #include "runtime/pack/formats.def"
 #undef FORMAT
@@ -167,7 +169,7 @@ typedef struct {
 
 /* The unit of work of a thread: some rows, or a stretch of one text. */
 struct Chunk {
-    Place place;                 /* line 0 */
+    Location place;                 /* line 0 */
     int file;                    /* number of the input file, from 1 */
     char *text;
     size_t n;
@@ -178,7 +180,7 @@ struct Chunk {
     Span *span;
     int nspans;
     char *error;                 /* reading failed after the text, at error_at */
-    Place error_at;
+    Location error_at;
 };
 
 typedef struct Reader Reader;
@@ -258,7 +260,7 @@ typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
 extern const char *const loss_name[];
 
-/* Which windows are for validation: none; those of the last part of each file; random ones. */
+/* Windows for validation: none; those of the last part of each file; random ones. */
 typedef enum { HELD_OUT_NONE, HELD_OUT_TAIL, HELD_OUT_RANDOM, NHELD_OUT } HeldOut;
 extern const char *const held_out_name[NHELD_OUT];
 
@@ -318,7 +320,7 @@ struct RowOut {
     uint64_t ignored, unread;
     bool more_answers;           /* earlier answers are not targets */
     bool question;               /* uses Rules.system */
-    bool shared;                 /* pairs: the prompt is the common beginning of the answers */
+    bool shared;                 /* pairs: the prompt is the common prefix of the answers */
     bool stops;                  /* its error ends the pack even with --skip-bad */
     size_t second;               /* pairs: where the second part begins, in the row */
     size_t prompt;               /* pairs: ids of each part before the answer */
@@ -336,7 +338,7 @@ typedef struct {
     bool content;                /* it ends the pack; else metadata */
     char *meant;                 /* a similar key that the format reads, but the row lacks */
     int64_t rows;                /* of a Pack: number of rows with it, and the first one */
-    Place first;
+    Location first;
 } Key;
 
 typedef struct {
@@ -352,7 +354,7 @@ typedef struct {
 typedef struct {
     int before;                  /* number of rows of the Encoded before it */
     int file;                    /* of a Pack: number of its file, from 1 */
-    Place at;                    /* line is never 0 */
+    Location at;                    /* line is never 0 */
     char *why;                   /* malloc'ed */
 } BadRow;
 
@@ -370,7 +372,7 @@ struct Encoded {
     BadRow *bad;                 /* (nbad) in order; encoding stops after Rules.skip_bad of them */
     int nbad;
     char *error;                 /* of the row after the last */
-    Place error_at;
+    Location error_at;
 };
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
@@ -426,7 +428,7 @@ int32_t windows_first(const Tokenizer *tok);
 
 /* pack_encoded.c: parts of answers that are not targets */
 /* Sets *masked to KEY_masked of an object, for its string `key`; or NULL. */
-char *spans_beside(const cJSON *json, const char *key, const cJSON **masked);
+char *spans_of_key(const cJSON *json, const char *key, const cJSON **masked);
 /* Reads weight or train of a message; *hidden: all of it is excluded. */
 char *spans_message(const cJSON *message, bool *hidden);
 /* A string whose bytes [cut, cut + kept) are in a text at `from`. */
@@ -506,14 +508,14 @@ struct Pack {
     const char *out;             /* NULL: rows are only shown */
     PartOut part[PACK_PARTS];
     int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
-    bool own;                    /* the objective chooses its targets */
+    bool finds_targets;          /* the objective chooses its targets */
     int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions;
     int64_t padded;              /* rows of arrays that end with padding */
     int64_t nform[NFORMATS];     /* rows by format */
     int64_t nalso[NFORMATS];     /* rows that also fit format i; the first was read as taken[i] */
     Form taken[NFORMATS];
     int64_t nturns, nblank;
-    Place first_blank, first_merge;      /* of nblank; of not_prefix, which excludes nblank */
+    Location first_blank, first_merge;      /* of nblank; of not_prefix, which excludes nblank */
     KeyList keys;
     uint64_t ignored, unread;    /* as in RowOut, of all rows */
     BadRow *bad;                 /* (nbad) malformed rows left out */
@@ -527,7 +529,7 @@ struct Pack {
 /* pack_tables.c */
 /* Records the first error; later ones are dropped. Takes text, which is malloc'ed, and copies
  * at.file. */
-void pack_fail(Pack *p, int code, Place at, char *text);
+void pack_fail(Pack *p, int code, Location at, char *text);
 /* Opens the temporary files; refuses to overwrite a file that is not a token file. */
 void pack_begin(Pack *p);
 /* Sets the kind by the first row, if it is open; NULL, or why this row cannot be mixed with the
@@ -544,11 +546,12 @@ void pack_count(Pack *p, const RowOut *row, const char *file);
 void pack_keys(Pack *p, const Encoded *e, int row, const char *file, int *next);
 /* NULL, or why keys of rows end the pack, with the command that packs without them: `command` plus
  * --ignore-keys. *at: the first such row. */
-char *keys_error(const Pack *p, const char *command, char *const *ignore, int nignore, Place *at);
+char *keys_error(const Pack *p, const char *command, char *const *ignore, int nignore,
+                 Location *at);
 /* Prints their lines of the summary. */
 void keys_report(const Pack *p, const char *format_flag, FILE *to);
-/* The parts of a row that are written. */
-struct Kept {
+/* A row after cutting: the ids of each part that are written. */
+struct CutRow {
     int parts;
     size_t begin[PACK_PARTS], n[PACK_PARTS], targets[PACK_PARTS];
     bool cut;
@@ -557,8 +560,8 @@ struct Kept {
 };
 
 /* Writes one row, each part cut to max_length; leaves out a row without targets. */
-Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
-              const char *file);
+CutRow pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
+                const char *file);
 /* Writes a stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first,
                   const char *file);
@@ -582,7 +585,7 @@ void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
 /* The least length that at least `share` (0 to 1) of all do not exceed. */
 int64_t lengths_up_to(const Lengths *l, double share);
-/* How many are longer than n. */
+/* Returns the number of lengths above n. */
 int64_t lengths_above(const Lengths *l, int64_t n);
 
 /* ---- pack_vocabulary.c: a vocabulary made from the data -------------------------------------- */
@@ -671,7 +674,7 @@ bool prepared_is(const char *path);      /* the folder has such arrays, or their
 
 /* A row for the callback of pack_each(). */
 typedef struct {
-    Place at;
+    Location at;
     const int32_t *id;           /* (n) cut to max_length; n 0 if left out: row->drop */
     const uint8_t *target;       /* (n) */
     size_t n;

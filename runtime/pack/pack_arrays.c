@@ -183,7 +183,7 @@ PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
         error = copy_tokenizer(o->tokenizer, to);
     if (error) {
         remove_arrays(to);
-        pack_fail(&w.pack, EXIT_DATA, (Place){0}, error);
+        pack_fail(&w.pack, EXIT_DATA, (Location){0}, error);
     }
     w.pack.out = to;
     if (!w.pack.error.text)

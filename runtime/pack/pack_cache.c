@@ -63,11 +63,11 @@ static char *expected_path(Work *w, const char *folder)
             reader_close(r);
         }
         if (error)
-            pack_fail(&w->pack, EXIT_DATA, (Place){w->file[i], 0}, error);
+            pack_fail(&w->pack, EXIT_DATA, (Location){w->file[i], 0}, error);
     }
     char *error = w->prepared && !w->pack.error.text ? w->prepared->read(w->prepared, NULL) : NULL;
     if (error)
-        pack_fail(&w->pack, EXIT_DATA, (Place){0}, error);
+        pack_fail(&w->pack, EXIT_DATA, (Location){0}, error);
     const bool rows = reader_hashes(bytes, files);
     rules_name(w, bytes, files, rows, hex);
     return cache_path(folder, hex);
@@ -97,7 +97,7 @@ static void cache_commit(Pack *p, const PackOptions *o, const char *temp, const 
             error = format("%s: rename: %s", to, strerror(errno));
     }
     if (error)
-        pack_fail(p, EXIT_IO, (Place){0}, error);
+        pack_fail(p, EXIT_IO, (Location){0}, error);
     free(folder_exists(temp) ? folder_remove(temp) : NULL);
     free(to);
 }
@@ -146,14 +146,14 @@ static void cache_sweep(const char *folder)
 }
 
 /* Copies the tokenizer of arrays of ids to the folder of their records. */
-static void copy_beside(Pack *p, const char *from, const char *folder)
+static void copy_tokenizer(Pack *p, const char *from, const char *folder)
 {
     static const char *const name[] = {"tokenizer.json", "tokenizer_config.json"};
     for (int i = 0; i < 2; i++) {
         char *path = folder_join(from, name[i]);
         char *error = file_named(path) ? folder_copy(from, folder, name[i], NULL) : NULL;
         if (error)
-            pack_fail(p, EXIT_IO, (Place){0}, error);
+            pack_fail(p, EXIT_IO, (Location){0}, error);
         free(path);
     }
 }
@@ -174,15 +174,15 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
         char *error = folder_exists(temp) ? folder_remove(temp) : NULL;
         error = error ? error : folder_make_parents(out);
         if (error)
-            pack_fail(p, EXIT_IO, (Place){0}, error);
+            pack_fail(p, EXIT_IO, (Location){0}, error);
         const int held = cache_hold(temp, LOCK_SH);
         p->out = out;
         work_do(&w, hex);
         if (w.prepared && !p->error.text)
-            copy_beside(p, o->file[0], temp);
+            copy_tokenizer(p, o->file[0], temp);
         char *final = p->error.text ? NULL : cache_path(folder, hex);
         if (final && *path && strcmp(final, *path))
-            pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while being read"));
+            pack_fail(p, EXIT_DATA, (Location){w.file[0], 0}, format("changed while being read"));
         cache_commit(p, o, temp, final ? final : out);
         if (held >= 0)
             close(held);

@@ -37,10 +37,10 @@ typedef struct {
     size_t begin, head, from;    /* offsets in the text: of the turn, its answer, its content */
     size_t behind;               /* end of the turn */
     size_t cut, kept;            /* of content: bytes stripped before `from`, bytes kept there */
-} Said;
+} ChatMessage;
 
 typedef struct {
-    Said *said;                  /* (n) */
+    ChatMessage *message;        /* (n) */
     int n;
     char *text;                  /* (ntext) */
     size_t ntext, cap;
@@ -61,7 +61,7 @@ static char *parts_text(const cJSON *parts, const char *key, RowOut *row, char *
                             "supported", key, i, type ? "of the type " : "without a type",
                             type ? type : "");
         } else if (!part) {
-            *error = format("%s: part %d: text: want a string", key, i);
+            *error = format("%s: part %d: text: must be a string", key, i);
         }
         char *longer = format("%s%s", text, *error ? "" : part);
         free(text);
@@ -77,12 +77,12 @@ static const char *message_text(const cJSON *m, const char *key, const char *oth
     if (v && w)
         *error = format("a message has both %s and %s", key, other);
     else if (!cJSON_IsString(v ? v : w))
-        *error = format("%s: want a string", w ? other : key);
+        *error = format("%s: must be a string", w ? other : key);
     return *error ? NULL : (v ? v : w)->valuestring;
 }
 
 /* Returns the content of a message: a string, or a list of parts. */
-static const char *message_content(const cJSON *m, Said *s, RowOut *row, char **error)
+static const char *message_content(const cJSON *m, ChatMessage *s, RowOut *row, char **error)
 {
     const char *key = sample_get(m, "value") ? "value" : "content";
     const cJSON *parts = json_get(m, key);
@@ -111,12 +111,12 @@ static char *message_role(const cJSON *m, Role *to, RowOut *row)
             *to = names[i].role;
             return NULL;
         }
-    return error ? error : format("role: want system, user or assistant (or human and gpt for the "
-                                  "latter two), got \"%.40s\"", role);
+    return error ? error : format("role: must be system, user or assistant (or human and gpt for "
+                                  "the latter two), got \"%.40s\"", role);
 }
 
 /* Sets the targets of message i. */
-static char *message_turn(const Rules *rules, Said *s, int i, int given, RowOut *row)
+static char *message_turn(const Rules *rules, ChatMessage *s, int i, int given, RowOut *row)
 {
     const bool answer = s->role == ROLE_ANSWER;
     s->turn = TURN_GIVEN;
@@ -153,20 +153,20 @@ static bool is_tool_response(const char *text)
 
 /* Finds an answer's reasoning as the template does: reasoning_content, or the part of the content
  * between <think> and </think>. */
-static char *message_reasoning(const Chat *c, const cJSON *m, Said *s)
+static char *message_reasoning(const Chat *c, const cJSON *m, ChatMessage *s)
 {
-    const char *beside = cJSON_GetStringValue(json_get(m, "reasoning_content")), *last = NULL;
+    const char *given = cJSON_GetStringValue(json_get(m, "reasoning_content")), *last = NULL;
     if (!c->thinks)
-        return !beside || !*beside ? NULL
+        return !given || !*given ? NULL
              : format("reasoning_content: the chat format %s does not render it: put it into "
                       "content, or remove it", c->name);
     if (s->role == ROLE_USER && is_tool_response(s->content))
         return format("<tool_response>: tool responses are not supported");
     if (s->role != ROLE_ANSWER)
         return NULL;
-    s->reasoning = beside ? beside : "";
+    s->reasoning = given ? given : "";
     s->nreasoning = strlen(s->reasoning);
-    for (const char *at = s->content; !beside && (at = strstr(at, "</think>")); at += 8)
+    for (const char *at = s->content; !given && (at = strstr(at, "</think>")); at += 8)
         last = at;
     if (!last)
         return NULL;
@@ -184,7 +184,7 @@ static char *message_reasoning(const Chat *c, const cJSON *m, Said *s)
     return NULL;
 }
 
-static char *message_read(const Rules *rules, const cJSON *m, int i, int given, Said *s,
+static char *message_read(const Rules *rules, const cJSON *m, int i, int given, ChatMessage *s,
                           RowOut *row)
 {
     char *error = message_role(m, &s->role, row);
@@ -206,7 +206,7 @@ static char *message_read(const Rules *rules, const cJSON *m, int i, int given, 
 /* Checks that the format can render the messages. */
 static char *talk_check(const Chat *c, const Talk *t, RowOut *row)
 {
-    const int first = t->n && t->said->role == ROLE_SYSTEM;
+    const int first = t->n && t->message->role == ROLE_SYSTEM;
     row->stops = c->alternate && first && c->system_in == SYSTEM_NOWHERE;
     if (row->stops)
         return format("the chat format %s has no system messages", c->name);
@@ -214,9 +214,10 @@ static char *talk_check(const Chat *c, const Talk *t, RowOut *row)
         return format("the chat format %s puts the system message into a user's turn, but there is "
                       "none", c->name);
     for (int i = first; i < t->n && c->alternate; i++)
-        if (t->said[i].role != ((i - first) % 2 ? ROLE_ANSWER : ROLE_USER))
+        if (t->message[i].role != ((i - first) % 2 ? ROLE_ANSWER : ROLE_USER))
             return format("message %d is the %s's: in the chat format %s user and assistant "
-                          "alternate, the user first%s", i + 1, role_name[t->said[i].role], c->name,
+                          "alternate, the user first%s",
+                          i + 1, role_name[t->message[i].role], c->name,
                           c->system_in == SYSTEM_NOWHERE ? ""
                                                          : " after an optional system message");
     return NULL;
@@ -274,7 +275,7 @@ static void talk_string(Talk *t, const char *text)
     talk_put(t, text ? text : "", text ? strlen(text) : 0);
 }
 
-static void put_content(Talk *t, Said *s, bool strip)
+static void put_content(Talk *t, ChatMessage *s, bool strip)
 {
     const char *content = s->content + s->skip;
     size_t n = strlen(content);
@@ -290,7 +291,7 @@ static void put_content(Talk *t, Said *s, bool strip)
 
 /* Writes the reasoning before an answer. An empty block belongs to the prompt, which ends with it
  * to ask for an answer without reasoning. */
-static void put_reasoning(Talk *t, Said *s)
+static void put_reasoning(Talk *t, ChatMessage *s)
 {
     const char *text = s->reasoning;
     size_t n = s->nreasoning;
@@ -304,25 +305,25 @@ static void put_reasoning(Talk *t, Said *s)
 
 /* True if an answer is rendered with its reasoning: not if it is an earlier one, as the model reads
  * it later, unless it is a target; and not if there is no user's turn. */
-static bool shows_reasoning(const Talk *t, const Said *s)
+static bool shows_reasoning(const Talk *t, const ChatMessage *s)
 {
     int asked = 0, later = 0;
     for (int i = 0; i < t->n; i++) {
-        asked += t->said[i].role == ROLE_USER;
-        later += t->said[i].role == ROLE_USER && &t->said[i] > s;
+        asked += t->message[i].role == ROLE_USER;
+        later += t->message[i].role == ROLE_USER && &t->message[i] > s;
     }
     if (!s->reasoning || !asked)
         return false;
-    return s->turn != TURN_GIVEN || (!later && (s + 1 == t->said + t->n || s->nreasoning));
+    return s->turn != TURN_GIVEN || (!later && (s + 1 == t->message + t->n || s->nreasoning));
 }
 
 /* Appends a turn. folded: a system message inside this user's turn, or NULL. */
-static void put_turn(const Chat *c, Talk *t, Said *s, Said *folded, bool first)
+static void put_turn(const Chat *c, Talk *t, ChatMessage *s, ChatMessage *folded, bool first)
 {
     const ChatTurn *turn = s->role == ROLE_SYSTEM ? &c->system
                            : s->role == ROLE_USER ? &c->user
                                                   : &c->answer;
-    Said *opens = folded ? folded : s;
+    ChatMessage *opens = folded ? folded : s;
     opens->begin = opens->head = t->ntext;
     opens->apart = chat_begins_token(c, turn->open);
     talk_string(t, first ? c->begin : NULL);
@@ -356,11 +357,11 @@ static void put_turn(const Chat *c, Talk *t, Said *s, Said *folded, bool first)
 static int fold_at(const Chat *c, const Talk *t)
 {
     int at = -1;
-    if (!t->n || t->said->role != ROLE_SYSTEM ||
+    if (!t->n || t->message->role != ROLE_SYSTEM ||
         (c->system_in != SYSTEM_FIRST && c->system_in != SYSTEM_LAST))
         return -1;
     for (int i = 1; i < t->n && (at < 0 || c->system_in == SYSTEM_LAST); i++)
-        at = t->said[i].role == ROLE_USER ? i : at;
+        at = t->message[i].role == ROLE_USER ? i : at;
     return at;
 }
 
@@ -368,20 +369,20 @@ static void talk_write(const Chat *c, Talk *t)
 {
     const int fold = fold_at(c, t);
     for (int i = fold > 0; i < t->n; i++)
-        put_turn(c, t, &t->said[i], i == fold ? t->said : NULL, i == (fold > 0));
+        put_turn(c, t, &t->message[i], i == fold ? t->message : NULL, i == (fold > 0));
     talk_string(t, c->end);
-    t->said[t->n - 1].behind = t->ntext;
-    if (fold > 1) {              /* sorts `said` by position in the text */
-        const Said system = t->said[0];
-        memmove(t->said, t->said + 1, (size_t)(fold - 1) * sizeof system);
-        t->said[fold - 1] = system;
+    t->message[t->n - 1].behind = t->ntext;
+    if (fold > 1) {              /* sorts `message` by position in the text */
+        const ChatMessage system = t->message[0];
+        memmove(t->message, t->message + 1, (size_t)(fold - 1) * sizeof system);
+        t->message[fold - 1] = system;
     }
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Sets the targets of one message in text (n), a stretch whose ids begin at `at`. */
-static char *said_targets(const Tokenizer *tok, const Said *s, const char *text, size_t n,
+static char *message_targets(const Tokenizer *tok, const ChatMessage *s, const char *text, size_t n,
                           size_t begin, size_t at, Encoded *e, RowOut *row)
 {
     const size_t from = (s->turn == TURN_ANSWER ? s->head : s->begin) - begin,
@@ -406,16 +407,16 @@ static char *talk_encode(const Talk *t, const Tokenizer *tok, Encoded *e, RowOut
 {
     char *error = NULL;
     for (int i = 0, next; i < t->n && !error; i = next) {
-        const size_t begin = i ? t->said[i].begin : 0, at = e->n;
+        const size_t begin = i ? t->message[i].begin : 0, at = e->n;
         const char *text = t->text + begin;
-        for (next = i + 1; next < t->n && !t->said[next].apart; next++)
+        for (next = i + 1; next < t->n && !t->message[next].apart; next++)
             ;
-        const size_t n = (next < t->n ? t->said[next].begin : t->ntext) - begin;
+        const size_t n = (next < t->n ? t->message[next].begin : t->ntext) - begin;
         error = encode_text(tok, text, n, false, false, e);
         for (int k = i; k < next && !error; k++)
-            error = said_targets(tok, &t->said[k], text, n, begin, at, e, row);
+            error = message_targets(tok, &t->message[k], text, n, begin, at, e, row);
         for (int k = i; k < next && !error; k++) {
-            const Said *s = &t->said[k];
+            const ChatMessage *s = &t->message[k];
             const Spanned content = {text, s->content, s->from - begin, s->cut, s->kept};
             error = spans_hide(tok, s->masked, &content, false, at, e, row);
         }
@@ -431,17 +432,17 @@ static char *talk_read(Talk *t, const Rules *rules, const cJSON *messages, const
     char *error = NULL;
     int i = 0;
     const int most = cJSON_GetArraySize(messages) + cJSON_GetArraySize(answer) + 2;
-    t->said = calloc((size_t)most, sizeof *t->said);
-    if (!t->said)
+    t->message = calloc((size_t)most, sizeof *t->message);
+    if (!t->message)
         abort();
     for (const cJSON *list = messages; list && !error; list = list == messages ? answer : NULL)
         for (const cJSON *m = list->child; m && !error; m = m->next, i++) {
-            Said s = {0};
+            ChatMessage s = {0};
             error = message_read(rules, m, i, given, &s, row);
             if (!i && !error && c->says && s.role != ROLE_SYSTEM)
-                t->said[t->n++] = (Said){.role = ROLE_SYSTEM, .content = c->says,
+                t->message[t->n++] = (ChatMessage){.role = ROLE_SYSTEM, .content = c->says,
                                          .turn = s.turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN};
-            t->said[t->n++] = s;
+            t->message[t->n++] = s;
         }
     return error ? error : talk_check(c, t, row);
 }
@@ -449,8 +450,8 @@ static char *talk_read(Talk *t, const Rules *rules, const cJSON *messages, const
 static void talk_free(Talk *t)
 {
     for (int k = 0; k < t->n; k++)
-        free(t->said[k].joined);
-    free(t->said);
+        free(t->message[k].joined);
+    free(t->message);
     free(t->text);
 }
 
@@ -479,12 +480,12 @@ char *chat_prompt(const Chat *chat, const Tokenizer *tok, const cJSON *messages,
     RowOut row = {0};
     Talk t = {0};
     char *error = talk_read(&t, &rules, messages, NULL, INT_MAX, &row);
-    if (!error && (!t.n || t.said[t.n - 1].role != ROLE_USER))
+    if (!error && (!t.n || t.message[t.n - 1].role != ROLE_USER))
         error = format("messages: the last one must have the role user");
     if (!error) {
         talk_write(&open, &t);
-        Said *asks = &t.said[t.n++];
-        *asks = (Said){.role = ROLE_ANSWER, .content = "", .begin = t.ntext,
+        ChatMessage *asks = &t.message[t.n++];
+        *asks = (ChatMessage){.role = ROLE_ANSWER, .content = "", .begin = t.ntext,
                        .apart = chat_begins_token(chat, chat->answer.open)};
         talk_string(&t, chat->answer.open);
         talk_string(&t, chat->thinks ? "<think>\n\n</think>\n\n" : NULL);

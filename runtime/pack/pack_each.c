@@ -15,7 +15,7 @@ static void each_row(Work *w, const Chunk *from, Encoded *e,
         const RowOut *row = &e->row[i];
         char *error = pack_kind(&w->pack, row);
         if (error) {
-            pack_fail(&w->pack, EXIT_DATA, (Place){from->place.file, row->line}, error);
+            pack_fail(&w->pack, EXIT_DATA, (Location){from->place.file, row->line}, error);
             return;
         }
         pack_keys(&w->pack, e, i, from->place.file, &next);
@@ -42,8 +42,8 @@ PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedR
     int64_t before = 0;
     Chunk *chunk;
     if (!w.pack.error.text && (w.prepared || !w.tok))
-        pack_fail(&w.pack, EXIT_CONFIG, (Place){0},
-                  format("want JSON rows, and an existing tokenizer"));
+        pack_fail(&w.pack, EXIT_CONFIG, (Location){0},
+                  format("needs JSON rows, and an existing tokenizer"));
     if (!w.pack.error.text)
         input_check(&w);
     while (!w.pack.error.text && (chunk = input_next(&w, &r, &next, &before))) {

@@ -144,7 +144,7 @@ static char *misspelt(const cJSON *json, const char *key, int letters)
     return NULL;
 }
 
-char *spans_beside(const cJSON *json, const char *key, const cJSON **masked)
+char *spans_of_key(const cJSON *json, const char *key, const cJSON **masked)
 {
     char *name = format("%s_masked", key), *error = NULL;
     *masked = sample_get(json, name);
@@ -170,9 +170,9 @@ char *spans_message(const cJSON *message, bool *hidden)
         return format("a message has both weight and train");
     if (weight &&
         !(cJSON_IsNumber(weight) && (weight->valuedouble == 0 || weight->valuedouble == 1)))
-        return format("weight: want 0 or 1: a message is in the loss or not");
+        return format("weight: must be 0 or 1: a message is in the loss or not");
     if (train && !cJSON_IsBool(train))
-        return format("train: want true or false");
+        return format("train: must be true or false");
     *hidden = weight ? weight->valuedouble == 0 : cJSON_IsFalse(train);
     return NULL;
 }
@@ -214,16 +214,16 @@ char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bo
                  size_t at, Encoded *e, RowOut *row)
 {
     if (masked && !cJSON_IsArray(masked))
-        return format("masked: want a list of [begin, end)");
+        return format("masked: must be a list of [begin, end)");
     for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
         const cJSON *first = cJSON_GetArrayItem(span, 0), *behind = cJSON_GetArrayItem(span, 1);
         if (!cJSON_IsArray(span) || cJSON_GetArraySize(span) != 2 || !cJSON_IsNumber(first) ||
             !cJSON_IsNumber(behind))
-            return format("masked: want a list of [begin, end), two numbers each");
+            return format("masked: must be a list of [begin, end), two numbers each");
         const int64_t begin = bytes_before(s->string, first->valuedouble),
                       end = bytes_before(s->string, behind->valuedouble);
         if (begin < 0 || end < begin)
-            return format("masked: [%g, %g]: want 0 <= begin <= end <= the characters of the "
+            return format("masked: [%g, %g]: must have 0 <= begin <= end <= the characters of the "
                           "text", first->valuedouble, behind->valuedouble);
         size_t before, with;
         char *error = spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);

@@ -96,9 +96,9 @@ static void job_finish(Work *w, Job *job, Progress *g)
         const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
         const uint8_t *target = e->n ? e->target + row->begin : NULL;
         char *error = pack_kind(p, row);
-        Kept kept = {0};
+        CutRow kept = {0};
         if (error) {
-            pack_fail(p, EXIT_DATA, (Place){job->chunk->place.file, row->line}, error);
+            pack_fail(p, EXIT_DATA, (Location){job->chunk->place.file, row->line}, error);
             return;
         }
         pack_keys(p, e, i, job->chunk->place.file, &next);
@@ -144,7 +144,7 @@ static void read_all(Work *w, Progress *g)
     if (most < FLIGHT_MIN)
         most = FLIGHT_MIN;
     if (!jobs) {
-        pack_fail(&w->pack, EXIT_CONFIG, (Place){0},
+        pack_fail(&w->pack, EXIT_CONFIG, (Location){0},
                   format("cannot start %d threads: try --threads with fewer", w->threads));
         return;
     }
@@ -191,7 +191,7 @@ static void count_vocabulary(Work *w)
               .pack = {.kind = o.kind, .max_length = o.max_length}};
     char *error = counter_begin(&counter, o.tokenizer, o.formats);
     if (error) {
-        pack_fail(&w->pack, EXIT_INTERNAL, (Place){0}, error);
+        pack_fail(&w->pack, EXIT_INTERNAL, (Location){0}, error);
         return;
     }
     c.tok = tokenizer_twin(counter_tokenizer(counter));
@@ -202,7 +202,7 @@ static void count_vocabulary(Work *w)
         read_all(&c, &g);
     if (!c.pack.error.text && (error = vocabulary_make(&w->vocabulary, counter,
                                                   o.words ? o.words : PACK_WORDS, &w->tok)))
-        pack_fail(&c.pack, EXIT_DATA, (Place){0}, error);
+        pack_fail(&c.pack, EXIT_DATA, (Location){0}, error);
     if (c.pack.error.text)
         w->pack.error = c.pack.error;
     char bytes[SHA256_HEX], files[SHA256_HEX];
@@ -222,13 +222,13 @@ static void hold(Work *w)
     if (w->rules.held_out == HELD_OUT_RANDOM && p->records && p->records->hold)
         p->records->hold(p, w->rules.share);
     if (w->rules.held_out == HELD_OUT_TAIL && !p->nheld_out)
-        pack_fail(p, EXIT_DATA, (Place){0},
+        pack_fail(p, EXIT_DATA, (Location){0},
                   format("%s", strcmp(w->o->who, "prepare")
                              ? "--split tail is for texts, these are JSON rows: use random or none"
                              : "validation uses the tail of texts, but these are JSON rows: name "
                                "texts, or gen pack --prepare DIR --split random FILE"));
     else if (w->rules.held_out && (!p->nheld_out || p->nheld_out == p->ndocs))
-        pack_fail(p, EXIT_DATA, (Place){0},
+        pack_fail(p, EXIT_DATA, (Location){0},
                   format("%lld windows: a share of %g leaves %lld for training and %lld for "
                          "validation", (long long)p->ndocs, w->rules.share,
                          (long long)(p->ndocs - p->nheld_out), (long long)p->nheld_out));
@@ -264,7 +264,7 @@ PackError work_end(Work *w)
 void work_check_keys(Work *w)
 {
     const PackOptions *o = w->o;
-    Place at = {0};
+    Location at = {0};
     char *error = w->pack.error.text ? NULL
                                      : keys_error(&w->pack, o->command, o->ignore, o->nignore, &at);
     if (error)
@@ -272,7 +272,7 @@ void work_check_keys(Work *w)
     for (int i = 0; i < o->nignore && o->keys_there && o->out && !w->pack.error.text && !enough(w);
          i++)
         if (!(w->pack.ignored >> i & 1))
-            pack_fail(&w->pack, EXIT_CONFIG, (Place){0},
+            pack_fail(&w->pack, EXIT_CONFIG, (Location){0},
                       format("--ignore-keys %s: no row has this key", o->ignore[i]));
 }
 
@@ -284,7 +284,7 @@ static void pack_prepared(Work *w, char hex[SHA256_HEX])
     pack_begin(p);
     char *error = p->error.text ? NULL : w->prepared->read(w->prepared, p);
     if (error)
-        pack_fail(p, EXIT_DATA, (Place){0}, error);
+        pack_fail(p, EXIT_DATA, (Location){0}, error);
     reader_hashes(bytes, files);
     rules_fingerprint(w, bytes, files, hex);
     if (!p->error.text && p->out)
@@ -301,7 +301,7 @@ void work_do(Work *w, char name[SHA256_HEX])
         count_vocabulary(w);
     char *wrong = o->suits && !w->prepared && !p->error.text ? o->suits(o, w->tok) : NULL;
     if (wrong)
-        pack_fail(p, EXIT_MISMATCH, (Place){0}, wrong);
+        pack_fail(p, EXIT_MISMATCH, (Location){0}, wrong);
     if (w->prepared && !p->error.text)
         pack_prepared(w, name);
     if (w->prepared || p->error.text)
@@ -317,16 +317,16 @@ void work_do(Work *w, char name[SHA256_HEX])
         read_all(w, &g);
     work_check_keys(w);
     if (!p->error.text && p->out && !p->ndocs)
-        pack_fail(p, EXIT_DATA, (Place){w->file[0], 0}, report_no_row(p));
+        pack_fail(p, EXIT_DATA, (Location){w->file[0], 0}, report_no_row(p));
     if (!p->error.text && p->out && o->chat && !p->nchats)
-        pack_fail(p, EXIT_DATA, (Place){0},
+        pack_fail(p, EXIT_DATA, (Location){0},
                   format("--chat %s: no row is a conversation", o->chat));
     if (!p->error.text && p->out && o->system && !p->nquestions)
-        pack_fail(p, EXIT_DATA, (Place){0},
+        pack_fail(p, EXIT_DATA, (Location){0},
                   format("--system: no row is a pair of answers to a question or a step-labelled "
                          "solution"));
     if (!p->error.text && p->out && o->asked && p->kind < o->asked_kind)
-        pack_fail(p, EXIT_DATA, (Place){0}, format("%s: no row is %s", o->asked, o->asked_row));
+        pack_fail(p, EXIT_DATA, (Location){0}, format("%s: no row is %s", o->asked, o->asked_row));
     if (!p->error.text && p->out && p->records && p->records->check)
         p->records->check(p);
     if (!p->error.text && p->out)
@@ -337,7 +337,7 @@ void work_do(Work *w, char name[SHA256_HEX])
     char *error = !p->error.text && p->out && w->vocabulary.kind
                 ? vocabulary_write(&w->vocabulary, p->out) : NULL;
     if (error)
-        pack_fail(p, EXIT_IO, (Place){0}, error);
+        pack_fail(p, EXIT_IO, (Location){0}, error);
     if (!p->error.text && p->out)
         pack_write(p,
                    &(TokenIds){tokenizer_id(w->tok), tokenizer_size(w->tok), tokenizer_eos(w->tok),

@@ -2,7 +2,7 @@
 #include "runtime/pack/pack.h"
 
 const FormatCode *const pack_all_formats[] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
     &code##_format,
 #include "runtime/pack/formats.def"
 #undef FORMAT

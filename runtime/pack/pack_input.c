@@ -68,7 +68,7 @@ typedef struct {
 
 static void walk_fail(Walk *k, const char *folder, char *text)
 {
-    pack_fail(&k->w->pack, EXIT_DATA, (Place){folder, 0}, text);
+    pack_fail(&k->w->pack, EXIT_DATA, (Location){folder, 0}, text);
 }
 
 static void file_add(Work *w, const char *path)
@@ -92,11 +92,11 @@ static void walk(Walk *k, const char *folder, int depth);
 static void walk_entry(Walk *k, const char *path, const char *name, const char *only, int depth)
 {
     char *spaced = format(" %s ", name);
-    const bool beside = only && !strstr(only, spaced);
+    const bool is_skipped = only && !strstr(only, spaced);
     free(spaced);
-    if (!beside && is_folder(path)) {
+    if (!is_skipped && is_folder(path)) {
         walk(k, path, depth + 1);
-    } else if (!beside && is_data(path, name)) {
+    } else if (!is_skipped && is_data(path, name)) {
         file_add(k->w, path);
         k->found++;
     } else {
@@ -149,7 +149,8 @@ static void walk_end(Walk *k, const char *folder)
         fprintf(stderr, "%s: note: %s: %d file%s, subfolders included\n", who, folder, k->found,
                 k->found == 1 ? "" : "s");
     if (k->found && k->others)
-        fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt%s\n",
+        fprintf(stderr, "%s: note: %s: %d %s not read: only .jsonl, .ndjson, .json and .txt "
+                        "are%s\n",
                 who, folder, k->others, k->others == 1 ? "file is" : "files are",
                 k->reviews ? "; of aclImdb only pos, neg and unsup are read" : "");
 }
@@ -180,7 +181,7 @@ int64_t input_check(Work *w)
         const char *path = w->file[i];
         if (!strcmp(path, "-")) {
             if (inputs++)
-                pack_fail(p, EXIT_DATA, (Place){0},
+                pack_fail(p, EXIT_DATA, (Location){0},
                           format("- means standard input, which can be read only once"));
             total = -1;
             rows = true;
@@ -189,12 +190,12 @@ int64_t input_check(Work *w)
         Reader *r;
         char *error = reader_open(&r, path, w->tok, &w->rules);
         if (error) {
-            pack_fail(p, EXIT_DATA, (Place){path, 0}, error);
+            pack_fail(p, EXIT_DATA, (Location){path, 0}, error);
             break;
         }
         if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS && !rules_windows(w)) {
             p->makes = KIND_PACKED;
-            pack_fail(p, EXIT_DATA, (Place){path, 0},
+            pack_fail(p, EXIT_DATA, (Location){path, 0},
                       format("a text file has no rows: give JSON rows (.jsonl)"));
         }
         if (reader_looks_like_rows(r))
@@ -205,7 +206,7 @@ int64_t input_check(Work *w)
         reader_close(r);
     }
     if (!p->error.text && w->o->keys_there && w->rules.skip_bad && !rows)
-        pack_fail(p, EXIT_CONFIG, (Place){0},
+        pack_fail(p, EXIT_CONFIG, (Location){0},
                   format("--skip-bad: these files are texts, which have no rows"));
     return total;
 }
@@ -220,7 +221,7 @@ Chunk *input_next(const Work *w, Reader **r, int *next, int64_t *before)
             if (error) {         /* reported after the errors in earlier chunks */
                 Chunk *chunk = calloc(1, sizeof *chunk);
                 chunk->error = error;
-                chunk->error_at = (Place){reader_name(path), 0};
+                chunk->error_at = (Location){reader_name(path), 0};
                 return chunk;
             }
         }
@@ -243,7 +244,7 @@ void input_skip(Work *w, Reader *r, int next)
         char *error = r ? NULL : reader_open(&r, w->file[next++], w->tok, &w->rules);
         error = error ? error : reader_skip(r);
         if (error)
-            pack_fail(&w->pack, EXIT_DATA, (Place){path, 0}, error);
+            pack_fail(&w->pack, EXIT_DATA, (Location){path, 0}, error);
         if (r)
             reader_close(r);
         r = NULL;

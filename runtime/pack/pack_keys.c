@@ -82,7 +82,7 @@ static bool is_metadata(const Format *f, const char *key)
     for (size_t i = 0; i < sizeof metadata / sizeof *metadata; i++)
         if (!strcmp(metadata[i], key))
             return true;
-    return f && names_listed(f->beside, key);
+    return f && names_listed(f->extra, key);
 }
 
 /* Returns a key of the list "a|b" that the object lacks and that is similar to `key`, malloc'ed;
@@ -131,15 +131,15 @@ static void keys_add(Encoded *e, int row, int key)
 }
 
 /* True if a message that the format reads has exactly this text, so that it is not lost. */
-static bool is_said(const Format *f, const cJSON *json, const char *text)
+static bool has_text(const Format *f, const cJSON *json, const char *text)
 {
     for (const cJSON *list = json->child; list; list = list->next) {
         if (!names_listed(f->uses, list->string) || !is_messages(list))
             continue;
         for (const cJSON *m = list->child; m; m = m->next) {
             const char *key = json_get(m, "content") ? "content" : "value";
-            const char *said = cJSON_GetStringValue(json_get(m, key));
-            if (said && !strcmp(said, text))
+            const char *value = cJSON_GetStringValue(json_get(m, key));
+            if (value && !strcmp(value, text))
                 return true;
         }
     }
@@ -160,7 +160,7 @@ static void note_members(const Format *f, const cJSON *json, const char *uses, u
         if (other)
             continue;
         const bool is_content = !is_metadata(f, m->string) &&
-                                !(f && cJSON_IsString(m) && is_said(f, json, m->valuestring));
+                                !(f && cJSON_IsString(m) && has_text(f, json, m->valuestring));
         const int before = e->keys.n, key = keys_number(&e->keys, m->string, is_content);
         if (e->keys.n > before && is_content)
             e->keys.key[key].meant = almost(uses, json, m->string);
@@ -169,7 +169,7 @@ static void note_members(const Format *f, const cJSON *json, const char *uses, u
 }
 
 /* True if an object has content under all keys of "a|b", one of which is not in `uses`. */
-static bool fits_beside(const cJSON *json, const char *has, const char *uses)
+static bool fits_also(const cJSON *json, const char *has, const char *uses)
 {
     bool new = false;
     for (size_t n; *has; has += n + (has[n] == '|')) {
@@ -184,20 +184,20 @@ static bool fits_beside(const cJSON *json, const char *has, const char *uses)
 }
 
 /* Returns the formats other than f that fit an object, as bits. */
-static unsigned formats_beside(const Format *f, const cJSON *json)
+static unsigned formats_also(const Format *f, const cJSON *json)
 {
     unsigned also = 0;
     bool more = false;           /* it has keys besides those of f and metadata, which is rare */
     for (const cJSON *m = json->child; m && !more; m = m->next)
         more = !names_listed(f->uses, m->string) && !is_metadata(f, m->string);
     for (int i = 0; i < NFORMATS && more; i++)
-        also |= (unsigned)fits_beside(json, pack_format[i].has, f->uses) << i;
+        also |= (unsigned)fits_also(json, pack_format[i].has, f->uses) << i;
     return also;
 }
 
 void keys_note(const Format *f, const cJSON *json, Encoded *e, int row)
 {
-    const unsigned also = formats_beside(f, json);
+    const unsigned also = formats_also(f, json);
     e->row[row].also = also;
     note_members(f, json, f->uses, also, e, row);
     for (const cJSON *m = json->child; m; m = m->next)
@@ -218,7 +218,7 @@ void pack_keys(Pack *p, const Encoded *e, int row, const char *file, int *next)
         Key *to = &p->keys.key[number];
         if (p->keys.n > before) {
             to->meant = from->meant ? format("%s", from->meant) : NULL;
-            to->first = (Place){file, e->row[row].line};
+            to->first = (Location){file, e->row[row].line};
         }
         to->rows++;
     }
@@ -247,7 +247,7 @@ static const char *why_content(const char *key)
 }
 
 /* "tools (3 rows, first in line 7: tool definitions are not supported)"; malloc'ed. */
-static char *key_said(const Key *k, const Place *first)
+static char *key_text(const Key *k, const Location *first)
 {
     const char *why = why_content(k->name);
     const bool same = k->first.file == first->file && k->first.line == first->line;
@@ -275,10 +275,10 @@ static char *appended(char *to, const char *comma, const char *word)
     return longer;
 }
 
-char *keys_error(const Pack *p, const char *command, char *const *ignore, int nignore, Place *at)
+char *keys_error(const Pack *p, const char *command, char *const *ignore, int nignore, Location *at)
 {
-    char *said = NULL, *names = NULL;
-    *at = (Place){0};
+    char *list = NULL, *names = NULL;
+    *at = (Location){0};
     for (int i = 0; i < p->keys.n; i++)
         if (p->keys.key[i].content && !at->file)
             *at = p->keys.key[i].first;
@@ -288,35 +288,35 @@ char *keys_error(const Pack *p, const char *command, char *const *ignore, int ni
         const Key *k = &p->keys.key[i];
         if (!k->content)
             continue;
-        char *one = key_said(k, at);
-        said = appended(said, ", ", one);
+        char *one = key_text(k, at);
+        list = appended(list, ", ", one);
         free(one);
         if (can_be_typed(k->name))
             names = appended(names, ",", k->name);
     }
-    if (!said) {
+    if (!list) {
         free(names);
         return NULL;
     }
     char *word = shell_word(names ? names : "");
     char *error = format("these keys would be dropped: %s; to pack without them: %s --ignore-keys "
-                         "%s", said, command ? command : "gen pack ...", word);
-    free(said), free(names), free(word);
+                         "%s", list, command ? command : "gen pack ...", word);
+    free(list), free(names), free(word);
     return error;
 }
 
 void keys_report(const Pack *p, const char *format_flag, FILE *to)
 {
-    char *said = NULL;
+    char *list = NULL;
     for (int i = 0; i < p->keys.n; i++) {
         const Key *k = &p->keys.key[i];
         char *name = plain(k->name), *one = format("%s: %lld", name, (long long)k->rows);
-        said = k->content ? said : appended(said, ", ", one);
+        list = k->content ? list : appended(list, ", ", one);
         free(name), free(one);
     }
-    if (said)
-        fprintf(to, "metadata, not used: %s\n", said);
-    free(said);
+    if (list)
+        fprintf(to, "metadata, not used: %s\n", list);
+    free(list);
     for (int i = 0; i < NFORMATS; i++)
         if (p->nalso[i])
             fprintf(to, "%lld row%s the format %s, too, and %s read as %s (%s %s for the other)\n",

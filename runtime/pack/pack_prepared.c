@@ -71,21 +71,23 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
         error = unread(f, "its header is cut off");
     } else if (strncmp(header_value(header, "descr"), "'<i8'", 5)) {
         const char *found = header_value(header, "descr");
-        error = format("dtype %.*s, want int64 ('<i8')", (int)strcspn(found, ",}"), found);
+        error = format("dtype is %.*s, must be int64 ('<i8')", (int)strcspn(found, ",}"), found);
     } else if (strncmp(header_value(header, "fortran_order"), "False", 5)) {
-        error = format("it is in Fortran order, want C order: numpy.ascontiguousarray");
+        error = format("is in Fortran order, must be in C order: use numpy.ascontiguousarray");
     } else if (sscanf(header_value(header, "shape"), "(%lld, %lld%c", &shape[0], &shape[1],
                       &close) != 3 || close != ')' || shape[0] < 1 || shape[1] < 1 ||
                shape[1] > INT32_MAX || shape[0] > INT64_MAX / 8 / shape[1]) {
         const char *found = header_value(header, "shape");
-        error = format("shape %.*s, want two lengths from 1", (int)strcspn(found, ")}") + 1, found);
+        error = format("shape is %.*s, must be two lengths of 1 or more",
+                       (int)strcspn(found, ")}") + 1, found);
     } else {
         *rows = shape[0], *T = shape[1];
         end = (long long)(before + n) + shape[0] * shape[1] * 8;
         if (fstat(fileno(f), &is))
             error = format("%s", strerror(errno));
         else if (is.st_size != end)
-            error = format("%lld bytes, want %lld for its shape", (long long)is.st_size, end);
+            error = format("has %lld bytes, must have %lld for its shape", (long long)is.st_size,
+                           end);
     }
     free(header);
     return error;
@@ -97,7 +99,8 @@ static char *number(const cJSON *meta, const char *key, int64_t lo, int64_t hi, 
     const cJSON *v = json_get(meta, key);
     if (!cJSON_IsNumber(v) || !(v->valuedouble >= (double)lo && v->valuedouble <= (double)hi) ||
         v->valuedouble != (double)(int64_t)v->valuedouble)
-        return format("%s: want an integer from %lld to %lld", key, (long long)lo, (long long)hi);
+        return format("%s: must be an integer from %lld to %lld", key, (long long)lo,
+                      (long long)hi);
     *value = (int64_t)v->valuedouble;
     return NULL;
 }
@@ -105,7 +108,7 @@ static char *number(const cJSON *meta, const char *key, int64_t lo, int64_t hi, 
 static char *equal(const char *key, int64_t says, int64_t is)
 {
     return says == is ? NULL
-         : format("%s: %lld, the arrays have %lld", key, (long long)says, (long long)is);
+         : format("%s is %lld, but the arrays have %lld", key, (long long)says, (long long)is);
 }
 
 static char *check_metadata(Arrays *f, const cJSON *meta)
@@ -123,7 +126,8 @@ static char *check_metadata(Arrays *f, const cJSON *meta)
     if (!error && json_get(meta, "total_tokens")) {
         error = number(meta, "total_tokens", 1, INT64_C(1) << 53, &says);
         if (!error && says != train && says != all)
-            error = format("total_tokens: %lld, the arrays have %lld for training, %lld in all",
+            error = format("total_tokens is %lld, but the arrays have %lld for training, %lld in "
+                           "all",
                            (long long)says, (long long)train, (long long)all);
     }
     error = error ? error : number(meta, "vocab_size", 1, INT32_MAX, &f->ids.size);
@@ -131,7 +135,7 @@ static char *check_metadata(Arrays *f, const cJSON *meta)
         error = number(meta, special[i], 0, f->ids.size - 1, to[i]);
     for (int i = 1; i < 4 && !error; i++)
         if (*to[i] == f->ids.mask)
-            error = format("%s: %lld, which is mask_token: want another", special[i],
+            error = format("%s: %lld, which is mask_token: give another id", special[i],
                            (long long)*to[i]);
     return error;
 }
@@ -146,18 +150,18 @@ static char *at(const char *folder, const char *name, char *error)
 /* Sets the id of the tokenizer: of tokenizer.json next to the arrays, else of the given file. */
 static char *find_tokenizer(Arrays *f, const char *named)
 {
-    char *own = format("%s/tokenizer.json", f->folder), *error = NULL, *other = NULL;
-    bool beside = file_named(own), file = file_named(named);
-    if (beside)
-        error = tokenizer_file_id(own, &f->id);
+    char *folder_file = format("%s/tokenizer.json", f->folder), *error = NULL, *other = NULL;
+    bool has_file = file_named(folder_file), file = file_named(named);
+    if (has_file)
+        error = tokenizer_file_id(folder_file, &f->id);
     if (!error && file)
-        error = tokenizer_file_id(named, beside ? &other : &f->id);
+        error = tokenizer_file_id(named, has_file ? &other : &f->id);
     if (!error && other && strcmp(other, f->id))
-        error = format("%s: another tokenizer than %s", named, own);
+        error = format("%s: another tokenizer than %s", named, folder_file);
     if (!error && !f->id)
         f->id = format("none");
     f->ids.id = f->id;
-    free(own), free(other);
+    free(folder_file), free(other);
     return error;
 }
 
@@ -169,7 +173,8 @@ static char *take_row(const Arrays *f, int which, int64_t row, const int64_t *fr
             return at(f->folder, array_name[which], from[i] == f->ids.mask
                 ? format("row %lld, position %lld: id %lld is mask_token", (long long)row,
                          (long long)i, (long long)from[i])
-                : format("row %lld, position %lld: id %lld, want 0 to %lld", (long long)row,
+                : format("row %lld, position %lld: id %lld is outside the vocabulary, 0 to %lld",
+                         (long long)row,
                          (long long)i, (long long)from[i], (long long)f->ids.size - 1));
         id[i] = (int32_t)from[i];
     }
@@ -245,8 +250,9 @@ char *prepared_open(Prepared **to, const char *folder, const char *tokenizer)
     }
     if (!error && T[ARRAY_TRAIN] != T[ARRAY_EVAL])
         error = at(folder, array_name[ARRAY_EVAL],
-                   format("rows of %lld tokens, those of %s have %lld", (long long)T[ARRAY_EVAL],
-                          array_name[ARRAY_TRAIN], (long long)T[ARRAY_TRAIN]));
+                   format("has rows of %lld tokens, but those of %s have %lld",
+                          (long long)T[ARRAY_EVAL], array_name[ARRAY_TRAIN],
+                          (long long)T[ARRAY_TRAIN]));
     f->T = T[ARRAY_TRAIN];
     cJSON *meta = error ? NULL : folder_read_json(folder, "metadata.json", METADATA_MAX, &error);
     if (!error)

@@ -443,7 +443,7 @@ static RowFind find_element(Reader *r, size_t at, Span *s, size_t *next, const c
     }
     if (r->buf[i] != want) {
         r->line = line;
-        *error = "want a comma or the end of the array behind a row";
+        *error = "expected a comma or the end of the array after a row";
         return ROW_BAD;
     }
     for (i++; i < r->end && is_blank(r->buf[i]); i++)
@@ -484,7 +484,7 @@ static RowFind find_element(Reader *r, size_t at, Span *s, size_t *next, const c
 static void chunk_fail(Chunk *p, const Reader *r, int line, char *error)
 {
     p->error = error;
-    p->error_at = (Place){r->path, line};
+    p->error_at = (Location){r->path, line};
 }
 
 static void chunk_take(Reader *r, Chunk *p, size_t stop)
@@ -634,7 +634,7 @@ Chunk *reader_chunk(Reader *r)
     if (r->done)
         return NULL;
     Chunk *p = calloc(1, sizeof *p);
-    p->place = (Place){r->path, 0};
+    p->place = (Location){r->path, 0};
     (r->reads == READS_TEXT ? chunk_text : chunk_rows)(r, p);
     struct stat now;
     if (r->done && !p->error && r->regular && fstat(r->fd, &now))

@@ -39,7 +39,7 @@ void progress_clear(Progress *g)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* "24 tokens, 5 targets" of a part. */
-static char *counts(const Kept *k, int i)
+static char *counts(const CutRow *k, int i)
 {
     const size_t targets = k->targets[i];
     return format("%zu tokens, %zu target%s", k->n[i], targets, targets == 1 ? "" : "s");
@@ -52,14 +52,14 @@ static void show_ids(const Work *w, const char *title, const int32_t *id, const 
     uint8_t *copy = target && n ? malloc(n) : NULL;
     if (copy) {
         memcpy(copy, target, n);
-        copy[0] = w->pack.own && target[0];
+        copy[0] = w->pack.finds_targets && target[0];
     }
     show_row(&(TokenText){w->tok, show_token}, title,
              &(ShownRow){.n = (int64_t)n, .token = id, .target = copy});
     free(copy);
 }
 
-void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k,
+void report_row(const Work *w, const Chunk *from, const RowOut *row, const CutRow *k,
                         const int32_t *id, const uint8_t *target)
 {
     const char *keys = pack_format[row->form].keys;
@@ -75,9 +75,9 @@ void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept 
     free(first), free(place);
     for (int i = 0; i < k->parts && !row->drop; i++) {
         const char *part = k->parts > 1 ? row->records->part[i] : "";
-        char *own = counts(k, i), *title = format("  %s: %s", part, own);
+        char *text = counts(k, i), *title = format("  %s: %s", part, text);
         show_ids(w, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
-        free(own), free(title);
+        free(text), free(title);
     }
     if (row->records && row->records->show && !row->drop)
         row->records->show(row);
@@ -117,7 +117,7 @@ void report_rules(const Work *w, FILE *to)
         fprintf(to, "targets: %s\n", targets);
     else if (p->kind == KIND_ROWS)
         fprintf(to, "targets: %s\n",
-                p->own ? "chosen for each batch"
+                p->finds_targets ? "chosen for each batch"
                 : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
                 ? means[LOSS_ALL] : means[w->rules.loss]);
     free(targets);
@@ -141,16 +141,16 @@ static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE 
 /* Reports records whose format has its own summary. */
 static void report_own(const Work *w, FILE *to)
 {
-    char *said = w->pack.records->summary(&w->pack, &w->rules);
-    fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], said);
-    free(said);
+    char *text = w->pack.records->summary(&w->pack, &w->rules);
+    fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], text);
+    free(text);
     fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat,
             tokenizer_id(w->tok));
     keys_report(&w->pack, w->o->format_flag, to);
 }
 
 /* Returns "3 prompts end in a blank (first x.jsonl:7)", malloc'ed; "" if n is 0. */
-static char *border_said(int64_t n, const char *one, const char *more, Place first)
+static char *border_text(int64_t n, const char *one, const char *more, Location first)
 {
     if (!n)
         return format("%s", "");
@@ -162,9 +162,9 @@ static char *border_said(int64_t n, const char *one, const char *more, Place fir
 static void warn_borders(const Work *w)
 {
     const Pack *p = &w->pack;
-    char *blank = border_said(p->nblank, "prompt ends in a blank", "prompts end in a blank",
+    char *blank = border_text(p->nblank, "prompt ends in a blank", "prompts end in a blank",
                               p->first_blank),
-         *merge = border_said(p->not_prefix, "prompt's last token merges with its answer",
+         *merge = border_text(p->not_prefix, "prompt's last token merges with its answer",
                               "prompts' last tokens merge with their answers", p->first_merge);
     if (p->nblank || p->not_prefix)
         fprintf(stderr, "%s: warning: %s%s%s: at inference the prompt ends in other tokens than in "

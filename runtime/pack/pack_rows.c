@@ -42,7 +42,7 @@ static const Format *format_by_keys(const cJSON *json)
 
 static char *want_keys(void)
 {
-    char *all = format("want the keys ");
+    char *all = format("needs the keys ");
     for (int i = 0, left = 0; i < NFORMATS; i++) {
         const char *has = pack_format[i].has, *bar = strchr(has, '|');
         for (int k = left = 0; k < NFORMATS; k++)
@@ -76,7 +76,7 @@ static bool has_keys(const Format *f, const cJSON *json)
 static char *no_format(const cJSON *json)
 {
     if (!cJSON_IsObject(json))
-        return format("want a JSON object, or a list of messages");
+        return format("must be a JSON object, or a list of messages");
     if (has_any(json, "role|from", HAS_KEY))
         return format("a single message: a row must be a list of them, [{\"role\", \"content\"}, "
                       "...], or {\"messages\": [...]}");
@@ -173,7 +173,7 @@ static char *encode_line(const Rules *rules, const Tokenizer *tok, const char *t
 {
     const char *zero = memchr(text, 0, n);
     if (zero)
-        return format("byte %lld is 0: binary data, want lines of text", (long long)(zero - text));
+        return format("byte %lld is 0: binary data, not lines of text", (long long)(zero - text));
     return row_encode(rules, tok, &(Sample){.text = text, .n = n}, e, row);
 }
 
@@ -181,7 +181,7 @@ static char *encode_line(const Rules *rules, const Tokenizer *tok, const char *t
 static void row_fails(const Rules *rules, const Chunk *p, int line, int first, char *error,
                       Encoded *e)
 {
-    const Place at = {p->place.file, line};
+    const Location at = {p->place.file, line};
     const bool stops = e->row[e->nrows].stops;
     for (int k = first; k <= e->nrows; k++)
         row_free(&e->row[k]);

@@ -66,7 +66,7 @@ static void open_prepared(Work *w)
     code = error ? code : EXIT_DATA;
     error = error ? error : open(&w->prepared, o->file[0], o->tokenizer);
     if (!error && o->max_length && w->prepared->length > o->max_length)
-        code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, want at most %lld",
+        code = EXIT_MISMATCH, error = format("%s: sequence_length is %lld, must be at most %lld",
             o->file[0], (long long)w->prepared->length, (long long)o->max_length);
     if (!error && o->vocab && w->prepared->ids.size != o->vocab)
         code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows: gen %s "
@@ -75,13 +75,13 @@ static void open_prepared(Work *w)
             o->recipe ? o->recipe : "RECIPE", (long long)w->prepared->ids.size,
             (long long)o->vocab);
     if (error) {
-        pack_fail(p, code, (Place){0}, error);
+        pack_fail(p, code, (Location){0}, error);
         return;
     }
     w->rules.max_length = p->max_length = w->prepared->length;
     w->rules.format = &pack_format[FORM_WINDOWS];
     p->kind = KIND_ROWS;
-    p->own = true;
+    p->finds_targets = true;
 }
 
 static char *window_rules(const Work *w)
@@ -110,7 +110,7 @@ static void begin_formats(Work *w)
         if (code && code->begin && code != before) {
             char *error = code->begin(&w->rules, w->o, w->tok);
             if (error)
-                pack_fail(&w->pack, EXIT_CONFIG, (Place){0}, error);
+                pack_fail(&w->pack, EXIT_CONFIG, (Location){0}, error);
             before = code;
         }
         if (w->o->kind >= KIND_PAIRS && pack_format[(*at)->form].kind == w->o->kind)
@@ -152,13 +152,13 @@ void rules_find(Work *w)
     w->rules.nignore = o->nignore;
     w->rules.skip_bad = o->skip_bad;
     if (o->nignore > PACK_IGNORE_MAX) {
-        pack_fail(p, EXIT_CONFIG, (Place){0},
-                  format("--ignore-keys: want at most %d keys", PACK_IGNORE_MAX));
+        pack_fail(p, EXIT_CONFIG, (Location){0},
+                  format("--ignore-keys: takes at most %d keys", PACK_IGNORE_MAX));
         return;
     }
     char *error = window_rules(w);
     if (error) {
-        pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+        pack_fail(p, EXIT_CONFIG, (Location){0}, error);
         return;
     }
     if (o->min_words && !words)
@@ -168,14 +168,14 @@ void rules_find(Work *w)
     else
         error = made ? made_rules(w, words) : tokenizer_load(&w->tok, o->tokenizer);
     if (error)
-        pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+        pack_fail(p, EXIT_CONFIG, (Location){0}, error);
     if (made && !error)
         w->rules.no_chat = format("a vocabulary of %s has no chat tokens, which messages need",
                                   o->tokenizer);
     if (error || made)
         return;
-    if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own))
-        pack_fail(p, EXIT_CONFIG, (Place){o->tokenizer, 0},
+    if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->finds_targets))
+        pack_fail(p, EXIT_CONFIG, (Location){o->tokenizer, 0},
                   format("no end-of-text token: put a tokenizer_config.json that names eos_token, "
                          "or a config.json with eos_token_id, next to it"));
     begin_formats(w);
@@ -186,7 +186,7 @@ void rules_find(Work *w)
         w->rules.no_chat = NULL;
     }
     if (w->rules.no_chat && o->chat)
-        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
+        pack_fail(p, EXIT_CONFIG, (Location){0}, format("--chat: %s", w->rules.no_chat));
 }
 
 /* Takes more_rules, malloc'ed. */
@@ -203,7 +203,8 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
                         (long long)r->min_words, loss_name[r->loss],
                         r->chat ? r->chat->name : "", r->format ? r->format->name : "");
     const RecordCode *records = w->pack.records;
-    char *own = records && records->fingerprint ? records->fingerprint(r) : format("%s", "");
+    char *format_words = records && records->fingerprint ? records->fingerprint(r)
+                                                         : format("%s", "");
     char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
     char *more = !rules_windows(w) ? format("%s", "")
                : format(" %lld %s %g", (long long)r->stride, held_out_name[r->held_out], r->share);
@@ -211,10 +212,10 @@ static void hash_rules(const Work *w, const char *bytes, const char *files, char
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
     sha256_add(&h, more, strlen(more));
-    sha256_add(&h, own, strlen(own));
+    sha256_add(&h, format_words, strlen(format_words));
     sha256_add(&h, limit, strlen(limit));
     sha256_add(&h, more_rules, strlen(more_rules));
-    free(more), free(limit), free(own), free(more_rules);
+    free(more), free(limit), free(format_words), free(more_rules);
     sha256_text(&h, hex);
     free(text);
 }

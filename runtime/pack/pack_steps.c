@@ -49,9 +49,9 @@ typedef struct {
     int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;
     struct StepsId {
         char *id;
-        Place at;
-    } *own;                      /* (nown) of rows; candidates share that of the first */
-    int64_t nown, capown;
+        Location at;
+    } *id_list;                  /* (nids) of rows; candidates share that of the first */
+    int64_t nids, capids;
     int last_line, same_line;    /* line of the previous row without id; rows of that line */
     const char *last_file;
 } StepsOut;
@@ -96,15 +96,15 @@ static void column_at(ColumnOut *c, size_t size)
     c->at[c->nat++] = (int64_t)(c->bytes / size);
 }
 
-static void remember_id(StepsOut *s, const char *id, Place at)
+static void remember_id(StepsOut *s, const char *id, Location at)
 {
-    if (s->nown == s->capown) {
-        s->capown = 2 * s->capown + 1024;
-        s->own = realloc(s->own, (size_t)s->capown * sizeof *s->own);
-        if (!s->own)
+    if (s->nids == s->capids) {
+        s->capids = 2 * s->capids + 1024;
+        s->id_list = realloc(s->id_list, (size_t)s->capids * sizeof *s->id_list);
+        if (!s->id_list)
             abort();
     }
-    s->own[s->nown++] = (struct StepsId){format("%s", id), at};
+    s->id_list[s->nids++] = (struct StepsId){format("%s", id), at};
 }
 
 /* By id; equal ones of one file by line. */
@@ -118,14 +118,15 @@ static int by_id(const void *a, const void *b)
 static void check(Pack *p)
 {
     StepsOut *s = steps_of(p);
-    if (s->nown)
-        qsort(s->own, (size_t)s->nown, sizeof *s->own, by_id);
-    for (int64_t i = 1; i < s->nown; i++)
-        if (!strcmp(s->own[i - 1].id, s->own[i].id))
-            pack_fail(p, EXIT_DATA, s->own[i].at,
+    if (s->nids)
+        qsort(s->id_list, (size_t)s->nids, sizeof *s->id_list, by_id);
+    for (int64_t i = 1; i < s->nids; i++)
+        if (!strcmp(s->id_list[i - 1].id, s->id_list[i].id))
+            pack_fail(p, EXIT_DATA, s->id_list[i].at,
                       format("id: %s:%d also has \"%.60s\": ids name records in results, so each "
                              "must be unique; without ids, line numbers are used",
-                             s->own[i - 1].at.file, s->own[i - 1].at.line, s->own[i].id));
+                             s->id_list[i - 1].at.file, s->id_list[i - 1].at.line,
+                             s->id_list[i].id));
 }
 
 /* Returns the index of a domain, from 0, adding it if new; -1: none; -2: too many. */
@@ -150,7 +151,7 @@ static int32_t domain_of(StepsOut *s, const char *name)
 
 static void count(Pack *p, const RowOut *row)
 {
-    const StepsSaid *r = row->more;
+    const ParsedSteps *r = row->more;
     StepsOut *s = steps_of(p);
     s->questions += !r->more;
     if (r->length)
@@ -161,23 +162,23 @@ static void count(Pack *p, const RowOut *row)
 static char *name(Pack *p, const RowOut *row, const char *file)
 {
     StepsOut *s = steps_of(p);
-    const StepsSaid *r = row->more;
+    const ParsedSteps *r = row->more;
     const bool same = s->last_file && !strcmp(s->last_file, file) && s->last_line == row->line;
     if (!r->more)
         s->same_line = same ? s->same_line + 1 : 1;
     s->last_line = row->line, s->last_file = file;
-    char *own = r->id ? format("%s", r->id)
+    char *name = r->id ? format("%s", r->id)
               : s->same_line > 1 ? format("%d.%d", row->line, s->same_line)
                                  : format("%d", row->line);
-    char *all = r->candidate ? format("%s/%d", own, r->candidate) : format("%s", own);
-    free(own);
+    char *all = r->candidate ? format("%s/%d", name, r->candidate) : format("%s", name);
+    free(name);
     return all;
 }
 
-static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids,
+static void put(Pack *p, const RowOut *row, const CutRow *k, const int32_t *ids,
                 const uint8_t *target, const char *file)
 {
-    const StepsSaid *r = row->more;
+    const ParsedSteps *r = row->more;
     StepsOut *s = p->more;
     (void)k, (void)ids, (void)target;
     const float outcome = (float)r->outcome;
@@ -185,11 +186,11 @@ static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids,
                   question = (int32_t)(s->questions - 1);
     char *id = name(p, row, file);
     if (domain == -2)
-        pack_fail(p, EXIT_DATA, (Place){file, row->line},
+        pack_fail(p, EXIT_DATA, (Location){file, row->line},
                   format("domain: more than %d different values: is the key an id of each record?",
                          DOMAINS_MOST));
     if (r->id && !r->more)
-        remember_id(s, r->id, (Place){file, row->line});
+        remember_id(s, r->id, (Location){file, row->line});
     column_at(&s->column[REWARDS], sizeof *r->label);
     column_at(&s->column[ID], 1);
     column_put(&s->column[REWARDS], r->label, (size_t)r->nlabels * sizeof *r->label);
@@ -208,9 +209,9 @@ static void put(Pack *p, const RowOut *row, const Kept *k, const int32_t *ids,
     s->right += r->right == 1;
 }
 
-static void free_row(void *said)
+static void free_row(void *more)
 {
-    StepsSaid *s = said;
+    ParsedSteps *s = more;
     if (s)
         free(s->domain), free(s->id);
     free(s);
@@ -227,9 +228,9 @@ static void free_steps(Pack *p)
     for (int64_t i = 0; i < s->ndomains; i++)
         free(s->domain[i]);
     free(s->domain);
-    for (int64_t i = 0; i < s->nown; i++)
-        free(s->own[i].id);
-    free(s->own);
+    for (int64_t i = 0; i < s->nids; i++)
+        free(s->id_list[i].id);
+    free(s->id_list);
     lengths_free(&s->length);
     free(s);
 }
@@ -286,7 +287,7 @@ static char *meta(const Pack *p, StWriter *w, const Rules *rules)
 {
     const StepsOut *s = p->more;
     const StepsRules *r = rules->more;
-    char *domains = domains_text(s), *said = summary(p, rules),
+    char *domains = domains_text(s), *text = summary(p, rules),
          *questions = format("%lld", (long long)s->questions);
     char *error = st_add_meta(w, "parts", "tokens");
     error = error ? error : st_add_meta(w, "mark", r->mark);
@@ -298,8 +299,8 @@ static char *meta(const Pack *p, StWriter *w, const Rules *rules)
     }
     if (!error && p->kind == KIND_CANDIDATES)
         error = st_add_meta(w, "questions", questions);
-    error = error ? error : st_add_meta(w, "said", said);
-    free(domains), free(said), free(questions);
+    error = error ? error : st_add_meta(w, "said", text);
+    free(domains), free(text), free(questions);
     return error;
 }
 
@@ -371,13 +372,13 @@ static char *plain(const char *text)
 
 static void show(const RowOut *row)
 {
-    const StepsSaid *r = row->more;
+    const ParsedSteps *r = row->more;
     printf("  labels");
     for (int i = 0; i < r->nlabels; i++)
         printf(" %g", (double)r->label[i]);
     char *domain = plain(r->domain), *id = plain(r->id);
     printf("%s; %s%s%s%s%s\n", r->nlabels ? "" : " none",
-           r->candidate ? r->right < 0 ? "right: not said" : r->right ? "right" : "wrong"
+           r->candidate ? r->right < 0 ? "right: not given" : r->right ? "right" : "wrong"
                         : r->outcome ? "meta_label 1" : "meta_label 0",
            r->domain ? "; domain " : "", domain, r->id ? "; id " : "", id);
     free(domain), free(id);

@@ -12,8 +12,8 @@
 /* ---- names ----------------------------------------------------------------------------------- */
 
 const Format pack_format[NFORMATS] = {
-#define FORMAT(id, name, keys, reads, has, uses, beside, kind, own, code, elsewhere, doc) \
-    {name, keys, READS_##reads, has, uses, beside, KIND_##kind, own, elsewhere, doc},
+#define FORMAT(id, name, keys, reads, has, uses, extra, kind, finds_targets, code, elsewhere, doc) \
+    {name, keys, READS_##reads, has, uses, extra, KIND_##kind, finds_targets, elsewhere, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
 };
@@ -48,7 +48,7 @@ const Format *format_find(const char *name)
     return NULL;
 }
 
-void pack_fail(Pack *p, int code, Place at, char *text)
+void pack_fail(Pack *p, int code, Location at, char *text)
 {
     if (p->error.text)
         free(text);
@@ -63,7 +63,7 @@ const char *sample_string(const Sample *s, const char *key, char **error)
 {
     const cJSON *v = sample_get(s->json, key);
     if (!cJSON_IsString(v) && !*error)
-        *error = format("%s: want a string", key);
+        *error = format("%s: must be a string", key);
     return *error ? NULL : v->valuestring;
 }
 

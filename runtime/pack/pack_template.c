@@ -98,7 +98,7 @@ static char *unknown_name(const char *name)
         near = letters < least ? chats[i].name : near;
         least = letters < least ? letters : least;
     }
-    return format("want one of %s, got %s%s%s%s", chat_names(), name,
+    return format("must be one of %s, got %s%s%s%s", chat_names(), name,
                   near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -112,7 +112,7 @@ static bool has_tokens(const Chat *c, const Tokenizer *tok)
 }
 
 /* "A, B and C" of the format's tokens; malloc'ed. */
-static char *tokens_said(const Chat *c)
+static char *tokens_text(const Chat *c)
 {
     char token[TOKEN_MAX], *all = NULL;
     for (const char *at = c->tokens; next_token(&at, token);) {
@@ -182,7 +182,8 @@ static char *default_template(const cJSON *list, const char *path, const char **
     for (const cJSON *i = list->child; i; i = i->next) {
         const cJSON *name = json_get(i, "name"), *body = json_get(i, "template");
         if (!cJSON_IsString(name) || !cJSON_IsString(body))
-            return format("%s: chat_template: want {\"name\", \"template\"} in its list", path);
+            return format("%s: chat_template: each item of its list must be {\"name\", "
+                          "\"template\"}", path);
         char *longer = format("%s%s%.40s", names ? names : "", names ? ", " : "",
                               name->valuestring);
         free(names);
@@ -227,7 +228,7 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
     else if (cJSON_IsArray(v))
         error = default_template(v, config, text);
     else if (v && !cJSON_IsNull(v))
-        error = format("%s: chat_template: want a string or a list", config);
+        error = format("%s: chat_template: must be a string or a list", config);
     if (*text)
         *text = format("%s", *text);
     cJSON_Delete(json);
@@ -237,11 +238,11 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
 /* True if the template is the one that our export writes for the format. */
 static bool is_own(const Chat *c, const char *hash)
 {
-    char *text = chat_template(c), own[SHA256_HEX] = "";
+    char *text = chat_template(c), generated_hash[SHA256_HEX] = "";
     if (text)
-        template_hash(text, own);
+        template_hash(text, generated_hash);
     free(text);
-    return !strcmp(own, hash);
+    return !strcmp(generated_hash, hash);
 }
 
 /* Finds the format of a template. If several differ only in bos_token, the tokenizer's decides. */
@@ -308,7 +309,7 @@ char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
                       "<|start_header_id|>)");
     if (!has_tokens(chat, tok))
         return format("the chat format %s needs the added tokens %s, which this tokenizer lacks",
-                      chat->name, tokens_said(chat));
+                      chat->name, tokens_text(chat));
     *to = chat;
     return check_border(chat, tok);
 }

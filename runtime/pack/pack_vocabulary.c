@@ -92,7 +92,7 @@ char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer *
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static char *beside(const char *out, const char *name)
+static char *next_to(const char *out, const char *name)
 {
     const char *slash = strrchr(out, '/');
     return format("%.*s%s", slash ? (int)(slash + 1 - out) : 0, out, name);
@@ -123,7 +123,7 @@ char *vocabulary_write(const Vocabulary *v, const char *out)
     char *path[VOCABULARY_FILES], *error = NULL;
     bool there[VOCABULARY_FILES];
     for (int i = 0; i < VOCABULARY_FILES; i++) {
-        path[i] = beside(out, name[i]);
+        path[i] = next_to(out, name[i]);
         error = error ? error : check_file(path[i], v->text[i], &there[i]);
     }
     for (int i = 0; i < VOCABULARY_FILES; i++) {

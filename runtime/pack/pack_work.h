@@ -65,7 +65,7 @@ void progress_note(Progress *g, const Pack *p, int64_t bytes);
 void progress_clear(Progress *g);
 /* Print to standard output what is packed: a row of a file; a text or its first stretch; a window,
  * from line `line` (0: the whole file). */
-void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k,
+void report_row(const Work *w, const Chunk *from, const RowOut *row, const CutRow *k,
                 const int32_t *id, const uint8_t *target);
 void report_text(const Work *w, const Chunk *from, const RowOut *row, const int32_t *id);
 void report_window(const Work *w, const Chunk *from, int line, const int32_t *id,

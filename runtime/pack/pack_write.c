@@ -40,7 +40,7 @@ static FILE *spool_open(Pack *p)
     free(folder);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
     if (!f)
-        pack_fail(p, EXIT_IO, (Place){out, 0},
+        pack_fail(p, EXIT_IO, (Location){out, 0},
                   format("temporary file next to it: %s", strerror(errno)));
     return f;
 }
@@ -48,7 +48,7 @@ static FILE *spool_open(Pack *p)
 static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
 {
     if (p->out && !p->error.text && fwrite(data, 1, bytes, f) != bytes)
-        pack_fail(p, EXIT_IO, (Place){p->out, 0},
+        pack_fail(p, EXIT_IO, (Location){p->out, 0},
                   format("temporary file next to it: %s", strerror(errno)));
 }
 
@@ -97,7 +97,7 @@ void pack_begin(Pack *p)
         return;
     char *error = check_output(p->out);
     if (error) {
-        pack_fail(p, EXIT_IO, (Place){p->out, 0}, error);
+        pack_fail(p, EXIT_IO, (Location){p->out, 0}, error);
         return;
     }
     for (int i = 0; i < PACK_PARTS; i++)
@@ -132,7 +132,7 @@ char *pack_kind(Pack *p, const RowOut *row)
 {
     const Format *f = &pack_format[row->form];
     bool document = f->reads == READS_TEXT;
-    p->own = f->own;
+    p->finds_targets = f->finds_targets;
     if (p->kind == KIND_AUTO) {
         p->kind = f->kind;
         if (p->kind == KIND_PACKED && p->max_length)
@@ -152,12 +152,12 @@ char *pack_kind(Pack *p, const RowOut *row)
 }
 
 /* Returns the places of the first malformed rows, as in "x.jsonl:3, x.jsonl:5"; malloc'ed. */
-static char *bad_said(const Pack *p)
+static char *bad_text(const Pack *p)
 {
     enum { FEW = 5 };
     char *all = format("%s", "");
     for (int i = 0; i < p->nbad && i < FEW; i++) {
-        const Place *at = &p->bad[i].at;
+        const Location *at = &p->bad[i].at;
         char *longer = format("%s%s%s:%d", all, i ? ", " : "", at->file, at->line);
         free(all);
         all = longer;
@@ -198,7 +198,7 @@ void pack_skip(Pack *p, const Rules *rules, Encoded *e, int row, int *next, int 
             b->why = NULL;
             continue;
         }
-        char *others = bad_said(p);
+        char *others = bad_text(p);
         pack_fail(p, EXIT_DATA, b->at, format("%s; --skip-bad %lld is used up by %s: correct the "
                   "rows, or allow more", b->why, (long long)rules->skip_bad, others));
         free(others);
@@ -206,10 +206,10 @@ void pack_skip(Pack *p, const Rules *rules, Encoded *e, int row, int *next, int 
 }
 
 /* Counts a row of a kind, and notes the first one. */
-static void count_at(int64_t *n, Place *first, bool is, const RowOut *row, const char *file)
+static void count_at(int64_t *n, Location *first, bool is, const RowOut *row, const char *file)
 {
     if (is && !(*n)++)
-        *first = (Place){file, row->line};
+        *first = (Location){file, row->line};
 }
 
 void pack_count(Pack *p, const RowOut *row, const char *file)
@@ -229,7 +229,7 @@ void pack_count(Pack *p, const RowOut *row, const char *file)
 }
 
 /* Sets the length of a part of a row after cutting, and its number of targets. */
-static void keep_part(const Pack *p, const uint8_t *target, bool first, Kept *k, size_t begin,
+static void keep_part(const Pack *p, const uint8_t *target, bool first, CutRow *k, size_t begin,
                       size_t n)
 {
     const int i = k->parts++;
@@ -257,11 +257,11 @@ static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target,
     p->ntokens += (int64_t)n;
 }
 
-Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
-              const char *file)
+CutRow pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
+                const char *file)
 {
-    const bool first = pack_format[row->form].own;   /* the first token may be a target */
-    Kept k = {.cut = row->cut, .drop = row->drop};
+    const bool first = pack_format[row->form].finds_targets;   /* the first token may be a target */
+    CutRow k = {.cut = row->cut, .drop = row->drop};
     pack_count(p, row, file);
     keep_part(p, target, first, &k, 0, row->second ? row->second : row->n);
     if (row->second)
@@ -417,9 +417,10 @@ static char *copy_tensor(const Pack *p, Sink *to, const char *name)
 {
     const PartOut *part = &p->part[0];           /* validation rows have one part */
     size_t bytes;
-    const void *own = p->records && p->records->tensor ? p->records->tensor(p, name, &bytes) : NULL;
-    FILE *from = own ? NULL : spool_of(p, name);
-    return own ? sink_put(to, name, own, bytes)
+    const void *tensor = p->records && p->records->tensor ? p->records->tensor(p, name, &bytes)
+                                                          : NULL;
+    FILE *from = tensor ? NULL : spool_of(p, name);
+    return tensor ? sink_put(to, name, tensor, bytes)
          : !p->nheld_out ? copy_spool(p, to, name, from)
          : copy_held_out(p, to, name, from, part->docs,
                          from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
@@ -463,7 +464,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
     const RecordCode *more = p->records ? p->records : &(RecordCode){.drops = false};
     PartNames part[PACK_PARTS];
     const int parts = part_names(p, part);
-    int64_t all = p->own ? p->ntokens : p->ntokens - p->ndocs;
+    int64_t all = p->finds_targets ? p->ntokens : p->ntokens - p->ndocs;
     bool masked = p->kind >= KIND_PAIRS || (p->kind == KIND_ROWS && p->ntargets < all);
     ColumnPlan column[2 * PACK_PARTS + PACK_COLUMNS];
     int columns = 0;
@@ -498,7 +499,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         for (int i = 1; i < DROP_MALFORMED; i++)
             if (i < DROP_STEPS || more->drops)
                 add_count(w, dropped[i], p->dropped[i]);
-        if (p->own)
+        if (p->finds_targets)
             st_add_meta(w, "targets", "own");
         if (rules->loss != LOSS_DEFAULT)
             st_add_meta(w, "loss_on", loss_name[rules->loss]);
@@ -525,7 +526,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         error = st_end(w, &crc);
     st_free(w);
     if (error)
-        pack_fail(p, EXIT_IO, (Place){0}, error);
+        pack_fail(p, EXIT_IO, (Location){0}, error);
 }
 
 void pack_end(Pack *p)

@@ -22,13 +22,14 @@ static int64_t prompt_of(Data *d, int64_t i)
 {
     const DataRow a = record_at(d, i, 0), b = record_at(d, i, 1);
     int64_t n = 0, one;
-    const int32_t *said = data_column(d, 0, a.sample, &one);
-    const int32_t prompt = said ? *said : 0;
-    if (said && (prompt < 1 || prompt >= a.n))
+    const int32_t *recorded = data_column(d, 0, a.sample, &one);
+    const int32_t prompt = recorded ? *recorded : 0;
+    if (recorded && (prompt < 1 || prompt >= a.n))
         die(EXIT_DATA,
-            "record %lld: column prompt: %d, want 1 to %lld, its tokens less one: pack it again",
+            "record %lld: column prompt: %d, must be from 1 to %lld, its tokens less one: pack it "
+            "again",
             (long long)(d->base + a.sample), prompt, (long long)a.n - 1);
-    if (said)
+    if (recorded)
         return prompt;
     while (n < a.n && n < b.n && a.token[n] == b.token[n] && a.mask && !a.mask[n] && b.mask &&
            !b.mask[n])
@@ -74,7 +75,7 @@ void answers_free(Answer *all, int64_t n)
 
 /* malloc'ed */
 typedef struct {
-    char *prompt, *answer, *own; /* own: the record's */
+    char *prompt, *answer, *recorded_answer;
 } Texts;
 
 static Texts *texts_of(const Answers *a, Data *d, int64_t first, int64_t n)
@@ -95,7 +96,7 @@ static Texts *texts_of(const Answers *a, Data *d, int64_t first, int64_t n)
 static void texts_free(Texts *t, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        free(t[i].prompt), free(t[i].answer), free(t[i].own);
+        free(t[i].prompt), free(t[i].answer), free(t[i].recorded_answer);
     free(t);
 }
 
@@ -123,7 +124,7 @@ char *answers_text(const Answers *a, Data *d, int64_t n, const cJSON *theirs)
     for (int64_t i = 0; i < n; i++) {
         const char *before = cJSON_GetStringValue(cJSON_GetArrayItem(theirs, (int)i));
         fprintf(to, "Input:\n%s\n\nReference:\n%s\n\nTrained:\n%s\n\nChosen:\n%s\n\n%s\n\n",
-                t[i].prompt, before ? before : "", t[i].answer, t[i].own, line);
+                t[i].prompt, before ? before : "", t[i].answer, t[i].recorded_answer, line);
     }
     texts_free(t, n);
     if (fclose(to))
@@ -141,7 +142,7 @@ void answers_print(const Answers *a, Data *d, int64_t n)
             cJSON *line = cJSON_CreateObject();
             cJSON_AddStringToObject(line, "prompt", t[i].prompt);
             cJSON_AddStringToObject(line, "answer", t[i].answer);
-            cJSON_AddStringToObject(line, "chosen", t[i].own);
+            cJSON_AddStringToObject(line, "chosen", t[i].recorded_answer);
             if (world.rank == 0)
                 json_say(line);
             else

@@ -208,13 +208,13 @@ static bool add_denied(Claims *c, const Alias *row, const char *given, const cha
  * value. */
 static bool add_meanings(Claims *c, const Alias *row, const char *given, const char *typed)
 {
-    bool said = false;
+    bool matched = false;
     for (int i = 0; i < alias_meanings; i++) {
         const AliasMeaning *m = &alias_meaning[i];
-        const bool own = !strcmp(m->ours, row->ours);
-        if (!alias_meant(m, row->name, given) || (m->implied && !own) || is_flag(m->ours))
+        const bool is_main = !strcmp(m->ours, row->ours);
+        if (!alias_meant(m, row->name, given) || (m->implied && !is_main) || is_flag(m->ours))
             continue;
-        said = true;
+        matched = true;
         if (!*m->ours)
             continue;
         const bool left = *m->value == '?', adds = *m->value == '+';
@@ -224,9 +224,9 @@ static bool add_meanings(Claims *c, const Alias *row, const char *given, const c
                          .field = m->ours,
                          .value = left ? NULL : m->value + adds,
                          .typed = typed,
-                         .row = own ? row : NULL});
+                         .row = is_main ? row : NULL});
     }
-    return said;
+    return matched;
 }
 
 /* Returns the value that a name stands for when switched on; NULL: no row. */
@@ -303,13 +303,13 @@ static int take_value(Claims *c, const Made *made, const Alias *row, const char 
         taken = 1;
     }
     if (!given || !*given)
-        die(EXIT_CONFIG, "--%s: wants a value%s%s", name, row && *row->value ? ", such as " : "",
+        die(EXIT_CONFIG, "--%s: needs a value%s%s", name, row && *row->value ? ", such as " : "",
             row ? row->value : "");
     double x;
     if (built && is_number(built) && !number_of(alias_word(field, given), &x))
-        die(EXIT_CONFIG, "--%s: want a number, got \"%.60s\"", name, given);
+        die(EXIT_CONFIG, "--%s: must be a number, got \"%.60s\"", name, given);
     if (built && is_bool(built) && !alias_on(given) && !alias_off(given))
-        die(EXIT_CONFIG, "--%s: want true or false, got \"%.60s\"", name, given);
+        die(EXIT_CONFIG, "--%s: must be true or false, got \"%.60s\"", name, given);
     char *typed = format("--%s%s%s", name, value || taken ? " " : "", value || taken ? given : "");
     claim(c, (Claim){ CLAIM_IS, field, given, typed, row, row && alias_per_node(name) });
     return taken;
@@ -332,13 +332,13 @@ int built_take(Claims *c, const Made *made, const Alias *row, const char *name, 
 /* Returns the number of machines of the job, from DIECAST_NODES or the launcher. */
 static long nodes(void)
 {
-    const char *said = getenv("DIECAST_NODES");
+    const char *given = getenv("DIECAST_NODES");
     Launch us;
     char *error = NULL, *end;
-    if (said && *said) {
-        const long n = strtol(said, &end, 10);
-        if (!isdigit((unsigned char)*said) || *end || n < 1 || n > 1000000)
-            die(EXIT_CONFIG, "DIECAST_NODES=%.40s: must be the number of machines, from 1", said);
+    if (given && *given) {
+        const long n = strtol(given, &end, 10);
+        if (!isdigit((unsigned char)*given) || *end || n < 1 || n > 1000000)
+            die(EXIT_CONFIG, "DIECAST_NODES=%.40s: must be the number of machines, from 1", given);
         return n;
     }
     error = launch_resolve(environ, &us);

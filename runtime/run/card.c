@@ -328,18 +328,20 @@ static void write_scores(const Card *k, const char *base)
 {
     const Additions *a = k->m->additions;
     const cJSON *saved, *all = json_get(k->lora, "modules_to_save");
-    bool own = !k->adapter;
+    bool has_score = !k->adapter;
     if (!a || !a->mark || !k->tokenizer)
         return;
     cJSON_ArrayForEach(saved, all)
-        own = own || (cJSON_IsString(saved) && !strncmp(saved->valuestring, "score", 5));
+        has_score = has_score ||
+                    (cJSON_IsString(saved) && !strncmp(saved->valuestring, "score", 5));
     char *mark = json_quoted(a->mark), *system = json_quoted(a->system),
          *turn = !*a->system ? format("%s", "")
                              : format("{\"role\": \"system\", \"content\": %s}, ", system);
     fprintf(k->to,
             "\nimport torch\nfrom glob import glob\nfrom safetensors.torch import load_file\n\n");
     fprintf(k->to, "head = {k[k.find(\"score.\"):]: v.float() for f in glob(\"%s/*.safetensors\")\n"
-            "        for k, v in load_file(f).items() if \"score.\" in k}\n", own ? "." : base);
+            "        for k, v in load_file(f).items() if \"score.\" in k}\n",
+            has_score ? "." : base);
     fprintf(k->to,
             "\ndef score(problem, steps):    # probability that each step but the last is right\n "
             "   turns = [%s{\"role\": \"user\", \"content\": problem},\n             {\"role\": "

@@ -245,9 +245,9 @@ static void answer(Conversation *c, const char *question)
     memcpy(c->held, x.token, sizeof *c->held * (size_t)c->nheld_out);
     finish(c, question, &x);
     if (c->terminal) {
-        char *said = generate_cost(&cost);
-        note("%s", said);
-        free(said);
+        char *summary = generate_cost(&cost);
+        note("%s", summary);
+        free(summary);
     }
     c->cost.prompt += cost.prompt, c->cost.more += cost.more;
     c->cost.prompt_seconds += cost.prompt_seconds, c->cost.more_seconds += cost.more_seconds;
@@ -259,7 +259,7 @@ static bool take_line(Conversation *c, const char *line, size_t n)
 {
     const size_t bad = utf8_check(line, n);
     if (strlen(line) < n)
-        refuse(c, format("holds a NUL: want text"));
+        refuse(c, format("holds a NUL character: not text"));
     else if (bad < n)
         refuse(c, format("byte %zu is not UTF-8", bad + 1));
     else if (line[0] == '/' && line[1] != '/')
@@ -294,10 +294,10 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
         note("/help lists commands; Ctrl-D ends");
     for (bool more = true; more && (line = next_line(&c, &n)); free(line))
         more = take_line(&c, line, n);
-    char *said = generate_cost(&c.cost);
-    note("%" PRId64 " answer%s; %s", c.turn, c.turn == 1 ? "" : "s", said);
+    char *summary = generate_cost(&c.cost);
+    note("%" PRId64 " answer%s; %s", c.turn, c.turn == 1 ? "" : "s", summary);
     cJSON_Delete(c.messages);
     tokenizer_free(c.t);
-    free(c.held), free(said);
+    free(c.held), free(summary);
     return EXIT_OK;
 }

@@ -327,19 +327,19 @@ static int holders(const Replica *all, uint32_t crc)
     return n;
 }
 
-/* Returns true if all ranks have the same checksum; otherwise *said names the ranks that differ
+/* Returns true if all ranks have the same checksum; otherwise *difference names those that differ
  * from the majority, if there is one. what: as in "ranks have other ...". Collective. */
-static bool agree(uint32_t own, const char *what, char said[300])
+static bool ranks_equal(uint32_t checksum, const char *what, char difference[300])
 {
     enum { ROOM = 300, TAIL = 100 };
-    if (comm_max_int(own) == -comm_max_int(-(int64_t)own))
+    if (comm_max_int(checksum) == -comm_max_int(-(int64_t)checksum))
         return true;
     Replica *all = calloc((size_t)world.size, sizeof *all);
     if (!all)
         die(EXIT_INTERNAL, "out of memory for the checksums of %d ranks", world.size);
     int most = 0;
     for (int r = 0; r < world.size; r++) {
-        all[r].crc = own;
+        all[r].crc = checksum;
         memcpy(all[r].host, world.host, sizeof all[r].host);
         comm_broadcast(&all[r], sizeof all[r], r);
     }
@@ -349,16 +349,17 @@ static bool agree(uint32_t own, const char *what, char said[300])
     int odd = world.size - holders(all, all[most].crc);
     size_t n = 0;
     if (world.size == 2)
-        snprintf(said, ROOM, "ranks 0 (%s) and 1 (%s) have different %s: one of both is wrong",
+        snprintf(difference, ROOM,
+                 "ranks 0 (%s) and 1 (%s) have different %s: one of them is wrong",
                  all[0].host, all[1].host, what);
     else if (2 * odd >= world.size)
-        snprintf(said, ROOM, "the ranks have different %s, and no majority has the same", what);
+        snprintf(difference, ROOM, "the ranks have different %s, and no majority agrees", what);
     else {
         for (int r = 0; r < world.size && n < ROOM - TAIL - sizeof all[r].host; r++)
             if (all[r].crc != all[most].crc)
-                n += (size_t)snprintf(said + n, ROOM - n, "%s%d (%s)", n ? ", " :
+                n += (size_t)snprintf(difference + n, ROOM - n, "%s%d (%s)", n ? ", " :
                                       odd > 1 ? "ranks " : "rank ", r, all[r].host);
-        snprintf(said + n, ROOM - n, " %s other %s than the other ranks",
+        snprintf(difference + n, ROOM - n, " %s different %s from the other ranks",
                  odd > 1 ? "have" : "has", what);
     }
     free(all);
@@ -369,35 +370,35 @@ static bool agree(uint32_t own, const char *what, char said[300])
  * those. */
 static void check_replicas(const Model *m, int64_t step)
 {
-    char said[300];
+    char difference[300];
     if (world.size == 1)
         return;
     comm_expect(weights_seconds(m));
-    bool equal = agree(model_state_crc(m), "weights or moments", said);
+    bool equal = ranks_equal(model_state_crc(m), "weights or moments", difference);
     comm_expect(0);
     if (equal)
         return;
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_REPLICAS, "step %lld: %s: faulty memory or processor; nothing of this step is saved",
-        (long long)step, said);
+        (long long)step, difference);
 }
 
 void checkpoint_same_weights(Checkpoints *c, const Model *m)
 {
-    char said[300];
+    char difference[300];
     if (world.size == 1)
         return;
     comm_expect(weights_seconds(m));
     if (m->adapter_json && !c->base_known)
         c->base_crc = model_base_crc(m);
     c->base_known = m->adapter_json != NULL;
-    bool equal = agree(c->base_crc ^ model_state_crc(m), "weights to start from", said);
+    bool equal = ranks_equal(c->base_crc ^ model_state_crc(m), "weights to start from", difference);
     comm_expect(0);
     if (!equal && world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     if (!equal)
-        die(EXIT_MISMATCH, "%s: all hosts need the same files", said);
+        die(EXIT_MISMATCH, "%s: all hosts need the same files", difference);
 }
 
 /* Rank 0's part of a save: writes the checkpoint, then reads it back. */

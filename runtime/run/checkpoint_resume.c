@@ -95,11 +95,11 @@ static char *verify_file(const char *folder, const cJSON *row, const cJSON *tens
     uint32_t crc;
     char *error = folder_file_crc(path, &bytes, &crc);
     if (!error && bytes != (uint64_t)size->valuedouble)
-        error = format("%s: %llu bytes, files.json says %.0f", path, (unsigned long long)bytes,
-                       size->valuedouble);
+        error = format("%s: has %llu bytes, but files.json lists %.0f", path,
+                       (unsigned long long)bytes, size->valuedouble);
     if (!error && crc != strtoul(want, NULL, 16)) {
         char *tensor = damaged_tensor(path, name, tensors);
-        error = format("%s: crc32c %08x, files.json says %s%s%s", path, crc, want,
+        error = format("%s: has crc32c %08x, but files.json lists %s%s%s", path, crc, want,
                        tensor ? ", damaged tensor " : "", tensor ? tensor : "");
         free(tensor);
     }
@@ -107,16 +107,17 @@ static char *verify_file(const char *folder, const cJSON *row, const cJSON *tens
     return error;
 }
 
-static char *verify_own_crc(const char *folder, cJSON *manifest)
+static char *verify_manifest_crc(const char *folder, cJSON *manifest)
 {
-    cJSON *own = cJSON_DetachItemFromObjectCaseSensitive(manifest, "crc32c");
-    const char *want = cJSON_GetStringValue(own);
+    cJSON *recorded = cJSON_DetachItemFromObjectCaseSensitive(manifest, "crc32c");
+    const char *want = cJSON_GetStringValue(recorded);
     char *text = folder_json_text(manifest), *error = NULL;
     uint32_t crc = crc32c(0, text, strlen(text));
     if (!is_crc(want) || crc != strtoul(want, NULL, 16))
-        error = format("%s/files.json: crc32c %08x, it says %s", folder, crc, want ? want : "none");
+        error = format("%s/files.json: has crc32c %08x, but records %s", folder, crc,
+                       want ? want : "none");
     free(text);
-    cJSON_Delete(own);
+    cJSON_Delete(recorded);
     return error;
 }
 
@@ -156,7 +157,7 @@ char *checkpoint_verify(const char *folder)
     if (!cJSON_IsObject(manifest))
         error = format("%s/files.json: not a JSON object", folder);
     if (!error)
-        error = verify_own_crc(folder, manifest);
+        error = verify_manifest_crc(folder, manifest);
     if (!error)
         error = verify_rows(folder, manifest);
     cJSON_Delete(manifest);
@@ -204,7 +205,7 @@ static void compare_fields(char **list, const char *text, const char *saved, con
         char *a = field_of(saved, at, n), *b = field_of(ours, at, n);
         bool new = text == ours || !b;           /* otherwise already listed */
         if (new && strcmp(a ? a : "", b ? b : "")) {
-            char *longer = format("%s%s%.*s is %s there, %s here", *list ? *list : "",
+            char *longer = format("%s%s%.*s is %s in the checkpoint, %s here", *list ? *list : "",
                                   *list ? "; " : "", n, at, a ? a : "absent", b ? b : "absent");
             free(*list);
             *list = longer;
@@ -243,9 +244,9 @@ static void check_sets(const char *folder, const cJSON *sets, const Model *m)
         const Tensor *t = &m->tensors[i];
         const char *here = t->set ? t->set : "model", *there = set_there(sets, t->name);
         if (t->trained && strcmp(here, there))
-            die(EXIT_MISMATCH, "%s: checkpoint with other parameter groups: %s is in group %s "
-                               "there, in %s here: give another --out, or build the recipe of the "
-                               "checkpoint",
+            die(EXIT_MISMATCH, "%s: checkpoint with different parameter groups: %s is in group %s "
+                               "in the checkpoint, in %s here: give another --out, or build the "
+                               "recipe of the checkpoint",
                 folder, t->name, there, here);
     }
 }
@@ -306,7 +307,7 @@ static char *newest(const Checkpoints *c, int *had)
         if (error) {
             char *why = format("damaged checkpoint: %s", error);
             if (c->read_only)
-                warn("%s; not touched", why);
+                warn("%s; left in place", why);
             else
                 put_aside(folder, ".corrupt", why);
             free(why);
@@ -374,7 +375,7 @@ static char *named(const Checkpoints *c)
         here = folder_exists(which), there = *which != '/' && folder_exists(inside);
         if (!here && !there)
             refuse_pt(pt, bare);
-        note("--resume %s: taking the folder %s", pt, here ? which : inside);
+        note("--resume %s: using the folder %s", pt, here ? which : inside);
     }
     if (!here && !there)
         die(EXIT_NO_CKPT, "--resume %s: no such folder%s%s", which,
@@ -438,7 +439,7 @@ bool checkpoint_find(Checkpoints *c, const Model *m)
     if (world.rank == 0) {
         char *found = choose(c);
         if (found && strlen(found) >= sizeof path)
-            die(EXIT_CONFIG, "--resume: a path of %zu characters", strlen(found));
+            die(EXIT_CONFIG, "--resume: the path is too long, %zu characters", strlen(found));
         if (found)
             strcpy(path, found);
         free(found);
@@ -687,7 +688,7 @@ void checkpoint_load(Checkpoints *c, Model *m)
         load(&file, t, "value", t->not_in_model ? t->weight : (Array){0}, &used);
     }
     if (used != file.n)
-        die(EXIT_MISMATCH, "%s: has %d tensors, this program has %d", path, file.n, used);
+        die(EXIT_MISMATCH, "%s: has %d tensors, but this program has %d", path, file.n, used);
     st_close(&file);
     free(path);
     comm_expect(0);

@@ -119,7 +119,7 @@ static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
     const bool behind = a->g.length > 0;
     if (!p->text)
         return behind ? chat_prompt(a->chat, a->t, p->messages, e)
-                      : format("messages: want --gen-length above 0, for the answer");
+                      : format("messages: needs --gen-length above 0, for the answer");
     int32_t *ids;
     size_t n, before = 0;
     const int32_t *prefix = behind ? tokenizer_prefix(a->t, &before) : NULL,
@@ -154,7 +154,7 @@ static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64
         if (id >= 0 && id == tokenizer_mask(a->t))
             id = g->how.rule.mask;
         if (id < 0 || id >= d->vocab)
-            error = format("token %d is beyond the model's %" PRId64, id, d->vocab);
+            error = format("token %d is beyond the model's vocabulary of %" PRId64, id, d->vocab);
         hidden += id == g->how.rule.mask;
         text->token[i] = id;
     }
@@ -166,8 +166,8 @@ static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64
     if (g->length && hidden > g->length)
         return format("the text has mask tokens: fill them with --gen-length 0");
     if (text->n > d->positions)
-        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this program "
-                      "has room for %" PRId64 "%s", *n, g->length, d->positions,
+        return format("the text has %" PRId64 " tokens and --gen-length is %" PRId64
+                      "; this program has room for %" PRId64 "%s", *n, g->length, d->positions,
                       *n < d->positions ? ": try a shorter --gen-length" : "");
     return NULL;
 }
@@ -201,11 +201,11 @@ static Prompt *prompts_given(const Flags *f, int64_t *n)
     *n = flags_many(f, FLAG_generate);
     Prompt *all = room(*n, sizeof *all);
     for (int64_t i = 0; i < *n; i++) {
-        const char *said = f->many[FLAG_generate][i];
+        const char *prompt = f->many[FLAG_generate][i];
         if (f->generate_chat)
-            all[i].messages = chat_list(chat_turn("user", said), NULL);
+            all[i].messages = chat_list(chat_turn("user", prompt), NULL);
         else
-            all[i].text = format("%s", said);
+            all[i].text = format("%s", prompt);
     }
     return all;
 }
@@ -278,7 +278,7 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
     return EXIT_OK;
 }
 
-/* ---- beside validations ---------------------------------------------------------------------- */
+/* ---- with validations ---------------------------------------------------------------------- */
 
 static const char samples_file[] = "samples.jsonl";
 
@@ -308,11 +308,11 @@ static char *add_sample(const char *out, int64_t step, const char *prompt, const
              : format("%s", "");
     if (error)
         return error;
-    cJSON *row = cJSON_CreateObject(), *said = cJSON_CreateString(answer);
+    cJSON *row = cJSON_CreateObject(), *value = cJSON_CreateString(answer);
     cJSON_AddNumberToObject(row, "step", (double)step);
     cJSON_AddStringToObject(row, "prompt", prompt);
-    char *shown = cJSON_PrintUnformatted(said);
-    cJSON_AddItemToObject(row, "answer", said);
+    char *shown = cJSON_PrintUnformatted(value);
+    cJSON_AddItemToObject(row, "answer", value);
     char *line = cJSON_PrintUnformatted(row);
     if (!line || !shown)
         die(EXIT_INTERNAL, "out of memory for a sample");

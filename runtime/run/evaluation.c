@@ -77,7 +77,7 @@ static Lives lives_open(const Evaluation *e, const Flags *f, int64_t idx)
 {
     const int env = e->rules.env, tests = darkroom_tests(env);
     if (idx >= tests)
-        die(EXIT_CONFIG, "--goal-idx: want the number of a test task, 0 to %d, got %" PRId64,
+        die(EXIT_CONFIG, "--goal-idx: must be the number of a test task, 0 to %d, got %" PRId64,
             tests - 1, idx);
     Lives l = {.returns = {.env = env, .tasks = idx < 0 ? tests : 1, .streams = f->eval_streams,
                            .episodes = f->eval_episodes}};
@@ -128,7 +128,7 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
     Lives l = lives_open(e, f, f->goal_idx);
     if (l.left) {
         note("stopped on %s: nothing was written", *stop_signal() ? stop_signal() : "request");
-        failure_again("", "evaluates anew");
+        failure_again("", "evaluates again");
         return EXIT_STOPPED;
     }
     if (world.rank == 0) {

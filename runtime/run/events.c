@@ -197,9 +197,9 @@ static void add_start(Events *e, TfBytes *file, double start_time)
 static void remove_others(const Events *e)
 {
     DIR *dir = opendir(e->folder);
-    const char *own = strrchr(e->path, '/') + 1;
+    const char *current = strrchr(e->path, '/') + 1;
     for (struct dirent *d; dir && (d = readdir(dir));)
-        if (fnmatch(ours, d->d_name, 0) == 0 && strcmp(d->d_name, own))
+        if (fnmatch(ours, d->d_name, 0) == 0 && strcmp(d->d_name, current))
             unlinkat(dirfd(dir), d->d_name, 0);
     if (dir)
         closedir(dir);
@@ -282,7 +282,7 @@ static void catch_up(Events *e)
     e->tried = clock_seconds();
     char *error = write_all(e);
     if (!error)
-        note("runs/ has every record again");
+        note("runs/ is complete again");
     free(error);
 }
 

@@ -50,7 +50,7 @@ static cJSON *read_object(const char *folder, const char *name, char **error)
     cJSON *json = folder && has(folder, name) ? folder_read_json(folder, name, JSON_MAX, error)
                                               : cJSON_CreateObject();
     if (json && !cJSON_IsObject(json)) {
-        *error = format("%s/%s: want an object", folder, name);
+        *error = format("%s/%s: must be an object", folder, name);
         cJSON_Delete(json);
         json = NULL;
     }
@@ -256,11 +256,11 @@ static char *complete_folder(const char *folder, const void *with)
         free(error);
         error = NULL;
     }
-    const bool own = t && chat && !template_is(chat, t, path);
-    if (!error && own)
+    const bool is_custom = t && chat && !template_is(chat, t, path);
+    if (!error && is_custom)
         error = write_template(folder, chat);
     if (!error && t && !words)
-        error = complete_config(folder, x, t, own && has(folder, template_file));
+        error = complete_config(folder, x, t, is_custom && has(folder, template_file));
     if (!error && there && x->trained && card_generates(x->m))
         error = complete_ends(folder, x, t, chat);
     tokenizer_free(t);
@@ -275,8 +275,10 @@ static char *complete_folder(const char *folder, const void *with)
  * source of a model has none. An adapter gets that of its base. */
 static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how)
 {
-    char *own = vocabulary_of_folder(&how.source, 1);
-    const char *tokenizer = adapter && how.tokenizer ? how.tokenizer : own ? own : how.tokenizer;
+    char *found = vocabulary_of_folder(&how.source, 1);
+    const char *tokenizer = adapter && how.tokenizer ? how.tokenizer
+                            : found           ? found
+                                                     : how.tokenizer;
     const bool bytes = tokenizer && !strcmp(tokenizer, "bytes");
     const ExportFiles files = {.m = m,
                                .chat = cJSON_GetStringValue(json_get(c->state, "chat")),
@@ -286,14 +288,14 @@ static void save(const Checkpoints *c, Model *m, const char *folder, bool adapte
                                .bytes = bytes};
     char *card = card_text(c, m, adapter, tokenizer, tokenizer && is_words(tokenizer));
     how.card = card;
-    how.tokenizer = bytes || (own && !adapter) ? NULL : tokenizer;
+    how.tokenizer = bytes || (found && !adapter) ? NULL : tokenizer;
     how.complete = complete_folder;
     how.with = &files;
     if (adapter)
         m->adapter_folders->save(m, folder, &how);
     else
         hf_save(m, folder, &how);
-    free(own), free(card);
+    free(found), free(card);
 }
 
 void export_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer)

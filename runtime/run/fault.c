@@ -113,8 +113,8 @@ static void refuse(const char *text, const char *why)
     for (int i = 0; i < KINDS; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? "|" : "",
                  kinds[i].name);
-    die(EXIT_CONFIG, "DIECAST_FAULT=%.100s: %s; want %s:rank=R:step=S, of save :seconds=X, and "
-        "perhaps :restart=N", text, why, list);
+    die(EXIT_CONFIG, "DIECAST_FAULT=%.100s: %s; the form is %s:rank=R:step=S, for save :seconds=X, "
+                     "with an optional :restart=N", text, why, list);
 }
 
 /* Parses key=N into *to; false: another key, or not a number from least to most. */

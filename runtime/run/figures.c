@@ -166,9 +166,9 @@ static Table *table_of(Drawing *d, int k)
 
 static const double *column(const Drawing *d, const Table *t, const char *name)
 {
-    char *own = name ? named(d->of, name) : NULL;
-    const double *v = own ? table_column(t, own) : NULL;
-    free(own);
+    char *full = name ? named(d->of, name) : NULL;
+    const double *v = full ? table_column(t, full) : NULL;
+    free(full);
     return v;
 }
 
@@ -217,9 +217,9 @@ static void add_curve(const Drawing *d, PlotPanel *p, Table *t, const double *x,
 
 static void put(const Drawing *d, char to[PLOT_TEXT], const char *text)
 {
-    char *own = named(d->of, text);
-    snprintf(to, PLOT_TEXT, "%s", own);
-    free(own);
+    char *text_of = named(d->of, text);
+    snprintf(to, PLOT_TEXT, "%s", text_of);
+    free(text_of);
 }
 
 /* Lays out the panel of a row, with the rows below it; a panel without points is empty. */

@@ -88,7 +88,7 @@ static char *strict_int(const FlagRow *r, const char *text, int64_t *out)
     }
     bool digit = isdigit((unsigned char)text[*text == '-']);
     if (!digit || *end || errno || v < r->ilo || v > r->ihi)
-        return format("want an integer from %lld to %lld%s, got \"%.60s\"", (long long)r->ilo,
+        return format("must be an integer from %lld to %lld%s, got \"%.60s\"", (long long)r->ilo,
                       (long long)r->ihi, r->type == TYPE_EVERY ? ", epoch, or 5epochs" : "", text);
     *out = v;
     return NULL;
@@ -113,7 +113,7 @@ static char *strict_float(const FlagRow *r, const char *text, double *out)
     size_t plain = strspn(text, "+-.0123456789eE");      /* no hexadecimal, no inf, no nan */
     if (!*text || text[plain] || *end || !isfinite(v) || v < r->lo || v > r->hi) {
         char *lo = number_text(r->lo), *hi = number_text(r->hi);
-        char *error = format("want a number from %s to %s, got \"%.60s\"", lo, hi, text);
+        char *error = format("must be a number from %s to %s, got \"%.60s\"", lo, hi, text);
         free(lo);
         free(hi);
         return error;
@@ -143,7 +143,7 @@ static char *one_of(const FlagRow *r, const char *text, const char **out)
             return NULL;
         }
     }
-    return format("want one of %s, got \"%.60s\"", r->metavar + (*r->metavar == '|'), text);
+    return format("must be one of %s, got \"%.60s\"", r->metavar + (*r->metavar == '|'), text);
 }
 
 void flags_spell(char to[64], const char *name)
@@ -245,7 +245,7 @@ char *flags_set(Flags *f, int i, const char *text)
         return strict_float(r, text, at);
     case TYPE_BOOL:
         if (!flags_truth(text))
-            return format("want true or false, got \"%.60s\"", text);
+            return format("must be true or false, got \"%.60s\"", text);
         *(bool *)at = names_same(text, "true");
         return NULL;
     case TYPE_STRING:

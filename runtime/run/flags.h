@@ -71,7 +71,7 @@ int64_t flags_many(const Flags *f, int i);
  * for a path, only whether there is one. NULL: ranks may differ. */
 char *flags_common(const Flags *f, int i);
 /* Sets flag i from text as typed, without marking it given; for a STRING, text must outlive f.
- * Returns NULL, or a malloc'ed "want ..., got ...". */
+ * Returns NULL, or a malloc'ed "must be ..., got ...". */
 char *flags_set(Flags *f, int i, const char *text);
 /* Returns the index of a flag name in any spelling, or -1. */
 int flags_find(const char *name);

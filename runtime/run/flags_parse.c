@@ -151,7 +151,7 @@ static void set(Line *l, int k, const char *name, const char *value)
     if (error)
         die(EXIT_CONFIG, "--%s: %s (%.*s)", name, error, flags_summary(k), flags_doc(k));
     if (!*value && !none)
-        die(EXIT_CONFIG, "--%s: is empty, want %s; is a shell variable not set?", name,
+        die(EXIT_CONFIG, "--%s: is empty, needs %s; is a shell variable unset?", name,
             flags_row[k].metavar);
     char *now = flags_text(l->f, k);
     if (before && !names_same(l->by[k], name) && strcmp(before, now))
@@ -282,7 +282,7 @@ static void take(Line *l)
 {
     const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
     const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
-    const char *own = equal ? equal + 1 : NULL;
+    const char *inline_value = equal ? equal + 1 : NULL;
     char name[64];
     size_t n = equal ? (size_t)(equal - word) : strlen(word);
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
@@ -292,11 +292,12 @@ static void take(Line *l)
     if (k < 0) {
         check_has(k, name, name);
         const Alias *row = alias_find(name);
-        const char *given = equal ? own : next && strncmp(next, "--", 2) ? next : NULL;
+        const char *given = equal ? inline_value : next && strncmp(next, "--", 2) ? next : NULL;
         if (!row && !strchr(name, '.'))
             die_unknown("--", name);
         if (built_is(row, name)) {
-            const int words = built_take(&l->claims, l->made, row, name, own, l->argc - l->i - 1,
+            const int words = built_take(&l->claims, l->made, row, name, inline_value,
+                                         l->argc - l->i - 1,
                                          l->argv + l->i + 1);
             if (words < 0)
                 die_foreign(row, name, given, l->made->words);
@@ -304,10 +305,10 @@ static void take(Line *l)
             return;
         }
         if (row->kind == ALIAS_MEANS) {
-            take_meaning(l, row, name, own);
+            take_meaning(l, row, name, inline_value);
             return;
         }
-        if (row->kind == ALIAS_ALWAYS && holds(row, name, equal ? own : next)) {
+        if (row->kind == ALIAS_ALWAYS && holds(row, name, equal ? inline_value : next)) {
             l->i += !equal && flags_truth(next);
             return;
         }
@@ -321,13 +322,13 @@ static void take(Line *l)
     const bool answers = next && (flags_truth(alias_word(flags_row[k].name, next)) ||
                                   (!names_same(name, flags_row[k].name) && *next != '-'));
     const bool alone = flags_row[k].type == TYPE_BOOL ? !answers : !next || !strncmp(next, "--", 2);
-    value = equal ? own : alone ? bare(&flags_row[k]) : NULL;
+    value = equal ? inline_value : alone ? bare(&flags_row[k]) : NULL;
     if (!value && next) {
         l->i++;
         value = is_list(k) ? listed(l, next) : next;
     }
     if (!value)
-        die(EXIT_CONFIG, "--%s: wants a value: %s", name, flags_row[k].metavar);
+        die(EXIT_CONFIG, "--%s: needs a value: %s", name, flags_row[k].metavar);
     set(l, k, name, value);
 }
 

@@ -62,8 +62,8 @@ static void check_ids(const Decoder *d, const GeneratedText *text)
 {
     for (int64_t i = 0; i < text->n; i++)
         if (text->token[i] < 0 || text->token[i] >= d->vocab)
-            die(EXIT_MISMATCH, "token %d of a text is beyond the model's %" PRId64, text->token[i],
-                d->vocab);
+            die(EXIT_MISMATCH, "token %d of a text is beyond the model's vocabulary of %" PRId64,
+                text->token[i], d->vocab);
 }
 
 /* True if the text is not finished. */
@@ -229,7 +229,8 @@ static void lay_out(const Asked *a, int64_t i, GeneratedText *to)
                           : chat_prompt(a->chat, a->t, p->messages, &e);
     n = p->text ? n : e.n;
     if (!error && (n == 0 || (int64_t)n >= a->d->positions))
-        error = format("the text is %zu tokens; want 1 to %" PRId64, n, a->d->positions - 1);
+        error = format("the text has %zu tokens; it must have 1 to %" PRId64, n,
+                       a->d->positions - 1);
     if (error && a->file)
         die(EXIT_DATA, "%s:%" PRId64 ": %s", a->file, p->line, error);
     if (error)
@@ -305,10 +306,10 @@ static void continue_parts(const Asked *a, GeneratedText *text, int64_t n, Gener
     generate_texts(a->d, &a->how, a->t, text + first, end - first, cost);
     for (int64_t r = 0, i = 0; r < ranks; r++)
         for (; i < n * (r + 1) / ranks; i++) {
-            int64_t said[] = {text[i].more, (int64_t)text[i].end};
-            comm_broadcast(said, sizeof said, (int)r);
-            text[i].more = said[0], text[i].end = (TextEnd)said[1];
-            comm_broadcast(text[i].token + text[i].n, sizeof *text[i].token * (size_t)said[0],
+            int64_t result[] = {text[i].more, (int64_t)text[i].end};
+            comm_broadcast(result, sizeof result, (int)r);
+            text[i].more = result[0], text[i].end = (TextEnd)result[1];
+            comm_broadcast(text[i].token + text[i].n, sizeof *text[i].token * (size_t)result[0],
                            (int)r);
         }
     comm_expect(0);
@@ -338,7 +339,7 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
             a.chat = prompts_chat(flag, f, a.t, folder, nfolders);
     }
     GeneratedText *text = room(a.n, sizeof *text),
-                  *start = *f->beside_start ? room(a.n, sizeof *start) : NULL;
+                  *start = *f->compare_initial ? room(a.n, sizeof *start) : NULL;
     GenerateCost cost = {0};
     for (int64_t i = 0; i < a.n; i++) {
         lay_out(&a, i, &text[i]);
@@ -351,8 +352,8 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
         const int64_t n = a.n - at < part ? a.n - at : part;
         continue_parts(&a, text + at, n, &cost);
         if (start) {
-            initial_load_start("--beside-start",
-                               strcmp(f->beside_start, "recorded") ? f->beside_start : NULL);
+            initial_load_start("--compare-initial",
+                               strcmp(f->compare_initial, "recorded") ? f->compare_initial : NULL);
             continue_parts(&a, start, n, &cost);
         }
         print_part(&a, text, start, at, n);
@@ -362,15 +363,15 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
     comm_allreduce_double(sum, 4);
     cost =
         (GenerateCost){(int64_t)sum[0], (int64_t)sum[1], sum[2] / world.size, sum[3] / world.size};
-    char *said = generate_cost(&cost), *seconds = plain_number(clock_seconds() - began);
-    note("%" PRId64 " text%s in %s s; %s", a.n, a.n == 1 ? "" : "s", seconds, said);
+    char *summary = generate_cost(&cost), *seconds = plain_number(clock_seconds() - began);
+    note("%" PRId64 " text%s in %s s; %s", a.n, a.n == 1 ? "" : "s", seconds, summary);
     free(seconds);
     for (int64_t i = 0; i < a.n; i++) {
         free(text[i].token);
         if (start)
             free(start[i].token);
     }
-    free(text), free(start), free(said);
+    free(text), free(start), free(summary);
     prompts_free(a.prompt, a.n);
     tokenizer_free(a.t);
     return EXIT_OK;

@@ -60,11 +60,11 @@ typedef struct {
     int state;
     int64_t before, from;        /* transitions at the start of the previous region, and of the
                                     current one */
-} Place;
+} Seat;
 
-static void begin(Place *p, const InContext *how, Agent *agent)
+static void begin(Seat *p, const InContext *how, Agent *agent)
 {
-    *p = (Place){.agent = agent, .state = darkroom_start(how->rules.env)};
+    *p = (Seat){.agent = agent, .state = darkroom_start(how->rules.env)};
     if (!agent)
         return;
     agent->turns = agent->closed = 0;
@@ -73,7 +73,7 @@ static void begin(Place *p, const InContext *how, Agent *agent)
 }
 
 /* Fills row b of the batch; a free row has only a query. */
-static void put(const Actor *a, const InContext *how, const Place *p, int64_t b)
+static void put(const Actor *a, const InContext *how, const Seat *p, int64_t b)
 {
     int32_t *tokens = a->tokens + b * a->positions, *at = a->at + b * a->positions;
     ContextParts of = {.state = p->state};
@@ -89,7 +89,7 @@ static void put(const Actor *a, const InContext *how, const Place *p, int64_t b)
     a->query[b] = (int32_t)(b * a->positions + n - 1);
 }
 
-static void act(Place *p, const InContext *how, const float *logits)
+static void act(Seat *p, const InContext *how, const float *logits)
 {
     Agent *agent = p->agent;
     const int env = how->rules.env, start = darkroom_start(env), state = p->state,
@@ -107,7 +107,7 @@ static void act(Place *p, const InContext *how, const float *logits)
 }
 
 /* NaN weights give no valid action. */
-static void check_finite(const Place *p, const float *logits, int64_t n)
+static void check_finite(const Seat *p, const float *logits, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(logits[i]))
@@ -116,7 +116,7 @@ static void check_finite(const Place *p, const float *logits, int64_t n)
 }
 
 /* Advances an agent by its logits: it acts, or first closes a region. */
-static void advance(Place *p, const InContext *how, const float *logits, int64_t types)
+static void advance(Seat *p, const InContext *how, const float *logits, int64_t types)
 {
     const bool full = how->rules.compressed &&
                       largest(logits + DARKROOM_ACTIONS, types) == CONTEXT_END;
@@ -135,23 +135,23 @@ bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
     const int64_t width = DARKROOM_ACTIONS + a->types, steps = how->episodes * DARKROOM_EPISODE;
     const double began = clock_seconds();
     REQUIRE(how->rules.n_transit <= a->positions);
-    Place *place = calloc((size_t)a->rows, sizeof *place);
-    if (!place)
+    Seat *seat = calloc((size_t)a->rows, sizeof *seat);
+    if (!seat)
         die(EXIT_INTERNAL, "out of memory for %" PRId64 " agents", a->rows);
     int64_t next = 0, busy = 0;
     for (int64_t b = 0; b < a->rows; b++) {
-        begin(&place[b], how, next < n ? &agent[next++] : NULL);
-        busy += place[b].agent != NULL;
+        begin(&seat[b], how, next < n ? &agent[next++] : NULL);
+        busy += seat[b].agent != NULL;
     }
     while (busy && !(left = how->stopped && how->stopped())) {
         for (int64_t b = 0; b < a->rows; b++)
-            put(a, how, &place[b], b);
+            put(a, how, &seat[b], b);
         const double before = clock_seconds();
         const float *logits = a->logits();
         cost->inside += clock_seconds() - before;
         cost->passes++;
         for (int64_t b = 0; b < a->rows; b++) {
-            Place *p = &place[b];
+            Seat *p = &seat[b];
             if (!p->agent)
                 continue;
             check_finite(p, logits + b * width, width);
@@ -162,7 +162,7 @@ bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
             busy -= p->agent == NULL;
         }
     }
-    free(place);
+    free(seat);
     cost->steps += left ? 0 : n * steps;
     cost->seconds += clock_seconds() - began;
     return !left;

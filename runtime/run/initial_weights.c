@@ -165,8 +165,8 @@ static void load_start(const Checkpoints *c, Model *m, Start s)
     char *now = initial_mark(m);
     if (!began || strcmp(began, now))
         die(EXIT_MISMATCH,
-            "%s: the run began with weights of crc32c %s, %s%s%s have %s: give those it began "
-            "with, --init-from FOLDER%s",
+            "%s: the run began with weights of crc32c %s, %s%s%s have %s: give its initial "
+            "weights, --init-from FOLDER%s",
             c->found, began ? began : "unknown", s.base ? s.base : "random ones of --seed",
             adapts ? " and adapters " : "",
             !adapts     ? ""

@@ -84,7 +84,7 @@ static char *catch_up(Log *l)
     if (!error && l->lost)
         warn("history.jsonl is written again, without %lld records", (long long)l->lost);
     else if (!error)
-        note("history.jsonl has every record again");
+        note("history.jsonl is complete again");
     return error;
 }
 

@@ -67,9 +67,9 @@ void logfile_devices(void)
     bool any = device_use(&row.use);
     if (comm_max_int(any) == 0)
         return;
-    DeviceUse own = row.use;
+    DeviceUse mine = row.use;
     for (int r = 0; r < world.size; r++) {
-        row.use = own;
+        row.use = mine;
         memcpy(row.host, world.host, sizeof row.host);
         comm_broadcast(&row, sizeof row, r);
         describe(&row.use, r, row.host);

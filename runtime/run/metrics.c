@@ -102,7 +102,7 @@ char *metrics_load(const Metric *row, int n, double *value, const cJSON *from)
                           "weights: --init-from it, with another --out",
                           row[i].name);
         if (!cJSON_IsNumber(v) && !cJSON_IsNull(v))
-            return format("%s: want a number or null", row[i].name);
+            return format("%s: must be a number or null", row[i].name);
         value[i] = cJSON_IsNumber(v) ? v->valuedouble : NAN;
     }
     return NULL;
@@ -210,7 +210,7 @@ static char *get_row(const Epochs *c, const cJSON *o, EpochRow *r)
     const cJSON *step = json_get(o, "step"), *epoch = json_get(o, "epoch"),
                 *whole = json_get(o, "whole"), *eval = json_get(o, "eval");
     if (!cJSON_IsNumber(step) || !cJSON_IsNumber(epoch) || !cJSON_IsBool(whole))
-        return format("want step, epoch and whole");
+        return format("needs step, epoch and whole");
     r->step = (int64_t)step->valuedouble;
     r->epoch = (int64_t)epoch->valuedouble;
     r->ends_epoch = cJSON_IsTrue(whole);

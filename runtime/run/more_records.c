@@ -44,15 +44,15 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
     int n;
     char **file = split_names(paths, &n);
     const char *first = n ? file[0] : "";
-    char *own = tokenizer ? format("%s", tokenizer)
+    char *used = tokenizer ? format("%s", tokenizer)
                           : records_tokenizer_of(f, of->finds_targets, flag, first, NULL);
     for (int i = 0; i < n; i++)
         if (!pack_is_raw(file[i]))
             die(EXIT_CONFIG, "--%s: %s is a record file: give the JSON rows that it was made from",
                 flag, file[i]);
-    const PackOptions o = records_options(f, m, of, rules, flag, own, file, n);
+    const PackOptions o = records_options(f, m, of, rules, flag, used, file, n);
     PackError e = pack_each(&o, each, user);
     if (e.text)
-        records_refuse(&e, flag, own, "");
-    free(own), free(file);
+        records_refuse(&e, flag, used, "");
+    free(used), free(file);
 }

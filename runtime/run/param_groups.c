@@ -44,8 +44,8 @@ static const int common[SET_FLAGS] = {
 
 static int flag_of(int set, int which)
 {
-    int own = sets.row[set].flag[which];
-    return own ? own : common[which];
+    int group_flag = sets.row[set].flag[which];
+    return group_flag ? group_flag : common[which];
 }
 
 static double number(int set, int which)
@@ -164,7 +164,7 @@ bool param_group_end(int set, bool finite)
     if (!finite || !sets.row[set].scaler || ++s->skipped > SCALE_SEARCH)
         return false;
     note("step %" PRId64 ": a gradient left fp16's range: update%s%s skipped, the loss scale "
-         "halved", world.step, set ? " of the set " : "", set ? sets.row[set].name : "");
+         "halved", world.step, set ? " of the group " : "", set ? sets.row[set].name : "");
     return true;
 }
 
@@ -271,7 +271,7 @@ char *param_groups_load(const cJSON *state)
         const cJSON *from = json_get(json_get(state, "sets"), sets.row[i].name);
         char *missing = load(from, i);
         if (missing)
-            error = format("of the set %s %s", sets.row[i].name, missing);
+            error = format("of the group %s %s", sets.row[i].name, missing);
         free(missing);
         sets.state[i].lr = float_of(from, "lr");
         sets.state[i].norm = float_of(from, "norm");

@@ -23,7 +23,7 @@ static void check_prepare(const Flags *f)
     if (f->given[FLAG_eval_share] && !(f->eval_share > 0))
         die(EXIT_CONFIG, "--eval-share 0: --prepare also writes validation rows: give more");
     if (!f->given[FLAG_out])
-        die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
+        die(EXIT_CONFIG, "--prepare: needs --out DIR, a folder for the arrays");
 }
 
 void records_prepare(const Flags *f, const char *texts, const Model *m,

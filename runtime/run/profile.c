@@ -287,20 +287,20 @@ static double sums_alone(void)
         die(EXIT_INTERNAL, "%lld sums over ranks, other ranks had a different number",
             (long long)n);
     double *row = malloc(sizeof *row * (size_t)(n ? n : 1)),
-           *own = malloc(sizeof *own * (size_t)(n ? n : 1));
-    if (!row || !own)
+           *mine = malloc(sizeof *mine * (size_t)(n ? n : 1));
+    if (!row || !mine)
         die(EXIT_CONFIG, "--profile: no memory for %lld times", (long long)n);
     for (int64_t i = 0; i < n; i++)
-        own[i] = least[i];
+        mine[i] = least[i];
     for (int r = 0; n && r < world.size; r++) {
-        memcpy(row, own, sizeof *row * (size_t)n);
+        memcpy(row, mine, sizeof *row * (size_t)n);
         comm_broadcast(row, sizeof *row * (size_t)n, r);
         for (int64_t i = 0; i < n; i++)
             least[i] = row[i] < least[i] ? row[i] : least[i];
     }
     for (int64_t i = 0; i < n; i++)
         all += least[i];
-    free(row), free(own);
+    free(row), free(mine);
     return all;
 }
 
@@ -323,11 +323,11 @@ static void tell_shares(void)
         "kernels and matrix products", "sums over ranks, as long as on the fastest",
         "for other ranks, in such sums",
         apart ? "the GPU waits for batches, metrics, the log" : "batches, metrics, the log"};
-    double own[SHARES + 1], row[SHARES + 1], low[SHARES], high[SHARES], all = 0;
-    shares(own);
-    own[SHARES] = step_ns;
+    double mine[SHARES + 1], row[SHARES + 1], low[SHARES], high[SHARES], all = 0;
+    shares(mine);
+    mine[SHARES] = step_ns;
     for (int r = 0; r < world.size; r++) {
-        memcpy(row, own, sizeof row);
+        memcpy(row, mine, sizeof row);
         comm_broadcast(row, sizeof row, r);
         for (int i = 0; i < SHARES; i++) {
             const double share = 100 * row[i] / row[SHARES];
@@ -338,9 +338,9 @@ static void tell_shares(void)
     for (int i = 0; i < SHARES; i++) {
         char *ranks = world.size > 1 ? format("  ranks %5.1f to %5.1f %%", low[i], high[i])
                                      : format("%s", "");
-        note("  %-14s %10.3f ms %6.1f %%%s  %s", names[i], own[i] / (double)known / 1e6,
-             100 * own[i] / step_ns, ranks, about[i]);
-        all += own[i];
+        note("  %-14s %10.3f ms %6.1f %%%s  %s", names[i], mine[i] / (double)known / 1e6,
+             100 * mine[i] / step_ns, ranks, about[i]);
+        all += mine[i];
         free(ranks);
     }
     note("  %-14s %10.3f ms %6.1f %%", "together", all / (double)known / 1e6, 100 * all / step_ns);

@@ -135,14 +135,14 @@ static int columns_of(int fd)
 
 int progress_columns(void)
 {
-    const char *said = getenv("DIECAST_TERMINAL");
+    const char *columns = getenv("DIECAST_TERMINAL");
     int n = columns_of(2);
-    if (n == 0 && said) {
+    if (n == 0 && columns) {
         const int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
         n = columns_of(terminal);
         if (terminal >= 0)
             close(terminal);
-        n = n > 0 ? n : atoi(said);
+        n = n > 0 ? n : atoi(columns);
     }
     return n > 0 ? n : 80;
 }

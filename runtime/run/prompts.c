@@ -58,12 +58,12 @@ static char *take_row(const char *line, size_t n, Prompt *to)
         return error;
     const cJSON *text = json_get(row, "prompt"), *messages = json_get(row, "messages");
     if (!cJSON_IsObject(row) || !text == !messages)
-        error = format("want an object with either \"prompt\" or \"messages\"%s",
+        error = format("must be an object with either \"prompt\" or \"messages\"%s",
                        text ? ", got both" : "");
     else if (text && !cJSON_IsString(text))
-        error = format("prompt: want a text");
+        error = format("prompt: must be a text");
     else if (messages && (!cJSON_IsArray(messages) || !messages->child))
-        error = format("messages: want a list of {\"role\", \"content\"}");
+        error = format("messages: must be a list of {\"role\", \"content\"}");
     else if (text)
         to->text = format("%s", text->valuestring);
     else
@@ -85,7 +85,8 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
     const char *nul = memchr(all, 0, bytes);
     char *at = all;
     if (utf16_mark(at, bytes))
-        die(EXIT_DATA, "%s: UTF-16, want UTF-8: iconv -f UTF-16 -t UTF-8 FILE converts it", name);
+        die(EXIT_DATA, "%s: is UTF-16, must be UTF-8: iconv -f UTF-16 -t UTF-8 FILE converts it",
+            name);
     at += utf8_mark(at, bytes);
     const bool json =
         input ? at[strspn(at, " \t\r\n")] == '{' : end > 6 && !strcmp(path + end - 6, ".jsonl");
@@ -94,7 +95,7 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
         size_t length = strcspn(at, "\n"), bad;
         Prompt one = {.line = number};
         if (nul && nul == at + length)
-            die(EXIT_DATA, "%s:%" PRId64 ": holds a NUL: want text", name, number);
+            die(EXIT_DATA, "%s:%" PRId64 ": holds a NUL character: not text", name, number);
         char *next = at + length + 1;
         at[length] = 0;
         length -= length && at[length - 1] == '\r';
@@ -153,14 +154,15 @@ const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t,
                          const char *const folder[], int nfolders)
 {
     const Chat *chat = NULL;
-    char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_of_folder(folder, nfolders),
+    char *why = NULL, *found = *f->tokenizer ? NULL : vocabulary_of_folder(folder, nfolders),
          *learned = *f->chat_format ? NULL : learned_chat(folder, nfolders),
-         *error = chat_choose(&chat, &why, t, *f->tokenizer ? f->tokenizer : own ? own : "bytes",
+         *error = chat_choose(&chat, &why, t,
+                              *f->tokenizer ? f->tokenizer : found ? found : "bytes",
                               learned ? learned : *f->chat_format ? f->chat_format : NULL);
     if (error)
         die(EXIT_CONFIG, "%s: %s", flag, error);
     note("conversations as %s writes them: %s", chat->name,
          learned ? "those it was trained on" : why);
-    free(why), free(own), free(learned);
+    free(why), free(found), free(learned);
     return chat;
 }

@@ -19,7 +19,7 @@ typedef struct {
     int n;                       /* the same on all ranks */
     /* returns the difference between two values, malloc'ed; NULL: print their first different
      * words */
-    char *(*changes)(const char *first, const char *own);
+    char *(*changes)(const char *first, const char *mine);
 } List;
 
 static void add(List *l, const char *what, char *value)
@@ -68,15 +68,15 @@ static size_t first_word(const char *a, const char *b)
 static char *difference(const List *l, const char *first)
 {
     for (int i = 0; i < l->n; i++) {
-        const char *own = l->value[i];
-        size_t word = first_word(first, own);
-        char *changes = l->changes && strcmp(first, own) ? l->changes(first, own) : NULL;
+        const char *mine = l->value[i];
+        size_t word = first_word(first, mine);
+        char *changes = l->changes && strcmp(first, mine) ? l->changes(first, mine) : NULL;
         if (changes)
             return format("%s differs between rank 0 and rank %d (%s): %.300s", l->what[i],
                           world.rank, world.host, changes);
-        if (strcmp(first, own))
+        if (strcmp(first, mine))
             return format("%s is %.120s on rank 0, %.120s on rank %d (%s)", l->what[i],
-                          first + word, own + word, world.rank, world.host);
+                          first + word, mine + word, world.rank, world.host);
         first += strlen(first) + 1;
     }
     return NULL;
@@ -85,7 +85,7 @@ static char *difference(const List *l, const char *first)
 /* Frees the values. */
 static void compare(List *l, const char *cure)
 {
-    char said[500] = "";
+    char message[500] = "";
     size_t bytes;
     char *first = packed(l, &bytes);
     comm_broadcast(&bytes, sizeof bytes, 0);
@@ -97,11 +97,11 @@ static void compare(List *l, const char *cure)
     int lowest = world.size - (int)comm_max_int(differs ? world.size - world.rank : 0);
     if (lowest < world.size) {
         if (world.rank == lowest)
-            snprintf(said, sizeof said, "%s", differs);
-        comm_broadcast(said, sizeof said, lowest);
+            snprintf(message, sizeof message, "%s", differs);
+        comm_broadcast(message, sizeof message, lowest);
         if (world.rank != 0)
             comm_barrier();      /* rank 0 ends the job with the one line */
-        die(EXIT_MISMATCH, "%s: %s", said, cure);
+        die(EXIT_MISMATCH, "%s: %s", message, cure);
     }
     for (int i = 0; i < l->n; i++)
         free(l->value[i]);

@@ -35,13 +35,13 @@ static char *differs(const StFile *f, const char *path, RecordCacheKey *key, int
 {
     const char *made = st_meta(f, "format");
     if (!made || strcmp(made, format_name))
-        return format("%s: want a file of %s", path, format_name);
+        return format("%s: must be a file of %s", path, format_name);
     for (int i = 0; i < nkeys; i++) {
         const char *value = st_meta(f, key[i].name);
         if (!value)
             return format("%s: does not record its %s", path, key[i].name);
         if (key[i].value && strcmp(value, key[i].value))
-            return format("%s belongs to other %s: %s, not %s", path, key[i].name, value,
+            return format("%s belongs to different %s: %s, not %s", path, key[i].name, value,
                           key[i].value);
     }
     for (int i = 0; i < nkeys; i++)
@@ -54,15 +54,15 @@ static char *read_values(const StFile *f, const char *path, float *value, int64_
 {
     const StTensor *t = st_find(f, tensor);
     if (!t || t->dtype != ST_F32 || t->rank != 1 || t->shape[0] != n)
-        return format("%s: want %lld values F32", path, (long long)n);
+        return format("%s: must hold %lld F32 values", path, (long long)n);
     char *error = st_read(f, t, value, 0, (uint64_t)n * sizeof *value);
     if (error)
         return error;
-    const char *said = st_meta(f, sum_name);
+    const char *recorded = st_meta(f, sum_name);
     char *sum = sum_of(value, n);
-    if (!said || strcmp(said, sum))
+    if (!recorded || strcmp(recorded, sum))
         error = format("%s: damaged: its values have checksum %s, not %s", path, sum,
-                       said ? said : "any");
+                       recorded ? recorded : "any");
     free(sum);
     return error;
 }
@@ -73,7 +73,7 @@ char *record_cache_load(const char *path, RecordCacheKey *key, int nkeys, float 
     StFile f;
     *missing = !file_named(path);
     if (*missing)
-        return format("%s is not there", path);
+        return format("%s is missing", path);
     char *error = st_open(&f, path);
     if (error)
         return error;

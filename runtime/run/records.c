@@ -76,12 +76,12 @@ static bool asks(const Flags *f, const char *name)
 char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag, const char *raw,
                            const char *beside)
 {
-    char *own = format("%s/tokenizer.json", f->init_from);
+    char *found = format("%s/tokenizer.json", f->init_from);
     /* the recipe's is for texts; arrays of ids have their own */
     if (prepared_is(raw) &&
         (!*f->tokenizer || (vocabulary_made(f->tokenizer) && !f->given[FLAG_tokenizer])))
-        return format(
-            "%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
+        return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(found)
+                                ? found : "none");
     if (vocabulary_made(f->tokenizer) && strcmp(flag, "data") && strcmp(flag, "prepare")) {
         int n = beside ? (int)strcspn(beside, ",") : 0;
         while (n && beside[n - 1] != '/')
@@ -93,8 +93,8 @@ char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag,
     }
     if (*f->tokenizer)
         return format("%s", f->tokenizer);
-    if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
-        return own;
+    if (*f->init_from && strcmp(f->init_from, "none") && file_named(found))
+        return found;
     die(EXIT_CONFIG,
         "--%s: %s is not a record file, and packing it needs a tokenizer: --tokenizer "
         "FILE/tokenizer.json, or %s (%s)",
@@ -121,7 +121,7 @@ static bool suits(const DataShape *of, const Format *f)
     const Kind kind = kind_of(of);
     if (!f)
         return !of->finds_targets || kind >= KIND_PAIRS;
-    return of->finds_targets == f->own &&
+    return of->finds_targets == f->finds_targets &&
            (kind < KIND_PAIRS ? f->kind < KIND_PAIRS : kind == f->kind);
 }
 
@@ -187,13 +187,13 @@ static void note_found(const char *flag, const char *path)
     char *error = recordfile_open(&f, path);
     if (error)
         die(EXIT_DATA, "--%s was packed before, but %s", flag, error);
-    const char *lengths = st_meta(&f.st, "lengths"), *said = st_meta(&f.st, "said"),
+    const char *lengths = st_meta(&f.st, "lengths"), *summary = st_meta(&f.st, "said"),
                *malformed = st_meta(&f.st, "malformed");
     note("data: --%s was packed before: %s", flag, path);
     if (lengths)
         note("lengths before any is cut: %s", lengths);
-    if (said) {
-        char *copy = format("%s", said);
+    if (summary) {
+        char *copy = format("%s", summary);
         note_lines("", copy);
         free(copy);
     }

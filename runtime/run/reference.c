@@ -96,6 +96,6 @@ void reference_make(Reference *r, const char *out, const char *weights)
     if (error)
         die(EXIT_IO, "%s", error);
     note("reference values of %lld records in %.1f s%s%s", (long long)d->n, clock_seconds() - began,
-         path ? ", kept in " : "", path ? path : "");
+         path ? ", cached in " : "", path ? path : "");
     free(path);
 }

@@ -142,10 +142,10 @@ char *run_folder_forget(const char *out, const char *prefix)
         char *end = NULL;
         const long long step = strncmp(run_file, first, strlen(first)) ? -1
                              : strtoll(run_file + strlen(first), &end, 10);
-        char *own = folder_join(in, run_file), *of = format("%s/checkpoint-%lld", out, step);
+        char *path = folder_join(in, run_file), *of = format("%s/checkpoint-%lld", out, step);
         if (step >= 0 && !*end && end > run_file + strlen(first) && !folder_exists(of) && !error)
-            error = folder_remove(own);
-        free(own), free(of), free(entry[i]);
+            error = folder_remove(path);
+        free(path), free(of), free(entry[i]);
     }
     if (n >= 0)
         free(entry);

@@ -13,7 +13,7 @@ double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_
 /* Returns AdamW's beta1 for update s + 1: beta1, except that onecycle runs it 0.95 -> 0.85 -> 0.95
  * opposite to the learning rate. */
 double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total);
-/* Whether the schedule has a warm-up, has a floor min_lr, and uses the given beta1. */
+/* Return true if the schedule has a warm-up, has a floor min_lr, and uses the given beta1. */
 bool schedule_warms(const char *name);
 bool schedule_floors(const char *name);
 bool schedule_keeps_beta1(const char *name);

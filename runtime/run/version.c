@@ -87,7 +87,7 @@ void version_more(const Built *b, bool json)
         return;
     }
     printf("cluster %s\nflags %s\n", b->cluster ? b->cluster : "none", b->flags);
-    printf("lock %s\n", *b->lock ? b->lock : "none: built with the tools that were there");
+    printf("lock %s\n", *b->lock ? b->lock : "none: built with the installed tools");
     for (int i = 0; i < n; i++)
         printf("library %s %s, loaded %s\n", list[i].name,
                list[i].built ? list[i].built : "of unknown version",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Starts the processes that the program next to this file was built for, and passes on every
-# argument but --nodes, --hosts and --restarts:
+# argument except --nodes, --hosts and --restarts:
 #
 #   ./run.sh --help                             these lines, then every flag of the program
 #   ./run.sh --nodes 2 --hosts node1,node2 ...  several machines: run it once, on one of them; it
@@ -13,7 +13,7 @@
 #
 # SIGTERM, SIGINT and SIGUSR1 to this process ask all ranks to save and stop; a second SIGTERM or
 # SIGINT ends them. If the launcher hides why the ranks ended, the newest fault file of this start
-# tells. Only the values below come from the recipe and its cluster.
+# gives the reason. Only the values below come from the recipe and its cluster.
 set -u
 NAME=@NAME@
 RECIPE=@RECIPE@
@@ -33,17 +33,17 @@ refuse() {
 }
 [ -x "$here/train" ] || refuse "$here/train is not built: run make in $here (source: gen $RECIPE)"
 
-# What flags say, as FLAG=VALUE; one that is given twice must agree, and --nodes with NNODES.
+# Flags as FLAG=VALUE; a repeated one must have the same value, and --nodes must match NNODES.
 nodes=${NNODES:+NNODES=$NNODES}
 hosts=
 each=                            # ranks of a machine
 port=
 again=
-here_alone=()                    # what launchers say of one machine alone, as said
+here_alone=()                    # variables and flags of launchers that concern one machine only
 restarts=0
-agree() {                        # agree SAID NEW: prints what holds
+agree() {                        # agree OLD NEW: prints the common value
     [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
-    [ -n "${2#*=}" ] || refuse "$2: wants a value"
+    [ -n "${2#*=}" ] || refuse "$2: needs a value"
     echo "$2"
 }
 args=()
@@ -54,7 +54,7 @@ while [ $# -gt 0 ]; do
     --nodes | --nnodes | --nproc-per-node | --hosts | --node-rank | --master-addr | --master-port | \
         --gpu-ids | --restarts)
         if [ "$flag" = "$1" ]; then
-            [ $# -gt 1 ] || refuse "$1 wants a value"
+            [ $# -gt 1 ] || refuse "$1 needs a value"
             set -- "$1=$2" "${@:3}"
         fi
         ;;&
@@ -64,17 +64,17 @@ while [ $# -gt 0 ]; do
         [ -z "$hosts" ] || agree "--hosts=$hosts" "$1" >/dev/null
         hosts=${1#*=}
         [[ $hosts =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*$ ]] ||
-            refuse "$1: want names such as node1,node2"
+            refuse "$1: must be names such as node1,node2"
         ;;
     --node-rank | --master-addr) here_alone+=("$1") ;;
     --master-port)
-        [[ ${1#*=} =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$1: want a port"
+        [[ ${1#*=} =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$1: must be a port"
         port=$(agree "$port" "$1") || exit
         export DIECAST_PORT=${1#*=}
         ;;
     --gpu-ids) refuse "$1: this program runs on CPUs; gen $RECIPE target=sm_80 makes one for GPUs" ;;
     --restarts)
-        [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
+        [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: must be a number, how often the run may restart"
         again=$(agree "$again" "$1") || exit
         restarts=${1#*=}
         ;;
@@ -88,15 +88,15 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-# A program that was built before gen last wrote this folder; without a manifest it was copied, and goes on.
+# Refuses a program built before gen last wrote this folder; a copied program without a manifest is accepted.
 sources=$(sed -n 's/^ *"sources_sha256": *"\([0-9a-f]*\)".*/\1/p' "$here/manifest.json" 2>/dev/null)
 [ -z "$sources" ] || grep -qF "$sources" "$here/train" || refuse "$here/train was built before gen last" \
     "rewrote its sources; rebuild it: make -C $(printf %q "${here#"$PWD/"}")"
-# A restart goes on from the newest checkpoint, and reads nothing twice.
+# A restart resumes from the newest checkpoint; it cannot read standard input again.
 [ "$restarts" = 0 ] || case " ${args[*]-} " in
 *" --chat "* | *" - "* | *"=- "*) refuse "--restarts=$restarts: standard input cannot be read again" ;;
 *" --force "* | *" --force=true "* | *" --resume never "* | *" --resume=never "*)
-    refuse "--restarts=$restarts goes on from checkpoints; --force and --resume never would begin anew each time"
+    refuse "--restarts=$restarts resumes from checkpoints; --force and --resume never would start over each time"
     ;;
 esac
 if [ -z "$nodes$hosts" ] && [ "$NODES" != 1 ]; then
@@ -109,16 +109,16 @@ IFS=, read -ra names <<<"$hosts"
 count=${nodes#*=}
 count=${count:-${#names[@]}}
 [ "$nodes$hosts" ] || count=1
-[[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of machines"
-[ $((RANKS % count)) = 0 ] || refuse "built for a number of ranks, $RANKS, that cannot be dealt" \
-    "evenly to $count machines"
+[[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: must be a number of machines"
+[ $((RANKS % count)) = 0 ] || refuse "built for a number of ranks, $RANKS, that cannot be divided" \
+    "evenly among $count machines"
 [ -z "$each" ] || [ "${each#*=}" = $((RANKS / count)) ] ||
     refuse "$each: this is built for $RANKS in all, so $((RANKS / count)) on each of $count;" \
         "other numbers: gen $RECIPE gpus=TOTAL"
 if [ -n "$hosts" ]; then
     [ ${#names[@]} = "$count" ] || refuse "$nodes, but --hosts=$hosts names ${#names[@]}"
     [ -z "$(printf '%s\n' "${names[@]}" | sort | uniq -d)" ] ||
-        refuse "--hosts=$hosts: one is twice"
+        refuse "--hosts=$hosts: a host is named twice"
     # Rank 0 is on the first.
     export MASTER_ADDR=${MASTER_ADDR:-${names[0]}}
 elif [ "$count" != 1 ]; then
@@ -156,7 +156,7 @@ if [ -n "$alone" ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
-# Connections to all ranks; with fewer descriptors Open MPI's launcher hangs (measured: 2 ranks need 40, 4 need 48).
+# Connections to all ranks: with fewer descriptors Open MPI's launcher hangs (measured: 2 ranks need 40, 4 need 48).
 files=$((64 + 16 * local))
 [ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge $files ] || ulimit -Sn $files 2>/dev/null ||
     refuse "$local ranks need $files open files, $(ulimit -n) are allowed: ulimit -n 4096"
@@ -170,7 +170,7 @@ version=
 out=$("$here/train" --where --verbose ${args[@]+"${args[@]}"}) || exit
 trains=$(sed -n '2{/^trains$/p}' <<<"$out")
 out=${out%%$'\n'*}
-# The other machines' run folder may be none of this one.
+# The run folder of the other machines may not exist here.
 elsewhere=$hosts
 [ -z "$hosts" ] || [ -d "$out" ] || trains=
 # Ranks write into pipes of the launcher, which passes them on to this terminal.
@@ -268,7 +268,7 @@ fault() {
     find "$out" -maxdepth 1 -type f -name 'fault.*.json' -exec grep -qF "\"start\": \"$DIECAST_START\"" {} \; \
         -printf '%T@ %p\n' 2>/dev/null | sort -n | sed -n '$s/^[^ ]* //p'
 }
-# Why the ranks ended, in $code, where the launcher does not say it: by that file.
+# Why the ranks ended, in $code, if the launcher hides it: from that file.
 ask_fault() {
     local file said
     file=$(fault)
@@ -278,7 +278,7 @@ ask_fault() {
     code=$said
 }
 
-# The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks three seconds later.
+# The launcher passes SIGUSR1 on and waits; on SIGTERM it kills the ranks three seconds later.
 pid=
 exec {requests}<> <(:)           # a line for watch() when the ranks are asked to stop
 asked_to_stop=
@@ -298,7 +298,7 @@ ask() {                          # ask HARD: to stop; when HARD comes again, at 
 }
 trap 'ask hard' TERM INT
 trap 'ask ""' USR1
-# When this process is killed the ranks stop in order too.
+# If this process is killed, the ranks stop in an orderly way too.
 tied=()
 if setpriv --pdeathsig USR1 true 2>/dev/null; then tied=(setpriv --pdeathsig USR1); fi
 
@@ -311,8 +311,8 @@ if [ -z "$alone" ]; then
     name=$mpirun
 fi
 nap() { read -rt "$1" -u "$requests" _ && asked=yes; }
-# Whether one of the processes below PID... runs the program. One that has ended has no command line; one that its
-# parent has just forked has the parent's.
+# True if a descendant of PID... runs the program. A process that has ended has no command line; one that was just
+# forked still has that of its parent.
 has_rank() {
     local pid child file some words parent below=()
     for pid; do
@@ -330,11 +330,11 @@ has_rank() {
 }
 # Watches the launcher PID of the ranks of one machine. It ends one that has started none within two minutes, or within
 # two seconds after a request to stop, be it before (ASKED) or later. It wakes one whose ranks have ended: Open MPI's
-# sleeps up to six seconds then, which signals cut short, and passes on what ranks said last.
+# sleeps up to six seconds then, which signals cut short, and passes on the last output of the ranks.
 watch() {                        # watch PID ASKED
     local asked=$2 left=$((480 * $(awk -v s="${DIECAST_TIMEOUT_SCALE:-1}" 'BEGIN { print int(s + 0.999) }')))
     for held in ${locks[@]+"${locks[@]}"}; do exec {held}<&-; done
-    [ -r "/proc/$1/task/$1/children" ] || return         # a kernel that does not say
+    [ -r "/proc/$1/task/$1/children" ] || return         # a kernel without this file
     until has_rank "$1"; do
         kill -0 "$1" 2>/dev/null || return
         [ -z "$(fault)" ] || break           # they were there between two looks
@@ -371,8 +371,8 @@ start() {                        # all ranks, until they have ended: $code
     set -m                           # a group of its own: Ctrl-C reaches the launcher through ask alone
     ${tied[@]+"${tied[@]}"} "${command[@]}" ${args[@]+"${args[@]}"} <&3 3<&- &
     pid=$!
-    # A launcher that has lost another machine waits for it, long after the ranks have ended: one of them
-    # said so. It goes with what it has started here, its ssh.
+    # A launcher that has lost another machine waits for it long after the ranks, one of which reported the loss,
+    # have ended. It is ended together with its ssh processes.
     watcher=
     if [ -z "$alone$hosts" ]; then
         watch "$pid" "$stop" 3<&- &
@@ -395,7 +395,7 @@ start() {                        # all ranks, until they have ended: $code
     pid=
     [ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
     [ -z "$reader" ] || kill "$reader" 2>/dev/null
-    # 0 is judged by check_finished.
+    # check_finished decides about 0.
     ours "$code" || [ "$code" = 0 ] || ask_fault ||
         echo "$NAME: $name returned $code, and no rank left a fault file in $out: killed, out" \
             "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Starts the program next to this file, one process for each GPU, and passes on every argument but
+# Starts the program next to this file, one process for each GPU, and passes on every argument except
 # these:
 #
 #   ./run.sh --nodes 2 --node-rank 0 --master-addr node1 [--master-port 29500] ...
@@ -33,7 +33,7 @@ refuse() {
 }
 [ -x "$here/train" ] || refuse "$here/train is not built: run make in $here (source: gen $RECIPE)"
 
-# What is said of the hosts, as WORD=VALUE: by the environment, then by flags, which must agree.
+# Settings of the hosts, as WORD=VALUE: from the environment, then from flags, which must agree.
 nodes=${NNODES:+NNODES=$NNODES}
 node=${NODE_RANK:+NODE_RANK=$NODE_RANK}
 address=${MASTER_ADDR:+MASTER_ADDR=$MASTER_ADDR}
@@ -42,9 +42,9 @@ each=                            # ranks of a host
 gpus=
 again=
 restarts=0
-agree() {                        # agree SAID NEW: prints what holds
+agree() {                        # agree OLD NEW: prints the common value
     [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
-    [ -n "${2#*=}" ] || refuse "$2: wants a value"
+    [ -n "${2#*=}" ] || refuse "$2: needs a value"
     echo "$2"
 }
 args=()
@@ -54,7 +54,7 @@ while [ $# -gt 0 ]; do
     --nodes | --nnodes | --nproc-per-node | --node-rank | --master-addr | --master-port | \
         --gpu-ids | --restarts)
         if [ "$flag" = "$1" ]; then
-            [ $# -gt 1 ] || refuse "$1 wants a value"
+            [ $# -gt 1 ] || refuse "$1 needs a value"
             set -- "$1=$2" "${@:3}"
         fi
         ;;&
@@ -65,7 +65,7 @@ while [ $# -gt 0 ]; do
     --master-port) port=$(agree "$port" "$1") || exit ;;
     --gpu-ids) gpus=$(agree "$gpus" "$1") || exit ;;
     --restarts)
-        [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
+        [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: must be a number, how often the run may restart"
         again=$(agree "$again" "$1") || exit
         restarts=${1#*=}
         ;;
@@ -81,15 +81,15 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-# A program that was built before gen last wrote this folder; without a manifest it was copied, and goes on.
+# Refuses a program built before gen last wrote this folder; a copied program without a manifest is accepted.
 sources=$(sed -n 's/^ *"sources_sha256": *"\([0-9a-f]*\)".*/\1/p' "$here/manifest.json" 2>/dev/null)
 [ -z "$sources" ] || grep -qF "$sources" "$here/train" || refuse "$here/train was built before gen last" \
     "rewrote its sources; rebuild it: make -C $(printf %q "${here#"$PWD/"}")"
-# A restart goes on from the newest checkpoint, and reads nothing twice.
+# A restart resumes from the newest checkpoint; it cannot read standard input again.
 [ "$restarts" = 0 ] || case " ${args[*]-} " in
 *" --chat "* | *" - "* | *"=- "*) refuse "--restarts=$restarts: standard input cannot be read again" ;;
 *" --force "* | *" --force=true "* | *" --resume never "* | *" --resume=never "*)
-    refuse "--restarts=$restarts goes on from checkpoints; --force and --resume never would begin anew each time"
+    refuse "--restarts=$restarts resumes from checkpoints; --force and --resume never would start over each time"
     ;;
 esac
 
@@ -100,12 +100,12 @@ declare -A said=()
 while [ -r "$file" ] && { IFS= read -r line || [ -n "$line" ]; }; do
     [[ -n $line && $line != "#"* ]] || continue
     [[ $line =~ ^(NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|GPU_IDS)=([A-Za-z0-9._:,-]+)$ ]] ||
-        refuse "$file: want lines NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got ${line@Q}"
-    [ -z "${said[${BASH_REMATCH[1]}]:-}" ] || refuse "$file: ${BASH_REMATCH[1]} stands there twice"
+        refuse "$file: must have lines NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got ${line@Q}"
+    [ -z "${said[${BASH_REMATCH[1]}]:-}" ] || refuse "$file: ${BASH_REMATCH[1]} is there twice"
     said[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
 done < <(cat "$file" 2>/dev/null)
 taken=
-take() {                         # take KEY SAID: sets $value, of the file where nothing is said
+take() {                         # take KEY VALUE: sets $value, from the file if VALUE is empty
     value=$2
     [ -z "$2" ] && [ -n "${said[$1]:-}" ] || return 0
     value=$1=${said[$1]}
@@ -127,7 +127,7 @@ if [ "$count" != 1 ]; then
     take MASTER_PORT "${DIECAST_PORT:-$port}"
     [ -n "${DIECAST_PORT:-}" ] || port=$value
 fi
-# The names of the cluster's nodes say which of them this is, and where rank 0 is.
+# The names of the cluster's nodes give the index of this node and the address of rank 0.
 IFS=, read -ra names <<<"$HOSTS"
 if [ "$count" = "${#names[@]}" ] && [ "$count" != 1 ]; then
     for i in "${!names[@]}"; do
@@ -138,28 +138,28 @@ if [ "$count" = "${#names[@]}" ] && [ "$count" != 1 ]; then
     [ -n "${DIECAST_ADDR:-}" ] || address=${address:-cluster.hosts=${names[0]}}
 fi
 number=${node#*=}
-[[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of hosts"
-[[ $number =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$node: want 0 to $((count - 1))"
-[[ ${port#*=} =~ ^([1-9][0-9]{0,4})?$ ]] || refuse "$port: want a port"
-[ $((RANKS % count)) = 0 ] || refuse "$nodes: $RANKS ranks cannot be dealt to them evenly"
+[[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: must be a number of hosts"
+[[ $number =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$node: must be 0 to $((count - 1))"
+[[ ${port#*=} =~ ^([1-9][0-9]{0,4})?$ ]] || refuse "$port: must be a port"
+[ $((RANKS % count)) = 0 ] || refuse "$nodes: $RANKS ranks cannot be divided evenly among them"
 [ -z "$each" ] || [ "${each#*=}" = $((RANKS / count)) ] ||
     refuse "$each: this is built for $RANKS in all, so $((RANKS / count)) on each of $count;" \
         "other numbers: gen $RECIPE gpus=TOTAL"
 [ "${number:-0}" -lt "$count" ] ||
-    refuse "$node: want 0 to $((count - 1)), as ${nodes:-no --nodes is given}"
+    refuse "$node: must be 0 to $((count - 1)), as ${nodes:-no --nodes is given}"
 if [ "$count" != 1 ]; then
-    [ -n "$number" ] || refuse "$nodes wants --node-rank: 0 on the first host, 1 on the next"
+    [ -n "$number" ] || refuse "$nodes needs --node-rank: 0 on the first host, 1 on the next"
     [ -n "$address" ] || [ -n "${DIECAST_ADDR:-}" ] ||
-        refuse "$nodes wants --master-addr: the host of node 0"
+        refuse "$nodes needs --master-addr: the host of node 0"
 fi
-# These two go before MASTER_ADDR and MASTER_PORT, but against no flag.
+# These two override MASTER_ADDR and MASTER_PORT, but must not contradict a flag.
 [[ -z ${DIECAST_ADDR:-} || $address != --* || $address = *="$DIECAST_ADDR" ]] ||
     refuse "DIECAST_ADDR=$DIECAST_ADDR, but $address"
 [[ -z ${DIECAST_PORT:-} || $port != --* || $port = *="$DIECAST_PORT" ]] ||
     refuse "DIECAST_PORT=$DIECAST_PORT, but $port"
 address=${DIECAST_ADDR:-${address#*=}}
 port=${DIECAST_PORT:-${port#*=}}
-# A launcher may start this file once a host, and no more often.
+# A launcher may start this file only once per host.
 for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
     [ "${!size:-1}" = 1 ] || [ "$size=${!size}" = "SLURM_STEP_NUM_TASKS=$count" ] ||
         refuse "$size=${!size}: a launcher started this file, which starts all ranks of a host" \
@@ -168,7 +168,7 @@ done
 
 export DIECAST_NODES=$count      # for flags that count what one host has, --num-gpus
 local=$((RANKS / count))
-# Which GPUs: by a flag or the environment exactly as many as ranks; of the file's the first.
+# GPUs: from a flag or the environment, exactly as many as ranks; from the file, the first ones.
 visible=${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES}
 [ -z "$gpus" ] || [ -z "$visible" ] || [ "${gpus#*=}" = "$CUDA_VISIBLE_DEVICES" ] || refuse "$visible, but $gpus"
 from=$gpus
@@ -177,7 +177,7 @@ if [ -z "$visible" ]; then
     from=$value
 fi
 if [ -n "$from" ]; then
-    [[ ${from#*=} =~ ^(0|[1-9][0-9]{0,3})(,(0|[1-9][0-9]{0,3}))*$ ]] || refuse "$from: want numbers of GPUs such as 0,1"
+    [[ ${from#*=} =~ ^(0|[1-9][0-9]{0,3})(,(0|[1-9][0-9]{0,3}))*$ ]] || refuse "$from: must be GPU numbers such as 0,1"
     IFS=, read -ra ids <<<"${from#*=}"
     twice=$(printf '%s\n' "${ids[@]}" | sort | uniq -d | head -1)
     [ -z "$twice" ] || refuse "$from: GPU $twice is named twice"
@@ -189,14 +189,14 @@ if [ -n "$from" ]; then
 fi
 [ -z "$taken" ] || echo "$NAME:$taken, from $file" >&2
 [ "$restarts" = 0 ] || [ "$count" = 1 ] ||
-    refuse "--restarts=$restarts is for one machine; of several torchrun --max-restarts or Slurm start all ranks again"
+    refuse "--restarts=$restarts is for one machine; on several, torchrun --max-restarts or Slurm restarts all ranks"
 share=$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) / local))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}}
 if [ "$RANKS" = 1 ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
-# Connections to all ranks, and what CUDA and NCCL open.
+# Descriptors: connections to all ranks, and those of CUDA and NCCL.
 files=$((256 + 16 * local))
 [ "$(ulimit -n)" = unlimited ] || [ "$(ulimit -n)" -ge $files ] || ulimit -Sn $files 2>/dev/null ||
     refuse "$local ranks need $files open files, $(ulimit -n) are allowed: ulimit -n 4096"
@@ -224,11 +224,11 @@ meet() {
     fi
     export WORLD_SIZE=$RANKS LOCAL_WORLD_SIZE=$local MASTER_ADDR=$address MASTER_PORT=$port
 }
-# The run has one name on all hosts, whatever launcher's steps started this file there.
+# The run has the same name on all hosts, whichever launcher started this file there.
 export DIECAST_RUN=${DIECAST_RUN:-run.sh}
 unset TORCHELASTIC_USE_AGENT_STORE GROUP_RANK NNODES NODE_RANK
 
-# A rank is stopped in order when this process is killed.
+# If this process is killed, its ranks stop in an orderly way.
 tied=()
 if setpriv --pdeathsig TERM true 2>/dev/null; then tied=(setpriv --pdeathsig TERM); fi
 
@@ -276,7 +276,7 @@ start() {                        # all ranks, until they have ended: $code
     set +m
     exec 3<&-
 
-    # Ranks end together: each hears when another fails. The ones that do not are made to.
+    # Ranks end together: each is notified when another fails. Ranks that do not end are killed.
     first=0
     left=$local
     give_seconds=30
@@ -296,7 +296,7 @@ start() {                        # all ranks, until they have ended: $code
                     first=$code
                     failed_at=$SECONDS
                 elif ours $code && ! ours "$first"; then
-                    first=$code      # the others know more of a rank that was killed
+                    first=$code      # if a rank was killed, the others know more
                 fi
             fi
         done

@@ -1,5 +1,5 @@
 //@ if graph
-/* All of step_@NAME@() but its inputs. */
+/* step_@NAME@() without the transfer of its inputs. */
 static void all_of_@NAME@(cudaStream_t s)
 {
 //@ calls

@@ -1,17 +1,19 @@
-/* tune.cu -- measures products and kernels of step.cu on this GPU: ./tune > rows.json.
+/* tune.cu -- measures the products and kernels of step.cu on this GPU: ./tune > rows.json.
  *
- * Out:    one JSON object, a section of the lock file: gen tune --rows rows.json puts it there.
- * Keeps:  an algorithm gives, element by element, what a plain kernel does, a variant the default.
- * Method: the library's candidates but sums in an order of chance; random operands that no cache
- *         holds; the least of 3 rounds; who is not 1 % faster than the first choice loses to it. */
+ * Out:    one JSON object, a section of the lock file; gen tune --rows rows.json stores it.
+ * Keeps:  an algorithm is used only if it matches a plain kernel element by element, a variant
+ *         only if it matches the default.
+ * Method: candidates are those of the library, except sums in a nondeterministic order; operands
+ *         are random and larger than any cache; each time is the minimum of 3 rounds; a candidate
+ *         less than 1 % faster than the first choice loses to it. */
 #include "step.cu"
 
 #include "kernels/cuda/gemm_key.h"
 
 enum {
-    TUNE_CANDIDATES = 64,        // at most, of the library; twice where db may be apart
+    TUNE_CANDIDATES = 64,        // from the library, at most; twice that if db may be separate
     TUNE_ROUNDS = 3,
-    TUNE_COPIES = 16,            // at most, of the operands
+    TUNE_COPIES = 16,            // copies of the operands, at most
     TUNE_TILE = 16
 };
 /* bytes of operands: more than any cache holds */
@@ -19,7 +21,7 @@ static const int64_t tune_rotated = INT64_C(256) << 20;
 
 typedef struct {
     act_t *a, *b, *bias, *aux;
-    float *db;                   // of GEMM_BGRAD, (m)
+    float *db;                   // of GEMM_BGRAD: (m)
     char *c;
 } TuneOperands;
 
@@ -31,7 +33,7 @@ typedef struct {
 
 /* ---- operands and the reference ---- */
 
-/* Elements of a thread in a grid of blocks of 256. */
+/* First element of a thread in a grid of blocks of 256. */
 static __device__ inline int64_t tune_first(void)
 {
     return blockIdx.x * INT64_C(256) + threadIdx.x;
@@ -42,7 +44,8 @@ static __device__ inline int64_t tune_step(void)
     return gridDim.x * INT64_C(256);
 }
 
-/* Uniform in -1 .. 1 by a hash of the position (splitmix64), apart for every seed. */
+/* Returns a value uniform in -1 .. 1, a hash of the position (splitmix64), independent for each
+ * seed. */
 static __device__ inline float tune_random(uint64_t seed, int64_t at)
 {
     uint64_t x = ((seed << 40) + (uint64_t)at + 1) * 0x9e3779b97f4a7c15u;
@@ -68,16 +71,16 @@ typedef struct {
     int a_transposed, b_transposed;  // A is stored (k, m); B is stored (n, k)
 } TuneShape;
 
-/* want (m, n) = A B, a thread an element, tiles of both operands in shared memory. */
+/* want (m, n) = A B: one thread per element, tiles of both operands in shared memory. */
 __global__ __launch_bounds__(TUNE_TILE * TUNE_TILE)
 void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape p)
 {
     __shared__ float left[TUNE_TILE][TUNE_TILE + 1], right[TUNE_TILE][TUNE_TILE + 1];
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int64_t row = blockIdx.y * (int64_t)TUNE_TILE, col = blockIdx.x * (int64_t)TUNE_TILE;
-    float sum = 0, lost = 0;         // what rounding took from sum: Kahan's summation
+    float sum = 0, lost = 0;         // rounding error of sum: Kahan summation
     for (int64_t at = 0; at < p.depth; at += TUNE_TILE) {
-        // neighbouring threads read neighbouring elements of whatever is stored
+        // neighbouring threads read neighbouring elements of either layout
         const int64_t am = row + (p.a_transposed ? tx : ty), ak = at + (p.a_transposed ? ty : tx);
         const int64_t bn = col + (p.b_transposed ? ty : tx), bk = at + (p.b_transposed ? tx : ty);
         const int64_t ai = p.a_transposed ? ak * p.lda + am : am * p.lda + ak;
@@ -99,7 +102,7 @@ void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape 
         want[(row + ty) * p.cols + col + tx] = sum;
 }
 
-/* want (m) = sums over k of A (k, m), which is dense, with the same summation. */
+/* want (m) = sums over k of A (k, m), dense, with the same summation. */
 __global__ __launch_bounds__(256)
 void tune_sums_kernel(float *want, const act_t *a, int64_t m, int64_t k)
 {
@@ -184,7 +187,7 @@ static void tune_free(void *p)
     cuda_check(cudaFree(p), "freeing operands");
 }
 
-/* An operand, aligned as g says and no better. */
+/* Returns an operand with exactly the alignment that g gives. */
 static char *tune_operand(const Gemm *g, int64_t n, int64_t width, const char *what)
 {
     return (char *)tune_alloc((g->offset + n) * width, what) + g->offset * width;
@@ -195,7 +198,7 @@ static void tune_free_operand(const Gemm *g, void *p, int64_t width)
     tune_free((char *)p - g->offset * width);
 }
 
-/* How many operands of so many bytes are used in turn. */
+/* Returns the number of copies of operands of this size that are used in turn. */
 static int tune_copies(int64_t bytes)
 {
     const int64_t copies = tune_rotated / bytes + 1;
@@ -216,7 +219,7 @@ static void tune_fill(void *p, int64_t n, bool f32, uint64_t seed, cudaStream_t 
         launch(tune_fill_kernel, tune_grid(n), dim3(256), 0, s, (act_t *)p, n, seed);
 }
 
-/* Elements of the stored operands. */
+/* Return the number of elements of the stored operands. */
 static int64_t tune_size_a(const Gemm *g)
 {
     return (g->form == GEMM_TN ? g->k : g->m) * gemm_lda_(g);
@@ -275,8 +278,8 @@ static void tune_run(const Gemm *g, const TuneOperands *o, void *ws, cudaStream_
         gemm_run(g, o->c, o->a, o->b, o->bias, o->aux, ws, s);
 }
 
-/* Elements in which the chosen algorithm is wrong; want: the plain product, of GEMM_BGRAD the sums
- * behind it. */
+/* Returns the number of elements in which the chosen algorithm is wrong. want: the plain product,
+ * followed by the sums for GEMM_BGRAD. */
 static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, int *count,
                       uint64_t seed, void *ws, cudaStream_t s)
 {
@@ -285,9 +288,9 @@ static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, i
     int wrong;
     tune_fill(o->c, tune_size_c(g), g->out_f32, seed + 2, s);
     cuda_check(cudaMemsetAsync(count, 0, sizeof *count, s), "a counter");
-    if (g->epilogue == GEMM_DGELU)   // GEMM_GELU has written over it
+    if (g->epilogue == GEMM_DGELU)   // GEMM_GELU has overwritten it
         tune_fill(o->aux, g->m * g->n, false, seed + 4, s);
-    if (o->db)                       // no candidate finds what another wrote
+    if (o->db)                       // no candidate may see the results of another
         tune_fill(o->db, g->m, true, seed + 3, s);
     tune_run(g, o, ws, s);
     launch(tune_compare_kernel, tune_grid(g->m * g->n), dim3(256), 0, s, count, o->c, want, o->bias,
@@ -317,7 +320,8 @@ static void tune_reference(const Gemm *g, const TuneOperands *o, float *want, cu
 
 /* ---- measuring ---- */
 
-/* Microseconds of one run, over `times` of them in a row; run(i) is the i-th. */
+/* Returns the microseconds of one run, averaged over `times` consecutive runs; run(i) is the
+ * i-th. */
 template <typename Run>
 static double tune_time(const Run &run, int times, cudaStream_t s)
 {
@@ -336,7 +340,8 @@ static double tune_time(const Run &run, int times, cudaStream_t s)
     return 1e3 * (double)ms / times;
 }
 
-/* us[i]: the least of candidate i of n, of which pick(i) makes run() that one. Returns the best. */
+/* Sets us[i] to the minimum time of candidate i of n; pick(i) selects it for run(). Returns the
+ * best candidate. */
 template <typename Pick, typename Run>
 static int tune_measure(double *us, int n, const Pick &pick, const Run &run, cudaStream_t s)
 {
@@ -363,8 +368,8 @@ static int tune_measure(double *us, int n, const Pick &pick, const Run &run, cud
 
 /* ---- algorithms of a product ---- */
 
-/* Takes a candidate as a program with the lock file will: from its row. Returns what is wrong with
- * it, NULL: nothing. */
+/* Selects a candidate as a program with the lock file does: from its row. Returns why it was
+ * rejected; NULL: it was accepted. */
 static const char *tune_take(Gemm *g, TuneCandidate *t,
                              const cublasLtMatmulHeuristicResult_t *found)
 {
@@ -381,8 +386,9 @@ static const char *tune_take(Gemm *g, TuneCandidate *t,
     return wrong;
 }
 
-/* What the library offers, its first choice before the others; of GEMM_BGRAD first the products
- * with the bias apart, as gemm_init has it. Returns how many, of which the first *apart. */
+/* Finds the candidates of the library, its first choice first; for GEMM_BGRAD, first the products
+ * with a separate bias, as in gemm_init. Returns their number, of which the first *apart are such
+ * products. */
 static int tune_offers(Gemm *g, cublasLtMatmulHeuristicResult_t *found, int *apart)
 {
     *apart = 0;
@@ -394,7 +400,7 @@ static int tune_offers(Gemm *g, cublasLtMatmulHeuristicResult_t *found, int *apa
     return *apart + gemm_candidates(g, found + *apart, TUNE_CANDIDATES);
 }
 
-/* Candidates that are right, the first choice before the others; returns how many. */
+/* Lists the correct candidates, the first choice first. Returns their number. */
 static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, int *refused,
                            void *ws, cudaStream_t s)
 {
@@ -452,7 +458,7 @@ static void tune_key(const Gemm *g, char *key)
              g->ldb, g->ldc, epilogue, g->beta, g->offset);
 }
 
-/* Prints the product's row, its best algorithm in it. */
+/* Prints the row of a product with its best algorithm. */
 static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStream_t s)
 {
     static TuneCandidate list[2 * TUNE_CANDIDATES];
@@ -472,7 +478,7 @@ static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStr
     const int best = tune_measure(
         us, n, [&](int i) { tune_use(g, &list[i]); },
         [&](int i) { tune_run(g, &o[i % copies], ws, s); }, s);
-    tune_use(g, &list[best]);        // kernels that use it are measured with it
+    tune_use(g, &list[best]);        // kernels are measured with this algorithm
     for (int i = 0; i < copies; i++)
         tune_release(g, &o[i]);
     fprintf(stderr, "%-28s %9.1f us, %6.1f TFLOP/s, %2d of %2d, first choice %9.1f us\n", g->name,
@@ -493,7 +499,7 @@ typedef enum { TUNE_F32, TUNE_ACT, TUNE_TOKEN } TuneType;  // TOKEN: int32_t bel
 typedef struct {
     const char *key;
     int64_t workspace, depth;    // depth: no sum has more terms
-    bool act;                    // fp32 results hold what was rounded to act_t
+    bool act;                    // fp32 results hold values rounded to act_t
     struct { TuneType type; int64_t n; bool out; } operand[TUNE_OPERANDS];     // n 0: no more
     struct { int value; void (*run)(void *const *p, void *ws, cudaStream_t s); }
         variant[TUNE_VARIANTS];                            // the default first; run NULL: no more
@@ -516,7 +522,7 @@ static __device__ inline float tune_element(const void *p, int64_t i, int f32)
     return f32 ? ((const float *)p)[i] : act_load((const act_t *)p + i);
 }
 
-/* sums[blockIdx.x] = the squares of the elements that the block reads. */
+/* sums[blockIdx.x] = sum of the squares of the elements that the block reads. */
 __global__ __launch_bounds__(256)
 void tune_squares_kernel(double *sums, const void *p, int64_t n, int f32)
 {
@@ -549,7 +555,7 @@ static int64_t tune_bytes(const TuneKernel *k, int i)
     return k->operand[i].n * (k->operand[i].type == TUNE_ACT ? (int64_t)sizeof(act_t) : 4);
 }
 
-/* Random values in every operand: what a call adds to starts the same each time. */
+/* Fills every operand with random values; accumulators start from the same values each time. */
 static void tune_fill_operands(const TuneKernel *k, void *const *p, uint64_t seed, cudaStream_t s)
 {
     for (int i = 0; i < TUNE_OPERANDS && k->operand[i].n; i++) {
@@ -562,9 +568,8 @@ static void tune_fill_operands(const TuneKernel *k, void *const *p, uint64_t see
     }
 }
 
-/* What results of the same sums in two orders may differ by, in units of their size: twice the
- * bound that kernel tests hold each to, 4 half ulps of the type rounded to times 1 + sqrt(terms).
- */
+/* Returns the relative tolerance for the same sums in two orders: twice the bound that kernel tests
+ * hold each to, 4 half ulps of the type rounded to times 1 + sqrt(terms). */
 static float tune_slack(const TuneKernel *k, int i)
 {
 #if defined ACT_BF16
@@ -587,7 +592,8 @@ static double tune_rms(const void *p, int64_t n, bool f32, double *sums, cudaStr
     return sqrt(all / (double)n);
 }
 
-/* Elements in which variant v is not what the default gave; the default itself to the bit. */
+/* Returns the number of elements in which variant v differs from the default; the default itself
+ * must repeat its bits. */
 static int tune_differs(const TuneKernel *k, int v, void *const *p, void *const *want, void *ws,
                         double *sums, cudaStream_t s)
 {
@@ -610,7 +616,7 @@ static int tune_differs(const TuneKernel *k, int v, void *const *p, void *const 
     return wrong;
 }
 
-/* Variants that are right, the default before the others; returns how many. */
+/* Lists the correct variants, the default first. Returns their number. */
 static int tune_variants(const TuneKernel *k, void *const *p, int *list, void *ws, cudaStream_t s)
 {
     void *want[TUNE_OPERANDS] = {};
@@ -643,7 +649,7 @@ static int tune_variants(const TuneKernel *k, void *const *p, int *list, void *w
     return n;
 }
 
-/* Prints the kernel's row, its best variant in it. */
+/* Prints the row of a kernel with its best variant. */
 static void tune_kernel(const TuneKernel *k, bool first, cudaStream_t s)
 {
     void *p[TUNE_COPIES][TUNE_OPERANDS] = {}, *ws = tune_alloc(k->workspace + 256, "a workspace");
@@ -674,7 +680,7 @@ static void tune_kernel(const TuneKernel *k, bool first, cudaStream_t s)
 
 //@ end
 
-/* Bytes that any of the products may use, with what is beside it. */
+/* Returns the largest workspace of the products, in bytes. */
 static int64_t tune_workspace(void)
 {
     int64_t most = CUDA_GEMM_WORKSPACE;
@@ -714,7 +720,7 @@ int main(int argc, char **argv)
     }
     printf("\n],\n\"sources\": \"@SOURCES@\", \"kernels\": [\n");
 //@ if tuned
-    for (Gemm *g : gemms)            // of products that another's row stands for
+    for (Gemm *g : gemms)            // products that share another product's row
         if (!g->product) {
             g->algo = g->raw = NULL;
             gemm_init(g);

@@ -1,12 +1,11 @@
-/* gpu.cu -- gen doctor builds and runs this: what GPUs compute, keep in memory and hand to each
- *           other, by value.
+/* gpu.cu -- GPU checks of gen doctor: results of kernels, memory, copies between GPUs, NCCL.
  *
- * In:     argv[1]: how many GPUs; -DDOCTOR_NCCL=1: NCCL is there.
- * Out:    a line an answer, `WHAT GPU ok|bad TEXT`: device, product, memory of each GPU, copy for
- *         each two, nccl.
- * Method: each part is a process of its own, so that a GPU that fails takes no other answer with
- *         it. Its kernels, copies and collectives are on one stream of its GPU, in the order of
- *         the calls. */
+ * In:     argv[1]: number of GPUs; -DDOCTOR_NCCL=1: NCCL is installed.
+ * Out:    one line per check, `WHAT GPU ok|bad TEXT`: device, product and memory of each GPU, copy
+ *         for each pair, nccl.
+ * Method: each part runs in its own process, so that a failing GPU spoils no other check. Its
+ *         kernels, copies and collectives are on one stream of its GPU, in the order of the
+ *         calls. */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -24,7 +23,7 @@
 enum { SIDE = 64, SHARE = 70, COPIED = 1 << 20, SUMMED = 1 << 16 };
 static const size_t piece_bytes = (size_t)1 << 30;
 
-// The line of an answer that is bad, and the end of this part.
+// Prints the line of a failed check and ends this part.
 static void fail(const char *what, const char *gpu, const char *call, const char *why)
 {
     printf("%s %s bad %s: %s\n", what, gpu, call, why);
@@ -293,7 +292,7 @@ static pid_t start(void (*part)(int number, const char *gpu), int number)
     return child;
 }
 
-// Whether it found nothing bad.
+// Returns true if the check found no error.
 static bool finish(pid_t child, const char *what, int number)
 {
     int status = 0;
@@ -319,8 +318,7 @@ int main(int argc, char **argv)
 #if DOCTOR_NCCL
     pid_t child[1024];
     ranks = gpus < 1024 ? gpus : 1024;
-    // else the others would wait for one that never comes
-    if (good && ranks > 1 && pipe(id_pipe) == 0) {
+    if (good && ranks > 1 && pipe(id_pipe) == 0) {       // else the others would wait forever
         for (int i = 0; i < ranks; i++)
             child[i] = start(nccl, i);
         close(id_pipe[0]);

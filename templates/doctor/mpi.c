@@ -1,4 +1,4 @@
-/* mpi.c -- gen doctor builds this and starts it as two ranks: they meet, and add a number each.
+/* mpi.c -- MPI check of gen doctor: two ranks connect and add one number each.
  *
  * Out: rank 0: `mpi ok RANKS LIBRARY` or `mpi bad WHY`. */
 #include <mpi.h>

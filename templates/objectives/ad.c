@@ -9,11 +9,11 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/action_type.h"      // what io.stats holds
+#include "runtime/action_type.h"      // entries of io.stats
 #include "runtime/darkroom.h"         // tokens, tasks
 #include "runtime/data/contexts.h"    // sequences by their index
 #include "runtime/data/histories.h"
-#include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/data/workers.h"     // data-loader threads
 #include "runtime/device.h"           // name of the device
 #include "runtime/files/json.h"       // numbers of a record
 #include "runtime/run/evaluation.h"   // --evaluate
@@ -65,7 +65,7 @@ static Sources source[2];
 static Contexts contexts[2];
 static int64_t steps_an_epoch;
 
-/* Zeros, or the program ends. */
+/* Returns n zeroed elements; ends the program if memory runs out. */
 static void *room(int64_t n, size_t size)
 {
     void *p = calloc((size_t)n, size);
@@ -131,13 +131,13 @@ static int64_t steps_of(const Sources *s, int64_t asked)
 {
     int64_t steps = 0;
     for (int i = 0; i < s->files; i++) {
-        const int64_t own = first_of(s->path[i], FLAG_source_steps, asked, s->file[i]->steps,
+        const int64_t file_steps = first_of(s->path[i], FLAG_source_steps, asked, s->file[i]->steps,
                                      "steps a stream");
-        if (i && own != steps)
+        if (i && file_steps != steps)
             die(EXIT_DATA, "%s: %lld steps a stream, %s has %lld: %s N takes the first N of each",
-                s->path[i], (long long)own, s->path[0], (long long)steps,
+                s->path[i], (long long)file_steps, s->path[0], (long long)steps,
                 flags_spelt(FLAG_source_steps));
-        steps = own;
+        steps = file_steps;
     }
     return steps;
 }
@@ -167,7 +167,7 @@ static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
     for (int i = 0; i < s->files; i++)
         most += s->file[i]->streams;
     const uint16_t **history = room(darkroom_tasks(rules.env) * most + 1, sizeof *history);
-    ContextRules own = rules;
+    ContextRules used = rules;
     for (int i = 0; i < s->files; i++) {
         const Histories *h = s->file[i];
         const int64_t mine = eval ? 1 : first_of(s->path[i], FLAG_source_streams,
@@ -177,8 +177,8 @@ static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
             for (int k = 0; (darkroom_test_of(rules.env, task) >= 0) == eval && k < mine; k++)
                 history[n++] = histories_of(h, task, k);
     }
-    own.ragged = own.ragged && !eval;
-    contexts_open(&contexts[eval], &own, history, n, steps);
+    used.ragged = used.ragged && !eval;
+    contexts_open(&contexts[eval], &used, history, n, steps);
     if (!contexts[eval].n)
         die(EXIT_DATA, "%s: streams have %lld steps, fewer than a %s", paths, (long long)steps,
             cut_name);
@@ -546,7 +546,7 @@ static cJSON *measured(int64_t step, bool *stop, bool *left)
     Earned all;
     *left = *stop = *stop || !evaluation_measure(&e, flags, &all);
     if (*left) {
-        note("step %lld: its evaluation in context is postponed, as the run is to stop",
+        note("step %lld: the in-context evaluation is postponed, because the run is stopping",
              (long long)step);
         return NULL;
     }
@@ -566,7 +566,7 @@ static int show_regions(const Flags *f, const WeightFolders folder)
         die(EXIT_CONFIG, "--show-regions: --data must name one file, got %d", files.files);
     const Histories *h = files.file[0];
     if (f->show_regions >= h->tasks)
-        die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1,
+        die(EXIT_CONFIG, "--show-regions: must be 0..%d, a task of %s, got %lld", h->tasks - 1,
             f->data, (long long)f->show_regions);
     const RegionsOf of = {
         .h = h, .task = (int)f->show_regions, .steps = steps_of(&files, f->source_steps),

@@ -1,5 +1,5 @@
-/* common.c -- parts of host code that several objectives share. A line `//@ from common.c PART` of
- * a template stands for the lines of that part. */
+/* common.c -- host code shared by several objectives. A line `//@ from common.c PART` of a template
+ * is replaced by the lines of that part. */
 //@ part batch_at
 /* The inputs of a micro-batch. */
 static inline Batch batch_at(int64_t micro)

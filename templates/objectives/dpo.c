@@ -13,7 +13,7 @@
 #include "shape.h"                    // B, T, ...
 #include "step.h"                     // io, model
 
-/* Of all ranks: pairs, by which the loss is divided; tokens that are not padding. */
+/* Totals over all ranks: pairs, the divisor of the loss; tokens that are not padding. */
 typedef struct {
     int64_t pairs, tokens;
 } Counts;

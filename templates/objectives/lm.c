@@ -8,12 +8,12 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
-#include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/ranks/comm.h"       // a long command is no hang
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
+#include "runtime/data/workers.h"     // data-loader threads
+#include "runtime/ranks/comm.h"       // keeps long commands from timing out
 #include "runtime/run/chat.h"         // --chat
 #include "runtime/run/generate.h"     // --sample, --prompts
-#include "runtime/run/records.h"      // opens what --data names
+#include "runtime/run/records.h"      // opens the records of --data
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
 
@@ -50,7 +50,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Of all ranks: targets, by which the loss is divided, and tokens that are not padding. */
+/* Totals over all ranks: targets, the divisor of the loss; tokens that are not padding. */
 typedef struct {
     int64_t targets, tokens;
 } Counts;

@@ -8,14 +8,14 @@
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/masked_batch.h"  // masked rows
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
 #include "runtime/files/folder.h"     // OUT/checkpoints_pretrained
 #include "runtime/files/json.h"
-#include "runtime/pack/pack.h"        // whether a file is raw
+#include "runtime/pack/pack.h"        // detects raw files
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/diffusion_generate.h"   // --generate
 #include "runtime/run/prepare.h"      // --prepare
-#include "runtime/run/records.h"      // opens what --data names
+#include "runtime/run/records.h"      // opens the records of --data
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
 
@@ -158,14 +158,14 @@ static double losses(void)
 }
 
 /* Adds a batch to the sums of a validation. */
-static void add_batch(double *sum, const MaskedCounts *own)
+static void add_batch(double *sum, const MaskedCounts *counts)
 {
     sum[EVAL_loss] += losses();
     sum[EVAL_accuracy] += *io.right;
-    sum[EVAL_divisor] += (double)masked_divisor(&hidden, own);
-    sum[EVAL_samples] += (double)own->samples;
-    sum[EVAL_targets] += (double)own->targets;
-    sum[EVAL_tokens] += (double)own->tokens;
+    sum[EVAL_divisor] += (double)masked_divisor(&hidden, counts);
+    sum[EVAL_samples] += (double)counts->samples;
+    sum[EVAL_targets] += (double)counts->targets;
+    sum[EVAL_tokens] += (double)counts->tokens;
 }
 
 /* Standard error of the mean of n values; NAN for one. */
@@ -227,8 +227,8 @@ static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *su
         for (int64_t b = 0; b < batches; b++) {
             const double before[2] = {sum[EVAL_loss], sum[EVAL_divisor]};
             hidden.draw = k;
-            MaskedCounts own = masked_fill(&hidden, d, b, 0);
-            add_batch(sum, &own);
+            MaskedCounts counts = masked_fill(&hidden, d, b, 0);
+            add_batch(sum, &counts);
             const double more[2] = {sum[EVAL_loss] - before[0], sum[EVAL_divisor] - before[1]};
             loss[k] += more[0], loss[draws + k] += more[1];
             add_to(&all, more[0], more[1]);
@@ -289,11 +289,11 @@ static Bound bound_of(Data *d, int64_t sample)
     if (!mean)
         die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
     for (hidden.draw = 0; hidden.draw < n; hidden.draw++) {
-        MaskedCounts own = masked_fill_draws(&hidden, d, sample, n);
+        MaskedCounts counts = masked_fill_draws(&hidden, d, sample, n);
         double sum = losses();
-        b.tokens = (double)(own.may / own.samples);
+        b.tokens = (double)(counts.may / counts.samples);
         b.value -= sum / (double)draws;
-        mean[hidden.draw] = sum / (double)own.samples;
+        mean[hidden.draw] = sum / (double)counts.samples;
     }
     b.error = error_of(mean, n);
     free(mean);

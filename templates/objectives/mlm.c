@@ -9,11 +9,11 @@
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/masked_batch.h"  // masked rows
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // weights as files
-#include "runtime/run/records.h"      // opens what --data names
+#include "runtime/run/records.h"      // opens the records of --data
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
 
@@ -77,15 +77,15 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 {
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
-        MaskedCounts own = masked_fill(&hidden, d, b, 0);
+        MaskedCounts counts = masked_fill(&hidden, d, b, 0);
         step_eval();
         step_wait();
         sum[EVAL_loss] += *io.loss;
         sum[EVAL_accuracy] += *io.right;
         sum[EVAL_perplexity] += *io.loss;
-        sum[EVAL_samples] += (double)own.samples;
-        sum[EVAL_targets] += (double)own.targets;
-        sum[EVAL_tokens] += (double)own.tokens;
+        sum[EVAL_samples] += (double)counts.samples;
+        sum[EVAL_targets] += (double)counts.targets;
+        sum[EVAL_tokens] += (double)counts.tokens;
     }
 }
 
@@ -143,9 +143,9 @@ static char *probe_text(const Tokenizer *t, const char *text)
     for (size_t i = 0; i < n; i++)
         masks += ids[i] == mask;
     if (!masks)
-        error = format("want a text with the word that hides one, such as [MASK]");
+        error = format("the text has no mask token, such as [MASK]");
     if (n > T)
-        error = format("the text is %zu tokens; want at most %d", n, T);
+        error = format("the text has %zu tokens; it must have at most %d", n, T);
     if (error) {
         free(ids);
         return error;
@@ -169,7 +169,7 @@ static char *probe_text(const Tokenizer *t, const char *text)
 static void take_tokenizer(const Tokenizer *t, const char *whose)
 {
     if (tokenizer_mask(t) < 0)
-        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides a word, such as [MASK]", whose);
+        die(EXIT_CONFIG, "%s: the tokenizer has no mask token, such as [MASK]", whose);
     hidden.pad = tokenizer_pad(t) < 0 ? 0 : tokenizer_pad(t);
 }
 
@@ -181,13 +181,13 @@ static const char own_folder[] = ".mlm_pretrained_v3";
  * folder of the records, or of an earlier run. malloc'ed; NULL: not found. */
 static char *tokenizer_file(const Flags *f, const WeightFolders folder, const char *id)
 {
-    char *own = folder_join(f->out, own_folder);
+    char *earlier = folder_join(f->out, own_folder);
     const char *all[WEIGHT_FOLDERS + 2];
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = tokenizer_in;
-    all[WEIGHT_FOLDERS + 1] = own;
+    all[WEIGHT_FOLDERS + 1] = earlier;
     char *path = vocabulary_file(id, f->tokenizer, all, WEIGHT_FOLDERS + 2);
-    free(own);
+    free(earlier);
     return path;
 }
 
@@ -215,11 +215,11 @@ typedef struct {
 
 static char *write_files(const char *folder, void *with)
 {
-    const Own *own = with;
+    const Own *to = with;
     char *error = hf_write_weights(&model, folder, "mlm_model.safetensors");
-    if (!error && own->tokenizer)
-        error = folder_copy_tokenizer(own->tokenizer, folder, NULL);
-    return error ? error : write_history(own->epochs, folder);
+    if (!error && to->tokenizer)
+        error = folder_copy_tokenizer(to->tokenizer, folder, NULL);
+    return error ? error : write_history(to->epochs, folder);
 }
 
 static char *write_own(const Flags *f, const WeightFolders folder, const Epochs *epochs)
@@ -238,8 +238,9 @@ static char *write_own(const Flags *f, const WeightFolders folder, const Epochs 
 /* --probe TEXT */
 static int probe(const Flags *f, const WeightFolders folder)
 {
-    char *own = format("%s/%s/tokenizer.json", f->out, own_folder);
-    const char *said = records_tokenizer(f), *named = *said || !file_named(own) ? said : own;
+    char *earlier = format("%s/%s/tokenizer.json", f->out, own_folder);
+    const char *recorded = records_tokenizer(f),
+               *named = *recorded || !file_named(earlier) ? recorded : earlier;
     Tokenizer *t = vocabulary_load("--probe", named, folder, WEIGHT_FOLDERS, V);
     take_tokenizer(t, "--probe");
     for (const char **text = f->many[FLAG_probe]; *text; text++) {
@@ -248,7 +249,7 @@ static int probe(const Flags *f, const WeightFolders folder)
             die(EXIT_CONFIG, "--probe: %s", error);
     }
     tokenizer_free(t);
-    free(own);
+    free(earlier);
     return EXIT_OK;
 }
 

@@ -15,9 +15,9 @@
 //@ end
 #include "results.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/prm.h"              // what io.stats holds
-#include "runtime/run/records.h"      // opens what --data names
+#include "runtime/data/workers.h"     // data-loader threads
+#include "runtime/prm.h"              // entries of io.stats
+#include "runtime/run/records.h"      // opens the records of --data
 #include "score_files.h"
 #include "scores.h"
 #include "shape.h"                    // B, T, N, V, ...
@@ -84,7 +84,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Of all ranks, of even and odd steps: one runs while the next is filled. */
+/* Totals over all ranks, for even and odd steps: one runs while the next is filled. */
 static int64_t tokens[2];
 
 static void fill_record(void *fill, int64_t b)
@@ -285,7 +285,7 @@ static const FigureReader figures[] = {
 const ObjectiveHooks objective_hooks = {
     .use = commands, .show = show, .additions = &additions, .figures = figures,
 //@ if meta_tokens
-    .beside = meta_fingerprint, .updated = updated, .updated_any = meta_update_any,
+    .other_records = meta_fingerprint, .updated = updated, .updated_any = meta_update_any,
     .round = UNROLL,
 //@ end
 //@ if record

@@ -15,19 +15,19 @@
 #include "runtime/device.h"           // the model's arrays
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
-#include "runtime/files/lock.h"       // one run a folder
+#include "runtime/files/lock.h"       // one run per folder
 #include "runtime/model/weights.h"    // how long reading and writing them takes
 #include "runtime/ranks/comm.h"       // sums over ranks
-#include "runtime/run/failure.h"      // what to do after a failure
+#include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
-#include "runtime/run/hints.h"        // what to do with a finished run
+#include "runtime/run/hints.h"        // hints after a finished run
 #include "runtime/run/initial_weights.h"
 #include "runtime/run/logfile.h"      // OUT/logs/
 #include "runtime/run/profile.h"      // --profile
 //@ if uses_tokens
 #include "runtime/run/records.h"      // --data, --eval-data
 //@ end
-#include "runtime/run/run_folder.h"   // what is in OUT
+#include "runtime/run/run_folder.h"   // files in OUT
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "step.h"                     // the programs of a step
 
@@ -41,7 +41,7 @@ const ParamGroupRow param_groups[SETS] = {
  * Ends the run, or returns if --nonfinite skips the update. */
 static void skip_update(Run *r, int64_t step, int group, double loss)
 {
-    const char *of = group ? " of the set " : "", *name = group ? param_groups[group].name : "";
+    const char *of = group ? " of the group " : "", *name = group ? param_groups[group].name : "";
     double norm = param_group_norm(group);
     int64_t sample[8], n = 0;
     char list[256] = "";
@@ -254,7 +254,7 @@ void folders_of(const Run *r, WeightFolders to)
 }
 
 //@ if hook_wants_start
-bool names_start(const Flags *f) { return f->eval_only || *f->beside_start; }
+bool names_start(const Flags *f) { return f->eval_only || *f->compare_initial; }
 
 //@ end
 //@ if hook_loaded
@@ -348,13 +348,13 @@ static void check_validations(const Run *r)
 /* Fingerprint of all records that are trained on; malloc'ed. */
 static char *fingerprint(const Run *r)
 {
-//@ unless hook_beside
+//@ unless hook_other_records
     return data_fingerprint(&r->train);
 //@ end
-//@ if hook_beside
-    char *own = data_fingerprint(&r->train), *beside = objective_hooks.beside(),
-         *all = format("%s; beside %s", own, beside);
-    free(own), free(beside);
+//@ if hook_other_records
+    char *data = data_fingerprint(&r->train), *other = objective_hooks.other_records(),
+         *all = format("%s; beside %s", data, other);
+    free(data), free(other);
     return all;
 //@ end
 }

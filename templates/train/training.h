@@ -19,8 +19,8 @@ typedef struct {
     int64_t total;               /* steps */
     int64_t lr_ranks;            /* ranks that --lr-scale counts */
     int64_t ready;               /* the step whose inputs are in io; -1: none */
-    /* Of the last step: sums over ranks and, after them, how many ranks were asked to stop; the
-     * metrics that they become. Of the last validation: its metrics. */
+    /* Last step: sums over ranks followed by the number of ranks asked to stop, and the metrics
+     * computed from them. Last validation: its metrics. */
     double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
     Best best;                   /* validation */
 //@ if hook_wants_start

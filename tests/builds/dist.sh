@@ -34,11 +34,11 @@ refused() {              # name, line, words of gen dist
     "$GEN" dist "${@:3}" >"$T/out" 2>&1
     check "dist/$1" "1 $2" "$? $(cat "$T/out")"
 }
-refused none "gen: dist: want the NAME of a folder out/NAME, or a folder"
-refused two "gen: dist: b: want one folder, and -o FILE.tar" a b
-refused option "gen: dist: --out: want one folder, and -o FILE.tar" "$P" --out
+refused none "gen: dist: needs the NAME of a folder out/NAME, or a folder"
+refused two "gen: dist: b: takes one folder, and -o FILE.tar" a b
+refused option "gen: dist: --out: takes one folder, and -o FILE.tar" "$P" --out
 refused no_folder "gen: dist: there is no folder $T/x; gen RECIPE writes it" "$T/x"
-refused no_manifest "$T/recipes: holds no manifest.json: no folder that gen wrote" "$T/recipes"
+refused no_manifest "$T/recipes: has no manifest.json: not a folder that gen wrote" "$T/recipes"
 refused no_place "gen: $T/no/x.tar is not written: tar: $T/no/x.tar.part: Cannot open: No such file or directory" "$P" -o "$T/no/x.tar"
 (mkdir -p "$T/w/out" && cp -r "$P" "$T/w/out/mine" && cd "$T/w" && "$GEN" dist mne >"$T/out" 2>&1)
 check dist/misspelt "gen: dist: there is no folder out/mne; did you mean mine?" "$(cat "$T/out")"
@@ -49,7 +49,7 @@ tar -xf "$T/one.tar" -C "$T/a folder"
 sed -i 's/"generator": "diecast [0-9.]*"/"generator": "diecast 0.0"/' "$P/manifest.json"
 refused older "$P: was written by an older gen (diecast 0.0): run gen again" "$P"
 echo '{"files": 1' >"$P/manifest.json"
-refused damaged "$P/manifest.json: line 2, byte 12: want , or }; run gen again" "$P"
+refused damaged "$P/manifest.json: line 2, byte 12: expected , or }; run gen again" "$P"
 
 # ---- gen container
 box() { "$GEN" container "$@" >"$T/out" 2>"$T/err"; }
@@ -65,7 +65,7 @@ check container/cuda "1 0" "$(grep -c '^COPY --from=cuda .* /usr/local/cuda$' "$
 box --snapshot 20260101T000000Z
 has container/snapshot 'snapshot.debian.org/archive/%s/20260101T000000Z' "$T/out"
 box --snapshot yesterday
-check container/bad_snapshot "1 gen: container: --snapshot yesterday: want a time as 20261101T000000Z" "$? $(cat "$T/err")"
+check container/bad_snapshot "1 gen: container: --snapshot yesterday: must be a time such as 20261101T000000Z" "$? $(cat "$T/err")"
 box recipes/cpu_tny.lua
 check container/misspelt 1 $?
 

@@ -37,7 +37,7 @@ check hostile/version-cjson "$cjson $cjson" "$(says cJSON)"
 libc=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
 check hostile/version-libc "$libc $libc" "$(says 'C library')"
 check hostile/version-mpi 1 "$(says MPI | grep -c '^Open MPI v[0-9.]* Open MPI v[0-9.]*$')"
-check hostile/version-lock "lock none: built with the tools that were there" "$(grep ^lock "$T/out")"
+check hostile/version-lock "lock none: built with the installed tools" "$(grep ^lock "$T/out")"
 'out/a b/train' --version --json >"$T/json"
 key() { sed -n 's/.*"'"$1"'":[[:space:]]*"\(.*\)",*$/\1/p' "$2"; }
 check hostile/version-json "$(key recipe_sha256 'out/a b/manifest.json') $(key ir_sha256 'out/a b/manifest.json')" \

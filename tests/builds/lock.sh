@@ -95,36 +95,36 @@ bad() {                 # name, text of the file, message
     check "lock/bad_$1" "1 $T/recipes/r.lock.json: $3" "$? $(head -1 "$T/out")"
 }
 c=$(card g sm_90a "$generator" k "$algo")
-bad json '{"diecast_lock": 1,' "line 1, byte 19: want a key in quotes"
-bad version '{"diecast_lock": 2, "cards": []}' 'want "diecast_lock": 1; another version of gen wrote this'
-bad list '{"diecast_lock": 1, "cards": {}}' 'the file: want a list "cards"'
+bad json '{"diecast_lock": 1,' "line 1, byte 19: expected a key in quotes"
+bad version '{"diecast_lock": 2, "cards": []}' '"diecast_lock" must be 1; another version of gen wrote this'
+bad list '{"diecast_lock": 1, "cards": {}}' 'the file: needs a list "cards"'
 bad name '{"diecast_lock": 1, "cards": [], "x": 1}' 'the file: unknown name "x"'
-bad object '{"diecast_lock": 1, "cards": [1]}' 'card 1: want an object'
-bad text "{\"diecast_lock\": 1, \"cards\": [${c/\"gpu\": \"g\"/\"gpu\": 1}]}" 'card 1: want a text "gpu"'
-bad library "{\"diecast_lock\": 1, \"cards\": [${c/13.0.2/x}]}" 'card 1: want numbers and points in "cublaslt", got "x"'
-bad no_library "{\"diecast_lock\": 1, \"cards\": [${c/\"cublaslt\": \"13.0.2\", /}]}" 'card 1: want a text "cublaslt"'
-bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: want a number "sms"'
-bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: want a list "gemms"'
+bad object '{"diecast_lock": 1, "cards": [1]}' 'card 1: must be an object'
+bad text "{\"diecast_lock\": 1, \"cards\": [${c/\"gpu\": \"g\"/\"gpu\": 1}]}" 'card 1: needs a text "gpu"'
+bad library "{\"diecast_lock\": 1, \"cards\": [${c/13.0.2/x}]}" 'card 1: must have numbers and points in "cublaslt", got "x"'
+bad no_library "{\"diecast_lock\": 1, \"cards\": [${c/\"cublaslt\": \"13.0.2\", /}]}" 'card 1: needs a text "cublaslt"'
+bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: needs a number "sms"'
+bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: needs a list "gemms"'
 bad row "{\"diecast_lock\": 1, \"cards\": [${c/\"us\"/\"uss\"}]}" 'card 1, row 1: unknown name "uss"'
 k=$(with_kernels "$c" "$sources" x 64)
-bad kernels "{\"diecast_lock\": 1, \"cards\": [${c/'"kernels": []'/'"kernels": 1'}]}" 'card 1: want a list "kernels"'
-bad sources "{\"diecast_lock\": 1, \"cards\": [${c/"\"sources\": \"$sources\", "/}]}" 'card 1: want a text "sources"'
+bad kernels "{\"diecast_lock\": 1, \"cards\": [${c/'"kernels": []'/'"kernels": 1'}]}" 'card 1: needs a list "kernels"'
+bad sources "{\"diecast_lock\": 1, \"cards\": [${c/"\"sources\": \"$sources\", "/}]}" 'card 1: needs a text "sources"'
 bad variant "{\"diecast_lock\": 1, \"cards\": [${k/\"64\"/\"6x4\"}]}" \
-    'card 1, kernel 1: want a number as "variant", got "6x4"'
-bad key "{\"diecast_lock\": 1, \"cards\": [${c/\"key\": \"k\", /}]}" 'card 1, row 1: want a text "key"'
+    'card 1, kernel 1: must have a number as "variant", got "6x4"'
+bad key "{\"diecast_lock\": 1, \"cards\": [${c/\"key\": \"k\", /}]}" 'card 1, row 1: needs a text "key"'
 bad algo "{\"diecast_lock\": 1, \"cards\": [${c/$algo/algo 1; x}]}" \
-    'card 1, row 1: want words and numbers that begin with algo, got "algo 1; x"'
+    'card 1, row 1: must have words and numbers that begin with algo, got "algo 1; x"'
 r=$(with_raw "$c" "$raw")
-bad_raw() { bad "raw_$1" "{\"diecast_lock\": 1, \"cards\": [$2]}" "card 1, row 1: want $3"; }
+bad_raw() { bad "raw_$1" "{\"diecast_lock\": 1, \"cards\": [$2]}" "card 1, row 1: $3"; }
 hex='128 hex digits (64 bytes) in "raw", got'
-bad_raw short "${r/$raw/${raw:2}}" "$hex \"${raw:2}\""
-bad_raw long "${r/$raw/00$raw}" "$hex \"00$raw\""
-bad_raw digit "${r/$raw/0x${raw:2}}" "$hex \"0x${raw:2}\""
-bad_raw empty "${r/\"$raw\"/\"\"}" 'a text "raw"'
-bad_raw number "${r/\"$raw\"/1}" 'a text "raw"'
-bad_raw null "${r/\"$raw\"/null}" 'a text "raw"'
+bad_raw short "${r/$raw/${raw:2}}" "must have $hex \"${raw:2}\""
+bad_raw long "${r/$raw/00$raw}" "must have $hex \"00$raw\""
+bad_raw digit "${r/$raw/0x${raw:2}}" "must have $hex \"0x${raw:2}\""
+bad_raw empty "${r/\"$raw\"/\"\"}" 'needs a text "raw"'
+bad_raw number "${r/\"$raw\"/1}" 'needs a text "raw"'
+bad_raw null "${r/\"$raw\"/null}" 'needs a text "raw"'
 cut="{\"diecast_lock\": 1, \"cards\": [${r%"${raw:40}"*}"
-bad raw_cut "$cut" "line 3, byte ${#cut}: string without an end"
+bad raw_cut "$cut" "line 3, byte ${#cut}: unterminated string"
 bad raw_kernel "{\"diecast_lock\": 1, \"cards\": [${k/\"64\"/\"64\", \"raw\": \"$raw\"}]}" \
     'card 1, kernel 1: unknown name "raw"'
 rm -f "$lock"
@@ -152,13 +152,13 @@ rows() { card "$@" >"$T/rows"; "$GEN" tune "$R" --rows "$T/rows" -o "$T/out_r" >
 rows "NVIDIA A100" sm_80 "$generator" "$key" "$algo"
 check tune/other_arch "1 $T/rows: rows for sm_80, but target sm_90 is sm_90a" "$? $(cat "$T/out")"
 rows "NVIDIA H200" sm_90a 12345678 "$key" "$algo"
-check tune/other_kernels "1 $T/rows: rows of other kernels (12345678, now $generator): emit, build and run tune again" \
+check tune/other_kernels "1 $T/rows: rows for other kernels (12345678, now $generator): emit, build and run tune again" \
     "$? $(cat "$T/out")"
 check tune/nothing_written "" "$(ls "$lock" 2>/dev/null)"
 with_kernels "$(cat "$T/rows")" 12345678 "$kernel" 64 >"$T/rows2"
 sed -i "s/12345678/$generator/; s/\"sources\": \"$generator\"/\"sources\": \"12345678\"/" "$T/rows2"
 "$GEN" tune "$R" --rows "$T/rows2" -o "$T/out_r" >"$T/out" 2>&1
-check tune/other_sources "1 $T/rows2: rows of other kernels (12345678, now $sources): emit, build and run tune again" \
+check tune/other_sources "1 $T/rows2: rows for other kernels (12345678, now $sources): emit, build and run tune again" \
     "$? $(cat "$T/out")"
 rows "NVIDIA H200" sm_90a "$generator" "$key" "$algo"
 check tune/rows "0 1" "$? $(grep -c 'as measured on NVIDIA H200' "$T/out")"

@@ -21,16 +21,16 @@ printf '#!/bin/sh\nexec /usr/bin/as "$@"\n' >"$T/bin/as"
 chmod +x "$T/bin/as"
 
 make -s -C "$tree" lock-toolchain >"$T/out" 2>&1
-check toolchain/unnamed "2 toolchain: say CLUSTER=NAME, of which the lock is" "$? $(head -n 1 "$T/out")"
+check toolchain/unnamed "2 toolchain: set CLUSTER=NAME, the cluster of the lock" "$? $(head -n 1 "$T/out")"
 make -s -C "$tree" lock-toolchain CLUSTER=../x >"$T/out" 2>&1
-check toolchain/name "2 toolchain: CLUSTER=../x: want a name of letters, digits and _ . -" "$? $(head -n 1 "$T/out")"
+check toolchain/name "2 toolchain: CLUSTER=../x: must be a name of letters, digits and _ . -" "$? $(head -n 1 "$T/out")"
 make_tree gen TOOLCHAIN=locked
-refused none "TOOLCHAIN=locked: say CLUSTER=NAME, of whose lock; there are: none.  Stop."
+refused none "TOOLCHAIN=locked: set CLUSTER=NAME, the cluster of the lock; there are: none.  Stop."
 make_tree gen TOOLCHAIN=locked CLUSTER=here
 refused absent "recipes/clusters/here.lock.json: there is no such lock; on a machine of the cluster: $(
     )make lock-toolchain CLUSTER=here.  Stop."
 make_tree gen TOOLCHAIN=looked
-refused value "TOOLCHAIN=looked: want locked, or nothing.  Stop."
+refused value "TOOLCHAIN=looked: must be locked, or empty.  Stop."
 
 make -s -C "$tree" lock-toolchain CLUSTER=here >"$T/out" 2>&1
 check toolchain/made "0 1" "$? $(grep -c '^recipes/clusters/here.lock.json: [0-9]* parts of ' "$T/out")"
@@ -56,7 +56,7 @@ make_tree gen TOOLCHAIN=locked "CC=gcc -B$T/bin"
 refused other_as "recipes/clusters/here.lock.json: 1 difference from this machine; the first: $(
     )binutils as: locked $as, here $now; $differ.  Stop."
 make_tree gen TOOLCHAIN=locked CC=no-such-compiler
-refused no_compiler "no-such-compiler is no C compiler that works here.  Stop."
+refused no_compiler "no-such-compiler is not a working C compiler.  Stop."
 
 # what a lock may not be: edited, cut short, of another cluster, of another form
 again() {                # with a sum that fits
@@ -71,12 +71,12 @@ bad() {                  # name, what sed does to the lock, the line; FIT=1: its
     make_tree gen TOOLCHAIN=locked CLUSTER=here
     refused "$1" "recipes/clusters/here.lock.json: $3.  Stop."
 }
-damaged="edited or damaged, its sum does not fit; take it from where it was made, or lock again: $locks"
+damaged="edited or damaged: its checksum does not match; copy it again, or lock again: $locks"
 bad edited 's/"version": "12/"version": "13/' "$damaged"
 bad cut '20,$d' "$damaged"
 bad format 's/"diecast_toolchain": 1/"diecast_toolchain": 2/' "another version of gen wrote this; lock again: $locks"
-bad other_file '2d' 'no lock of a toolchain: the second line has to say "diecast_toolchain": 1'
-FIT=1 bad cluster 's/"cluster": "here"/"cluster": "there"/' "is of the cluster there, want here"
+bad other_file '2d' 'not a toolchain lock: its second line must be "diecast_toolchain": 1'
+FIT=1 bad cluster 's/"cluster": "here"/"cluster": "there"/' "is for the cluster there, not here"
 machine=$(gcc -dumpmachine)
 FIT=1 bad machine 's/"machine": .*/"machine": "aarch64-linux-gnu",/; s/"version": "[0-9]*\./"version": "0./' \
     "10 differences from this machine; the first: machine: locked aarch64-linux-gnu, here $machine; $differ"
@@ -99,7 +99,7 @@ make -C "$T/p" -n "TOOLCHAIN=locked" >"$T/out" 2>&1
 refused program_none "toolchain.lock.json: there is no such lock; on a machine of the cluster: $(
     )make lock-toolchain CLUSTER=NAME in the project, and LOCK=FILE.  Stop."
 make -C "$T/p" -n "TOOLCHAIN=x" >"$T/out" 2>&1
-refused program_value "TOOLCHAIN=x: want locked, or nothing.  Stop."
+refused program_value "TOOLCHAIN=x: must be locked, or empty.  Stop."
 
 # a recipe of a cluster: its lock is in the folder; an older one, and another cluster, are refused
 mkdir -p "$tree/out/.gen"
@@ -130,7 +130,7 @@ cp "$T/one" "$lock"
 # several locks; names of clusters once there are files of them
 cp "$lock" "${lock%here*}there.lock.json"
 make_tree gen TOOLCHAIN=locked
-refused several "TOOLCHAIN=locked: say CLUSTER=NAME, of whose lock; there are: here there.  Stop."
+refused several "TOOLCHAIN=locked: set CLUSTER=NAME, the cluster of the lock; there are: here there.  Stop."
 : >"${lock%here*}here.lua"
 make_tree gen TOOLCHAIN=locked CLUSTER=hre
 refused unknown "CLUSTER=hre: no such cluster; there are: here.  Stop."

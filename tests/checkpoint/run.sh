@@ -123,18 +123,18 @@ damage() {  # NAME PATTERN COMMAND...: in the newest checkpoint
     grep -q '^found 4' "$scratch/out" && [ -d "$out/checkpoint-5.corrupt" ] ||
         not_ok "damage-$name-recovers" "$(tail -c 300 "$scratch/out")"
 }
-damage last-byte 'optimizer.safetensors: [0-9]+ bytes, files.json says' truncate -s -1 optimizer.safetensors
-damage bit-in-tensor 'model.safetensors: crc32c .*damaged tensor ' 'flip model.safetensors -20'
+damage last-byte 'optimizer.safetensors: has [0-9]+ bytes, but files.json lists' truncate -s -1 optimizer.safetensors
+damage bit-in-tensor 'model.safetensors: has crc32c .*damaged tensor ' 'flip model.safetensors -20'
 damage bit-in-moment 'damaged tensor model.norm.weight.exp_avg_sq' 'flip optimizer.safetensors -20'
-damage bit-in-header 'model.safetensors: crc32c' 'flip model.safetensors 40'
-damage bit-in-state 'train_state.json: crc32c' 'flip train_state.json 60'
+damage bit-in-header 'model.safetensors: has crc32c' 'flip model.safetensors 40'
+damage bit-in-state 'train_state.json: has crc32c' 'flip train_state.json 60'
 damage bit-in-files 'files.json: ' "sed -i 's/00ff/00fe/' files.json"
-damage bit-in-trainer-state 'trainer_state.json: crc32c' 'flip trainer_state.json 5'
+damage bit-in-trainer-state 'trainer_state.json: has crc32c' 'flip trainer_state.json 5'
 damage file-missing 'config.json' rm config.json
 damage files-missing 'files.json' rm files.json
 damage files-empty 'files.json' '> files.json'
-damage weights-empty 'model.safetensors: 0 bytes' '> model.safetensors'
-damage longer 'model.safetensors: [0-9]+ bytes' 'echo >> model.safetensors'
+damage weights-empty 'model.safetensors: has 0 bytes' '> model.safetensors'
+damage longer 'model.safetensors: has [0-9]+ bytes' 'echo >> model.safetensors'
 damage link 'model.safetensors' 'mv model.safetensors m; ln -s m model.safetensors'
 damage files-fifo 'files.json: open: not a regular file' 'rm files.json; mkfifo files.json'
 damage files-link 'files.json: open: a symbolic link' 'mv files.json f; ln -s f files.json'
@@ -165,7 +165,7 @@ expect resume-pt 0 '^found 4' llama find "$out" --resume "checkpoint-4.pt"
 expect resume-pt-none 89 "PyTorch files are not supported, and there is no folder .*/checkpoint-7 here .*torch.load.* DIR" \
     llama find "$out" --resume "$out/checkpoint-7.pt"
 truncate -s 9 "$out/checkpoint-4/model.safetensors"
-expect resume-path-damaged 89 'model.safetensors: 9 bytes' llama find "$out" --resume "$out/checkpoint-4"
+expect resume-path-damaged 89 'model.safetensors: has 9 bytes' llama find "$out" --resume "$out/checkpoint-4"
 [ -d "$out/checkpoint-4" ] && ok resume-path-stays || not_ok resume-path-stays "renamed"
 expect resume-never 80 'has 2 checkpoints;' llama find "$out" --resume never
 
@@ -177,7 +177,7 @@ expect flag-of-checkpoint 0 '^found 2 lr 0.125$' llama find "$out"
 expect flag-given 0 '^found 2 lr 0.5$' llama find "$out" --lr 0.5
 grep -q 'CHANGED ON RESUME: lr 0.125 -> 0.5' "$scratch/out" && ok flag-change-said ||
     not_ok flag-change-said "$(cat "$scratch/out")"
-expect another-model 83 'model.kind is llama there, gpt2 here' gpt2 find "$out"
+expect another-model 83 'model.kind is llama in the checkpoint, gpt2 here' gpt2 find "$out"
 FINGERPRINT=data-2 expect other-data 83 'data "data-1" -> "data-2"; --allow-inexact' llama find "$out"
 FINGERPRINT=data-2 expect other-data-allowed 0 '^found 2' llama find "$out" --allow-inexact
 grep -q 'INEXACT RESUME: data' "$scratch/out" && ok other-data-said || not_ok other-data-said "$(cat "$scratch/out")"
@@ -185,15 +185,15 @@ RANKS=2 expect other-batch 83 'global_batch 4 -> 8' llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' \
     llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks-exact 83 'ranks 1 -> 2' llama find "$out" --exact
-SET=head expect sets-added 83 'lm_head.weight is in group model there, in head here: ' llama find "$out"
+SET=head expect sets-added 83 'lm_head.weight is in group model in the checkpoint, in head here: ' llama find "$out"
 grep -q '"sets"' "$out"/checkpoint-*/train_state.json && not_ok set-one "it is named" || ok set-one
 out=$(new)
 SET=head d llama save "$out" 1 2
 verdict sets-by-name "$(grep -A 3 '"sets"' "$out/checkpoint-2/train_state.json" | tr -d ' \t\n' |
     grep -v '^"sets":{"head":\["lm_head.weight"\]')"
 SET=head expect sets-resume 0 '^found 2 ' llama find "$out"
-SET=top expect sets-other 83 'lm_head.weight is in group head there, in top here: ' llama find "$out"
-expect sets-gone 83 'lm_head.weight is in group head there, in model here: ' llama find "$out"
+SET=top expect sets-other 83 'lm_head.weight is in group head in the checkpoint, in top here: ' llama find "$out"
+expect sets-gone 83 'lm_head.weight is in group head in the checkpoint, in model here: ' llama find "$out"
 out=$(new)
 d lora save "$out" 1
 BASE=9 expect lora-other-base 83 'trained on the base base' lora find "$out"
@@ -693,7 +693,7 @@ echo '{' >"$out/run.lock"; touch -d '1 year' "$out/run.lock"
 expect lock-unreadable-of-the-future 0 '^locked' llama lock "$out" 0 0
 : >"$out/run.lock"
 exec 7<"$out/run.lock"; flock 7
-expect lock-unreadable-held 92 'run.lock does not say by which process; stop that run first' \
+expect lock-unreadable-held 92 'run.lock does not name the process; stop that run first' \
     llama lock "$out" 0 0 --break-lock
 exec 7<&-
 rm "$out/run.lock"

@@ -61,15 +61,15 @@ head -c 100 "$T/base" >"$T/cut"
 A=$PWD/$R
 refuses other "base: is the plan of cpu_tiny, the recipe is called cpu_tiny_lora; gen diff A B compares two recipes" \
     --base base "${A%.lua}_lora.lua"
-refuses lacks "lacks: lacks numbers of a plan: made by another version of gen? gen plan --json again, of the recipe as it was" \
+refuses lacks "lacks: lacks numbers of a plan: made by another version of gen? Run gen plan --json again on the base recipe" \
     --base lacks "$A"
-refuses info "info: want what gen plan --json RECIPE printed, found that of gen info" --base info "$A"
-refuses failed "failed: is no plan but a mistake: $(sed -n 's/^\t\t"message":\t"\(.*\)",/\1/p' "$T/failed")" --base failed "$A"
+refuses info "info: must be the output of gen plan --json RECIPE, found that of gen info" --base info "$A"
+refuses failed "failed: is not a plan but an error: $(sed -n 's/^\t\t"message":\t"\(.*\)",/\1/p' "$T/failed")" --base failed "$A"
 refuses missing "gen: diff: --base no.json: cannot be read: No such file or directory; gen plan --json RECIPE prints such a file" \
     --base no.json "$A"
-refuses size "gen: diff: --allow: want bytes of a rank with their unit, such as 24GiB, got 24" --base base --allow 24 "$A"
-refuses alone "gen: diff: --allow 1GiB: limits what a recipe costs more than --base FILE, which is missing" --allow 1GiB "$A"
-check cost/refuses_cut 1 "$("$GEN" diff --base "$T/cut" $R 2>&1 | grep -c 'cut: .*; want what gen plan --json RECIPE printed$')"
+refuses size "gen: diff: --allow: must be bytes per rank with a unit, such as 24GiB, got 24" --base base --allow 24 "$A"
+refuses alone "gen: diff: --allow 1GiB: limits the growth over --base FILE, which is missing" --allow 1GiB "$A"
+check cost/refuses_cut 1 "$("$GEN" diff --base "$T/cut" $R 2>&1 | grep -c 'cut: .*; give the output of gen plan --json RECIPE$')"
 
 # ---- gen ci: a workflow; its words
 ci() { "$GEN" ci "$@" 2>"$T/said"; }
@@ -84,17 +84,17 @@ check ci/filter "$("$GEN" list recipes objective=dpo adapter=none | wc -l)" \
     "$(ci --gitlab objective=dpo adapter=none | grep -c RECIPE:)"
 check ci/allow "2" "$(for host in github gitlab; do ci --$host --allow 2GiB $R; done | grep -c "^ *ALLOW: '2GiB'")"
 refused() { check "ci/refuses_$1" "1 $2" "$(ci "${@:3}" >"$T/out"; echo "$? $(grep -v taking "$T/said")$(cat "$T/out")")"; }
-refused host "gen: ci: want --github or --gitlab: which of them the workflow is for" $R
-refused both "gen: ci: --gitlab: want one of --github and --gitlab" --github --gitlab $R
+refused host "gen: ci: needs --github or --gitlab, the service that runs the workflow" $R
+refused both "gen: ci: --gitlab: give only one of --github and --gitlab" --github --gitlab $R
 refused option "gen: ci: unknown option --jobs; \`gen ci --help\` lists them" --github --jobs
 refused recipe "gen: cpu_tyni: no such file, and recipes/ has no cpu_tyni.lua; did you mean cpu_tiny?; gen list shows \
 what there is" --github cpu_tyni
 refused twice "gen: ci: recipes/cpu_tiny.lua: named twice" --github $R cpu_tiny
 refused none "gen: ci: none of the 1 recipes has these values" --github $R target=sm_90
-refused allow "gen: ci: --allow: want bytes of a rank with their unit, such as 24GiB, got 24" --github --allow 24 $R
+refused allow "gen: ci: --allow: must be bytes per rank with a unit, such as 24GiB, got 24" --github --allow 24 $R
 cp $R "$T/elsewhere.lua"
 refused outside "gen: ci: $T/elsewhere.lua: not in the repository $PWD, so jobs cannot find it" --github "$T/elsewhere.lua"
-check ci/refuses_url 1 "$(ci --github --diecast 'https://x/$(id)' $R; grep -c '^gen: ci: --diecast .*: want what git clone' "$T/said")"
+check ci/refuses_url 1 "$(ci --github --diecast 'https://x/$(id)' $R; grep -c '^gen: ci: --diecast .*: must be an address for git clone' "$T/said")"
 
 # a repository of recipes alone, with names that YAML and shells read otherwise
 U=$T/team

@@ -48,7 +48,7 @@ gen() {
             if [ "$1" = --help ] || { [ "$1" = --version ] && [ -z "$command" ]; }; then shift; continue; fi
             [ -n "${option[$command $1]+x}" ] || { fail "gen $command has no option $1"; return; }
             if [ -n "${option[$command $1]}" ]; then
-                [ $# -gt 1 ] || [ ${#plain[@]} = 0 ] || fail "gen $command $1 wants a value"
+                [ $# -gt 1 ] || [ ${#plain[@]} = 0 ] || fail "gen $command $1 needs a value"
                 [ $# -gt 1 ] || return             # `gen diff --base`: told of, not shown
                 case $command/$1 in
                 /-d | /--from) "$GEN" $1 "$2" 2>&1 | grep -q "no such room" && ! any "$2" && fail "no room $2" ;;
@@ -119,9 +119,9 @@ program() {                                   # out/NAME run.sh|train WORDS...
         -) ;;
         *)
             if [[ $1 = *=* ]]; then set -- "$flag" "${1#*=}" "${@:2}"; fi
-            [ $# -gt 1 ] || { fail "$flag wants a value"; return; }
+            [ $# -gt 1 ] || { fail "$flag needs a value"; return; }
             if [[ $value = *'|'* && ! $value =~ [A-Z] ]]; then
-                [[ "|$value|" = *"|${2/hf/corpus}|"* ]] || any "$2" || fail "$flag: want one of $value, got $2"
+                [[ "|$value|" = *"|${2/hf/corpus}|"* ]] || any "$2" || fail "$flag: must be one of $value, got $2"
             elif [[ $value = [NX] ]]; then
                 [[ $2 =~ ^-?[0-9.]+(e-?[0-9]+)?[kM]?$ ]] || any "$2" || fail "$flag wants a number, got $2"
             fi

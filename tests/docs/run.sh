@@ -32,8 +32,8 @@ done
 "$GEN" reference -o "$T/reference"
 check reference/fresh "" "$(diff -rq "$T/reference" gen/reference | sed 's/$/; make docs writes them anew/' | head -3)"
 check reference/page "" "$("$GEN" reference flags | diff - gen/reference/flags.md | head -3)"
-check reference/near "gen: reference: want -o DIR or one of commands, list, fields, flags, runs, metrics, data, names, \
-got flgs; did you mean flags?" \
+check reference/near "gen: reference: takes -o DIR or one of commands, list, fields, flags, runs, metrics, data, \
+names, got flgs; did you mean flags?" \
     "$("$GEN" reference flgs 2>&1)"
 # a table of Markdown: as many bars in each row as in its head
 check reference/tables "" "$(awk '{ bars = gsub(/\\\|/, "") * 0 + gsub(/\|/, "") } bars && !last { head = bars }

@@ -243,11 +243,11 @@ echo "gpu 7 5 15 0 0 Tesla T4" | gpus x
 has "a card without a target" '^warning GPU 0: Tesla T4, .* 7.5, for which gen has no target'
 echo "gpu 8 9 23.5 20 2 RTX 4090" | gpus x sm_90 1
 has "a card in use" '^warning GPU 0: .*; in use by 2 processes: pid 1000: 1.0 GiB, pid 1001: 1.0 GiB$'
-says "another capability" 'missing GPU 0: has compute capability 8.9, target sm_90 wants 9.0'
+says "another capability" 'missing GPU 0: has compute capability 8.9, target sm_90 needs 9.0'
 says "too little memory" \
     'missing GPU 0: has 3.5 GiB free of 23.5 GiB, the plan takes 5.0 GiB and the context about 1.5 GiB'
 h200 1 | gpus x sm_90 2
-says "too few" 'missing number: the recipe wants 2 GPUs here, programs see 1'
+says "too few" 'missing number: the recipe needs 2 GPUs here, programs see 1'
 h200 1 | CUDA_VISIBLE_DEVICES=3 gpus x
 says "none is visible" 'missing number: CUDA_VISIBLE_DEVICES=3 shows none of the 1'
 
@@ -304,8 +304,8 @@ mkdir "$T/tools"
 for name in make sed bash; do ln -s "$(command -v $name)" "$T/tools/"; done
 PATH=$T/tools doctor recipes/cpu_tiny.lua gpus=2
 same "no compiler" 1 $code
-has "no compiler: told" '^  missing  C compiler       gcc is not there; compiles gen and programs'
-has "no launcher: told" '^  missing  MPI launcher     mpirun.openmpi\|mpirun is not there'
+has "no compiler: told" '^  missing  C compiler       gcc is missing; compiles gen and programs'
+has "no launcher: told" '^  missing  MPI launcher     mpirun.openmpi\|mpirun is missing'
 says "no compiler: neither" '  recipes/cpu_tiny.lua: builds here: no, runs here: no'
 for name in as ld; do ln -s "$(command -v $name)" "$T/tools/"; done
 PATH=$T/tools CC=$real doctor recipes/cpu_tiny.lua

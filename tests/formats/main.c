@@ -59,20 +59,20 @@ static const struct {
     {"tiny number becomes zero", "1e-400", NULL}, {"empty key", "{\"\":0}", NULL},
     {"nothing", "", "the text ends where a value should be"}, {"only space", " ", "the text ends"},
     {"byte order mark twice", "\xef\xbb\xbf\xef\xbb\xbf{}", "byte order mark"},
-    {"two values", "1 2", "text behind the value"},
-    {"closed twice", "[]]", "text behind the value"}, {"trailing comma", "[1,]", "want a value"},
-    {"trailing comma in object", "{\"a\":1,}", "want a key"},
-    {"leading comma", "[,1]", "want a value"},
-    {"missing comma", "[1 2]", "want , or ]"}, {"missing colon", "{\"a\" 1}", "want a colon"},
-    {"key without quotes", "{a:1}", "want a key"}, {"single quotes", "['a']", "want a value"},
-    {"unclosed array", "[1", "want , or ]"}, {"unclosed object", "{\"a\":1", "want , or }"},
-    {"wrong bracket", "[1}", "want , or ]"},
-    {"unclosed string", "\"a", "string without an end"}, {"comment", "/**/1", "want a value"},
+    {"two values", "1 2", "text after the value"},
+    {"closed twice", "[]]", "text after the value"}, {"trailing comma", "[1,]", "expected a value"},
+    {"trailing comma in object", "{\"a\":1,}", "expected a key"},
+    {"leading comma", "[,1]", "expected a value"},
+    {"missing comma", "[1 2]", "expected , or ]"}, {"missing colon", "{\"a\" 1}", "expected a colon"},
+    {"key without quotes", "{a:1}", "expected a key"}, {"single quotes", "['a']", "expected a value"},
+    {"unclosed array", "[1", "expected , or ]"}, {"unclosed object", "{\"a\":1", "expected , or }"},
+    {"wrong bracket", "[1}", "expected , or ]"},
+    {"unclosed string", "\"a", "unterminated string"}, {"comment", "/**/1", "expected a value"},
     {"leading zero", "01", "leading zero"}, {"minus leading zero", "-01", "leading zero"},
     {"no digit after point", "1.", "a digit is missing"},
-    {"no digit before point", ".5", "want a value"}, {"plus", "+1", "want a value"},
+    {"no digit before point", ".5", "expected a value"}, {"plus", "+1", "expected a value"},
     {"minus alone", "-", "a digit is missing"},
-    {"no exponent", "1e", "a digit is missing"}, {"hexadecimal", "0x1", "text behind"},
+    {"no exponent", "1e", "a digit is missing"}, {"hexadecimal", "0x1", "text after"},
     {"NaN", "NaN", "NaN is not a JSON value: write null"},
     {"Infinity", "Infinity", "Infinity is not a JSON value"},
     {"-Infinity", "[-Infinity]", "byte 1: -Infinity is not a JSON value"},
@@ -80,9 +80,9 @@ static const struct {
     {"overflow below", "-1e400", "too large"},
     {"long number", "1111111111111111111111111111111111111111111111111111111111111111",
          "63 characters"},
-    {"True", "True", "want a value"}, {"tru", "tru", "want a value"},
-    {"truex", "truex", "text behind"},
-    {"form feed", "\f1", "want a value"},
+    {"True", "True", "expected a value"}, {"tru", "tru", "expected a value"},
+    {"truex", "truex", "text after"},
+    {"form feed", "\f1", "expected a value"},
     {"raw newline in string", "\"a\nb\"", "control character"},
     {"raw tab in string", "\"\t\"", "control character"},
     {"escape of NUL", "\"\\u0000\"", "\\u0000"},
@@ -98,11 +98,11 @@ static const struct {
     {"beyond U+10FFFF", "\"\xf4\x90\x80\x80\"", "not UTF-8"},
     {"cut character", "\"\xe6\x9d\"", "not UTF-8"},
     {"Latin-1", "\"\xe9\"", "not UTF-8"},
-    {"non-breaking space outside", "\xc2\xa0" "1", "want a value"},
+    {"non-breaking space outside", "\xc2\xa0" "1", "expected a value"},
     {"key twice", "{\"a\":1,\"b\":2,\"a\":3}", "line 1, byte 13: key given twice"},
     {"key twice by escape", "{\"a\":1,\"\\u0061\":2}", "byte 7: key given twice"},
     {"key twice deep", "[[{\"k\":{\"x\":1,\"x\":2}}]]", "key given twice"},
-    {"line number", "{\n\"a\":\n?}", "line 3, byte 7: want a value"},
+    {"line number", "{\n\"a\":\n?}", "line 3, byte 7: expected a value"},
 };
 
 static void check_mark(void)
@@ -213,22 +213,22 @@ static const struct {
     {"length word beyond the cap", "", 100000001, 0, "header of 100000001 bytes, at most"},
     {"not UTF-8", "\xff", PLAIN, 0, "header: line 1, byte 0"},
     {"only a brace", "{", PLAIN, 0, "header: line 1, byte 1"},
-    {"empty header", "", PLAIN, 0, "header:"}, {"an array", "[]", PLAIN, 0, "want one JSON object"},
+    {"empty header", "", PLAIN, 0, "header:"}, {"an array", "[]", PLAIN, 0, "must be one JSON object"},
     {"metadata with a number", "{\"__metadata__\":{\"a\":1}}", PLAIN, 0,
-     "__metadata__: a: want a string"},
-    {"metadata not an object", "{\"__metadata__\":[]}", PLAIN, 0, "__metadata__: want an object"},
+     "__metadata__: a: must be a string"},
+    {"metadata not an object", "{\"__metadata__\":[]}", PLAIN, 0, "__metadata__: must be an object"},
     {"too few bytes for the shape", T("[2,2]", "[0,4]"), PLAIN, 4,
      "need 16 bytes, data_offsets hold 4"},
     {"dimension 2^64-2", T("[2,18446744073709551614]", "[0,16]"), PLAIN, 16,
-     "shape: want integers"},
-    {"dimension 2^64", T("[2,18446744073709551616]", "[0,16]"), PLAIN, 16, "shape: want integers"},
+     "shape: must be integers"},
+    {"dimension 2^64", T("[2,18446744073709551616]", "[0,16]"), PLAIN, 16, "shape: must be integers"},
     {"elements overflow", T("[2,9223372036854775807]", "[0,16]"), PLAIN, 16, "size overflows"},
     {"elements overflow before a zero", T("[9223372036854775807,4,0]", "[0,0]"), PLAIN, 0,
      "size overflows"},
-    {"dimension -1", T("[-1]", "[0,16]"), PLAIN, 16, "shape: want integers"},
-    {"dimension 4.0", T("[4.0]", "[0,16]"), PLAIN, 16, "shape: want integers"},
-    {"dimension 1e1", T("[1e1]", "[0,40]"), PLAIN, 40, "shape: want integers"},
-    {"dimension as text", T("[\"4\"]", "[0,16]"), PLAIN, 16, "shape: want integers"},
+    {"dimension -1", T("[-1]", "[0,16]"), PLAIN, 16, "shape: must be integers"},
+    {"dimension 4.0", T("[4.0]", "[0,16]"), PLAIN, 16, "shape: must be integers"},
+    {"dimension 1e1", T("[1e1]", "[0,40]"), PLAIN, 40, "shape: must be integers"},
+    {"dimension as text", T("[\"4\"]", "[0,16]"), PLAIN, 16, "shape: must be integers"},
     {"nine dimensions", T("[1,1,1,1,1,1,1,1,4]", "[0,16]"), PLAIN, 16, "more than 8 dimensions"},
     {"all at the same place",
      "{\"w0\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},\"w1\":{\"dtype\":\"I32\","
@@ -239,10 +239,10 @@ static const struct {
      "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shap"
      "e\":[4],\"data_offsets\":[3,7]}}", PLAIN, 7, "begins at 3, the tensor before ends at 4"},
     {"END before BEGIN", T("[2,2]", "[16,0]"), PLAIN, 16, "END 0 before BEGIN 16"},
-    {"three offsets", T("[2,2]", "[0,16,16]"), PLAIN, 16, "want two integers"},
-    {"one offset", T("[2,2]", "[16]"), PLAIN, 16, "want two integers"},
-    {"no offsets", T("[2,2]", "[]"), PLAIN, 16, "want two integers"},
-    {"offset 2^63", T("[2,2]", "[0,9223372036854775808]"), PLAIN, 16, "want two integers"},
+    {"three offsets", T("[2,2]", "[0,16,16]"), PLAIN, 16, "must be two integers"},
+    {"one offset", T("[2,2]", "[16]"), PLAIN, 16, "must be two integers"},
+    {"no offsets", T("[2,2]", "[]"), PLAIN, 16, "must be two integers"},
+    {"offset 2^63", T("[2,2]", "[0,9223372036854775808]"), PLAIN, 16, "must be two integers"},
     {"name twice",
      "{\"t\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},\"t\":{\"dtype\":\"I32\",\"s"
      "hape\":[0],\"data_offsets\":[16,16]}}", PLAIN, 16, "key given twice"},
@@ -253,7 +253,7 @@ static const struct {
     {"dtype in lower case", "{\"t\":{\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
      PLAIN, 4, "unknown dtype f32"},
     {"half a byte left", "{\"t\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", PLAIN,
-     2, "no whole number of bytes"},
+     2, "not a whole number of bytes"},
     {"dtype missing", "{\"t\":{\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1,
      "dtype is missing"}, {"shape missing", "{\"t\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}",
                            PLAIN, 1, "shape is missing"},
@@ -261,7 +261,7 @@ static const struct {
      "data_offsets is missing"},
     {"dtype twice",
      "{\"t\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1,
-         "key given twice"}, {"tensor is a number", "{\"t\":1}", PLAIN, 0, "want an object"},
+         "key given twice"}, {"tensor is a number", "{\"t\":1}", PLAIN, 0, "must be an object"},
 };
 
 static char *with_header(const char *name, const char *header, size_t nheader, int64_t n,
@@ -300,7 +300,7 @@ static void check_safetensors(void)
         spit(place("short"), "\0\0\0\0\0\0\0", size);
         char *error = st_open(&f, place("short"));
         verdict(format("safetensors: file of %zu bytes", size), error &&
-                strstr(error, "want at least 8") ? NULL : "other message");
+                strstr(error, "fewer than the 8 of") ? NULL : "other message");
     }
     verdict("safetensors: a folder is no file", st_open(&f, scratch) ? NULL : "opened");
     char *bomb = malloc(50000);
@@ -458,11 +458,11 @@ static const struct {
      "{\"metadata\":{},\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.sa"
      "fetensors\"}}", NULL},
     {"a path upwards", "{\"weight_map\":{\"a\":\"../1.safetensors\"}}",
-     "want a file name, got \"../1.safetensors\""},
-    {"an absolute path", "{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "want a file name"},
-    {"two dots", "{\"weight_map\":{\"a\":\"..\"}}", "want a file name"},
-    {"a number", "{\"weight_map\":{\"a\":1}}", "a: want a file name"},
-    {"no map", "{}", "weight_map: want an object"},
+     "must be a file name, got \"../1.safetensors\""},
+    {"an absolute path", "{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "must be a file name"},
+    {"two dots", "{\"weight_map\":{\"a\":\"..\"}}", "must be a file name"},
+    {"a number", "{\"weight_map\":{\"a\":1}}", "a: must be a file name"},
+    {"no map", "{}", "weight_map: must be an object"},
     {"a missing shard", "{\"weight_map\":{\"a\":\"3.safetensors\"}}",
      "3.safetensors: No such file"},
     {"a tensor its shard lacks",
@@ -481,10 +481,10 @@ static const struct {
 static void check_others(void)
 {
     static const struct { const char *name, *begin; int size; const char *weights, *tokens; } cases[] = {
-        {"text", "Once upon a time", 16, "no safetensors file but text",
+        {"text", "Once upon a time", 16, "not a safetensors file but text",
          "not a token file but text; gen pack makes one of text and JSON Lines: gen pack --tokenizer "
          "MODEL/tokenizer.json -o "},
-        {"a short text", "Hi\n", 3, "no safetensors file but text", "not a token file but text"},
+        {"a short text", "Hi\n", 3, "not a safetensors file but text", "not a token file but text"},
         {"UTF-8", "\xc3\xa4\xc3\xb6\xe2\x82\xac\n\n", 9, "but text", "but text"},
         {"rows", "{\"text\": \"a\"}\n", 14, "but text", "but text"},
         {"gzip", "\x1f\x8b\x08\x08zzzz", 400, "but gzip data", "not a token file but gzip data"},
@@ -494,8 +494,8 @@ static void check_others(void)
         {"git-lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", 130,
          "but a pointer of git-lfs (git lfs pull", "but a pointer of git-lfs"},
         {"a pickle", "PK\3\4", 99, "but a zip archive", "but a zip archive"},
-        {"nothing", "", 0, "no safetensors file: 0 bytes", "no safetensors file: 0 bytes"},
-        {"noise", "\1\2\3\4\5\6\7\1", 99, "header of 740345", "no safetensors file: header of"},
+        {"nothing", "", 0, "not a safetensors file: 0 bytes", "not a safetensors file: 0 bytes"},
+        {"noise", "\1\2\3\4\5\6\7\1", 99, "header of 740345", "not a safetensors file: header of"},
     };
     static char zeros[700000];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -657,25 +657,25 @@ typedef struct {
 static const TokenCase token_cases[] = {
     {"good", NULL, FINE, {0, 2, 3, 5}, 256, 1, ST_I32},
     {"other format", "format is pt", "pt", "rows", "257", "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"other kind", "column mask: want I32, ragged", TOKENFILE_FORMAT, "heap", "257", "256", "8",
+    {"other kind", "column mask: must be I32, ragged", TOKENFILE_FORMAT, "heap", "257", "256", "8",
      {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"vocab is text", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "many", "256", "8",
+    {"vocab is text", "vocab: must be an integer", TOKENFILE_FORMAT, "rows", "many", "256", "8",
      {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"vocab overflows", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "99999999999999999999",
+    {"vocab overflows", "vocab: must be an integer", TOKENFILE_FORMAT, "rows", "99999999999999999999",
      "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"eos beyond vocab", "eos: want -1 or an id", TOKENFILE_FORMAT, "rows", "257", "257", "8",
+    {"eos beyond vocab", "eos: must be -1 or an id", TOKENFILE_FORMAT, "rows", "257", "257", "8",
      {0, 2, 3, 5}, 0, 1, ST_I32},
     {"row longer than max_length", "row 1: 2 tokens, max_length is 1", TOKENFILE_FORMAT, "rows",
      "257", "256", "1", {0, 1, 3, 5}, 0, 1, ST_I32},
-    {"offsets end early", "run from 0 to 4, want 0 to 5", FINE, {0, 2, 3, 4}, 0, 1, ST_I32},
-    {"offsets end late", "run from 0 to 6, want 0 to 5", FINE, {0, 2, 3, 6}, 0, 1, ST_I32},
+    {"offsets end early", "run from 0 to 4, must be 0 to 5", FINE, {0, 2, 3, 4}, 0, 1, ST_I32},
+    {"offsets end late", "run from 0 to 6, must be 0 to 5", FINE, {0, 2, 3, 6}, 0, 1, ST_I32},
     {"offsets start late", "run from 1 to 5", FINE, {1, 2, 3, 5}, 0, 1, ST_I32},
     {"offsets fall", "doc_offsets[2]: 1 after 2", FINE, {0, 2, 1, 5}, 0, 1, ST_I32},
     {"empty document", "doc_offsets[2]: 2 after 2", FINE, {0, 2, 2, 5}, 0, 1, ST_I32},
     {"offset far away", "doc_offsets[2]: -9223372036854775807 after 2", FINE, {0, 2, -INT64_MAX, 5},
      0, 1, ST_I32},
-    {"mask of 2", "mask[1]: 2, want 0 or 1", FINE, {0, 2, 3, 5}, 0, 2, ST_I32},
-    {"tokens as I64", "tokens: want I32", FINE, {0, 2, 3, 5}, 0, 1, ST_I64},
+    {"mask of 2", "mask[1]: 2, must be 0 or 1", FINE, {0, 2, 3, 5}, 0, 2, ST_I32},
+    {"tokens as I64", "tokens: must be I32", FINE, {0, 2, 3, 5}, 0, 1, ST_I64},
 };
 
 static char *make_tokens(const TokenCase *c)
@@ -720,7 +720,7 @@ static void check_tokenfile(void)
     char *low = tokenfile_check_ids(&f, 256), *fine = tokenfile_check_ids(&f, 257);
     verdict("token file: ids in range", fine);
     verdict("token file: an id beyond the vocabulary", low &&
-            strstr(low, "tokens[1]: id 256, want 0 to 255") ? NULL : "other message");
+            strstr(low, "tokens[1]: id 256 is outside the vocabulary, 0 to 255") ? NULL : "other message");
     tokenfile_close(&f);
     TokenCase negative = token_cases[0];
     negative.token = -1;
@@ -758,18 +758,18 @@ static const struct {
     int64_t middle;              /* of chosen.offsets */
 } record_cases[] = {
     {"good", NULL, NULL, "3", 2},
-    {"offsets fall", "chosen.offsets[2]: -1 after 2, want ascending", NULL, "3", -1},
+    {"offsets fall", "chosen.offsets[2]: -1 after 2, must be ascending", NULL, "3", -1},
     {"offsets far away", "chosen.offsets[3]: 5 after 1099511627776", NULL, "3", INT64_C(1) << 40},
-    {"other number of records", "tensor weight: want [4, ...]", NULL, "4", 2},
-    {"no number of records", "records: want an integer from 1, got \"\"", NULL, "", 2},
+    {"other number of records", "tensor weight: its shape must be [4, ...]", NULL, "4", 2},
+    {"no number of records", "records: must be an integer from 1, got \"\"", NULL, "", 2},
     {"a column is not told of", "has 1 tensors besides its columns and their offsets",
      "weight=fixed score=fixed chosen=ragged rejected=ragged", "3", 2},
     {"a column is not there", "tensor price: is missing", "price=fixed", "3", 2},
     {"a column twice", "weight is listed twice", "weight=fixed weight=fixed", "3", 2},
-    {"as a column that is fixed", "seen=weight: want fixed, ragged or", "weight=fixed seen=weight", "3", 2},
-    {"as a column behind it", "seen=chosen: want fixed, ragged or", "seen=chosen", "3", 2},
-    {"as one of another length", "tensor seen: want U8 [3]", "rejected=ragged seen=rejected", "3", 2},
-    {"no kind", "want NAME=fixed, NAME=ragged or NAME=OTHER, got \"weight\"", "weight", "3", 2},
+    {"as a column that is fixed", "seen=weight: must be fixed, ragged or", "weight=fixed seen=weight", "3", 2},
+    {"as a column behind it", "seen=chosen: must be fixed, ragged or", "seen=chosen", "3", 2},
+    {"as one of another length", "tensor seen: must be U8 [3]", "rejected=ragged seen=rejected", "3", 2},
+    {"no kind", "must be NAME=fixed, NAME=ragged or NAME=OTHER, got \"weight\"", "weight", "3", 2},
 };
 
 static char *make_records(size_t k)

@@ -123,7 +123,7 @@ verdict "a byte that is another" "$(grep -q 'flipped.st: tensor tokens: its chec
     $scratch/log || cat $scratch/log)"
 sed 's/\(crc32c":"tokens:\)./\1x/' $scratch/t.st > $scratch/flipped.st
 $work/test dump $scratch/flipped.st > $scratch/log 2>&1
-verdict "a checksum that is none" "$(grep -q 'metadata crc32c: want NAME:0123abcd, got "tokens:x' $scratch/log ||
+verdict "a checksum that is none" "$(grep -q 'metadata crc32c: must be NAME:0123abcd, got "tokens:x' $scratch/log ||
     cat $scratch/log)"
 printf '\0\0\0\005\0\0\0\0' > $scratch/long.st         # a header of 80 MiB, in a sparse file
 truncate -s 84M $scratch/long.st
@@ -283,7 +283,7 @@ targets: the answers, with their ends
 lengths before cutting: prompts 2 to 8 tokens, mean 3.8, half up to 2, 95 of 100 up to 8; chosen answers \
 2 to 5 tokens, mean 3.0, half up to 2, 95 of 100 up to 5; rejected answers 2 to 7 tokens, mean 3.2, half up to 2, \
 95 of 100 up to 7
-1 pair has no prompt: the common beginning of the answers is used
+1 pair has no prompt: the common prefix of the answers is used
 1 pair has identical answers: neither is preferred
 END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
@@ -509,24 +509,24 @@ bad_arrays() {                  # name, file, sed's line, pattern
         head -c 300 $scratch/log)"
     rm -f $scratch/out.st
 }
-bad_arrays "int32" train_data.npy "s/<i8/<i4/" "dtype '<i4', want int64"
-bad_arrays "Fortran's order" val_data.npy "s/False,/True ,/" 'it is in Fortran order'
-bad_arrays "one axis" train_data.npy "s/(4, 4)/(16,) /" "shape (16,), want two lengths"
-bad_arrays "three axes" train_data.npy "s/(4, 4), }   /(4, 4, 1), }/" "shape (4, 4, 1), want two lengths"
-bad_arrays "fewer bytes than its shape" train_data.npy "s/(4, 4)/(6, 4)/" "256 bytes, want 320 for its shape"
+bad_arrays "int32" train_data.npy "s/<i8/<i4/" "dtype is '<i4', must be int64"
+bad_arrays "Fortran's order" val_data.npy "s/False,/True ,/" 'is in Fortran order'
+bad_arrays "one axis" train_data.npy "s/(4, 4)/(16,) /" "shape is (16,), must be two lengths"
+bad_arrays "three axes" train_data.npy "s/(4, 4), }   /(4, 4, 1), }/" "shape is (4, 4, 1), must be two lengths"
+bad_arrays "fewer bytes than its shape" train_data.npy "s/(4, 4)/(6, 4)/" "has 256 bytes, must have 320 for its shape"
 bad_arrays "no array" val_data.npy "s/NUMPY/NUMPO/" "not a NumPy array"
-bad_arrays "other lengths" val_data.npy "s/(3, 4)/(4, 3)/" "rows of 3 tokens, those of train_data.npy have 4"
-bad_arrays "an id beyond the vocabulary" train_data.npy '$s/.$/\x99/' "row 3, position 3: id -[0-9]*, want 0 to 19"
+bad_arrays "other lengths" val_data.npy "s/(3, 4)/(4, 3)/" "has rows of 3 tokens, but those of train_data.npy have 4"
+bad_arrays "an id beyond the vocabulary" train_data.npy '$s/.$/\x99/' "row 3, position 3: id -[0-9]* is outside the vocabulary, 0 to 19"
 bad_arrays "metadata of another length" metadata.json 's/"sequence_length": 4/"sequence_length": 5/' \
-    "sequence_length: 5, the arrays have 4"
+    "sequence_length is 5, but the arrays have 4"
 bad_arrays "metadata of more rows" metadata.json 's/"train_samples": 4/"train_samples": 9/' \
-    "train_samples: 9, the arrays have 4"
+    "train_samples is 9, but the arrays have 4"
 bad_arrays "metadata of other tokens" metadata.json 's/"total_tokens": 16/"total_tokens": 21/' \
-    "total_tokens: 21, the arrays have 16"
+    "total_tokens is 21, but the arrays have 16"
 bad_arrays "metadata without a key" metadata.json '/vocab_size/d; s/"val_samples": 3,/"val_samples": 3/' \
-    "vocab_size: want an integer"
+    "vocab_size: must be an integer"
 bad_arrays "a mask beyond the vocabulary" metadata.json 's/"mask_token": 19/"mask_token": 20/' \
-    "mask_token: want an integer from 0 to 19"
+    "mask_token: must be an integer from 0 to 19"
 rm -rf $scratch/bad
 cp -r $arrays $scratch/bad
 sed -i 's/"mask_token": 19/"mask_token": 6/' $scratch/bad/metadata.json
@@ -598,7 +598,7 @@ template "named ones without default" ",\"chat_template\":[$tool]" '' \
     'chat_template has none named default (tool_use): give the format with --chat NAME'
 template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is not known: .*--chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
-template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
+template "a misspelt --chat" '' '' 'must be one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
 # Mistral's, which writes bos_token and eos_token, whatever they are
 chat_tokenizer mistral-0.2
 mistral="{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
@@ -733,13 +733,13 @@ verdict "fingerprints: as before" "$(
     [ "$(fingerprint "$own")" = a1bb9a7b90763b62 ] || echo 'a system message of a question'
     [ "$(fingerprint "$own" '--ignore-keys system')" != a1bb9a7b90763b62 ] || echo 'an ignored one')"
 refuse "--ignore-keys misspelt" "$good" "--ignore-keys tolls" '--ignore-keys tolls: no row has this key'
-refuse "--ignore-keys of nothing" "$good" "--ignore-keys ," 'want keys between commas'
+refuse "--ignore-keys of nothing" "$good" "--ignore-keys ," 'must be keys separated by commas'
 refuse "turns without a chat format" '{"prompt":"a","completion":"b","system":"s"}' "" \
     'x.jsonl:1: system: turns of a conversation need a chat format, but .*system,history drops'
 refuse "turns before no prompt" '{"chosen":"ab","rejected":"ac","system":"s"}' "$qwen" \
     'x.jsonl:1: system or history, but no prompt'
 refuse "a history of other lists" '{"prompt":"a","completion":"b","history":[["q"]]}' "$qwen" \
-    'history: want a list of \[question, answer\], two strings each'
+    'history: must be a list of \[question, answer\], two strings each'
 refuse "a system message of a document" '{"text":"a","system":"s"}' "" 'system (1 row: this format has no system message)'
 fingerprint "{\"messages\":[$(told user a),$(told assistant b)],\"prompt\":\"a\"}" > $scratch/said
 verdict "a key that repeats a message is no loss" "$(grep -q '^metadata, not used: prompt: 1$' $scratch/log || cat $scratch/log)"
@@ -786,12 +786,12 @@ same "a byte order mark before the last part of a text" \
     "--format windows --max-length 4 --split tail --eval-share 0.4 $scratch/marked.txt"
 refuse "a byte order mark alone" '\xef\xbb\xbf' "" 'x.jsonl: empty'
 
-refuse "no JSON" "$good{\n" "" 'x.jsonl:2: byte 1: want a key in quotes'
+refuse "no JSON" "$good{\n" "" 'x.jsonl:2: byte 1: expected a key in quotes'
 refuse "bad UTF-8" "$good{\"text\":\"\\xff\"}\n" "" 'x.jsonl:2: byte 9: not UTF-8'
 refuse "NUL" '{"text":"a\0"}\n' "" 'x.jsonl:1: byte 10: control character NUL in a string: take it out'
 refuse "NaN" '{"text":"a","score":NaN}' "" 'x.jsonl:1: byte 20: NaN is not a JSON value: write null, or leave the key out'
 refuse "a row of several lines" '{\n"text": "a"\n}\n' "" \
-    'x.jsonl:1: byte 1: want a key in quotes; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl'
+    'x.jsonl:1: byte 1: expected a key in quotes; a row of JSON Lines is one line: jq -c . FILE > ROWS.jsonl'
 refuse "a NUL between rows" '{"text":"a"}\n\0\n' "" 'x.jsonl:2: byte 0: a NUL character where a value should be: take it out'
 refuse "an escaped NUL" '{"text":"a\\u0000"}' "" 'x.jsonl:1: .*u0000, the NUL character, is not accepted: take it out'
 refuse "gzip" '\x1f\x8b\x08' "" 'zcat .*x.jsonl | gen pack'
@@ -801,15 +801,15 @@ refuse "UTF-16 of the other order" '\0[\0{' "" 'iconv -f UTF-16BE -t UTF-8 .*x.j
 refuse "Parquet" 'PAR1abc' "" 'pandas.read_parquet(.*x.jsonl'
 refuse "NumPy" '\x93NUMPY' "" 'numpy.load('
 refuse "an empty file" '' "" 'x.jsonl: empty'
-refuse "text is a number" "$good\n\n{\"text\":1}\n" "" 'x.jsonl:4: text: want a string'
+refuse "text is a number" "$good\n\n{\"text\":1}\n" "" 'x.jsonl:4: text: must be a string'
 refuse "empty text" '{"text":""}' "" 'x.jsonl:1: text: empty'
 refuse "no known key" '{"txt":"a"}' "" \
-    'x.jsonl:1: want the keys chosen and .*, messages, conversations, cot_response, .*, instruction and output, or text'
+    'x.jsonl:1: needs the keys chosen and .*, messages, conversations, cot_response, .*, instruction and output, or text'
 pair='"chosen":"ab","rejected":"ac"'
 refuse "an answer twice" '{"prompt":"a","response":"b","completion":"c"}' "--format answers" \
-    'x.jsonl:1: want the keys messages, conversations, prompt and response, or prompt and completion'
-refuse "a response that is none" '{"prompt":"a","response":1}' "--format answers" 'response: want a string'
-refuse "windows of rows without a text" '{"txt":"a"}' "--format windows" 'x.jsonl:1: text: want a string'
+    'x.jsonl:1: needs the keys messages, conversations, prompt and response, or prompt and completion'
+refuse "a response that is none" '{"prompt":"a","response":1}' "--format answers" 'response: must be a string'
+refuse "windows of rows without a text" '{"txt":"a"}' "--format windows" 'x.jsonl:1: text: must be a string'
 refuse "windows with what hides a token" '{"text":"a[MASK]"}' "--format windows --tokenizer char" \
     'x.jsonl:1: the text contains the mask token \[MASK\] (id 3)'
 printf 'ab[MASK]' > $scratch/mask.txt
@@ -823,28 +823,28 @@ refuse "--split of other formats" "$good" "--split tail" '--split is for the for
 refuse "--stride of other formats" "$good" "--stride 5" '--stride is for the format windows'
 refuse "--eval-share without --split" "$good" "--format windows --eval-share 0.5" '--eval-share needs --split'
 refuse "--eval-share of all" "$good" "--format windows --split tail --eval-share 1" \
-    'want a number between 0 and 1, got 1'
+    'must be a number between 0 and 1, got 1'
 refuse "a stride beyond a window" "$good" "--format windows --max-length 4 --stride 5" 'skips tokens between'
 refuse "char for messages" '{"messages":[{"role":"user","content":"a"}]}' "--tokenizer char" \
     'a vocabulary of char has no chat tokens'
 refuse "char for words" "$good" "--tokenizer char --format corpus" 'need --tokenizer words'
-refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: want a string'
-refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: want a string'
-refuse "pairs without a prompt" "{$pair}\n{\"chosen\":\"a\",\"rejected\":\"b\"}" "" 'x.jsonl:2: no prompt: want prompt'
+refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: must be a string'
+refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: must be a string'
+refuse "pairs without a prompt" "{$pair}\n{\"chosen\":\"a\",\"rejected\":\"b\"}" "" 'x.jsonl:2: no prompt: add prompt'
 refuse "pairs of lists without a prompt" \
     '{"chosen":[{"role":"assistant","content":"a"}],"rejected":[{"role":"assistant","content":"b"}]}' "$qwen" \
-    'x.jsonl:1: no prompt: want prompt'
+    'x.jsonl:1: no prompt: add prompt'
 refuse "pairs with a prompt misspelt" "{\"promt\":\"q\",$pair}" "" 'x.jsonl:1: promt: did you mean prompt?'
 refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" \
-    'want one prompt, got question and prompt'
+    'has two prompts, question and prompt: keep one'
 refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" \
     'x.jsonl:1: messages need a tokenizer'
-refuse "pairs with a question that is none" "{\"question\":7,$pair}" "$qwen" 'question: want a string'
+refuse "pairs with a question that is none" "{\"question\":7,$pair}" "$qwen" 'question: must be a string'
 refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
-    'rejected: want a list of {"role", "content"}'
+    'rejected: must be a non-empty list of {"role", "content"}'
 said='[{"role":"user","content":"a"},{"role":"assistant","content":'
 refuse "pairs of lists behind another string" "{\"prompt\":\"b\",\"chosen\":$said\"c\"}],\"rejected\":$said\"d\"}]}" "$qwen" \
-    'a string other than the user.s last message in both lists: remove it'
+    'is a string that differs from the user.s last message in both lists: remove it'
 refuse "pairs that end with a question" \
     '{"chosen":[{"role":"user","content":"a"},{"role":"user","content":"b"}],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"user","content":"c"}]}' "$qwen" \
@@ -852,30 +852,30 @@ refuse "pairs that end with a question" \
 refuse "pairs of lists behind an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
     'chosen: must be a string, like instruction'
 refuse "a span beyond its answer" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[0,99]]}" "" \
-    'x.jsonl:1: masked: \[0, 99\]: want 0 <= begin <= end'
+    'x.jsonl:1: masked: \[0, 99\]: must have 0 <= begin <= end'
 refuse "a span that ends before it begins" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[1,0]]}" "" \
-    'masked: \[1, 0\]: want 0 <= begin <= end'
-refuse "a span that is none" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[1]}" "" 'masked: want a list of \[begin, end)'
+    'masked: \[1, 0\]: must have 0 <= begin <= end'
+refuse "a span that is none" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[1]}" "" 'masked: must be a list of \[begin, end)'
 refuse "spans misspelt" "{\"prompt\":\"q\",$pair,\"rejected_mask\":[[0,1]]}" "" \
     'rejected_mask: did you mean rejected_masked?'
 refuse "spans beside messages" '{"chosen":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"chosen_masked":[],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}' "$qwen" \
-    'chosen_masked: chosen is a list of messages: use masked in these'
+    'chosen_masked: chosen is a list of messages: use the key masked of its messages'
 turn='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",'
-refuse "a weight of a half" "$turn\"weight\":0.5}]}" "$qwen" 'weight: want 0 or 1'
-refuse "train that is no word" "$turn\"train\":0}]}" "$qwen" 'train: want true or false'
+refuse "a weight of a half" "$turn\"weight\":0.5}]}" "$qwen" 'weight: must be 0 or 1'
+refuse "train that is no word" "$turn\"train\":0}]}" "$qwen" 'train: must be true or false'
 refuse "weight and train" "$turn\"weight\":0,\"train\":true}]}" "$qwen" 'both weight and train'
 refuse "weight misspelt" "$turn\"weigth\":0}]}" "$qwen" 'weigth: did you mean weight?'
 refuse "train_detail" "$turn\"train_detail\":[]}]}" "$qwen" 'train_detail: use masked'
 refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: the output is pairs, and text cannot be part of it'
 refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: the output is rows, and pairs cannot be part of it'
-refuse "--loss-on all for pairs" "{$pair}" "--loss-on all" 'the targets of pairs are the answers'
+refuse "--loss-on all for pairs" "{$pair}" "--loss-on all" 'not for pairs, whose targets are always the answers'
 refuse "--system without a question" "{$pair}" "--system x" '--system: no row is a pair of answers to a question'
 refuse "pairs whose prompt leaves no room" "{\"prompt\":\"abcd\",$pair}" "--max-length 4" \
     'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
-refuse "prompt without completion" '{"prompt":"a"}' "" 'x.jsonl:1: completion: want a string'
-refuse "an array of something else" '[1]' "" 'x.jsonl:1: want a JSON object'
-refuse "an array on a later line" "${good}[{}]" "" 'x.jsonl:2: want a JSON object'
+refuse "prompt without completion" '{"prompt":"a"}' "" 'x.jsonl:1: completion: must be a string'
+refuse "an array of something else" '[1]' "" 'x.jsonl:1: must be a JSON object'
+refuse "an array on a later line" "${good}[{}]" "" 'x.jsonl:2: must be a JSON object'
 refuse "an array that goes on" '[{"text":"a"}]\n{}' "" 'x.jsonl:1: something follows the array of rows'
 refuse "an array that does not end" '[{"text":"a"},\n{"text":"b"}' "" 'x.jsonl:2: the array does not end'
 refuse "an array without a comma" '[{"text":"a"}\n{"text":"b"}]' "" 'x.jsonl:1: .*byte'
@@ -898,10 +898,10 @@ refuse "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_cal
 refuse "definitions of tools" '{"tools":[{}],"messages":[{"role":"assistant","content":""}]}' "$qwen" \
     'x.jsonl:1: .*: tools (1 row: tool definitions are not supported); .* --ignore-keys tools$'
 refuse "role twice" '{"messages":[{"role":"assistant","from":"gpt","content":""}]}' "$qwen" 'has both role and from'
-refuse "Alpaca without output" '{"instruction":"a"}' "" 'x.jsonl:1: output: want a string'
+refuse "Alpaca without output" '{"instruction":"a"}' "" 'x.jsonl:1: output: must be a string'
 refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' \
-    "$qwen" 'role: want system, user or assistant .*got "robot"'
-refuse "an answer of a tool" '{"messages":[{"role":"tool","content":"a"}]}' "$qwen" 'role: want .*got "tool"'
+    "$qwen" 'role: must be system, user or assistant .*got "robot"'
+refuse "an answer of a tool" '{"messages":[{"role":"tool","content":"a"}]}' "$qwen" 'role: must be .*got "tool"'
 refuse "reasoning that the format does not write" \
     '{"messages":[{"role":"assistant","content":"a","reasoning_content":"b"}]}' "$qwen" \
     'reasoning_content: the chat format chatml does not render it'
@@ -915,14 +915,14 @@ refuse "spans of an answer with its reasoning" \
 refuse "a picture" '[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]' "$qwen" \
     'content: part 2 is of the type image_url'
 refuse "a part without a text" '[{"role":"user","content":[{"type":"text"}]}]' "$qwen" \
-    'content: part 1: text: want a string'
+    'content: part 1: text: must be a string'
 refuse "a message by itself" '[\n{"role":"user","content":"a"},\n{"role":"assistant","content":"b"}]' "$qwen" \
     'x.jsonl:2: a single message: a row must be a list'
 refuse "two system messages" \
     '{"system":"s","conversations":[{"from":"system","value":"t"},{"from":"gpt","value":"a"}]}' "$qwen" \
     'x.jsonl:1: system: the messages begin with another system message: remove one'
-refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
-refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
+refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: must be a string'
+refuse "no messages" '{"messages":[]}' "$qwen" 'messages: must be a non-empty list'
 refuse "a tokenizer that appends specials" \
     '{"prompt":"a","completion":"b"}' "--tokenizer $(tokenizer added)" 'appends special tokens'
 refuse "a tokenizer without end of text" "$good" "--tokenizer $(tokenizer unknown)" 'no end-of-text token'
@@ -934,18 +934,18 @@ refuse "--loss-on last for texts" "$good" "--loss-on last" 'x.jsonl:1: --loss-on
 refuse "--loss-on assistant for prompts" '{"prompt":"a","completion":"b"}' "--loss-on assistant" \
     'assistant needs messages'
 refuse "--loss-on misspelt" "$good" "--loss-on asistant" \
-    'want last, assistant or all, got asistant: did you mean assistant'
-refuse "--threads 0" "$good" "--threads 0" 'want 1 to'
-refuse "--show 0" "$good" "--show 0" 'want 1 to'
+    'must be last, assistant or all, got asistant: did you mean assistant'
+refuse "--threads 0" "$good" "--threads 0" 'must be 1 to'
+refuse "--show 0" "$good" "--show 0" 'must be 1 to'
 refuse "--max-length on texts" "$good" "--max-length 9" 'add --kind rows'
-refuse "--max-length 0" "$good" "--max-length 0" 'want 2 to'
-refuse "unknown kind" "$good" "--kind heap" 'want auto, packed, rows, pairs, steps or candidates, got heap'
+refuse "--max-length 0" "$good" "--max-length 0" 'must be 2 to'
+refuse "unknown kind" "$good" "--kind heap" 'must be auto, packed, rows, pairs, steps or candidates, got heap'
 refuse "unknown option" "$good" "--frob" 'unknown option --frob'
 refuse "a misspelt option" "$good" "--los-on all" 'did you mean --loss-on?'
 refuse "standard input twice" "$good" "- -" 'can be read only once'
 refuse "an unknown format" "$good" "--format txt" \
-    'want pairs, messages, conversations, steps, .*, alpaca, text.*, got txt: did you mean text'
-refuse "objects of another format" '{"prompt":"a","completion":"b"}' "--format text" 'x.jsonl:1: text: want a string'
+    'must be pairs, messages, conversations, steps, .*, alpaca, text.*, got txt: did you mean text'
+refuse "objects of another format" '{"prompt":"a","completion":"b"}' "--format text" 'x.jsonl:1: text: must be a string'
 mkdir $scratch/in $scratch/none
 printf 'two' > $scratch/in/b.txt
 printf '{"text":"one"}' > $scratch/in/a.jsonl
@@ -1003,16 +1003,16 @@ $pack -o $words/other/e.st --tokenizer $words/tokenizer.json --dataset imdb --ma
     > $scratch/log 2>&1
 verdict "--dataset imdb: training before testing" \
     "$($work/test dump $words/other/e.st 2>&1 | diff - <(echo "$reviews"))"
-refuse "another data set" "$good" "--dataset imbd" 'want imdb or hf, got imbd: did you mean imdb'
+refuse "another data set" "$good" "--dataset imbd" 'must be imdb or hf, got imbd: did you mean imdb'
 refuse "a data set of another format" "$good" "--dataset hf --format imdb" '--format imdb: conflicts with the format corpus given before'
 refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is for the formats imdb and corpus'
 refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, but standard input'
 refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'
 refuse "--min-words for documents" "$good" "--min-words 9" '--min-words is for the formats imdb and corpus'
-refuse "a number as text" '{"text":7}' "--format corpus" 'x.jsonl:1: text: want a string or a list of words'
-refuse "a number as word" '{}\n{"text":["a",7]}' "--format imdb" 'x.jsonl:2: text: want a string or a list of words'
+refuse "a number as text" '{"text":7}' "--format corpus" 'x.jsonl:1: text: must be a string or a list of words'
+refuse "a number as word" '{}\n{"text":["a",7]}' "--format imdb" 'x.jsonl:2: text: must be a string or a list of words'
 refuse "no room for a word" "$good" "--tokenizer $words/tokenizer.json --format imdb --max-length 2 --min-words 1" \
-    'x.jsonl:1: rows of 2 tokens (seq.max, --max-length) have no room besides their 2 special tokens'
+    'x.jsonl:1: rows of 2 tokens (seq.max, --max-length) leave no room beyond their 2 special tokens'
 refuse "words: bad JSON" "{}\n{\"text\":" "--tokenizer words --format imdb" 'x.jsonl:2: byte'
 refuse "no sample of words" '{"text":"a b c d"}\n{"t":1}' "--format imdb" \
     'x.jsonl: no usable row (0 without a target, 1 with too few words, 1 without a text)'
@@ -1021,41 +1021,41 @@ refuse "no sample of words" '{"text":"a b c d"}\n{"t":1}' "--format imdb" \
 step='"cot_response":"### Step 1:\\na\\n### Step 2:\\nb"'
 steps="--steps 2 $chains"
 refuse "a label above 1" "{$step,\"cot_steps\":[{\"pi\":1.5}]}" "$steps" \
-    'x.jsonl:1: cot_steps\[0\].pi: want a number from 0 to 1'
+    'x.jsonl:1: cot_steps\[0\].pi: must be a number from 0 to 1'
 refuse "a label below 0" "{$step,\"cot_steps\":{\"3\":{\"pi\":-1}}}" "$steps" \
-    'cot_steps\[3\].pi: want a number from 0 to 1'
-refuse "a label that is text" "{$step,\"cot_steps\":[{\"pi\":\"1\"}]}" "$steps" 'cot_steps\[0\].pi: want a number'
-refuse "a label that is a truth" "{$step,\"cot_steps\":[{\"pi\":true}]}" "$steps" 'cot_steps\[0\].pi: want a number'
+    'cot_steps\[3\].pi: must be a number from 0 to 1'
+refuse "a label that is text" "{$step,\"cot_steps\":[{\"pi\":\"1\"}]}" "$steps" 'cot_steps\[0\].pi: must be a number'
+refuse "a label that is a truth" "{$step,\"cot_steps\":[{\"pi\":true}]}" "$steps" 'cot_steps\[0\].pi: must be a number'
 refuse "a label too large for a double" "{$step,\"cot_steps\":[{\"pi\":1e999}]}" "$steps" 'x.jsonl:1: byte'
-refuse "labels that are a number" "{$step,\"cot_steps\":7}" "$steps" 'x.jsonl:1: cot_steps: want a list of {"pi"'
-refuse "steps that are numbers" "{$step,\"cot_steps\":[1]}" "$steps" 'cot_steps\[0\]: want an object with pi'
+refuse "labels that are a number" "{$step,\"cot_steps\":7}" "$steps" 'x.jsonl:1: cot_steps: must be a list of {"pi"'
+refuse "steps that are numbers" "{$step,\"cot_steps\":[1]}" "$steps" 'cot_steps\[0\]: must be an object with pi'
 refuse "keys that are no numbers" "{$step,\"cot_steps\":{\"a\":{\"pi\":1}}}" "$steps" \
-    'want numbers as keys, got "a"'
+    'its keys must be numbers, got "a"'
 refuse "keys that are one number" "{$step,\"cot_steps\":{\"1\":{\"pi\":1},\"01\":{\"pi\":1}}}" "$steps" \
     'cot_steps: two keys mean the number 1'
 refuse "1001 labels" "{$step,\"cot_steps\":[$(printf '{},%.0s' $(seq 1000)){}]}" "$steps" 'cot_steps: .*, at most 1000'
-refuse "an outcome between" "{$step,\"meta_label\":0.5}" "$steps" 'x.jsonl:1: meta_label: want 0 or 1'
-refuse "a domain that is a number" "{$step,\"domain\":3}" "$steps" 'x.jsonl:1: domain: want a string'
-refuse "an id that is a list" "{$step,\"id\":[]}" "$steps" 'x.jsonl:1: id: want a string or a number'
+refuse "an outcome between" "{$step,\"meta_label\":0.5}" "$steps" 'x.jsonl:1: meta_label: must be 0 or 1'
+refuse "a domain that is a number" "{$step,\"domain\":3}" "$steps" 'x.jsonl:1: domain: must be a string'
+refuse "an id that is a list" "{$step,\"id\":[]}" "$steps" 'x.jsonl:1: id: must be a string or a number'
 refuse "an id that is rounded" "{$step,\"id\":9007199254740993}" "$steps" \
     'x.jsonl:1: id: numbers from 2^53 on would be rounded'
 refuse "two records of one id" "{$step,\"id\":7,\"cot_steps\":[{\"pi\":1}]}\n{$step,\"id\":\"7\",\"cot_steps\":[{\"pi\":1}]}" \
     "$steps" 'x.jsonl:2: id: .*x.jsonl:1 also has "7"'
-refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: want a string'
+refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: must be a string'
 refuse "a misspelt key of a label" "{$step,\"metalabel\":0}" "$steps" 'metalabel: did you mean meta_label?'
-refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: want a string'
+refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: must be a string'
 refuse "too few labels of TRL" '{"prompt":"a","completions":["a","b"],"labels":[true]}' "$steps" \
-    'x.jsonl:1: labels: want a list of 2, as many as completions'
+    'x.jsonl:1: labels: must be a list of 2, one per completion'
 refuse "labels of TRL as an object" '{"prompt":"a","completions":["a"],"labels":{"a":1}}' "$steps" \
-    'labels: want a list of 1'
-refuse "TRL without a prompt" '{"completions":["a"],"labels":[1]}' "$steps" 'x.jsonl:1: prompt: want a string'
+    'labels: must be a list of 1'
+refuse "TRL without a prompt" '{"completions":["a"],"labels":[1]}' "$steps" 'x.jsonl:1: prompt: must be a string'
 refuse "a step of TRL that is none" '{"prompt":"a","completions":[1],"labels":[1]}' "$steps" \
-    'completions\[0\]: want a string'
-refuse "no candidates" '{"candidates":[]}' "$steps" 'x.jsonl:1: candidates: want a list of strings, not empty'
-refuse "candidates that are numbers" '{"candidates":[3]}' "$steps" 'x.jsonl:1: candidates\[0\]: want a string'
-refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps" 'true_false: want a list of 1'
+    'completions\[0\]: must be a string'
+refuse "no candidates" '{"candidates":[]}' "$steps" 'x.jsonl:1: candidates: must be a non-empty list of strings'
+refuse "candidates that are numbers" '{"candidates":[3]}' "$steps" 'x.jsonl:1: candidates\[0\]: must be a string'
+refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps" 'true_false: must be a list of 1'
 refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" \
-    'true_false\[1\]: want true or false'
+    'true_false\[1\]: must be true or false'
 refuse "candidates behind solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
     'x.jsonl:2: the output is steps, and candidates cannot be part of it'
 refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
@@ -1064,11 +1064,11 @@ refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'the byte vocabulary la
 refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <extra_0> is token 259 .*, not 300'
 refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: the token or its id 97 exists already'
 refuse "steps of texts" "$good" "--steps 3" '--steps: no row is a solution in steps'
-refuse "one step" "$good" "--steps 1" '--steps: want 2 to 16, or 0: one step has no mark'
+refuse "one step" "$good" "--steps 1" '--steps: must be 2 to 16, or 0: one step has no mark'
 refuse "labels of any number of steps" "$good" "--steps 0 --rewards 2" \
-    '--rewards: with --steps 0 every mark wants a label'
+    '--rewards: with --steps 0 every mark needs a label'
 refuse "--loss-on for marks" "{$step,\"cot_steps\":[{\"pi\":1}]}" "$steps --loss-on all" \
-    '--loss-on all: the targets of step-labelled solutions are their marks'
+    '--loss-on all: not for step-labelled solutions, whose targets are always the step marks'
 printf '%s\n' "{${step//\\\\/\\},\"cot_steps\":[{\"pi\":1}]}" > $scratch/mark.jsonl
 $pack -o $scratch/mark.st --steps 2 --system '' --tokenizer $(tokenizer qwen2) --mark '<new>' --mark-id 900 \
     $scratch/mark.jsonl > $scratch/log 2>&1
@@ -1199,11 +1199,11 @@ still() {                       # name, a row, the message: it stops the pack wh
     $pack -o $bad/y.st $qwen --skip-bad 9 $bad/x.jsonl > $bad/log 2>&1
     verdict "--skip-bad: not $1" "$([ $? = 1 ] && grep -q "x.jsonl:[12]: $3" $bad/log || cat $bad/log)"
 }
-still "rows of no format" '{"question":"a"}' 'want the keys'
-still "an answer without its prompt" '{"completion":"a"}' 'prompt: want a string'
-still "one answer of a pair" '{"prompt":"a","chosen":"b"}' 'rejected: want a string'
+still "rows of no format" '{"question":"a"}' 'needs the keys'
+still "an answer without its prompt" '{"completion":"a"}' 'prompt: must be a string'
+still "one answer of a pair" '{"prompt":"a","chosen":"b"}' 'rejected: must be a string'
 still "a message by itself" '{"role":"user","content":"a"}' 'a single message: a row must be a list'
-still "a number" 7 'want a JSON object'
+still "a number" 7 'must be a JSON object'
 still "rows of another kind" '{"prompt":"a","chosen":"b","rejected":"c"}' 'the output is rows, and pairs cannot be part of it'
 still "keys that would be dropped" '{"text":"a","tools":"b"}' 'these keys would be dropped'
 still "pictures" '[{"role":"user","content":[{"type":"image_url"}]}]' 'content: part 1 is of the type image_url'
@@ -1211,12 +1211,12 @@ still "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_call
 printf '[{"text":"a"},\n{"text":"b" 7},\n{"text":"c"}]' > $bad/array.json
 $pack -o $bad/a.st --skip-bad 1 - < $bad/array.json > $bad/log 2>&1
 verdict "--skip-bad: of an array, of standard input" "$($work/test dump $bad/a.st | diff - <(printf '97* 256*\n99* 256*\n')
-    grep -qx '  standard input:2: byte 12: want , or }' $bad/log || cat $bad/log)"
+    grep -qx '  standard input:2: byte 12: expected , or }' $bad/log || cat $bad/log)"
 printf 'the film\nthe \0 best\nthe best\n' > $bad/lines.txt
 $pack -o $bad/l.st --format corpus --min-words 1 --tokenizer $words/tokenizer.json --skip-bad 1 $bad/lines.txt \
     > $bad/log 2>&1
 verdict "--skip-bad: of lines" "$($work/test dump $bad/l.st | diff - <(printf '1 5* 8* 2\n1 5* 9* 2\n')
-    grep -qx "  $bad/lines.txt:2: byte 4 is 0: binary data, want lines of text" $bad/log || cat $bad/log)"
+    grep -qx "  $bad/lines.txt:2: byte 4 is 0: binary data, not lines of text" $bad/log || cat $bad/log)"
 printf '{"text":"a"}\n7"\n{"text":"b"}\n7"\n' > $bad/show.jsonl
 $pack --show 2 --skip-bad 9 $bad/show.jsonl > $bad/log 2>&1
 verdict "--skip-bad: rows that are not shown are not judged" "$(grep -q '^1 malformed row is left out (--skip-bad 9):' \
@@ -1267,7 +1267,7 @@ $pack --show 9 $acl 2> $bad/log | sed -n "s|^$acl/\(.*\).txt: a text|\1|p" > $ba
 verdict "aclImdb: reviews by name, those to train on first" "$(diff $bad/got <(tr ' ' '\n' <<< "$order"))"
 verdict "aclImdb: what is told" "$(diff $bad/log - << END
 gen pack: note: $acl: 5 files, subfolders included
-gen pack: note: $acl: 4 files are not read: want .jsonl, .ndjson, .json or .txt; of aclImdb only pos, neg and unsup are read
+gen pack: note: $acl: 4 files are not read: only .jsonl, .ndjson, .json and .txt are; of aclImdb only pos, neg and unsup are read
 END
 )"
 $pack --show 9 --dataset imdb --min-words 3 --tokenizer $words/tokenizer.json $acl 2> /dev/null |
@@ -1312,7 +1312,7 @@ $pack -o $scratch/keep.txt $scratch/a.txt > $scratch/log 2>&1
 verdict "refuses: to write over a text" "$(grep -q 'exists and is not a token file' $scratch/log &&
     cmp $scratch/a.txt $scratch/keep.txt || cat $scratch/log)"
 $pack $scratch/a.txt > $scratch/log 2>&1
-verdict "refuses: no -o" "$(grep -q 'want -o OUT.safetensors, or --show N' $scratch/log || cat $scratch/log)"
+verdict "refuses: no -o" "$(grep -q 'needs -o OUT.safetensors, or --show N' $scratch/log || cat $scratch/log)"
 head -c 17000000 /dev/zero | tr '\0' ' ' > $scratch/long.jsonl
 $pack -o $scratch/out.st $scratch/long.jsonl > $scratch/log 2>&1
 verdict "refuses: a line of 17 MB" "$(grep -q 'long.jsonl:1: line longer than 16 MiB' $scratch/log || cat $scratch/log)"

@@ -88,7 +88,7 @@ static void one_row(Form form, unsigned how, const char *text, size_t n)
         size_t n = 0, targets = 0;
         WANT(out.row->begin == 0 && out.row->n == out.n && out.n);
         WANT(!pack_kind(&p, out.row));
-        Kept kept = pack_row(&p, out.id, out.target, out.row, "x");
+        CutRow kept = pack_row(&p, out.id, out.target, out.row, "x");
         WANT(kept.parts == (p.kind == KIND_PAIRS ? 2 : 1) && kept.parts == 1 + !!out.row->second);
         for (int i = 0; i < kept.parts; i++) {
             WANT(kept.n[i] && kept.begin[i] + kept.n[i] <= out.n);
@@ -160,7 +160,7 @@ static void one_solution(unsigned how, const char *text, size_t n)
         WANT(*name && (!row->drop || !row->n) && row->n <= (size_t)rules.max_length);
         for (size_t t = 0; t < row->n; t++)
             marks += out.target[row->begin + t];
-        WANT(row->drop || (marks >= 1 && marks <= STEPS_MARKS && ((const StepsSaid *)row->more)->nlabels <= marks));
+        WANT(row->drop || (marks >= 1 && marks <= STEPS_MARKS && ((const ParsedSteps *)row->more)->nlabels <= marks));
         WANT(row->drop || !steps.steps || marks == 2 || steps.scored);
         const size_t at = row->begin;
         WANT(pack_row(&p, out.n ? out.id + at : NULL, out.n ? out.target + at : NULL, row, "x").drop == row->drop);

@@ -53,13 +53,13 @@ N="$T/c/r.lua"
 cluster_case no_file "cluster=cpuss: no file clusters/cpuss.lua below $T/c or the project's recipes/; did you mean\
  \"cpus\"?; there are: $(for f in "$C"/*.lua recipes/clusters/*.lua; do basename "$f" .lua; done | sort -u | paste -sd, |
     sed 's/,/, /g')" "$N" cluster=cpuss
-cluster_case path "cluster=a/b: want a name, of recipes/clusters/NAME.lua" "$N" cluster=a/b
-cluster_case odd "cluster=a b: want a name below recipes/ made of letters, digits and _ . + - /, without \"..\"" "$N" \
+cluster_case path "cluster=a/b: must be a name, of recipes/clusters/NAME.lua" "$N" cluster=a/b
+cluster_case odd "cluster=a b: must be a name below recipes/ made of letters, digits and _ . + - /, without \"..\"" "$N" \
     "cluster=a b"
-cluster_case no_table "$C/five.lua:1: want a file that returns a table, got number" "$N" cluster=five
-cluster_case neither "$N: cluster.card: want the GPU of its nodes (gen list cards), or of a cluster of CPUs target = \"cpu\"
+cluster_case no_table "$C/five.lua:1: the file must return a table, got number" "$N" cluster=five
+cluster_case neither "$N: cluster.card: set the GPU of its nodes (gen list cards), or target = \"cpu\" for a cluster of CPUs
 $N:1: target: is required: target architecture; see \`gen list targets\`" "$N" cluster=neither
-cluster_case no_card "cluster.card: none: of a cluster of CPUs want target = \"cpu\" as well" "$N" cluster=neither \
+cluster_case no_card "cluster.card: none: for a cluster of CPUs also set target = \"cpu\"" "$N" cluster=neither \
     cluster.card=none target=cpu
 cluster_case target_alone "cluster.target: sm_80 needs cluster.card, which also sets the memory (gen list cards)" "$N" \
     cluster=neither cluster.target=sm_80
@@ -70,29 +70,29 @@ cluster_case memory "memory.limit_gib: 40, but a card of cluster gpus has 39.3; 
     "$T/c/own.lua" memory.limit_gib=40
 refused memory_cpu "memory.limit_gib: 25, but a rank's share of a node of cluster cpus has 24; leave it out\
  (memory.limit_gib=)" memory.limit_gib=25
-cluster_case all_of_none "gpus: all are those of a cluster, else of this machine, whose driver shows none to a CPU program:\
- add cluster=NAME (gen list clusters), or want a number" "$N" target=cpu gpus=all
-refused too_many "gpus: 10, but cluster cpus has 2 nodes x 4 = 8; gpus=all takes these" gpus=10
-refused uneven "gpus: 3 cannot be dealt evenly to the 2 nodes of cluster cpus; gpus=all takes all 8, cluster.nodes=1 one\
+cluster_case all_of_none "gpus: all means the GPUs of the cluster, or else of this machine, whose driver shows none to a CPU program:\
+ add cluster=NAME (gen list clusters), or give a number" "$N" target=cpu gpus=all
+refused too_many "gpus: 10, but cluster cpus has 2 nodes x 4 = 8; gpus=all uses all of them" gpus=10
+refused uneven "gpus: 3 cannot be divided evenly among the 2 nodes of cluster cpus; gpus=all uses all 8, cluster.nodes=1 one\
  node" gpus=3
-refused too_large "$N: gpus: a cluster of 67108864 is larger than the largest, 65536; want fewer nodes" \
+refused too_large "$N: gpus: a cluster of 67108864 is larger than the largest, 65536; use fewer nodes" \
     cluster.nodes=65536 cluster.gpus_per_node=1024
 refused unknown 'cluster.partitoin: unknown key; did you mean "partition"?' cluster.partitoin=x
-refused slurm_only "cluster.partition: of clusters whose launcher is slurm; here it is run.sh; leave it out" \
+refused slurm_only "cluster.partition: only for clusters whose launcher is slurm; here it is run.sh; leave it out" \
     cluster.partition=x
-refused slurm_hosts "cluster.hosts: of clusters whose launcher is run.sh or mpirun; slurm knows its nodes; leave it out" \
+refused slurm_hosts "cluster.hosts: only for clusters whose launcher is run.sh or mpirun; slurm knows its nodes; leave it out" \
     cluster.launcher=slurm cluster.hosts=a,b
 refused hosts "cluster.hosts: names 3 machines, but cluster.nodes = 2" cluster.hosts=a,b,c
-refused torchrun "cluster.launcher: torchrun starts GPU programs; of CPUs want run.sh, mpirun or slurm" \
+refused torchrun "cluster.launcher: torchrun starts GPU programs; for CPUs use run.sh, mpirun or slurm" \
     cluster.launcher=torchrun
-refused cpu_nccl "cluster.nccl: of clusters with GPUs; leave it out" cluster.nccl=NCCL_DEBUG=INFO
+refused cpu_nccl "cluster.nccl: only for clusters with GPUs; leave it out" cluster.nccl=NCCL_DEBUG=INFO
 cluster_case nccl_taken "cluster.nccl: NCCL_SOCKET_IFNAME is cluster.interface; leave it out" "$T/c/own.lua" \
     cluster.nccl=NCCL_SOCKET_IFNAME=eth0
 cluster_case nccl_twice "cluster.nccl: NCCL_DEBUG is set twice" "$T/c/own.lua" \
     cluster.nccl=NCCL_DEBUG=INFO,NCCL_DEBUG=WARN
-cluster_case text "$T/c/text.lua:1: cluster: want cluster = use \"clusters/gpus\"" \
+cluster_case text "$T/c/text.lua:1: cluster: write cluster = use \"clusters/gpus\"" \
     "$(echo "return { target = \"cpu\", cluster = \"gpus\", $model }" >"$T/c/text.lua"; echo "$T/c/text.lua")"
-cluster_case whole "$T/c/ppo.lua:1: cluster: programs of the objective ppo are one process of a CPU; leave it out" \
+cluster_case whole "$T/c/ppo.lua:1: cluster: programs of the objective ppo run as one process on a CPU; leave it out" \
     "$(echo 'return { target = "cpu", objective = "ppo" }' >"$T/c/ppo.lua"; echo "$T/c/ppo.lua")" cluster=cpus
 
 # ---- a card: target and memory follow from cards.def; on the command line it replaces the recipe's
@@ -142,14 +142,14 @@ done
 # ---- what would be code in a script, or a line of Slurm's, is refused field by field
 for pair in 'interface=eth0;id' 'interface=-a' 'interface=eth0 eth1' 'hosts=a,$(id)' 'hosts=-oProxyCommand,b' \
     'scratch=scratch' 'scratch=/a/../b' 'scratch=/a b' "name=a'b"; do
-    check "clusters/safe/$pair" "cluster.${pair%%=*}: want" "$("$B/driver" config "$N" cluster=cpus "cluster.$pair" 2>&1 |
-        grep -o "cluster.${pair%%=*}: want" | head -1)"
+    check "clusters/safe/$pair" "cluster.${pair%%=*}: must be" "$("$B/driver" config "$N" cluster=cpus "cluster.$pair" 2>&1 |
+        grep -o "cluster.${pair%%=*}: must be" | head -1)"
 done
 for pair in 'partition=a b' $'partition=a\n#SBATCH --wrap=id' 'account=`id`' 'qos=a|b' 'time=1:2:3:4' 'time=0' 'time=1-24' \
     'time=10:60' 'modules=cuda;id' 'modules=a b' 'container=a;b' 'container=$HOME/x' 'nccl=NCCL_X=$(id)' \
     'nccl=LD_PRELOAD=/x.so' 'nccl=NCCL_X'; do
-    check "clusters/safe/${pair//[$'\n ']/_}" "cluster.${pair%%=*}: want" "$("$B/driver" config "$T/c/own.lua" \
-        cluster.launcher=slurm "cluster.$pair" 2>&1 | grep -o "cluster.${pair%%=*}: want" | head -1)"
+    check "clusters/safe/${pair//[$'\n ']/_}" "cluster.${pair%%=*}: must be" "$("$B/driver" config "$T/c/own.lua" \
+        cluster.launcher=slurm "cluster.$pair" 2>&1 | grep -o "cluster.${pair%%=*}: must be" | head -1)"
 done
 for time in 90 1:30 24:00:00 2-12 7-00:00:00; do
     check "clusters/time/$time" "cluster.time = \"$time\"" "$("$B/driver" config "$T/c/own.lua" cluster.launcher=slurm \
@@ -181,7 +181,7 @@ edited() {                                    # edited NAME WANT SED: a plan's t
 }
 edited code 'cluster: a line that no cluster has: "partition=p1;id"' 's/^| partition=.*/| partition=p1;id/'
 edited name 'cluster: a line that no cluster has: "prolog=x"' 's/^| partition=.*/| prolog=x/'
-edited nodes 'cluster: 16 ranks cannot be dealt evenly to 3 nodes' 's/^| nodes=2/| nodes=3/'
+edited nodes 'cluster: 16 ranks cannot be divided evenly among 3 nodes' 's/^| nodes=2/| nodes=3/'
 edited no_nodes 'cluster: no line nodes=N' '/^| nodes=2/d'
 
 # ---- those that are shipped plan, and without one nothing of it is emitted
@@ -212,22 +212,22 @@ config_says() {                               # config_says NAME CODE WANT WORDS
     DIECAST_CONFIG=$T/c/machine "$GEN" config "$@" </dev/null >"$T/out" 2>&1
     check "config/$name" "$code $want" "$? $(head -1 "$T/out" | sed 's/^gen: //')"
 }
-config_says no_terminal 1 "config: no terminal to ask on: want --nodes (how many machines take part in a run)"
-config_says missing 1 "config: no terminal to ask on: want --node-rank (which of them is this, from 0), --master-addr (name\
+config_says no_terminal 1 "config: no terminal to ask on: give --nodes (how many machines take part in a run)"
+config_says missing 1 "config: no terminal to ask on: give --node-rank (which of them is this, from 0), --master-addr (name\
  or address of machine 0)" --nodes 2
-config_says rank 1 "config: --node-rank: 2 of 2 machines; want 0 to 1" --nodes 2 --node-rank 2 --master-addr h
+config_says rank 1 "config: --node-rank: 2 of 2 machines; must be from 0 to 1" --nodes 2 --node-rank 2 --master-addr h
 config_says one 1 "config: --master-addr: is for several machines; add --nodes N" --nodes 1 --master-addr h
-config_says gpus 1 'config: --gpu-ids: want numbers of GPUs such as 0,1, each once, or all, got "0,0"' --nodes 1 --gpu-ids 0,0
-config_says host 1 'config: --master-addr: want a host name or address, got "-x;id"' --nodes 2 --node-rank 0 \
+config_says gpus 1 'config: --gpu-ids: must be numbers of GPUs such as 0,1, each once, or all, got "0,0"' --nodes 1 --gpu-ids 0,0
+config_says host 1 'config: --master-addr: must be a host name or address, got "-x;id"' --nodes 2 --node-rank 0 \
     --master-addr '-x;id'
-config_says port 1 'config: --master-port: want a port, 1 to 65535, got "65536"' --nodes 2 --node-rank 0 --master-addr h \
+config_says port 1 'config: --master-port: must be a port, 1 to 65535, got "65536"' --nodes 2 --node-rank 0 --master-addr h \
     --master-port 65536
 config_says precision 1 "config: --mixed-precision: precision is a recipe field: add precision=bf16 to gen RECIPE or gen\
  new FILE.lua" --mixed-precision fp16
 config_says unknown 1 "unknown option --nods; \`gen config --help\` lists them" --nods 2
-config_says both 1 "config: --show, --cluster or the flags of a machine: one of these" --show --nodes 2
+config_says both 1 "config: give only one of --show, --cluster and a machine's flags" --show --nodes 2
 config_says stray 1 "config: card=a100: is for --cluster NAME" card=a100
-config_says no_value 1 "config: --nodes: want N after it" --nodes
+config_says no_value 1 "config: --nodes: needs N after it" --nodes
 config_says show_none 1 "config: $T/c/machine: No such file or directory; gen config writes it" --show
 [ ! -e "$T/c/machine" ] || not_ok config/nothing "a refusal wrote the file"
 config_says all 0 "$T/c/machine:" --nodes 1 --gpu-ids all
@@ -236,17 +236,17 @@ config_says writes 0 "$T/c/machine:" --nodes 2 --node-rank=1 --master-addr h0 --
 check config/file "NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29500 GPU_IDS=0,1" "$(grep -v '^#' "$T/c/machine" | paste -sd' ')"
 config_says show 0 "# $T/c/machine" --show
 echo 'NODE_RANK=$(id)' >"$T/c/machine"
-config_says show_bad 1 "$T/c/machine:1: NODE_RANK: want a number from 0, got \"\$(id)\"" --show
+config_says show_bad 1 "$T/c/machine:1: NODE_RANK: must be a number from 0, got \"\$(id)\"" --show
 config_says cluster 0 "$T/c/new/mine.lua:" --cluster mine -o "$T/c/new" card=a100 nodes=2 launcher=slurm modules=a,b
 check config/cluster-file 'return { card = "a100", nodes = 2, launcher = "slurm", modules = {"a", "b"}, }' "$(grep -v '^--' \
     "$T/c/new/mine.lua" | tr -s ' \n' ' ' | sed 's/ $//')"
-config_says cluster_there 1 "$T/c/new/mine.lua: is there already; --force writes over it" --cluster mine -o "$T/c/new" \
+config_says cluster_there 1 "$T/c/new/mine.lua: exists; --force overwrites it" --cluster mine -o "$T/c/new" \
     target=cpu
-config_says cluster_bad 1 "cluster.time: want MINUTES, HH:MM:SS, DAYS-HH or DAYS-HH:MM:SS, got \"x\"" --cluster b \
+config_says cluster_bad 1 "cluster.time: must be MINUTES, HH:MM:SS, DAYS-HH or DAYS-HH:MM:SS, got \"x\"" --cluster b \
     -o "$T/c/new" card=a100 launcher=slurm time=x
-config_says cluster_none 1 "config: no terminal to ask on: want words FIELD=VALUE: card=NAME or target=cpu, nodes=N,\
+config_says cluster_none 1 "config: no terminal to ask on: give words FIELD=VALUE: card=NAME or target=cpu, nodes=N,\
  gpus_per_node=N, launcher=slurm ... (gen fields, cluster)" --cluster b -o "$T/c/new"
-config_says cluster_name 1 'config: --cluster: want a name of up to 64 letters, digits and _ . -, got "../x"' --cluster ../x \
+config_says cluster_name 1 'config: --cluster: must be a name of up to 64 letters, digits and _ . -, got "../x"' --cluster ../x \
     target=cpu
 # a disk that fails leaves the file as it was
 echo 'int fsync(int fd) { (void)fd; *__errno_location() = 5; return -1; }' >"$T/fsync.c"

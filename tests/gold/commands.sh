@@ -153,9 +153,9 @@ check list/none "gen: list: none of the $(ls recipes/*.lua | wc -l) recipes has 
 refused() { check "list/$1" "$2" "$("$GEN" list "${@:3}" 2>&1)"; }
 refused field "gen: list: objectve: no field of recipes; did you mean objective?; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB" \
     objectve=dpo
-refused value "gen: list: objective: want one of lm|mlm|masked_diffusion|dpo|prm|ad|ppo, got dop; did you mean dpo?" objective=dop
-refused number "gen: list: gpus: want an integer from 1 to 65536, got two" gpus=two
-refused size "gen: list: fits: want bytes of a rank with their unit, such as 24GiB, got 24" fits=24
+refused value "gen: list: objective: must be one of lm|mlm|masked_diffusion|dpo|prm|ad|ppo, got dop; did you mean dpo?" objective=dop
+refused number "gen: list: gpus: must be an integer from 1 to 65536, got two" gpus=two
+refused size "gen: list: fits: must be bytes per rank with a unit, such as 24GiB, got 24" fits=24
 refused no_card "gen: list: card: unknown card \"h1000\"; did you mean h100? gen list cards prints all" card=h1000
 refused section "gen: list cards: target=cpu: words FIELD=VALUE choose recipes" cards target=cpu
 
@@ -181,8 +181,8 @@ if unshare -rm mount -t tmpfs none /proc/driver 2>/dev/null; then
     check gpus/machine "gpus = 3  # command line" "$(shown)"
     check gpus/visible "gpus = 2  # command line" "$(CUDA_VISIBLE_DEVICES=0,1 shown)"
 fi
-check gpus/cpu "gen: gpus: all are those of a cluster, else of this machine, whose driver shows none to a CPU program: add \
-cluster=NAME (gen list clusters), or want a number" "$("$GEN" -d config recipes/mlm_imdb.lua gpus=all 2>&1)"
+check gpus/cpu "gen: gpus: all means the GPUs of the cluster, or else of this machine, whose driver shows none to a CPU program: add \
+cluster=NAME (gen list clusters), or give a number" "$("$GEN" -d config recipes/mlm_imdb.lua gpus=all 2>&1)"
 
 # ---- gen/env.sh, read from another folder
 root=$PWD
@@ -207,8 +207,8 @@ check diff/words "batch.micro 4 8 batch.accum 1 2 512 2048" "$(ask words 'fields
 said diff $D run.lr=0.001 >"$T/words"
 check diff/one "run.lr 0.003 0.001 false $(ask plan.cpu_tiny device_bytes)" "$(ask words 'fields[0].name' 'fields[0].a' 'fields[0].b' \
     same numbers.device_bytes.b)"
-check diff/alone "gen: diff: want a second recipe, or FIELD=VALUE words that the first is compared with" "$("$GEN" diff $D 2>&1)"
-check diff/three "gen: diff: $D: want at most two recipes, each followed by FIELD=VALUE words" "$("$GEN" diff $D $D $D 2>&1)"
+check diff/alone "gen: diff: add a second recipe, or FIELD=VALUE words to compare the first with" "$("$GEN" diff $D 2>&1)"
+check diff/three "gen: diff: $D: takes at most two recipes, each followed by FIELD=VALUE words" "$("$GEN" diff $D $D $D 2>&1)"
 mkdir "$T/empty"
 check diff/nothing_written "1 0" "$(cd "$T/empty" && "$root/$GEN" diff cpu_tiny cpu_tiny_lora >"$T/diff.empty"
     echo "$? $(find . -mindepth 1 | wc -l)")"

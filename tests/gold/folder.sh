@@ -52,7 +52,7 @@ mkdir x/kernels/mine x/.obj && echo mine >x/kernels/mine/k.h && touch x/.obj/tra
 echo '// changed' >>x/kernels/cpu/layernorm.h
 emits other-family b.lua -o x
 same stale-gone "" "$(cd x && ls kernels/cpu/gelu* 2>/dev/null)"
-same stale-changed-named "x/kernels/cpu/layernorm.h: no more part of the program, but changed since gen wrote it: left there" \
+same stale-changed-named "x/kernels/cpu/layernorm.h: no longer part of the program, but changed since gen wrote it: kept" \
     "$(head -1 log)"
 emits llama-elsewhere b.lua -o y/llama
 same only-theirs-besides "$(printf '%s\n' .obj/train.d .obj/train.o kernels/cpu/layernorm.h kernels/mine/k.h notes.txt)" \
@@ -117,10 +117,10 @@ for i in "${!bad_paths[@]}"; do
     refuses "recipe-$i" 'is not allowed in paths' "$path.lua"
     refuses "plan-$i" 'is not allowed in paths' plan "$path.lua"
 done
-refuses out-empty '-o: want a path, got nothing' a.lua -o ''
+refuses out-empty '-o: needs a path, got nothing' a.lua -o ''
 refuses out-option '-o "-C": begins with -, as an option does; ./-C means the same' a.lua -o -C
-refuses name-quote 'name: want up to 100' a.lua "name=a'b" -o hostile/x
-refuses name-blank 'name: want up to 100' a.lua "name=a b" -o hostile/x
+refuses name-quote 'name: must be up to 100' a.lua "name=a'b" -o hostile/x
+refuses name-blank 'name: must be up to 100' a.lua "name=a b" -o hostile/x
 same nothing-ran "" "$(find . -name pwned)"
 
 # ---- the same texts where they are accepted stay texts
@@ -173,15 +173,15 @@ same path-told-names "gen mine.lua mine.lua lib/m.lua" "$(sed -n 's/^ \* Made by
     sed -n 's/^  "recipe": "\(.*\)",/\1/p' p/out/mine/manifest.json) $(grep -o 'lib/m.lua' p/out/mine/ir/plan.ir | head -1)"
 # gen --locked looks in the folder of the project of -o, then here, then below gen's root
 locked() { (cd "$1" && "$gen" --locked -o "$2" 2>&1 >/dev/null); }
-same again-project "gen: ../../p/out/mine: made of mine.lua; taking $PWD/p/mine.lua" "$(locked elsewhere/deep ../../p/out/mine)"
+same again-project "gen: ../../p/out/mine: made from mine.lua; using $PWD/p/mine.lua" "$(locked elsewhere/deep ../../p/out/mine)"
 same again-same "$want" "$(state p/out/mine | sha256sum)"
 mv p/mine.lua elsewhere/mine.lua && mkdir elsewhere/lib && cp p/lib/m.lua elsewhere/lib
-same again-here "gen: $PWD/p/out/mine: made of mine.lua; taking mine.lua in $PWD/elsewhere" \
+same again-here "gen: $PWD/p/out/mine: made from mine.lua; using mine.lua in $PWD/elsewhere" \
     "$(locked elsewhere "$PWD/p/out/mine")"
-same again-nowhere "p/out/mine/manifest.json: made of mine.lua, which is in none of $PWD/p, $PWD, $root; name it: gen\
+same again-nowhere "p/out/mine/manifest.json: made from mine.lua, which is in none of $PWD/p, $PWD, $root; name it: gen\
  PATH/mine.lua --locked -o p/out/mine, with the words of \"overrides\"" "$(locked . p/out/mine)"
 emits again-root-emits cpu_tiny -o elsewhere/x
-same again-root "gen: elsewhere/x: made of recipes/cpu_tiny.lua; taking $root/recipes/cpu_tiny.lua" "$(locked . elsewhere/x)"
+same again-root "gen: elsewhere/x: made from recipes/cpu_tiny.lua; using $root/recipes/cpu_tiny.lua" "$(locked . elsewhere/x)"
 
 emits blank-out a.lua -o 'out/a b'
 same blank-line "'out/a b'" "$(sed -n 's/.*make -C //p' log)"

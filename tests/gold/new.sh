@@ -122,29 +122,29 @@ refuses data_documents "gen: new: data.kind=packed reads documents, and the samp
     new x.lua --from G --data rows.jsonl data.kind=packed
 refuses data_unread "gen: new: --data rows.jsonl: seq.max of objective=ppo does not follow from the lengths of samples; leave --data out, and choose seq.max" \
     new x.lua --from F objective=ppo --data rows.jsonl
-refuses no_file "gen: new: want the file to write: gen new FILE.lua --from FOLDER" new --from F
-refuses no_from "gen: new: want --from FOLDER, a Hugging Face model's folder: gen new x.lua --from FOLDER" new x.lua
-refuses no_folder "gen: new: --from: want a folder after it" new x.lua --from
-refuses no_lua "gen: new: x: want a name that ends in .lua, for example x.lua" new x --from F
-refuses only_lua "gen: new: .lua: want a name that ends in .lua, for example mine.lua" new .lua --from F
-refuses there "gen: new: llama.lua: is there already; want another name, or --force to write over it" new llama.lua --from F
+refuses no_file "gen: new: name the file to write: gen new FILE.lua --from FOLDER" new --from F
+refuses no_from "gen: new: needs --from FOLDER, a Hugging Face model's folder: gen new x.lua --from FOLDER" new x.lua
+refuses no_folder "gen: new: --from: needs a folder after it" new x.lua --from
+refuses no_lua "gen: new: x: the name must end in .lua, for example x.lua" new x --from F
+refuses only_lua "gen: new: .lua: the name must end in .lua, for example mine.lua" new .lua --from F
+refuses there "gen: new: llama.lua: exists; give another name, or --force to overwrite it" new llama.lua --from F
 refuses option "gen: new: unknown option --form; did you mean --from?" new x.lua --form F
 refuses last_option "gen: new: unknown option --dta; did you mean --data?" new x.lua --from F --dta x.jsonl
 refuses option_far "gen: new: unknown option --zzzzzzzz; gen new --help lists them" new x.lua --zzzzzzzz
-refuses folder "gen: new: F: a folder; want --from F" new x.lua F
+refuses folder "gen: new: F: is a folder; use --from F" new x.lua F
 refuses two_ways "gen: new: --lora and --full: one or the other" new x.lua --from F --lora 4 --full
 refuses two_targets "gen: new: --target and target=cpu: one or the other" new x.lua --from F --target cpu target=cpu
-refuses rank "gen: new: --lora x: want a rank from 1 to 1024" new x.lua --from F --lora x
+refuses rank "gen: new: --lora x: must be a rank from 1 to 1024" new x.lua --from F --lora x
 refuses card "gen: new: card: unknown card \"rtx409\"; did you mean rtx4090? gen list cards prints all" \
     new x.lua --from F --card rtx409
-refuses card_target "gen: new: rtx4090 is a card: want card=rtx4090" new x.lua --from F --target rtx4090
+refuses card_target "gen: new: rtx4090 is a card: use card=rtx4090" new x.lua --from F --target rtx4090
 refuses card_other "gen: new: card rtx4090 is sm_89, but --target is sm_80; leave one of them out" \
     new x.lua --from F --card rtx4090 --target sm_80
 refuses target "gen: new: no target sm_98; did you mean sm_89?; gen list targets shows them" new x.lua --from F --target sm_98
-refuses model_word "gen: new: model.layers=1: the folder says what the model is, and a program of another one would not take it in" \
+refuses model_word "gen: new: model.layers=1: the folder sets the model's fields, and a program with other values could not load it" \
     new x.lua --from F model.layers=1
 refuses field "gen: seq.mx: unknown key; did you mean \"max\"?" new x.lua --from F seq.mx=4
-refuses objective "gen: new: objective: want one of lm|mlm|masked_diffusion|dpo|prm|ad|ppo, got zzz" new x.lua --from F objective=zzz
+refuses objective "gen: new: objective: must be one of lm|mlm|masked_diffusion|dpo|prm|ad|ppo, got zzz" new x.lua --from F objective=zzz
 refuses missing "gen: nothing: no such folder" new x.lua --from nothing
 refuses hub "gen: Qwen/Qwen2.5-0.5B: no such folder; if Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub: hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then name Qwen2.5-0.5B: gen new x.lua --from Qwen2.5-0.5B" \
     new x.lua --from Qwen/Qwen2.5-0.5B
@@ -152,26 +152,26 @@ refuses hub "gen: Qwen/Qwen2.5-0.5B: no such folder; if Qwen/Qwen2.5-0.5B is a n
 # what is not a model's folder
 mkdir -p adapter run/checkpoint-3 cache/snapshots emitted none pickle diffusers release
 echo '{"base_model_name_or_path":"org/base","r":8}' >adapter/adapter_config.json
-refuses adapter "gen: adapter: a PEFT adapter, no model: want the folder of its base, org/base, with --lora 8; the program takes both: --init-from BASE --adapter adapter" \
+refuses adapter "gen: adapter: is a PEFT adapter, not a model: give the folder of its base, org/base, with --lora 8; the program takes both: --init-from BASE --adapter adapter" \
     new x.lua --from adapter
 cp -r F own
 echo '{"format":"diecast-train-state-1","recipe":"recipes/a.lua"}' >own/train_state.json
-refuses checkpoint "gen: own: a checkpoint of a run of recipes/a.lua: that recipe goes on with it; for another recipe export it (out/NAME/run.sh --out RUN --export DIR) and take DIR" \
+refuses checkpoint "gen: own: is a checkpoint of a run of recipes/a.lua: that recipe resumes from it; for another recipe export it (out/NAME/run.sh --out RUN --export DIR) and use DIR" \
     new x.lua --from own
-refuses run "gen: run: a run folder; export the model (out/NAME/run.sh --out run --export DIR) and take DIR" new x.lua --from run
-refuses cache "gen: cache: a model in the hub's cache; want the folder of one of its revisions in cache/snapshots" new x.lua --from cache
+refuses run "gen: run: is a run folder; export the model (out/NAME/run.sh --out run --export DIR) and use DIR" new x.lua --from run
+refuses cache "gen: cache: is a model in the hub's cache; give the folder of one of its revisions in cache/snapshots" new x.lua --from cache
 touch emitted/manifest.json emitted/train.c
-refuses emitted "gen: emitted: a folder that gen wrote, no model; the head of its train.c names its recipe" new x.lua --from emitted
-refuses none "gen: none: no model's folder: it has no config.json" new x.lua --from none
+refuses emitted "gen: emitted: is a folder that gen wrote, not a model; the head of its train.c names its recipe" new x.lua --from emitted
+refuses none "gen: none: is not a model's folder: it has no config.json" new x.lua --from none
 printf GGUF >model.q4.gguf
-refuses gguf "gen: model.q4.gguf: a GGUF file, which is not read; want the Hugging Face folder that it was made from" \
+refuses gguf "gen: model.q4.gguf: is a GGUF file, which is not read; give the Hugging Face folder that it was made from" \
     new x.lua --from model.q4.gguf
 cp model.q4.gguf none/
-refuses gguf_folder "gen: none: holds model.q4.gguf and no config.json: GGUF is not read; want the Hugging Face folder that it was made from" \
+refuses gguf_folder "gen: none: holds model.q4.gguf and no config.json: GGUF is not read; give the Hugging Face folder that it was made from" \
     new x.lua --from none
-refuses file "gen: F/config.json: a file; want the folder that holds config.json and the weights" new x.lua --from F/config.json
+refuses file "gen: F/config.json: is a file; give the folder that holds config.json and the weights" new x.lua --from F/config.json
 touch release/params.json
-refuses release "gen: release: has no config.json, but files of the model's own release; want it in Hugging Face's layout" new x.lua --from release
+refuses release "gen: release: has no config.json, but files of the model's own release; convert it to Hugging Face's layout" new x.lua --from release
 cp F/config.json pickle/
 touch pickle/pytorch_model.bin
 refuses pickle "gen: pickle: pickle files can run code and are not read; convert them once: python3 -c \"from transformers import AutoModelForCausalLM as M; M.from_pretrained('pickle', torch_dtype='auto').save_pretrained('pickle')\"" \
@@ -184,27 +184,27 @@ edited() {              # SED: F with another config.json
     sed -i "$1" E/config.json
 }
 edited 's/"silu"/"gelu"/; s/"mlp_bias": false/"mlp_bias": true/; s/"llama3"/"yarn"/; s/"hidden_size": 64/"hidden_size": "wide"/'
-refuses faults 'E/config.json: no recipe can say this:
-    hidden_size is "wide": the field model.hidden wants an integer from 1 to 65536
-    hidden_act is "gelu": programs of the family llama have "silu" alone
-    mlp_bias is true: programs of the family llama have false alone
+refuses faults 'E/config.json: a recipe cannot express this:
+    hidden_size is "wide": the field model.hidden must be an integer from 1 to 65536
+    hidden_act is "gelu": programs of the family llama have only "silu"
+    mlp_bias is true: programs of the family llama have only false
     rope_parameters.rope_type is "yarn": YaRN, which stretches frequencies by their wave lengths and scales the scores: not supported' new x.lua --from E
 edited 's/"model_type": "llama"/"model_type": "roberta"/'
-refuses family "E/config.json: model_type is \"roberta\", RoBERTa, whose positions start after the padding id: want one of $("$gen" list families |
+refuses family "E/config.json: model_type is \"roberta\", RoBERTa, whose positions start after the padding id: must be one of $("$gen" list families |
     awk '{ printf "%s%s", sep, $1; sep = ", " }') (gen list families)" new x.lua --from E
 edited 's/"vocab_size"/"quantization_config": {"quant_method": "gptq", "bits": 4}, &/'
-refuses quantised "E/config.json: no recipe can say this: quantization_config (gptq, 4 bits): quantised weights are not supported; use the original model" \
+refuses quantised "E/config.json: a recipe cannot express this: quantization_config (gptq, 4 bits): quantised weights are not supported; use the original model" \
     new x.lua --from E
 edited 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
 refuses rule "E/config.json: model.kv_heads: heads = 4 is not a multiple of kv_heads = 3; try kv_heads = 2" new x.lua --from E
 edited 's/"intermediate_size": 96/"intermediate_size": 80/'
-refuses shape "gen: the weights are not those of the llama that config.json tells of: E/model.safetensors: model.layers.0.mlp.down_proj.weight has shape [64,96], this binary was built for [64,80]" \
+refuses shape "gen: the weights do not match the llama that config.json describes: E/model.safetensors: model.layers.0.mlp.down_proj.weight has shape [64,96], this binary was built for [64,80]" \
     new x.lua --from E
 edited 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
-refuses layers "gen: the weights are not those of the llama that config.json tells of: E: 9 unexpected tensors: model.layers.1.input_layernorm.weight, model.layers.1.mlp.down_proj.weight, model.layers.1.mlp.gate_proj.weight, model.layers.1.mlp.up_proj.weight, ..." \
+refuses layers "gen: the weights do not match the llama that config.json describes: E: 9 unexpected tensors: model.layers.1.input_layernorm.weight, model.layers.1.mlp.down_proj.weight, model.layers.1.mlp.gate_proj.weight, model.layers.1.mlp.up_proj.weight, ..." \
     new x.lua --from E
 edited 's/^{/[/'
-refuses no_json "gen: E/config.json: line 2, byte 19: want , or ]" new x.lua --from E
+refuses no_json "gen: E/config.json: line 2, byte 19: expected , or ]" new x.lua --from E
 truncate -s 1000 E/model.safetensors
 cp F/config.json E/
 refuses damaged "gen: E/model.safetensors: header of 2136 bytes does not fit the file of 1000" new x.lua --from E
@@ -215,7 +215,7 @@ rm E/generation_config.json
 verdict told "$(grep -v '^-- [LPC]' told.lua | head -4 | diff - <(cat <<'END'
 -- Of config.json, where it shapes nothing:
 -- eos_token_id has 2 ids: model.eos = 256, the first; --sample ends at all of them
--- attention_dropout is "x" and left out: the field model.attention_dropout wants a number from 0 to 0.95
+-- attention_dropout is "x" and left out: the field model.attention_dropout must be a number from 0 to 0.95
 return {
 END
 ))"
@@ -292,7 +292,7 @@ END
 ))"
 verdict plan_writes_nothing "$([ "$before" = "$(find . -printf '%y %p %s %T@\n')" ] || echo "something was written")"
 refuses plan_two "gen: plan: F and --from F: one or the other" plan F --from F
-refuses plan_none "gen: plan: want a model's folder: gen plan FOLDER --card NAME" plan --full
+refuses plan_none "gen: plan: needs a model's folder: gen plan FOLDER --card NAME" plan --full
 refuses plan_force "gen: plan: --force is an option of gen new" plan F --force
 refuses plan_recipe "gen: plan: --target is for models' folders; of a recipe: gen plan llama.lua target=NAME" \
     plan llama.lua --target sm_89

@@ -71,7 +71,8 @@ done
 # ---- names of earlier releases: each is known, and a recipe with old ones is the same one, with a line about them
 check renamed/known "" "$(sed -n 's/^RENAMED("\([^"]*\)", "\([^"]*\)")$/\1 \2/p' runtime/files/aliases.def |
     while read -r before now; do
-        "$GEN" explain "$before" 2>"$T/err" | grep -q "^${now/./\\.}:" || echo "$before: no field $now"
+        shown=${now/./\\.}
+        "$GEN" explain "$before" 2>"$T/err" | grep -q "^\(--\)\?${shown/-/_}[: ]" || echo "$before: no field $now"
         grep -qx "gen: renamed: $before is now $now" "$T/err" || echo "$before: said '$(cat "$T/err")'"
     done)"
 cat >"$T/renamed.lua" <<'END'
@@ -145,12 +146,12 @@ check objective/byte-order-mark "$(values "$T/other.config")" "$("$T/other/drive
     sed -n 's/  # .*//; /^[a-z].* = /p')"
 check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$T/other.config" | paste -sd' ')"
 check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
-check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one's is other: leave it out" \
+check objective/flag "run.top_p: only for programs whose objective is lm|dpo; this one's is other: leave it out" \
     "$(other run.top_p=0.5)"
-check objective/field "model.vocab: of recipes whose objective is lm|mlm|masked_diffusion|dpo|prm; this one's is other: leave it out" \
+check objective/field "model.vocab: only for recipes whose objective is lm|mlm|masked_diffusion|dpo|prm; this one's is other: leave it out" \
     "$(other model.vocab=257)"
 check objective/records "data.kind: objective=other trains on rows, got \"packed\" (objective=lm trains on packed)" "$(other data.kind=packed)"
-check objective/choices "objective: want one of lm, mlm, masked_diffusion, dpo, prm, ad, ppo, other, got \"none\"" "$(other objective=none | head -1)"
+check objective/choices "objective: must be one of lm, mlm, masked_diffusion, dpo, prm, ad, ppo, other, got \"none\"" "$(other objective=none | head -1)"
 
 # ---- an upper level: v in the place of the gradients, what samples' losses change along it
 levels() {                                    # ROOM FIELD=VALUE ...
@@ -174,14 +175,14 @@ check levels/whole "1 1 0" "$(in_program tangent ' = allreduce ') $(in_program r
 $(in_program jvp ' = allreduce ')"
 check levels/places "\$jvp shard \$tangent rep" "$(awk '$2 == "$jvp" || $2 == "$tangent" {
     print $2, / shard 0/ ? "shard" : "rep" }' "$T/levels" | LC_ALL=C sort | paste -sd' ')"
-check levels/16_bit 'gen: prm.hypergradient: "fd" moves parameters by about 1e-6, which the 16-bit copies that products read do
-not show; try prm.hypergradient = "dot", or precision = "fp32"' \
-    "$(levels graph precision=bf16 prm.hypergradient=fd | sed 's/ do not show/ do\nnot show/')"
-check levels/no_mark 'gen: prm.mark: want a token, such as "<extra_0>", got none: scores are read at it' \
+check levels/16_bit 'gen: prm.hypergradient: "fd" moves parameters by about 1e-6, too little for the 16-bit copies that matrix
+products read; try prm.hypergradient = "dot", or precision = "fp32"' \
+    "$(levels graph precision=bf16 prm.hypergradient=fd | sed 's/ matrix products/ matrix\nproducts/')"
+check levels/no_mark 'gen: prm.mark: must be a token, such as "<extra_0>", got none: scores are read at it' \
     "$(levels graph prm.mark=)"
-check levels/one_domain 'gen: prm.domains: the weight of a domain is relative to the mean of all, that of one alone 1
-for good; want 2 or more, or prm.weights = "none"' \
-    "$(levels graph prm.weights=domain prm.domains=1 | sed 's/ for good/\nfor good/')"
+check levels/one_domain 'gen: prm.domains: the weight of a domain is relative to the mean of all domains, so that of a
+single domain is always 1; set 2 or more, or prm.weights = "none"' \
+    "$(levels graph prm.weights=domain prm.domains=1 | sed 's/ single domain/\nsingle domain/')"
 check levels/plan "2" "$(out/.gen/gen plan recipes/dreamprm_tiny.lua |
     grep -c '^  schedule [a-z]* *holds .*iB that no other reads; of the memory shared over time it uses')"
 
@@ -195,7 +196,7 @@ cli() {                                       # name, message, words
 }
 R=recipes/cpu_tiny.lua
 P=recipes/darkroom_ppo.lua
-cli whole_room $P':5: -d plan: the objective ppo trains no model of layers, so there is no such text; want recipe or config' -d plan $P
+cli whole_room $P':5: -d plan: the objective ppo trains no model of layers, so there is no such text; use -d recipe or -d config' -d plan $P
 cli whole_tune "$P:5: the objective ppo has no matrix products or kernels to measure" tune $P
 check whole/check "$P: target cpu has no CUDA kernels" "$("$GEN" check $P)"
 check whole/plan 3 "$("$GEN" plan $P | grep -c -e '81 of darkroom' -e ' 52000 updates by 40 ' -e ' 4212000 updates, of ')"
@@ -205,10 +206,10 @@ cli near_name "gen: a100x4_ful: neither a command nor a recipe (NAME.lua); did y
 cli hub "gen: Qwen/Qwen2.5-7B: no such file; if it is a model of the Hugging Face hub, download it (hf download Qwen/Qwen2.5-7B --local-dir DIR); gen new FILE.lua --from DIR writes a recipe for it, gen plan DIR shows what fits" Qwen/Qwen2.5-7B
 mkdir -p "$T/model" "$T/adapter" "$T/emitted"
 echo '{}' | tee "$T/model/config.json" "$T/adapter/adapter_config.json" > "$T/emitted/manifest.json"
-cli model_folder "gen: $T/model is a model's folder, no recipe: gen new FILE.lua --from $T/model writes one, gen plan $T/model shows what fits" "$T/model"
+cli model_folder "gen: $T/model is a model's folder, not a recipe: gen new FILE.lua --from $T/model writes one, gen plan $T/model shows what fits" "$T/model"
 echo '{"model_type": "x"}' > "$T/model/config.json"
-cli model_config "gen: $T/model/config.json: of a model's folder, no recipe: gen new FILE.lua --from $T/model writes one" "$T/model/config.json"
-cli adapter_folder "gen: $T/adapter is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the model below it; the program takes the adapter: --adapter $T/adapter" "$T/adapter"
+cli model_config "gen: $T/model/config.json: belongs to a model's folder, not a recipe: gen new FILE.lua --from $T/model writes one" "$T/model/config.json"
+cli adapter_folder "gen: $T/adapter is an adapter's folder, not a recipe: gen new FILE.lua --from BASE writes one for the model below it; the program takes the adapter: --adapter $T/adapter" "$T/adapter"
 cli emitted_folder "gen: $T/emitted is a folder that gen wrote: the head of its train.c has the recipe and the words that made it" "$T/emitted"
 cli folder "gen: cannot read recipes/: Is a directory" recipes/
 cli command "gen: pln: neither a command nor a recipe (NAME.lua); did you mean plan?" pln
@@ -231,25 +232,25 @@ cli word_foreign "gen: mixed_precision: unknown key; here it is the word precisi
 cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (of a node; gpus counts the ranks of all nodes)" $R nproc_per_node=4
 cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" $R learning_rate=1e-4
 cli word_unknown_target "gen: target: sm_75 is not supported: GPUs from Ampere on (sm_80); gen list names the targets" plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_75
-cli word_card 'gen: target: "h100-nvl" is a card: want card = "h100-nvl", which sets target sm_90 and memory.limit_gib = 93 (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl
+cli word_card 'gen: target: "h100-nvl" is a card: use card = "h100-nvl", which sets target sm_90 and memory.limit_gib = 93 (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl
 cli nothing_like_it "gen: --use_dora: not supported: adapters are LoRA, or lora.rslora" $R --use_dora
 cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
 cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R
-cli room_far "gen: -d zzzzzzzz: no such room; want recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
-cli room_without "gen: -d: want a room after it" $R -d
-cli out_without "gen: -o: want a folder after it" $R -o
+cli room_far "gen: -d zzzzzzzz: no such room; use recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
+cli room_without "gen: -d: needs a room after it" $R -d
+cli out_without "gen: -o: needs a folder after it" $R -o
 cli option_elsewhere "gen: -o is not an option of this command; \`gen --help\` lists its commands" plan $R -o x
-cli two "gen: recipes/cpu_tiny_llama.lua: want one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
-cli none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
+cli two "gen: recipes/cpu_tiny_llama.lua: takes one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
+cli none "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
 cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\` lists them" explain lora.rnak
 cli explain_foreign "gen: no field hiden_size; did you mean \"hidden_size\"?; \`gen fields\` lists them" explain hiden_size
-cli explain_none "gen: explain: want one field, for example: gen explain lora.rank" explain
+cli explain_none "gen: explain: takes one field, for example: gen explain lora.rank" explain
 cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields x
 cli list "gen: list: no section famlies; did you mean families?" list famlies
-cli list_far "gen: list: no section zzzzzzzzzzzz; want recipes, models, families, chats, objectives, targets, cards or clusters" list zzzzzzzzzzzz
+cli list_far "gen: list: no section zzzzzzzzzzzz; use recipes, models, families, chats, objectives, targets, cards or clusters" list zzzzzzzzzzzz
 cli list_two "gen: list: takes one section at most, and FIELD=VALUE words; got cards as well" list chats cards
 cli help_none "gen writes the source of one training program from a recipe."
-cli info_none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" info
+cli info_none "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" info
 "$GEN" info mlm_h200_8gpu_fast gpus=4 batch.accum=2 >"$T/info" 2>/dev/null
 for line in '^mlm_h200_8gpu_fast: MLM over words' '^  model      microbert, 4 layers of 8, 4 heads, vocabulary 10,005$' \
     '^  parameters 174,613, 174,613 of them trained$' '^  ranks      4 of sm_90 (.*), bf16$' \
@@ -326,11 +327,11 @@ wide="model.hidden=64 model.layers=4"
 check parameters/ad "36,456 36,197 222,024 221,509 211,269 33,896 1,245,064" \
     "$(echo $(ad; ad ad.context=plain; ad $wide; ad $wide ad.context=plain; ad $wide ad.context=plain ad.n_transit=80
     ad ad.n_transit=160; ad model.hidden=128 model.layers=6 model.heads=8 ad.n_transit=328))"
-for case in "ad.ragged=true|ad.ragged: of ad.context = \"plain\" alone; leave it out" \
-    "ad.context=plain ad.region=40|ad.region: of ad.context = \"compressed\" alone; leave it out" \
+for case in "ad.ragged=true|ad.ragged: only for ad.context = \"plain\"; leave it out" \
+    "ad.context=plain ad.region=40|ad.region: only for ad.context = \"compressed\"; leave it out" \
     "ad.context=plain ad.queries=all ad.ragged=true|ad.ragged: has no effect while ad.queries is \"all\", whose contexts have all lengths; leave it out" \
-    "ad.queries=all ad.n_transit=160|ad.n_transit: 160 positions would cut regions, whose places are all asked: the longest of two regions of 80 and their marks has 164; try ad.n_transit = 164, or ad.queries = \"one\"" \
-    "ad.region=1 ad.boundary=last|ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one of a region: nothing would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"" \
+    "ad.queries=all ad.n_transit=160|ad.n_transit: 160 positions would cut regions, of which every position is a query: two regions of 80 and their marks have up to 164; try ad.n_transit = 164, or ad.queries = \"one\"" \
+    "ad.region=1 ad.boundary=last|ad.region: with 1 step and ad.boundary = \"last\" there is no action to learn: nothing would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"" \
     "seq.max=164|seq.max: ad.context, ad.n_transit, ad.region and ad.queries set the sequence length; leave it out" \
     "lora.rank=4|lora.rank: the objective ad trains all weights, without adapters; leave it out"; do
     check "ad/refused ${case%%|*}" "gen: ${case#*|}" "$("$GEN" -d graph recipes/ad_tiny.lua ${case%%|*} 2>&1 >/dev/null)"
@@ -405,21 +406,21 @@ damage() {                                    # name, sed script, message with L
     line=$(cmp "$T/good.txt" "$T/bad.txt" 2>&1 | sed -n 's/.* line //p')
     check "text/$1" "${3/LINE/$line}" "$("$B/driver" parse "$T/bad.txt" 2>&1 >/dev/null | sed "s|$T/||" | head -1)"
 }
-damage int 's/^gpus = 1/gpus = x/' 'bad.txt:LINE: gpus: want an integer, got x  # default recipes/cpu_tiny.lua:2'
-damage range 's/^gpus = 1/gpus = 0/' 'bad.txt:LINE: gpus: want an integer from 1 to 65536, got 0'
+damage int 's/^gpus = 1/gpus = x/' 'bad.txt:LINE: gpus: expected an integer, got x  # default recipes/cpu_tiny.lua:2'
+damage range 's/^gpus = 1/gpus = 0/' 'bad.txt:LINE: gpus: must be an integer from 1 to 65536, got 0'
 damage choice 's/"fp32"/"fp33"/' 'bad.txt:LINE: precision: no such choice: "fp33"'
-damage string 's/"fp32"/"fp32/' 'bad.txt:LINE: precision: want a closing quote, got "fp32  # recipes/cpu_tiny.lua:5'
-damage list 's/{}/{"a" "b"}/' 'bad.txt:LINE: lora.targets: want a comma and a blank between items, got {"a" "b"}  # default recipes/cpu_tiny.lua:2'
-damage bool 's/rslora = false/rslora = no/' 'bad.txt:LINE: lora.rslora: want true or false, got no  # default recipes/cpu_tiny.lua:2'
-damage number 's/^lora.alpha = 0.0/lora.alpha = inf/' 'bad.txt:LINE: lora.alpha: want a number, got inf  # default recipes/cpu_tiny.lua:2'
-damage place 's/# recipes.cpu_tiny.lua:5/# x/' 'bad.txt:LINE: want # FILE:LINE, # default FILE:LINE or # command line, got # x'
+damage string 's/"fp32"/"fp32/' 'bad.txt:LINE: precision: expected a closing quote, got "fp32  # recipes/cpu_tiny.lua:5'
+damage list 's/{}/{"a" "b"}/' 'bad.txt:LINE: lora.targets: expected a comma and a blank between items, got {"a" "b"}  # default recipes/cpu_tiny.lua:2'
+damage bool 's/rslora = false/rslora = no/' 'bad.txt:LINE: lora.rslora: expected true or false, got no  # default recipes/cpu_tiny.lua:2'
+damage number 's/^lora.alpha = 0.0/lora.alpha = inf/' 'bad.txt:LINE: lora.alpha: expected a number, got inf  # default recipes/cpu_tiny.lua:2'
+damage place 's/# recipes.cpu_tiny.lua:5/# x/' 'bad.txt:LINE: expected # FILE:LINE, # default FILE:LINE or # command line, got # x'
 damage field 's/^gpus/gpu/' 'bad.txt:LINE: gpu: no such field'
-damage line 's/^gpus = 1.*/gpus/' 'bad.txt:LINE: want field = value  # place, got gpus'
+damage line 's/^gpus = 1.*/gpus/' 'bad.txt:LINE: expected field = value  # place, got gpus'
 damage missing '/^gpus/d' "bad.txt:$(($(wc -l < "$T/good.txt") - 1)): gpus: missing"
-damage head '1d' 'bad.txt:1: want # config  hash H  recipe PATH'
+damage head '1d' 'bad.txt:1: expected # config  hash H  recipe PATH'
 damage flag 's/^run.lr/run.rl/' 'bad.txt:LINE: run.rl: no such flag'
-damage flag_value 's/^run.lr = 0.003/run.lr = x/' 'bad.txt:LINE: run.lr: want a number, got x'
-damage escape 's/"gpt2"/"gp\\q"/' 'bad.txt:LINE: model.family: want one of \" \\ \ddd after a backslash, got "gp\q"  # recipes/models/tiny_gpt2.lua:3'
+damage flag_value 's/^run.lr = 0.003/run.lr = x/' 'bad.txt:LINE: run.lr: expected a number, got x'
+damage escape 's/"gpt2"/"gp\\q"/' 'bad.txt:LINE: model.family: expected one of \" \\ \ddd after a backslash, got "gp\q"  # recipes/models/tiny_gpt2.lua:3'
 
 # ---- the reference has every field and every flag of a recipe
 "$GEN" fields > "$T/fields"
@@ -463,7 +464,7 @@ check foreign/explained "" "$(while read -r name; do
 
 # ---- recipes by name, and settings files of other trainers
 taken() {                                     # word, what stderr says; the Config is that of cpu_tiny
-    check "find/$1" "${2:+gen: $1: $2; taking recipes/cpu_tiny.lua}" "$("$GEN" -d config "$1" 2>&1 >"$T/a")"
+    check "find/$1" "${2:+gen: $1: $2; using recipes/cpu_tiny.lua}" "$("$GEN" -d config "$1" 2>&1 >"$T/a")"
     check "find/$1-text" "" "$("$GEN" -d config $R 2>&1 | diff - "$T/a" | head -1)"
 }
 taken recipe/cpu_tiny.lua "no such file"

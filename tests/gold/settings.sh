@@ -58,8 +58,8 @@ says tag 'x.yml:1: tags are not supported (!!float): write the value without it'
 says own_tag 'x.yml:2: tags are not supported (!env): write the value without it' 'lr: 1\nb: !env X\n'
 says merge 'x.yml:2: the merge key << is not supported: write out the keys that it stands for' 'lr: 1\n<<: {b: 2}\n'
 says documents 'x.yml:2: several documents in a file are not supported: split it at ---' 'lr: 1\n---\nlr: 2\n'
-says list 'x.yml:1: want keys with values, found a list' '- 1\n- 2\n'
-says text 'x.yml:1: want keys with values, found a value alone' 'lr = 1\n'
+says list 'x.yml:1: must be keys with values, found a list' '- 1\n- 2\n'
+says text 'x.yml:1: must be keys with values, found a value alone' 'lr = 1\n'
 says tab 'x.yml:2: not YAML: found character that cannot start any token, while scanning for the next token' 'a:\n\t- b\n'
 says twice 'x.yml: the key learning_rate appears twice, 1e-4 (line 1) and 2e-4 (line 3): keep one of them' \
     'learning_rate: 1e-4\nseed: 1\nlearning_rate: 2e-4\n'
@@ -68,8 +68,8 @@ says differ 'x.yml: lora_r: 16 (line 2) and lora_rank: 64 (line 1) set lora.rank
 says bare 'x.yml: finetuning_type: full (line 1) and lora_rank: 8 (line 2) set lora.rank to different values: keep one of them' \
     'finetuning_type: full\nlora_rank: 8\n'
 says json_twice 'x.json: the key lr appears twice, 1 (line 1) and 2 (line 2): keep one of them' '{"lr": 1,\n"lr": 2}\n' json
-says json_end 'x.json: not JSON: line 1, byte 8: want , or }' '{"lr": 1' json
-says toml_lines 'x.toml:2: want key = value in one line, with a text, a number, true, false or a list of them' \
+says json_end 'x.json: not JSON: line 1, byte 8: expected , or }' '{"lr": 1' json
+says toml_lines 'x.toml:2: expected key = value in one line, with a text, a number, true, false or a list of them' \
     'lr = 1\nlora_target_modules = [\n"q_proj"]\n' toml
 # words of YAML 1.1, as PyYAML 6.0 loads them
 holds words 'lora.alpha = 16|memory.recompute = "block"|precision = "bf16"|run.lr = 1e-4|run.steps = 90|run.weight_decay = 1.5e-3|seq.max = 2048' \

@@ -332,7 +332,7 @@ verdict "weights of the start, resumed" "$(grep -q "^weights of $scratch/once/ch
     cmp "$scratch"/{once,straight}/checkpoint-10/model.safetensors 2>&1)"
 fit one once --steps 12 --init-from none
 verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
-    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: give those' \
+    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: give its initial' \
         "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
 # Several parameter groups, each with its own rate, clipping and count of updates: the features' layer beside the
@@ -362,7 +362,7 @@ verdict "a flag of no set" "$([ $? = 80 ] || echo "exit $?"
         tail -n 2 "$scratch/other.log")"
 # gradients that are none: each set skips its own update, and says which it is
 DIECAST_FAULT=nan:rank=0:step=4 fitted sets skips --nonfinite skip
-verdict "sets skip" "$(for of in "" " of the set proj"; do
+verdict "sets skip" "$(for of in "" " of the group proj"; do
         grep -q "^step 4: loss .*, gradient norm$of -*nan: update skipped; samples " "$scratch/skips.log" ||
             grep "skipped" "$scratch/skips.log"
     done
@@ -426,7 +426,7 @@ refused() {             # FIELD=VALUE TEXT: gen says so
     verdict "$1 is refused" "$(grep -q -- "$2" "$scratch/said" || cat "$scratch/said")"
 }
 refused data.kind=rows "data.kind: objective=regression trains on no token files, got"
-refused model.vocab=31 "model.vocab: of recipes whose objective is lm|mlm.*; this one's is regression"
+refused model.vocab=31 "model.vocab: only for recipes whose objective is lm|mlm.*; this one's is regression"
 
 # Floats of another shape, tokens and numbers that are none: one line each.
 bad() {                 # NAME FILE CODE TEXT

@@ -95,11 +95,11 @@ bad() {  # NAME TEXT WANTED-AFTER-THE-FILE-NAME
 }
 h='id,lower,upper,size\n'
 max=9223372036854775807
-range="want an integer from 0 to $max, got"
-bad empty '' '1: header: want columns id,lower,upper,size, got none'
-bad no-rows "$h" '1: row: want at least one row, got none'
-bad no-column 'id,lower,upper\na,0,1\n' '1: size: want this column in the header, got none'
-bad two-columns 'id,size,lower,upper,size\n' '1: size: want one such column, got two'
+range="must be an integer from 0 to $max, got"
+bad empty '' '1: header: must have columns id,lower,upper,size, got none'
+bad no-rows "$h" '1: row: there must be at least one row, got none'
+bad no-column 'id,lower,upper\na,0,1\n' '1: size: the header must have this column, got none'
+bad two-columns 'id,size,lower,upper,size\n' '1: size: must be one column, got two'
 bad negative "${h}a,0,1,-5\n" "2: size: $range \"-5\""
 bad fraction "${h}a,0,1.5,5\n" "2: upper: $range \"1.5\""
 bad blank "${h}a,0,,5\n" "2: upper: $range \"\""
@@ -108,24 +108,24 @@ bad overflow "${h}a,0,1,5\nb,0,9223372036854775808,5\n" \
     "3: upper: $range \"9223372036854775808\""
 bad long "${h}a,0,1,$(printf '9%.0s' {1..90})\n" "2: size: $range \"$(printf '9%.0s' {1..40})\""
 bad control "${h}a,0,1,\033[1m\n" "2: size: $range \"?[1m\""
-bad lifetime "${h}a,7,7,5\n" '2: upper: want more than lower 7, got 7'
-bad backwards "${h}a,7,3,5\n" '2: upper: want more than lower 7, got 3'
-bad no-id "${h},0,1,5\n" '2: id: want a name, got ""'
+bad lifetime "${h}a,7,7,5\n" '2: upper: must be more than lower 7, got 7'
+bad backwards "${h}a,7,3,5\n" '2: upper: must be more than lower 7, got 3'
+bad no-id "${h},0,1,5\n" '2: id: must be a name, got ""'
 bad duplicate "${h}a,0,1,5\nb,0,1,5\na,2,3,5\nb,2,3,5\n" \
-    '4: id: want each id once, got "a" as in line 2'
-bad few-fields "${h}a,0,1\n" '2: row: want 4 fields as in the header, got 3'
-bad many-fields "${h}a,0,1,5,6\n" '2: row: want 4 fields as in the header, got 5'
+    '4: id: must be unique, got "a" as in line 2'
+bad few-fields "${h}a,0,1\n" '2: row: must have 4 fields as in the header, got 3'
+bad many-fields "${h}a,0,1,5,6\n" '2: row: must have 4 fields as in the header, got 5'
 bad alignment 'id,lower,upper,size,alignment\na,0,1,5,0\n' \
-    "2: alignment: want an integer from 1 to $max, got \"0\""
+    "2: alignment: must be an integer from 1 to $max, got \"0\""
 bad sum "${h}a,0,1,4611686018427387000\nb,5,6,4611686018427387000\n" \
-    '3: size: want sizes and alignments of at most 4611686018427387903 in all, got more'
+    '3: size: sizes and alignments must be at most 4611686018427387903 in all, got more'
 seq 0 1000000 | awk 'BEGIN { print "id,lower,upper,size" } { print $1 ",0,1,1" }' \
     > "$scratch/in.csv"
-refused bad-rows "$scratch/in.csv:1000002: row: want at most 1000000 rows, got more" \
+refused bad-rows "$scratch/in.csv:1000002: row: there may be at most 1000000 rows, got more" \
     "$scratch/in.csv"
 refused bad-file "$scratch/none.csv: No such file or directory" "$scratch/none.csv"
 refused bad-folder "$scratch: Is a directory" "$scratch"
-refused bad-capacity "gen: --capacity: want an integer from 1 to $max, got \"0\"" x --capacity 0
+refused bad-capacity "gen: --capacity: must be an integer from 1 to $max, got \"0\"" x --capacity 0
 refused bad-usage "usage: gen pack-buffers FILE.csv [--capacity BYTES]" --capacity
 printf "${h}a,0,3,4\nb,1,3,4\n" > "$scratch/in.csv"
 refused capacity \

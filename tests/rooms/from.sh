@@ -100,39 +100,39 @@ refused "a size that dimensions do not follow" graph 's/^size B 6/size B 5/' \
     "edit.ir:$(line graph '^input %tokens'): tokens: B is 5, here 6"
 refused "a dimension" graph '/^input %tokens/s/\[6,10\]/[6,11]/' "edit.ir:$(line graph ' = embed '): embed: "
 refused "a width that config.json does not have" graph 's/\b210\b/150/g; s/"n_inner": 150/"n_inner": 210/' \
-    "edit.ir:$(line graph '^set config_json'): want \"n_inner\": 150"
+    "edit.ir:$(line graph '^set config_json'): must have \"n_inner\": 150"
 refused "a width that checkpoints do not have" graph 's/^| model.ffn=210/| model.ffn=211/' \
-    "edit.ir:$(line graph '^set model_fields'): want the line model.ffn=210, found model.ffn=211"
+    "edit.ir:$(line graph '^set model_fields'): expected the line model.ffn=210, found model.ffn=211"
 refused "a precision" graph 's/^set precision "fp32"/set precision "fp64"/' \
-    "edit.ir:$(line graph '^set precision'): precision: want fp32|bf16|fp16, got fp64"
+    "edit.ir:$(line graph '^set precision'): precision: must be fp32|bf16|fp16, got fp64"
 refused "layers" graph 's/^repeat 2 (L) up/repeat 3 (L) up/' "edit.ir:"
 refused "heads" graph 's/  heads 2 /  heads 4 /' "edit.ir:$(line graph '  heads 2 '): "
 refused "a missing line" graph '/^set name/d' \
     "edit.ir:$(grep -c '' "$t/graph.ir" | awk '{ print $1 - 1 }'): no line \`set name\`"
 refused "a name twice" graph '/^set name/p' "edit.ir:$(($(line graph '^set name') + 1)): name is set twice"
-refused "no name" graph 's/^set name "r"/set name ""/' "edit.ir:$(line graph '^set name'): name: want "
+refused "no name" graph 's/^set name "r"/set name ""/' "edit.ir:$(line graph '^set name'): name: needs a path"
 refused "a name for a shell" graph 's/^set name "r"/set name "r;x"/' "edit.ir:$(line graph '^set name'): name \"r;x\""
 refused "a field misspelt" plan 's/^| optim.decay_rule/| optim.decay_rul/' \
-    "edit.ir:$(line plan '^set model_fields'): want a line optim.decay_rule=VALUE, found none"
+    "edit.ir:$(line plan '^set model_fields'): expected a line optim.decay_rule=VALUE, found none"
 refused "a field without a value" plan 's/^| optim.decay_rule=.*/| optim.decay_rule=/' \
-    "edit.ir:$(line plan '^set model_fields'): optim.decay_rule: want "
+    "edit.ir:$(line plan '^set model_fields'): optim.decay_rule: must be "
 refused "a field twice" plan '/^| optim.decay_rule/p' \
     "edit.ir:$(line plan '^set model_fields'): optim.decay_rule appears twice"
 refused "a line that is no field" plan '/^| optim.decay_rule/i | optim.decays=1' \
     "edit.ir:$(line plan '^set model_fields'): optim.decays=1 is no line FIELD=VALUE"
 refused "no first line" plan 1d "edit.ir:2: the first line of a room's text is missing: "
 refused "an unknown fact" graph 's/^set tune/set tuned/' \
-    "edit.ir:$(line graph '^set tune'): tuned is nothing that is set"
+    "edit.ir:$(line graph '^set tune'): tuned is not a setting"
 refused "a flag" graph '/^set model_fields/i set flags "learning=3"' \
-    "edit.ir:$(line graph '^set model_fields'): flags: want NAME=VALUE of a run-time flag, got learning=3"
+    "edit.ir:$(line graph '^set model_fields'): flags: must be NAME=VALUE of a run-time flag, got learning=3"
 refused "a program that is not there" plan '/^schedule eval/s/, eval/, evil/' \
     "edit.ir:$(line plan '^schedule eval'): schedule eval: there is no program evil"
 refused "a program of no schedule" plan '/^schedule decode/d' \
-    "edit.ir:$(($(line plan '^program decode') - 1)): program decode stands in no schedule"
+    "edit.ir:$(($(line plan '^program decode') - 1)): program decode is in no schedule"
 refused "a schedule twice" plan '/^schedule eval/p' \
     "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval appears twice"
 refused "no clearing" graph '/^schedule train/s/ begin,//' \
-    "edit.ir:$(line graph '^program begin'): program begin stands in no schedule"
+    "edit.ir:$(line graph '^program begin'): program begin is in no schedule"
 refused "update before reduce" plan '/^schedule train/s/reduce, update/update, reduce/' \
     "edit.ir:$(line plan '^[a-z]* $total_norm'): schedule train: adamw in update reads total_norm before it is written"
 refused "too few micro-batches" plan '/^schedule train/s/micro \* 3/micro * 2/' \
@@ -148,9 +148,9 @@ refused "a role" plan 's/^program reduce  reduce/program reduce  forward/' \
 refused "a kernel of something else" fuse '0,/ gelu_fwd/s/ gelu_fwd/ add_fwd/' "edit.ir:$(line fuse '^program micro'): group "
 refused "an address" plan '/^param $wte/s/at device+0x0/at device+0x4/' "edit.ir:$(line plan '^param $wte'): wte "
 refused "another target's kernel" fuse '0,/^@g[0-9]* [a-z_]*/s/^\(@g[0-9]*\) [a-z_]*/\1 nothing/' \
-    "edit.ir:$(line fuse '^@g'): nothing is no kernel of target cpu"
-refused "the text of another room" plan 's/^# plan/# part/' "edit.ir:1: is the text of part: want --from part"
-refused "no room" plan 's/^# plan/# plum/' "edit.ir:1: plum is no room"
+    "edit.ir:$(line fuse '^@g'): nothing is not a kernel of target cpu"
+refused "the text of another room" plan 's/^# plan/# part/' "edit.ir:1: is the text of part: use --from part"
+refused "no room" plan 's/^# plan/# plum/' "edit.ir:1: no room plum has such a text"
 
 # Texts of other objectives without any one of their lines, and with a number that is another: a program, or one line
 # that says where.
@@ -183,15 +183,15 @@ said() {
 }
 said "a room misspelt" \
     "gen: --from grpah: no room with a text to go on from; did you mean graph?" --from grpah "$t/graph.ir"
-said "a room without" "gen: --from config: no room with a text to go on from; want graph, fuse, part or plan" \
+said "a room without" "gen: --from config: no room with a text to go on from; use graph, fuse, part or plan" \
     --from config "$t/graph.ir"
 said "no file" "gen: cannot read no.ir: No such file or directory" --from plan "$t/no.ir"
-said "a recipe" "gen: --from plan: want the text of a room, FILE.ir, got r.lua" --from plan "$t/r.lua"
+said "a recipe" "gen: --from plan: takes the text of a room, FILE.ir, got r.lua" --from plan "$t/r.lua"
 said "a word" "gen: --from plan: batch.micro=2: a text has no fields; edit it, or start from the recipe" \
     --from plan "$t/plan.ir" batch.micro=2
 said "an earlier room" "gen: -d graph: comes before plan, the room of --from" --from plan "$t/plan.ir" -d graph
-said "no room" "gen: --from: want a room and the file of its text after it" --from
-said "a text without a room" "plan.ir: the text of a room; want: gen --from ROOM plan.ir" "$t/plan.ir"
+said "no room" "gen: --from: needs a room and the file of its text after it" --from
+said "a text without a room" "plan.ir: is the text of a room; use: gen --from ROOM plan.ir" "$t/plan.ir"
 "$gen" -d plan recipes/h200x1_tiny.lua | sed 's,^set recipe ".*",set recipe "elsewhere.lua",' >"$t/lost.ir"
 lost="was made from the recipe elsewhere.lua, which is in none of $t, $PWD; gen needs its lock file"
 said "a lock file that is not here" "lost.ir: $lost: run gen in the folder of the recipe" --from plan "$t/lost.ir" -o "$t/no"

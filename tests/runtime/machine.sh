@@ -56,10 +56,10 @@ refuses "--gpu-ids=0: 1 of them, but 2 ranks .* gen recipes/x.lua gpus=TOTAL" --
 refuses "--gpu-ids=0,1,2: 3 of them, but 2 ranks" -- --gpu-ids 0,1,2
 refuses "--gpu-ids=1,1: GPU 1 is named twice" -- --gpu-ids 1,1
 for bad in all 0, ,1 -1,0 0x1,2 00,1 "0 1"; do
-    refuses "want numbers of GPUs such as 0,1" -- "--gpu-ids=$bad"
+    refuses "must be GPU numbers such as 0,1" -- "--gpu-ids=$bad"
 done
-refuses "wants a value" -- --gpu-ids
-refuses "wants a value" -- --gpu-ids=
+refuses "needs a value" -- --gpu-ids
+refuses "needs a value" -- --gpu-ids=
 folder cuda 1 <<<"$show"
 ends "--gpu-ids of one rank" 0 "^rank none .* gpus 5 " -- --gpu-ids 5
 folder cpu 1 <<<"$show"
@@ -92,12 +92,12 @@ refuses "DIECAST_CONFIG=$scratch/absent: cannot be read" DIECAST_CONFIG="$scratc
 # read, never run
 for bad in 'NODE_RANK=$(touch pwned)' 'X=1' 'export NNODES=2' 'NNODES=' 'MASTER_ADDR=a b' '`touch pwned`' 'NNODES 2'; do
     said "$bad"
-    refuses "machine: want lines NNODES, " --
+    refuses "machine: must have lines NNODES, " --
 done
 said NNODES=2 NNODES=2
-refuses "NNODES stands there twice" --
+refuses "NNODES is there twice" --
 said NNODES=3
-refuses "NNODES=3: 4 ranks cannot be dealt" --
+refuses "NNODES=3: 4 ranks cannot be divided" --
 [ -z "$(find . "$scratch" -maxdepth 2 -name pwned)" ]
 verdict "nothing of the file is run" $? "pwned"
 said NODE_RANK=1
@@ -111,9 +111,9 @@ ends "this machine by its name, rank 0 on the first" 0 "^rank 2 of 4 at first 29
 ends "flags go before the cluster" 0 "^rank 0 of 4 at h9 29500 " DIECAST_SECRET=x -- --node-rank 0 --master-addr h9
 ends "one of them alone" 0 "^rank 3 of 4 at 127.0.0.1 " -- --nodes 1
 folder cuda 4 "a.example,b.example" <<<"$show"
-refuses "cluster mine, nodes=2 wants --node-rank" --
+refuses "cluster mine, nodes=2 needs --node-rank" --
 folder cpu 4 "$(hostname),$(hostname)" <<<"$show"
-refuses "one is twice" --
+refuses "a host is named twice" --
 
 # ---- restarts. The program ends with the codes of $CODES, one a start; those with + leave a newer checkpoint.
 for backend in cpu cuda; do
@@ -150,15 +150,15 @@ END
     again "--restarts 0" 1 84 "" "84 0" --restarts=0
     again "the number is over" 2 85 "^prog: ended with 85 after 1 restarts: gives up$" "82+ 85+ 0" --restarts 1
     for code in 80 83 87 88 89 92 93 1; do
-        again "$code is not changed by it" 1 $code "^prog: ended with $code, which no restart changes$" "$code 0" --restarts 9
+        again "$code is not changed by it" 1 $code "^prog: ended with $code, which a restart would not change$" "$code 0" --restarts 9
     done
-    again "94: not on this machine" 1 94 "not again on this machine" "94 0" --restarts 9
+    again "94: not on this machine" 1 94 "not restarted on this machine" "94 0" --restarts 9
     for bad in -1 x 1.5 01 99999 ""; do
-        again "--restarts=$bad" 0 80 "want a number" "0" "--restarts=$bad"
+        again "--restarts=$bad" 0 80 "must be a number" "0" "--restarts=$bad"
     done
-    again "--restarts alone" 0 80 "wants a value" "0" --restarts
-    again "with --force" 0 80 "would begin anew" "0" --restarts 2 --force
-    again "with --resume never" 0 80 "would begin anew" "0" --restarts 2 --resume never
+    again "--restarts alone" 0 80 "needs a value" "0" --restarts
+    again "with --force" 0 80 "would start over" "0" --restarts 2 --force
+    again "with --resume never" 0 80 "would start over" "0" --restarts 2 --resume never
     again "with standard input" 0 80 "cannot be read again" "0" --restarts 2 --data -
     # what was stopped through run.sh stays stopped
     rm -rf "${OUT:?}"/*

@@ -224,17 +224,17 @@ wrong() {               # wrong PATTERN [NAME=VALUE...] -- ARGS...
     [ $code = 80 ] && grep -q -- "$pattern" "$scratch/c" && ! grep -q '^rank' "$scratch/c"
     verdict "run.sh ${set[*]} $*" $? "code $code: $(cat "$scratch/c")"
 }
-wrong "cannot be dealt" -- --nodes 3 --node-rank 0 --master-addr x
-wrong "wants --master-addr" -- --nodes 2 --node-rank 0
-wrong "wants --node-rank" -- --nodes 2 --master-addr x
-wrong "want 0 to 1" -- --nodes 2 --node-rank 2 --master-addr x
-wrong "NODE_RANK=1: want 0 to 0, as no --nodes is given" NODE_RANK=1 MASTER_ADDR=x --
-wrong "want a number of hosts" -- --nodes x
-wrong "want a port" -- --master-port x
-wrong "wants a value" -- --nodes
+wrong "cannot be divided" -- --nodes 3 --node-rank 0 --master-addr x
+wrong "needs --master-addr" -- --nodes 2 --node-rank 0
+wrong "needs --node-rank" -- --nodes 2 --master-addr x
+wrong "must be 0 to 1" -- --nodes 2 --node-rank 2 --master-addr x
+wrong "NODE_RANK=1: must be 0 to 0, as no --nodes is given" NODE_RANK=1 MASTER_ADDR=x --
+wrong "must be a number of hosts" -- --nodes x
+wrong "must be a port" -- --master-port x
+wrong "needs a value" -- --nodes
 wrong "--nproc-per-node=4: this is built for 4 in all, so 2 on each of 2" -- --nodes 2 --node-rank 0 \
     --master-addr x --nproc-per-node 4
-wrong "wants a value" -- --master-addr=
+wrong "needs a value" -- --master-addr=
 wrong "NNODES=4, but --nodes=2" NNODES=4 -- --nodes 2 --node-rank 0 --master-addr x
 wrong "NODE_RANK=0, but --node_rank=1" NNODES=2 NODE_RANK=0 MASTER_ADDR=x -- --node_rank 1
 wrong "MASTER_ADDR=x, but --master-addr=y" NNODES=2 NODE_RANK=0 MASTER_ADDR=x -- --master-addr y

@@ -135,7 +135,7 @@ OBJECTIVE=ad accepts "source_streams=5 given" --train_n_stream 5
 OBJECTIVE=ad accepts "steps=7 given" --train_timesteps 7
 OBJECTIVE=lm accepts "eval_data=" --data h
 accepts "out=$(cd "$build" && pwd -P)/run"
-refuses "--bench-steps: want an integer from 1 to" --bench-steps 0
+refuses "--bench-steps: must be an integer from 1 to" --bench-steps 0
 refuses "--n_transit 80: fixed when the program was generated, with no ad.n_transit; to change it: gen recipes/x.lua \
 ad.n_transit=80 && make" --n_transit 80
 refuses "gen recipes/x.lua model.layers=2 && make" --tf_n_layer 2
@@ -169,40 +169,40 @@ accepts "steps=0 given" --max_steps -1
 accepts "merge_lora=DIR given" --merge DIR
 accepts "merge_lora=final_merged_model given" --merge-lora
 accepts "merge_lora=final_merged_model given" --merge_and_unload --lr 1
-refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
-refuses "--lr: want a number" --lr 1x
-refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1
-refuses "want true or false, got \"wandb\" (true (default): write events for \`tensorboard --logdir OUT/runs\`; false: do not)" \
+refuses "must be a number from 0 to 1000, got \"1e9\"" --lr 1e9
+refuses "--lr: must be a number" --lr 1x
+refuses "--beta2: must be a number from 0 to 0.99999999, got" --beta2 1
+refuses "must be true or false, got \"wandb\" (true (default): write events for \`tensorboard --logdir OUT/runs\`; false: do not)" \
     --report_to wandb
 refuses "--logging-dir: event files go to OUT/runs" --logging-dir x
-refuses "--lr: want a number" --lr ""
-refuses "--lr: want a number" --lr nan
-refuses "--lr: want a number" --lr inf
-refuses "--lr: want a number" --lr 0x1p-3
-refuses "--lr: want a number" --lr -1
-refuses "--steps: want an integer" --steps 1.5
-refuses "--steps: want an integer" --steps 1e3
-refuses "--steps: want an integer" --steps 99999999999999999999
-refuses "--steps: want an integer" --steps " 5"
-refuses "--log-every: want an integer from 1" --log-every 0
+refuses "--lr: must be a number" --lr ""
+refuses "--lr: must be a number" --lr nan
+refuses "--lr: must be a number" --lr inf
+refuses "--lr: must be a number" --lr 0x1p-3
+refuses "--lr: must be a number" --lr -1
+refuses "--steps: must be an integer" --steps 1.5
+refuses "--steps: must be an integer" --steps 1e3
+refuses "--steps: must be an integer" --steps 99999999999999999999
+refuses "--steps: must be an integer" --steps " 5"
+refuses "--log-every: must be an integer from 1" --log-every 0
 accepts "eval_every=epoch given" --eval-every Epoch
 accepts "save_every=7 given" --save-every 7
 accepts "save_every=5epochs given" --save-every 5epochs
 accepts "save_every=5epochs given" --save-every 5Epoch
 accepts "save_every=epoch given" --save-every 1epochs
 accepts "eval_from=1 given" --eval-from 1
-refuses "--save-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"0epochs\"" --save-every 0epochs
+refuses "--save-every: must be an integer from 0 to 1000000000, epoch, or 5epochs, got \"0epochs\"" --save-every 0epochs
 for every in epochs -1 -5epochs 2.5epochs 5epochsx "5 epochs" 9999999epochs; do
-    refuses "--eval-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"$every\"" \
+    refuses "--eval-every: must be an integer from 0 to 1000000000, epoch, or 5epochs, got \"$every\"" \
         --eval-every "$every"
 done
-refuses "--log-every: want an integer from 1" --log-every epoch
-refuses "want one of linear|cosine|" --schedule cos
-refuses "want one of stop|skip" --nonfinite stop\|skip
-refuses "want true or false" --exact=yes
-refuses "wants a value" --lr
-refuses "--sample: is empty, want TEXT" --sample ""
-refuses "--out: is empty, want DIR" --out ""
+refuses "--log-every: must be an integer from 1" --log-every epoch
+refuses "must be one of linear|cosine|" --schedule cos
+refuses "must be one of stop|skip" --nonfinite stop\|skip
+refuses "must be true or false" --exact=yes
+refuses "needs a value" --lr
+refuses "--sample: is empty, needs TEXT" --sample ""
+refuses "--out: is empty, needs DIR" --out ""
 accepts "system=none given" --system ""
 accepts "chat_system= given" --chat --chat-system ""
 refuses "--init-from: is empty" --init-from=
@@ -236,7 +236,7 @@ OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
 verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
 OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs with the objective ppo have no such flag" --lr 1
 OBJECTIVE=ppo DEFAULTS=none accepts "goals=3 given" --goals 3
-OBJECTIVE=ad DEFAULTS=none refuses "--goal-idx: want an integer from 0 to 11" --goal-idx 12
+OBJECTIVE=ad DEFAULTS=none refuses "--goal-idx: must be an integer from 0 to 11" --goal-idx 12
 "$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"
 verdict "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
 

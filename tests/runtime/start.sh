@@ -136,7 +136,7 @@ line="once, on one machine, for all: .*run.sh --nodes 2 --hosts node1,node2"
 refuses "--node-rank=1: .*$line" -- --node-rank 1
 refuses "--node_rank=0: .*$line" -- --nnodes 2 --hosts a,b --node_rank=0
 refuses "--master_addr=h: .*$line" -- --master_addr h
-refuses "--master-port=x: want a port" -- --master-port=x
+refuses "--master-port=x: must be a port" -- --master-port=x
 refuses "--node_rank=1: .*$line" -- --nnodes 1 --node_rank=1 --master_addr localhost
 refuses "--master-addr=localhost: .*$line" -- --hosts a,b --master-addr localhost
 refuses "--nodes=2: .*$line" -- --nodes 2
@@ -150,13 +150,13 @@ refuses "--nproc-per-node=2, but --nproc-per-node=4" -- --nproc-per-node 2 --npr
 refuses "--master-port=29500, but --master-port=29501" -- --master-port 29500 --master-port 29501
 refuses "--restarts=1, but --restarts=2" -- --restarts 1 --restarts=2
 refuses "--nodes=2, but --hosts=a" -- --nodes 2 --hosts a
-refuses "one is twice" -- --hosts a,b,a,c
+refuses "a host is named twice" -- --hosts a,b,a,c
 refuses "names such as" -- --hosts a,-x
 refuses "names such as" -- --hosts=
 refuses "--nproc_per_node=8: this is built for 4 in all, so 4 on each of 1" -- --nproc_per_node 8
-refuses "dealt evenly to 3" -- --hosts a,b,c
-refuses "want a number of machines" -- --nodes 02 --hosts a,b
-refuses "--hosts wants a value" -- --hosts
+refuses "divided evenly among 3" -- --hosts a,b,c
+refuses "must be a number of machines" -- --nodes 02 --hosts a,b
+refuses "--hosts needs a value" -- --hosts
 refuses "WORLD_SIZE=2: a launcher started this" RANK=0 WORLD_SIZE=2 --
 refuses "SLURM_STEP_NUM_TASKS=4: a launcher" SLURM_STEP_NUM_TASKS=4 --
 ends "NNODES=1 is this machine" 0 "rank 3 " env NNODES=1 NODE_RANK=0 MASTER_ADDR=h "$x/run.sh"
@@ -420,7 +420,7 @@ $show"
         want="srun -K1 --wait=60 --mpi=pmix $y/train --lr 1 in $scratch/other port  secret 0"
     batch "train.slurm of $backend, from another folder" 91 "$want" "$y/train.slurm --lr 1" "$step 5; exit 91"
     said "train.slurm of $backend goes back into the queue" 1 '^scontrol requeue 23456$'
-    batch "train.slurm of $backend, no record" 80 "submit the train.slurm that lies beside it" none ''
+    batch "train.slurm of $backend, no record" 80 "submit the train.slurm next to it" none ''
     (cd "$y" && cp train.slurm train "$scratch/other")
     batch "train.slurm of $backend, submitted where it lies" 88 "srun .* $scratch/other/train --lr" \
         none 'exit 88'

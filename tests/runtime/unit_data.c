@@ -641,7 +641,7 @@ static const struct Change {
 } changes[] = {
     { "lost", "rows", NULL, 0, "", "became shorter" },
     { "lost its last byte", "rows", NULL, 1, "", "became shorter" },
-    { "id 300", "rows", "tokens", 4 * 17, "\x2c\1\0\0", ": id 300, want 0 to 256" },
+    { "id 300", "rows", "tokens", 4 * 17, "\x2c\1\0\0", ": id 300 is outside the vocabulary, 0 to 256" },
     { "id -1", "packed", "tokens", 4 * 85, "\xff\xff\xff\xff", "tokens[85], byte " },
     { "id 257 as the last label", "packed", "tokens", 4 * 395, "\1\1\0\0", "tokens[395], byte " },
     { "offset beyond the tokens", "rows", "doc_offsets", 8 * 9 + 4, "\1\0\0\0", "doc_offsets[9] has changed" },
@@ -715,7 +715,7 @@ static void divided(const char *scratch)
     train_rows = "23";
     write_file(path, "rows", DOCS, doc[DOCS], true);
     train_rows = NULL;
-    refused("rows that are all to train on", path, &m, EXIT_DATA, "metadata train: want an integer below");
+    refused("rows that are all to train on", path, &m, EXIT_DATA, "metadata train: must be an integer below");
     free(path), free(two);
 }
 
@@ -1052,7 +1052,7 @@ void test_data(const char *scratch)
     char *absent = format("%s/absent", scratch);
     refused("no such file", absent, &m, EXIT_DATA, "/absent: No such file");
     free(absent);
-    refused("no files", ",", &m, EXIT_CONFIG, "want token files, got");
+    refused("no files", ",", &m, EXIT_CONFIG, "must be token files, got");
     other = m;
     other.of.T = TOKENS;
     refused("fewer tokens than a sample", packed, &other, EXIT_DATA, "one sample needs 401");
@@ -1063,10 +1063,10 @@ void test_data(const char *scratch)
     char *bad = format("%s/bad.st", scratch);
     tokens[17] = 300;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("an id beyond the vocabulary", bad, &r, EXIT_DATA, "id 300, want 0 to 256");
+    refused("an id beyond the vocabulary", bad, &r, EXIT_DATA, "id 300 is outside the vocabulary, 0 to 256");
     tokens[17] = -1;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("a negative id", bad, &r, EXIT_DATA, "id -1, want");
+    refused("a negative id", bad, &r, EXIT_DATA, "id -1 is outside");
     tokens[17] = 1;
     memset(mask + doc[7], 0, (size_t)(doc[8] - doc[7]));
     mask[doc[7]] = 1;                            /* the first token of a row is never predicted */

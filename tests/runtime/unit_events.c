@@ -125,7 +125,7 @@ static void check_saved(void)
     check(!error && is[LOSS] == 1.5 && isnan(is[RIGHT]) && is[TOKENS] == 7, "metrics: saved and loaded", "%s",
           error ? error : "other numbers");
     static const struct { const char *to, *said; } other[] = {
-        {NULL, "right is missing: saved by a program with other metrics"}, {"1", "right: want a number or null"}};
+        {NULL, "right is missing: saved by a program with other metrics"}, {"1", "right: must be a number or null"}};
     for (int i = 0; i < 2; i++) {
         cJSON_DeleteItemFromObject(o, "right");
         if (other[i].to)

@@ -129,7 +129,7 @@ static void variants(const char *good, const char *path)
               !strcmp(a.fingerprint, b.fingerprint), "histories.I32 as U8", "other codes");
     histories_close(&b);
     write_variant(good, path, &(Variant){.resets = true});
-    refused(path, &plain, "resets as true states", "goal 0, stream 0, step 19: next state (4,4): want (4,7), by "
+    refused(path, &plain, "resets as true states", "goal 0, stream 0, step 19: next state (4,4): must be (4,7), by "
             "action 4 from (4,7): the file may have the state after a reset; ad.next_state = reset reads it");
     char *error = histories_open(&b, path, &resets);
     check(!error, "histories.resets", "%s", error ? error : "");
@@ -143,26 +143,26 @@ static void variants(const char *good, const char *path)
     check(same && unreached, "histories.codes of resets", "%d behind which no move leads to the start", unreached);
     histories_close(&a);
     histories_close(&b);
-    refused(good, &resets, "true states as resets", "want (4,4), the start, after action");
+    refused(good, &resets, "true states as resets", "must be (4,4), the start, after action");
     write_variant(good, path, &(Variant){.missing = "7/rewards"});
     refused(path, &plain, "a missing tensor", "tensor 7/rewards of 81 tasks is missing");
     write_variant(good, path, &(Variant){.missing = "0/actions"});
     refused(path, &plain, "no history", "not histories of darkroom: there is no tensor 0/actions");
     write_variant(good, path, &(Variant){.odd = "3/dones", .dtype = ST_I8});
-    refused(path, &plain, "a dtype", "3/dones: want U8 or I32, got I8");
+    refused(path, &plain, "a dtype", "3/dones: must be U8 or I32, got I8");
     write_variant(good, path, &(Variant){.odd = "80/states", .less = 1});
-    refused(path, &plain, "a shape", "80/states: want [160, 3, 2] as 0/actions has it, got [160, 3, 1]");
+    refused(path, &plain, "a shape", "80/states: must be [160, 3, 2] like 0/actions, got [160, 3, 1]");
     write_variant(good, path, &(Variant){.odd = "12/actions", .less = 1});
-    refused(path, &plain, "another length", "12/actions: want [160, 3] as 0/actions has it, got [160, 2]");
+    refused(path, &plain, "another length", "12/actions: must be [160, 3] like 0/actions, got [160, 2]");
     write_variant(good, path, &(Variant){.extra = "81/actions"});
     refused(path, &plain, "a goal too many", "tensor 81/actions does not belong");
     write_variant(good, path, &(Variant){.extra = "07/actions"});
     refused(path, &plain, "another spelling", "tensor 07/actions does not belong");
     refused(good, &(HistoriesWanted){.env = DARKROOM_PERMUTED}, "another environment",
-            "want histories of 120 tasks, ad.env=permuted as in this program's recipe, got 81 tasks, ad.env=darkroom: "
+            "needs histories of 120 tasks, ad.env=permuted as in this program's recipe, has 81 tasks, ad.env=darkroom: "
             "gen RECIPE ad.env=darkroom makes");
-    refused(good, &(HistoriesWanted){.steps = 161}, "too few steps", "want 161 steps of each stream, it has 160");
-    refused(good, &(HistoriesWanted){.streams = 4}, "too few streams", "want 4 streams of each task, it has 3");
+    refused(good, &(HistoriesWanted){.steps = 161}, "too few steps", "needs 161 steps of each stream, has 160");
+    refused(good, &(HistoriesWanted){.streams = 4}, "too few streams", "needs 4 streams of each task, has 3");
     refused("out/.test/absent/x", &plain, "no file", "out/.test/absent/x");
 }
 
@@ -172,20 +172,21 @@ static void damages(const char *good, const char *path)
     static const struct { const char *tensor; int at, value; const char *name, *want; } damage[] = {
         {"9/states", 2 * 50, 9, "state off the grid", "goal 9, stream 2, step 16: state (9,"},
         {"9/states", 2 * 3 + 1, 8, "state that the step before did not lead to",
-         "goal 9, stream 0, step 1: state (4,8): want (4,5), the next state of"},
+         "goal 9, stream 0, step 1: state (4,8): must be (4,5), the next state of"},
         {"9/states", 2 * 60, 5, "episode that begins elsewhere",
-         "goal 9, stream 0, step 20: state (5,4): want (4,4), the start of an episode"},
+         "goal 9, stream 0, step 20: state (5,4): must be (4,4), the start of an episode"},
         {"9/next_states", 2 * 50 + 1, 255, "next state off the grid", "goal 9, stream 2, step 16: next state ("},
         {"9/next_states", 2 * 6, 7, "transition that does not follow",
          "goal 9, stream 0, step 2: next state (7,"},
-        {"9/actions", 479, 5, "action", "goal 9, stream 2, step 159: action 5: want 0..4"},
-        {"44/rewards", 4, 1, "reward for nothing", "goal 44, stream 1, step 1: reward 1: want 0: the step leads to ("},
-        {"44/rewards", 4, 9, "reward", "goal 44, stream 1, step 1: reward 9: want 0"},
-        {"80/dones", 3 * 19, 0, "episode without end", "goal 80, stream 0, step 19: done 0: want 1"},
-        {"80/dones", 3 * 18 + 1, 1, "early end", "goal 80, stream 1, step 18: done 1: want 0"},
-        {"0/compress_markers", 0, 0, "first marker", "goal 0, stream 0, step 0: marker 0: want 1"},
-        {"0/compress_markers", 3 * 79 + 2, 1, "last marker", "goal 0, stream 2, step 79: marker 1: want 2"},
-        {"0/compress_markers", 3 * 81, 3, "a marker", "goal 0, stream 0, step 81: marker 3: want 0"}};
+        {"9/actions", 479, 5, "action", "goal 9, stream 2, step 159: action 5: must be 0..4"},
+        {"44/rewards", 4, 1, "reward for nothing",
+         "goal 44, stream 1, step 1: reward 1: must be 0: the step leads to ("},
+        {"44/rewards", 4, 9, "reward", "goal 44, stream 1, step 1: reward 9: must be 0"},
+        {"80/dones", 3 * 19, 0, "episode without end", "goal 80, stream 0, step 19: done 0: must be 1"},
+        {"80/dones", 3 * 18 + 1, 1, "early end", "goal 80, stream 1, step 18: done 1: must be 0"},
+        {"0/compress_markers", 0, 0, "first marker", "goal 0, stream 0, step 0: marker 0: must be 1"},
+        {"0/compress_markers", 3 * 79 + 2, 1, "last marker", "goal 0, stream 2, step 79: marker 1: must be 2"},
+        {"0/compress_markers", 3 * 81, 3, "a marker", "goal 0, stream 0, step 81: marker 3: must be 0"}};
     StFile st;
     char *error = st_open(&st, good);
     check(!error, "histories.opens", "%s", error ? error : "");

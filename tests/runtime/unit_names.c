@@ -136,7 +136,7 @@ static char *line_of(const Alias *row)
         return format("write --%s %s (", flag, alias_value(row, NULL));
     case ALIAS_FIELD:
         return names_same(row->value, "true") ? format(" %s=true && make", row->ours)
-                                              : format("--%s: wants a value, such as %s", row->name, row->value);
+                                              : format("--%s: needs a value, such as %s", row->name, row->value);
     case ALIAS_NONE:
         return format("--%s: not supported: %s", row->name, row->note);
     case ALIAS_MEANS:
@@ -144,7 +144,7 @@ static char *line_of(const Alias *row)
             return of_flag ? format("write --%s %s (", flag, row->value) : format(" %s=", row->ours);
         return *on == '?' ? of_flag ? format("give the number as --%s N", flag) : format(" %s=", row->ours) : NULL;
     default:
-        return on && !*on ? NULL : format("%s", is_same(row) ? "wants a value" : row->note);
+        return on && !*on ? NULL : format("%s", is_same(row) ? "needs a value" : row->note);
     }
 }
 
@@ -256,10 +256,17 @@ static void renames(void)
         must(strcmp(is, fields) == 0, format("renamed %s: a line of a file", r->before), "%s", is);
         const Made made = { .words = "x.lua", .fields = { fields } };
         Flags f;
-        flags_parse(&f, &made, NULL, 3, (char *[]){ "train", before, "a" });
-        must(f.renamed && strcmp(f.renamed, format("renamed: --%s is now --%s", r->before, r->now)) == 0,
-             format("renamed %s: taken", r->before), "%s", f.renamed ? f.renamed : "no line");
-        int code = refused(text, (char *[]){ format("%s=a", before), now, "a" }, 3);
+        int code;
+        if (strchr(r->now, '.')) {
+            flags_parse(&f, &made, NULL, 3, (char *[]){ "train", before, "a" });
+            must(f.renamed && strcmp(f.renamed, format("renamed: --%s is now --%s", r->before, r->now)) == 0,
+                 format("renamed %s: taken", r->before), "%s", f.renamed ? f.renamed : "no line");
+        } else {                                /* a flag, which this program may not have */
+            code = refused(text, (char *[]){ before, "a" }, 2);
+            must(strstr(text, r->now) && !strstr(text, r->before), format("renamed %s: taken", r->before),
+                 "code %d: %s", code, text);
+        }
+        code = refused(text, (char *[]){ format("%s=a", before), now, "a" }, 3);
         must(code == EXIT_CONFIG && strstr(text, "is the old name of"), format("renamed %s: both", r->before),
              "code %d: %s", code, text);
     }

@@ -97,7 +97,7 @@ static void scales(const Flags *f)
           error ? error : again);
     cJSON_DeleteItemFromObject(json_get(state, "sets"), "other");
     error = param_groups_load(state);
-    check(error && !strcmp(error, "of the set other updates or skipped is missing"),
+    check(error && !strcmp(error, "of the group other updates or skipped is missing"),
           "sets: one is missing", "%s", error ? error : "taken");
     /* what programs of one set have written so far */
     param_groups_open(plain, 1, f, 1);

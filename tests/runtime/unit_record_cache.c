@@ -50,9 +50,9 @@ void test_record_cache(const char *scratch)
     free(error);
     load("kept: the same", path, "r", "w", N, "");
     load("kept: of any weights", path, "r", NULL, N, "");
-    load("kept: other weights", path, "r", "v", N, "belongs to other weights: w, not v");
-    load("kept: other records", path, "q", "w", N, "belongs to other records");
-    load("kept: fewer", path, "r", "w", N - 1, "want 4 values");
+    load("kept: other weights", path, "r", "v", N, "belongs to different weights: w, not v");
+    load("kept: other records", path, "q", "w", N, "belongs to different records");
+    load("kept: fewer", path, "r", "w", N - 1, "must hold 4 F32 values");
     flip(path);
     load("kept: damaged", path, "r", "w", N, "damaged");
     free(folder), free(path), free(second);

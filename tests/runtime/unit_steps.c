@@ -154,28 +154,28 @@ static void all_refused(const char *scratch)
     c.kind = "candidates";
     c.question[3] = 4;
     refused(scratch, "steps: a question that is none", &c, "candidates", 3, false, false, EXIT_DATA,
-            "record 3: question 4, want 0 to 3");
+            "record 3: question is 4, must be from 0 to 3");
     c = k, c.right[1] = 2;
     refused(scratch, "steps: neither right nor wrong", &c, "candidates", 3, false, false, EXIT_DATA,
-            "record 1: right is 2, want 0, 1 or -1");
+            "record 1: right is 2, must be 0, 1 or -1");
     c = k, c.questions = "4x";
     refused(scratch, "steps: questions that are no number", &c, "candidates", 3, false, false, EXIT_DATA,
-            "metadata questions: want an integer from 1");
+            "metadata questions: must be an integer from 1");
     c = plain, c.label[1] = 1.5f;
     refused(scratch, "steps: a label above 1", &c, "steps", 3, false, false, EXIT_DATA,
-            "record 0: reward 1 is 1.5, want 0 to 1");
+            "record 0: reward 1 is 1.5, must be from 0 to 1");
     c = plain, c.label_at[1] = 3;
     refused(scratch, "steps: more labels than marks", &c, "steps", 3, false, false, EXIT_DATA,
             "record 0: 3 rewards, but 2 marks");
     c = plain, c.outcome[4] = 0.5f;
     refused(scratch, "steps: an outcome between", &c, "steps", 3, false, false, EXIT_DATA,
-            "record 4: outcome is 0.5, want 0 or 1");
+            "record 4: outcome is 0.5, must be 0 or 1");
     c = plain, c.domain[0] = 2;
     refused(scratch, "steps: a domain without a name", &c, "steps", 3, false, false, EXIT_DATA,
-            "record 0: domain 2, want -1 to 1");
+            "record 0: domain is 2, must be from -1 to 1");
     c = plain, c.domains = "[1]";
     refused(scratch, "steps: names that are none", &c, "steps", 3, false, false, EXIT_DATA,
-            "metadata domains: want a list of strings");
+            "metadata domains: must be a list of strings");
     c = plain, c.mask[25] = 0, c.mask[20] = 0, c.mask[22] = 0;
     refused(scratch, "steps: a record without a mark", &c, "steps", 3, false, false, EXIT_DATA,
             "document 4 has no target");

@@ -204,7 +204,7 @@ again=$id
 until_true 120 holds again 200
 kill_rank "$again" 1
 DIECAST_REQUEUE="84 1" submit "$x/train.slurm" "${run[@]}" --out never
-ends "a code to go back with that is none" "$id" FAILED 80:0 'x4: DIECAST_REQUEUE=84 1: want codes of'
+ends "a code to go back with that is none" "$id" FAILED 80:0 'x4: DIECAST_REQUEUE=84 1: must be codes of'
 what_came_back again
 
 held enough 100 5 "${two[@]}"

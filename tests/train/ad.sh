@@ -215,7 +215,7 @@ asked_to_stop() {       # RUN TEXT [FILE]: SIGTERM to $! when FILE, or what it s
 asked_to_stop ends '^8 tasks x 1 agent x 100000 episodes'
 code=$?
 verdict "an evaluation is stopped" "$([ $code = 91 ] && grep -q '^stopped on SIGTERM: nothing was written$' \
-    "$scratch/ends.log" && grep -q '^next: .*run.sh .*--evaluate .* evaluates anew$' "$scratch/ends.log" &&
+    "$scratch/ends.log" && grep -q '^next: .*run.sh .*--evaluate .* evaluates again$' "$scratch/ends.log" &&
     [ ! -e "$scratch/ends/eval_result.npy" ] || echo "code $code: $(tail -n 2 "$scratch/ends.log")")"
 args=(--evaluate-every 7 --eval-episodes 60)
 trained ad_one ad_one unstopped "${args[@]}"
@@ -223,12 +223,12 @@ trained ad_one ad_one unstopped "${args[@]}"
     --init-from $ref/ad_one/model --out "$scratch/asked" "${args[@]}" >"$scratch/asked.log" 2>&1 &
 asked_to_stop asked '"step": 7}' "$scratch/asked/history.jsonl"
 code=$?
-verdict "an evaluation beside training is stopped" "$([ $code = 91 ] && grep -q '^step 7: its evaluation' \
+verdict "an evaluation beside training is stopped" "$([ $code = 91 ] && grep -q '^step 7: the in-context evaluation' \
     "$scratch/asked.log" && ! grep -q '"return"' "$scratch/asked/history.jsonl" ||
     echo "code $code: $(tail -n 2 "$scratch/asked.log")")"
 trained ad_one ad_one asked "${args[@]}"
 same "an evaluation that was left" unstopped asked 10
-refused "a task beyond those of the test" 80 '--goal-idx: want the number of a test task, 0 to 7' agents --evaluate --goal-idx 8
+refused "a task beyond those of the test" 80 '--goal-idx: must be the number of a test task, 0 to 7' agents --evaluate --goal-idx 8
 refused "a task without --evaluate" 80 '--goal-idx: has no effect without --evaluate$' \
     bad --data $ref/ad_one/tokens.safetensors --goal-idx 2
 own regions --data $ref/ad_one/tokens.safetensors --show-regions 38
@@ -242,7 +242,7 @@ own regions --data $ref/ad_one/tokens.safetensors --show-regions 38 --source-ste
 verdict "regions of some steps" "$(regions 3)"
 refused "regions of more streams than there are" 80 'has 1 streams a task, but --source-streams is 2' \
     bad --data "$ours" --show-regions 3 --source-streams 2
-refused "regions of a task that is not there" 80 '--show-regions: want 0..80' \
+refused "regions of a task that is not there" 80 '--show-regions: must be 0..80' \
     regions --data $ref/ad_one/tokens.safetensors --show-regions 81
 
 # ---- figures: of a run, drawn again long after it, of damaged folders, without the library

@@ -83,15 +83,15 @@ compare "copy resumed" history "$scratch/dpo_lora.copy" "$scratch/copied" 0
 nexts "next: sample" "$scratch/dpo_mean.log" sample "--max-new-tokens 2"
 # the start's answers are those of its folder; another folder is none
 both=$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --json --sample "a b" --greedy --max-new-tokens 8 \
-    --beside-start $ref/dpo_mean/model 2>"$scratch/log")
+    --compare-initial $ref/dpo_mean/model 2>"$scratch/log")
 verdict "answers beside the start's" "$(diff <(sed -n 's/.*"start":\("[^"]*"\),.*/\1/p' <<<"$both") \
     <("$work/dpo_mean/train" \
     --init-from $ref/dpo_mean/model --tokenizer bytes --json --sample "a b" --greedy --max-new-tokens 8 2>/dev/null |
     sed 's/.*"answer":\("[^"]*"\),.*/\1/') || tail -n 2 "$scratch/log")"
 verdict "beside weights that are not the start" "$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --sample a \
-    --beside-start none \
+    --compare-initial none \
     >"$scratch/log" 2>&1
-    [ $? = 83 ] && grep -q 'began with weights of crc32c .* give those it began with' "$scratch/log" ||
+    [ $? = 83 ] && grep -q 'began with weights of crc32c .* give its initial weights' "$scratch/log" ||
         tail -n 2 "$scratch/log")"
 
 # A finished run is evaluated against what it began with, also where nothing is left of the reference: by what the
@@ -123,7 +123,7 @@ for flag in init-from adapter; do
     [ $flag = adapter ] || name=dpo_mean
     again $name evaluated.$name --eval-data $ref/${name%%.*}/eval.safetensors --$flag none
     verdict "another start is refused: $flag" "$([ $? = 83 ] &&
-        grep -q "began with weights of crc32c .* give those it began with, --init-from" "$scratch/log" ||
+        grep -q "began with weights of crc32c .* give its initial weights, --init-from" "$scratch/log" ||
         tail -n 2 "$scratch/log")"
 done
 cp -r $ref/dpo_mean/model "$scratch/start"
@@ -177,13 +177,13 @@ verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } 
 cp "$scratch"/other/.reference_cache/* "$scratch/swapped/.reference_cache"
 line=$("$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --out "$scratch/swapped" --init-from none 2>&1)
-verdict "another reference, another start" "$([ $? = 83 ] && grep -q "give those it began with" <<<"$line" ||
+verdict "another reference, another start" "$([ $? = 83 ] && grep -q "give its initial weights" <<<"$line" ||
     echo "$line")"
 "$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --out "$scratch/swapped" --save-every 6 >"$scratch/swapped.log" 2>&1 ||
     verdict "another reference, the start as recorded" "$(tail -n 1 "$scratch/swapped.log")"
 compare "another reference is made again" history "$scratch/dpo_mean" "$scratch/swapped" 0
-verdict "another reference is named" "$(grep -q "belongs to other weights: .*: recomputing" "$scratch/swapped.log" ||
+verdict "another reference is named" "$(grep -q "belongs to different weights: .*: recomputing" "$scratch/swapped.log" ||
     grep reference "$scratch/swapped.log")"
 
 # Raw pairs; 40 of them, answers of 5 bytes: 34, 4 and 2
@@ -281,10 +281,11 @@ raw dpo_lora.copy begun --data "$scratch/pairs.jsonl" --init-from $ref/dpo_lora/
 raw dpo_lora.copy begun --eval-data "$scratch/new.jsonl" --eval-only --adapter $ref/dpo_lora/adapter_final
 verdict "new pairs and the adapter of the start" "$(grep -q '"eval_margin"' "$scratch/log" || tail -n 1 "$scratch/log")"
 raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start
-verdict "answers beside the start's adapter" "$(grep -q 'that the run began with:' "$scratch/log" ||
+verdict "answers beside the start's adapter, by the flag's old name" "$(grep -q 'that the run began with:' "$scratch/log" &&
+    grep -q '^renamed: --beside-start is now --compare-initial$' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
-raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start --adapter none
-verdict "answers beside another adapter" "$([ $? = 83 ] && grep -q 'give those it began with' "$scratch/log" ||
+raw dpo_lora.copy begun --sample a --max-new-tokens 2 --compare-initial --adapter none
+verdict "answers beside another adapter" "$([ $? = 83 ] && grep -q 'give its initial weights' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
@@ -312,7 +313,7 @@ a_share_of_no_data --eval-only:_--eval-share_validates_on_the_last_0.05_of_--dat
 greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
 greedy_and_of_several --greedy_takes_the_likeliest_token,_--top-p --data PAIRS --greedy --top-p 0.5
 packed_questions --system:_.*_is_packed --data tests/train/ref/dpo_lora/tokens.safetensors --system S
-no_answers --answers:_want_an_integer_from_1 --data PAIRS --answers 0
+no_answers --answers:_must_be_an_integer_from_1 --data PAIRS --answers 0
 an_adapter_to_start_from reference_of_this_program_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_final
 END
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
@@ -364,18 +365,18 @@ while read -r words text; do
     said=$("$gen" -d graph recipes/dpo_tiny.lua ${words//,/ } 2>&1)
     verdict "refused: $words" "$([ $? = 1 ] && grep -q "$text" <<<"$said" || head -n 1 <<<"$said")"
 done <<'END'
-dpo.penalty=3 dpo.penalty: of dpo.loss = "dpop" and "dpopshift" alone
-dpo.shift=0.5 dpo.shift: of dpo.loss = "dposhift" and "dpopshift" alone
+dpo.penalty=3 dpo.penalty: only for dpo.loss = "dpop" and "dpopshift"
+dpo.shift=0.5 dpo.shift: only for dpo.loss = "dposhift" and "dpopshift"
 dpo.loss=ipo,dpo.smoothing=0.1 dpo.smoothing: has no effect while dpo.loss is "ipo"
 dpo.loss=ipo,dpo.margin=1 dpo.margin: has no effect
 dpo.kl=none,dpo.kl_weight=1 dpo.kl_weight: has no effect while dpo.kl is "none"
-dpo.reference=none there is nothing for dpo.kl = "seq" to be measured by
-dpo.reference=adapter_off "adapter_off" wants adapters
-dpo.kl=token a cache has a number an answer.*try dpo.reference = "copy"
-dpo.kl=token,lora.rank=4 a cache has a number an answer.*try dpo.reference = "adapter_off"
-dpo.kl=token,dpo.reference=none there is nothing for dpo.kl = "token" to be measured by
-dpo.reference=adapter_off,lora.rank=4,lora.modules_to_save=lm_head is not the first model where lora.modules_to_save
-dpo.shared_prompt=true,model.attention_dropout=0.1 dpo.shared_prompt: attention over a shared prompt drops nothing
+dpo.reference=none dpo.kl = "seq" needs a reference
+dpo.reference=adapter_off "adapter_off" needs adapters
+dpo.kl=token a cache holds one value per answer.*try dpo.reference = "copy"
+dpo.kl=token,lora.rank=4 a cache holds one value per answer.*try dpo.reference = "adapter_off"
+dpo.kl=token,dpo.reference=none dpo.kl = "token" needs a reference
+dpo.reference=adapter_off,lora.rank=4,lora.modules_to_save=lm_head is not the initial model when lora.modules_to_save
+dpo.shared_prompt=true,model.attention_dropout=0.1 dpo.shared_prompt: attention over a shared prompt has no dropout
 gpus=3 batch.global: 8 samples are not divided by
 data.kind=rows objective=dpo trains on pairs
 batch.targets=4096 is more than batch.micro \* seq.max = 2 \* 8 \* 64 = 1024

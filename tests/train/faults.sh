@@ -80,14 +80,14 @@ raw() { refuses "$1" "$2" "$3" gpt2_tiny --tokenizer bytes --data "${@:4}"; }
 mkdir "$scratch/raw"
 raw "raw data is a folder without any" 88 "raw: a folder without files that end in .jsonl" "$scratch/raw"
 printf '{"text":"a"}\n{"text":1}\n' >"$scratch/raw/a.jsonl"
-raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: want a string$" "$scratch/raw/a.jsonl"
+raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: must be a string$" "$scratch/raw/a.jsonl"
 # before the data are read, which cannot be
 raw "a model of the hub" 80 "--init-from Org/M-1: no such folder; .*hf download Org/M-1 --local-dir M-1" \
     "$scratch/raw/a.jsonl" --init-from Org/M-1
 (ulimit -n 10; raw "raw data, few open files" 90 "Too many open files$" "$scratch/raw/a.jsonl") | tee "$scratch/few"
 verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/few" && echo "see above"
     sed -n '/^next: /p' "$scratch/said" | grep -v '^next: allow more open files (ulimit -n 4096); then ')"
-raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
+raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: must be a string" "$scratch/raw"
 raw "rows of another kind" 88 "with masked prompts, which .*built for data.kind=packed: gen .*\.lua.* data.kind=rows builds" \
     - <<<'{"prompt":"a","completion":"b"}'
 verdict "rows of another kind: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny' \
@@ -113,7 +113,7 @@ refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $o
     --eval-data $ref/$case/eval.safetensors
 refuses "a share that leaves nothing" 88 "of 1 samples, 0 and 1 are for training and validation" gpt2_tiny $ours \
     --max-samples 1 --eval-share 0.5
-refuses "samples of no number" 80 "--max-samples: want an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
+refuses "samples of no number" 80 "--max-samples: must be an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
 fresh; : >"$tokens"; data "token file of no bytes" 88 "tokens.safetensors"
 fresh; seq 1000 | gzip -n | tail -c 300 >"$tokens"; data "token file of noise" 88 "tokens.safetensors"
@@ -184,7 +184,7 @@ mkdir "$scratch/elsewhere"
 for folder in logs runs .dataset_cache; do
     mkdir "$scratch/out"
     ln -s "$scratch/elsewhere" "$scratch/out/$folder"
-    refuses "OUT/$folder is a link" 90 "out/$folder: a symbolic link, want a folder" gpt2_tiny --data README.md \
+    refuses "OUT/$folder is a link" 90 "out/$folder: a symbolic link; name the folder itself" gpt2_tiny --data README.md \
         --tokenizer bytes
 done
 mkdir "$scratch/linked"
@@ -250,7 +250,7 @@ verdict "packed rows do not hide a key" "$([ $? = 88 ] && grep -q -- "--steps 4 
 printf '{"text":"%s"}\n{"text":7}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"$scratch/bad.jsonl"
 packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip-bad 2
 said "a malformed row" raw.6 "^data: .*: packed, 1 document, 4001 tokens, all targets, 1 malformed;"
-said "a malformed row is listed" raw.6 "^  $scratch/bad.jsonl:2: text: want a string"
+said "a malformed row is listed" raw.6 "^  $scratch/bad.jsonl:2: text: must be a string"
 packs gpt2_tiny raw.6 "$scratch/bad.jsonl" --skip_bad=2 --steps 3
 said "a malformed row is packed once" raw.6 "was packed before"
 said "a row that was left out before" raw.6 "^malformed rows left out: 1 (file:line 1:2)"
@@ -259,7 +259,7 @@ said "another --skip-bad packs again" raw.6 "^data: .*: packed, 1 document"
 said "a run goes on without the same rows" raw.6 "^resumed from $scratch/raw.6/checkpoint-3"
 "$work/gpt2_tiny/run.sh" --out "$scratch/raw.6" --tokenizer bytes --data "$scratch/bad.jsonl" --steps 5 \
     --skip-bad 0 >"$scratch/raw.6.log" 2>&1
-verdict "packed rows do not hide a malformed one" "$([ $? = 88 ] && grep -q -- "--data: $scratch/bad.jsonl:2: text: want" \
+verdict "packed rows do not hide a malformed one" "$([ $? = 88 ] && grep -q -- "--data: $scratch/bad.jsonl:2: text: must" \
     "$scratch/raw.6.log" || tail -n 3 "$scratch/raw.6.log")"
 refuses "--skip-bad of a record file" 80 "--skip-bad: .*tokens.safetensors is packed, already without the rows that" gpt2_tiny \
     $ours --skip-bad 1
@@ -371,7 +371,7 @@ refuses "adapters on no model, tried dry" 80 "--init-from none" qwen2_lora $lora
 refuses "an adapter without its model" 80 "--init-from none" qwen2_lora $lora --adapter $ref/qwen2_lora/adapter_init
 refuses "merging without LoRA" 80 "has no LoRA" gpt2_tiny --merge-lora "$scratch/exported"
 refuses "a type of nothing" 80 "--export-dtype: has no effect without --export or --merge-lora$" gpt2_tiny --export-dtype bf16
-refuses "a type that is none" 80 '--export-dtype: want one of fp32|bf16|fp16, got "int8"' gpt2_tiny --export-dtype int8
+refuses "a type that is none" 80 '--export-dtype: must be one of fp32|bf16|fp16, got "int8"' gpt2_tiny --export-dtype int8
 refuses "two uses at a time" 80 "--sample and --export: give one" gpt2_tiny --sample a --export "$scratch/exported"
 # uses NAME TEXT PROGRAM ARGS...: exit 0, and where the weights come from is said
 uses() {
@@ -459,7 +459,7 @@ run again $wild; expect "a run that goes on and fails" 87 "loss"
 verdict "is not done" "$(ls "$scratch/again" | grep DONE)"
 train gpt2_tiny.2x2x2 $case again --steps 23 --exact; expect "another program --exact" 83 "ranks"
 train wide $case again
-expect "checkpoint of another shape" 83 "hidden is 64 there, 48 here; .*model.ffn is 256 there, 192 here"
+expect "checkpoint of another shape" 83 "hidden is 64 in the checkpoint, 48 here; .*model.ffn is 256 in the checkpoint, 192 here"
 retold
 "$work/gpt2_tiny/run.sh" --init-from $ref/$case/model --out "$scratch/again" --steps 23 --data "$tokens" \
     --eval-data "$scratch/in/eval.safetensors" --allow-inexact >"$scratch/again.log" 2>&1
@@ -565,7 +565,7 @@ replicas "a flag that repeats the default" 83 "--seed is 42 (default) on rank 0,
     "$ours" "$ours --seed 42"
 replicas "data for one rank" 83 "--eval-data is a path on rank 0, not given on rank 1" $two \
     "$ours --eval-data $ref/$case/eval.safetensors" "$ours"
-replicas "other data on a rank" 83 "--data differs between rank 0 and rank 1 (.*): samples 48 -> 10, file 1 has other content: every host needs" $two \
+replicas "other data on a rank" 83 "--data differs between rank 0 and rank 1 (.*): samples 48 -> 10, file 1 has different content: every host needs" $two \
     "$ours" "--data $ref/$case/eval.safetensors"
 replicas "other data for an evaluation" 83 "--eval-data differs between rank 0 and rank 1 (.*): samples 10 -> 48" $two \
     "--eval-only $from --eval-data $ref/$case/eval.safetensors" \
@@ -579,7 +579,7 @@ replicas "one rank times more steps" 83 "--bench-steps is 3 on rank 0, 4 on rank
 cp "$work/$two/train" "$scratch/other"; echo >>"$scratch/other"
 replicas "another program on a rank" 83 "rank 1 runs another binary than rank 0: SHA-256" $two \
     "$ours" "$ours" "$scratch/other"
-other="ranks 0 (.*) and 1 (.*) have different weights to start from: one of both is wrong"
+other="ranks 0 (.*) and 1 (.*) have different weights to start from: one of them is wrong"
 fresh; poke "$weights" -3 3c
 replicas "ranks that load other weights" 83 "$other" $two "$ours $from" \
     "$ours --init-from $scratch/in/model"
@@ -645,7 +645,7 @@ verdict "it is warned about" "$(grep -q '^warning: rank 0: rank 1 (.*) has been 
     cat "$scratch/struck.log")"
 goes_on "a rank freezes"
 struck "weights of two ranks part" flip:rank=0:step=7 94 \
-    "step 10: ranks 0 (.*) and 1 (.*) have different weights or moments: one of both is wrong: faulty memory"
+    "step 10: ranks 0 (.*) and 1 (.*) have different weights or moments: one of them is wrong: faulty memory"
 verdict "nothing of it is saved" "$(ls -d "$scratch/struck/checkpoint-10" 2>/dev/null)"
 struck "a gradient of one rank is none" nan:rank=1:step=7 87 "loss [0-9.]*, gradient norm -*nan; samples [0-9]"
 run=skipped
@@ -656,7 +656,7 @@ struck "SIGSEGV in a rank" segv:rank=2:step=8 84 "rank 2 (.*) died"
 struck "abort in a rank" abort:rank=3:step=2 84 "rank 3 (.*) died"
 struck "a rank leaves with exit 0" exit0:rank=1:step=20 84 "rank 1 (.*) died"
 struck "weights of one of four ranks" flip:rank=2:step=7 94 \
-    "rank 2 (.*) has other weights or moments than the other ranks: faulty memory or processor"
+    "rank 2 (.*) has different weights or moments from the other ranks: faulty memory or processor"
 goes_on "weights of one of four ranks"
 
 # From outside: a rank that stands still for less than the limit, one that is asked to stop, one that
@@ -718,7 +718,7 @@ done
 
 for wrong in kill:rank=0:step=2 kill9:rank=1:step=1 kill9:step=1 kill9:rank=0 kill9:rank=0:step=0 \
     kill9:rank=0:step=x save:rank=0:step=1 nan:rank=0:step=1:seconds=3 "" flip:rank=0:step=1:now; do
-    DIECAST_FAULT=$wrong refuses "DIECAST_FAULT=$wrong" 80 "want kill9|segv|" gpt2_tiny $ours
+    DIECAST_FAULT=$wrong refuses "DIECAST_FAULT=$wrong" 80 "the form is kill9|segv|" gpt2_tiny $ours
 done
 
 # ---- numbers that are none --------------------------------------------------
@@ -844,7 +844,7 @@ if mkdir "$scratch/small" && mount -t tmpfs -o size=600k tmpfs "$scratch/small" 
     head -c 24m /dev/zero >"$scratch/fills/other" 2>/dev/null
     waits grep -q 'history.jsonl: write' "$scratch/fills.log"
     rm "$scratch/fills/other"
-    waits grep -q 'has every record again' "$scratch/fills.log"
+    waits grep -q 'is complete again' "$scratch/fills.log"
     kill -TERM "$(pgrep -P $pid train || echo $pid)"
     wait $pid
     code=$?

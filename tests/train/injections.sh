@@ -195,8 +195,8 @@ new struck
 cp -r "$scratch/saved" "$out"
 truncate -s 9 "$out"/checkpoint-*/model.safetensors
 run; refused "all are damaged" 89 "no valid checkpoint"
-for other in "wide|model.hidden is 48 there, 64 here" \
-    'gpt2_tiny.bf16|precision is "bf16" there, "fp32" here' 'llama_rows|model.family is "llama" there, "gpt2" here'; do
+for other in "wide|model.hidden is 48 in the checkpoint, 64 here" \
+    'gpt2_tiny.bf16|precision is "bf16" in the checkpoint, "fp32" here' 'llama_rows|model.family is "llama" in the checkpoint, "gpt2" here'; do
     new struck
     cp -r "$scratch/of.${other%%|*}" "$out"
     rm -f "$out/DONE"

@@ -207,7 +207,7 @@ done <<'END'
 blocks longer than the recipe's|computes 32 positions at a time|--gen-length 64 --gen-block 64:w5
 a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --gen-length 16|--gen-length 10 --gen-block 8:w5
 steps that blocks do not share|cannot be divided equally among 2 blocks of 8 tokens; try --gen-steps 6|--gen-length 16 --gen-block 8 --gen-steps 5:w5
-no room|the text is 2 tokens and --gen-length 32; this program has room for 32|--gen-length 32:w5
+no room|the text has 2 tokens and --gen-length is 32; this program has room for 32|--gen-length 32:w5
 no gaps|the text has no mask token|--gen-length 0:w5
 gaps and a length|fill them with --gen-length 0|--gen-length 8:w5 [MASK]
 steps of training|--steps 5 sets training steps: --generate takes --gen-steps 5|--steps 5:w5
@@ -248,7 +248,7 @@ verdict "another mask than the tokenizer's" "$(grep \
     <<<"$said" || echo "$said")"
 sed -i 's/"eos_token": [0-9]*/"eos_token": 204/' "$scratch/arrays/metadata.json"
 said=$("$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --show 1 --out "$scratch/ids" 2>&1)
-verdict "a mask that ends texts" "$(grep -q 'eos_token: 204, which is mask_token: want another' <<<"$said" ||
+verdict "a mask that ends texts" "$(grep -q 'eos_token: 204, which is mask_token: give another id' <<<"$said" ||
     echo "$said")"
 printf '{"prompt":"%s? ","response":"%s"}\n' "what is this" "a cat" "is it" "it is" >"$scratch/asked.jsonl"
 said=$("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --loglik "$scratch/asked.jsonl" 2>"$scratch/log")
@@ -360,7 +360,7 @@ there already|80|has arrays of ids already|mdm_masked.bf16|--out $scratch/own --
 two uses|80|--generate and --prepare: give one of them|mdm_masked.bf16|--generate x
 END
 said=$("$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --tokenizer char 2>&1)
-verdict "arrays: no folder" "$(grep -q 'prepare: want --out DIR' <<<"$said" || echo "$said")"
+verdict "arrays: no folder" "$(grep -q 'prepare: needs --out DIR' <<<"$said" || echo "$said")"
 said=$("$work/mdm_sft.2x1x4/run.sh" --prepare "$scratch/text.txt" --tokenizer char --out "$scratch/none" 2>&1)
 verdict "arrays: answers" "$(grep -q ': --prepare makes windows of texts, but this program learns answers' <<<"$said" ||
     echo "$said")"

@@ -62,8 +62,8 @@ probe_refused() {       # NAME TEXT ARGS...: one line, exit 80
     line=$("$work/mlm_bert/train" --out "$scratch/mlm_bert" "$@" 2>&1)
     verdict "$name" "$([ $? = 80 ] && grep -q "^\(rank\|train:\) .*$text" <<<"$line" || echo "$line")"
 }
-probe_refused "a text that hides nothing" "want a text with the word that hides one" --probe "w10 w20"
-probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 |
+probe_refused "a text that hides nothing" "the text has no mask token" --probe "w10 w20"
+probe_refused "a text too long" "the text has 42 tokens; it must have at most 32" --probe "$(yes "[MASK]" | head -n 40 |
     tr '\n' ' ')"
 probe_refused "two uses" "give one of them" --probe "[MASK]" --export "$scratch/never"
 

@@ -80,8 +80,8 @@ next() {                # RUN [WORDS]: between the recipe and make; what follows
 next whole
 next permuted ' ad.env=permuted'
 "$work/ad_default/run.sh" --data "$(history permuted darkroom_permuted)" --dry-run >"$scratch/other.log" 2>&1
-verdict "another environment's histories" "$(said other 'want histories of 81 tasks, ad.env=darkroom as in this '\
-'program.s recipe, got 120 tasks, ad.env=permuted: gen RECIPE ad.env=permuted makes')"
+verdict "another environment's histories" "$(said other 'needs histories of 81 tasks, ad.env=darkroom as in this '\
+'program.s recipe, has 120 tasks, ad.env=permuted: gen RECIPE ad.env=permuted makes')"
 "$work/ppo.small/train" --threads 1 --goals 0-80 --out "$scratch/stopped" >"$scratch/stopped.log" 2>&1 &
 for _ in $(seq 3000); do ! grep -q '^goal ' "$scratch/stopped.log" || break; sleep 0.01; done
 kill -TERM $!
@@ -107,16 +107,16 @@ refuses() {             # CODE TEXT ARGS...
 --help lists every flag" ]
     verdict "refuses $*" "$([ $? = 0 ] || tail -n 2 "$scratch/refused.log")"
 }
-refuses 80 "--goals 3-1: want numbers from 0 to 80 such as 3 or 0,5,10-12" --goals 3-1
-refuses 80 "--goals 81: want" --goals 81
-refuses 80 "--goals 1,: want" --goals 1,
-refuses 80 "--goals 1x: want" --goals 1x
-refuses 80 "--goals -1: want" --goals -1
+refuses 80 "--goals 3-1: must be numbers from 0 to 80 such as 3 or 0,5,10-12" --goals 3-1
+refuses 80 "--goals 81: must be" --goals 81
+refuses 80 "--goals 1,: must be" --goals 1,
+refuses 80 "--goals 1x: must be" --goals 1x
+refuses 80 "--goals -1: must be" --goals -1
 refuses 80 "--goals: is empty" --goals ""
 refuses 80 "--lr: programs with the objective ppo have no such flag" --lr 1
 refuses 80 "--sample: needs a program with the objective lm|dpo; this one has ppo" --sample x
 refuses 80 "did you mean --threads?" --thread 1
-refuses 80 "--seed: want an integer" --seed -1
+refuses 80 "--seed: must be an integer" --seed -1
 # histories of other settings below the same OUT
 cp -r "$scratch/whole/goals-seed42" "$scratch/learned/"
 ppo ppo learned --goals 50

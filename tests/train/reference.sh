@@ -58,7 +58,7 @@ refused() {
 }
 refused typed "typed.lua:3: model.family: tokens of typed have types, which the objective lm does not give"
 refused norm_then_residual \
-    "model.init_std: weights of norm_then_residual start as those of PyTorch's modules do; leave it out" \
+    "model.init_std: weights of norm_then_residual are initialised as PyTorch's modules are; leave it out" \
     model.init_std=0.1
 # first values as PyTorch's modules have them: 1 / sqrt(64), 1 / sqrt(256)
 first=$(awk -F'"' '/\.name/ { name = $2 } /\.init =/ { sub(/, \.first.*/, ""); print name, $0 }' \

@@ -325,7 +325,7 @@ if [ $BACKEND != gpu ]; then
         rm -rf "$scratch/struck"
     }
     struck "weights of one of four ranks" flip:rank=2:step=1 94 \
-        "rank 2 (.*) has other weights or moments than the other ranks: faulty memory" gpt2_tiny.4x1x2
+        "rank 2 (.*) has different weights or moments from the other ranks: faulty memory" gpt2_tiny.4x1x2
     struck "a gradient of one rank is none" nan:rank=1:step=2 87 "gradient norm -*nan" qwen2_dropout.folded.2x2x2
 fi
 

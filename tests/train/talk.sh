@@ -97,20 +97,20 @@ refused "a file that is not there" 80 "--prompts: $scratch/none.txt: No such fil
 : >"$scratch/bad.txt"
 refused "an empty file" 88 "bad.txt: no prompts" --prompts "$scratch/bad.txt"
 printf '\xff\xfe[\0' >"$scratch/bad.txt"
-refused "UTF-16" 88 "bad.txt: UTF-16, want UTF-8: iconv -f UTF-16 -t UTF-8 FILE" --prompts "$scratch/bad.txt"
+refused "UTF-16" 88 "bad.txt: is UTF-16, must be UTF-8: iconv -f UTF-16 -t UTF-8 FILE" --prompts "$scratch/bad.txt"
 refused "an empty standard input" 88 "standard input: no prompts" --prompts - </dev/null
 head -c 1000000 /dev/zero | tr '\0' x >"$scratch/bad.txt"
-refused "a line longer than the context" 88 "bad.txt:1: the text is 1000000 tokens; want 1 to 31" \
+refused "a line longer than the context" 88 "bad.txt:1: the text has 1000000 tokens; it must have 1 to 31" \
     --prompts "$scratch/bad.txt"
 while IFS='|' read -r name text why; do
     printf "$text" >"$scratch/bad.jsonl"
     refused "a row: $name" 88 "bad.jsonl:$why" --prompts "$scratch/bad.jsonl"
 done <<'END'
-no key|{"prompt":"a"}\n{"text":"a"}|2: want an object with either "prompt" or "messages"$
+no key|{"prompt":"a"}\n{"text":"a"}|2: must be an object with either "prompt" or "messages"$
 both keys|{"prompt":"a","messages":[]}|1: .*, got both
-a number|{"prompt":1}|1: prompt: want a text
-no message|{"messages":[]}|1: messages: want a list of
-no object|\n["a"]|2: want an object
+a number|{"prompt":1}|1: prompt: must be a text
+no message|{"messages":[]}|1: messages: must be a list of
+no object|\n["a"]|2: must be an object
 not closed|{"prompt":"a"|1: line 1, byte
 bad UTF-8|{"prompt":"a\xff"}|1: byte 13 is not UTF-8
 a NUL|{"prompt":"a"}\n\0|2: holds a NUL
@@ -151,7 +151,7 @@ bad UTF-8|\n\xff|2: byte 1 is not UTF-8
 a NUL|a\0b|1: holds a NUL
 longer than the context|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa|1: the question has 35 tokens with its format; this program has room for 32
 END
-refused "a format that is none" 80 "--chat: want one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
+refused "a format that is none" 80 "--chat: must be one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
     --chat-format mistral-v3-teken
 refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no system messages" \
     --chat --chat-system x \

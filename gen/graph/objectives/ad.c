@@ -42,30 +42,28 @@ static void defaults(Config *c)
 static void check_fields(Build *b)
 {
     bool two = compressed(b), all = asks_all(b);
-    const ContextRules own = context_rules(b->c);
-    ContextRules one = own;
+    const ContextRules rules = context_rules(b->c);
+    ContextRules one = rules;
     one.all = false, one.n_transit = INT64_MAX;
     const int64_t longest = contexts_tokens(&one);
-    const char *plain = "of ad.context = \"compressed\" alone";
+    const char *plain = "only for ad.context = \"compressed\"";
     build_unused(b, F_ad_region, two, plain);
     build_unused(b, F_ad_boundary, two, plain);
     build_unused(b, F_ad_type_weight, two, plain);
     build_unused(b, F_ad_ragged, !two && !all,
-                 two ? "of ad.context = \"plain\" alone"
+                 two ? "only for ad.context = \"plain\""
                      : "has no effect while ad.queries is \"all\", whose contexts have all "
                        "lengths");
-    if (two && own.last && own.region == 1)
+    if (two && rules.last && rules.region == 1)
         err(config_loc(b->c, F_ad_region),
-            "ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one "
-            "of a region: nothing would be trained; try ad.region = 2 or more, or ad.boundary = "
-            "\"next\"");
-    if (two && all && longest > own.n_transit)
+            "ad.region: with 1 step and ad.boundary = \"last\" there is no action to learn: "
+            "nothing would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"");
+    if (two && all && longest > rules.n_transit)
         err(config_loc(b->c, F_ad_n_transit),
-            "ad.n_transit: %" PRId64 " positions would cut regions, whose places are all asked: "
-                                     "the longest of two regions of %" PRId64
-            " and their marks has %" PRId64 "; try ad.n_transit = %" PRId64
-            ", or ad.queries = \"one\"",
-            own.n_transit, own.region, longest, longest);
+            "ad.n_transit: %" PRId64 " positions would cut regions, of which every position is a "
+            "query: two regions of %" PRId64 " and their marks have up to %" PRId64
+            "; try ad.n_transit = %" PRId64 ", or ad.queries = \"one\"",
+            rules.n_transit, rules.region, longest, longest);
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */

@@ -26,9 +26,9 @@ static void check_fields(Build *b)
     const char *loss = config_text(b->c, F_dpo_loss);
     bool ipo = field_is(b, F_dpo_loss, "ipo"), lora = config_int(b->c, F_lora_rank) > 0;
     build_unused(b, F_dpo_penalty, strstr(loss, "dpop"),
-           "of dpo.loss = \"dpop\" and \"dpopshift\" alone");
+           "only for dpo.loss = \"dpop\" and \"dpopshift\"");
     build_unused(b, F_dpo_shift, strstr(loss, "shift"),
-           "of dpo.loss = \"dposhift\" and \"dpopshift\" alone");
+           "only for dpo.loss = \"dposhift\" and \"dpopshift\"");
     build_unused(b, F_dpo_smoothing, !ipo, "has no effect while dpo.loss is \"ipo\"");
     build_unused(b, F_dpo_margin, !ipo,
            "has no effect while dpo.loss is \"ipo\", whose h is to be 1 / (2 beta)");
@@ -36,28 +36,28 @@ static void check_fields(Build *b)
                  "has no effect while dpo.kl is \"none\"");
     if (field_is(b, F_dpo_reference, "none") && !field_is(b, F_dpo_kl, "none"))
         err(config_loc(b->c, F_dpo_reference),
-            "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; "
+            "dpo.reference: dpo.kl = \"%s\" needs a reference; "
             "try dpo.kl = \"none\"", config_text(b->c, F_dpo_kl));
     if (field_is(b, F_dpo_kl, "token") && field_is(b, F_dpo_reference, "cache"))
         err(config_loc(b->c, b->c->v[F_dpo_reference].set ? F_dpo_reference : F_dpo_kl),
-            "dpo.reference: a cache has a number an answer, and dpo.kl = \"token\" wants the "
-            "reference's distribution of every token; try dpo.reference = \"%s\"",
+            "dpo.reference: a cache holds one value per answer, but dpo.kl = \"token\" needs the "
+            "reference's distribution at every token; try dpo.reference = \"%s\"",
             lora ? "adapter_off" : "copy");
     if (config_bool(b->c, F_dpo_shared_prompt) && config_float(b->c, F_model_attention_dropout) > 0)
         err(config_loc(b->c, F_dpo_shared_prompt),
-            "dpo.shared_prompt: attention over a shared prompt drops nothing, and "
+            "dpo.shared_prompt: attention over a shared prompt has no dropout, but "
             "model.attention_dropout is %g; try model.attention_dropout = 0",
             config_float(b->c, F_model_attention_dropout));
     if (!field_is(b, F_dpo_reference, "adapter_off"))
         return;
     if (!lora)
         err(config_loc(b->c, F_dpo_reference),
-            "dpo.reference: \"adapter_off\" wants adapters: set lora.rank, for example 16, or try "
+            "dpo.reference: \"adapter_off\" needs adapters: set lora.rank, for example 16, or try "
             "dpo.reference = \"cache\"");
     if (b->c->v[F_lora_modules_to_save].n)
         err(config_loc(b->c, F_dpo_reference),
-            "dpo.reference: \"adapter_off\" is not the first model where lora.modules_to_save "
-            "trains parts of it, not only adapters; try dpo.reference = \"cache\"");
+            "dpo.reference: \"adapter_off\" is not the initial model when lora.modules_to_save "
+            "trains parts of it; try dpo.reference = \"cache\"");
 }
 
 /* ---- the pieces of a program --------------------------------------------------------------- */

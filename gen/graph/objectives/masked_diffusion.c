@@ -34,8 +34,8 @@ static void check_fields(const Build *b)
     if (config_is(b->c, F_diffusion_mode, "sft") &&
         config_float(b->c, F_diffusion_random_length) > 0)
         err(config_loc(b->c, F_diffusion_random_length),
-            "diffusion.random_length: want 0 where diffusion.mode is sft, whose answers would be "
-            "cut off, got "
+            "diffusion.random_length: must be 0 where diffusion.mode is sft, whose answers would "
+            "be cut off, got "
             "%g",
             config_float(b->c, F_diffusion_random_length));
 }

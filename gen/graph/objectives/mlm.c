@@ -18,7 +18,7 @@ static int64_t most_targets(Build *b)
     int64_t words = b->in.T - 2, one = (int64_t)(share * (double)words);
     if (words < 1)
         err(config_loc(b->c, F_seq_max),
-            "seq.max: want 3 or more: a word and the tokens around it, got %" PRId64, b->in.T);
+            "seq.max: must be 3 or more: a word and the tokens around it, got %" PRId64, b->in.T);
     if (config_is(b->c, F_mlm_select, "exact"))
         return b->in.B * (one > 1 ? one : 1);
     double all = (double)(b->in.B * words);

@@ -17,8 +17,8 @@ static void check(const Config *c)
                   each = c->v[F_ppo_minibatch].i;
     if (samples % each)
         err_add(rule_loc(c, F_ppo_minibatch, F_ppo_streams),
-                "ppo.minibatch: the %d steps of %" PRId64 " streams of a rollout, %" PRId64
-                " samples, are no whole number of minibatches of %" PRId64
+                "ppo.minibatch: a rollout has %d steps x %" PRId64 " streams = %" PRId64
+                " samples, not a whole number of minibatches of %" PRId64
                 "; try ppo.minibatch = %" PRId64,
                 HISTORIES_ROLLOUT, c->v[F_ppo_streams].i, samples, each,
                 near_divisor(samples, each));

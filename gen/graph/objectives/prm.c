@@ -74,34 +74,34 @@ static void check_fields(Prm *prm)
          instance = field_is(prm, F_prm_weights, "instance");
     int64_t steps = config_int(b->c, F_prm_steps), labels = config_int(b->c, F_prm_rewards);
     const char *unlearned = "has no effect while prm.weights is \"none\"";
-    build_unused(b, F_prm_activation, instance, "of prm.weights = \"instance\" alone");
-    build_unused(b, F_prm_records, instance, "of prm.weights = \"instance\" alone");
+    build_unused(b, F_prm_activation, instance, "only for prm.weights = \"instance\"");
+    build_unused(b, F_prm_records, instance, "only for prm.weights = \"instance\"");
     build_unused(b, F_prm_domains, field_is(prm, F_prm_weights, "domain"),
-                 "of prm.weights = \"domain\" alone");
+                 "only for prm.weights = \"domain\"");
     build_unused(b, F_prm_hypergradient, !none, unlearned);
     build_unused(b, F_prm_unroll, !none, unlearned);
     build_unused(b, F_meta_micro, !none, unlearned);
     if (field_is(prm, F_prm_hypergradient, "fd") && b->model.act != DT_F32)
         err(config_loc(b->c, F_prm_hypergradient),
-            "prm.hypergradient: \"fd\" moves parameters by about 1e-6, which the 16-bit copies "
-            "that products read do not show; try prm.hypergradient = \"dot\", or precision = "
+            "prm.hypergradient: \"fd\" moves parameters by about 1e-6, too little for the 16-bit "
+            "copies that matrix products read; try prm.hypergradient = \"dot\", or precision = "
             "\"fp32\"");
     if (!*config_text(b->c, F_prm_mark))
         err(config_loc(b->c, F_prm_mark),
-            "prm.mark: want a token, such as \"<extra_0>\", got none: scores are read at it");
+            "prm.mark: must be a token, such as \"<extra_0>\", got none: scores are read at it");
     if (field_is(prm, F_prm_weights, "domain") && config_int(b->c, F_prm_domains) == 1)
         err(config_loc(b->c, F_prm_domains),
-            "prm.domains: the weight of a domain is relative to the mean of all, that of one alone "
-            "1 for good; want 2 "
-            "or more, or prm.weights = \"none\"");
+            "prm.domains: the weight of a domain is relative to the mean of all domains, so that "
+            "of a single domain is always 1; set 2 or more, or prm.weights = \"none\"");
     if (steps == 1)
-        err(config_loc(b->c, F_prm_steps), "prm.steps: want 2 or more, of which all but the last "
-                                           "have a mark, or 0 for any number from 2 to 16, got 1");
+        err(config_loc(b->c, F_prm_steps), "prm.steps: must be 2 or more, of which all but the "
+                                           "last have a mark, or 0 for any number from 2 to 16, "
+                                           "got 1");
     build_unused(b, F_prm_rewards, steps,
                  "has no effect while prm.steps is 0: a record has a label for each of its marks");
     if (steps && labels < steps - 1)
         err(config_loc(b->c, F_prm_rewards),
-            "prm.rewards: the %" PRId64 " marks of prm.steps = %" PRId64 " want a label each, got %"
+            "prm.rewards: the %" PRId64 " marks of prm.steps = %" PRId64 " need a label each, got %"
             PRId64, steps - 1, steps, labels);
     if (prm->marks > b->in.T)
         err(config_loc(b->c, F_seq_max), "seq.max: %" PRId64 " tokens have no room for %" PRId64

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
 #include "runtime/files/json.h"
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/chat.h"         // --chat
@@ -92,7 +92,7 @@ static void add_score(Logp *to, int64_t answer)
 static Logp score_own(const Tokenizer *t, Data *d)
 {
     const Answers by = answers_by(t);
-    Logp own = {0, 0};
+    Logp sum = {0, 0};
     const int64_t some = d->n < examples[TEST] ? d->n : examples[TEST];
     Answer *all = answers_of(&by, d, 0, some);
     for (int64_t i = 0; i < some; i++) {
@@ -103,10 +103,10 @@ static Logp score_own(const Tokenizer *t, Data *d)
         pairs_fill_alone(&(DataRow){.token = all[i].token, .mask = mask, .n = prompt + n});
         step_score();
         step_wait();
-        add_score(&own, 0);
+        add_score(&sum, 0);
     }
     answers_free(all, some);
-    return own;
+    return sum;
 }
 
 static double perplexity_of(Logp n)
@@ -129,16 +129,16 @@ static int perplexity(const Flags *f, const WeightFolders folder)
     }
     comm_allreduce_double(&of[0].sum, 2 * ANSWERS);
     Tokenizer *t = find_tokenizer(f, folder, "the model's own answers are not scored");
-    Logp own = t ? score_own(t, d) : (Logp){0, 0};
+    Logp generated = t ? score_own(t, d) : (Logp){0, 0};
     cJSON *line = cJSON_CreateObject();
     json_add_float(line, "chosen_perplexity", perplexity_of(of[CHOSEN]));
     json_add_float(line, "rejected_perplexity", perplexity_of(of[REJECTED]));
-    if (own.tokens > 0)
-        json_add_float(line, "own_perplexity", perplexity_of(own));
+    if (generated.tokens > 0)
+        json_add_float(line, "own_perplexity", perplexity_of(generated));
     else
         cJSON_AddNullToObject(line, "own_perplexity");
     cJSON_AddNumberToObject(line, "records", (double)d->n);
-    cJSON_AddNumberToObject(line, "own_tokens", own.tokens);
+    cJSON_AddNumberToObject(line, "own_tokens", generated.tokens);
     if (world.rank == 0)
         json_say(line);
     else

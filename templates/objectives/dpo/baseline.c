@@ -1,4 +1,5 @@
-/* baseline.c -- loads what was computed from the initial weights, or computes it. */
+/* baseline.c -- loads the metrics, answers and reference values of the initial weights, or computes
+ * them. */
 #define _GNU_SOURCE
 #include "baseline.h"
 
@@ -16,7 +17,7 @@
 //@ end
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
-#include "runtime/ranks/comm.h"       // rank 0 tells the others
+#include "runtime/ranks/comm.h"       // broadcasts from rank 0
 #include "runtime/run/initial_weights.h"
 #include "runtime/run/reference.h"    // REFERENCE_FOLDER
 #include "step.h"                     // io, model
@@ -55,7 +56,8 @@ static bool find_reference(Reference *r, const char *weights, bool first)
 }
 
 //@ end
-/* Mark of the weights that the run of a checkpoint began with, malloc'ed; NULL: not recorded. */
+/* Returns the checksum of the initial weights of the run of a checkpoint, malloc'ed; NULL: not
+ * recorded. */
 static char *began_with(const char *checkpoint)
 {
     char *error = NULL;
@@ -90,7 +92,8 @@ static char *start_key(void)
     return key;
 }
 
-/* Rank 0 reads start.json. Returns whether it is there and of these weights (NULL: any). */
+/* Reads start.json on rank 0. Returns true if it exists and belongs to these weights (NULL:
+ * any). */
 static bool load_start(const char *weights)
 {
     char *folder = folder_join(flags->out, REFERENCE_FOLDER), *error = NULL, *key = start_key();
@@ -145,8 +148,8 @@ static double targets_an_answer(void)
 {
     double n[2] = {0, 0};        /* targets, answers */
     for (int64_t i = 0; i < BOTH; i++) {
-        const int64_t own = pairs_targets(i);
-        n[0] += (double)own, n[1] += own > 0;
+        const int64_t targets = pairs_targets(i);
+        n[0] += (double)targets, n[1] += targets > 0;
     }
     comm_allreduce_double(n, 2);
     return n[1] > 0 ? n[0] / n[1] : 1;
@@ -208,7 +211,7 @@ static bool adapters_add_nothing(void)
 bool baseline_loaded(const Flags *f, const WeightFolders folder, bool first)
 {
     const bool trains = !f->eval_only;
-    bool missing = false;        /* something that needs the initial weights */
+    bool missing = false;        /* a result that needs the initial weights */
 //@ if DPO_REFERENCE=copy
     if (first || f->bench_steps)
         model_keep_start(&model);

@@ -1,5 +1,5 @@
-/* baseline.h -- what the initial weights of a run give: metrics and answers before training, and
- * reference log-probabilities. They are kept in OUT/.reference_cache. */
+/* baseline.h -- baseline of the initial weights: metrics and answers before training, and reference
+ * log-probabilities. They are cached in OUT/.reference_cache. */
 #ifndef BASELINE_H
 #define BASELINE_H
 

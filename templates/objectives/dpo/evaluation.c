@@ -1,10 +1,10 @@
-/* evaluation.c -- evaluates preference pairs: what a step and a validation report. */
+/* evaluation.c -- metrics of preference pairs, for steps and validations. */
 #include "evaluation.h"
 
 #include <string.h>
 
 #include "runtime/base.h"             // note(), the world of ranks
-#include "runtime/dpo.h"              // what io.stats holds
+#include "runtime/dpo.h"              // entries of io.stats
 #include "runtime/files/json.h"
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "step.h"                     // io, model

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "runtime/base.h"             // die()
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
-#include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/run/records.h"      // opens what --data names
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
+#include "runtime/data/workers.h"     // data-loader threads
+#include "runtime/run/records.h"      // opens the records of --data
 #include "step.h"                     // io, model
 
 static const char *const parts[] = {"chosen", "rejected", NULL};
@@ -320,12 +320,12 @@ bool pairs_show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
 bool pairs_show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
 {
     const Batch at = batch_at(micro);
-    DataRow own;
-    if (row >= B || !data_part(d, step, micro, row / ANSWERS, (int)(row % ANSWERS), &own))
+    DataRow answer;
+    if (row >= B || !data_part(d, step, micro, row / ANSWERS, (int)(row % ANSWERS), &answer))
         return false;
-    snprintf(to->about, sizeof to->about, "sample %lld, %s", (long long)(d->base + own.sample),
+    snprintf(to->about, sizeof to->about, "sample %lld, %s", (long long)(d->base + answer.sample),
              parts[row % ANSWERS]);
-    show_labels(to, &at, row, own.n, T, true);
+    show_labels(to, &at, row, answer.n, T, true);
     return true;
 }
 //@ end

@@ -52,15 +52,15 @@ static char *table(const Epochs *epochs)
     fputc('\n', to);
     for (int64_t i = 0; i < epochs->n; i++) {
         const EpochRow *r = &epochs->row[i];
-        const double own = r->step ? r->step_value[STEP_tokens] : 0;
+        const double tokens = r->step ? r->step_value[STEP_tokens] : 0;
         if (r->validated) {
             fprintf(to, "%.9g,%lld,%.0f", (double)r->step / (double)epochs->per_epoch,
-                    (long long)r->step, before + own);
+                    (long long)r->step, before + tokens);
             for (int k = 0; k < COLUMNS; k++)
                 fprintf(to, ",%.9g", r->eval_value[column[k].eval]);
             fputc('\n', to);
         }
-        before += r->ends_epoch ? own : 0;
+        before += r->ends_epoch ? tokens : 0;
     }
     if (fclose(to))
         die(EXIT_INTERNAL, "out of memory for a table of the run");

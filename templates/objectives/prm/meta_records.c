@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "runtime/base.h"             // die()
-#include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/prm.h"              // what io.meta_stats holds
+#include "runtime/data/workers.h"     // data-loader threads
+#include "runtime/prm.h"              // entries of io.meta_stats
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/more_records.h"  // opens --meta-data
 #include "step.h"                     // io, model

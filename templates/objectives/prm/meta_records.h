@@ -9,7 +9,7 @@ enum { UNROLL = @PRM_UNROLL@ };      /* steps between updates of the weights */
 
 /* Opens --meta-data, which differ from --data in micro-batch size and order. */
 void meta_open(const Flags *f, const RecordRules *rules, const Data *train, const Data *eval);
-/* Fingerprint of the meta records; malloc'ed. The hook `beside`. */
+/* Fingerprint of the meta records; malloc'ed. The hook `other_records`. */
 char *meta_fingerprint(void);
 
 /* Updates of the weights in the first `steps` steps. */

@@ -13,7 +13,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
-#include "runtime/prm.h"              // weights from what was learned
+#include "runtime/prm.h"              // weights from learned entries
 //@ if PRM_WEIGHTS=net
 #include "scores.h"
 //@ end
@@ -170,8 +170,8 @@ const char weights_file[] = "instance_weights.json";
 const char suspects_file[] = "suspicious_records.jsonl";
 enum { SUSPECTS = 100 };
 
-/* {"id", "domain", "noisy", "raw", "weight"} of a record; without a domain, or where nothing says
- * whether its labels are noise, that key is left out. */
+/* Prints {"id", "domain", "noisy", "raw", "weight"} of a record; keys that are unknown, domain and
+ * noisy, are left out. */
 static void write_weight(FILE *to, int64_t i)
 {
     char *id = steps_id(&train_steps, i), *text = json_quoted(id), weight[64], raw[64] = "null";

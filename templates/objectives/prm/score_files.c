@@ -1,4 +1,4 @@
-/* score_files.c -- scores solutions as they are read, or of packed files; best of n candidates. */
+/* score_files.c -- scores solutions of raw and packed files; best of n candidates. */
 #define _GNU_SOURCE
 #include "score_files.h"
 
@@ -8,7 +8,7 @@
 
 #include "results.h"                  // the folder of the final model
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
 #include "runtime/files/json.h"
 #include "runtime/prm.h"              // probabilities of margins
 #include "runtime/ranks/comm.h"       // the other ranks wait
@@ -74,13 +74,13 @@ static void answer(Asked *a)
     step_wait();
     for (int64_t b = 0; b < a->n; b++) {
         const float *margin = io.margins + b * MARKS;
-        double own[MARKS];
+        double values[MARKS];
         for (int j = 0; j < MARKS; j++)
-            own[j] = margin[j];
+            values[j] = margin[j];
         if (a->row[b].dropped)
             say_dropped(a->row[b].name, a->row[b].dropped);
         else
-            say_score(a->row[b].name, score_of(margin, inputs.rows + b * MARKS), own,
+            say_score(a->row[b].name, score_of(margin, inputs.rows + b * MARKS), values,
                       a->row[b].marks);
         free(a->row[b].name);
     }
@@ -121,10 +121,10 @@ static int score_packed(const Flags *f, const RecordRules *rules, const WeightFo
     steps_open(&s, &d, MARKS, false, false);
     double *all = score_all(&s);
     for (int64_t i = 0; world.rank == 0 && i < d.n; i++) {
-        const double *own = all + i * (MARKS + 1);
+        const double *values = all + i * (MARKS + 1);
         char *id = steps_id(&s, i);
         steps_sample(&s, i, &r);
-        say_score(id, own[MARKS], own, r.nmarks);
+        say_score(id, values[MARKS], values, r.nmarks);
         free(id);
     }
     free(all);
@@ -195,11 +195,11 @@ static Choice choose(const Steps *s, const double *all, int64_t most)
         StepsRow r;
         steps_sample(s, i, &r);
         Question *of = &q[r.question];
-        const double own = all[i * (MARKS + 1) + MARKS];
+        const double score = all[i * (MARKS + 1) + MARKS];
         if (of->n == most)
             continue;
-        if (!of->n++ || own >= of->score)
-            of->score = own, of->right = r.right;
+        if (!of->n++ || score >= of->score)
+            of->score = score, of->right = r.right;
         of->sum += r.right;
     }
     for (int64_t i = 0; i < s->questions; i++)

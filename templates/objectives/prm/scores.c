@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/base.h"             // die()
-#include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/data/workers.h"     // data-loader threads
 #include "runtime/prm.h"              // the aggregate
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "step.h"                     // io
@@ -53,10 +53,10 @@ double *score_all(const Steps *s)
         score_batch(s, batch);
         for (int64_t b = 0; b < B; b++)
             if (scored(s, batch, b, &one)) {
-                double *own = to + one.of.sample * WIDTH;
-                own[MARKS] = one.score;
+                double *row = to + one.of.sample * WIDTH;
+                row[MARKS] = one.score;
                 for (int j = 0; j < one.of.nmarks; j++)
-                    own[j] = one.margin[j];
+                    row[j] = one.margin[j];
             }
     }
     for (int64_t i = 0; i < all; i += PIECE)

@@ -3,7 +3,7 @@
 #include "solutions.h"
 
 #include "runtime/base.h"             // format()
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
 
 const Flags *flags;
 Data *trained;

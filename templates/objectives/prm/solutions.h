@@ -19,7 +19,7 @@ extern int32_t pad;                  /* token after the end of a solution */
 extern const DataShape shape;
 extern const FormatCode *const formats[];
 
-/* How raw data become records; scored: labels are not needed. */
+/* Returns the rules for raw data; scored: labels are not needed. */
 StepsRules steps_rules(bool scored);
 
 /* Inputs for some records. */

@@ -1,8 +1,8 @@
 /* goal.c -- proximal policy optimisation of one task.
  *
- * Method: a cell is all that the nets are told, so samples of a minibatch that stand in one cell
- *         share a row of every product, and gradients of a cell's outputs are summed first. Sums of
- *         several rows are computed at once, in registers. */
+ * Method: the nets see only a cell, so all samples of a minibatch in the same cell share a row of
+ *         every product, and the gradients of its outputs are summed first. Several rows are
+ *         summed at once, in registers. */
 #include "goal.h"
 
 #include <math.h>
@@ -15,9 +15,9 @@
 #include "runtime/base.h"
 
 #ifdef __AVX512F__
-enum { LANES = 16, ROWS = 6 };       /* of 32 registers 24 hold sums */
+enum { LANES = 16, ROWS = 6 };       /* 24 of 32 registers hold sums */
 #else
-enum { LANES = 8, ROWS = 3 };        /* of 16 registers 12 */
+enum { LANES = 8, ROWS = 3 };        /* 12 of 16 registers */
 #endif
 typedef float Vec __attribute__((vector_size(4 * LANES), may_alias));
 
@@ -25,16 +25,16 @@ enum {
     PANEL = 4,                       /* vectors of a row that are computed at once */
     PANELS = HIDDEN / (PANEL * LANES),
     MOST = DARKROOM_STATES,
-    CELLS = MINIBATCH < MOST ? MINIBATCH : MOST,     /* of a minibatch, at most */
+    CELLS = MINIBATCH < MOST ? MINIBATCH : MOST,     /* distinct cells of a minibatch, at most */
     PARAMETERS = NETS * sizeof(Net) / sizeof(float)
 };
 _Static_assert(HIDDEN % (PANEL * LANES) == 0 && PARAMETERS % LANES == 0, "whole vectors");
 _Static_assert(SAMPLES % MINIBATCH == 0 && MINIBATCH > 1, "whole minibatches");
 _Static_assert(ROLLOUT % DARKROOM_EPISODE == 0, "a rollout ends where an episode ends");
 
-/* A net at work on the cells of a minibatch. */
+/* Activations and gradients of a net on the cells of a minibatch. */
 typedef struct {
-    Row back[HIDDEN];                /* w2 the other way round */
+    Row back[HIDDEN];                /* w2 transposed */
     Row h1[CELLS], h2[CELLS];        /* units */
     Row d1[CELLS], d2[CELLS];        /* gradients before tanh */
     float out[OUTPUTS][CELLS];       /* outputs, then their gradients */
@@ -44,7 +44,7 @@ struct Learner {
     Net net[NETS], gradient[NETS], m[NETS], v[NETS];
     Pass pass[NETS];
     int64_t updates;
-    int cell[CELLS], cells;          /* the states of a minibatch, each once */
+    int cell[CELLS], cells;          /* the distinct states of a minibatch */
     Sample sample[SAMPLES];
     int32_t order[SAMPLES];
     float p[DARKROOM_STATES][OUTPUTS], value[DARKROOM_STATES];
@@ -54,7 +54,7 @@ static const int outputs_of[NETS] = {[POLICY] = OUTPUTS, [VALUES] = 1};
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* Within 2e-7. */
+/* tanh, within 2e-7. */
 static inline float tanh_of(float x)
 {
     x = x < -10.0f ? -10.0f : x;
@@ -151,7 +151,7 @@ static void squash(Row *rows, int cells)
         x[i] = tanh_of(x[i]);
 }
 
-/* p->out of the cells: of n outputs. */
+/* Computes n outputs of the cells into p->out. */
 static void forward(Pass *p, const Net *net, int n, const int *cell, int cells)
 {
     for (int c = 0; c < cells; c++) {
@@ -167,7 +167,7 @@ static void forward(Pass *p, const Net *net, int n, const int *cell, int cells)
             p->out[o][c] = net->b3[o] + dot(p->h2[c], net->w3[o]);
 }
 
-/* The gradient g from those of the outputs, p->out. */
+/* Computes the gradient g from the gradients of the outputs, p->out. */
 static void backward(Pass *p, Net *g, const Net *net, int n, const int *cell, int cells)
 {
     memset(g->w1, 0, sizeof g->w1);
@@ -201,7 +201,7 @@ static void backward(Pass *p, Net *g, const Net *net, int n, const int *cell, in
     }
 }
 
-/* Logits to probabilities. */
+/* Turns logits into probabilities, in place. */
 static void softmax(float out[OUTPUTS][CELLS], int cells)
 {
 #pragma omp simd
@@ -216,7 +216,7 @@ static void softmax(float out[OUTPUTS][CELLS], int cells)
     }
 }
 
-/* Probabilities and values of l->cell. */
+/* Computes the probabilities and values of l->cell. */
 static void evaluate(Learner *l)
 {
     for (int k = 0; k < NETS; k++)
@@ -268,7 +268,8 @@ static void normalise(float *advantage, const Sample *const *sample)
         advantage[i] = (float)((sample[i]->advantage - mean) / deviation);
 }
 
-/* The cells of a minibatch; slot (MINIBATCH): which of them is a sample's. */
+/* Collects the distinct cells of a minibatch; slot (MINIBATCH): the index of the cell of each
+ * sample. */
 static void gather(Learner *l, int *slot, const Sample *const *sample)
 {
     int8_t where[DARKROOM_STATES];
@@ -284,8 +285,8 @@ static void gather(Learner *l, int *slot, const Sample *const *sample)
     }
 }
 
-/* -mean min(r A, clip(r) A) + VALUE mean (V - R)^2: its gradient by logits and values, in the place
- * of probabilities and values. */
+/* Gradient of the loss -mean min(r A, clip(r) A) + VALUE mean (V - R)^2 by logits and values; it
+ * overwrites probabilities and values. */
 static void slopes(Learner *l, const int *slot, const Sample *const *sample)
 {
     float advantage[MINIBATCH], taken[OUTPUTS][CELLS] = {{0}}, off[CELLS] = {0};
@@ -355,7 +356,7 @@ double goal_update(Learner *l, const Sample *const sample[MINIBATCH])
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
-/* What they are for. */
+/* Independent random streams, by use. */
 enum { FOR_WEIGHTS, FOR_ACTIONS, FOR_ORDER };
 
 static void draw(uint32_t out[4], uint64_t seed, uint32_t what, uint32_t which, uint32_t i)
@@ -393,7 +394,7 @@ static void orthogonal(Row *to, int n, double gain, uint64_t seed, uint32_t whic
     for (int i = 0; i < n; i++) {
         for (int u = 0; u < HIDDEN; u++)
             row[i][u] = normal(seed, which, (uint32_t)(i * HIDDEN + u));
-        for (int k = 0; k < 2 * i; k++) {            /* twice: what rounding left goes too */
+        for (int k = 0; k < 2 * i; k++) {            /* twice, to remove rounding errors as well */
             const double along = dot_double(row[i], row[k % i]);
             for (int u = 0; u < HIDDEN; u++)
                 row[i][u] -= along * row[k % i][u];
@@ -434,8 +435,8 @@ void goal_free(Learner *l)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Steps of all streams by the present policy: l->sample, (ROLLOUT, STREAMS), rewards in the place
- * of advantages. */
+/* Runs all streams with the current policy into l->sample, (ROLLOUT, STREAMS), with rewards in
+ * place of advantages. */
 static void roll_out(Learner *l, int task, uint64_t seed, int rollout, uint8_t *action)
 {
     int state[STREAMS];
@@ -477,7 +478,7 @@ static void advantages(Learner *l)
     }
 }
 
-/* The order of an epoch. */
+/* Shuffles the samples for an epoch. */
 static void shuffle(Learner *l, uint64_t seed, uint32_t epoch)
 {
     uint32_t word[4];

@@ -1,9 +1,9 @@
-/* train.c -- histories of darkroom: each task learned by PPO, written down step by step.
+/* train.c -- darkroom learning histories: learns each task by PPO and records every step.
  *
  * Made by `@COMMAND@`:
  * change the recipe, not this file.
  *
- * Out:   OUT/datasets/history_*.safetensors; what a task did, as soon as it is done, below OUT.
+ * Out:   OUT/datasets/history_*.safetensors; the actions of each task, below OUT once it is done.
  * Keeps: the file depends on fields, target and seed, not on threads, on how often the program was
  *        stopped, or on which tasks were made together. */
 #define _GNU_SOURCE
@@ -19,9 +19,9 @@
 #include "runtime/base.h"                // die(), note()
 #include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
-#include "runtime/files/lock.h"          // one run a folder
+#include "runtime/files/lock.h"          // one run per folder
 #include "runtime/files/safetensors.h"
-#include "runtime/run/failure.h"         // what to do after a failure
+#include "runtime/run/failure.h"         // hints after a failure
 #include "runtime/run/flags.h"           // the command line
 #include "runtime/run/stop.h"            // signals, DONE, fault files
 #include "runtime/run/version.h"         // --version; whether gen wrote other sources since
@@ -29,16 +29,16 @@
 
 static const char name[] = "@NAME@";
 static const char recipe[] = @RECIPE@;
-static const char made[] = @MADE@;           /* the words after gen */
+static const char made[] = @MADE@;           /* the arguments of gen */
 static const char hash[] = @HASH@;
 static const char generator[] = @GENERATOR@, target[] = "@TARGET@";
-/* The recipe's fields: those of its objective, all. */
+/* All fields of the recipe's objective. */
 static const char fields[] =
     @FIELDS@;
 static const char all_fields[] =
     @ALL_FIELDS@;
 
-/* What the recipe set in run = {...}; the command line goes first. */
+/* Defaults that the recipe sets in run = {...}; the command line overrides them. */
 static const FlagDefault defaults[] = {
 //@ defaults
     {NULL, NULL}
@@ -51,13 +51,14 @@ enum {
 
 typedef struct {
     Flags flags;
-    char *folder;                        /* of tasks that are done */
-    char *settings;                      /* what they depend on: lines name=value */
+    char *folder;                        /* folder of finished tasks */
+    char *settings;                      /* settings that they depend on: lines name=value */
     bool wanted[TASKS], done[TASKS];
-    int all, made, before;               /* wanted; made by this run; found */
+    int all, made, before;               /* requested; finished by this run; found from earlier
+                                          * runs */
     uint8_t *action;                     /* (TASKS, STEPS, STREAMS) */
-    double returns[TASKS][ROLLOUTS];     /* the mean of a rollout's episodes */
-    double started;                      /* clock, behind what was found */
+    double returns[TASKS][ROLLOUTS];     /* mean over the episodes of a rollout */
+    double started;                      /* clock when the search for finished tasks ended */
 } Run;
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -75,8 +76,8 @@ static void take_goals(Run *r)
         if (first >= 0 && *end == '-' && end[1] >= '0' && end[1] <= '9')
             last = strtol(end + 1, &end, 10);
         if (first < 0 || last < first || last >= TASKS || (*end && (*end != ',' || !end[1])))
-            die(EXIT_CONFIG, "--goals %s: want numbers from 0 to %d such as 3 or 0,5,10-12", text,
-                TASKS - 1);
+            die(EXIT_CONFIG, "--goals %s: must be numbers from 0 to %d such as 3 or 0,5,10-12",
+                text, TASKS - 1);
         for (long task = first; task <= last; task++)
             r->wanted[task] = true;
         p = end + (*end == ',');
@@ -141,11 +142,11 @@ static void save(const Run *r, int task)
     error = error ? error : st_end(w, &(uint32_t){0});
     st_free(w);
     if (error)
-        die(EXIT_IO, "%s; what is done so far is kept", error);
+        die(EXIT_IO, "%s; finished tasks are kept", error);
     free(path);
 }
 
-/* Another run's: the line that differs. */
+/* Ends the program if the folder belongs to another run, and names the line that differs. */
 static void check_settings(const Run *r, const char *path, const char *found)
 {
     const char *p = found, *q = r->settings;
@@ -159,7 +160,7 @@ static void check_settings(const Run *r, const char *path, const char *found)
             r->folder);
 }
 
-/* NULL: the actions are there; else what is wrong with the file. */
+/* Loads the actions of a task. Returns NULL, or what is wrong with the file. */
 static char *load(Run *r, const char *path, int task)
 {
     StFile st;
@@ -169,17 +170,17 @@ static char *load(Run *r, const char *path, int task)
     const char *settings = st_meta(&st, "settings"), *sum = st_meta(&st, "crc32c");
     const StTensor *t = st_find(&st, "actions");
     if (!settings || !sum || !t || t->dtype != ST_U8)
-        error = format("%s: no actions, or nothing says of which run", path);
+        error = format("%s: has no actions, or does not name its run", path);
     if (!error)
         check_settings(r, path, settings);
     if (!error && (t->rank != 2 || t->shape[0] != STEPS || t->shape[1] != STREAMS))
-        error = format("%s: other steps or streams than its settings say", path);
+        error = format("%s: its steps or streams differ from its settings", path);
     if (!error)
         error = st_read(&st, t, actions_of(r, task), 0, ACTIONS);
     if (!error) {
         crc_text(actions_of(r, task), crc);
         if (strcmp(crc, sum))
-            error = format("%s: crc32c %s, want %s", path, crc, sum);
+            error = format("%s: crc32c %s, must be %s", path, crc, sum);
     }
     for (int i = 0; i < ACTIONS && !error; i++)
         if (actions_of(r, task)[i] >= DARKROOM_ACTIONS)
@@ -188,7 +189,7 @@ static char *load(Run *r, const char *path, int task)
     return error;
 }
 
-/* Takes what earlier runs did; a damaged file is made anew. */
+/* Loads the tasks that earlier runs finished; a damaged file is made again. */
 static void find_done(Run *r)
 {
     for (int task = 0; task < TASKS; task++) {
@@ -283,7 +284,7 @@ static void write_histories(Run *r)
     free(path);
 }
 
-/* Mean returns of all tasks, and how far they came. */
+/* Prints the mean returns of all tasks, and their final share of the best possible return. */
 static void say_returns(const Run *r)
 {
     char curve[ROLLOUTS * 8 + 1], text[64];
@@ -347,8 +348,8 @@ static void say_banner(const Run *r)
     note("  run folder %s", r->flags.out);
 }
 
-/* A program that learns from the file: its recipe as the histories want it, and of its flags those
- * without which it asks for more streams or steps than there are. */
+/* Prints the commands for a program that trains on the file: its recipe fields that match the
+ * histories, and the flags without which it would need more streams or steps than there are. */
 static void say_next(const Run *r)
 {
     const Flags *f = &r->flags;          /* the defaults of that program as well */

@@ -28,14 +28,15 @@ extern "C" {
 #include "shape.h"               // B, T, C, ...
 #include "step.h"
 
-/* Pointers into the arena, one a row of the plan. */
+/* Pointers into the arena, one per row of the plan. */
 #define PLAN(type, name, slots, stride, offset) static type *name; \
     enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
-/* Slot l of a value that has one a layer. */
+/* Slot l of a value with one slot per layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
-/* Elements from a value to the end of another: all that lies between is theirs. */
+/* Number of elements from the start of one value to the end of another, including all between
+ * them. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 #define TEXT_(x) #x
@@ -57,14 +58,14 @@ const ProfileOp step_ops[] = {
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
-/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+/* In a step of --profile, marks the start of the call below: step_ops[op]. */
 static inline void profile_op(int op, cudaStream_t s)
 {
     if (profile_on)
         profile_mark(op, s);
 }
 
-/* Every matrix product that is computed, each with one fixed algorithm. */
+/* Every matrix product of the program, each with a fixed algorithm. */
 static Gemm mm_qkv_lora_u = {.name = "qkv_lora_u", .m = B * T, .n = R, .k = C, .ldc = C+2*R,
     .form = GEMM_NT, .scale = 2.0f, .offset = 8};
 static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
@@ -208,13 +209,13 @@ static void place_values(void)
     array_zero(arena, PERSISTENT_BYTES);         // the gaps between gradients count in the norm
 }
 
-/* The part of the arena that holds every input, and its copy that the host writes. */
+/* The part of the arena with all inputs, and its pinned copy that the host writes. */
 enum : int64_t { INPUTS_OFFSET = 393472, INPUTS_BYTES = 3584 };
 static char *inputs;
 #define PINNED(name) ((decltype(name))(inputs + ((char *)(name) - arena - INPUTS_OFFSET)))
 
-static cudaStream_t work, transfer;      // kernels; inputs on their way
-static cudaEvent_t arrived, done;        // the inputs; the program
+static cudaStream_t work, transfer;      // kernels; transfer of inputs
+static cudaEvent_t arrived, done;        // end of the transfer; end of the program
 
 static const Merge merges[] = {
     {"model.layers.%d.self_attn.q_proj.weight",
@@ -234,7 +235,7 @@ static const Merge merges[] = {
      "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, 2.0f},
 };
 
-/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+/* The map from rows of parameters to tensors of Hugging Face and PEFT files. */
 static void name_tensors(void)
 {
     const Tensor rows[] = {
@@ -492,7 +493,7 @@ static void open_io(void)
     io.position = PINNED(position);
 }
 
-/* Until what stands before the event is done; the other ranks are watched meanwhile. */
+/* Waits for the event, watching the other ranks meanwhile. */
 static void wait_for(cudaEvent_t event)
 {
     cudaError_t state;
@@ -502,7 +503,8 @@ static void wait_for(cudaEvent_t event)
     cuda_check(state, "the step");
 }
 
-/* Sends the inputs; work waits for them, and so does the host, which may write them again. */
+/* Starts the transfer of the inputs. The stream `work` waits for it, and so does the host before it
+ * writes inputs again. */
 static void send_inputs(void)
 {
     cuda_check(cudaMemcpyAsync(arena + INPUTS_OFFSET, inputs, INPUTS_BYTES, cudaMemcpyHostToDevice,
@@ -538,7 +540,8 @@ static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
 }
 
-/* Behind the last launch. */
+/* Called after the last launch: records the event `done` and waits until the inputs have
+ * arrived. */
 static void begun(void)
 {
     if (profile_on)
@@ -552,15 +555,17 @@ void step_wait(void)
     wait_for(done);
 }
 
-/* The calls of a step. The first run is eager: NCCL connects the ranks at the first collective of a
- * size, and the driver loads a kernel at its first launch; a capture allows neither. */
+/* The calls of a step. The first run is eager, because NCCL connects the ranks at the first
+ * collective of a size and the driver loads a kernel at its first launch; a capture allows
+ * neither. */
 typedef struct {
     void (*run)(cudaStream_t s);
     bool has_run;
     cudaGraphExec_t graph;               // captured before the second run; NULL until then
 } Captured;
 
-/* Relaxed: for a captured call NCCL may allocate, and it launches from a thread of its own. */
+/* Captures a step as a graph. The mode is relaxed, because NCCL may allocate for a captured call
+ * and launches from its own thread. */
 static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
 {
     cudaGraph_t graph;
@@ -573,7 +578,8 @@ static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
     return all;
 }
 
-/* With the inputs in io. Steps that --profile takes apart are launched call by call, too. */
+/* Runs a step with the inputs in io: as a graph, or call by call on the first run and in steps of
+ * --profile. */
 static void launch(Captured *c)
 {
     if (c->has_run && !c->graph && !profile_on)
@@ -587,7 +593,7 @@ static void launch(Captured *c)
     begun();
 }
 
-/* All of step_train() but its inputs. */
+/* step_train() without the transfer of its inputs. */
 static void all_of_train(cudaStream_t s)
 {
     clear(loss, sizeof *loss, s);

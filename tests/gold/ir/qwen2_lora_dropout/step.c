@@ -25,14 +25,15 @@
 #include "shape.h"               // B, T, C, ...
 #include "step.h"
 
-/* Pointers into the arena, one a row of the plan. */
+/* Pointers into the arena, one per row of the plan. */
 #define PLAN(type, name, slots, stride, offset) static type *name; \
     enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
-/* Slot l of a value that has one a layer. */
+/* Slot l of a value with one slot per layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
-/* Elements from a value to the end of another: all that lies between is theirs. */
+/* Number of elements from the start of one value to the end of another, including all between
+ * them. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 const char *const step_tools = "gcc " __VERSION__;
@@ -47,14 +48,14 @@ const ProfileOp step_ops[] = {
 };
 const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
-/* Marks, in a step of --profile, the start of the call below: step_ops[op]. */
+/* In a step of --profile, marks the start of the call below: step_ops[op]. */
 static inline void profile_op(int op)
 {
     if (profile_on)
         profile_mark(op, NULL);
 }
 
-/* Every matrix product that is computed, each with one fixed algorithm. */
+/* Every matrix product of the program, each with a fixed algorithm. */
 static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
     .bias = 1};
 static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
@@ -131,7 +132,7 @@ static void place_values(void)
 #include "plan.h"
 }
 
-/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+/* The map from rows of parameters to tensors of Hugging Face and PEFT files. */
 static void name_tensors(void)
 {
     const Tensor rows[] = {
