@@ -271,11 +271,11 @@ static void each_slot(ncclResult_t (*call)(char *slot, size_t part), char *devic
     fork_from(s);
     enter();
     ncclResult_t result = ncclGroupStart();
-    for (int64_t l = 0; l < slots && result == ncclSuccess; l++)
+    for (int64_t l = 0; l < slots && (result == ncclSuccess || result == ncclInProgress); l++)
         result = call(device + (size_t)l * world.size * part, part);
     const ncclResult_t end = ncclGroupEnd();
     leave();
-    settle(result == ncclSuccess ? end : result, what, INIT_SECONDS);
+    settle(result == ncclSuccess || result == ncclInProgress ? end : result, what, INIT_SECONDS);
     comm_allreduce_join(s);
 }
 
