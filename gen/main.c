@@ -118,12 +118,12 @@ static void graph_left(const Command *cmd, Graph *g, const char *room)
 static void find_recipe(Graph *g, const char *file)
 {
     const char *recipe = g->setting[SETTING_recipe].text, *slash = strrchr(file, '/');
-    const char *beside = slash ? text_print("%.*s", (int)(slash - file), file) : ".";
-    const bool emitted = !strcmp(beside, "ir") ||
-                         (strlen(beside) > 3 && !strcmp(beside + strlen(beside) - 3, "/ir"));
+    const char *folder = slash ? text_print("%.*s", (int)(slash - file), file) : ".";
+    const bool emitted = !strcmp(folder, "ir") ||
+                         (strlen(folder) > 3 && !strcmp(folder + strlen(folder) - 3, "/ir"));
     char *looked;
     const char *found =
-        emit_recipe(emitted ? emit_project(text_print("%s/..", beside)) : beside, recipe, &looked);
+        emit_recipe(emitted ? emit_project(text_print("%s/..", folder)) : folder, recipe, &looked);
     if (found) {
         recipe_name_set(found, NULL, recipe);
         g->setting[SETTING_recipe].text = found;
@@ -150,7 +150,7 @@ static Graph *read_text(const Command *cmd)
     Graph *g = ir_parse(text, cmd->recipe);
     int room = find_room(g->room);
     if (room < FIRST_IR)
-        err((Loc){cmd->recipe, 1}, "no room %s has such a text", g->room);
+        err((Loc){cmd->recipe, 1}, "names the room %s, which has no such text", g->room);
     if (strcmp(g->room, cmd->from))
         err((Loc){cmd->recipe, 1}, "is the text of %s: use --from %s", g->room, g->room);
     bug_in_text(cmd->recipe, text);

@@ -4,8 +4,8 @@
 
 #include "runtime/library.h"
 
-/* Adds them, those of the target and of its ranks included; returns their number. Of
- * libraries_cpu.c or libraries_cuda.c. */
+/* Adds all libraries, those of the target and of its ranks included; returns their number.
+ * Defined in libraries_cpu.c or libraries_cuda.c. */
 int libraries_of_model(LibraryVersion *list);
 
 #endif

@@ -265,7 +265,8 @@ read_lock() {
     esac
     body=$(head -n -2 "$file")
     [ "$(tail -n 2 "$file")" = "$(echo "$body" | sum)" ] ||
-        die "$file: edited or damaged: its checksum does not match; copy it again, or lock again: $as_lock"
+        die "$file: edited or damaged: its checksum does not match; copy it again from where it was made, "\
+"or lock again: $as_lock"
     echo "$body" | sed -n '
         s/^  "\([a-z]*\)": "\(.*\)",$/\t\1\t\2/p
         s/^    "\(.*\)": {$/\1/p

@@ -323,6 +323,13 @@ static void fill_field(Config *c, int field, const Rval *r)
 static void fill_flag(Config *c, const char *key, const Rval *r)
 {
     int i = run_flag_find(key);
+    if (i < 0 && renamed(key)) {
+        char *now = text_copy(renamed_name(key));
+        for (char *p = now; (p = strchr(p, '-'));)
+            *p = '_';
+        key = now;
+        i = run_flag_find(key);
+    }
     if (i < 0) {
         unknown_key(r, "run", key);
         return;
@@ -442,13 +449,13 @@ static void sort_run(Config *c)
 static void drop_limit(Config *c)
 {
     FieldValue *limit = &c->v[F_memory_limit_gib];
-    const char *now = c->v[F_target].s, *beside = recipe_limit_target(limit->loc, limit->f);
-    if (!now || !beside || !strcmp(beside, now))
+    const char *now = c->v[F_target].s, *limit_target = recipe_limit_target(limit->loc, limit->f);
+    if (!now || !limit_target || !strcmp(limit_target, now))
         return;
     fprintf(stderr,
             "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
             "memory.limit_gib=N sets one\n",
-            limit->f, beside, limit->loc.file, limit->loc.line, now);
+            limit->f, limit_target, limit->loc.file, limit->loc.line, now);
     *limit = (FieldValue){0};
 }
 

@@ -456,8 +456,8 @@ static void check_lora(const Config *c, const Family *f)
     }
     if (strstr(f->q, "%h")) {
         err_add(c->v[F_lora_rank].loc,
-                "lora.rank: %s has one module per attention head, for which there are no adapters; "
-                "leave it out",
+                "lora.rank: adapters on one module per attention head, as %s has them, are not "
+                "supported; leave it out",
                 f->name);
         return;
     }

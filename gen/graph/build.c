@@ -47,7 +47,8 @@ const char *set_word(const Build *b, const char *name)
 }
 
 /* Creates a state value with the shape of a parameter. */
-static Value *beside(Build *b, const char *prefix, const Value *param, Purpose purpose, Dtype dtype)
+static Value *state_like(Build *b, const char *prefix, const Value *param, Purpose purpose,
+                       Dtype dtype)
 {
     const char *name = text_print("%s.%s", prefix, param->name);
     Value *v = ir_value(b->g, name);
@@ -63,12 +64,12 @@ static Value *beside(Build *b, const char *prefix, const Value *param, Purpose p
 
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
 {
-    return beside(b, prefix, param, purpose, DT_F32);
+    return state_like(b, prefix, param, purpose, DT_F32);
 }
 
 Value *build_start(Build *b, const Value *param)
 {
-    return beside(b, "start", param, PU_weights, param->dtype);
+    return state_like(b, "start", param, PU_weights, param->dtype);
 }
 
 Ref build_input(const Build *b, Value *v)

@@ -63,9 +63,9 @@ static int block_drops(const Build *b)
  * blocks. */
 static void drop_attrs(Build *b, Op *op, double p, int place)
 {
-    int64_t drops = block_drops(b), behind = b->region ? place : drops * b->stack.layers.n;
+    int64_t drops = block_drops(b), offset = b->region ? place : drops * b->stack.layers.n;
     op_in(op, build_input(b, b->model.noise));
-    op_float(op, "dropout", p), op_int(op, "site", b->stack.site + behind);
+    op_float(op, "dropout", p), op_int(op, "site", b->stack.site + offset);
     op_int(op, "sites", b->region ? drops : 0);
 }
 

@@ -250,7 +250,7 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
                       "a token of each text at its place: the logits of the next");
     head_logits(b, last(b));
     b->in = in;
-    schedule_alone(b, "the logits behind a token of each text at its place", "logits");
+    schedule_alone(b, "the logits after a token of each text at its position", "logits");
 }
 
 static Ref one_pass(Build *b)

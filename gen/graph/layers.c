@@ -241,8 +241,8 @@ static int block_sites(const Build *b)
 /* Dropout site of the current linear layer; in a block, that of layer 0. */
 static int64_t site(const Build *b)
 {
-    int64_t behind = b->region ? 0 : block_sites(b) * (b->stack.layers.n - 1);
-    return b->stack.site + behind + b->sites - 1;
+    int64_t last_block = b->region ? 0 : block_sites(b) * (b->stack.layers.n - 1);
+    return b->stack.site + last_block + b->sites - 1;
 }
 
 /* Adds an op of the layer's adapters: the caller's two operands, the adapter weights, and in

@@ -424,7 +424,7 @@ static char *number_fault(const cJSON *o, const char *key, int64_t want)
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
     if (cJSON_IsNumber(v) && v->valuedouble == (double)want)
         return NULL;
-    return text_print("must have \"%s\": %" PRId64 ", the size", key, want);
+    return text_print("\"%s\" must be %" PRId64 ", the size", key, want);
 }
 
 static char *json_fault(const Graph *g, int setting)

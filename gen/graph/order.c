@@ -95,7 +95,7 @@ static char *follow_turn(Program *p, const Value *v, State *now, bool set)
                 beta->i = adds;
             if (beta->i != adds)
                 return text_print("%s in %s %s %s, with beta %" PRId64, name, p->name,
-                                  adds ? "comes behind another write of" : "is the first write of",
+                                  adds ? "comes after another write of" : "is the first write of",
                                   v->name, beta->i);
         }
         *now = (State){true, now->used && whole};

@@ -83,7 +83,7 @@ static bool connected(const Program *p, int first, int n)
         if (!found)
             return false;
     }
-    /* a sum behind a norm's gradient takes that gradient as its first operand */
+    /* a sum after a norm's gradient takes that gradient as its first operand */
     const Op *last = &p->ops[first + n - 1];
     return n < 2 || last->kind != OP_add || last->in[0].v == p->ops[first + n - 2].out[0].v;
 }

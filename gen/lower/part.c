@@ -48,7 +48,7 @@ static Placement at_rest(const Value *v)
 
 /* ---- the column place of ops.def ------------------------------------------------------------- */
 
-/* Of the op's operand k: the last letter stands for all behind it. */
+/* Returns the letter of the op's operand k; the last one also stands for all operands after it. */
 static char letter(const Op *op, bool out, int k)
 {
     const char *side = out ? strchr(op_row[op->kind].place, '>') + 1 : op_row[op->kind].place;
@@ -272,7 +272,7 @@ static Op collective(const Graph *g, const Move *move)
     return op;
 }
 
-/* The group of the program behind which nothing is summed into v any more; -1: nothing is. */
+/* Returns the last group of the program that sums into v; -1: none does. */
 static int last_writer(const Program *p, const Value *v)
 {
     for (int i = p->nops - 1; i >= 0; i--)

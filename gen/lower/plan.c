@@ -244,7 +244,8 @@ enum { MAX_VALUES = 1 << 12 };
 static bool stored(const Value *v) { return !v->internal; }
 
 /* Elements of a slot, with its padding, which stays 0 as all gaps between persistent values do. A
- * divided value has room for the parts of all ranks, or for the rank's own if it rests in parts. */
+ * divided value has room for the parts of all ranks; moments and master weights, which no rank
+ * gathers, for the rank's own. */
 static int64_t room_elements(const Graph *g, const Value *v)
 {
     if (v->part)

@@ -267,11 +267,11 @@ static const Source *load_file(lua_State *L, const char *shown, const char *path
     Source *src = source_scan(shown, text, n);
     const Source *first = tables_file(0);
     const char *folder = first ? text_print("%s/", folder_of(first->file)) : "";
-    const size_t beside = strlen(folder);
+    const size_t length = strlen(folder);
     recipe_name_set(shown, path,
                     !first                           ? NULL
-                    : strncmp(shown, folder, beside) ? shown
-                                                 : shown + beside);
+                    : strncmp(shown, folder, length) ? shown
+                                                     : shown + length);
     const int file = tables_add_file(src);
     loading[nloading++] = path;
     char chunk[16];

@@ -33,7 +33,7 @@ typedef struct {
     int npaths, nfilters;
 } Words;
 
-static const char *behind(int argc, char **argv, int *i, const char *wants)
+static const char *option_value(int argc, char **argv, int *i, const char *wants)
 {
     if (*i + 1 == argc)
         err((Loc){0}, "ci: %s: needs %s after it", argv[*i], wants);
@@ -53,9 +53,9 @@ static Words words_of(int argc, char **argv)
         else if (host)
             w.host = host;
         else if (!strcmp(argv[i], "--allow"))
-            w.allow = behind(argc, argv, &i, "a size, such as 2GiB, or any,");
+            w.allow = option_value(argc, argv, &i, "a size, such as 2GiB, or any,");
         else if (!strcmp(argv[i], "--diecast"))
-            w.diecast = behind(argc, argv, &i, "a URL, perhaps with #REF,");
+            w.diecast = option_value(argc, argv, &i, "a URL, perhaps with #REF,");
         else if (*argv[i] == '-')
             err((Loc){0}, "ci: unknown option %s; `gen ci --help` lists them", argv[i]);
         else if (w.npaths == MAX_RECIPES || w.nfilters == MAX_RECIPES)

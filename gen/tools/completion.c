@@ -115,10 +115,10 @@ static void print_chats(void)
         puts(chat_row(i, &n)->name);
 }
 
-static void print_paths(const char *behind)
+static void print_paths(const char *suffix)
 {
     for (int i = 0; i < NFIELDS; i++)
-        printf("%s%s\n", field_row[i].path, behind);
+        printf("%s%s\n", field_row[i].path, suffix);
 }
 
 static void print_fields(void)

@@ -112,7 +112,7 @@ static int show(void)
             err(at, "must be NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got %s",
                 text_shown(line));
         if (given[k])
-            err(at, "%s is there twice", row[k].key);
+            err(at, "%s is set twice", row[k].key);
         if (!row[k].good(equal + 1))
             err(at, "%s: must be %s, got %s", row[k].key, row[k].want, text_shown(equal + 1));
         given[k] = equal + 1;

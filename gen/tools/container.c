@@ -88,7 +88,7 @@ static const char *image(const cJSON *lock)
     const char *blank = strchr(os, ' ');
     if (!blank || (strncmp(os, "debian ", 7) && strncmp(os, "ubuntu ", 7)))
         err((Loc){0},
-            "container: the system is %.*s: must be Debian or Ubuntu, whose packages are pinned",
+            "container: the system is %.*s, but only packages of Debian and Ubuntu are pinned",
             (int)strcspn(os, "\n"), os);
     return text_print("%.*s:%.*s", (int)(blank - os), os, (int)strcspn(blank + 1, "\n"),
                       blank + 1);

@@ -123,7 +123,7 @@ const char *recipe_find(const char *word)
                 err((Loc){0}, "cannot read %s: %s", word, strerror(errno));
             if (!strcmp(name, "config.json") && strstr(text, "\"model_type\""))
                 err((Loc){0},
-                    "%s: belongs to a model's folder, not a recipe: gen new FILE.lua --from %s "
+                    "%s: is a file of a model's folder, not a recipe: gen new FILE.lua --from %s "
                     "writes one",
                     word, slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
             settings_file(word, is, text, n);

@@ -161,7 +161,7 @@ static void choose_precision(Ask *a, const char *command)
                                 : m->stored_by;
     if (!strcmp(a->precision, "fp16") && m->wide)
         err((Loc){0},
-            "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: must be bf16 or "
+            "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: use bf16 or "
             "fp32",
             command, m->path);
 }

@@ -449,7 +449,7 @@ static void nested_names(Str *s)
 #define PATH(path, name) {path, name},
 #include "runtime/files/aliases.def"
     };
-    static const struct { const char *other, *name, *means; } beside[] = {
+    static const struct { const char *other, *name, *means; } with_other[] = {
 #define BESIDE(other, theirs, name) {other, theirs, name},
 #include "runtime/files/aliases.def"
     };
@@ -468,9 +468,10 @@ static void nested_names(Str *s)
     table(s, "path | read as");
     for (size_t i = 0; i < sizeof path / sizeof *path; i++)
         ROW(s, "cc", path[i].path, path[i].name);
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        ROW(s, "tc", text_print("`%s` in a file with `%s`", beside[i].name, beside[i].other),
-            beside[i].means);
+    for (size_t i = 0; i < sizeof with_other / sizeof *with_other; i++)
+        ROW(s, "tc",
+            text_print("`%s` in a file with `%s`", with_other[i].name, with_other[i].other),
+            with_other[i].means);
 }
 
 /* Names of earlier releases, and current ones. */

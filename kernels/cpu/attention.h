@@ -155,9 +155,8 @@ typedef struct {
     bool limits;
     int64_t own;                 /* the first query */
     int64_t own_first, own_last; /* keys after `last` that only the query itself attends to */
-    int64_t hole_first, hole_last;       /* keys that queries from lane `behind` on do not attend
-                                          * to */
-    int64_t behind;
+    int64_t hole_first, hole_last;       /* keys hidden from queries of lanes hole_from and up */
+    int64_t hole_from;
 } AttentionKeys;
 
 /* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence with limits. */
@@ -167,7 +166,7 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
     const int32_t *kv_limits = rule->kv_limits;
     int64_t most = 0;
     k->all_to = T;
-    k->hole_first = k->hole_last = k->behind = 0;
+    k->hole_first = k->hole_last = k->hole_from = 0;
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
         k->begin[i] = 0;
@@ -208,10 +207,10 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
     k->all_from = k->begin[nq - 1], k->all_to = k->end[0];
     k->limits = false;
     k->own_first = k->own_last = 0;
-    k->hole_first = k->hole_last = k->behind = 0;
+    k->hole_first = k->hole_last = k->hole_from = 0;
     if (rule->prompt_gaps && i0 + nq > rule->prompt_gaps[1]) {
         k->hole_first = rule->prompt_gaps[0], k->hole_last = rule->prompt_gaps[1];
-        k->behind = rule->prompt_gaps[1] > i0 ? rule->prompt_gaps[1] - i0 : 0;
+        k->hole_from = rule->prompt_gaps[1] > i0 ? rule->prompt_gaps[1] - i0 : 0;
     }
 }
 
@@ -219,7 +218,7 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
 static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
 {
     const int64_t beyond = k->hole_last / 32 * 32;
-    if (*j >= k->hole_first && *j < beyond && !k->behind)
+    if (*j >= k->hole_first && *j < beyond && !k->hole_from)
         *j = beyond;
     const bool own = *j >= k->last;
     if (own && *j < k->own_first)
@@ -294,10 +293,10 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
             for (int64_t i = from; i < to; i++)
                 row[i] = key >= end[i] && i != own ? -__builtin_inff() : row[i] * scale;
         } else if (key >= keys->hole_first && key < keys->hole_last) {
-            const int64_t behind = keys->behind;
+            const int64_t hole_from = keys->hole_from;
 #pragma omp simd
             for (int64_t i = from; i < to; i++)
-                row[i] = key >= end[i] || i >= behind ? -__builtin_inff() : row[i] * scale;
+                row[i] = key >= end[i] || i >= hole_from ? -__builtin_inff() : row[i] * scale;
         } else {
 #pragma omp simd
             for (int64_t i = from; i < to; i++)

@@ -286,7 +286,7 @@ static inline int gemm_candidates(const Gemm *g, cublasLtMatmulHeuristicResult_t
     gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c);
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         gemm_handle, g->product, g->b, g->a, g->c, g->c, p, most, found, &n);
-    /* the gradient of a bias can be computed without the library, whatever its reason */
+    /* a bias gradient has a kernel of its own, so no answer of the library is an error */
     if (status != CUBLAS_STATUS_NOT_SUPPORTED && (g->epilogue != GEMM_BGRAD || g->apart))
         gemm_check_(status, g->name, "to choose an algorithm");
     gemm_check_(cublasLtMatmulPreferenceDestroy(p), g->name, "a preference");

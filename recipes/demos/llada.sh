@@ -137,7 +137,7 @@ for seed in $seeds; do
 done
 
 say "done in $((SECONDS - began)) s: $steps steps a seed, $characters characters"
-echo "bound: nats per character on the last tenth of the text; unigram entropy $unigram"
+echo "bound: nats per character on the last tenth of the text; unigram baseline $unigram"
 awk -v x="$(awk 'NR == 1 { print $2 }' $here/table)" 'BEGIN { printf "(the first is %.3f bits; ", x / log(2) }'
 echo "published models of this kind with 110 million parameters: 1.37 to 1.40 of text8)"
 echo "right: share of the masked characters; always the likeliest one $likeliest, one drawn by frequency $drawn"

@@ -49,9 +49,9 @@ static inline int64_t contexts_ahead_(const ContextRules *r, bool first)
 /* Maximum length of a sample in tokens, queries included: the generator's sequence length. */
 static inline int64_t contexts_tokens(const ContextRules *r)
 {
-    const int64_t behind = contexts_ahead_(r, false) + contexts_known_(r), one = behind + 1;
+    const int64_t context = contexts_ahead_(r, false) + contexts_known_(r), one = context + 1;
     if (r->all)
-        return behind + contexts_positions(r);
+        return context + contexts_positions(r);
     return one < r->n_transit ? one : r->n_transit;
 }
 

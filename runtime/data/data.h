@@ -118,7 +118,8 @@ typedef struct {
  * model and each other (EXIT_MISMATCH). */
 void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
                bool eval);
-/* Packs the documents of d into bins, which become its samples; a bin is of one source (bins.c). */
+/* Packs the documents of d into bins, which become its samples; a bin is of one source
+ * (data_bins.c). */
 void data_fill_bins(Data *d);
 /* n samples of T positions that are in no token file: the objective reads them from `path` itself.
  * kind: a word for the fingerprint. Order and split among ranks: see data_samples(). EXIT_DATA: too

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening, fingerprint -------------------------------------------------------------------- */
 
 Data data_divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed,
                   bool eval)

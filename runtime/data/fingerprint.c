@@ -78,9 +78,12 @@ char *fingerprint_changes(const char *saved, const char *now)
             free(list);
             return NULL;
         }
-        const bool beside = same_text(a.at, a.n, "beside", 6) && same_text(b.at, b.n, "beside", 6);
-        file = beside ? -1 : file + !a.key;
-        part = beside ? *list ? "; other records: " : "other records: " : part;
+        const bool is_other = same_text(a.at, a.n, "beside", 6) &&
+                              same_text(b.at, b.n, "beside", 6);
+        file = is_other ? -1 : file + !a.key;
+        if (is_other)
+            part = *list ? "; records of other flags than --data: "
+                         : "records of other flags than --data: ";
         if (same_text(a.at, a.n, b.at, b.n))
             continue;
         char *one = word_change(a, b, file), *longer = format("%s%s%s", list, part, one);

@@ -145,7 +145,7 @@ static char *compose(const char *text, size_t n, int form, size_t *nout)
  * follows, ignoring case-ignorable ones. */
 static bool ends_word(const Tokenizer *t, const char *text, size_t n, size_t at)
 {
-    size_t before = at, behind = at + 2;
+    size_t before = at, after = at + 2;
     int len = 0;
     while (before) {
         size_t start = utf8_before(text, before);
@@ -157,9 +157,9 @@ static bool ends_word(const Tokenizer *t, const char *text, size_t n, size_t at)
     }
     if (!len || !char_is(t, t->cased, text + before, len))
         return false;
-    while (behind < n && char_is(t, t->ignorable, text + behind, utf8_length_at(text, n, behind)))
-        behind += (size_t)utf8_length_at(text, n, behind);
-    return behind == n || !char_is(t, t->cased, text + behind, utf8_length_at(text, n, behind));
+    while (after < n && char_is(t, t->ignorable, text + after, utf8_length_at(text, n, after)))
+        after += (size_t)utf8_length_at(text, n, after);
+    return after == n || !char_is(t, t->cased, text + after, utf8_length_at(text, n, after));
 }
 
 /* Writes the replacement of character c at text[at] to out: up to 5 bytes. */

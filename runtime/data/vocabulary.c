@@ -96,8 +96,8 @@ char *vocabulary_file(const char *id, const char *named, const char *const folde
 
 char *vocabulary_of_records(const Data *d, const char *named)
 {
-    const char *const beside[] = {d->folder};
-    return d->tokenizer ? vocabulary_file(d->tokenizer, named, beside, 1) : NULL;
+    const char *const folders[] = {d->folder};
+    return d->tokenizer ? vocabulary_file(d->tokenizer, named, folders, 1) : NULL;
 }
 
 char *vocabulary_of_folder(const char *const folder[], int nfolders)
@@ -197,23 +197,23 @@ char *vocabulary_for_raw(const char *const folder[], int nfolders)
 
 const char *vocabulary_folder(const Data *data)
 {
-    bool beside = false;
+    bool matches = false;
     if (data->folder && data->tokenizer) {
         char *path = folder_join(data->folder, "tokenizer.json");
-        beside = has_id(path, data->tokenizer);
+        matches = has_id(path, data->tokenizer);
         free(path);
     }
-    return beside ? data->folder : NULL;
+    return matches ? data->folder : NULL;
 }
 
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders)
 {
-    const char *id = d->tokenizer ? d->tokenizer : "", *beside = vocabulary_folder(d);
+    const char *id = d->tokenizer ? d->tokenizer : "", *own_folder = vocabulary_folder(d);
     char *path = vocabulary_file(id, named, folder, nfolders);
     Tokenizer *t = NULL;
-    if (!path && beside)
-        path = folder_join(beside, "tokenizer.json");
+    if (!path && own_folder)
+        path = folder_join(own_folder, "tokenizer.json");
     if (!path && !strcmp(id, "bytes"))
         path = format("%s", id);
     if (!path && d->nfiles)

@@ -78,7 +78,7 @@ static uint32_t times(uint32_t a, uint32_t b)
     return product;
 }
 
-uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n)
+uint32_t crc32c_join(uint32_t before, uint32_t after, uint64_t n)
 {
     uint32_t shift = 1u << 23;   /* one byte: x^8 */
     for (; n; n >>= 1) {
@@ -86,5 +86,5 @@ uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n)
             before = times(shift, before);
         shift = times(shift, shift);
     }
-    return before ^ behind;
+    return before ^ after;
 }

@@ -13,6 +13,6 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 uint32_t crc32c_table(uint32_t crc, const void *data, size_t n);
 /* Returns the checksum of a concatenation from those of its two parts; n: length of the second in
  * bytes. */
-uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n);
+uint32_t crc32c_join(uint32_t before, uint32_t after, uint64_t n);
 
 #endif

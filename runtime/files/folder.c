@@ -107,7 +107,7 @@ char *folder_make_below(const char *root, const char *path)
         else if (!S_ISDIR(s.st_mode)) {
             errno = S_ISLNK(s.st_mode) ? ELOOP : ENOTDIR;
             error = format("%s: %s", part, errno == ELOOP
-                           ? "a symbolic link; name the folder itself" : "not a folder");
+                           ? "a symbolic link; replace it by a folder" : "not a folder");
         }
         free(part);
     }
@@ -246,7 +246,7 @@ char *folder_write_json(const char *folder, const char *name, const cJSON *json,
 }
 
 /* Renames the complete file `temp` to `name`; removes it on an error. */
-static char *commit_file(const char *folder, const char *temp, const char *name)
+char *folder_commit_file(const char *folder, const char *temp, const char *name)
 {
     char *path = folder_join(folder, name), *error = NULL;
     if (rename(temp, path)) {
@@ -262,7 +262,7 @@ char *folder_replace_bytes(const char *folder, const char *name, const void *fro
     char *temp_name = format("%s.tmp", name), *temp = folder_join(folder, temp_name);
     char *error = write_bytes(folder, temp_name, from, n, NULL);
     if (!error)
-        error = commit_file(folder, temp, name);
+        error = folder_commit_file(folder, temp, name);
     free(temp_name), free(temp);
     return error;
 }
@@ -356,16 +356,16 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
 
 char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifest)
 {
-    static const char *const beside[] = {"tokenizer_hf.json", "tokenizer_config.json",
+    static const char *const companion[] = {"tokenizer_hf.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
     const char *slash = strrchr(file, '/');
     char *source = slash ? format("%.*s", (int)(slash + 1 - file), file) : format("./"),
          *own = folder_join(folder, "tokenizer.json"),
          *error = file_named(own) ? NULL : copy_as(file, folder, "tokenizer.json", manifest);
-    for (size_t i = 0; i < sizeof beside / sizeof *beside && !error; i++) {
-        char *from = folder_join(source, beside[i]), *to = folder_join(folder, beside[i]);
+    for (size_t i = 0; i < sizeof companion / sizeof *companion && !error; i++) {
+        char *from = folder_join(source, companion[i]), *to = folder_join(folder, companion[i]);
         if (file_named(from) && !file_named(to))
-            error = copy_as(from, folder, beside[i], manifest);
+            error = copy_as(from, folder, companion[i], manifest);
         free(from), free(to);
     }
     free(source), free(own);

@@ -29,6 +29,8 @@ char *folder_remove(const char *path);
 /* Renames temp to final, replacing an existing final, then syncs the parent. The rename is the
  * commit point: before it the old folder is complete, after it the new one. */
 char *folder_commit(const char *temp, const char *final);
+/* The same for the file temp, which becomes FOLDER/NAME; removes temp on an error. */
+char *folder_commit_file(const char *folder, const char *temp, const char *name);
 
 /* folder_replace.c */
 /* Atomically replaces the folder `path` by what write(temp, with) puts into the new folder temp; on

@@ -87,12 +87,8 @@ char *folder_replace_file(const char *folder, const char *name,
         if (error)
             unlink(temp);
     }
-    if (!error && rename(temp, path)) {
-        error = failed(path, "rename");
-        unlink(temp);
-    }
     if (!error)
-        error = folder_sync(folder);
+        error = folder_commit_file(folder, temp, name);
     free(why), free(temp), free(path);
     return error;
 }

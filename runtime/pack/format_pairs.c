@@ -192,11 +192,11 @@ static char *misspelt(const cJSON *json)
 }
 
 /* Splits a list after its first n messages, by reference. */
-static void split_list(const cJSON *list, int n, cJSON **before, cJSON **behind)
+static void split_list(const cJSON *list, int n, cJSON **before, cJSON **after)
 {
-    *before = cJSON_CreateArray(), *behind = cJSON_CreateArray();
+    *before = cJSON_CreateArray(), *after = cJSON_CreateArray();
     for (const cJSON *m = list->child; m; m = m->next)
-        cJSON_AddItemReferenceToArray(n-- > 0 ? *before : *behind, (cJSON *)(uintptr_t)m);
+        cJSON_AddItemReferenceToArray(n-- > 0 ? *before : *after, (cJSON *)(uintptr_t)m);
 }
 
 /* Finds the key of the prompt; an empty string counts if there is no other. */
@@ -267,10 +267,10 @@ static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p
         return encode_answered(rules, tok, p->prompt, p->answer[i], e, row);
     if (p->messages)
         return chat_encode(rules, tok, p->messages, p->reply[i], p->given, e, row);
-    cJSON *before, *behind;      /* whole conversations */
-    split_list(p->reply[i], p->given, &before, &behind);
-    char *error = chat_encode(rules, tok, before, behind, p->given, e, row);
-    cJSON_Delete(before), cJSON_Delete(behind);
+    cJSON *before, *after;       /* whole conversations */
+    split_list(p->reply[i], p->given, &before, &after);
+    char *error = chat_encode(rules, tok, before, after, p->given, e, row);
+    cJSON_Delete(before), cJSON_Delete(after);
     return error;
 }
 

@@ -169,7 +169,7 @@ typedef struct {
 
 /* The unit of work of a thread: some rows, or a stretch of one text. */
 struct Chunk {
-    Location place;                 /* line 0 */
+    Location place;              /* line 0 */
     int file;                    /* number of the input file, from 1 */
     char *text;
     size_t n;
@@ -245,8 +245,7 @@ bool chat_by_tokens(const Chat **chat, char **why, const Tokenizer *tok);
 const Chat *chat_row(int i, int *templates);
 /* True if text begins with one of the format's tokens, so that it is encoded separately. */
 bool chat_begins_token(const Chat *chat, const char *text);
-/* The format as a chat_template of transformers, malloc'ed; NULL: the format
- * thinks. */
+/* The format as a chat_template of transformers, malloc'ed; NULL: the format thinks. */
 char *chat_template(const Chat *chat);
 /* Appends the ids of messages, the last one the user's, up to where the answer begins: in a format
  * that thinks, an answer without reasoning. */
@@ -354,7 +353,7 @@ typedef struct {
 typedef struct {
     int before;                  /* number of rows of the Encoded before it */
     int file;                    /* of a Pack: number of its file, from 1 */
-    Location at;                    /* line is never 0 */
+    Location at;                 /* line is never 0 */
     char *why;                   /* malloc'ed */
 } BadRow;
 
@@ -515,7 +514,7 @@ struct Pack {
     int64_t nalso[NFORMATS];     /* rows that also fit format i; the first was read as taken[i] */
     Form taken[NFORMATS];
     int64_t nturns, nblank;
-    Location first_blank, first_merge;      /* of nblank; of not_prefix, which excludes nblank */
+    Location first_blank, first_merge;   /* of nblank; of not_prefix, which excludes nblank */
     KeyList keys;
     uint64_t ignored, unread;    /* as in RowOut, of all rows */
     BadRow *bad;                 /* (nbad) malformed rows left out */
@@ -555,7 +554,7 @@ struct CutRow {
     int parts;
     size_t begin[PACK_PARTS], n[PACK_PARTS], targets[PACK_PARTS];
     bool cut;
-    bool behind;                 /* all targets of a part are after the cut */
+    bool targets_cut;            /* all targets of a part are after the cut */
     Drop drop;                   /* the row is left out */
 };
 

@@ -35,7 +35,7 @@ typedef struct {
     bool hidden;                 /* excluded from the targets */
     bool apart;                  /* its turn begins with a token and is encoded separately */
     size_t begin, head, from;    /* offsets in the text: of the turn, its answer, its content */
-    size_t behind;               /* end of the turn */
+    size_t end;                  /* of the turn */
     size_t cut, kept;            /* of content: bytes stripped before `from`, bytes kept there */
 } ChatMessage;
 
@@ -332,7 +332,7 @@ static void put_turn(const Chat *c, Talk *t, ChatMessage *s, ChatMessage *folded
         talk_string(t, c->system.open);
         put_content(t, folded, c->system.trim != TRIM_NOT);
         talk_string(t, c->system.close);
-        s->begin = folded->behind = t->ntext;
+        s->begin = folded->end = t->ntext;
     }
     s->head = t->ntext;
     if (s->role == ROLE_ANSWER)
@@ -347,10 +347,10 @@ static void put_turn(const Chat *c, Talk *t, ChatMessage *s, ChatMessage *folded
         t->text[t->ntext] = 0;
         s->kept = t->ntext > s->from ? t->ntext - s->from : 0;
         s->begin = s->head = s->from = s->from < t->ntext ? s->from : t->ntext;
-        folded->behind = s->begin;
+        folded->end = s->begin;
     }
     talk_string(t, turn->close);
-    s->behind = t->ntext;
+    s->end = t->ntext;
 }
 
 /* Returns the index of the user's turn that contains the system message; -1: none. */
@@ -371,7 +371,7 @@ static void talk_write(const Chat *c, Talk *t)
     for (int i = fold > 0; i < t->n; i++)
         put_turn(c, t, &t->message[i], i == fold ? t->message : NULL, i == (fold > 0));
     talk_string(t, c->end);
-    t->message[t->n - 1].behind = t->ntext;
+    t->message[t->n - 1].end = t->ntext;
     if (fold > 1) {              /* sorts `message` by position in the text */
         const ChatMessage system = t->message[0];
         memmove(t->message, t->message + 1, (size_t)(fold - 1) * sizeof system);
@@ -386,7 +386,7 @@ static char *message_targets(const Tokenizer *tok, const ChatMessage *s, const c
                           size_t begin, size_t at, Encoded *e, RowOut *row)
 {
     const size_t from = (s->turn == TURN_ANSWER ? s->head : s->begin) - begin,
-                 behind = s->behind - begin;
+                 end = s->end - begin;
     size_t first = 0, last = e->n - at;
     RowOut whole = {0};          /* ignored: a token across two turns may belong to either */
     char *error = NULL;
@@ -395,8 +395,8 @@ static char *message_targets(const Tokenizer *tok, const ChatMessage *s, const c
     if (from)
         error = spans_count(tok, text, from, false, at, &first, e,
                             s->turn == TURN_ANSWER ? row : &whole);
-    if (!error && behind < n)
-        error = spans_count(tok, text, behind, false, at, &last, e, &whole);
+    if (!error && end < n)
+        error = spans_count(tok, text, end, false, at, &last, e, &whole);
     for (size_t i = at + first; !error && i < at + last && i < e->n; i++)
         e->target[i] = s->hidden ? TARGET_HIDDEN : 1;
     e->hides |= s->hidden;

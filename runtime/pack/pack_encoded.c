@@ -194,8 +194,8 @@ static int64_t bytes_before(const char *string, double at)
 /* Returns the position in the text of byte `at` of the string. */
 static size_t place_of(const Spanned *s, int64_t at)
 {
-    const int64_t behind = at - (int64_t)s->cut, kept = (int64_t)s->kept;
-    return s->from + (size_t)(behind < 0 ? 0 : behind > kept ? kept : behind);
+    const int64_t offset = at - (int64_t)s->cut, kept = (int64_t)s->kept;
+    return s->from + (size_t)(offset < 0 ? 0 : offset > kept ? kept : offset);
 }
 
 char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
@@ -216,15 +216,15 @@ char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bo
     if (masked && !cJSON_IsArray(masked))
         return format("masked: must be a list of [begin, end)");
     for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
-        const cJSON *first = cJSON_GetArrayItem(span, 0), *behind = cJSON_GetArrayItem(span, 1);
-        if (!cJSON_IsArray(span) || cJSON_GetArraySize(span) != 2 || !cJSON_IsNumber(first) ||
-            !cJSON_IsNumber(behind))
+        const cJSON *from = cJSON_GetArrayItem(span, 0), *to = cJSON_GetArrayItem(span, 1);
+        if (!cJSON_IsArray(span) || cJSON_GetArraySize(span) != 2 || !cJSON_IsNumber(from) ||
+            !cJSON_IsNumber(to))
             return format("masked: must be a list of [begin, end), two numbers each");
-        const int64_t begin = bytes_before(s->string, first->valuedouble),
-                      end = bytes_before(s->string, behind->valuedouble);
+        const int64_t begin = bytes_before(s->string, from->valuedouble),
+                      end = bytes_before(s->string, to->valuedouble);
         if (begin < 0 || end < begin)
             return format("masked: [%g, %g]: must have 0 <= begin <= end <= the characters of the "
-                          "text", first->valuedouble, behind->valuedouble);
+                          "text", from->valuedouble, to->valuedouble);
         size_t before, with;
         char *error = spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
         error = error ? error

@@ -24,8 +24,7 @@ typedef struct {
     Prepared base;
     char *folder, *id;           /* of the tokenizer; "none" */
     FILE *array[ARRAYS];         /* positioned after its header */
-    int64_t rows[ARRAYS], T, bos;
-    TokenIds ids;
+    int64_t rows[ARRAYS], bos;
 } Arrays;
 
 static void close_arrays(Prepared *base)
@@ -114,11 +113,11 @@ static char *equal(const char *key, int64_t says, int64_t is)
 static char *check_metadata(Arrays *f, const cJSON *meta)
 {
     const char *const special[] = {"mask_token", "bos_token", "eos_token", "pad_token"};
-    int64_t *const to[] = {&f->ids.mask, &f->bos, &f->ids.eos, &f->ids.pad};
-    int64_t says = 0, train = f->rows[ARRAY_TRAIN] * f->T,
-            all = train + f->rows[ARRAY_EVAL] * f->T;
+    int64_t *const to[] = {&f->base.ids.mask, &f->bos, &f->base.ids.eos, &f->base.ids.pad};
+    int64_t says = 0, train = f->rows[ARRAY_TRAIN] * f->base.length,
+            all = train + f->rows[ARRAY_EVAL] * f->base.length;
     char *error = number(meta, "sequence_length", 1, INT32_MAX, &says);
-    error = error ? error : equal("sequence_length", says, f->T);
+    error = error ? error : equal("sequence_length", says, f->base.length);
     for (int i = 0; i < ARRAYS && !error; i++) {
         error = number(meta, count_key[i], 1, INT64_C(1) << 50, &says);
         error = error ? error : equal(count_key[i], says, f->rows[i]);
@@ -130,11 +129,11 @@ static char *check_metadata(Arrays *f, const cJSON *meta)
                            "all",
                            (long long)says, (long long)train, (long long)all);
     }
-    error = error ? error : number(meta, "vocab_size", 1, INT32_MAX, &f->ids.size);
+    error = error ? error : number(meta, "vocab_size", 1, INT32_MAX, &f->base.ids.size);
     for (int i = 0; i < 4 && !error; i++)
-        error = number(meta, special[i], 0, f->ids.size - 1, to[i]);
+        error = number(meta, special[i], 0, f->base.ids.size - 1, to[i]);
     for (int i = 1; i < 4 && !error; i++)
-        if (*to[i] == f->ids.mask)
+        if (*to[i] == f->base.ids.mask)
             error = format("%s: %lld, which is mask_token: give another id", special[i],
                            (long long)*to[i]);
     return error;
@@ -160,7 +159,7 @@ static char *find_tokenizer(Arrays *f, const char *named)
         error = format("%s: another tokenizer than %s", named, folder_file);
     if (!error && !f->id)
         f->id = format("none");
-    f->ids.id = f->id;
+    f->base.ids.id = f->id;
     free(folder_file), free(other);
     return error;
 }
@@ -168,14 +167,14 @@ static char *find_tokenizer(Arrays *f, const char *named)
 /* Converts and checks one row. */
 static char *take_row(const Arrays *f, int which, int64_t row, const int64_t *from, int32_t *id)
 {
-    for (int64_t i = 0; i < f->T; i++) {
-        if (from[i] < 0 || from[i] >= f->ids.size || from[i] == f->ids.mask)
-            return at(f->folder, array_name[which], from[i] == f->ids.mask
+    for (int64_t i = 0; i < f->base.length; i++) {
+        if (from[i] < 0 || from[i] >= f->base.ids.size || from[i] == f->base.ids.mask)
+            return at(f->folder, array_name[which], from[i] == f->base.ids.mask
                 ? format("row %lld, position %lld: id %lld is mask_token", (long long)row,
                          (long long)i, (long long)from[i])
                 : format("row %lld, position %lld: id %lld is outside the vocabulary, 0 to %lld",
                          (long long)row,
-                         (long long)i, (long long)from[i], (long long)f->ids.size - 1));
+                         (long long)i, (long long)from[i], (long long)f->base.ids.size - 1));
         id[i] = (int32_t)from[i];
     }
     return NULL;
@@ -184,8 +183,8 @@ static char *take_row(const Arrays *f, int which, int64_t row, const int64_t *fr
 /* Returns the length of a row before its padding; all of it if padding is also the end of text. */
 static int64_t row_length(const Arrays *f, const int32_t *id)
 {
-    int64_t n = f->T;
-    while (f->ids.pad != f->ids.eos && n && id[n - 1] == f->ids.pad)
+    int64_t n = f->base.length;
+    while (f->base.ids.pad != f->base.ids.eos && n && id[n - 1] == f->base.ids.pad)
         n--;
     return n;
 }
@@ -193,24 +192,26 @@ static int64_t row_length(const Arrays *f, const int32_t *id)
 /* Adds to the hashes what else determines the records: the split and the special ids. */
 static void note_meaning(const Arrays *f)
 {
-    const int64_t says[] = {f->rows[ARRAY_TRAIN], f->rows[ARRAY_EVAL], f->ids.size, f->ids.eos,
-                            f->ids.mask, f->ids.pad};
+    const TokenIds *ids = &f->base.ids;
+    const int64_t says[] = {f->rows[ARRAY_TRAIN], f->rows[ARRAY_EVAL], ids->size, ids->eos,
+                            ids->mask, ids->pad};
     reader_note(says, sizeof says);
 }
 
 static char *read_arrays(Prepared *base, Pack *p)
 {
     Arrays *f = (Arrays *)base;
-    int64_t *from = malloc((size_t)f->T * sizeof *from);
-    int32_t *id = malloc((size_t)f->T * sizeof *id);
-    uint8_t *target = malloc((size_t)f->T);
+    const size_t length = (size_t)base->length;
+    int64_t *from = malloc(length * sizeof *from);
+    int32_t *id = malloc(length * sizeof *id);
+    uint8_t *target = malloc(length);
     char *error = from && id && target ? NULL
-                : format("out of memory for a row of %lld ids", (long long)f->T);
+                : format("out of memory for a row of %lld ids", (long long)length);
     note_meaning(f);
     for (int k = 0; k < ARRAYS && !error; k++) {
         const off_t begin = ftello(f->array[k]);
         for (int64_t i = 0; i < f->rows[k] && !error; i++) {
-            if (fread(from, sizeof *from, (size_t)f->T, f->array[k]) != (size_t)f->T)
+            if (fread(from, sizeof *from, length, f->array[k]) != length)
                 error = at(f->folder, array_name[k],
                            unread(f->array[k], "changed while being read"));
             else
@@ -219,13 +220,14 @@ static char *read_arrays(Prepared *base, Pack *p)
             if (!error && !n)
                 error = at(f->folder, array_name[k],
                            format("row %lld has only pad_token %lld", (long long)i,
-                                  (long long)f->ids.pad));
+                                  (long long)f->base.ids.pad));
             if (error)
                 break;
-            reader_note(id, (size_t)f->T * sizeof *id);
+            reader_note(id, length * sizeof *id);
             memset(target, 1, (size_t)n);
             if (p)
-                pack_put(p, id, target, (size_t)n, k == ARRAY_EVAL), p->padded += n < f->T;
+                pack_put(p, id, target, (size_t)n, k == ARRAY_EVAL),
+                    p->padded += (size_t)n < length;
         }
         fseeko(f->array[k], begin, SEEK_SET);
     }
@@ -253,15 +255,15 @@ char *prepared_open(Prepared **to, const char *folder, const char *tokenizer)
                    format("has rows of %lld tokens, but those of %s have %lld",
                           (long long)T[ARRAY_EVAL], array_name[ARRAY_TRAIN],
                           (long long)T[ARRAY_TRAIN]));
-    f->T = T[ARRAY_TRAIN];
+    f->base.length = T[ARRAY_TRAIN];
     cJSON *meta = error ? NULL : folder_read_json(folder, "metadata.json", METADATA_MAX, &error);
     if (!error)
         error = at(folder, "metadata.json", check_metadata(f, meta));
     cJSON_Delete(meta);
     if (!error)
         error = find_tokenizer(f, tokenizer);
-    f->base = (Prepared){
-        .ids = f->ids, .length = f->T, .read = read_arrays, .close = close_arrays};
+    f->base.read = read_arrays;
+    f->base.close = close_arrays;
     *to = error ? NULL : &f->base;
     if (error)
         close_arrays(&f->base);

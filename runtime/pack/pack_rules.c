@@ -50,6 +50,9 @@ static void open_prepared(Work *w)
     int code = EXIT_CONFIG;
     if (o->nfiles > 1)
         error = format("%s has arrays of ids: give no other file with it", o->file[0]);
+    else if (!open)
+        code = EXIT_MISMATCH, error = format("%s has arrays of ids, which become rows of tokens to "
+            "mask, but this binary masks none: give texts or JSON rows", o->file[0]);
     else if (o->kind == KIND_PACKED || o->kind == KIND_PAIRS)
         error = format("%s has arrays of ids, which become rows, but the output is %s", o->file[0],
                        kind_name[o->kind]);
@@ -60,9 +63,6 @@ static void open_prepared(Work *w)
         error = format("--tokenizer %s needs texts, but %s has ids", o->tokenizer, o->file[0]);
     else if (o->skip_bad)
         error = format("--skip-bad: %s has arrays of ids, which are never left out", o->file[0]);
-    else if (!open)
-        code = EXIT_MISMATCH, error = format("%s has arrays of ids, which become rows of tokens to "
-            "mask, but this binary masks none: give texts or JSON rows", o->file[0]);
     code = error ? code : EXIT_DATA;
     error = error ? error : open(&w->prepared, o->file[0], o->tokenizer);
     if (!error && o->max_length && w->prepared->length > o->max_length)

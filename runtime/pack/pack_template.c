@@ -18,14 +18,14 @@
 #include "runtime/files/names.h"
 #include "runtime/files/sha256.h"
 
-/* ---- choice ---------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 enum { TEMPLATE_MAX = 16 << 20, TOKEN_MAX = 64 };
 
 static const Chat chats[] = {
-#define HEADED(before, behind, close, trim)                                                     \
-    .system = {before "system" behind, close, trim}, .user = {before "user" behind, close, trim}, \
-    .answer = {before "assistant" behind, close, trim}
+#define HEADED(before, after, close, trim)                                                     \
+    .system = {before "system" after, close, trim}, .user = {before "user" after, close, trim}, \
+    .answer = {before "assistant" after, close, trim}
 #define CHAT(...) {__VA_ARGS__},
 #define TEMPLATE(...)
 #define DATED(...)

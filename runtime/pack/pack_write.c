@@ -243,7 +243,7 @@ static void keep_part(const Pack *p, const uint8_t *target, bool first, CutRow *
     for (size_t t = !first; t < n; t++)
         k->targets[i] += target[begin + t];
     for (size_t t = n; t < had && !k->targets[i]; t++)
-        k->behind = k->behind || target[begin + t];
+        k->targets_cut = k->targets_cut || target[begin + t];
 }
 
 static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target, size_t n)
@@ -269,7 +269,7 @@ CutRow pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut 
     p->cut += k.cut;
     for (int i = 0; i < k.parts && !k.drop && p->kind != KIND_PACKED; i++)
         if (!k.targets[i])
-            k.drop = k.behind ? DROP_LONG_PROMPT : DROP_NO_TARGET;
+            k.drop = k.targets_cut ? DROP_LONG_PROMPT : DROP_NO_TARGET;
     if (k.drop) {
         p->dropped[k.drop]++;
         return k;

@@ -116,15 +116,15 @@ typedef struct {
  * the tokens that begin one; if it has mask tokens itself, with those around a whole text. */
 static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
 {
-    const bool behind = a->g.length > 0;
+    const bool continues = a->g.length > 0;
     if (!p->text)
-        return behind ? chat_prompt(a->chat, a->t, p->messages, e)
+        return continues ? chat_prompt(a->chat, a->t, p->messages, e)
                       : format("messages: needs --gen-length above 0, for the answer");
     int32_t *ids;
     size_t n, before = 0;
-    const int32_t *prefix = behind ? tokenizer_prefix(a->t, &before) : NULL,
-                  first = behind && a->windows ? windows_first(a->t) : -1;
-    char *error = tokenizer_encode(a->t, p->text, strlen(p->text), !behind, &ids, &n);
+    const int32_t *prefix = continues ? tokenizer_prefix(a->t, &before) : NULL,
+                  first = continues && a->windows ? windows_first(a->t) : -1;
+    char *error = tokenizer_encode(a->t, p->text, strlen(p->text), !continues, &ids, &n);
     if (error)
         return error;
     if (first >= 0)

@@ -136,14 +136,13 @@ static void drop(Drawing *d, int k)
     d->table[k] = NULL;
 }
 
+/* Returns the objective's reader of a source, or that of the history; NULL: there is none. */
 static TableReader *reader_of(const FiguresOf *of, int k)
 {
     for (const FigureReader *r = of->readers; r && r->source; r++)
         if (!strcmp(r->source, source[k].name))
             return r->read;
-    if (k != SOURCE_history && k != SOURCE_given)
-        die(EXIT_INTERNAL, "figures: the objective has no reader for %s", source[k].file);
-    return table_lines;
+    return k == SOURCE_history ? table_lines : NULL;
 }
 
 static Table *table_of(Drawing *d, int k)
@@ -151,8 +150,9 @@ static Table *table_of(Drawing *d, int k)
     if (d->table[k])
         return d->table[k];
     Table *t = d->table[k] = new_table();
+    TableReader *const read = reader_of(d->of, k);
     char *name = with(source[k].file, "*", d->star), *path = folder_join(d->of->out, name),
-         *error = *name ? reader_of(d->of, k)(t, path) : NULL;
+         *error = !*name ? NULL : read ? read(t, path) : format("%s: no reader", source[k].file);
     if (error)
         fail(d, EXIT_DATA, error);
     if (t->bad)
@@ -217,9 +217,9 @@ static void add_curve(const Drawing *d, PlotPanel *p, Table *t, const double *x,
 
 static void put(const Drawing *d, char to[PLOT_TEXT], const char *text)
 {
-    char *text_of = named(d->of, text);
-    snprintf(to, PLOT_TEXT, "%s", text_of);
-    free(text_of);
+    char *full = named(d->of, text);
+    snprintf(to, PLOT_TEXT, "%s", full);
+    free(full);
 }
 
 /* Lays out the panel of a row, with the rows below it; a panel without points is empty. */

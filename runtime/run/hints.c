@@ -45,8 +45,8 @@ char *hint_nonfinite(const Log *l, const char *out)
 static bool has_chat(const char *named, const char *last, const char *source)
 {
     const char *slash = strrchr(named, '/');
-    char *beside = format("%.*s", slash ? (int)(slash - named) : 0, named);
-    const char *in[] = {last, source, *beside ? beside : NULL};
+    char *folder = format("%.*s", slash ? (int)(slash - named) : 0, named);
+    const char *in[] = {last, source, *folder ? folder : NULL};
     bool found = false;
     for (int i = 0; i < 3 && !found; i++) {
         char *error = NULL, *jinja = folder_join(in[i] ? in[i] : "", "chat_template.jinja");
@@ -56,7 +56,7 @@ static bool has_chat(const char *named, const char *last, const char *source)
         found = in[i] && (file_named(jinja) || (text && strstr(text, "\"chat_template\"")));
         free(error), free(jinja), free(path), free(text);
     }
-    free(beside);
+    free(folder);
     return found;
 }
 

@@ -46,7 +46,7 @@ char *metrics_one(const Metric *m, double value)
 }
 
 /* Returns the rest of a key after `before`; NULL: the key does not begin with it. */
-static const char *behind(const char *key, const char *before)
+static const char *after_prefix(const char *key, const char *before)
 {
     const size_t n = strlen(before);
     return !strncmp(key, before, n) ? key + n : NULL;
@@ -55,7 +55,7 @@ static const char *behind(const char *key, const char *before)
 /* Returns the row with that key among n of a step (eval: of a validation); NULL: none. */
 static const Metric *row_of(const Metric *row, int n, bool eval, const char *key)
 {
-    const char *name = eval ? behind(key, "eval_") : key, *total = behind(key, "num_");
+    const char *name = eval ? after_prefix(key, "eval_") : key, *total = after_prefix(key, "num_");
     for (int i = 0; i < n && name; i++) {
         const char *as = !eval && row[i].kind == METRIC_COUNT ? total : name;
         if (as && row[i].tag && !strcmp(row[i].name, as))
@@ -67,7 +67,7 @@ static const Metric *row_of(const Metric *row, int n, bool eval, const char *key
 char *metrics_tag(const Metrics *m, const char *key)
 {
     const Metric *row = row_of(m->step, m->nstep, false, key);
-    const char *epoch = behind(key, "epoch_");
+    const char *epoch = after_prefix(key, "epoch_");
     row = row ? row : row_of(m->eval, m->neval, true, key);
     if (row)
         return format("%s", row->tag);
@@ -77,8 +77,8 @@ char *metrics_tag(const Metrics *m, const char *key)
     if (epoch)
         return format("epoch/%s", epoch);
     const char *decides = m->eval[m->decides].tag, *slash = decides ? strrchr(decides, '/') : NULL;
-    const char *eval = behind(key, "eval_");
-    eval = eval ? eval : behind(key, "best_") ? key : NULL;
+    const char *eval = after_prefix(key, "eval_");
+    eval = eval ? eval : after_prefix(key, "best_") ? key : NULL;
     if (eval && slash)
         return format("%.*s%s", (int)(slash + 1 - decides), decides, eval);
     return format("%s/%s", eval ? "eval" : "train", eval ? eval : key);

@@ -63,11 +63,9 @@ char *metrics_load(const Metric *row, int n, double *value, const cJSON *from);
 
 /* ---- by epoch -------------------------------------------------------------------------------- */
 
-/* In: per-step sums over all ranks, and validation metrics. A killed and resumed run has the same
- * rows as an uninterrupted one; every rank has all rows. */
-
-/* A row is added after each validation, at the end of each epoch and after the last step; one row
- * if these coincide. */
+/* Per-step sums over all ranks and validation metrics, a row after each validation, at the end of
+ * each epoch and after the last step; one row if these coincide. Every rank has all rows, the same
+ * ones in a killed and resumed run as in an uninterrupted one. */
 typedef struct {
     int64_t step;                /* steps done; 0: validation before the first step */
     int64_t epoch;               /* epoch of that step, from 1; 0 before the first step */

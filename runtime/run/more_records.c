@@ -28,12 +28,13 @@ bool records_packed(const char *flag, const char *paths)
 
 void records_open_more(const Flags *f, const Model *m, const DataShape *of,
                        const RecordRules *rules, const char *flag, const char *paths,
-                       const Data *beside, bool eval, Data *to)
+                       const Data *training, bool eval, Data *to)
 {
-    char *others = data_paths(beside), *files = records_files(f, m, of, rules, flag, paths, others);
+    char *others = data_paths(training),
+         *files = records_files(f, m, of, rules, flag, paths, others);
     data_open(to, files, m, of, (uint64_t)f->seed, eval);
     ranks_check_data(NULL, to);
-    data_check_same(to, beside->tokenizer, others);
+    data_check_same(to, training->tokenizer, others);
     free(others), free(files);
 }
 

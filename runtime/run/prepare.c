@@ -26,7 +26,7 @@ static void check_prepare(const Flags *f)
         die(EXIT_CONFIG, "--prepare: needs --out DIR, a folder for the arrays");
 }
 
-void records_prepare(const Flags *f, const char *texts, const Model *m,
+void prepare_texts(const Flags *f, const char *texts, const Model *m,
                      const FormatCode *const *formats, int64_t T, int64_t vocab, int64_t mask)
 {
     int n;

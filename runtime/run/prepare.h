@@ -9,7 +9,7 @@
 /* Runs --prepare: writes texts (paths, comma-separated) as windows of T tokens, arrays of ids, to
  * the new folder --out, for a vocabulary of `vocab` ids and this mask token (-1: the tokenizer's).
  * formats: as in RecordRules, with windows. Rank 0 writes; errors end the program. */
-void records_prepare(const Flags *f, const char *texts, const Model *m,
+void prepare_texts(const Flags *f, const char *texts, const Model *m,
                      const FormatCode *const *formats, int64_t T, int64_t vocab, int64_t mask);
 
 #endif

@@ -74,7 +74,7 @@ static bool asks(const Flags *f, const char *name)
 }
 
 char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag, const char *raw,
-                           const char *beside)
+                           const char *like)
 {
     char *found = format("%s/tokenizer.json", f->init_from);
     /* the recipe's is for texts; arrays of ids have their own */
@@ -83,13 +83,13 @@ char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag,
         return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(found)
                                 ? found : "none");
     if (vocabulary_made(f->tokenizer) && strcmp(flag, "data") && strcmp(flag, "prepare")) {
-        int n = beside ? (int)strcspn(beside, ",") : 0;
-        while (n && beside[n - 1] != '/')
+        int n = like ? (int)strcspn(like, ",") : 0;
+        while (n && like[n - 1] != '/')
             n--;
-        if (!beside)
+        if (!like)
             die(EXIT_CONFIG, "--tokenizer %s is counted from --data, which is missing: give the "
                 "tokenizer.json of the training records with --tokenizer FILE", f->tokenizer);
-        return format("%.*stokenizer.json", n, beside);
+        return format("%.*stokenizer.json", n, like);
     }
     if (*f->tokenizer)
         return format("%s", f->tokenizer);
@@ -261,7 +261,7 @@ static bool cache_damaged(const char *path)
 
 /* Returns the record file made from raw data, malloc'ed; NULL: `paths` names record files. */
 static char *pack(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                  const char *flag, const char *paths, const char *beside)
+                  const char *flag, const char *paths, const char *like)
 {
     int n, raw = 0;
     char **file = split_names(paths, &n), *name = NULL, *text = NULL;
@@ -279,7 +279,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
             "--%s: %s is raw data and another is a record file: use only one kind", flag,
             name);
     char *folder = folder_join(f->out, ".dataset_cache"),
-         *tokenizer = records_tokenizer_of(f, of->finds_targets, flag, name, beside);
+         *tokenizer = records_tokenizer_of(f, of->finds_targets, flag, name, like);
     const PackOptions o = records_options(f, m, of, rules, flag, tokenizer, file, n);
     FILE *summary = open_memstream(&text, &bytes);
     char *path = folder_join(folder, ""), *error = *f->out ? folder_make_below(f->out, path) : NULL;
@@ -330,12 +330,12 @@ static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of,
 }
 
 char *records_files(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                    const char *flag, const char *paths, const char *beside)
+                    const char *flag, const char *paths, const char *like)
 {
     comm_expect(PACK_SECONDS);
     const bool each = of->weight && !strcmp(flag, "data");
     char *made = world.rank != 0 ? NULL : each ? pack_each_file(f, m, of, rules, flag, paths)
-                                               : pack(f, m, of, rules, flag, paths, beside);
+                                               : pack(f, m, of, rules, flag, paths, like);
     size_t bytes = made ? strlen(made) + 1 : 0;
     comm_broadcast(&bytes, sizeof bytes, 0);
     if (bytes && !made && !(made = malloc(bytes)))

@@ -8,17 +8,17 @@
 
 enum { PACK_SECONDS = 7 * 24 * 3600 };   /* the other ranks wait while rank 0 packs */
 
-/* Returns the tokenizer of raw data, malloc'ed. beside: record file whose tokenizer it must be, or
+/* Returns the tokenizer of raw data, malloc'ed. like: record file whose tokenizer it must be, or
  * NULL. */
 char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag, const char *raw,
-                           const char *beside);
+                           const char *like);
 /* Returns the options for packing n files of raw data; messages name the last one. */
 PackOptions records_options(const Flags *f, const Model *m, const DataShape *of,
                             const RecordRules *rules, const char *flag, const char *tokenizer,
                             char **file, int n);
 /* Returns the record files of `paths`, packed if raw, on every rank; malloc'ed. */
 char *records_files(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
-                    const char *flag, const char *paths, const char *beside);
+                    const char *flag, const char *paths, const char *like);
 /* Ends the program; `more` follows what is wrong with the data. */
 _Noreturn void records_refuse(const PackError *e, const char *flag, const char *tokenizer,
                               const char *more);

@@ -48,9 +48,9 @@ static int list(const char *out, struct dirent ***entry)
     return n;
 }
 
-static void append(char **text, const char *name, const char *behind)
+static void append(char **text, const char *name, const char *suffix)
 {
-    char *longer = format("%s%s%s%s", *text, **text ? ", " : "", name, behind);
+    char *longer = format("%s%s%s%s", *text, **text ? ", " : "", name, suffix);
     free(*text);
     *text = longer;
 }

@@ -101,7 +101,7 @@ while [ -r "$file" ] && { IFS= read -r line || [ -n "$line" ]; }; do
     [[ -n $line && $line != "#"* ]] || continue
     [[ $line =~ ^(NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|GPU_IDS)=([A-Za-z0-9._:,-]+)$ ]] ||
         refuse "$file: must have lines NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got ${line@Q}"
-    [ -z "${said[${BASH_REMATCH[1]}]:-}" ] || refuse "$file: ${BASH_REMATCH[1]} is there twice"
+    [ -z "${said[${BASH_REMATCH[1]}]:-}" ] || refuse "$file: ${BASH_REMATCH[1]} is set twice"
     said[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
 done < <(cat "$file" 2>/dev/null)
 taken=

@@ -4,8 +4,9 @@
  * Keeps:  an algorithm is used only if it matches a plain kernel element by element, a variant
  *         only if it matches the default.
  * Method: candidates are those of the library, except sums in a nondeterministic order; operands
- *         are random and larger than any cache; each time is the minimum of 3 rounds; a candidate
- *         less than 1 % faster than the first choice loses to it. */
+ *         are random, in up to 16 copies used in turn, so that no cache holds them; each time is
+ *         the minimum of 3 rounds; a candidate less than 1 % faster than the first choice loses to
+ *         it. */
 #include "step.cu"
 
 #include "kernels/cuda/gemm_key.h"
@@ -680,7 +681,7 @@ static void tune_kernel(const TuneKernel *k, bool first, cudaStream_t s)
 
 //@ end
 
-/* Returns the largest workspace of the products, in bytes. */
+/* Returns the largest workspace of the products, bias sums of GEMM_BGRAD included, in bytes. */
 static int64_t tune_workspace(void)
 {
     int64_t most = CUDA_GEMM_WORKSPACE;

@@ -49,11 +49,11 @@ static const FormatCode *const formats[] = {&windows_format, &answers_format, &i
  * another mask than the tokenizer.json next to them, which generation and evaluation use. */
 static void check_mask(const Data *data, const char *files)
 {
-    const char *beside = data->mask_id < 0 ? NULL : vocabulary_folder(data);
-    if (!beside)
+    const char *folder = data->mask_id < 0 ? NULL : vocabulary_folder(data);
+    if (!folder)
         return;
     Tokenizer *t;
-    char *path = folder_join(beside, "tokenizer.json"), *error = tokenizer_load(&t, path);
+    char *path = folder_join(folder, "tokenizer.json"), *error = tokenizer_load(&t, path);
     if (error)
         die(EXIT_DATA, "%s: %s", path, error);
     const int its = tokenizer_mask(t);
@@ -324,18 +324,18 @@ static void print_bound(int64_t sample, const Bound *b, bool nonfinite)
 static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
 {
     Flags of = *f;
-    char *beside = NULL;
+    char *found = NULL;
     of.data = "", of.eval_data = f->loglik;
     of.eval_share = 0, of.given[FLAG_eval_share] = false;
     of.val_draws = f->given[FLAG_val_draws] ? f->val_draws : LOGLIK_DRAWS;
-    if (!f->given[FLAG_tokenizer] && (beside = vocabulary_of_folder(folder, WEIGHT_FOLDERS)))
-        of.tokenizer = beside;
+    if (!f->given[FLAG_tokenizer] && (found = vocabulary_of_folder(folder, WEIGHT_FOLDERS)))
+        of.tokenizer = found;
     const RecordRules rules = {
         .format = pack_is_rows(f->loglik) ? "answers" : masked_format[hidden.mode],
         .formats = formats, .eval_flag = "loglik"};
     open_records(&of, &rules, NULL, d);
     objective_suit(folder, d);
-    free(beside);
+    free(found);
 }
 
 /* --loglik FILE: a sample for each rank at a time; prints them in their order. */
@@ -427,7 +427,7 @@ static int prepare(const Flags *f, const WeightFolders folder)
     if (hidden.mode == MASKED_sft)
         die(EXIT_CONFIG, "--prepare makes windows of texts, but this program learns answers "
             "(diffusion.mode=sft): pass the rows to --data as they are");
-    records_prepare(f, f->prepare, &model, formats, T, V, @DIFFUSION_MASK@);
+    prepare_texts(f, f->prepare, &model, formats, T, V, @DIFFUSION_MASK@);
     return EXIT_OK;
 }
 

@@ -143,7 +143,7 @@ static char *probe_text(const Tokenizer *t, const char *text)
     for (size_t i = 0; i < n; i++)
         masks += ids[i] == mask;
     if (!masks)
-        error = format("the text has no mask token, such as [MASK]");
+        error = format("the text has no mask token: put one, such as [MASK], in place of a word");
     if (n > T)
         error = format("the text has %zu tokens; it must have at most %d", n, T);
     if (error) {

@@ -71,7 +71,7 @@ bad() {                  # name, what sed does to the lock, the line; FIT=1: its
     make_tree gen TOOLCHAIN=locked CLUSTER=here
     refused "$1" "recipes/clusters/here.lock.json: $3.  Stop."
 }
-damaged="edited or damaged: its checksum does not match; copy it again, or lock again: $locks"
+damaged="edited or damaged: its checksum does not match; copy it again from where it was made, or lock again: $locks"
 bad edited 's/"version": "12/"version": "13/' "$damaged"
 bad cut '20,$d' "$damaged"
 bad format 's/"diecast_toolchain": 1/"diecast_toolchain": 2/' "another version of gen wrote this; lock again: $locks"

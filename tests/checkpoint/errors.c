@@ -85,7 +85,7 @@ static void prepare(const char *out)
 {
     use_flags(out, "char", "--prepare", novel);
     flags.given[FLAG_out] = true;
-    records_prepare(&flags, novel, &(Model){0}, pack_all_formats, 8, 20, -1);
+    prepare_texts(&flags, novel, &(Model){0}, pack_all_formats, 8, 20, -1);
 }
 
 /* With a tokenizer that goes with the arrays. */
@@ -93,7 +93,7 @@ static void prepare_with(const char *out)
 {
     use_flags(out, vocabulary, "--prepare", novel);
     flags.given[FLAG_out] = true;
-    records_prepare(&flags, novel, &(Model){0}, pack_all_formats, 8, 20, -1);
+    prepare_texts(&flags, novel, &(Model){0}, pack_all_formats, 8, 20, -1);
 }
 
 /* gen pack of a text, with a vocabulary of it. */

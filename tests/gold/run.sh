@@ -208,7 +208,7 @@ mkdir -p "$T/model" "$T/adapter" "$T/emitted"
 echo '{}' | tee "$T/model/config.json" "$T/adapter/adapter_config.json" > "$T/emitted/manifest.json"
 cli model_folder "gen: $T/model is a model's folder, not a recipe: gen new FILE.lua --from $T/model writes one, gen plan $T/model shows what fits" "$T/model"
 echo '{"model_type": "x"}' > "$T/model/config.json"
-cli model_config "gen: $T/model/config.json: belongs to a model's folder, not a recipe: gen new FILE.lua --from $T/model writes one" "$T/model/config.json"
+cli model_config "gen: $T/model/config.json: is a file of a model's folder, not a recipe: gen new FILE.lua --from $T/model writes one" "$T/model/config.json"
 cli adapter_folder "gen: $T/adapter is an adapter's folder, not a recipe: gen new FILE.lua --from BASE writes one for the model below it; the program takes the adapter: --adapter $T/adapter" "$T/adapter"
 cli emitted_folder "gen: $T/emitted is a folder that gen wrote: the head of its train.c has the recipe and the words that made it" "$T/emitted"
 cli folder "gen: cannot read recipes/: Is a directory" recipes/

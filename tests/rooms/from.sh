@@ -100,7 +100,7 @@ refused "a size that dimensions do not follow" graph 's/^size B 6/size B 5/' \
     "edit.ir:$(line graph '^input %tokens'): tokens: B is 5, here 6"
 refused "a dimension" graph '/^input %tokens/s/\[6,10\]/[6,11]/' "edit.ir:$(line graph ' = embed '): embed: "
 refused "a width that config.json does not have" graph 's/\b210\b/150/g; s/"n_inner": 150/"n_inner": 210/' \
-    "edit.ir:$(line graph '^set config_json'): must have \"n_inner\": 150"
+    "edit.ir:$(line graph '^set config_json'): \"n_inner\" must be 150"
 refused "a width that checkpoints do not have" graph 's/^| model.ffn=210/| model.ffn=211/' \
     "edit.ir:$(line graph '^set model_fields'): expected the line model.ffn=210, found model.ffn=211"
 refused "a precision" graph 's/^set precision "fp32"/set precision "fp64"/' \
@@ -150,7 +150,7 @@ refused "an address" plan '/^param $wte/s/at device+0x0/at device+0x4/' "edit.ir
 refused "another target's kernel" fuse '0,/^@g[0-9]* [a-z_]*/s/^\(@g[0-9]*\) [a-z_]*/\1 nothing/' \
     "edit.ir:$(line fuse '^@g'): nothing is not a kernel of target cpu"
 refused "the text of another room" plan 's/^# plan/# part/' "edit.ir:1: is the text of part: use --from part"
-refused "no room" plan 's/^# plan/# plum/' "edit.ir:1: no room plum has such a text"
+refused "no room" plan 's/^# plan/# plum/' "edit.ir:1: names the room plum, which has no such text"
 
 # Texts of other objectives without any one of their lines, and with a number that is another: a program, or one line
 # that says where.

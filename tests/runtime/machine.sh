@@ -95,7 +95,7 @@ for bad in 'NODE_RANK=$(touch pwned)' 'X=1' 'export NNODES=2' 'NNODES=' 'MASTER_
     refuses "machine: must have lines NNODES, " --
 done
 said NNODES=2 NNODES=2
-refuses "NNODES is there twice" --
+refuses "NNODES is set twice" --
 said NNODES=3
 refuses "NNODES=3: 4 ranks cannot be divided" --
 [ -z "$(find . "$scratch" -maxdepth 2 -name pwned)" ]

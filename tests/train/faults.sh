@@ -184,7 +184,7 @@ mkdir "$scratch/elsewhere"
 for folder in logs runs .dataset_cache; do
     mkdir "$scratch/out"
     ln -s "$scratch/elsewhere" "$scratch/out/$folder"
-    refuses "OUT/$folder is a link" 90 "out/$folder: a symbolic link; name the folder itself" gpt2_tiny --data README.md \
+    refuses "OUT/$folder is a link" 90 "out/$folder: a symbolic link; replace it by a folder" gpt2_tiny --data README.md \
         --tokenizer bytes
 done
 mkdir "$scratch/linked"

@@ -89,7 +89,7 @@ verdict "names of checkpoints that are gone" "$(cd "$scratch/killed/checkpoints"
 line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/tokens.safetensors \
     --init-from $ref/prm_lora/model --adapter $ref/prm_lora/adapter_init --out "$scratch/killed" --steps 22 2>&1)
 verdict "refused: to go on with other meta records" "$([ $? = 83 ] &&
-    grep -q '^rank 0 .*: data: other records: .*file 1 has different content' <<<"$line" ||
+    grep -q '^rank 0 .*: data: records of other flags than --data: .*file 1 has different content' <<<"$line" ||
     tail -n 2 <<<"$line")"
 
 # ---- torchrun starts a CPU program as any other: its first process becomes run.sh, the others end

@@ -10,7 +10,7 @@
 #include "runtime/data/workers.h"     // data-loader threads
 #include "runtime/prm.h"              // entries of io.meta_stats
 #include "runtime/ranks/comm.h"       // sums over ranks
-#include "runtime/run/more_records.h"  // opens --meta-data
+#include "runtime/run/more_records.h" // opens --meta-data
 #include "step.h"                     // io, model
 
 static Data meta;                /* shuffled */

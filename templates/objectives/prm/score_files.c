@@ -12,7 +12,7 @@
 #include "runtime/files/json.h"
 #include "runtime/prm.h"              // probabilities of margins
 #include "runtime/ranks/comm.h"       // the other ranks wait
-#include "runtime/run/more_records.h"  // opens files
+#include "runtime/run/more_records.h" // opens files
 #include "scores.h"
 #include "step.h"                     // io, model
 
