@@ -34,12 +34,15 @@ void objective_fill_any(void);
 /* Units of work in such a step, over all ranks; the log shows their rate. */
 int64_t objective_work(void);
 
-/* Metrics; each rank reports its part (runtime/run/metrics.h). */
+/* Metrics: sums (runtime/run/metrics.h). */
 //@ metrics
 extern const Metrics objective_metrics;
-/* STEP_METRICS sums of a step that has run; valid until the step after the next is filled. */
-void objective_step(int64_t step, double *sum);
-/* Validates on `batches` batches of each rank: EVAL_METRICS sums. Overwrites a step's inputs. */
+/* STEP_METRICS sums of this rank's micro-batch of a step that has run; valid until the step after
+ * the next is filled. Numbers that all ranks know of the whole step are in micro-batch 0 of
+ * rank 0. */
+void objective_step(int64_t step, int64_t micro, double *sum);
+/* Validates on `batches` batches of each rank: EVAL_METRICS sums over all ranks, batch by batch.
+ * Overwrites a step's inputs. */
 void objective_validate(Data *d, int64_t batches, double *sum);
 
 /* A command of the objective. The weights are loaded; returns the exit status. */

@@ -505,12 +505,24 @@ static bool has_collective(const Schedule *c)
     return false;
 }
 
-/* Returns a line of backends.def filled for a result. */
-static char *result_line(const char *line, const Value *v, const char *stream)
+/* True for sums, which schedules clear: each micro-batch has its own. */
+static bool is_of_micro(const Graph *g, const Value *v)
 {
-    Hole holes[] = {{"VALUE", c_name(v->name), false}, {"TYPE", c_type(v->dtype), false},
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nitems; k++)
+            if (g->schedules[i]->item[k].clears == v)
+                return true;
+    return false;
+}
+
+/* Returns a line of backends.def filled for a result. */
+static char *result_line(const Graph *g, const char *line, const Value *v, const char *stream)
+{
+    const char *name = c_name(v->name);
+    Hole holes[] = {{"VALUE", name, false}, {"TYPE", c_type(v->dtype), false},
+                    {"FIELD", is_of_micro(g, v) ? text_print("%s[0]", name) : name, false},
                     {"BYTES", size_text(v), false}, {"STREAM", stream, false}};
-    return template_line(line, holes, 4);
+    return template_line(line, holes, 5);
 }
 
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
@@ -523,7 +535,7 @@ char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
             str_print(&s, "    clear(%s, %s%s);\n", c_name(c->item[i].clears->name),
                       size_text(c->item[i].clears), comma(stream));
     for (int i = 0; *emit_backend(g)->fetch && i < c->nresults; i++)
-        str_print(&s, "    %s\n", result_line(emit_backend(g)->fetch, c->result[i], stream));
+        str_print(&s, "    %s\n", result_line(g, emit_backend(g)->fetch, c->result[i], stream));
     if (g->ranks > 1 && emit_backend(g)->watched && !schedule_at_start(c) && !has_collective(c))
         str_print(&s, "    comm_advance();\n");
     return s.text;
@@ -551,7 +563,14 @@ char *emit_results(const Graph *g)
     int n = results(g, list);
     Str s = {0};
     for (int i = 0; i < n; i++)
-        str_print(&s, "    %s\n", result_line(emit_backend(g)->result, list[i], ""));
+        str_print(&s, "    %s\n", result_line(g, emit_backend(g)->result, list[i], ""));
+    Str micros = {0};
+    for (int i = 0; i < n; i++)
+        if (list[i]->slots > 1)
+            str_print(&micros, "        io.%s[k] = io.%s[0] + k * %s_stride;\n",
+                      c_name(list[i]->name), c_name(list[i]->name), c_name(list[i]->name));
+    if (micros.n)
+        str_print(&s, "    for (int k = 1; k < MICROS; k++) {\n%s    }\n", micros.text);
     return s.text;
 }
 
@@ -562,7 +581,8 @@ char *emit_result_fields(const Graph *g)
     Str s = {0};
     for (int i = 0; i < n; i++) {
         str_print(&s, "    %-29s// (",
-                  text_print("%s *%s;", c_type(list[i]->dtype), c_name(list[i]->name)));
+                  text_print("%s *%s%s;", c_type(list[i]->dtype), c_name(list[i]->name),
+                             is_of_micro(g, list[i]) ? "[MICROS]" : ""));
         for (int d = 0; d < list[i]->rank; d++)
             str_print(&s, "%s%s", d ? ", " : "", list[i]->dim[d].sym);
         const char *before = ") of ";

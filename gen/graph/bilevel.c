@@ -32,11 +32,7 @@ Jvp *jvp_new(Build *b, Set *set)
                  "record weights are learned from the whole gradient on every rank");
     jvp->set = set;
     jvp->tangent = number(b, jvp, "tangent", TANGENT_ENTRIES);
-    jvp->jvp = build_persistent(b, word(jvp, "jvp", '.'), PU_activations, DT_F64, 1,
-                                dim_batch(b), dim(0, ""));
-    int64_t accum = config_int(b->c, F_batch_accum);
-    if (accum > 1)
-        jvp->jvp->count = jvp->jvp->slots = accum;
+    jvp->jvp = build_of_micro(b, word(jvp, "jvp", '.'), dim_batch(b));
     return jvp;
 }
 

@@ -112,8 +112,16 @@ Value *build_sum(Build *b, const char *name, int64_t n)
     Dim d = dim(1, "1");
     if (n > 1)
         d = size_add(b, text_capitals(name), n, text_print("sums in %s", name));
-    return b->added.sum[b->added.nsums++] =
-               build_persistent(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
+    return b->added.sum[b->added.nsums++] = build_of_micro(b, name, d);
+}
+
+Value *build_of_micro(Build *b, const char *name, Dim d)
+{
+    Value *v = build_persistent(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
+    const int64_t accum = config_int(b->c, F_batch_accum);
+    if (accum > 1)
+        v->count = v->slots = accum;
+    return v;
 }
 
 Value *build_extra_param(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound)

@@ -148,14 +148,16 @@ Value *build_start(Build *b, const Value *param);
  * emitted shape.h has it by that name, with `about` as its comment. A symbol has one size. */
 Dim size_add(Build *b, const char *sym, int64_t n, const char *about);
 const Size *size_find(const Build *b, const char *sym);   /* NULL: there is none */
-/* Creates a running sum of n doubles, like the loss: every schedule of losses clears it and
- * returns it to the host. n > 1: the size has the value's name in capitals. */
+/* Creates sums of a micro-batch, n doubles, like the loss: every schedule of losses clears them and
+ * returns them to the host. n > 1: the size has the value's name in capitals. */
 Value *build_sum(Build *b, const char *name, int64_t n);
+/* Creates doubles of shape (d), which every micro-batch has apart: build_input(). */
+Value *build_of_micro(Build *b, const char *name, Dim d);
 /* Ends the program if the recipe sets the field although it has no effect (used is false). */
 void build_unused(Build *b, int field, bool used, const char *why);
 /* Name of a value or program of b->set: name, or name.SET. */
 const char *set_word(const Build *b, const char *name);
-/* Reference to an input of the current micro-batch. */
+/* Reference to the current micro-batch's input or sums. */
 Ref build_input(const Build *b, Value *v);
 /* inputs.c: creates the input of that row of inputs.def, for b->set if the row has one per
  * group. */

@@ -88,7 +88,7 @@ void rows_sum(Build *b, Ref rows, Value *sum)
 {
     Op *op = build_op(b, OP_loss_sum);
     op_in(op, rows);
-    op_out(op, ref(sum));
+    op_out(op, build_input(b, sum));
 }
 
 void loss_sum(Build *b, Ref losses)

@@ -103,6 +103,11 @@ void comm_expect(double seconds)
     (void)seconds;
 }
 
+void comm_fold(const double *part, int64_t n, int count, double *sum)
+{
+    fold_rows(part, n, count, sum);
+}
+
 void comm_allreduce_double(double *buf, int n)
 {
     (void)buf, (void)n;

@@ -70,6 +70,10 @@ void comm_expect(double seconds);
 /* Tree: ((0 + 1) + (2 + 3)) + ...; n at most COMM_DOUBLES. */
 void comm_allreduce_double(double *buf, int n);
 enum { COMM_DOUBLES = 256 };
+/* sum[i] += what every rank's n micro-batches have of it, in the order of their numbers: the first
+ * of every rank, the second of every rank, ... part: (n, count); count at most COMM_DOUBLES; all
+ * ranks get the same sums. */
+void comm_fold(const double *part, int64_t n, int count, double *sum);
 int64_t comm_max_int(int64_t value);
 void comm_broadcast(void *buf, size_t bytes, int root);
 /* On rank 0 sets in buf every bit that is set on any rank; elsewhere buf stays as it is. */

@@ -466,6 +466,20 @@ void comm_allreduce_double(double *buf, int n)
     memcpy(buf, doubles, sizeof *buf * (size_t)n);
 }
 
+void comm_fold(const double *part, int64_t n, int count, double *sum)
+{
+    REQUIRE(count >= 1 && count <= COMM_DOUBLES);
+    const int64_t most = COMM_DOUBLES / count;
+    comm_advance();
+    for (int64_t done = 0; done < n; done += most) {
+        const int64_t rows = n - done < most ? n - done : most;
+        MPI_Allgather(part + done * count, (int)rows * count, MPI_DOUBLE, doubles,
+                      (int)rows * count, MPI_DOUBLE, MPI_COMM_WORLD);
+        fold_rows(doubles, rows, count, sum);
+    }
+    comm_advance();
+}
+
 int64_t comm_max_int(int64_t value)
 {
     long long in = value, out = value;

@@ -519,6 +519,21 @@ void comm_allreduce_double(double *buf, int n)
     comm_advance();
 }
 
+void comm_fold(const double *part, int64_t n, int count, double *sum)
+{
+    REQUIRE(count >= 1 && count <= COMM_DOUBLES);
+    const int64_t most = COMM_DOUBLES / count;
+    comm_advance();
+    for (int64_t done = 0; done < n; done += most) {
+        const int64_t rows = n - done < most ? n - done : most;
+        gather(part + done * count, doubles[0], sizeof *part * (size_t)(rows * count));
+        if (world.rank == 0)
+            fold_rows(doubles[0], rows, count, sum);
+    }
+    spread(sum, sizeof *sum * (size_t)count);
+    comm_advance();
+}
+
 int64_t comm_max_int(int64_t value)
 {
     int64_t *rows = (int64_t *)doubles[0];

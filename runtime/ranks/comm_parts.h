@@ -22,6 +22,15 @@ void comm_check_size(int size, int64_t built_for, const char *words, const char 
 char *comm_wrong_size(int size, int64_t built_for, const char *words, const char *program,
                       bool torchrun);
 
+/* Adds rows (size, n, count) to sum (count), n of each rank, in the order of comm_fold(). */
+static inline void fold_rows(const double *rows, int64_t n, int count, double *sum)
+{
+    for (int64_t k = 0; k < n; k++)
+        for (int r = 0; r < world.size; r++)
+            for (int i = 0; i < count; i++)
+                sum[i] += rows[(r * n + k) * count + i];
+}
+
 /* Adds all other rows to row 0 in the tree order of comm.h. rows: (size, stride), n of each in
  * use. */
 #define TREE_SUM(rows, stride, n)                                                   \

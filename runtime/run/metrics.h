@@ -1,7 +1,8 @@
 /* metrics.h -- metrics of a training step, an epoch and a validation, by the objective's rows.
  *
- * Keeps: every rank reports its part of each row and the parts are summed; a row that every rank
- *        knows in full is reported by rank 0 only. */
+ * Keeps: every micro-batch of every rank has its part of each row, and the parts are added in the
+ *        order of their numbers (comm_fold()); what every rank knows of all of them is in one part
+ *        only, of rank 0. */
 #ifndef DIECAST_METRICS_H
 #define DIECAST_METRICS_H
 

@@ -16,6 +16,7 @@
 #include "runtime/data/workers.h"     // data-loader threads
 #include "runtime/device.h"           // name of the device
 #include "runtime/files/json.h"       // numbers of a record
+#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/evaluation.h"   // --evaluate
 #include "runtime/run/figures.h"      // a figure of the returns
 #include "runtime/run/rank_agreement.h"
@@ -351,7 +352,7 @@ int64_t objective_work(void)
     return N * model.accum * model.ranks;
 }
 
-/* This rank's part of the loss of these counts. */
+/* The part of the loss of these counts. */
 static double loss_of(const double *stats, const Counts *c)
 {
     double loss = c->actions ? stats[ACTION_TYPE_LOSS] / (double)c->actions : 0;
@@ -362,18 +363,19 @@ static double loss_of(const double *stats, const Counts *c)
     return loss;
 }
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
     const Counts *c = &counted[step % 2];
-    const bool tells = world.rank == 0;
+    const double *stats = io.stats[micro];
+    const bool tells = world.rank == 0 && micro == 0;
     memset(sum, 0, STEP_METRICS * sizeof *sum);
-    sum[STEP_loss] = loss_of(io.stats, c);
-    sum[STEP_loss_action] = io.stats[ACTION_TYPE_LOSS];
-    sum[STEP_acc_action] = io.stats[ACTION_TYPE_HITS];
+    sum[STEP_loss] = loss_of(stats, c);
+    sum[STEP_loss_action] = stats[ACTION_TYPE_LOSS];
+    sum[STEP_acc_action] = stats[ACTION_TYPE_HITS];
     sum[STEP_actions] = tells ? (double)c->actions : 0;
 //@ if kinds
-    sum[STEP_loss_token_type] = io.stats[ACTION_TYPE_TYPE_LOSS];
-    sum[STEP_acc_token_type] = io.stats[ACTION_TYPE_TYPE_HITS];
+    sum[STEP_loss_token_type] = stats[ACTION_TYPE_TYPE_LOSS];
+    sum[STEP_acc_token_type] = stats[ACTION_TYPE_TYPE_HITS];
     sum[STEP_types] = tells ? (double)c->predictions : 0;
 //@ end
     sum[STEP_predictions] = tells ? (double)c->predictions : 0;
@@ -468,22 +470,21 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         fill_micro(d, b, sample, 0);
         step_eval();
         step_wait();
-        for (int k = 0; k < ACTION_TYPE_STATS; k++)
-            stats[k] += io.stats[k];
-        sum[EVAL_samples] += (double)data_rows(d, b, 0);
+        const double samples = (double)data_rows(d, b, 0);
+        comm_fold(io.stats[0], 1, ACTION_TYPE_STATS, stats);
+        comm_fold(&samples, 1, 1, &sum[EVAL_samples]);
     }
-    const bool tells = world.rank == 0;
     sum[EVAL_loss] = loss_of(stats, &c);
     sum[EVAL_loss_action] = stats[ACTION_TYPE_LOSS];
     sum[EVAL_acc_action] = stats[ACTION_TYPE_HITS];
-    sum[EVAL_actions] = tells ? (double)c.actions : 0;
+    sum[EVAL_actions] = (double)c.actions;
 //@ if kinds
     sum[EVAL_loss_token_type] = stats[ACTION_TYPE_TYPE_LOSS];
     sum[EVAL_acc_token_type] = stats[ACTION_TYPE_TYPE_HITS];
-    sum[EVAL_types] = tells ? (double)c.predictions : 0;
+    sum[EVAL_types] = (double)c.predictions;
 //@ end
-    sum[EVAL_predictions] = tells ? (double)c.predictions : 0;
-    sum[EVAL_whole] = tells;
+    sum[EVAL_predictions] = (double)c.predictions;
+    sum[EVAL_whole] = 1;
 }
 
 /* ---- in context ------------------------------------------------------------------------------ */

@@ -42,10 +42,10 @@ void objective_fill_any(void)
 
 //@ from common.c work
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
-    step_sums(sum);
-    sum[STEP_tokens] = world.rank == 0 ? (double)counted[step % 2].tokens : 0;
+    step_sums(micro, sum);
+    sum[STEP_tokens] = world.rank == 0 && micro == 0 ? (double)counted[step % 2].tokens : 0;
 }
 
 /* Also evaluates as many training records, the first ones: --stop-margin looks at both. */

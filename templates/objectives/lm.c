@@ -10,7 +10,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/vocabulary.h"  // the tokenizer that weights were trained with
 #include "runtime/data/workers.h"     // data-loader threads
-#include "runtime/ranks/comm.h"       // keeps long commands from timing out
+#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/chat.h"         // --chat
 #include "runtime/run/generate.h"     // --sample, --prompts
 #include "runtime/run/records.h"      // opens the records of --data
@@ -124,12 +124,13 @@ void objective_fill_any(void)
 
 //@ from common.c work
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
     const Counts *c = &counted[step % 2];
-    sum[STEP_loss] = *io.loss;
-    sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
-    sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
+    const bool tells = world.rank == 0 && micro == 0;
+    sum[STEP_loss] = *io.loss[micro];
+    sum[STEP_targets] = tells ? (double)c->targets : 0;
+    sum[STEP_tokens] = tells ? (double)c->tokens : 0;
 }
 
 static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
@@ -166,15 +167,16 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         fill_micro(&(Fill){d, b}, 0);
         step_eval();
         step_wait();
-        double targets = 0, samples = (double)data_rows(d, b, 0);
+        const double loss = *io.loss[0], samples = (double)data_rows(d, b, 0);
+        double targets = 0, part[EVAL_METRICS] = {0};
         for (int64_t i = 0; i < rows; i++)
             targets += io.labels[0][i] >= 0;
-        sum[EVAL_loss] += targets > 0 ? *io.loss / targets * samples : 0;
-        sum[EVAL_samples] += samples;
-        sum[EVAL_loss_token] += *io.loss;
-        sum[EVAL_perplexity] += *io.loss;
-        sum[EVAL_targets] += targets;
-        sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, b) : 0;
+        part[EVAL_loss] = targets > 0 ? loss / targets * samples : 0;
+        part[EVAL_samples] = samples;
+        part[EVAL_loss_token] = part[EVAL_perplexity] = loss;
+        part[EVAL_targets] = targets;
+        part[EVAL_tokens] = world.rank == 0 ? (double)data_tokens(d, b) : 0;
+        comm_fold(part, 1, EVAL_METRICS, sum);
     }
 }
 

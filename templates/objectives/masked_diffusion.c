@@ -135,12 +135,12 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 //@ from common.c work
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
     const MaskedCounts *c = &counted[step % 2], none = {0};
-    if (world.rank != 0)
+    if (world.rank != 0 || micro != 0)
         c = &none;
-    sum[STEP_loss] = *io.loss;
+    sum[STEP_loss] = *io.loss[micro];
     sum[STEP_divisor] = (double)masked_divisor(&hidden, c);
     sum[STEP_targets] = (double)c->targets;
     sum[STEP_samples] = (double)c->samples;
@@ -154,18 +154,19 @@ static double losses(void)
 {
     step_eval();
     step_wait();
-    return *io.loss;
+    return *io.loss[0];
 }
 
-/* Adds a batch to the sums of a validation. */
-static void add_batch(double *sum, const MaskedCounts *counts)
+/* Sets a batch's sums of a validation. */
+static void validate_batch(double *sum, const MaskedCounts *counts)
 {
-    sum[EVAL_loss] += losses();
-    sum[EVAL_accuracy] += *io.right;
-    sum[EVAL_divisor] += (double)masked_divisor(&hidden, counts);
-    sum[EVAL_samples] += (double)counts->samples;
-    sum[EVAL_targets] += (double)counts->targets;
-    sum[EVAL_tokens] += (double)counts->tokens;
+    memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    sum[EVAL_loss] = losses();
+    sum[EVAL_accuracy] = *io.right[0];
+    sum[EVAL_divisor] = (double)masked_divisor(&hidden, counts);
+    sum[EVAL_samples] = (double)counts->samples;
+    sum[EVAL_targets] = (double)counts->targets;
+    sum[EVAL_tokens] = (double)counts->tokens;
 }
 
 /* Standard error of the mean of n values; NAN for one. */
@@ -194,14 +195,20 @@ typedef struct {
 typedef struct {
     double n, loss, divisor, squares, products, divisors;
 } Batches;
+enum { BATCHES = sizeof(Batches) / sizeof(double) };
 
-static void add_to(Batches *all, double loss, double divisor)
+static Batches one_batch(double loss, double divisor)
 {
-    all->n += divisor > 0;
-    all->loss += loss, all->divisor += divisor;
-    all->squares += loss * loss;
-    all->products += loss * divisor;
-    all->divisors += divisor * divisor;
+    return (Batches){divisor > 0, loss, divisor, loss * loss, loss * divisor, divisor * divisor};
+}
+
+static void add_batches(Batches *all, const Batches *more)
+{
+    all->n += more->n;
+    all->loss += more->loss, all->divisor += more->divisor;
+    all->squares += more->squares;
+    all->products += more->products;
+    all->divisors += more->divisors;
 }
 
 /* Standard error of a single draw, from the variance between batches, so it includes that of their
@@ -213,32 +220,31 @@ static double error_over(const Batches *b)
     return b->n > 1 ? sqrt((squares < 0 ? 0 : squares) * b->n / (b->n - 1)) / b->divisor : NAN;
 }
 
-/* The loss with masks drawn by `select`, the same on all ranks. Adds to sum, this rank's
- * EVAL_METRICS. */
+/* The loss with masks drawn by `select`. Adds to sum, EVAL_METRICS of all ranks. */
 static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *sum)
 {
     const int64_t draws = hidden.rule.draws;
     Batches all = {0};
-    double *loss = calloc((size_t)draws, 2 * sizeof *loss);
+    double *loss = calloc((size_t)draws, sizeof *loss);
     if (!loss)
         die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
     hidden.rule.select = select;
-    for (int64_t k = 0; k < draws; k++)
+    for (int64_t k = 0; k < draws; k++) {
+        Batches drawn = {0};
         for (int64_t b = 0; b < batches; b++) {
-            const double before[2] = {sum[EVAL_loss], sum[EVAL_divisor]};
+            double part[EVAL_METRICS];
             hidden.draw = k;
             MaskedCounts counts = masked_fill(&hidden, d, b, 0);
-            add_batch(sum, &counts);
-            const double more[2] = {sum[EVAL_loss] - before[0], sum[EVAL_divisor] - before[1]};
-            loss[k] += more[0], loss[draws + k] += more[1];
-            add_to(&all, more[0], more[1]);
+            validate_batch(part, &counts);
+            const Batches one = one_batch(part[EVAL_loss], part[EVAL_divisor]);
+            comm_fold(part, 1, EVAL_METRICS, sum);
+            comm_fold(&one.n, 1, BATCHES, &drawn.n);
         }
+        loss[k] = drawn.divisor > 0 ? drawn.loss / drawn.divisor : 0;
+        add_batches(&all, &drawn);
+    }
     hidden.rule.select = MASK_random;
     hidden.draw = 0;
-    sum_over_ranks(loss, 2 * draws);
-    comm_allreduce_double(&all.n, sizeof all / sizeof(double));
-    for (int64_t k = 0; k < draws; k++)
-        loss[k] = loss[draws + k] > 0 ? loss[k] / loss[draws + k] : 0;
     sum[EVAL_samples] /= (double)draws;
     const Estimate e = {all.divisor > 0 ? all.loss / all.divisor : 0,
                         draws > 1 ? error_of(loss, draws) : error_over(&all)};
@@ -258,8 +264,6 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     if (both)
         by[1] = estimate(d, batches, way[1], other);
     sum[EVAL_tokens] += other[EVAL_tokens];      /* the rate counts both estimates */
-    if (world.rank != 0)
-        return;
     const Estimate *at_random = &by[spread_decides], *evenly = &by[!spread_decides];
     sum[EVAL_draws] = (double)hidden.rule.draws;
     sum[EVAL_error] = by[0].error * sum[EVAL_draws];

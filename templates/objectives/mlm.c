@@ -13,6 +13,7 @@
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // weights as files
+#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/records.h"      // opens the records of --data
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
@@ -60,13 +61,14 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 
 //@ from common.c work
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
     const MaskedCounts *c = &counted[step % 2];
-    sum[STEP_loss] = *io.loss;
-    sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
-    sum[STEP_samples] = world.rank == 0 ? (double)c->samples : 0;
-    sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
+    const bool tells = world.rank == 0 && micro == 0;
+    sum[STEP_loss] = *io.loss[micro];
+    sum[STEP_targets] = tells ? (double)c->targets : 0;
+    sum[STEP_samples] = tells ? (double)c->samples : 0;
+    sum[STEP_tokens] = tells ? (double)c->tokens : 0;
 }
 
 //@ from common.c masked_show
@@ -80,12 +82,13 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         MaskedCounts counts = masked_fill(&hidden, d, b, 0);
         step_eval();
         step_wait();
-        sum[EVAL_loss] += *io.loss;
-        sum[EVAL_accuracy] += *io.right;
-        sum[EVAL_perplexity] += *io.loss;
-        sum[EVAL_samples] += (double)counts.samples;
-        sum[EVAL_targets] += (double)counts.targets;
-        sum[EVAL_tokens] += (double)counts.tokens;
+        double part[EVAL_METRICS] = {0};
+        part[EVAL_loss] = part[EVAL_perplexity] = *io.loss[0];
+        part[EVAL_accuracy] = *io.right[0];
+        part[EVAL_samples] = (double)counts.samples;
+        part[EVAL_targets] = (double)counts.targets;
+        part[EVAL_tokens] = (double)counts.tokens;
+        comm_fold(part, 1, EVAL_METRICS, sum);
     }
 }
 

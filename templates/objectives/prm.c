@@ -17,6 +17,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/workers.h"     // data-loader threads
 #include "runtime/prm.h"              // entries of io.stats
+#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/records.h"      // opens the records of --data
 #include "score_files.h"
 #include "scores.h"
@@ -156,15 +157,16 @@ void objective_fill_any(void)
 
 //@ from common.c work
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
+    const double *stats = io.stats[micro];
     memset(sum, 0, STEP_METRICS * sizeof *sum);
-    sum[STEP_loss] = *io.loss;
-    sum[STEP_inner_loss] = io.stats[PRM_LOSS];
-    sum[STEP_step_accuracy] = io.stats[PRM_RIGHT];
-    sum[STEP_samples] = io.stats[PRM_RECORDS];
-    sum[STEP_marks] = io.stats[PRM_MARKS];
-    sum[STEP_tokens] = world.rank == 0 ? (double)tokens[step % 2] : 0;
+    sum[STEP_loss] = *io.loss[micro];
+    sum[STEP_inner_loss] = stats[PRM_LOSS];
+    sum[STEP_step_accuracy] = stats[PRM_RIGHT];
+    sum[STEP_samples] = stats[PRM_RECORDS];
+    sum[STEP_marks] = stats[PRM_MARKS];
+    sum[STEP_tokens] = world.rank == 0 && micro == 0 ? (double)tokens[step % 2] : 0;
 }
 
 //@ if meta_tokens
@@ -211,20 +213,22 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t batch = 0; batch < batches; batch++) {
         Scored one;
+        double part[EVAL_METRICS] = {0};
         score_batch(&eval_steps, batch);
         for (int64_t b = 0; b < B; b++) {
             if (!scored(&eval_steps, batch, b, &one))
                 continue;
             const double off = one.score - one.of.outcome;
-            sum[EVAL_loss] += off * off;
-            sum[EVAL_avg_aggregate_score] += one.score;
-            sum[EVAL_accuracy] += (one.score > 0.5) == (one.of.outcome > 0.5);
-            sum[EVAL_samples]++;
+            part[EVAL_loss] += off * off;
+            part[EVAL_avg_aggregate_score] += one.score;
+            part[EVAL_accuracy] += (one.score > 0.5) == (one.of.outcome > 0.5);
+            part[EVAL_samples]++;
             for (int j = 0; j < one.of.nlabels; j++)
-                sum[EVAL_step_accuracy] += (one.margin[j] > 0) == (one.of.label[j] > 0.5f);
-            sum[EVAL_marks] += one.of.nlabels;
+                part[EVAL_step_accuracy] += (one.margin[j] > 0) == (one.of.label[j] > 0.5f);
+            part[EVAL_marks] += one.of.nlabels;
         }
-        sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, batch) : 0;
+        part[EVAL_tokens] = world.rank == 0 ? (double)data_tokens(d, batch) : 0;
+        comm_fold(part, 1, EVAL_METRICS, sum);
     }
 }
 

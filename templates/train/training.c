@@ -85,6 +85,7 @@ static void set_values(Run *r)
 
 bool train_step(Run *r, int64_t step, LogStep *report)
 {
+    static double part[MICROS][STEP_METRICS + 1];
     profile_phase(PROFILE_BATCH);
     param_groups_begin(step, r->total);
     if (r->ready != step)
@@ -99,10 +100,12 @@ bool train_step(Run *r, int64_t step, LogStep *report)
     profile_phase(PROFILE_WAIT);
     step_wait();
     profile_phase(PROFILE_HOST);
-    objective_step(step, r->sum);
-    r->sum[STEP_METRICS] = stop_requested();
+    for (int64_t micro = 0; micro < MICROS; micro++)
+        objective_step(step, micro, part[micro]);
+    part[0][STEP_METRICS] = stop_requested();
     profile_phase(PROFILE_SUMS);
-    comm_allreduce_double(r->sum, STEP_METRICS + 1);
+    memset(r->sum, 0, sizeof r->sum);
+    comm_fold(part[0], MICROS, STEP_METRICS + 1, r->sum);
     profile_phase(PROFILE_HOST);
     set_values(r);
     end_updates(r, step, isfinite(r->metric[0]));
@@ -123,7 +126,6 @@ LogEval validate(Run *r)
     r->ready = -1;               /* it overwrites the inputs */
     const int64_t batches = data_eval_batches(&r->eval, &model, r->flags.eval_batches);
     objective_validate(&r->eval, batches, r->validation);
-    comm_allreduce_double(r->validation, EVAL_METRICS);
     metrics_values(objective_metrics.eval, EVAL_METRICS, r->validation);
     return (LogEval){.value = r->validation, .seconds = clock_seconds() - start,
                      .batches = batches * model.ranks};

@@ -48,6 +48,32 @@ static void report(const char *what, bool good)
     fflush(stdout);
 }
 
+/* Sums of three micro-batches a rank, of 100 numbers: two rounds. */
+static void folds(void)
+{
+    enum { MICROS = 3, COUNT = 100 };
+    double part[MICROS * COUNT], sum[COUNT];
+    bool good = true, naive = true;
+    for (int i = 0; i < MICROS * COUNT; i++)
+        part[i] = (double)value(world.rank, i);
+    for (int i = 0; i < COUNT; i++)
+        sum[i] = i;
+    comm_fold(part, MICROS, COUNT, sum);
+    for (int i = 0; i < COUNT; i++) {
+        double by_number = i, by_rank = i;
+        for (int k = 0; k < MICROS; k++)
+            for (int r = 0; r < world.size; r++)
+                by_number += (double)value(r, k * COUNT + i);
+        for (int r = 0; r < world.size; r++)
+            for (int k = 0; k < MICROS; k++)
+                by_rank += (double)value(r, k * COUNT + i);
+        good = good && sum[i] == by_number;
+        naive = naive && sum[i] == by_rank;
+    }
+    report("fold, in the order of micro-batches", good);
+    report("a fold in another order would show", world.size == 1 || !naive);
+}
+
 static void sums(void)
 {
     static const int64_t lengths[] = { 1, 2, 3, 1000, 300001 }, buckets[] = { 1, 7, 4096, 1 << 20 };
@@ -78,6 +104,7 @@ static void sums(void)
     for (int i = 0; i < COMM_DOUBLES; i++)
         good = good && d[i] == tree_double(i, 0, world.size);
     report("sum of doubles", good);
+    folds();
     report("maximum", comm_max_int(world.rank * 1000000000000) == (world.size - 1) * 1000000000000);
     char text[100000];
     memset(text, world.rank == world.size - 1 ? 'x' : '-', sizeof text);

@@ -162,7 +162,8 @@ static Ref losses(Build *b, Ref logits, bool gradient)
         op_in(op, scale), op_in(op, of_types);
     if (kinds)
         op_in(op, build_input(b, kinds));
-    op_out(op, ref(ir_value(b->g, "loss"))), op_out(op, ref(ir_value(b->g, "stats")));
+    op_out(op, build_input(b, ir_value(b->g, "loss")));
+    op_out(op, build_input(b, ir_value(b->g, "stats")));
     if (gradient)
         op_out(op, dlogits);
     op_float(op, "weight", kinds ? config_float(b->c, F_ad_type_weight) : 0);

@@ -183,8 +183,8 @@ static Ref pairs(Build *b, SeqLogp t, Ref from)
     op_in(op, t.lp), op_in(op, t.counts);
     if (from.v)
         op_in(op, from);
-    op_out(op, coef), op_out(op, ref(ir_value(b->g, "loss")));
-    op_out(op, ref(ir_value(b->g, "stats")));
+    op_out(op, coef), op_out(op, build_input(b, ir_value(b->g, "loss")));
+    op_out(op, build_input(b, ir_value(b->g, "stats")));
     op_word(op, "loss", field_is(b, F_dpo_loss, "ipo") ? "ipo" : "sigmoid");
     op_float(op, "dpo_beta", beta);
     op_float(op, "smoothing", config_float(b->c, F_dpo_smoothing));

@@ -266,7 +266,8 @@ static Ref weighted_loss(Prm *prm, Ref d)
     Op *op = on_marks(prm, OP_prm_sums, losses, d);
     if (weights.v)
         op_in(op, weights);
-    op_out(op, ref(ir_value(b->g, "loss"))), op_out(op, ref(ir_value(b->g, "stats")));
+    op_out(op, build_input(b, ir_value(b->g, "loss")));
+    op_out(op, build_input(b, ir_value(b->g, "stats")));
     Ref dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
     op = on_marks(prm, OP_prm_loss_bwd, (Ref){0}, d);
     op_in(op, scale);
@@ -382,9 +383,8 @@ static void schedule_meta(Prm *prm)
     Build *b = prm->b;
     b->loc = config_loc(b->c, F_meta_micro);
     Value *scale = input_new(b, "meta_scale"),
-          *stats = build_persistent(b, "meta_stats", PU_activations, DT_F64, 1,
-                                    size_add(b, "META_STATS", PRM_META_STATS, "sums in meta_stats"),
-                                    dim(0, ""));
+          *stats = build_of_micro(b, "meta_stats",
+                                  size_add(b, "META_STATS", PRM_META_STATS, "sums in meta_stats"));
     Schedule *s = ir_schedule(b->g, "meta",
                               "an update of what records count, by the step's records");
     Jvp *jvp = jvp_new(b, b->added.sets);

@@ -172,7 +172,6 @@ static void check_start(void)
     double v[EVAL_METRICS];
     float coef[ANSWERS];
     evaluate(&split[split[TRAIN].n ? TRAIN : VALIDATION], 1, v);
-    comm_allreduce_double(v, EVAL_METRICS);
     metrics_values(objective_metrics.eval, EVAL_METRICS, v);
     const double want = dpo_pair(coef, &rule, &(DpoPair){0}), within = exact ? 1e-5 : 1e-2,
                  nats = fabs(v[EVAL_policy_chosen]) + fabs(v[EVAL_policy_rejected]);

@@ -26,16 +26,17 @@ static const struct {
     {STEP_pairs, EVAL_pairs, DPO_PAIRS, -1}};
 enum { REPORTED = sizeof reported / sizeof *reported };
 
-static double value_of(int i)
+static double value_of(int64_t micro, int i)
 {
-    return io.stats[reported[i].of] - (reported[i].less < 0 ? 0 : io.stats[reported[i].less]);
+    const double *stats = io.stats[micro];
+    return stats[reported[i].of] - (reported[i].less < 0 ? 0 : stats[reported[i].less]);
 }
 
-void step_sums(double *sum)
+void step_sums(int64_t micro, double *sum)
 {
-    sum[STEP_loss] = *io.loss;
+    sum[STEP_loss] = *io.loss[micro];
     for (int i = 0; i < REPORTED; i++)
-        sum[reported[i].step] = value_of(i);
+        sum[reported[i].step] = value_of(micro, i);
 }
 
 void evaluate(Data *d, int64_t batches, double *sum)
@@ -46,12 +47,13 @@ void evaluate(Data *d, int64_t batches, double *sum)
         pairs_fill(d, b, 0);
         step_eval();
         step_wait();
-        comm_advance();
-        sum[EVAL_loss] += *io.loss;
+        double part[EVAL_METRICS] = {0};
+        part[EVAL_loss] = *io.loss[0];
         for (int i = 0; i < REPORTED; i++)
-            sum[reported[i].eval] += value_of(i);
-        sum[EVAL_samples] += (double)data_rows(d, b, 0);
-        sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, b) : 0;
+            part[reported[i].eval] = value_of(0, i);
+        part[EVAL_samples] = (double)data_rows(d, b, 0);
+        part[EVAL_tokens] = world.rank == 0 ? (double)data_tokens(d, b) : 0;
+        comm_fold(part, 1, EVAL_METRICS, sum);
     }
 }
 
@@ -62,7 +64,6 @@ void evaluate_splits(double value[SPLITS][EVAL_METRICS])
         if (!split[g].n)
             continue;
         evaluate(&split[g], data_eval_batches(&split[g], &model, flags->eval_batches), value[g]);
-        comm_allreduce_double(value[g], EVAL_METRICS);
         metrics_values(objective_metrics.eval, EVAL_METRICS, value[g]);
     }
 }

@@ -7,7 +7,7 @@
 #include "pairs.h"
 
 /* This rank's sums of the STEP_METRICS of the last step, STEP_tokens aside. */
-void step_sums(double *sum);
+void step_sums(int64_t micro, double *sum);
 /* This rank's sums of EVAL_METRICS over the first batches of d, at most all of them. */
 void evaluate(Data *d, int64_t batches, double *sum);
 /* Metrics of each split over all ranks, on as many batches as a validation has. */

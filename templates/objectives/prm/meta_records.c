@@ -76,13 +76,14 @@ static void fill(int64_t turn)
 
 void meta_update(int64_t turn, int64_t of, double *sum)
 {
-    double all[PRM_META_STATS];
+    double part[MICROS][PRM_META_STATS], all[PRM_META_STATS] = {0};
     fill(turn);
     param_group_begin(SET_meta, turn, of);
     step_meta();
     step_wait();
-    memcpy(all, io.meta_stats, sizeof all);
-    comm_allreduce_double(all, PRM_META_STATS);
+    for (int64_t micro = 0; micro < MICROS; micro++)
+        memcpy(part[micro], io.meta_stats[micro], sizeof part[micro]);
+    comm_fold(part[0], MICROS, PRM_META_STATS, all);
     sum[STEP_meta_loss] = all[PRM_META_LOSS];
     sum[STEP_avg_aggregate_score] = all[PRM_META_SCORE];
     sum[STEP_meta_right] = all[PRM_META_RIGHT];

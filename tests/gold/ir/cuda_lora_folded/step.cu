@@ -481,7 +481,7 @@ static void open_streams(void)
 static void open_io(void)
 {
     inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
-    io.loss = (double *)device_pinned(sizeof *loss, "loss");
+    io.loss[0] = (double *)device_pinned(sizeof *loss, "loss");
     io.total_norm = (float *)device_pinned(sizeof *total_norm, "total_norm");
     io.logits = (float *)device_pinned(DECODE_B * V * sizeof *logits, "logits");
     io.tokens[0] = PINNED(tokens);
@@ -600,7 +600,7 @@ static void all_of_train(cudaStream_t s)
     run_micro(s);
     run_reduce(s);
     run_update(s);
-    fetch(io.loss, loss, sizeof *loss, s);
+    fetch(io.loss[0], loss, sizeof *loss, s);
     fetch(io.total_norm, total_norm, sizeof *total_norm, s);
 }
 
@@ -615,7 +615,7 @@ void step_eval(void)
     send_inputs();
     clear(loss, sizeof *loss, work);
     run_eval(work);
-    fetch(io.loss, loss, sizeof *loss, work);
+    fetch(io.loss[0], loss, sizeof *loss, work);
     begun();
 }
 

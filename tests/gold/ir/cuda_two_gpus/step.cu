@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 1868bc989969b0d4, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 b169086f6af54699, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -114,7 +114,7 @@ static void place_values(void)
 }
 
 /* The part of the arena with all inputs, and its pinned copy that the host writes. */
-enum : int64_t { INPUTS_OFFSET = 2227712, INPUTS_BYTES = 4096 };
+enum : int64_t { INPUTS_OFFSET = 2228736, INPUTS_BYTES = 4096 };
 static char *inputs;
 #define PINNED(name) ((decltype(name))(inputs + ((char *)(name) - arena - INPUTS_OFFSET)))
 
@@ -175,7 +175,7 @@ static void run_micro(int micro, cudaStream_t s)
                 B * T, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx, &mm_head_dw,
                 ws_micro_2, s);
     profile_op(12, s);
-    loss_sum(loss, losses, B * T, s);
+    loss_sum(AT(loss, micro), losses, B * T, s);
     /* head, backward */
     profile_op(13, s);      // recipe.lua:4
     layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
@@ -350,7 +350,7 @@ static void run_eval(cudaStream_t s)
     ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
                 &mm_head_logits, ws_eval_2, s);
     profile_op(63, s);
-    loss_sum(loss, e_losses, B * T, s);
+    loss_sum(AT(loss, 0), e_losses, B * T, s);
 }
 
 /* a token of each text at its place: the logits of the next */
@@ -404,9 +404,12 @@ static void open_streams(void)
 static void open_io(void)
 {
     inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
-    io.loss = (double *)device_pinned(sizeof *loss, "loss");
+    io.loss[0] = (double *)device_pinned(sizeof *loss * loss_slots * loss_stride, "loss");
     io.total_norm = (float *)device_pinned(sizeof *total_norm, "total_norm");
     io.logits = (float *)device_pinned(DECODE_B * V * sizeof *logits, "logits");
+    for (int k = 1; k < MICROS; k++) {
+        io.loss[k] = io.loss[0] + k * loss_stride;
+    }
     for (int k = 0; k < MICROS; k++) {
         io.tokens[k] = PINNED(AT(tokens, k));
         io.labels[k] = PINNED(AT(labels, k));
@@ -520,13 +523,13 @@ static void launch(Captured *c)
 /* step_train() without the transfer of its inputs. */
 static void all_of_train(cudaStream_t s)
 {
-    clear(loss, sizeof *loss, s);
+    clear(loss, sizeof *loss * loss_slots * loss_stride, s);
     run_begin(s);
     for (int micro = 0; micro < MICROS; micro++)
         run_micro(micro, s);
     run_reduce(s);
     run_update(s);
-    fetch(io.loss, loss, sizeof *loss, s);
+    fetch(io.loss[0], loss, sizeof *loss * loss_slots * loss_stride, s);
     fetch(io.total_norm, total_norm, sizeof *total_norm, s);
 }
 
@@ -539,9 +542,9 @@ void step_train(void)
 void step_eval(void)
 {
     send_inputs();
-    clear(loss, sizeof *loss, work);
+    clear(loss, sizeof *loss * loss_slots * loss_stride, work);
     run_eval(work);
-    fetch(io.loss, loss, sizeof *loss, work);
+    fetch(io.loss[0], loss, sizeof *loss * loss_slots * loss_stride, work);
     begun();
 }
 

@@ -313,7 +313,7 @@ void step_open(void)
     io.adamw_args = adamw_args;
     io.token = token;
     io.position = position;
-    io.loss = loss;
+    io.loss[0] = loss;
     io.total_norm = total_norm;
     io.logits = logits;
     name_tensors();

@@ -8,6 +8,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
@@ -113,13 +114,14 @@ int64_t objective_work(void)
     return B * T * model.accum * model.ranks;
 }
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
-    sum[STEP_loss] = *io.loss;
-    sum[STEP_chosen] = io.stats[0], sum[STEP_rejected] = io.stats[1];
-    sum[STEP_reward_chosen] = io.stats[2], sum[STEP_reward_rejected] = io.stats[3];
-    sum[STEP_samples] = io.stats[0] + io.stats[1];
-    sum[STEP_tokens] = world.rank == 0 ? (double)tokens_of[step % 2] : 0;
+    const double *stats = io.stats[micro];
+    sum[STEP_loss] = *io.loss[micro];
+    sum[STEP_chosen] = stats[0], sum[STEP_rejected] = stats[1];
+    sum[STEP_reward_chosen] = stats[2], sum[STEP_reward_rejected] = stats[3];
+    sum[STEP_samples] = stats[0] + stats[1];
+    sum[STEP_tokens] = world.rank == 0 && micro == 0 ? (double)tokens_of[step % 2] : 0;
 }
 
 static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
@@ -144,11 +146,14 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         fill_micro(&(Fill){d, b}, 0);
         step_eval();
         step_wait();
-        sum[EVAL_loss] += *io.loss;
-        sum[EVAL_chosen] += io.stats[0], sum[EVAL_rejected] += io.stats[1];
-        sum[EVAL_reward_chosen] += io.stats[2], sum[EVAL_reward_rejected] += io.stats[3];
-        sum[EVAL_samples] += (double)data_rows(d, b, 0);
-        sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, b) : 0;
+        const double *stats = io.stats[0];
+        double part[EVAL_METRICS] = {0};
+        part[EVAL_loss] = *io.loss[0];
+        part[EVAL_chosen] = stats[0], part[EVAL_rejected] = stats[1];
+        part[EVAL_reward_chosen] = stats[2], part[EVAL_reward_rejected] = stats[3];
+        part[EVAL_samples] = (double)data_rows(d, b, 0);
+        part[EVAL_tokens] = world.rank == 0 ? (double)data_tokens(d, b) : 0;
+        comm_fold(part, 1, EVAL_METRICS, sum);
     }
 }
 

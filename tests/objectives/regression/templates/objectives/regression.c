@@ -12,6 +12,7 @@
 #include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/safetensors.h"
+#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/rank_agreement.h"          // what all ranks must have the same
 #include "shape.h"                      // B, T, X, Y
 #include "step.h"                       // io, model
@@ -181,12 +182,13 @@ int64_t objective_work(void)
     return B * T * model.accum * model.ranks;
 }
 
-void objective_step(int64_t step, double *sum)
+void objective_step(int64_t step, int64_t micro, double *sum)
 {
-    sum[STEP_loss] = *io.loss;
-    sum[STEP_targets] = world.rank == 0 ? (double)counted[step % 2] : 0;
+    const bool tells = world.rank == 0 && micro == 0;
+    sum[STEP_loss] = *io.loss[micro];
+    sum[STEP_targets] = tells ? (double)counted[step % 2] : 0;
     sum[STEP_late] = sum[STEP_late_targets] = 0;
-    sum[STEP_places] = world.rank == 0 ? (double)objective_work() : 0;
+    sum[STEP_places] = tells ? (double)objective_work() : 0;
 }
 
 /* ---- validation ------------------------------------------------------------------------------ */
@@ -200,10 +202,12 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         free(sample);
         step_eval();
         step_wait();
-        sum[EVAL_loss] += *io.loss;
-        sum[EVAL_samples] += (double)samples;
-        sum[EVAL_targets] += (double)count(io.targets[0], B * T * Y);
-        sum[EVAL_places] += (double)(samples * T);
+        double part[EVAL_METRICS] = {0};
+        part[EVAL_loss] = *io.loss[0];
+        part[EVAL_samples] = (double)samples;
+        part[EVAL_targets] = (double)count(io.targets[0], B * T * Y);
+        part[EVAL_places] = (double)(samples * T);
+        comm_fold(part, 1, EVAL_METRICS, sum);
     }
 }
 
