@@ -106,6 +106,9 @@ bool config_is(Config *c, int field, const char *word);      /* true if its text
 bool config_listed(Config *c, int field, const char *word);  /* true if a list holds word */
 Loc config_loc(Config *c, int field);
 const char *config_hash(const Config *c);                   /* of the canonical text */
+/* The same without the number of ranks and what follows from it, on which the bits of a run in
+ * canonical order do not depend. */
+const char *config_order_hash(const Config *c);
 /* Stores the fields and flags set on the command line as words field=value; returns their
  * number. */
 int config_overrides(const Config *c, char ***words);

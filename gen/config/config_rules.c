@@ -51,13 +51,32 @@ const char *config_name(const Config *c)
     return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
 }
 
+/* With batch.global and batch.micro, batch.accum follows if it can. */
+static void derive_accum(Config *c)
+{
+    const int64_t each = c->v[F_batch_micro].i * c->v[F_gpus].i, global = c->v[F_batch_global].i;
+    const bool open = rule_is_open(c, F_batch_accum) && !rule_is_open(c, F_batch_micro);
+    if (!global || !open || global == each)
+        return;
+    if (global % each)
+        err_add(c->v[F_batch_global].loc,
+                "batch.global: %" PRId64 " samples are not divided by batch.micro * gpus = %" PRId64
+                " * %" PRId64 " = %" PRId64 "; try batch.global = %" PRId64,
+                global, c->v[F_batch_micro].i, c->v[F_gpus].i, each,
+                (global + each - 1) / each * each);
+    else {
+        rule_fill_int(c, F_batch_accum, global / each);
+        c->v[F_batch_accum].loc = c->v[F_batch_global].loc;
+    }
+}
+
 /* Computes the missing one of batch.global = batch.micro * batch.accum * gpus; checks that they
  * agree. */
 static void derive_micro(Config *c)
 {
     int64_t global = c->v[F_batch_global].i, accum = c->v[F_batch_accum].i, ranks = c->v[F_gpus].i,
             each = accum * ranks;
-    if (!global)
+    if (!global || (!rule_is_open(c, F_batch_micro) && rule_is_open(c, F_batch_accum)))
         return;
     if (global % each)
         err_add(c->v[F_batch_global].loc,
@@ -78,6 +97,13 @@ static void derive_micro(Config *c)
                 " * %" PRId64 " * %" PRId64 " with micro = %" PRId64 ", got %" PRId64
                 "; leave one of the two out",
                 global, global / each, accum, ranks, global / each, c->v[F_batch_micro].i);
+}
+
+/* Canonical sums of several ranks are divided. */
+static void derive_zero(Config *c)
+{
+    if (!strcmp(c->v[F_comm_order].s, "canonical") && c->v[F_gpus].i > 1)
+        rule_fill_int(c, F_memory_zero, 1);
 }
 
 static int64_t near_multiple(int64_t x, int64_t of, bool above)
@@ -134,7 +160,9 @@ void config_derive(Config *c)
     if (objective_find(c->v[F_objective].s)->standalone)
         return;
     const Family *f = family_of(c);
+    derive_accum(c);
     derive_micro(c);
+    derive_zero(c);
     rule_fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
     if (rule_is_open(c, F_model_ffn) && !f->ffn)
@@ -267,6 +295,9 @@ static void check_zero(const Config *c)
     enum { MANY = 32, MOST = 64 };
     const FieldValue *zero = &c->v[F_memory_zero];
     const int64_t ranks = c->v[F_gpus].i;
+    if (!zero->i && ranks > 1 && !strcmp(c->v[F_comm_order].s, "canonical"))
+        err_add(zero->loc, "memory.zero: comm.order = \"canonical\" divides the sums of gradients "
+                "over ranks, and needs 1, got 0; leave it out");
     if (!zero->i)
         return;
     if (ranks == 1)

@@ -45,14 +45,14 @@ static bool is_new(const Config *c, int field)
     return !strcmp(value_print(type, &c->v[field]), value_print(type, &unset));
 }
 
-/* A card is part of the hash through the target and memory that it sets. */
-const char *config_hash(const Config *c)
+/* A card is part of a hash through the target and memory that it sets. */
+static const char *hash_without(const Config *c, const bool left_out[NFIELDS])
 {
     char *line[NFIELDS + 256];
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
         if (i != F_name && i != F_about && i != F_card && field_applies(c, i) &&
-            !field_of_cluster(i) && !is_new(c, i))
+            !field_of_cluster(i) && !is_new(c, i) && !left_out[i])
             line[n++] = text_print("%s=%s\n", name_in_hash(i), value_in_hash(i, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);
@@ -61,6 +61,20 @@ const char *config_hash(const Config *c)
     for (int i = 0; i < n; i++)
         str_print(&s, "%s", line[i]);
     return sha256_hex(s.text, s.n);
+}
+
+const char *config_hash(const Config *c)
+{
+    static const bool none[NFIELDS] = {false};
+    return hash_without(c, none);
+}
+
+const char *config_order_hash(const Config *c)
+{
+    static const bool of_ranks[NFIELDS] = {
+        [F_gpus] = true, [F_batch_global] = true, [F_batch_accum] = true, [F_memory_zero] = true,
+        [F_memory_limit_gib] = true, [F_comm_overlap] = true, [F_comm_bucket_mib] = true};
+    return hash_without(c, of_ranks);
 }
 
 int config_overrides(const Config *c, char ***words)

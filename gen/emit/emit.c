@@ -122,6 +122,8 @@ static char *recipe_h(const Graph *g)
               setting[SETTING_hash].text);
     if (*overrides(g))
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
+    if (setting[SETTING_order].text)
+        str_print(&s, "    .order = \"%.64s\",\n", setting[SETTING_order].text);
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
               GEN_VERSION, ir_hash(g), folder_hash("kernels/"));
     str_print(&s,
@@ -191,6 +193,15 @@ static char *activations(const char *precision)
                       !strcmp(precision, "bf16") ? "BF16" : "F16", precision);
 }
 
+/* True if a rank reads or writes its part of an array of all parts. */
+static bool has_parts(const Graph *g)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->part && !value_is_own_part(g->values[i]))
+            return true;
+    return false;
+}
+
 static void write_step(const Graph *g)
 {
     char *programs = emit_programs(g), *merges = emit_merges(g);
@@ -203,7 +214,7 @@ static void write_step(const Graph *g)
               false},
              {"precision", activations(precision), false},
              {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
-             {"divided", g->setting[SETTING_memory_zero].i ? "yes" : "", false},
+             {"divided", has_parts(g) ? "yes" : "", false},
              {"fp16", strcmp(precision, "fp16") ? "" : "yes", false},
              {"scalers", emit_scalers(g, "    io.%s = %s;\n"), false},
              {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"),

@@ -113,7 +113,7 @@ static char *gradients_span(const Call *c)
     const Value *first = NULL, *last = NULL;
     for (int i = 0; i < op->nin + op->nout; i++) {
         const Value *v = (i < op->nin ? op->in[i] : op->out[i - op->nin]).v;
-        if (v->purpose != PU_gradients)
+        if (!value_is_gradient(v))
             continue;
         first = !first || v->offset < first->offset ? v : first;
         last = !last || v->offset > last->offset ? v : last;
@@ -253,7 +253,15 @@ static char *expand(const Call *c, const char *word)
     }
     if (!strncmp(word, "own:", 4)) {
         const Ref r = kernel_operand(c->p, c->group, word + 4);
-        return text_print(r.v->part ? "OWN(%s)" : "%s", c_name(r.v->name));
+        const bool whole = r.v->part && !value_is_own_part(r.v);
+        return text_print(whole ? "OWN(%s)" : "%s", c_name(r.v->name));
+    }
+    if (!strncmp(word, "share:", 6)) {
+        const Ref r = kernel_operand(c->p, c->group, word + 6);
+        const bool wide = value_room(c->g, r.v) > value_elements(r.v);
+        return wide ? text_print("share_elements(ce_width(%s) * %s)", r.v->dim[0].sym,
+                                 r.v->dim[1].sym)
+                    : text_print("share_elements(%s)", dim_product(r.v->dim, r.v->rank));
     }
     if (strchr(word, ':'))
         return text_copy(call_measure(c, word).sym);

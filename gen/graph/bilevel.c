@@ -30,6 +30,8 @@ Jvp *jvp_new(Build *b, Set *set)
     Jvp *jvp = arena_new(sizeof *jvp);
     build_unused(b, F_memory_zero, !config_int(b->c, F_memory_zero),
                  "record weights are learned from the whole gradient on every rank");
+    build_unused(b, F_comm_order, !is_canonical(b),
+                 "the gradient that record weights are learned along is not added in that order");
     jvp->set = set;
     jvp->tangent = number(b, jvp, "tangent", TANGENT_ENTRIES);
     jvp->jvp = build_of_micro(b, word(jvp, "jvp", '.'), dim_batch(b));

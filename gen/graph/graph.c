@@ -142,6 +142,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     remove_dead(g);
     set_slots(g);
     divide_states(&b);
+    fold_gradients(&b);
     schedule_betas(g);
     sizes_make(&b);
     settings_make(g, c);
@@ -295,7 +296,7 @@ void check_graph(const Graph *g)
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)
             bug("%s has no elements", v->name);
-        if (v->kind == VK_TEMP && v->purpose != PU_workspace)
+        if (v->kind == VK_TEMP && v->purpose != PU_workspace && v->purpose != PU_gradients)
             check_once(g, v);
         if (v->kind != VK_PARAM)
             continue;

@@ -208,6 +208,13 @@ Value *gradient_of(Build *b, Value *param);             /* $grad.NAME, created o
 void schedule_betas(Graph *g);
 void check_schedules(const Graph *g);
 
+/* True if gradients are added micro-batch by micro-batch, whatever the number of ranks. */
+bool is_canonical(const Build *b);
+/* True if the gradient's tensors are large enough for shares (runtime/shares.h), and have them. */
+bool gradient_has_shares(const Build *b, const Value *gradient);
+/* fold.c: in canonical order, has programs write each micro-batch's gradients apart, and adds them
+ * to those of the update. After all programs exist. */
+void fold_gradients(Build *b);
 /* Gives trained parameters, their gradients and states the layout that memory.zero asks for, after
  * all of them exist; ends the program if nothing is large enough. */
 void divide_states(Build *b);

@@ -54,6 +54,8 @@ void settings_make(Graph *g, Config *c)
     g->setting[SETTING_other_fields].text = other_fields(g, c);
     g->setting[SETTING_config_json].text = model_config_json(g, c);
     g->setting[SETTING_adapter_json].text = model_adapter_json(g, c);
+    if (config_is(c, F_comm_order, "canonical"))
+        g->setting[SETTING_order].text = text_print("%s\n", config_order_hash(c));
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -90,7 +92,7 @@ void sizes_make(Build *b)
     ir_size_add(g, "T", config_int(c, F_seq_max), "positions of a sequence");
     if (rows)
         ir_size_add(g, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
-    if (config_int(c, F_memory_zero))
+    if (config_int(c, F_memory_zero) || config_is(c, F_comm_order, "canonical"))
         ir_size_add(g, "RANKS", g->ranks, "ranks of a run");
     ir_size_add(g, "L", config_int(c, F_model_layers), "layers");
     ir_size_add(g, "C", config_int(c, F_model_hidden), "width of the residual stream");

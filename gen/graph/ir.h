@@ -254,7 +254,9 @@ int64_t value_bytes(const Value *v);                         /* of one slot, not
 int64_t piece_columns(const Value *v, const Piece *piece);   /* of a matrix */
 /* Elements in the model's files; 0 if not_in_model. */
 int64_t value_parameters(const Value *v);
-bool value_is_gradient(const Value *v);                     /* of a parameter */
+bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */
+/* After part: a rank stores its own part only; no collective moves the value in its place. */
+bool value_is_own_part(const Value *v);
 const char *value_set(const Value *v);                      /* "model" or another */
 bool value_same_set(const Value *v, const Value *w);
 Program *ir_program(Graph *g, const char *name, Role role, const char *about);

@@ -68,6 +68,12 @@ int64_t value_elements(const Value *v)
     return n;
 }
 
+bool value_is_own_part(const Value *v)
+{
+    return v->part && v->place == PL_PARTS &&
+           (v->purpose == PU_optimiser || v->purpose == PU_gradients);
+}
+
 bool value_is_gradient(const Value *v)
 {
     return v->kind == VK_STATE && v->purpose == PU_gradients;

@@ -586,7 +586,8 @@ static void check_whole(const Reader *r)
     check_machines(r);
     for (int i = 0; i < NSETTINGS; i++)
         if (!r->setting_line[i] && setting_row[i].kind != SETTING_IS_WORDS &&
-            i != SETTING_adapter_json && i != SETTING_cluster && i != SETTING_other_fields)
+            i != SETTING_adapter_json && i != SETTING_cluster && i != SETTING_order &&
+            i != SETTING_other_fields)
             err(r->at, "no line `set %s`", setting_row[i].name);
     int setting;
     char *model = model_fault(r->g, &setting);

@@ -80,9 +80,14 @@ static const char *fits_whole(const Op *op)
     return op->out[0].v->part ? "each rank updates its part" : NULL;
 }
 
-static const char *fits_whole_input(const Op *op)
+static const char *fits_together(const Op *op)
 {
-    return op->in[0].v->part ? "it is divided" : NULL;
+    return op_attr(op, "together") ? NULL : "each tensor has sums of its own";
+}
+
+static const char *fits_alone(const Op *op)
+{
+    return op_attr(op, "ranks")->i == 1 ? NULL : "other ranks have gradients too";
 }
 
 static const char *fits_folded(const Op *op)

@@ -82,7 +82,7 @@ const OpRow op_row[NOPS] = {
 #undef OP
 };
 
-bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pbd"); }
+bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pbdf"); }
 
 int op_find(const char *name)
 {

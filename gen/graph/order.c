@@ -120,8 +120,26 @@ static bool follow(const Schedule *s, const Value *v, bool set)
     return now.there;
 }
 
+/* Follows what a program alone writes, a micro-batch's gradient, through one turn. */
+static void follow_program(Program *p, const Value *v, bool set)
+{
+    State now = {0};
+    char *fault = follow_turn(p, v, &now, set);
+    if (fault)
+        bug("program %s: %s", p->name, fault);
+}
+
+static bool is_of_micro(const Value *v)
+{
+    return v->kind == VK_TEMP && v->purpose == PU_gradients;
+}
+
 void schedule_betas(Graph *g)
 {
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->nvalues; k++)
+            if (is_of_micro(g->values[k]))
+                follow_program(g->programs[i], g->values[k], true);
     for (int i = 0; i < g->nschedules; i++)
         for (int k = 0; k < g->nvalues; k++)
             if (value_is_gradient(g->values[k]))
@@ -177,8 +195,12 @@ static void check_program(const Graph *g, const Program *p)
 /* Checks that results were written in the same schedule and not read before. */
 void check_schedules(const Graph *g)
 {
-    for (int i = 0; i < g->nprograms; i++)
+    for (int i = 0; i < g->nprograms; i++) {
         check_program(g, g->programs[i]);
+        for (int k = 0; k < g->nvalues; k++)
+            if (is_of_micro(g->values[k]))
+                follow_program(g->programs[i], g->values[k], false);
+    }
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *s = g->schedules[i];
         if (s->captured && (strcmp(g->target->backend, "cuda") || schedule_at_start(s)))

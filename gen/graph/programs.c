@@ -203,11 +203,25 @@ enum { EARLY_BYTES = 1 << 20 };
 /* True if the states of trained parameters are divided over the ranks. */
 static bool divides(const Build *b) { return config_int(b->c, F_memory_zero) && b->g->ranks > 1; }
 
+bool is_canonical(const Build *b) { return config_is(b->c, F_comm_order, "canonical"); }
+
+/* True if a parameter's tensors are large enough for shares, which ranks divide, and by which the
+ * norm is added. In canonical order, a single rank has them too. */
+static bool has_shares(const Build *b, const Value *param)
+{
+    return (divides(b) || is_canonical(b)) && value_room(b->g, param) >= SHARE_LEAST;
+}
+
+bool gradient_has_shares(const Build *b, const Value *gradient)
+{
+    return has_shares(b, ir_value(b->g, gradient->of));
+}
+
 /* Elements of a parameter's tensors that each rank owns; 0: every rank has all of them. */
 static int64_t part_of(const Build *b, const Value *param)
 {
-    const int64_t n = value_room(b->g, param);
-    return divides(b) && n >= SHARE_LEAST ? share_count(b->g->ranks) * share_elements(n) : 0;
+    const int64_t share = share_elements(value_room(b->g, param));
+    return divides(b) && has_shares(b, param) ? share_count(b->g->ranks) * share : 0;
 }
 
 void divide_states(Build *b)
@@ -219,7 +233,7 @@ void divide_states(Build *b)
         if (param->kind == VK_PARAM && param->trained)
             found |= (v->part = part_of(b, param)) > 0;
     }
-    if (divides(b) && !found)
+    if (divides(b) && !found && b->c->v[F_memory_zero].set)
         err(config_loc(b->c, F_memory_zero),
             "memory.zero: no trained matrix has %d elements or more, so there is nothing to "
             "divide; leave it out", SHARE_LEAST);
@@ -229,7 +243,7 @@ static bool sums_early(Build *b, const Value *gradient)
 {
     const char *overlap = config_text(b->c, F_comm_overlap);
     if (b->g->ranks == 1 || !gradient->count || strcmp(b->g->target->backend, "cuda") ||
-        !strcmp(overlap, "none") || part_of(b, ir_value(b->g, gradient->of)))
+        !strcmp(overlap, "none") || is_canonical(b) || part_of(b, ir_value(b->g, gradient->of)))
         return false;
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
 }
@@ -239,7 +253,7 @@ static bool sums_early(Build *b, const Value *gradient)
 static int update_rule(const Build *b, const Value *gradient)
 {
     const Value *w = ir_value(b->g, gradient->of);
-    return 8 * gradient->early + 4 * (part_of(b, w) > 0) + 2 * !w->decay + (w->dtype != DT_F32);
+    return 8 * gradient->early + 4 * has_shares(b, w) + 2 * !w->decay + (w->dtype != DT_F32);
 }
 
 /* Orders gradients so that those of a group with the same rule are adjacent, in the order of their
@@ -302,11 +316,11 @@ static void whole_norm(Build *b, Value *norm)
     op_out(op, ref(norm));
 }
 
-/* True if a gradient of b->set is divided. */
-static bool set_divides(const Build *b)
+/* True if a gradient of b->set has shares. */
+static bool set_has_shares(const Build *b)
 {
     for (Value *v = NULL; (v = next_gradient(b, v));)
-        if (part_of(b, ir_value(b->g, v->of)))
+        if (gradient_has_shares(b, v))
             return true;
     return false;
 }
@@ -319,13 +333,13 @@ static Op *add_squares(Build *b, Value *squares, int64_t column)
     return op;
 }
 
-/* Norm of a group's gradients whose sums are divided: each rank adds the squares of its shares, of
- * every divided gradient's tensors and of all others together, which lie side by side. */
-static void divided_norm(Build *b, Value *norm)
+/* Norm of a group's gradients by shares: each rank adds the squares of its own, of every tensor
+ * that has shares and of all others together, which lie side by side. */
+static void shares_norm(Build *b, Value *norm)
 {
     int64_t tensors = 0, whole = 0;
     for (Value *v = NULL; (v = next_gradient(b, v));)
-        if (!part_of(b, ir_value(b->g, v->of)))
+        if (!gradient_has_shares(b, v))
             whole = 1;
         else
             tensors += v->count ? v->count : 1;
@@ -338,14 +352,17 @@ static void divided_norm(Build *b, Value *norm)
                                       size_add(b, columns, n, "sums of squares of each share"));
     squares->set = b->set->name;
     const int64_t own = share_count(b->g->ranks) * n;
-    squares->part = (own + SHARE_UNIT - 1) / SHARE_UNIT * SHARE_UNIT;
+    if (divides(b))
+        squares->part = (own + SHARE_UNIT - 1) / SHARE_UNIT * SHARE_UNIT;
     Op *op = whole ? add_squares(b, squares, 0) : NULL;
+    if (whole)
+        op_int(op, "together", 1);
     int64_t column = whole;
     for (Value *v = NULL; (v = next_gradient(b, v));)
-        if (!part_of(b, ir_value(b->g, v->of)))
+        if (!gradient_has_shares(b, v))
             op_in(op, ref(v));
     for (Value *v = NULL; (v = next_gradient(b, v));) {
-        if (!part_of(b, ir_value(b->g, v->of)))
+        if (!gradient_has_shares(b, v))
             continue;
         op_in(add_squares(b, squares, column), ref(v));
         column += v->count ? v->count : 1;
@@ -361,8 +378,8 @@ static Value *program_reduce(Build *b)
                        "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = set_kept(b, "total_norm", 1);
-    if (set_divides(b))
-        divided_norm(b, norm);
+    if (set_has_shares(b))
+        shares_norm(b, norm);
     else
         whole_norm(b, norm);
     Value *adamw_args = input_new(b, "adamw_args"), *scaler = set_scaler(b);

@@ -72,7 +72,7 @@ static Placement meaning(char letter, const Op *op, const Value *v)
     case 'w': return PL_REP;
     case 'r': case 'l': return rows;
     case 's': return rows == PL_SHARD ? PL_PARTIAL : rows;
-    case '0': return v->place;
+    case '0': case 'f': return v->place;
     case 'e': case 'o': return v->part ? PL_PARTS : PL_REP;
     case 'p': return PL_PARTIAL;
     case 'd': return PL_PARTS;
@@ -445,12 +445,22 @@ static void check_elementwise(const Program *p, const Op *op)
     }
 }
 
+/* What the ranks add together is a different summand on each. */
+static void check_folded(const Graph *g, const Op *op)
+{
+    for (int k = 0; k < op->nin; k++)
+        if (letter(op, false, k) == 'f' && g->ranks > 1 && op->in[k].v->place != PL_PARTIAL)
+            bug("%s adds %s, which is %s", op_row[op->kind].name, op->in[k].v->name,
+                state_name[op->in[k].v->place]);
+}
+
 void check_part(const Graph *g)
 {
     check_ops(g);
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++)
-            check_elementwise(g->programs[i], &g->programs[i]->ops[j]);
+            check_elementwise(g->programs[i], &g->programs[i]->ops[j]),
+                check_folded(g, &g->programs[i]->ops[j]);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))

@@ -244,13 +244,12 @@ enum { MAX_VALUES = 1 << 12 };
 static bool stored(const Value *v) { return !v->internal; }
 
 /* Elements of a slot, with its padding, which stays 0 as all gaps between persistent values do. A
- * divided value has room for the parts of all ranks; moments and master weights, which no rank
- * gathers, for the rank's own. */
+ * divided value has room for the parts of all ranks, or for the rank's own. */
 static int64_t room_elements(const Graph *g, const Value *v)
 {
     if (v->part)
-        return v->place == PL_PARTS && v->purpose == PU_optimiser ? v->part : v->part * g->ranks;
-    return is_persistent(g, v) ? value_room(g, v) : value_elements(v);
+        return value_is_own_part(v) ? v->part : v->part * g->ranks;
+    return is_persistent(g, v) || v->purpose == PU_gradients ? value_room(g, v) : value_elements(v);
 }
 
 static void set_storages(Graph *g)
@@ -526,7 +525,7 @@ void check_plan(const Graph *g)
             bug("%s is larger than its slot", v->name);
         if (v->part && v->stride % (v->part * dtype_bytes[v->dtype]))
             bug("%s has a stride of other than whole parts", v->name);
-        if (v->purpose == PU_gradients) {
+        if (value_is_gradient(v)) {
             if (before && value_same_set(before, v) &&
                 before->offset + before->slots * before->stride != v->offset)
                 bug("gradients %s and %s do not lie side by side", before->name, v->name);

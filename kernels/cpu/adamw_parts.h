@@ -1,9 +1,9 @@
 /* adamw_parts.h -- AdamW on this rank's parts of divided parameters (ZeRO-1; Rajbhandari et al.
  * 2020), and the gradient norm from sums of squares of shares: runtime/shares.h.
  *
- * In:    as adamw.h. Of `slots` tensors, each of the weights and gradients begins `stride` elements
- *        after the one before; w and g point to this rank's part of the first. Master weights and
- *        moments are (slots, n), n elements a part.
+ * In:    as adamw.h. Of `slots` tensors, each of the weights begins `stride` elements after the one
+ *        before, of the gradients `apart`; w and g point to this rank's part of the first. Master
+ *        weights and moments are (slots, n), n elements a part.
  * Keeps: element by element the same operations as adamw.h. */
 #ifndef DIECAST_KERNELS_ADAMW_PARTS_H
 #define DIECAST_KERNELS_ADAMW_PARTS_H
@@ -13,18 +13,18 @@
 
 static inline void adamw_parts(float *w, float *m, float *v, const float *g,
                                const float *adamw_args, const float *norm, int64_t n,
-                               int64_t slots, int64_t stride, int decay)
+                               int64_t slots, int64_t stride, int64_t apart, int decay)
 {
     for (int64_t l = 0; l < slots; l++)
-        adamw(w + l * stride, m + l * n, v + l * n, g + l * stride, adamw_args, norm, n, decay);
+        adamw(w + l * stride, m + l * n, v + l * n, g + l * apart, adamw_args, norm, n, decay);
 }
 
 static inline void adamw_mixed_parts(wt_t *w, float *master, float *m, float *v, const float *g,
                                      const float *adamw_args, const float *norm, int64_t n,
-                                     int64_t slots, int64_t stride, int decay)
+                                     int64_t slots, int64_t stride, int64_t apart, int decay)
 {
     for (int64_t l = 0; l < slots; l++)
-        adamw_mixed(w + l * stride, master + l * n, m + l * n, v + l * n, g + l * stride,
+        adamw_mixed(w + l * stride, master + l * n, m + l * n, v + l * n, g + l * apart,
                     adamw_args, norm, n, decay);
 }
 
@@ -37,7 +37,7 @@ static inline void share_squares(double *squares, const SquareColumns *at, const
 #pragma omp parallel for schedule(static) collapse(2) if (n * slots >= PARALLEL_MIN)
     for (int64_t s = 0; s < count; s++)
         for (int64_t l = 0; l < slots; l++) {
-            const int64_t begin = (rank * count + s) * share, left = n - begin,
+            const int64_t begin = s * share, left = n - (rank * count + s) * share,
                           most = left < share ? left : share, half = most > 0 ? most / 2 : 0;
             const float *a = g + l * stride + begin, *b = a + half;
             double s0 = 0, s1 = 0;
@@ -52,21 +52,21 @@ static inline void share_squares(double *squares, const SquareColumns *at, const
         }
 }
 
-/* Sums of squares of this rank's shares of the gradient g, `slots` tensors of n elements that are
- * `stride` apart: of share s, counted from the rank's first, of tensor l
- * squares[s * at->all + at->first + l]. */
+/* Sums of squares of this rank's shares of a gradient, `slots` tensors of n elements in shares of
+ * `share`. g: the rank's part of the first, those of the others `stride` apart. Share s, counted
+ * from the rank's first, of tensor l: squares[s * at->all + at->first + l]. */
 static inline void grad_squares(double *squares, const SquareColumns *at, const float *g, int64_t n,
-                                int64_t slots, int64_t stride, int rank, int ranks)
+                                int64_t slots, int64_t stride, int64_t share, int rank, int ranks)
 {
-    share_squares(squares, at, g, n, slots, stride, stride / (ranks * share_count(ranks)), rank,
-                  ranks);
+    share_squares(squares, at, g, n, slots, stride, share, rank, ranks);
 }
 
-/* The same of n elements that are not divided. */
+/* The same of the n elements g of a whole gradient. */
 static inline void grad_squares_whole(double *squares, const SquareColumns *at, const float *g,
                                       int64_t n, int rank, int ranks)
 {
-    share_squares(squares, at, g, n, 1, 0, share_elements(n), rank, ranks);
+    const int64_t share = share_elements(n), own = rank * share_count(ranks) * share;
+    share_squares(squares, at, g + (own < n ? own : n), n, 1, 0, share, rank, ranks);
 }
 
 /* norm[0] = root of the sum of all ranks' squares, (ranks, stride / ranks), share by share: the

@@ -13,6 +13,8 @@ enum {
     REDUCE_PARTS = 32,
     /* Ranges of the gradient that are summed separately. */
     NORM_PARTS = 64,
+    /* Elements that all ranks send each other at once: 4 MiB. */
+    FOLD_ELEMENTS = 1 << 20,
     /* Of any matrix product. gemm_blocks.h takes 0.2 to 1.5 MiB a thread; oneDNN 2.6 at most 1.3
      * over the shapes of GPT-2 124M to Qwen2-7B. Where a product would take more, it runs on fewer
      * threads. */
@@ -52,6 +54,18 @@ static inline int64_t bias_grad_workspace(int64_t N)
 static inline int64_t jvp_dot_workspace(int64_t S)
 {
     return 8 * REDUCE_PARTS * S;
+}
+
+/* Elements of a piece that each rank sends. */
+static inline int64_t fold_piece(int64_t ranks)
+{
+    return FOLD_ELEMENTS / ranks;
+}
+
+/* (ranks, a piece) of gradients of n elements */
+static inline int64_t fold_workspace(int64_t ranks, int64_t n)
+{
+    return 4 * ranks * (n < fold_piece(ranks) ? n : fold_piece(ranks));
 }
 
 /* (NORM_PARTS) double */

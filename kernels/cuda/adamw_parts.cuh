@@ -1,9 +1,9 @@
 /* adamw_parts.cuh -- AdamW on this rank's parts of divided parameters (ZeRO-1; Rajbhandari et al.
  * 2020), and the gradient norm from sums of squares of shares: runtime/shares.h.
  *
- * In:    as adamw.cuh. Of `slots` tensors, each of the weights and gradients begins `stride`
- *        elements after the one before; w and g point to this rank's part of the first. Master
- *        weights and moments are (slots, n), n elements a part, a multiple of SHARE_UNIT.
+ * In:    as adamw.cuh. Of `slots` tensors, each of the weights begins `stride` elements after the
+ *        one before, of the gradients `apart`; w and g point to this rank's part of the first.
+ *        Master weights and moments are (slots, n), n elements a part, a multiple of SHARE_UNIT.
  * Keeps: element by element the same operations as adamw.cuh. */
 #ifndef DIECAST_KERNELS_CUDA_ADAMW_PARTS_CUH
 #define DIECAST_KERNELS_CUDA_ADAMW_PARTS_CUH
@@ -15,26 +15,29 @@
 __global__ void __launch_bounds__(ADAMW_THREADS)
     adamw_parts_kernel(float *__restrict__ w, float *__restrict__ m, float *__restrict__ v,
                        const float *__restrict__ g, const float *__restrict__ adamw_args,
-                       const float *__restrict__ norm, int64_t n, int64_t stride, int decay)
+                       const float *__restrict__ norm, int64_t n, int64_t stride, int64_t apart,
+                       int decay)
 {
     const int64_t i = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4,
                   whole = blockIdx.y * stride + i, own = blockIdx.y * n + i;
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
     if (i < n)
-        adamw_quad(NULL, w + whole, m + own, v + own, g + whole, step);
+        adamw_quad(NULL, w + whole, m + own, v + own, g + blockIdx.y * apart + i, step);
 }
 
 __global__ void __launch_bounds__(ADAMW_THREADS)
     adamw_mixed_parts_kernel(wt_t *__restrict__ w, float *__restrict__ master,
                              float *__restrict__ m, float *__restrict__ v,
                              const float *__restrict__ g, const float *__restrict__ adamw_args,
-                             const float *__restrict__ norm, int64_t n, int64_t stride, int decay)
+                             const float *__restrict__ norm, int64_t n, int64_t stride,
+                             int64_t apart, int decay)
 {
     const int64_t i = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4,
                   whole = blockIdx.y * stride + i, own = blockIdx.y * n + i;
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
     if (i < n)
-        adamw_quad(w + whole, master + own, m + own, v + own, g + whole, step);
+        adamw_quad(w + whole, master + own, m + own, v + own, g + blockIdx.y * apart + i,
+                   step);
 }
 
 /* Grid: this rank's shares by tensors. */
@@ -42,8 +45,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
     grad_squares_kernel(double *__restrict__ squares, const float *__restrict__ g, int64_t n,
                         int64_t share, int64_t stride, SquareColumns at, int64_t first)
 {
-    const int64_t begin = (first + blockIdx.x) * share,
-                  end = begin + share < n ? begin + share : n;
+    const int64_t begin = blockIdx.x * share, left = n - first * share,
+                  end = begin + share < left ? begin + share : left;
     const float *from = g + blockIdx.y * stride;
     double sum = 0;
     for (int64_t i = begin + threadIdx.x; i < end; i += NORM_THREADS)
@@ -72,41 +75,45 @@ __global__ void __launch_bounds__(NORM_THREADS)
 /* fp32 weights. */
 static inline void adamw_parts(float *w, float *m, float *v, const float *g,
                                const float *adamw_args, const float *norm, int64_t n,
-                               int64_t slots, int64_t stride, int decay, cudaStream_t s)
+                               int64_t slots, int64_t stride, int64_t apart, int decay,
+                               cudaStream_t s)
 {
     const dim3 grid(blocks_over(n, 4 * ADAMW_THREADS), (unsigned)slots);
     launch(adamw_parts_kernel, grid, ADAMW_THREADS, 0, s, w, m, v, g, adamw_args, norm, n, stride,
-           decay);
+           apart, decay);
 }
 
 /* fp32 master weights; w is their rounded copy. */
 static inline void adamw_mixed_parts(wt_t *w, float *master, float *m, float *v, const float *g,
                                      const float *adamw_args, const float *norm, int64_t n,
-                                     int64_t slots, int64_t stride, int decay, cudaStream_t s)
+                                     int64_t slots, int64_t stride, int64_t apart, int decay,
+                                     cudaStream_t s)
 {
     const dim3 grid(blocks_over(n, 4 * ADAMW_THREADS), (unsigned)slots);
     launch(adamw_mixed_parts_kernel, grid, ADAMW_THREADS, 0, s, w, master, m, v, g, adamw_args,
-           norm, n, stride, decay);
+           norm, n, stride, apart, decay);
 }
 
-/* Sums of squares, in double, of this rank's shares of the gradient g, `slots` tensors of n
- * elements that are `stride` apart: of share s, counted from the rank's first, of tensor l
- * squares[s * at.all + at.first + l]. */
+/* Sums of squares, in double, of this rank's shares of a gradient, `slots` tensors of n elements in
+ * shares of `share`. g: the rank's part of the first, those of the others `stride` apart. Share s,
+ * counted from the rank's first, of tensor l: squares[s * at.all + at.first + l]. */
 static inline void grad_squares(double *squares, SquareColumns at, const float *g, int64_t n,
-                                int64_t slots, int64_t stride, int rank, int ranks, cudaStream_t s)
+                                int64_t slots, int64_t stride, int64_t share, int rank, int ranks,
+                                cudaStream_t s)
 {
     const int64_t count = share_count(ranks);
     launch(grad_squares_kernel, dim3((unsigned)count, (unsigned)slots), NORM_THREADS, 0, s, squares,
-           g, n, stride / (ranks * count), stride, at, rank * count);
+           g, n, share, stride, at, rank * count);
 }
 
-/* The same of n elements that are not divided. */
+/* The same of the n elements g of a whole gradient. */
 static inline void grad_squares_whole(double *squares, SquareColumns at, const float *g, int64_t n,
                                       int rank, int ranks, cudaStream_t s)
 {
-    const int64_t count = share_count(ranks), none = 0;
-    launch(grad_squares_kernel, dim3((unsigned)count), NORM_THREADS, 0, s, squares, g, n,
-           share_elements(n), none, at, rank * count);
+    const int64_t count = share_count(ranks), share = share_elements(n), none = 0,
+                  own = rank * count * share;
+    launch(grad_squares_kernel, dim3((unsigned)count), NORM_THREADS, 0, s, squares,
+           g + (own < n ? own : n), n, share, none, at, rank * count);
 }
 
 /* norm[0] = root of the sum of all ranks' squares, (ranks, stride / ranks). */

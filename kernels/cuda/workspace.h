@@ -22,6 +22,8 @@ enum {
     CUDA_EMBED_PIECE = 64,
     /* Longest row of logits that one warp reads; longer rows take a block. */
     CUDA_CE_SHORT = 1024,
+    /* Elements that all ranks send each other at once: 64 MiB. */
+    CUDA_FOLD_ELEMENTS = 1 << 24,
     /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
     CUDA_GEMM_WORKSPACE = 32 << 20
 };
@@ -30,6 +32,18 @@ enum {
 static inline int64_t cuda_workspace_round(int64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
+}
+
+/* Elements of a piece that each rank sends. */
+static inline int64_t fold_cuda_piece(int64_t ranks)
+{
+    return CUDA_FOLD_ELEMENTS / ranks;
+}
+
+/* (ranks, a piece) of gradients of n elements, fp32 */
+static inline int64_t fold_cuda_workspace(int64_t ranks, int64_t n)
+{
+    return 4 * ranks * (n < fold_cuda_piece(ranks) ? n : fold_cuda_piece(ranks));
 }
 
 /* (CUDA_NORM_BWD_PARTS, 2, C) fp32: dw then db of each block of rows */

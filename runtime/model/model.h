@@ -85,6 +85,8 @@ typedef struct {
     const char *name, *hash; /* of the recipe; hash is hex SHA-256 */
     const char *overrides;   /* fields set on gen's command line: "gpus=2 batch.micro=2"; NULL:
                                 none */
+    const char *order;       /* hash of the recipe's fields that decide the bits in canonical order,
+                                which any number of ranks has; NULL: fast order */
     const char *generator;   /* version of gen */
     const char *cluster;     /* cluster of the recipe; NULL: none */
     const char *ir, *kernels;  /* hex SHA-256 of the planned programs, and of the kernel files */

@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { COMM_BUCKET = 1 << 28 };      /* largest bucket in elements (1 GiB) */
 
 /* First call of main. Fills world. EXIT_MISMATCH if the number of ranks is not built_for, or not
@@ -45,6 +49,10 @@ void comm_allreduce_join(struct CUstream_st *s);
 void comm_reduce_scatter(float *device, int64_t slots, int64_t stride, struct CUstream_st *s);
 void comm_all_gather(void *device, size_t bytes, int64_t slots, int64_t stride,
                      struct CUstream_st *s);
+/* Likewise comm_exchange() and comm_collect(). */
+void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count,
+                   struct CUstream_st *s);
+void comm_collect(float *pieces, const float *own, int64_t count, struct CUstream_st *s);
 /* Call while waiting for the device: ends the process if the library reports an error. A dead or
  * silent peer and a step without progress end it in any case, from the monitor thread. */
 void comm_poll(void);
@@ -58,6 +66,11 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
  * elements; of each, rank r's part is the r-th of as many equal parts as there are ranks. */
 /* Sums over ranks as comm_allreduce_sum() does, but each rank's part only. */
 void comm_reduce_scatter(float *buf, int64_t slots, int64_t stride);
+/* pieces (ranks, count): from every rank elements [at, at + count) of this rank's part of its
+ * tensor, (ranks, part). */
+void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count);
+/* pieces (ranks, count): from every rank its count elements. */
+void comm_collect(float *pieces, const float *own, int64_t count);
 /* Every rank gets the others' parts; an element has `bytes` bytes: 2, 4 or 8. */
 void comm_all_gather(void *buf, size_t bytes, int64_t slots, int64_t stride);
 #endif
@@ -80,5 +93,9 @@ void comm_broadcast(void *buf, size_t bytes, int root);
 void comm_merge(uint32_t *buf, int64_t n);
 void comm_barrier(void);
 void comm_finish(void);              /* last call of a successful run */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

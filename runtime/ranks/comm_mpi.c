@@ -440,6 +440,28 @@ void comm_reduce_scatter(float *buf, int64_t slots, int64_t stride)
     comm_advance();
 }
 
+void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count)
+{
+    REQUIRE(part * world.size <= INT_MAX && count * world.size <= INT_MAX);
+    for (int r = 0; r < world.size; r++) {
+        counts[r] = mine[r] = (int)count;
+        places[r] = (int)(r * part + at);
+        mine_places[r] = (int)(r * count);
+    }
+    comm_advance();
+    MPI_Alltoallv(tensor, counts, places, MPI_FLOAT, pieces, mine, mine_places, MPI_FLOAT,
+                  MPI_COMM_WORLD);
+    comm_advance();
+}
+
+void comm_collect(float *pieces, const float *own, int64_t count)
+{
+    REQUIRE(count <= INT_MAX);
+    comm_advance();
+    MPI_Allgather(own, (int)count, MPI_FLOAT, pieces, (int)count, MPI_FLOAT, MPI_COMM_WORLD);
+    comm_advance();
+}
+
 void comm_all_gather(void *buf, size_t bytes, int64_t slots, int64_t stride)
 {
     const MPI_Datatype type = bytes == 2 ? MPI_SHORT : bytes == 4 ? MPI_FLOAT : MPI_DOUBLE;

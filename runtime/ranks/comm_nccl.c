@@ -262,6 +262,20 @@ void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, cudaStream_t s
     comm_allreduce_join(s);
 }
 
+static bool begun(ncclResult_t result)
+{
+    return result == ncclSuccess || result == ncclInProgress;
+}
+
+/* Ends a group of library calls; s waits for them. */
+static void end_group(ncclResult_t result, const char *what, cudaStream_t s)
+{
+    const ncclResult_t end = ncclGroupEnd();
+    leave();
+    settle(begun(result) ? end : result, what, INIT_SECONDS);
+    comm_allreduce_join(s);
+}
+
 /* One call of the library for each tensor, as one group; s waits for it. */
 static void each_slot(ncclResult_t (*call)(char *slot, size_t part), char *device, size_t bytes,
                       int64_t slots, int64_t stride, const char *what, cudaStream_t s)
@@ -271,12 +285,9 @@ static void each_slot(ncclResult_t (*call)(char *slot, size_t part), char *devic
     fork_from(s);
     enter();
     ncclResult_t result = ncclGroupStart();
-    for (int64_t l = 0; l < slots && (result == ncclSuccess || result == ncclInProgress); l++)
+    for (int64_t l = 0; l < slots && begun(result); l++)
         result = call(device + (size_t)l * world.size * part, part);
-    const ncclResult_t end = ncclGroupEnd();
-    leave();
-    settle(result == ncclSuccess || result == ncclInProgress ? end : result, what, INIT_SECONDS);
-    comm_allreduce_join(s);
+    end_group(result, what, s);
 }
 
 static ncclResult_t reduce_slot(char *slot, size_t part)
@@ -298,6 +309,30 @@ void comm_reduce_scatter(float *device, int64_t slots, int64_t stride, cudaStrea
 void comm_all_gather(void *device, size_t bytes, int64_t slots, int64_t stride, cudaStream_t s)
 {
     each_slot(gather_slot, device, bytes, slots, stride, "gathering weights", s);
+}
+
+void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count,
+                   cudaStream_t s)
+{
+    fork_from(s);
+    enter();
+    ncclResult_t result = ncclGroupStart();
+    for (int r = 0; r < world.size && begun(result); r++) {
+        result = ncclSend(tensor + r * part + at, (size_t)count, ncclFloat32, r, nccl, reducing);
+        if (begun(result))
+            result = ncclRecv(pieces + r * count, (size_t)count, ncclFloat32, r, nccl, reducing);
+    }
+    end_group(result, "exchanging gradients", s);
+}
+
+void comm_collect(float *pieces, const float *own, int64_t count, cudaStream_t s)
+{
+    fork_from(s);
+    enter();
+    ncclResult_t result = ncclGroupStart();
+    if (begun(result))
+        result = ncclAllGather(own, pieces, (size_t)count, ncclFloat32, nccl, reducing);
+    end_group(result, "exchanging gradients", s);
 }
 
 const char *comm_library(void)

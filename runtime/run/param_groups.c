@@ -117,6 +117,18 @@ void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t 
     note_unused();
 }
 
+void param_groups_check_order(void)
+{
+    for (int i = 0; i < sets.n; i++) {
+        const char *rule = word(i, SET_FLAG_lr_scale);
+        if (strcmp(rule, "none"))
+            die(EXIT_CONFIG, "%s %s: comm.order = canonical trains alike on any number of ranks, "
+                "but this rate counts them; give none, and the rate itself with %s",
+                flags_spelt(flag_of(i, SET_FLAG_lr_scale)), rule,
+                flags_spelt(flag_of(i, SET_FLAG_lr)));
+    }
+}
+
 /* ---- an update ------------------------------------------------------------------------------- */
 
 void param_group_begin(int set, int64_t turn, int64_t total)

@@ -201,6 +201,10 @@ static void save(Run *r, int64_t step, bool must)
             c->why, step);
     if (!saved)
         r->best = before;
+    if (saved && model.order) {
+        const uint32_t bits = model_crc(&model);
+        note("bits %08x: crc32c of the weights after step %" PRId64, bits, step);
+    }
 //@ if uses_tokens
     if (saved && r->tokenizer_is_copy) {
         char *folder = checkpoint_path(r->flags.out, step);
@@ -315,6 +319,8 @@ static void set_schedule(Run *r)
                             checkpoint_changes(c, f, FLAG_lr_scale);
     r->lr_ranks = param_groups_ranks(lr_changed, c->state, model.ranks);
     param_groups_open(param_groups, SETS, f, r->lr_ranks);
+    if (model.order)
+        param_groups_check_order();
 }
 
 /* EXIT_CONFIG for flags that need validations the run does not have; defaults get a note. */

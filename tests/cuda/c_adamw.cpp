@@ -1,6 +1,7 @@
-/* c_adamw.cpp -- adamw.cuh, adamw_parts.cuh, philox.cuh and the reductions of types.cuh. */
+/* c_adamw.cpp -- adamw.cuh, adamw_parts.cuh, fold.cuh, philox.cuh and the reductions of types.cuh. */
 #include "../../kernels/cuda/adamw.cuh"
 #include "../../kernels/cuda/adamw_parts.cuh"
+#include "../../kernels/cuda/fold.cuh"
 #include "../../kernels/cuda/philox.cuh"
 #include "harness.h"
 #include "masks.h"
@@ -145,12 +146,13 @@ TEST(adamw_parts)
             float *m = own_parts(p.m, part, slots, stride, r), *m2 = f32_copy(m, slots * part);
             float *v = own_parts(p.v, part, slots, stride, r), *v2 = f32_copy(v, slots * part);
             float *master = own_parts(p.w, part, slots, stride, r);
+            const float *gradient = own_parts(g, part, slots, stride, r);
             const int64_t at = r * part;
             run([&] {
-                adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride, 1,
-                            stream);
-                adamw_mixed_parts(stored + at, master, m2, v2, g + at, adamw_args.device, norm,
-                                  part, slots, stride, 1, stream);
+                adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride,
+                            stride, 1, stream);
+                adamw_mixed_parts(stored + at, master, m2, v2, gradient, adamw_args.device, norm,
+                                  part, slots, stride, part, 1, stream);
             });
             check_same("m of the master", m2, m, slots * part * 4);
             check_same("v of the master", v2, v, slots * part * 4);
@@ -187,13 +189,45 @@ TEST(grad_squares)
         run([&] {
             for (int r = 0; r < ranks; r++) {
                 grad_squares_whole(squares + r * own, first, side, small, r, ranks, stream);
-                grad_squares(squares + r * own, others, g, n, slots, stride, r, ranks, stream);
+                grad_squares(squares + r * own, others, g + r * (stride / ranks), n, slots, stride,
+                             share_elements(n), r, ranks, stream);
             }
             squares_norm(norm, squares, width, own * ranks, ranks, stream);
         });
         const double root = (float)sqrt(want);
         check_f32_exact("norm", norm, &root, 1);
     }
+}
+
+/* Twelve micro-batches on 1, 3 and 12 ranks: one left fold, in fp32. */
+TEST(fold)
+{
+    const int micros = 12;
+    const int64_t n = 5003;
+    const float *micro = f32_normal(micros * n, 4, 1);
+    const double *of = f32_double(micro, micros * n);
+    double *want = HOST(double, n);
+    for (int64_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int k = 0; k < micros; k++)
+            sum += (float)of[k * n + i];
+        want[i] = sum;
+    }
+    for (int ranks : { 1, 3, 12 }) {
+        float *sum = f32_normal(n, 0, 1);
+        run([&] {
+            for (int k = 0; k < micros; k += ranks)
+                fold_pieces(sum, micro + k * n, n, n, ranks, k > 0, stream);
+        });
+        check_f32_exact("sum", sum, want, n);
+    }
+    float *sum = f32_integers(3 * 8, 3), *g = f32_integers(3 * 8, 5);
+    const double *before = f32_double(sum, 24), *more = f32_double(g, 24);
+    double *after = HOST(double, 24);
+    for (int64_t i = 0; i < 24; i++)
+        after[i] = before[i] + (i % 8 < 5 ? more[i] : 0);
+    run([&] { fold(sum, g, 5, 3, 8, 1, stream); });
+    check_f32_exact("five of every eight", sum, after, 24);
 }
 
 /* The first step moves every weight by lr against the sign of its gradient, whatever the gradient's

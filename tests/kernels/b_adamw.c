@@ -1,6 +1,7 @@
-/* b_adamw.c -- adamw.h, adamw_parts.h. */
+/* b_adamw.c -- adamw.h, adamw_parts.h, fold.h. */
 #include "../../kernels/cpu/adamw.h"
 #include "../../kernels/cpu/adamw_parts.h"
+#include "../../kernels/cpu/fold.h"
 #include "../../kernels/reference/adamw.h"
 #include "harness.h"
 #include "terms.h"
@@ -44,7 +45,7 @@ TEST(adamw)
 }
 
 /* Every rank's part of three tensors that lie apart, in turn: the same bits as all at once; between
- * parts and tensors nothing changes. */
+ * parts and tensors nothing changes. Gradients lie as weights do, or are the rank's parts alone. */
 TEST(adamw_parts)
 {
     static const int ranks[] = { 2, 3, 8 };
@@ -65,17 +66,19 @@ TEST(adamw_parts)
                               NEW(float, slots * part), NEW(float, slots * part) };
             float *own2[3] = { NEW(float, slots * part), NEW(float, slots * part),
                                NEW(float, slots * part) };
+            float *gradient = NEW(float, slots * part);
             for (int64_t l = 0; l < slots; l++)
                 for (int64_t i = 0; i < part; i++) {
                     const int64_t from = l * stride + r * part + i, to = l * part + i;
                     own[0][to] = own2[0][to] = m[from];
                     own[1][to] = own2[1][to] = v[from];
                     own2[2][to] = w[from];
+                    gradient[to] = g[from];
                 }
             adamw_parts(w2 + r * part, own[0], own[1], g + r * part, adamw_args, &norm, part, slots,
-                        stride, 1);
-            adamw_mixed_parts(stored2 + r * part, own2[2], own2[0], own2[1], g + r * part,
-                              adamw_args, &norm, part, slots, stride, 1);
+                        stride, stride, 1);
+            adamw_mixed_parts(stored2 + r * part, own2[2], own2[0], own2[1], gradient, adamw_args,
+                              &norm, part, slots, stride, part, 1);
             for (int64_t l = 0; l < slots; l++) {
                 adamw(w3 + l * stride + r * part, m2 + l * stride + r * part,
                       v2 + l * stride + r * part, g + l * stride + r * part, adamw_args, &norm,
@@ -115,12 +118,64 @@ TEST(grad_squares)
             }
         for (int r = 0; r < ranks[k]; r++) {
             grad_squares_whole(squares + r * own, &first, side, small, r, ranks[k]);
-            grad_squares(squares + r * own, &others, g, n, slots, stride, r, ranks[k]);
+            grad_squares(squares + r * own, &others, g + r * part, n, slots, stride,
+                         share_elements(n), r, ranks[k]);
         }
         squares_norm(&norm, squares, width, own * ranks[k], ranks[k]);
         const float exact = (float)sqrt(want);
         check_same("norm", &norm, &exact, 4);
     }
+}
+
+/* Of gradients whose squares round, the rank's parts alone give the same bits as whole ones. */
+TEST(grad_squares_of_parts)
+{
+    const int ranks = 3;
+    const int64_t n = 66001, slots = 2, count = share_count(ranks), part = count * share_elements(n);
+    const SquareColumns at = { 0, slots };
+    for (int r = 0; r < ranks; r++) {
+        float *g = f32_normal(slots * ranks * part, 1, 1), *own = NEW(float, slots * part);
+        double *whole = NEW(double, count * slots), *parts = NEW(double, count * slots);
+        for (int64_t l = 0; l < slots; l++)
+            memcpy(own + l * part, g + (l * ranks + r) * part, (size_t)part * sizeof *own);
+        grad_squares(whole, &at, g + r * part, n, slots, ranks * part, part / count, r, ranks);
+        grad_squares(parts, &at, own, n, slots, part, part / count, r, ranks);
+        check_same("squares", parts, whole, count * slots * 8);
+    }
+}
+
+/* Twelve micro-batches on 1, 2, 3, 4 and 12 ranks: one left fold, which other orders do not give. */
+TEST(fold)
+{
+    enum { MICROS = 12 };
+    const int64_t n = 5003;
+    float *micro = f32_normal(MICROS * n, 4, 1), *want = NEW(float, n), *tree = NEW(float, n);
+    for (int64_t i = 0; i < MICROS * n; i += 7)
+        micro[i] = -0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        float pairs[MICROS];
+        want[i] = 0;
+        for (int k = 0; k < MICROS; k++)
+            want[i] += pairs[k] = micro[k * n + i];
+        for (int apart = 1; apart < MICROS; apart *= 2)
+            for (int k = 0; k + apart < MICROS; k += 2 * apart)
+                pairs[k] += pairs[k + apart];
+        tree[i] = pairs[0];
+    }
+    for (int ranks = 1; ranks <= MICROS; ranks++) {
+        float *sum = f32_normal(n + 1, 0, 1), after = sum[n];
+        for (int k = 0; MICROS % ranks == 0 && k < MICROS; k += ranks)
+            fold_pieces(sum, micro + k * n, n, n, ranks, k > 0);
+        if (MICROS % ranks == 0)
+            check_same("sum", sum, want, n * 4);
+        check_same("what is after it", &sum[n], &after, 4);
+    }
+    check_true("a tree would differ", memcmp(tree, want, (size_t)n * sizeof *tree) != 0);
+    float *sum = NEW(float, 3 * 8), *g = f32_normal(3 * 8, 0, 1);
+    memcpy(sum, g, 3 * 8 * sizeof *sum);
+    fold(sum, g, 5, 3, 8, 1);
+    for (int64_t i = 0; i < 3 * 8; i++)
+        check_true("five of every eight", sum[i] == (i % 8 < 5 ? g[i] + g[i] : g[i]));
 }
 
 /* The first step moves every weight by lr against the sign of its gradient, whatever the gradient's

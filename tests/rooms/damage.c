@@ -1,6 +1,7 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
- * In:    recipes with accumulation, recomputation and two ranks, with adapters, and with sums beside the backward pass.
+ * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums beside the backward pass, and
+ *        with sums in canonical order.
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 3 };
+enum { RECIPES = 4 };
 static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
@@ -25,6 +26,9 @@ static const char *const recipe[RECIPES] = {
     "  heads = 4, ffn = 64, vocab = 257 }, seq = { max = 32 }, batch = { micro = 2, accum = 2 },\n"
     "  comm = { overlap = 'all' },\n"
     "  lora = { rank = 8, targets = { 'all-linear' }, modules_to_save = { 'lm_head' }, dropout = 0.5 } }\n",
+    "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
+    "  ffn = 1024, vocab = 1100, tied = true }, seq = { max = 32 }, batch = { micro = 2, accum = 2 },\n"
+    "  comm = { order = 'canonical' } }\n",
 };
 
 static const char *file[RECIPES];
@@ -196,6 +200,28 @@ static void gradients_apart(void)
         }
 }
 
+/* ---- in canonical order ------------------------------------------------------------------------- */
+
+/* A micro-batch's gradient that all ranks have is added once a rank. */
+static void folded_whole(void) { value("micro.grad.wte")->place = PL_REP; }
+static void not_folded(void) { drop(op_of("micro", OP_fold)); }
+static void folded_anew(void)
+{
+    Op *op = op_of("micro", OP_fold);
+    for (int i = 0; i < op->nattr; i++)
+        if (!strcmp(op->attr[i].key, "beta"))
+            op->attr[i].i = 0;
+}
+/* The tied embedding's second gradient overwrites the first. */
+static void micro_overwritten(void)
+{
+    Program *p = program("micro");
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nattr; k++)
+            if (p->ops[i].kind == OP_embed_bwd && !strcmp(p->ops[i].attr[k].key, "beta"))
+                p->ops[i].attr[k].i = 0;
+}
+
 static const struct {
     const char *name, *room;
     void (*damage)(void);
@@ -237,6 +263,9 @@ static const struct {
 #define D(room, f) {#f "_gpus", room, f, 2}
     D("part", no_sum), D("part", norm_before_sum), D("part", summed_each_micro), D("part", sum_not_begun),
     D("part", sum_not_joined), D("part", sum_before_write),
+#undef D
+#define D(room, f) {#f, room, f, 3}
+    D("part", folded_whole), D("graph", not_folded), D("graph", folded_anew), D("graph", micro_overwritten),
 #undef D
 };
 

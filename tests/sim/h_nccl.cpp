@@ -167,6 +167,28 @@ static void other_collectives(Rank *r)
     CHECK(fetch(r, b, 1)[0] == 0x4090);
 }
 
+/* Rank r sends to rank q the values of q, times r + 1. */
+static void exchange(Rank *r)
+{
+    const size_t n = 300000, ranks = (size_t)r->ranks;
+    join(r);
+    std::vector<float> out(n * ranks);
+    for (size_t i = 0; i < n * ranks; i++)
+        out[i] = (float)(r->rank + 1) * value((int)(i / n), i % n);
+    float *send = device(out), *recv = device(std::vector<float>(n * ranks));
+    OK(ncclGroupStart());
+    for (size_t q = 0; q < ranks; q++) {
+        OK(ncclSend(send + q * n, n, ncclFloat, (int)q, r->comm, r->s));
+        OK(ncclRecv(recv + q * n, n, ncclFloat, (int)q, r->comm, r->s));
+    }
+    OK(ncclGroupEnd());
+    std::vector<float> got = fetch(r, recv, n * ranks);
+    for (size_t i = 0; i < n * ranks; i++)
+        CHECK(got[i] == (float)(i / n + 1) * value(r->rank, i % n));
+}
+
+CASE(exchanges) { all_well(3, exchange); }
+
 CASE(collectives) { all_well(3, other_collectives); }
 
 static void split(Rank *r)

@@ -5,6 +5,8 @@
  *        calls something else ends both with one line. blocking = 0: ncclInProgress where the
  *        library may answer it: creation, collectives, end. The first collective of a kind, type and
  *        size connects ranks, which a capture must not do: it has to run before it is captured.
+ *        ncclSend and ncclRecv: only in groups in which each rank sends to and receives from every
+ *        rank, itself too, the same number of elements.
  *        Exchange: nccl_shared.cpp. */
 #include "nccl_shared.h"
 
@@ -18,12 +20,19 @@
 
 enum State { STARTING, READY, ENDING };
 
+/* What goes to each rank, and where what comes from it goes. */
+struct Peers {
+    std::vector<const void *> send;
+    std::vector<void *> recv;
+};
+
 struct Pending {
     ncclComm_t comm;
     SharedCall call;
     const void *send;
     void *recv;
     cudaStream_t stream;
+    std::shared_ptr<Peers> peers;    /* of ncclSend and ncclRecv */
 };
 
 struct ncclComm {
@@ -120,13 +129,18 @@ static ncclResult_t enqueue(const Pending &p)
     const size_t in = shared_send_bytes(shared.get(), p.call);
     const size_t out = shared_recv_bytes(shared.get(), p.call);
     cudaError_t error = stream_enqueue(p.stream, shared_kind_name(p.call.kind), [=] {
-        if (!exchange->begun) {
+        const void *send = p.peers ? p.peers->send.data() : p.send;
+        void *recv = p.peers ? p.peers->recv.data() : p.recv;
+        if (!exchange->begun && p.peers)
+            for (int r = 0; r < p.comm->ranks && in; r++)
+                sim_read(p.peers->send[r], in), sim_write(p.peers->recv[r], out);
+        else if (!exchange->begun) {
             if (reads && in)
                 sim_read(p.send, in);
             if (writes && out)
                 sim_write(p.recv, out);
         }
-        return shared_step(shared.get(), exchange.get(), p.call, p.send, p.recv);
+        return shared_step(shared.get(), exchange.get(), p.call, send, recv);
     });
     if (error != cudaSuccess)
         return refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
@@ -347,11 +361,61 @@ static ncclResult_t collective(SharedKind kind, const void *send, void *recv, si
         (shared_receives(comm->shared.get(), call) &&
          !inside_device(recv, shared_recv_bytes(comm->shared.get(), call))))
         return refuse(ncclInvalidArgument, "buffer is not in device memory");
-    Pending p = {comm, call, send, recv, stream};
+    Pending p = {comm, call, send, recv, stream, nullptr};
     if (!depth)
         return start(p);
     pending.push_back(p);
     return ncclSuccess;
+}
+
+/* One half of an exchange with a peer, in a group. */
+static ncclResult_t with_peer(const void *send, void *recv, size_t count, ncclDataType_t type,
+                              int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    SimLock lock(sim_mutex);
+    const SharedCall call = {ALL_TO_ALL, (uint32_t)type, ncclSum, 0, count};
+    if (!known(comm) || peer < 0 || peer >= comm->ranks)
+        return refuse(ncclInvalidArgument, "communicator or peer");
+    if (comm->error != ncclSuccess)
+        return comm->error;
+    if (comm->state != READY || (!comm->blocking && comm->asked < 2))
+        return refuse(ncclInvalidArgument,
+                      "communicator is used before its previous call was ncclSuccess");
+    if (!shared_valid(comm->shared.get(), call) ||
+        !inside_device(send ? send : recv, shared_send_bytes(comm->shared.get(), call)))
+        return refuse(ncclInvalidArgument, "type, or buffer that is not in device memory");
+    if (!depth)
+        sim_fail("ncclSend or ncclRecv outside of a group");
+    const size_t ranks = (size_t)comm->ranks, at = (size_t)peer;
+    if (pending.empty() || !pending.back().peers || pending.back().comm != comm ||
+        pending.back().stream != stream || memcmp(&pending.back().call, &call, sizeof call) ||
+        (send ? pending.back().peers->send[at] : pending.back().peers->recv[at]))
+        pending.push_back({comm, call, nullptr, nullptr, stream,
+                           std::make_shared<Peers>(Peers{std::vector<const void *>(ranks),
+                                                         std::vector<void *>(ranks)})});
+    (send ? pending.back().peers->send[at] : (const void *&)pending.back().peers->recv[at]) =
+        send ? send : recv;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+    return with_peer(send, nullptr, count, type, peer, comm, stream);
+}
+
+ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    return with_peer(nullptr, recv, count, type, peer, comm, stream);
+}
+
+/* Each rank is sent to and received from. */
+static void check_peers(const Pending &p)
+{
+    for (int r = 0; p.peers && r < p.comm->ranks; r++)
+        if (!p.peers->send[(size_t)r] || !p.peers->recv[(size_t)r])
+            sim_fail("a group sends to or receives from some ranks only: rank %d is missing", r);
 }
 
 ncclResult_t ncclGroupStart(void)
@@ -369,6 +433,7 @@ ncclResult_t ncclGroupEnd(void)
     SimLock lock(sim_mutex);
     ncclResult_t result = ncclSuccess;
     for (const Pending &p : pending) {
+        check_peers(p);
         ncclResult_t one = start(p);
         if (result == ncclSuccess || (one != ncclSuccess && one != ncclInProgress))
             result = one;

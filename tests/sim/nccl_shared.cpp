@@ -208,7 +208,8 @@ static size_t type_bytes(uint32_t type)
 const char *shared_kind_name(uint32_t kind)
 {
     static const char *const names[] = {"ncclAllReduce", "ncclReduce", "ncclBroadcast",
-                                        "ncclReduceScatter", "ncclAllGather"};
+                                        "ncclReduceScatter", "ncclAllGather",
+                                        "ncclSend and ncclRecv"};
     return names[kind];
 }
 
@@ -337,10 +338,13 @@ static void post(Shared *s, uint64_t round, const SharedCall &call, const void *
 {
     size_t size = type_bytes(call.type);
     char *to = slot(s, s->rank, round);
-    int blocks = call.kind == REDUCE_SCATTER ? s->ranks : 1;
+    int blocks = call.kind == REDUCE_SCATTER || call.kind == ALL_TO_ALL ? s->ranks : 1;
     for (int b = 0; b < blocks && shared_sends(s, call); b++)
         memcpy(to + (size_t)b * n * size,
-               (const char *)send + ((uint64_t)b * call.count + at) * size, n * size);
+               call.kind == ALL_TO_ALL
+                   ? ((const char *const *)send)[b] + at * size
+                   : (const char *)send + ((uint64_t)b * call.count + at) * size,
+               n * size);
     Member *me = &s->page->members[s->rank];
     me->call[round % SLOTS] = call;
     me->number[round % SLOTS] = s->number;
@@ -352,7 +356,11 @@ static void take(Shared *s, uint64_t round, const SharedCall &call, void *recv, 
 {
     size_t size = type_bytes(call.type);
     char *to = (char *)recv + at * size;
-    if (call.kind == BROADCAST) {
+    if (call.kind == ALL_TO_ALL) {
+        for (int r = 0; r < s->ranks; r++)
+            memcpy(((char *const *)recv)[r] + at * size,
+                   slot(s, r, round) + (size_t)s->rank * n * size, n * size);
+    } else if (call.kind == BROADCAST) {
         memcpy(to, slot(s, call.root, round), n * size);
     } else if (call.kind == ALL_GATHER) {
         for (int r = 0; r < s->ranks; r++)
@@ -382,7 +390,8 @@ static bool all_reached(Shared *s, std::atomic<uint64_t> Member::*counter, uint6
 bool shared_step(Shared *s, SharedExchange *x, const SharedCall &call, const void *send,
                  void *recv)
 {
-    size_t blocks = call.kind == REDUCE_SCATTER ? (size_t)s->ranks : 1;
+    size_t blocks =
+        call.kind == REDUCE_SCATTER || call.kind == ALL_TO_ALL ? (size_t)s->ranks : 1;
     size_t most = SLOT / type_bytes(call.type) / blocks;
     if (s->over)
         return true;

@@ -2,7 +2,8 @@
  *
  * Keeps: a transport of our own, not MPI: ranks are started by run.sh, torchrun or a test, and meet
  *        through the unique id alone, which names an anonymous file of the process that made it.
- *        Sums are the tree ((0 + 1) + (2 + 3)) + ... over ranks, in fp32 for types narrower. */
+ *        Sums are the tree ((0 + 1) + (2 + 3)) + ... over ranks, in fp32 for types narrower. Of
+ *        ALL_TO_ALL, a group of ncclSend and ncclRecv, send and recv are a pointer for each rank. */
 #ifndef SIM_NCCL_SHARED_H
 #define SIM_NCCL_SHARED_H
 
@@ -11,7 +12,7 @@
 #include <memory>
 #include <stdint.h>
 
-enum SharedKind { ALL_REDUCE, REDUCE, BROADCAST, REDUCE_SCATTER, ALL_GATHER };
+enum SharedKind { ALL_REDUCE, REDUCE, BROADCAST, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL };
 
 /* What every rank must say alike; count: elements as the caller gave them. */
 struct SharedCall {

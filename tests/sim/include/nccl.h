@@ -104,6 +104,10 @@ ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t recv_count,
                                cudaStream_t stream);
 ncclResult_t ncclAllGather(const void *send, void *recv, size_t send_count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/zero_two_ranks/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 b8abf07c0e68f2a1, 76 kernel calls in 7 programs, arena 21.8 MiB a rank.
+ * IR sha256 9ddd6724459b85a4, 76 kernel calls in 7 programs, arena 21.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -229,14 +229,16 @@ static void run_reduce(void)
     profile_op(35);
     comm_reduce_scatter(grad_head, grad_head_slots, grad_head_stride);
     profile_op(36);         // recipe.lua:3
-    grad_squares(OWN(squares), &(SquareColumns){.first = 1, .all = NORM_COLUMNS}, grad_wte, V * C,
-                 grad_wte_slots, grad_wte_stride, world.rank, RANKS);
+    grad_squares(OWN(squares), &(SquareColumns){.first = 1, .all = NORM_COLUMNS}, OWN(grad_wte),
+                 V * C, grad_wte_slots, grad_wte_stride, share_elements(V * C), world.rank, RANKS);
     profile_op(37);
-    grad_squares(OWN(squares), &(SquareColumns){.first = 2, .all = NORM_COLUMNS}, grad_b_gate_up_w,
-                 2*F * C, grad_b_gate_up_w_slots, grad_b_gate_up_w_stride, world.rank, RANKS);
+    grad_squares(OWN(squares), &(SquareColumns){.first = 2, .all = NORM_COLUMNS},
+                 OWN(grad_b_gate_up_w), 2*F * C, grad_b_gate_up_w_slots, grad_b_gate_up_w_stride,
+                 share_elements(2*F * C), world.rank, RANKS);
     profile_op(38);
-    grad_squares(OWN(squares), &(SquareColumns){.first = 4, .all = NORM_COLUMNS}, grad_head, V * C,
-                 grad_head_slots, grad_head_stride, world.rank, RANKS);
+    grad_squares(OWN(squares), &(SquareColumns){.first = 4, .all = NORM_COLUMNS}, OWN(grad_head),
+                 V * C, grad_head_slots, grad_head_stride, share_elements(V * C), world.rank,
+                 RANKS);
     profile_op(39);         // recipe.lua:10
     comm_all_gather(squares, sizeof *squares, squares_slots, squares_stride);
     profile_op(40);         // recipe.lua:3
@@ -254,18 +256,19 @@ static void run_update(void)
                 total_norm, SPAN(b_norm1_w, norm_f_w), NO_DECAY);
     profile_op(43);
     adamw_mixed_parts(OWN(wte), master_wte, m_wte, v_wte, OWN(grad_wte), adamw_args, total_norm,
-                      master_wte_stride, wte_slots, wte_stride, WITH_DECAY);
+                      master_wte_stride, wte_slots, wte_stride, grad_wte_stride, WITH_DECAY);
     profile_op(44);         // recipe.lua:10
     comm_all_gather(wte, sizeof *wte, wte_slots, wte_stride);
     profile_op(45);         // recipe.lua:3
     adamw_mixed_parts(OWN(b_gate_up_w), master_b_gate_up_w, m_b_gate_up_w, v_b_gate_up_w,
                       OWN(grad_b_gate_up_w), adamw_args, total_norm, master_b_gate_up_w_stride,
-                      b_gate_up_w_slots, b_gate_up_w_stride, WITH_DECAY);
+                      b_gate_up_w_slots, b_gate_up_w_stride, grad_b_gate_up_w_stride, WITH_DECAY);
     profile_op(46);         // recipe.lua:10
     comm_all_gather(b_gate_up_w, sizeof *b_gate_up_w, b_gate_up_w_slots, b_gate_up_w_stride);
     profile_op(47);         // recipe.lua:3
     adamw_mixed_parts(OWN(head), master_head, m_head, v_head, OWN(grad_head), adamw_args,
-                      total_norm, master_head_stride, head_slots, head_stride, WITH_DECAY);
+                      total_norm, master_head_stride, head_slots, head_stride, grad_head_stride,
+                      WITH_DECAY);
     profile_op(48);         // recipe.lua:10
     comm_all_gather(head, sizeof *head, head_slots, head_stride);
 }

@@ -254,7 +254,7 @@ static double loss_of_any(void)
     objective_fill_any();
     step_eval();
     step_wait();
-    return *io.loss;
+    return *io.loss[0];
 }
 
 //@ if upper_scale

@@ -1,0 +1,131 @@
+#!/bin/bash
+# The same bits on any number of ranks (comm.order = "canonical"): programs of one recipe and one global batch, but
+# other gpus, write the same histories, weights and moments, and go on from each other's checkpoints.
+# parts: cpu sim
+BACKEND=${1:-cpu}
+source "$(dirname "$0")/../train/lib.sh"
+
+# NAME K RANKS RECIPE FIELDS: K micro-batches an update, on each of RANKS; its programs are canonical.NAME.RANKS. shard
+# and those with wider layers have matrices that are divided; mlm has none.
+cases='lm 8 1,2,4 shard batch.micro=1
+six 6 1,3 shard batch.micro=1
+bf16 4 1,2 shard batch.micro=1 precision=bf16
+lora 2 1,2 qwen2_dropout batch.micro=2 lora.rank=1024 model.hidden=64
+dpo 4 1,2 dpo_mean batch.micro=2 model.ffn=1024
+llada 2 1,2 mdm_llada model.ffn=1024
+mlm 2 1,2 mlm_microbert'
+# On the simulator, which is slow, those that only a GPU has, or a GPU has in another way. FULL=1: all.
+if [ $BACKEND = sim ]; then
+    fp16='fp16 4 1,2 shard batch.micro=1 precision=fp16'
+    [ -n "$FULL" ] || cases=$(grep ^bf16 <<<"$cases")
+    cases+=$'\n'$fp16
+fi
+fields() {              # K RANKS RECIPE FIELDS
+    echo "$3 comm.order=canonical gpus=$2 batch.accum=$(($1 / $2)) ${*:4}"
+}
+programs <<<"$(while read -r name k ranks words; do
+    # shellcheck disable=SC2086
+    for n in ${ranks//,/ }; do echo "canonical.$name.$n $(fields $k $n $words)"; done
+done <<<"$cases")"
+
+# Words that the model can only learn by their order, the same every time; ids that no batch has.
+awk 'BEGIN { x = 1; for (i = 0; i < 1000; i++) { x = (x * 1103515245 + 12345) % 2147483648
+    printf "%s%s", substr("the cat sat on a mat and saw the moon", x % 30 + 1, x % 7 + 2), i % 12 ? " " : ".\n" } }' \
+    >"$scratch/text.txt"
+
+# run NAME RUN ARGS...: trains canonical.NAME into $scratch/RUN, on the text or on the records of its reference case;
+# the exit code. What it said is in $scratch/RUN.log.
+run() {
+    local name=$1 to=$2 case
+    case=$(awk -v name="${1%%.*}" '$1 == name { print $4 }' <<<"$cases")
+    shift 2
+    local data=("--data=$ref/$case/tokens.safetensors" "--eval-data=$ref/$case/eval.safetensors")
+    [ "$case" != qwen2_dropout ] || data+=(--init-from none)
+    [ "$case" != shard ] || data=("--data=$scratch/text.txt" --tokenizer=bytes --eval-share=0.1)
+    "$work/canonical.$name/run.sh" "${data[@]}" --steps 8 --save-every 4 --save-total-limit 0 --eval-every 4 \
+        --eval-from 0 --out "$scratch/$to" "$@" >"$scratch/$to.log" 2>&1
+}
+ran() { run "$@" || verdict "$2 trains" "exit $?: $(tail -n 2 "$scratch/$2.log")"; }
+
+# history RUN: its records, but for times
+history() {
+    jq -cS 'with_entries(select(.key | test("time$|runtime|per_second") | not))' "$scratch/$1/history.jsonl"
+}
+# same TEST RUN RUN: files of tensors of every checkpoint, history, best checkpoint, checksums of the weights in the log
+same() {
+    local file n=0 why=
+    for file in "$scratch/$3"/checkpoint-*/*.safetensors; do
+        n=$((n + 1))
+        cmp -s "$file" "$scratch/$2${file#"$scratch/$3"}" || why+="${file#"$scratch/"} differs; "
+    done
+    [ $n -ge 4 ] || why+="only $n files; "
+    why+=$(diff <(history "$2") <(history "$3") | head -n 3)
+    [ "$(history "$3" | grep -c '"loss"')" = 8 ] || why+="not 8 losses"
+    why+=$(diff <(grep ^bits "$scratch/$2.log") <(grep ^bits "$scratch/$3.log"))
+    [ "$(grep -c ^bits "$scratch/$3.log")" = 2 ] || why+="not 2 checksums"
+    verdict "$1" "$why"
+}
+
+while read -r name k ranks _; do
+    for n in ${ranks//,/ }; do
+        ran $name.$n $name.$n
+        [ $n = 1 ] || same "$name, $k micro-batches on $n ranks" $name.$n $name.1
+    done
+done <<<"$cases"
+
+# ---- plain accumulation, and an order that is not that of the micro-batches
+
+if [ $BACKEND = cpu ]; then
+    build canonical.fast shard gpus=1 batch.accum=8 batch.micro=1
+    # 1e-5: sums of eight gradients in fp32, scaled by a norm, over eight updates
+    "$work/canonical.fast/run.sh" --data "$scratch/text.txt" --tokenizer bytes --eval-share 0.1 --eval-every 4 \
+        --eval-from 0 --out "$scratch/fast" >"$scratch/fast.log" 2>&1 ||
+        verdict "fast order" "$(tail -n 2 "$scratch/fast.log")"
+    compare "fast order" history "$scratch/lm.1" "$scratch/fast" 1e-5
+    # the ranks in another order
+    cp -r "$work/canonical.lm.2" "$scratch/mutant"
+    sed -i 's/s += pieces\[r \* apart + i\]/s += pieces[(ranks - 1 - r) * apart + i]/' "$scratch/mutant/kernels/cpu/fold.h"
+    touch "$scratch/mutant/kernels/cpu/fold.h"
+    make_in_haste "$scratch/mutant" >"$scratch/mutant.log" 2>&1 || verdict mutant "does not build"
+    "$scratch/mutant/run.sh" --data "$scratch/text.txt" --tokenizer bytes --eval-share 0.1 --eval-every 4 \
+        --eval-from 0 --out "$scratch/other" >"$scratch/other.log" 2>&1
+    verdict "ranks in another order would differ" "$(
+        ! cmp -s "$scratch"/{other,lm.1}/checkpoint-8/model.safetensors && [ -e "$scratch/other/DONE" ] ||
+            tail -n 2 "$scratch/other.log")"
+fi
+
+# ---- resumed on other numbers of ranks
+
+# from RUN STEP NAME TO: TO goes on, by program NAME, from that step of RUN
+from() {
+    mkdir -p "$scratch/$4"
+    cp -r "$scratch/$1/checkpoint-$2" "$scratch/$4"
+    cp "$scratch/$1/history.jsonl" "$scratch/$4"
+    ran "$3" "$4" --exact
+    cmp -s "$scratch/$4/checkpoint-8/model.safetensors" "$scratch/$1/checkpoint-8/model.safetensors" &&
+        cmp -s "$scratch/$4/checkpoint-8/optimizer.safetensors" "$scratch/$1/checkpoint-8/optimizer.safetensors"
+    verdict "$1, on with $3" "$([ $? = 0 ] || tail -n 2 "$scratch/$4.log")"
+}
+if [ $BACKEND = cpu ]; then
+    from lm.1 4 lm.4 to4
+    from lm.4 4 lm.2 to2
+    from six.3 4 six.1 to1
+    DIECAST_FAULT=kill9:rank=1:step=6 DIECAST_TIMEOUT_SCALE=0.25 run lm.2 struck
+    verdict "a rank is killed" "$([ $? = 84 ] || tail -n 2 "$scratch/struck.log")"
+    ran lm.4 struck
+    verdict "goes on with four" "$(cmp "$scratch"/{struck,lm.1}/checkpoint-8/optimizer.safetensors)"
+    cp -r "$scratch/lm.1/checkpoint-4" "$scratch/threads.4"
+    mkdir "$scratch/threads"
+    mv "$scratch/threads.4" "$scratch/threads/checkpoint-4"
+    OMP_NUM_THREADS=2 run lm.1 threads
+    verdict "other threads are told" "$(grep -q 'INEXACT RESUME: threads 1 -> 2' "$scratch/threads.log" ||
+        grep INEXACT "$scratch/threads.log" || tail -n 2 "$scratch/threads.log")"
+fi
+
+# ---- refused
+
+run "$(head -n 1 <<<"$cases" | cut -d' ' -f1).2" refused --lr-scale linear
+verdict "a rate that counts ranks" "$([ $? = 80 ] &&
+    grep -q 'lr-scale linear: comm.order = canonical trains alike' "$scratch/refused.log" ||
+    tail -n 2 "$scratch/refused.log")"
+exit $failed

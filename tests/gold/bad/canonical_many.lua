@@ -1,0 +1,8 @@
+return {
+    target = "cpu",
+    gpus = 48,
+    model = extend(use "models/tiny_gpt2", { ffn = 1024 }),
+    seq = { max = 64 },
+    batch = { micro = 2 },
+    comm = { order = "canonical" },
+}

@@ -1,0 +1,2 @@
+-- args: -d graph
+return extend(use "dreamprm_tiny", { comm = { order = "canonical" } })

@@ -1,0 +1,9 @@
+return {
+    target = "cpu",
+    gpus = 2,
+    model = extend(use "models/tiny_gpt2", { ffn = 1024 }),
+    seq = { max = 64 },
+    batch = { micro = 2 },
+    memory = { zero = 0 },
+    comm = { order = "canonical" },
+}
