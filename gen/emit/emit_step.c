@@ -254,7 +254,15 @@ static char *expand(const Call *c, const char *word)
     if (!strncmp(word, "own:", 4)) {
         const Ref r = kernel_operand(c->p, c->group, word + 4);
         const bool whole = r.v->part && !value_is_own_part(r.v);
-        return text_print(whole ? "OWN(%s)" : "%s", c_name(r.v->name));
+        if (!whole || r.index == IX_NONE)
+            return text_print(whole ? "OWN(%s)" : "%s", whole ? c_name(r.v->name)
+                                                              : operand(c->p, r));
+        return text_print("%s + PART(%s)", operand(c->p, r), c_name(r.v->name));
+    }
+    if (!strncmp(word, "part:", 5)) {
+        const Ref r = kernel_operand(c->p, c->group, word + 5);
+        return text_print(value_is_own_part(r.v) ? "%s_stride" : "%s_stride / RANKS",
+                          c_name(r.v->name));
     }
     if (!strncmp(word, "share:", 6)) {
         const Ref r = kernel_operand(c->p, c->group, word + 6);
@@ -513,22 +521,12 @@ static bool has_collective(const Schedule *c)
     return false;
 }
 
-/* True for sums, which schedules clear: each micro-batch has its own. */
-static bool is_of_micro(const Graph *g, const Value *v)
-{
-    for (int i = 0; i < g->nschedules; i++)
-        for (int k = 0; k < g->schedules[i]->nitems; k++)
-            if (g->schedules[i]->item[k].clears == v)
-                return true;
-    return false;
-}
-
 /* Returns a line of backends.def filled for a result. */
 static char *result_line(const Graph *g, const char *line, const Value *v, const char *stream)
 {
     const char *name = c_name(v->name);
     Hole holes[] = {{"VALUE", name, false}, {"TYPE", c_type(v->dtype), false},
-                    {"FIELD", is_of_micro(g, v) ? text_print("%s[0]", name) : name, false},
+                    {"FIELD", schedule_clears(g, v) ? text_print("%s[0]", name) : name, false},
                     {"BYTES", size_text(v), false}, {"STREAM", stream, false}};
     return template_line(line, holes, 5);
 }
@@ -590,7 +588,7 @@ char *emit_result_fields(const Graph *g)
     for (int i = 0; i < n; i++) {
         str_print(&s, "    %-29s// (",
                   text_print("%s *%s%s;", c_type(list[i]->dtype), c_name(list[i]->name),
-                             is_of_micro(g, list[i]) ? "[MICROS]" : ""));
+                             schedule_clears(g, list[i]) ? "[MICROS]" : ""));
         for (int d = 0; d < list[i]->rank; d++)
             str_print(&s, "%s%s", d ? ", " : "", list[i]->dim[d].sym);
         const char *before = ") of ";

@@ -28,10 +28,6 @@ static Value *number(Build *b, const Jvp *jvp, const char *name, int64_t n)
 Jvp *jvp_new(Build *b, Set *set)
 {
     Jvp *jvp = arena_new(sizeof *jvp);
-    build_unused(b, F_memory_zero, !config_int(b->c, F_memory_zero),
-                 "record weights are learned from the whole gradient on every rank");
-    build_unused(b, F_comm_order, !is_canonical(b),
-                 "the gradient that record weights are learned along is not added in that order");
     jvp->set = set;
     jvp->tangent = number(b, jvp, "tangent", TANGENT_ENTRIES);
     jvp->jvp = build_of_micro(b, word(jvp, "jvp", '.'), dim_batch(b));
@@ -66,8 +62,11 @@ void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp)
     program(b, jvp, "tangent", ROLE_reduce, "v is whole: its norm");
     Value *norm = number(b, jvp, "tangent_norm", 1), *w;
     Op *op = build_op(b, OP_grad_norm);
-    for (int i = 0; (w = parameter(b, jvp, i)); i++)
-        op_in(op, ref(gradient_of(b, w)));
+    for (int i = 0; (w = parameter(b, jvp, i)); i++) {
+        Value *v = gradient_of(b, w);
+        v->gathered = true;
+        op_in(op, ref(v));
+    }
     op_out(op, ref(norm));
     op = build_op(b, jvp->set->scaler ? OP_tangent_init_scaled : OP_tangent_init);
     op_in(op, ref(norm)), op_in(op, ref(jvp->set->scale));

@@ -53,7 +53,7 @@ static void print_value(Str *s, const Value *v)
     if (v->set)
         str_print(s, " set %s", v->set);
     if (v->part)
-        str_print(s, " part %" PRId64, v->part);
+        str_print(s, " part %" PRId64 "%s", v->part, v->gathered ? " gathered" : "");
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
                   v->decay ? " decay" : "", v->adapter ? " adapter" : "",

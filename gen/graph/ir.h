@@ -84,6 +84,7 @@ struct Value {
     /* elements of each tensor that a rank owns when the value is divided, runtime/shares.h; 0: it
      * never is */
     int64_t part;
+    bool gathered;           /* has room for all parts where it rests divided */
     /* after part */
     Placement place;
     int axis;                /* PL_SHARD: the sharded axis */
@@ -255,7 +256,7 @@ int64_t piece_columns(const Value *v, const Piece *piece);   /* of a matrix */
 /* Elements in the model's files; 0 if not_in_model. */
 int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */
-/* After part: a rank stores its own part only; no collective moves the value in its place. */
+/* After part: a rank stores its own part only. */
 bool value_is_own_part(const Value *v);
 const char *value_set(const Value *v);                      /* "model" or another */
 bool value_same_set(const Value *v, const Value *w);
@@ -282,6 +283,8 @@ void schedule_run(Schedule *s, Program *p, int64_t times);
 void schedule_clear(Schedule *s, Value *v);
 void schedule_result(Schedule *s, Value *v);
 bool schedule_at_start(const Schedule *s);                   /* of tables */
+/* True for sums, which a schedule clears: each micro-batch has its own. */
+bool schedule_clears(const Graph *g, const Value *v);
 /* Returns how many times the first schedule that contains the program runs it; 1 if no schedule
  * contains it. */
 int64_t program_times(const Graph *g, const Program *p);

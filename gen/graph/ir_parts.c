@@ -70,8 +70,7 @@ int64_t value_elements(const Value *v)
 
 bool value_is_own_part(const Value *v)
 {
-    return v->part && v->place == PL_PARTS &&
-           (v->purpose == PU_optimiser || v->purpose == PU_gradients);
+    return v->part && v->place == PL_PARTS && !v->gathered;
 }
 
 bool value_is_gradient(const Value *v)

@@ -225,7 +225,7 @@ static void read_value(Reader *r, ValueKind kind)
     if (accept(r, "set"))
         v->set = read_name(r);
     if (accept(r, "part"))
-        v->part = read_between(r, 1, INT64_MAX);
+        v->part = read_between(r, 1, INT64_MAX), v->gathered = accept(r, "gathered");
     if (kind == VK_PARAM) {
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");

@@ -160,12 +160,27 @@ static Role role_of(const Op *op)
     return op_attr(op, "beta") ? ROLE_gradients : NROLES;
 }
 
+bool schedule_clears(const Graph *g, const Value *v)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nitems; k++)
+            if (g->schedules[i]->item[k].clears == v)
+                return true;
+    return false;
+}
+
 /* Checks that a program's ops match its role, that it is in a schedule, and that every schedule
  * repeats it once per micro-batch it reads. */
 static void check_program(const Graph *g, const Program *p)
 {
     for (int i = 0; i < p->nops; i++) {
         Role role = role_of(&p->ops[i]);
+        for (int k = 0; k < p->ops[i].nout; k++) {
+            const Ref r = p->ops[i].out[k];
+            if (schedule_clears(g, r.v) && r.v->count && r.index == IX_NONE)
+                bug("%s in %s adds to %s, of which each micro-batch has one",
+                    op_row[p->ops[i].kind].name, p->name, r.v->name);
+        }
         if (role != NROLES && role != p->role)
             bug("%s in %s, whose role is %s", op_row[p->ops[i].kind].name, p->name,
                 role_name[p->role]);

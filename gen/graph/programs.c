@@ -353,7 +353,7 @@ static void shares_norm(Build *b, Value *norm)
     squares->set = b->set->name;
     const int64_t own = share_count(b->g->ranks) * n;
     if (divides(b))
-        squares->part = (own + SHARE_UNIT - 1) / SHARE_UNIT * SHARE_UNIT;
+        squares->part = (own + SHARE_UNIT - 1) / SHARE_UNIT * SHARE_UNIT, squares->gathered = true;
     Op *op = whole ? add_squares(b, squares, 0) : NULL;
     if (whole)
         op_int(op, "together", 1);

@@ -329,7 +329,8 @@ static int add_once(Value **order, int n, Value *v)
     return n + 1;
 }
 
-/* Every value once; those that one call takes side by side come first, in its order. */
+/* Every value once; those that one call takes side by side come first, in its order. Gradients have
+ * that of the graph, a parameter group after the other. */
 static Value **layout_order(const Graph *g)
 {
     Value **order = arena_new(sizeof *order * (size_t)g->nvalues);
@@ -341,7 +342,8 @@ static Value **layout_order(const Graph *g)
             const bool in_row = kernel_repeats(&kernel_row[group->kernel]);
             for (int o = 0; in_row && o < op->nin + op->nout; o++)
                 for (int j = 0; j < group->nops; j++)
-                    n = add_once(order, n, operand(&op[j], o).v);
+                    if (!value_is_gradient(operand(&op[j], o).v))
+                        n = add_once(order, n, operand(&op[j], o).v);
         }
     for (int i = 0; i < g->nvalues; i++)
         n = add_once(order, n, g->values[i]);

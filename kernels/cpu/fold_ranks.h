@@ -10,17 +10,18 @@
 #include "fold.h"
 #include "workspace.h"
 
-/* part: elements of a tensor's part; the tensors of g have room for those of all ranks. */
+/* stride: all parts of a tensor of g; the rank's parts begin `apart` elements after each other in
+ * sum. */
 static inline void fold_part(float *sum, const float *g, int64_t n, int64_t slots, int64_t stride,
-                             int64_t part, int beta, int rank, int ranks, void *ws)
+                             int64_t apart, int beta, int rank, int ranks, void *ws)
 {
-    const int64_t most = fold_piece(ranks), left = n - rank * part;
+    const int64_t most = fold_piece(ranks), part = stride / ranks, left = n - rank * part;
     for (int64_t l = 0; l < slots; l++)
         for (int64_t at = 0; at < part; at += most) {
             const int64_t piece = part - at < most ? part - at : most,
                           own = left - at < piece ? left - at : piece;
             comm_exchange(ws, g + l * stride, part, at, piece);
-            fold_pieces(sum + l * part + at, ws, own, piece, ranks, beta);
+            fold_pieces(sum + l * apart + at, ws, own, piece, ranks, beta);
         }
 }
 

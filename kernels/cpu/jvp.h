@@ -47,6 +47,22 @@ static inline void shift(float *restrict w, const float *restrict v, const float
         w[i] = kept[i] + step * v[i];
 }
 
+/* The same of `slots` tensors of which this rank has the part, n elements each: those of y and w
+ * are `apart` elements after each other, those of x and v `stride`, those of kept n. */
+static inline void keep_part(float *y, const float *x, int64_t n, int64_t slots, int64_t apart,
+                             int64_t stride)
+{
+    for (int64_t l = 0; l < slots; l++)
+        keep(y + l * apart, x + l * stride, n);
+}
+
+static inline void shift_part(float *w, const float *v, const float *kept, const float *tangent,
+                              int64_t n, int64_t slots, int64_t apart, int64_t stride)
+{
+    for (int64_t l = 0; l < slots; l++)
+        shift(w + l * apart, v + l * stride, kept + l * n, tangent, n);
+}
+
 /* v as read by products of 16-bit activations */
 static inline void tangent_cast(act_t *restrict y, const float *restrict v, const float *tangent,
                                 int64_t n)

@@ -136,11 +136,27 @@ static inline void keep(float *y, const float *x, int64_t n, cudaStream_t s)
 
 /* w = kept, shifted along v to the next side */
 static inline void shift(float *w, const float *v, const float *kept, const float *tangent,
-                         int64_t n,
-                         cudaStream_t s)
+                         int64_t n, cudaStream_t s)
 {
     launch(shift_kernel, blocks_over(n, TANGENT_THREADS), TANGENT_THREADS, 0, s, w, v, kept,
            tangent, n);
+}
+
+/* The same of `slots` tensors of which this rank has the part, n elements each: those of y and w
+ * are `apart` elements after each other, those of x and v `stride`, those of kept n. */
+static inline void keep_part(float *y, const float *x, int64_t n, int64_t slots, int64_t apart,
+                             int64_t stride, cudaStream_t s)
+{
+    for (int64_t l = 0; l < slots; l++)
+        keep(y + l * apart, x + l * stride, n, s);
+}
+
+static inline void shift_part(float *w, const float *v, const float *kept, const float *tangent,
+                              int64_t n, int64_t slots, int64_t apart, int64_t stride,
+                              cudaStream_t s)
+{
+    for (int64_t l = 0; l < slots; l++)
+        shift(w + l * apart, v + l * stride, kept + l * n, tangent, n, s);
 }
 
 /* v as read by products of 16-bit activations */

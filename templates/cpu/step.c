@@ -25,8 +25,9 @@
 /* Slot l of a value with one slot per layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
 //@ if divided
-/* This rank's part of each tensor of a divided value begins so: of the first tensor. */
-#define OWN(name) (name + world.rank * ((int64_t)name##_stride / RANKS))
+/* Where this rank's part of each tensor of a divided value begins; that of the first tensor. */
+#define PART(name) (world.rank * ((int64_t)name##_stride / RANKS))
+#define OWN(name) (name + PART(name))
 //@ end
 /* Number of elements from the start of one value to the end of another, including all between
  * them. */

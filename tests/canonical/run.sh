@@ -13,7 +13,9 @@ bf16 4 1,2 shard batch.micro=1 precision=bf16
 lora 2 1,2 qwen2_dropout batch.micro=2 lora.rank=1024 model.hidden=64
 dpo 4 1,2 dpo_mean batch.micro=2 model.ffn=1024
 llada 2 1,2 mdm_llada model.ffn=1024
-mlm 2 1,2 mlm_microbert'
+mlm 2 1,2 mlm_microbert
+dot 2 1,2 prm_instance model.ffn=1024
+fd 2 1,2 prm_instance model.ffn=1024 prm.hypergradient=fd'
 # On the simulator, which is slow, those that only a GPU has, or a GPU has in another way. FULL=1: all.
 if [ $BACKEND = sim ]; then
     fp16='fp16 4 1,2 shard batch.micro=1 precision=fp16'
@@ -40,6 +42,7 @@ run() {
     case=$(awk -v name="${1%%.*}" '$1 == name { print $4 }' <<<"$cases")
     shift 2
     local data=("--data=$ref/$case/tokens.safetensors" "--eval-data=$ref/$case/eval.safetensors")
+    [ ! -e "$ref/$case/meta.safetensors" ] || data[1]=--meta-data=$ref/$case/meta.safetensors
     [ "$case" != qwen2_dropout ] || data+=(--init-from none)
     [ "$case" != shard ] || data=("--data=$scratch/text.txt" --tokenizer=bytes --eval-share=0.1)
     "$work/canonical.$name/run.sh" "${data[@]}" --steps 8 --save-every 4 --save-total-limit 0 --eval-every 4 \

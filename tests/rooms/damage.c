@@ -212,6 +212,8 @@ static void folded_anew(void)
         if (!strcmp(op->attr[i].key, "beta"))
             op->attr[i].i = 0;
 }
+/* The sum of a micro-batch is of all of them. */
+static void summed_over_micros(void) { op_of("micro", OP_loss_sum)->out[0] = ref(value("loss")); }
 /* The tied embedding's second gradient overwrites the first. */
 static void micro_overwritten(void)
 {
@@ -265,7 +267,8 @@ static const struct {
     D("part", sum_not_joined), D("part", sum_before_write),
 #undef D
 #define D(room, f) {#f, room, f, 3}
-    D("part", folded_whole), D("graph", not_folded), D("graph", folded_anew), D("graph", micro_overwritten),
+    D("part", folded_whole), D("graph", not_folded), D("graph", folded_anew),
+    D("graph", summed_over_micros), D("graph", micro_overwritten),
 #undef D
 };
 

@@ -6,7 +6,7 @@ BACKEND=${1:-cpu}
 source "$(dirname "$0")/../train/lib.sh"
 
 # On the simulator, which is slow, fewer, and those that only a GPU has. FULL=1: all.
-ranks="2 3 2.bf16" objectives="dpo=dpo_mean llada=mdm_llada"
+ranks="2 3 2.bf16" objectives="dpo=dpo_mean llada=mdm_llada dot=prm_instance fd=prm_instance"
 [ "$BACKEND" = cpu ] || ranks="2.bf16 2.fp16"
 [ "$BACKEND" = cpu ] || [ -n "$FULL" ] || objectives=
 [ "$BACKEND" = cpu ] || [ -z "$FULL" ] || ranks="2 3 2.bf16 2.fp16"
@@ -20,6 +20,7 @@ programs <<<"$(
     done
     for name in $objectives; do
         fields="${name#*=} model.ffn=1024 gpus=2 batch.accum=1"
+        [ ${name%=*} != fd ] || fields+=" prm.hypergradient=fd"
         echo "shard.${name%=*} $fields"
         echo "shard.${name%=*}.z $fields memory.zero=1"
     done
@@ -66,8 +67,10 @@ verdict "they do clip" "$(awk '{ most = $1 > most ? $1 : most } END { if (most <
 
 for name in $objectives; do
     case=$ref/${name#*=} name=${name%=*}
+    held=()
+    [ ! -e "$case/meta.safetensors" ] || held=(--meta-data "$case/meta.safetensors")
     for way in '' .z; do
-        "$work/shard.$name$way/run.sh" --data "$case/tokens.safetensors" --out "$scratch/$name$way" --steps 6 --save-every 3 \
+        "$work/shard.$name$way/run.sh" --data "$case/tokens.safetensors" "${held[@]}" --out "$scratch/$name$way" --steps 6 --save-every 3 \
             --clip 0 >"$scratch/$name$way.log" 2>&1 || verdict "$name$way" "$(tail -n 2 "$scratch/$name$way.log")"
     done
     verdict "$name, losses" "$(diff <(losses "$scratch/$name") <(losses "$scratch/$name.z"))"

@@ -337,7 +337,7 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     Op *op = build_op(b, OP_prm_outcome);
     op_in(op, d), op_in(op, build_input(b, b->in.target_rows)), op_in(op, build_input(b, outcomes));
     op_in(op, scaled);
-    op_out(op, dd), op_out(op, ref(stats));
+    op_out(op, dd), op_out(op, build_input(b, stats));
     op_int(op, "marks", prm->marks);
     op_word(op, "aggregate", config_text(b->c, F_prm_aggregate));
     gradient_set(d, dd);

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/zero_two_ranks/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 9ddd6724459b85a4, 76 kernel calls in 7 programs, arena 21.8 MiB a rank.
+ * IR sha256 409f053e45f78cc4, 76 kernel calls in 7 programs, arena 21.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -34,8 +34,9 @@
 
 /* Slot l of a value with one slot per layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
-/* This rank's part of each tensor of a divided value begins so: of the first tensor. */
-#define OWN(name) (name + world.rank * ((int64_t)name##_stride / RANKS))
+/* Where this rank's part of each tensor of a divided value begins; that of the first tensor. */
+#define PART(name) (world.rank * ((int64_t)name##_stride / RANKS))
+#define OWN(name) (name + PART(name))
 /* Number of elements from the start of one value to the end of another, including all between
  * them. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))

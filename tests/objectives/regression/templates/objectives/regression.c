@@ -280,7 +280,7 @@ static void say_slopes(void)
     *io.upper_scale = 1 / (float)known;
     step_upper();
     step_wait();
-    note("slopes of the first: %.9g %.9g", io.jvp[0], io.jvp[1]);
+    note("slopes of the first: %.9g %.9g", io.jvp[0][0], io.jvp[0][1]);
 }
 
 //@ end

@@ -56,7 +56,8 @@ static Ref answer_losses(Build *b, Ref y, Ref *counts)
     b->loc = config_loc(b->c, F_apo_beta);
     Op *op = build_op(b, OP_apo);
     op_in(op, lp), op_in(op, *counts), op_in(op, from), op_in(op, build_input(b, desired));
-    op_out(op, coef), op_out(op, ref(ir_value(b->g, "loss"))), op_out(op, ref(ir_value(b->g, "stats")));
+    op_out(op, coef), op_out(op, build_input(b, ir_value(b->g, "loss")));
+    op_out(op, build_input(b, ir_value(b->g, "stats")));
     op_float(op, "apo_beta", config_float(b->c, F_apo_beta));
     b->loc = config_loc(b->c, F_objective);
     return coef;

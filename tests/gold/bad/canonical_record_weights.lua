@@ -1,2 +1,0 @@
--- args: -d graph
-return extend(use "dreamprm_tiny", { comm = { order = "canonical" } })
