@@ -522,8 +522,8 @@ uint32_t model_state_crc(const Model *m)
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         const Array state[] = { t->weight, t->master, t->exp_avg, t->exp_avg_sq };
-        for (int k = 0; t->trained && k < 4; k++)
-            if (state[k].at && !state[k].part)
+        for (int k = 0; t->trained && !t->exp_avg.part && k < 4; k++)
+            if (state[k].at)
                 crc = array_crc(crc, t, state[k]);
     }
     return crc;

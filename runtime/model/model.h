@@ -136,7 +136,7 @@ uint32_t model_crc(const Model *m);
 /* The same over the tensors outside the adapter only: identifies the base of a LoRA run. */
 uint32_t model_base_crc(const Model *m);
 /* Returns the CRC-32C of every byte that training changes, weights, fp32 master weights and
- * moments, except divided arrays: equal on replicas. */
+ * moments, except of divided parameters (parts_weights_crc()): equal on replicas. */
 uint32_t model_state_crc(const Model *m);
 
 /* Returns the arguments of `gen` for this program without the fields in the list "a|b|c", to be set

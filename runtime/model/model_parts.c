@@ -5,11 +5,13 @@
  *         elsewhere, and the bits of all ranks are merged. */
 #include "runtime/model/model_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base.h"
 #include "runtime/device.h"
+#include "runtime/files/crc32c.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/ranks/comm.h"
 
@@ -25,6 +27,14 @@ typedef struct {
 } OwnRun;
 
 enum { BLOCK = 256 };
+
+static float *floats(int64_t n)
+{
+    float *to = malloc((size_t)n * sizeof *to + 1);
+    if (!to)
+        die(EXIT_IO, "out of memory for %lld numbers", (long long)n);
+    return to;
+}
 
 static void read_run(const OwnRun *r)
 {
@@ -116,6 +126,86 @@ void parts_zero(const Tensor *t, Array array)
     array_zero((char *)array.at + slot * bytes, bytes);
 }
 
+/* ---- weights that ranks gather --------------------------------------------------------------- */
+
+/* Consecutive weights of a divided parameter that one rank updates; on that rank, their moments and
+ * master weights begin at element `own` of its parts. */
+typedef struct {
+    const char *weight;
+    int64_t n, own;
+    int owner;
+} GatheredRun;
+
+/* Returns the run that begins with element e of the tensor, in memory order. */
+static GatheredRun gathered_run(const Tensor *t, int64_t e, int64_t most)
+{
+    const int64_t part = t->exp_avg.part, elements = model_elements(t),
+                  run = t->pitch ? t->shape[1] : elements,
+                  at = t->first + e / run * t->pitch + e % run,
+                  slot = t->stride ? at / t->stride : 0, within = at - slot * t->stride,
+                  left = part - within % part;
+    GatheredRun r = {.weight = (char *)t->weight.at + at * element_bytes(t->weight.type),
+                     .n = run - e % run, .own = slot * part + within % part,
+                     .owner = (int)(within / part)};
+    r.n = r.n < left ? r.n : left;
+    r.n = r.n < most ? r.n : most;
+    return r;
+}
+
+void parts_weights_crc(const Model *m, uint32_t *crc)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const int64_t size = element_bytes(t->weight.type);
+        GatheredRun r;
+        for (int64_t e = 0; t->exp_avg.part && e < model_elements(t); e += r.n) {
+            r = gathered_run(t, e, ARRAY_PIECE / size);
+            crc[r.owner] = crc32c(crc[r.owner], array_view(r.weight, r.n * size),
+                                  (size_t)(r.n * size));
+        }
+    }
+}
+
+/* Returns the number of n weights in memory that are not these values rounded. A NaN has many
+ * forms and is found elsewhere. */
+static int64_t unrounded(const char *weight, ElementType type, const float *value, int64_t n)
+{
+    const int64_t size = element_bytes(type);
+    char rounded[BLOCK * sizeof *value];
+    int64_t bad = 0;
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < BLOCK ? n - done : BLOCK;
+        st_from_float(rounded, element_dtype(type), value + done, (size_t)k);
+        for (int64_t i = 0; i < k; i++)
+            bad += !isnan(value[done + i]) &&
+                   memcmp(rounded + i * size, weight + (done + i) * size, (size_t)size) != 0;
+    }
+    return bad;
+}
+
+int64_t parts_unrounded(const Model *m)
+{
+    enum { PIECE = 1 << 16 };
+    float *value = floats(PIECE);
+    int64_t bad = 0;
+    for (int i = 0; i < m->ntensors && bad >= 0; i++) {
+        const Tensor *t = &m->tensors[i];
+        GatheredRun r;
+        for (int64_t e = 0; t->exp_avg.part && e < model_elements(t) && bad >= 0; e += r.n) {
+            r = gathered_run(t, e, PIECE);
+            if (!t->master.part)
+                bad = -1;
+            else if (r.owner == world.rank) {
+                array_read(value, (float *)t->master.at + r.own, r.n * (int64_t)sizeof *value);
+                bad += unrounded(array_view(r.weight, r.n * element_bytes(t->weight.type)),
+                                 t->weight.type, value, r.n);
+            }
+        }
+    }
+    free(value);
+    return bad;
+}
+
 /* ---- what all ranks hold --------------------------------------------------------------------- */
 
 enum { ARRAYS = 6 };
@@ -140,14 +230,6 @@ bool parts_divided(const Model *m)
             if (array_of(&m->tensors[i], k).part)
                 return true;
     return false;
-}
-
-static float *floats(int64_t n)
-{
-    float *to = malloc((size_t)n * sizeof *to + 1);
-    if (!to)
-        die(EXIT_IO, "out of memory for %lld numbers", (long long)n);
-    return to;
 }
 
 bool parts_gather(const Model *m)

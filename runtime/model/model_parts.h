@@ -14,6 +14,13 @@ bool parts_divided(const Model *m);      /* true if any array of the model is */
 bool parts_gather(const Model *m);
 void parts_gathered(void);
 
+/* Continues crc[r], for every rank r, over the weights that rank r updates and the others gather:
+ * the same on all ranks. */
+void parts_weights_crc(const Model *m, uint32_t *crc);
+/* Returns the number of weights of this rank's parts that are not its fp32 master weights rounded;
+ * -1: not all divided parameters have master weights. */
+int64_t parts_unrounded(const Model *m);
+
 /* Order of a tensor's elements. */
 typedef enum { ORDER_MEMORY, ORDER_FILE } ElementOrder;
 /* As model_get() on rank 0 of a gather. Ends the program elsewhere. */

@@ -26,6 +26,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/model_parts.h"
 #include "runtime/model/weights.h"
+#include "runtime/run/replicas.h"
 
 /* ---- before the first step ------------------------------------------------------------------ */
 
@@ -314,69 +315,19 @@ void checkpoint_remove_oldest(const Checkpoints *c, int64_t step, int64_t best)
     free(list);
 }
 
-typedef struct {
-    uint32_t crc;
-    char host[sizeof world.host];
-} Replica;
-
-static int holders(const Replica *all, uint32_t crc)
-{
-    int n = 0;
-    for (int r = 0; r < world.size; r++)
-        n += all[r].crc == crc;
-    return n;
-}
-
-/* Returns true if all ranks have the same checksum; otherwise *difference names those that differ
- * from the majority, if there is one. what: as in "ranks have other ...". Collective. */
-static bool ranks_equal(uint32_t checksum, const char *what, char difference[300])
-{
-    enum { ROOM = 300, TAIL = 100 };
-    if (comm_max_int(checksum) == -comm_max_int(-(int64_t)checksum))
-        return true;
-    Replica *all = calloc((size_t)world.size, sizeof *all);
-    if (!all)
-        die(EXIT_INTERNAL, "out of memory for the checksums of %d ranks", world.size);
-    int most = 0;
-    for (int r = 0; r < world.size; r++) {
-        all[r].crc = checksum;
-        memcpy(all[r].host, world.host, sizeof all[r].host);
-        comm_broadcast(&all[r], sizeof all[r], r);
-    }
-    for (int r = 0; r < world.size; r++)
-        if (holders(all, all[r].crc) > holders(all, all[most].crc))
-            most = r;
-    int odd = world.size - holders(all, all[most].crc);
-    size_t n = 0;
-    if (world.size == 2)
-        snprintf(difference, ROOM,
-                 "ranks 0 (%s) and 1 (%s) have different %s: one of them is wrong",
-                 all[0].host, all[1].host, what);
-    else if (2 * odd >= world.size)
-        snprintf(difference, ROOM, "the ranks have different %s, and no majority agrees", what);
-    else {
-        for (int r = 0; r < world.size && n < ROOM - TAIL - sizeof all[r].host; r++)
-            if (all[r].crc != all[most].crc)
-                n += (size_t)snprintf(difference + n, ROOM - n, "%s%d (%s)", n ? ", " :
-                                      odd > 1 ? "ranks " : "rank ", r, all[r].host);
-        snprintf(difference + n, ROOM - n, " %s different %s from the other ranks",
-                 odd > 1 ? "have" : "has", what);
-    }
-    free(all);
-    return false;
-}
-
 /* Ends the job if replicas differ: some rank has computed wrong values, and rank 0's may be
  * those. */
 static void check_replicas(const Model *m, int64_t step)
 {
-    char difference[300];
     if (world.size == 1)
         return;
+    fault_check(m);
     comm_expect(weights_seconds(m));
-    bool equal = ranks_equal(model_state_crc(m), "weights or moments", difference);
+    char *difference = replicas_rounding(m);
+    if (!difference)
+        difference = replicas_difference(m, 0, "weights or moments");
     comm_expect(0);
-    if (equal)
+    if (!difference)
         return;
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
@@ -386,18 +337,17 @@ static void check_replicas(const Model *m, int64_t step)
 
 void checkpoint_same_weights(Checkpoints *c, const Model *m)
 {
-    char difference[300];
     if (world.size == 1)
         return;
     comm_expect(weights_seconds(m));
     if (m->adapter_json && !c->base_known)
         c->base_crc = model_base_crc(m);
     c->base_known = m->adapter_json != NULL;
-    bool equal = ranks_equal(c->base_crc ^ model_state_crc(m), "weights to start from", difference);
+    char *difference = replicas_difference(m, c->base_crc, "weights to start from");
     comm_expect(0);
-    if (!equal && world.rank != 0)
+    if (difference && world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
-    if (!equal)
+    if (difference)
         die(EXIT_MISMATCH, "%s: all hosts need the same files", difference);
 }
 

@@ -45,61 +45,93 @@ static void spoil(const Model *m, float *scale)
     *scale = NAN;
 }
 
-/* Flips a bit in the middle of the mantissa of the first tensor's first element. */
+/* Flips a bit in the middle of the mantissa of the tensor's first element, if it is in memory where
+ * a whole array has it. */
+static void flip_first(const Tensor *t, Array array)
+{
+    const int64_t size = element_bytes(array.type);
+    char *at = (char *)array.at + t->first * size;
+    uint32_t word = 0;
+    array_read(&word, at, size);
+    word ^= UINT32_C(1) << (size == 4 ? 12 : 3);
+    array_write(at, &word, size);
+}
+
+/* Of the first tensor that every rank updates. */
 static void flip(const Model *m, float *scale)
 {
     (void)scale;
-    for (int i = 0; i < m->ntensors; i++) {
-        const Tensor *t = &m->tensors[i];
-        float *array = model_precise(t).at;
-        uint32_t word;
-        if (!t->trained)
-            continue;
-        array_read(&word, array + t->first, sizeof word);
-        word ^= UINT32_C(1) << 12;
-        array_write(array + t->first, &word, sizeof word);
-        return;
-    }
+    for (int i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].trained && !m->tensors[i].exp_avg.part) {
+            flip_first(&m->tensors[i], model_precise(&m->tensors[i]));
+            return;
+        }
 }
+
+/* Of the first tensor that one rank updates and the others gather; its first elements are those of
+ * rank 0. */
+static void flip_shared(const Model *m, float *scale)
+{
+    (void)scale;
+    for (int i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].exp_avg.part && m->tensors[i].first == 0) {
+            flip_first(&m->tensors[i], m->tensors[i].weight);
+            return;
+        }
+    die(EXIT_CONFIG, "DIECAST_FAULT: no parameter of this program is divided over ranks: build it "
+                     "with memory.zero=1");
+}
+
+typedef enum { AT_STEP, AT_CHECK, AT_SAVE } Moment;
 
 static const struct {
     const char *name;
+    Moment at;
     int signal;                                  /* signal that the process sends itself, or 0 */
     void (*strike)(const Model *m, float *scale);    /* NULL: a signal, or a fault within a save */
 } kinds[] = {
-    { "kill9", SIGKILL, NULL },
-    { "segv", SIGSEGV, NULL },
-    { "abort", SIGABRT, NULL },
-    { "exit0", 0, leave },
-    { "stop", SIGSTOP, NULL },
-    { "hang", 0, hang },
-    { "nan", 0, spoil },
-    { "flip", 0, flip },
-    { "save", 0, NULL },
+    { "kill9", AT_STEP, SIGKILL, NULL },
+    { "segv", AT_STEP, SIGSEGV, NULL },
+    { "abort", AT_STEP, SIGABRT, NULL },
+    { "exit0", AT_STEP, 0, leave },
+    { "stop", AT_STEP, SIGSTOP, NULL },
+    { "hang", AT_STEP, 0, hang },
+    { "nan", AT_STEP, 0, spoil },
+    { "flip", AT_STEP, 0, flip },
+    { "flip_shared", AT_CHECK, 0, flip_shared },
+    { "save", AT_SAVE, 0, NULL },
 };
-enum { KINDS = sizeof kinds / sizeof *kinds, SAVE = KINDS - 1 };
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool due(void)
+/* True once, at the moment that was asked for. */
+static bool due(Moment at)
 {
-    return fault.armed && fault.step == world.step;
+    if (!fault.armed || fault.step != world.step || kinds[fault.kind].at != at)
+        return false;
+    fault.armed = false;
+    return true;
 }
 
 void fault_step(const Model *m, float *scale)
 {
-    if (!due() || fault.kind == SAVE)
+    if (!due(AT_STEP))
         return;
-    fault.armed = false;
     if (kinds[fault.kind].signal)
         raise(kinds[fault.kind].signal);
     else
         kinds[fault.kind].strike(m, scale);
 }
 
+void fault_check(const Model *m)
+{
+    if (due(AT_CHECK))
+        kinds[fault.kind].strike(m, NULL);
+}
+
 void fault_save(void)
 {
-    if (!due() || fault.kind != SAVE)
+    if (!due(AT_SAVE))
         return;
-    fault.armed = false;
     struct timespec left = { (time_t)fault.seconds, 0 };
     while (nanosleep(&left, &left) && errno == EINTR)
         ;
@@ -148,9 +180,9 @@ static void parse(const char *text)
             refuse(text, "a part is misspelt or out of range");
     if (fault.rank < 0 || fault.step < 0)
         refuse(text, "rank or step is missing");
-    if ((fault.kind == SAVE) != (seconds >= 0))
-        refuse(text, fault.kind == SAVE ? "seconds are missing"
-                                        : "seconds is allowed only with save");
+    const bool saves = kinds[fault.kind].at == AT_SAVE;
+    if (saves != (seconds >= 0))
+        refuse(text, saves ? "seconds are missing" : "seconds is allowed only with save");
     fault.seconds = seconds;
     free(copy);
 }

@@ -9,6 +9,8 @@
  *   hang                 the process lives but makes no progress
  *   nan                  the rank's gradient of that step is NaN
  *   flip                 one bit of a trained weight flips, on this rank only
+ *   flip_shared          one bit of rank 0's share of a divided parameter's weights flips, on this
+ *                        rank only, after the step, before the save that follows it
  *   save                 the save after that step takes X seconds longer, before its commit
  *
  * Keeps: no effect without the variable; with it a warning; a malformed value ends with
@@ -22,7 +24,9 @@
 void fault_arm(void);
 /* Call before the work of world.step. *scale: factor for this rank's gradient. */
 void fault_step(const Model *m, float *scale);
-/* Call before a checkpoint's commit, in world.step. */
+/* Call before the ranks compare their weights for a checkpoint of world.step. */
+void fault_check(const Model *m);
+/* Call before that checkpoint's commit. */
 void fault_save(void);
 
 #endif
