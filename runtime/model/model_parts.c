@@ -1,8 +1,8 @@
 /* model_parts.c -- arrays of a tensor that are divided over ranks.
  *
  * In:     the tensors of a model; the ranks.
- * Method: rank 0 broadcasts which elements it reads; every rank fills in those it holds, zeros
- *         elsewhere, and the bits of all ranks are merged. */
+ * Method: rank 0 broadcasts which elements it reads; every rank sends it those it holds, in the
+ *         order in which rank 0 looks for them. */
 #include "runtime/model/model_parts.h"
 
 #include <math.h>
@@ -15,15 +15,16 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/ranks/comm.h"
 
-/* ---- what this rank holds -------------------------------------------------------------------- */
+/* ---- what a rank holds ----------------------------------------------------------------------- */
 
-/* Consecutive elements in memory that this rank holds, and which of the caller's values they are:
+/* Consecutive elements in memory that a rank holds, and which of the caller's values they are:
  * values[0], values[apart], ... */
 typedef struct {
-    char *at;
+    char *at;                /* on that rank */
     ElementType type;
     int64_t n, apart;
     float *values;
+    float **packed;          /* position in a list of the elements of all runs */
 } OwnRun;
 
 enum { BLOCK = 256 };
@@ -63,13 +64,45 @@ static void write_run(const OwnRun *r)
     }
 }
 
+/* Appends the run's elements to the list. */
+static void pack_run(const OwnRun *r)
+{
+    OwnRun list = *r;
+    list.values = *r->packed;
+    list.apart = 1;
+    read_run(&list);
+    *r->packed += r->n;
+}
+
+/* Takes the run's values from the list. */
+static void unpack_run(const OwnRun *r)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        r->values[i * r->apart] = (*r->packed)[i];
+    *r->packed += r->n;
+}
+
+static void count_run(const OwnRun *r)
+{
+    *r->packed += r->n;
+}
+
+/* Elements of a tensor that one rank holds: n from `begin` on. */
+typedef struct {
+    const Tensor *t;
+    Array array;
+    ElementOrder order;
+    int64_t begin, n;
+    int rank;
+} Range;
+
 /* Calls each() with the held ones of n consecutive elements in memory, the first of which is
  * `element` elements after the start of the undivided array. */
-static void own_run(const Tensor *t, Array a, int64_t element, OwnRun r,
-                    void (*each)(const OwnRun *r))
+static void own_run(const Range *of, int64_t element, OwnRun r, void (*each)(const OwnRun *r))
 {
-    const int64_t slot = t->stride ? element / t->stride : 0, first = element - slot * t->stride,
-                  low = world.rank * a.part, high = low + a.part;
+    const Array a = of->array;
+    const int64_t stride = of->t->stride, slot = stride ? element / stride : 0,
+                  first = element - slot * stride, low = of->rank * a.part, high = low + a.part;
     const int64_t begin = first > low ? first : low,
                   end = first + r.n < high ? first + r.n : high;
     if (begin >= end)
@@ -81,17 +114,20 @@ static void own_run(const Tensor *t, Array a, int64_t element, OwnRun r,
     each(&r);
 }
 
-static void each_own(const Tensor *t, Array a, ElementOrder order, int64_t begin, int64_t n,
-                     float *values, void (*each)(const OwnRun *r))
+static void each_own(const Range *of, float *values, float **packed,
+                     void (*each)(const OwnRun *r))
 {
+    const Tensor *t = of->t;
     const int64_t columns = t->rank > 1 ? t->shape[1] : model_elements(t),
-                  pitch = t->pitch ? t->pitch : columns, rows = t->shape[0];
-    if (order == ORDER_MEMORY || !t->transposed) {
+                  pitch = t->pitch ? t->pitch : columns, rows = t->shape[0], begin = of->begin,
+                  n = of->n;
+    if (of->order == ORDER_MEMORY || !t->transposed) {
         const int64_t run = t->pitch ? columns : model_elements(t);
         for (int64_t e = begin, k; e < begin + n; e += k) {
             k = run - e % run < begin + n - e ? run - e % run : begin + n - e;
-            own_run(t, a, t->first + e / run * pitch + e % run,
-                    (OwnRun){.n = k, .apart = 1, .values = values + (e - begin)}, each);
+            own_run(of, t->first + e / run * pitch + e % run,
+                    (OwnRun){.n = k, .apart = 1, .values = values + (e - begin), .packed = packed},
+                    each);
         }
         return;
     }
@@ -100,9 +136,9 @@ static void each_own(const Tensor *t, Array a, ElementOrder order, int64_t begin
         const int64_t c = begin > r ? (begin - r + rows - 1) / rows : 0,
                       last = (begin + n - 1 - r) / rows;
         if (begin + n - 1 >= r && c <= last)
-            own_run(t, a, t->first + r * pitch + c,
+            own_run(of, t->first + r * pitch + c,
                     (OwnRun){.n = last - c + 1, .apart = rows,
-                             .values = values + (c * rows + r - begin)}, each);
+                             .values = values + (c * rows + r - begin), .packed = packed}, each);
     }
 }
 
@@ -110,13 +146,14 @@ void parts_own(const Tensor *t, Array array, ElementOrder order, int64_t begin, 
                float *to)
 {
     memset(to, 0, sizeof *to * (size_t)n);
-    each_own(t, array, order, begin, n, to, read_run);
+    each_own(&(Range){t, array, order, begin, n, world.rank}, to, NULL, read_run);
 }
 
 void parts_put(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
                const float *from)
 {
-    each_own(t, array, order, begin, n, (float *)(uintptr_t)from, write_run);
+    each_own(&(Range){t, array, order, begin, n, world.rank}, (float *)(uintptr_t)from, NULL,
+             write_run);
 }
 
 void parts_zero(const Tensor *t, Array array)
@@ -232,6 +269,14 @@ bool parts_divided(const Model *m)
     return false;
 }
 
+static int64_t *counts_of_ranks(void)
+{
+    int64_t *counts = calloc((size_t)world.size, sizeof *counts);
+    if (!counts)
+        die(EXIT_IO, "out of memory for a table of %d ranks", world.size);
+    return counts;
+}
+
 bool parts_gather(const Model *m)
 {
     if (world.rank == 0)
@@ -243,10 +288,12 @@ bool parts_gather(const Model *m)
         if (r.tensor < 0)
             return false;
         const Tensor *t = &m->tensors[r.tensor];
-        float *values = floats(r.n);
-        parts_own(t, array_of(t, r.array), (ElementOrder)r.order, r.begin, r.n, values);
-        comm_merge((uint32_t *)values, r.n);
-        free(values);
+        const Range own = {t, array_of(t, r.array), (ElementOrder)r.order, r.begin, r.n,
+                           world.rank};
+        float *list = floats(r.n), *end = list;
+        each_own(&own, list, &end, pack_run);
+        comm_gather(list, end - list, NULL, NULL);
+        free(list);
     }
 }
 
@@ -266,6 +313,18 @@ void parts_get(const Tensor *t, Array array, ElementOrder order, int64_t begin, 
     while (r.array < ARRAYS - 1 && array_of(t, r.array).at != array.at)
         r.array++;
     comm_broadcast(&r, sizeof r, 0);
-    parts_own(t, array, order, begin, n, to);
-    comm_merge((uint32_t *)to, n);
+    Range of = {t, array, order, begin, n, 0};
+    float *list = floats(n), *end = list;
+    int64_t *counts = counts_of_ranks();
+    each_own(&of, to, NULL, read_run);
+    for (of.rank = 1; of.rank < world.size; of.rank++) {
+        const float *from = end;
+        each_own(&of, to, &end, count_run);
+        counts[of.rank] = end - from;
+    }
+    comm_gather(NULL, 0, list, counts);
+    end = list;
+    for (of.rank = 1; of.rank < world.size; of.rank++)
+        each_own(&of, to, &end, unpack_run);
+    free(list), free(counts);
 }

@@ -123,9 +123,9 @@ void comm_broadcast(void *buf, size_t bytes, int root)
     (void)buf, (void)bytes, (void)root;
 }
 
-void comm_merge(uint32_t *buf, int64_t n)
+void comm_gather(const float *own, int64_t n, float *to, const int64_t *counts)
 {
-    (void)buf, (void)n;
+    (void)own, (void)n, (void)to, (void)counts;
 }
 
 void comm_barrier(void)

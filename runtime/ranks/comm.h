@@ -89,8 +89,9 @@ enum { COMM_DOUBLES = 256 };
 void comm_fold(const double *part, int64_t n, int count, double *sum);
 int64_t comm_max_int(int64_t value);
 void comm_broadcast(void *buf, size_t bytes, int root);
-/* On rank 0 sets in buf every bit that is set on any rank; elsewhere buf stays as it is. */
-void comm_merge(uint32_t *buf, int64_t n);
+/* Rank 0, whose n is 0, gets the n values of every other rank in `to`, in the order of the ranks.
+ * It has to know these numbers: received[r], received[0] = 0. */
+void comm_gather(const float *own, int64_t n, float *to, const int64_t *received);
 void comm_barrier(void);
 void comm_finish(void);              /* last call of a successful run */
 

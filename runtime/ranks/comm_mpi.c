@@ -522,12 +522,17 @@ void comm_broadcast(void *buf, size_t bytes, int root)
     comm_advance();
 }
 
-void comm_merge(uint32_t *buf, int64_t n)
+void comm_gather(const float *own, int64_t n, float *to, const int64_t *received)
 {
-    REQUIRE(n <= INT_MAX);
+    int64_t all = n;
+    for (int r = 0; r < world.size && world.rank == 0; r++) {
+        places[r] = (int)all;
+        counts[r] = (int)received[r];
+        all += received[r];
+    }
+    REQUIRE(all <= INT_MAX);
     comm_advance();
-    MPI_Reduce(world.rank == 0 ? MPI_IN_PLACE : buf, buf, (int)n, MPI_UNSIGNED, MPI_BOR, 0,
-               MPI_COMM_WORLD);
+    MPI_Gatherv(own, (int)n, MPI_FLOAT, to, counts, places, MPI_FLOAT, 0, MPI_COMM_WORLD);
     comm_advance();
 }
 

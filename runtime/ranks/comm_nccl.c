@@ -592,23 +592,13 @@ void comm_broadcast(void *buf, size_t bytes, int root)
     comm_advance();
 }
 
-void comm_merge(uint32_t *buf, int64_t n)
+void comm_gather(const float *own, int64_t n, float *to, const int64_t *counts)
 {
-    const size_t bytes = sizeof *buf * (size_t)n;
     comm_advance();
-    if (world.rank != 0) {
-        rendezvous_send(0, buf, bytes);
-        return;
-    }
-    uint32_t *other = malloc(bytes + 1);
-    if (!other)
-        die(EXIT_IO, "out of memory for %zu bytes of another rank", bytes);
-    for (int r = 1; r < world.size; r++) {
-        rendezvous_receive(r, other, bytes);
-        for (int64_t i = 0; i < n; i++)
-            buf[i] |= other[i];
-    }
-    free(other);
+    if (world.rank != 0)
+        rendezvous_send(0, own, sizeof *own * (size_t)n);
+    for (int r = 1; r < world.size && world.rank == 0; to += counts[r++])
+        rendezvous_receive(r, to, sizeof *to * (size_t)counts[r]);
     comm_advance();
 }
 

@@ -67,6 +67,25 @@ static void folds(void)
     report("a fold in another order would show", world.size == 1 || !naive);
 }
 
+/* Rank r sends 1000 r + 1 values, rank 2 none. */
+static void gathered(void)
+{
+    enum { MOST = 100000 };
+    static float own[MOST], all[8 * MOST];
+    int64_t received[64] = { 0 };
+    bool good = world.size <= 64;
+    for (int r = 1; r < world.size; r++)
+        received[r] = r == 2 ? 0 : 1000 * r + 1;
+    for (int64_t i = 0; i < received[world.rank]; i++)
+        own[i] = (float)(1e6 * world.rank + (double)i);
+    comm_gather(own, received[world.rank], all, received);
+    const float *at = all;
+    for (int r = 1; r < world.size && world.rank == 0; r++)
+        for (int64_t i = 0; i < received[r]; i++)
+            good = good && *at++ == (float)(1e6 * r + (double)i);
+    report("gather on rank 0", good && *at == 0);
+}
+
 static void host_sums(void)
 {
     double d[COMM_DOUBLES];
@@ -83,6 +102,7 @@ static void host_sums(void)
     memset(text, world.rank == world.size - 1 ? 'x' : '-', sizeof text);
     comm_broadcast(text, sizeof text, world.size - 1);
     report("broadcast", text[0] == 'x' && memcmp(text, text + 1, sizeof text - 1) == 0);
+    gathered();
     report("local ranks", world.local_rank >= 0 && world.local_rank < world.local_size);
 }
 
