@@ -1,7 +1,8 @@
 #!/bin/bash
 # States divided over ranks (memory.zero = 1): each rank keeps the moments and master weights of its own shares. The
 # same bits as with whole states, in memory and in files; what is written by one resumes in the other.
-# parts: cpu sim
+# parts: cpu sim memory
+case ${1:-cpu} in memory) exec "$(dirname "$0")/$1.sh" ;; esac
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/../train/lib.sh"
 
