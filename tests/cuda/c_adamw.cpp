@@ -165,7 +165,55 @@ TEST(adamw_parts)
     }
 }
 
-/* Sums of squares of whole numbers are exact: the same norm for any number of ranks. */
+/* True if each of `slots` tensors, every `stride` elements, is 0 behind its n elements; x of the host. */
+static bool zero_behind(const double *x, int64_t n, int64_t slots, int64_t stride)
+{
+    bool zeros = true;
+    for (int64_t l = 0; l < slots; l++)
+        for (int64_t i = n; i < stride; i++)
+            zeros = zeros && x[l * stride + i] == 0;
+    return zeros;
+}
+
+/* Padding that is 0 stays 0, and a rank writes no element of another's part. */
+TEST(adamw_parts_padding)
+{
+    const int64_t n = 14001, slots = 2, ranks = 3, part = share_count(ranks) * share_elements(n),
+                  stride = ranks * part, all = slots * stride, own = slots * part;
+    const AdamwArgs adamw_args = adamw_args_of(1, 1, 1);
+    double *w_ = f32_double(f32_normal(all, 0, 0.5), all), *g_ = f32_double(f32_normal(all, 0, 1), all);
+    for (int64_t i = 0; i < all; i++)
+        if (i % stride >= n)
+            w_[i] = g_[i] = 0;
+    float *w = f32_from(w_, all);
+    const float *g = f32_from(g_, all), *norm = f32_normal(1, 2, 0);
+    wt_t *stored = act_from(w_, all);
+    check_true("there is padding", stride > n && n > 2 * part);
+    for (int r = 0; r < ranks; r++) {
+        const int64_t left = n - r * part < part ? n - r * part : part, at = r * part;
+        float *m = f32_integers(own, 0), *v = f32_integers(own, 0), *m2 = f32_integers(own, 0),
+              *v2 = f32_integers(own, 0), *master = own_parts(w, part, slots, stride, r);
+        const double *before = f32_double(w, all), *stored_before = act_double(stored, all);
+        run([&] {
+            adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride, 1, stream);
+            adamw_mixed_parts(stored + at, master, m2, v2, g + at, adamw_args.device, norm, part,
+                              slots, stride, 1, stream);
+        });
+        for (const float *x : { m, v, m2, v2, master })
+            check_true("states behind the tensor", zero_behind(f32_double(x, own), left, slots, part));
+        const double *after = f32_double(w, all), *stored_after = act_double(stored, all);
+        bool others = true;
+        for (int64_t i = 0; i < all; i++)
+            if (i % stride / part != r)
+                others = others && after[i] == before[i] && stored_after[i] == stored_before[i];
+        check_true("parts of other ranks", others);
+    }
+    check_true("weights behind the tensors", zero_behind(f32_double(w, all), n, slots, stride) &&
+                                                 zero_behind(act_double(stored, all), n, slots, stride));
+}
+
+/* Sums of squares of whole numbers are exact: the same norm for any number of ranks. What is behind
+ * the tensors, NaN, does not count. */
 TEST(grad_squares)
 {
     const int64_t n = 20001, slots = 2, small = 1013, width = 1 + slots;
@@ -177,8 +225,8 @@ TEST(grad_squares)
         for (int64_t i = 0; i < own * ranks; i++)
             none[i] = 0;
         for (int64_t i = 0; i < slots * stride; i++) {
-            whole[i] = i % stride < n ? (double)(i * 7 % 19 - 9) : 0;
-            want += whole[i] * whole[i];
+            whole[i] = i % stride < n ? (double)(i * 7 % 19 - 9) : (double)NAN;
+            want += i % stride < n ? whole[i] * whole[i] : 0;
         }
         const float *g = f32_from(whole, slots * stride), *side = f32_integers(small, 9);
         const double *side_ = f32_double(side, small);

@@ -95,8 +95,63 @@ TEST(adamw_parts)
     }
 }
 
+/* True if each of `slots` tensors, every `stride` elements, is 0 behind its n elements. */
+static bool zero_behind(const float *x, int64_t n, int64_t slots, int64_t stride)
+{
+    bool zeros = true;
+    for (int64_t l = 0; l < slots; l++)
+        for (int64_t i = n; i < stride; i++)
+            zeros = zeros && x[l * stride + i] == 0;
+    return zeros;
+}
+
+/* Padding that is 0 stays 0, and a rank writes no element of another's part. */
+TEST(adamw_parts_padding)
+{
+    enum { RANKS = 3 };
+    const int64_t n = 66001, slots = 2, part = share_count(RANKS) * share_elements(n),
+                  stride = RANKS * part, all = slots * stride;
+    const float adamw_args[8] = { 1e-2f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f, 1 }, norm = 3;
+    float *w = f32_normal(all, 0, 0.5), *g = f32_normal(all, 0, 1);
+    wt_t *stored = NEW(wt_t, all);
+    for (int64_t i = 0; i < all; i++) {
+        if (i % stride >= n)
+            w[i] = g[i] = 0;
+        act_store(stored + i, w[i]);
+    }
+    check_true("there is padding", stride > n && n > 2 * part);
+    for (int r = 0; r < RANKS; r++) {
+        const int64_t own = slots * part, left = n - r * part < part ? n - r * part : part;
+        float *zeros = f32_integers(own, 0), *m = f32_copy(zeros, own), *v = f32_copy(zeros, own),
+              *m2 = f32_copy(zeros, own), *v2 = f32_copy(zeros, own), *master = NEW(float, own),
+              *before = f32_copy(w, all);
+        wt_t *stored_before = memcpy(NEW(wt_t, all), stored, (size_t)all * sizeof *stored);
+        for (int64_t l = 0; l < slots; l++)
+            memcpy(master + l * part, w + l * stride + r * part, (size_t)part * sizeof *w);
+        adamw_parts(w + r * part, m, v, g + r * part, adamw_args, &norm, part, slots, stride, 1);
+        adamw_mixed_parts(stored + r * part, master, m2, v2, g + r * part, adamw_args, &norm, part,
+                          slots, stride, 1);
+        check_true("moments behind the tensor",
+                   zero_behind(m, left, slots, part) && zero_behind(v, left, slots, part) &&
+                       zero_behind(m2, left, slots, part) && zero_behind(v2, left, slots, part));
+        check_true("master weights behind it", zero_behind(master, left, slots, part));
+        bool others = true;
+        for (int64_t i = 0; i < all; i++)
+            if (i % stride / part != r)
+                others = others && w[i] == before[i] &&
+                         act_load(stored + i) == act_load(stored_before + i);
+        check_true("parts of other ranks", others);
+    }
+    float *rounded = NEW(float, all);
+    for (int64_t i = 0; i < all; i++)
+        rounded[i] = act_load(stored + i);
+    check_true("weights behind the tensors", zero_behind(w, n, slots, stride));
+    check_true("16-bit weights behind them", zero_behind(rounded, n, slots, stride));
+}
+
 /* Sums of squares of whole numbers are exact: of two gradients side by side in column 0, and of three
- * tensors in columns 1 to 3; the same norm for any number of ranks. */
+ * tensors in columns 1 to 3; the same norm for any number of ranks. What is behind the tensors, NaN,
+ * does not count. */
 TEST(grad_squares)
 {
     static const int ranks[] = { 1, 2, 3, 5, 32, 64 };
@@ -109,7 +164,6 @@ TEST(grad_squares)
         double *squares = NEW(double, own * ranks[k]), want = 0;
         for (int64_t i = 0; i < small; i++)
             want += (double)side[i] * side[i];
-        memset(g, 0, (size_t)(slots * stride) * sizeof *g);
         memset(squares, 0, (size_t)(own * ranks[k]) * sizeof *squares);
         for (int64_t l = 0; l < slots; l++)
             for (int64_t i = 0; i < n; i++) {

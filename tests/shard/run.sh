@@ -50,11 +50,28 @@ files() {
     verdict "$1" "$([ $n -ge 4 ] || echo "only $n files")"
 }
 
+# preloads, so that the run ends with a look at the padding: PROGRAM
+gcc -std=c11 -I. -O1 -Wall -Wextra -Werror -shared -fPIC -o "$scratch/padding.so" tests/shard/padding.c ||
+    verdict padding.c "does not compile"
+looks() {
+    MODEL=$(nm "$work/$1/train" | sed -n 's/ [A-Za-z] model$//p')
+    export MODEL LD_PRELOAD=$scratch/padding.so
+}
+# padding TEST RUN RANKS: every rank has some, and all of it is 0
+padding() {
+    verdict "$1" "$(grep -a '^padding: ' "$scratch/$2.log" | awk -v ranks="$3" '
+        $4 > 10000 && $6 == 0 { n++ }
+        { all = all $0 "; " }
+        END { if (n != ranks || NR != ranks) print "of " ranks " ranks: " all }')"
+}
+
 # ---- whole and divided: without clipping the norm, whose order of additions differs, decides nothing
 
 for n in $ranks; do
     ran shard.$n whole.$n --clip 0
-    ran "shard.$(divided "$n")" divided.$n --clip 0
+    (looks "shard.$(divided "$n")" && run "shard.$(divided "$n")" divided.$n --clip 0) ||
+        verdict "divided.$n trains" "$(tail -n 2 "$scratch/divided.$n.log")"
+    padding "$n, padding" divided.$n "${n%%.*}"
     verdict "$n, losses" "$(diff <(losses "$scratch/whole.$n") <(losses "$scratch/divided.$n")
         [ "$(losses "$scratch/whole.$n" | wc -l)" = 8 ] || echo "not 8 losses")"
     files "$n, files" divided.$n whole.$n
