@@ -48,7 +48,7 @@ round() {               # NUMBER SEED
         for target in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m; do
             echo "out/.gen/gen check recipes/$target.lua"
         done
-        for target in sim memory; do echo "FULL=1 tests/shard/run.sh $target"; done
+        for target in sim memory faults; do echo "FULL=1 tests/shard/run.sh $target"; done
         for target in reference pairs sim checked sanitize; do echo "FULL=1 tests/train/$target.sh"; done
     fi
 }

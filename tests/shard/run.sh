@@ -1,10 +1,10 @@
 #!/bin/bash
 # States divided over ranks (memory.zero = 1): each rank keeps the moments and master weights of its own shares. The
 # same bits as with whole states, in memory and in files; what is written by one resumes in the other.
-# parts: cpu sim memory
-case ${1:-cpu} in memory) exec "$(dirname "$0")/$1.sh" ;; esac
+# parts: cpu sim memory faults
+case ${1:-cpu} in memory | faults) exec "$(dirname "$0")/$1.sh" ;; esac
 BACKEND=${1:-cpu}
-source "$(dirname "$0")/../train/lib.sh"
+source "$(dirname "$0")/lib.sh"
 
 # On the simulator, which is slow, fewer, and those that only a GPU has. FULL=1: all.
 ranks="2 3 2.bf16" objectives="dpo=dpo_mean llada=mdm_llada dot=prm_instance fd=prm_instance"
@@ -27,29 +27,6 @@ programs <<<"$(
     done
 )"
 first=${ranks%% *}       # whose faults are tried
-# Words that the model can only learn by their order, the same every time.
-awk 'BEGIN { x = 1; for (i = 0; i < 4000; i++) { x = (x * 1103515245 + 12345) % 2147483648
-    printf "%s%s", substr("the cat sat on a mat and saw the moon", x % 30 + 1, x % 7 + 2), i % 12 ? " " : ".\n" } }' \
-    >"$scratch/text.txt"
-
-# run NAME RUN ARGS...: trains into $scratch/RUN; the exit code. What it said is in $scratch/RUN.log.
-run() {
-    local name=$1 to=$scratch/$2
-    shift 2
-    "$work/$name/run.sh" --data "$scratch/text.txt" --tokenizer bytes --out "$to" "$@" >"$to.log" 2>&1
-}
-ran() { run "$@" || verdict "$2 trains" "exit $?: $(tail -n 2 "$scratch/$2.log")"; }
-
-# files TEST RUN RUN: every tensor file of every checkpoint is the same
-files() {
-    local file n=0
-    for file in "$scratch/$3"/checkpoint-*/*.safetensors; do
-        n=$((n + 1))
-        cmp -s "$file" "$scratch/$2${file#"$scratch/$3"}" || { verdict "$1" "${file#"$scratch/"} differs"; return; }
-    done
-    verdict "$1" "$([ $n -ge 4 ] || echo "only $n files")"
-}
-
 # preloads, so that the run ends with a look at the padding: PROGRAM
 gcc -std=c11 -I. -O1 -Wall -Wextra -Werror -shared -fPIC -o "$scratch/padding.so" tests/shard/padding.c ||
     verdict padding.c "does not compile"

@@ -1,0 +1,73 @@
+#!/bin/bash
+# Ranks that die or freeze inside the collectives of divided states, in a step and while a checkpoint is written, and a
+# disk that is full while it is: exit codes, what is left, and the bits of the run that goes on.
+# FULL=1 (make soak): every collective and rank, and how soon the others end.
+BACKEND=cpu
+source "$(dirname "$0")/lib.sh"
+programs <<<"shard.2z shard gpus=2 precision=fp32 memory.zero=1"
+gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$scratch/strike.so" tests/shard/strike.c -ldl ||
+    verdict strike.c "does not compile"
+ran shard.2z straight --clip 0
+
+# struck RANK KIND N SIGNAL: that collective of a run; the other rank says so and nothing is left. strike.c
+struck() {
+    local name="$4 of rank $1 in $2 $3" code want=84 text="rank $1 \\(.*\\) died: " soon=4 other=$((1 - $1))
+    [ "$4" = KILL ] || want=85 text="rank $1 \\(.*\\) has been silent for 5 s" soon=9
+    rm -rf "$scratch/struck"
+    STRIKE="$1 $2 $3 $(kill -l "$4")" STRUCK=$scratch/at DIECAST_TIMEOUT_SCALE=0.25 LD_PRELOAD=$scratch/strike.so \
+        run shard.2z struck --clip 0
+    code=$?
+    verdict "$name" "$([ $code = $want ] || echo "exit $code: $(tail -n 2 "$scratch/struck.log")"
+        grep -qaE "^rank $other .* step [0-9]+: $text" "$scratch/struck.log" || tail -n 2 "$scratch/struck.log"
+        grep -q "\"code\": $want," "$scratch/struck/fault.0.$other.json" || echo "no fault file of rank $other"
+        grep -qa "^strike: $2 $3 of rank $1" "$scratch/struck.log" || echo "not struck"
+        pgrep -f -- "--out $scratch/struck" >/dev/null && echo "processes are left"
+        # on a machine that others use too, seconds say nothing
+        [ -z "$FULL" ] || awk -v from="$(stat -c %.3Y "$scratch/at")" \
+            -v to="$(stat -c %.3Y "$scratch/struck/fault.0.$other.json")" -v soon=$soon \
+            'BEGIN { if (to - from > soon) print "after " to - from " s" }')"
+}
+# goes_on NAME STEP: the run resumes from that step (0: begins again) and ends as the one that was not struck
+goes_on() {
+    local from
+    ran shard.2z struck --clip 0
+    from=$(sed -n 's/^resumed from .*checkpoint-\([0-9]*\)$/\1/p' "$scratch/struck.log")
+    verdict "$1: goes on" "$([ "${from:-0}" = "$2" ] || echo "from ${from:-0}"
+        ls -d "$scratch/struck"/*.tmp 2>/dev/null)"
+    files "$1: the same in the end" struck straight
+}
+
+# In the second step: while gradients go to their owners, and new weights to the other ranks.
+struck 1 scatter 7 KILL
+struck 0 gather 9 KILL
+goes_on "killed in a step" 0
+struck 1 gather 9 STOP
+struck 0 scatter 7 STOP
+# While the second checkpoint is written: the half is not resumed from.
+for rank in 1 0; do
+    struck $rank collect 15 KILL
+    verdict "rank $rank, half a checkpoint" "$([ -d "$scratch/struck/checkpoint-8.tmp" ] || ls "$scratch/struck")"
+    goes_on "rank $rank killed in a save" 4
+done
+for rank in ${FULL:+0 1}; do
+    for kind in scatter gather collect; do
+        for signal in KILL STOP; do
+            for n in 1 2 6 14; do
+                struck $rank $kind $n $signal
+            done
+            goes_on "$signal of rank $rank in $kind" $([ $kind = collect ] && echo 4 || echo 0)
+        done
+    done
+done
+
+# Full in the middle of both attempts at the first checkpoint; then there is room.
+FULL_AT="3 8" LD_PRELOAD=$scratch/strike.so run shard.2z full --clip 0
+verdict "a full disk while a checkpoint is written" "$([ $? = 0 ] || tail -n 2 "$scratch/full.log"
+    for text in "trying once more" "training goes on"; do
+        grep -q "^warning: .*checkpoint of step 4.*optimizer.*No space left on device; $text" "$scratch/full.log" ||
+            echo "no line: $text"
+    done
+    ls -d "$scratch/full"/checkpoint-4* 2>/dev/null)"
+verdict "a full disk: the next is whole" "$(for file in "$scratch/straight/checkpoint-8"/*.safetensors; do
+    cmp "$file" "$scratch/full/checkpoint-8/${file##*/}"; done)"
+exit $failed
