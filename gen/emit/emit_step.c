@@ -468,8 +468,8 @@ char *emit_ops(const Graph *g)
             const Region *loop = group->region ? &p->region[group->region] : NULL;
             double flops = 0, bytes = 0;
             for (int j = 0; j < group->nops; j++) {
-                flops += op_row[op[j].kind].flops(&op[j]);
-                bytes += op_row[op[j].kind].bytes(&op[j]);
+                flops += op_flops(&op[j]);
+                bytes += op_share(&op[j]) * op_row[op[j].kind].bytes(&op[j]);
             }
             if (group->pos != n++)
                 bug("group @g%d of %s is number %d", group->pos, p->name, n - 1);

@@ -317,6 +317,9 @@ typedef struct {
 } OpRow;
 extern const OpRow op_row[NOPS];
 int op_find(const char *name);                               /* NOPS: none */
+/* Share of its elements that a rank works on: less than 1 if they are divided over the ranks. */
+double op_share(const Op *op);
+double op_flops(const Op *op);                               /* of a call on a rank */
 double program_flops(const Program *p);                      /* FLOPs of one turn */
 
 /* A row of inputs.def: a value that the host writes. */

@@ -92,11 +92,21 @@ int op_find(const char *name)
     return i;
 }
 
+double op_share(const Op *op)
+{
+    const Value *v = op->nin ? op->in[0].v : NULL;
+    if (!strchr("eo", *op_row[op->kind].place) || !v || !v->part)
+        return 1;
+    return v->part < value_elements(v) ? (double)v->part / (double)value_elements(v) : 1;
+}
+
+double op_flops(const Op *op) { return op_share(op) * op_row[op->kind].flops(op); }
+
 double program_flops(const Program *p)
 {
     double flops = 0;
     for (int i = 0; i < p->nops; i++)
-        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
+        flops += op_flops(&p->ops[i]) *
                  (p->ops[i].region ? (double)p->region[p->ops[i].region].count.n : 1);
     return flops;
 }

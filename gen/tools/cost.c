@@ -32,20 +32,42 @@ static double step_flop(const cJSON *o)
     return -1;
 }
 
+/* Bytes that a rank sends in a step, within its node and to others, -1 as above. */
+static double step_sent_bytes(const cJSON *o)
+{
+    const cJSON *s, *sent, *each;
+    cJSON_ArrayForEach(s, json_get(o, "schedules")) {
+        if (!cJSON_IsTrue(json_get(s, "updates")) || !(sent = json_get(s, "sent_bytes")))
+            continue;
+        double bytes = 0;
+        cJSON_ArrayForEach(each, sent)
+            for (int i = 0; i < 2; i++) {
+                const cJSON *n = number(each, i ? "between_nodes" : "within_node");
+                bytes += n ? n->valuedouble : 0;
+            }
+        return bytes;
+    }
+    return -1;
+}
+
 static const struct {
     const char *key, *label;
 } number_row[] = {{"device_bytes", "bytes of a rank"},
                   {"step_flop", "FLOP of a step, all ranks"},
+                  {"step_sent_bytes", "bytes that a rank sends in a step"},
                   {"flop", "FLOP of a run"},
                   {"parameters", "parameters"},
                   {"parameters_trained", "parameters trained"}};
-enum { BYTES, STEP, RUN, PARAMETERS, TRAINED, NUMBERS };
+enum { BYTES, STEP, SENT, RUN, PARAMETERS, TRAINED, NUMBERS };
 
 /* -1: none. */
 static double value_of(const cJSON *o, int row)
 {
     const cJSON *n = number(o, number_row[row].key);
-    return row == STEP ? step_flop(o) : n ? n->valuedouble : -1;
+    return row == STEP   ? step_flop(o)
+           : row == SENT ? step_sent_bytes(o)
+           : n           ? n->valuedouble
+                         : -1;
 }
 
 /* Reads the stored plan; ends the program if it is not one of this recipe. */
@@ -130,7 +152,7 @@ static void print_table(const cJSON *a, const cJSON *b, const char *name, FILE *
         const double x = a ? value_of(a, i) : -1, y = value_of(b, i);
         if (x >= 0 || y >= 0)
             fprintf(to, "| %s | %s | %s | %s |\n", number_row[i].label, grouped(x), grouped(y),
-                    change_of(x, y, i == BYTES));
+                    change_of(x, y, i == BYTES || i == SENT));
     }
 }
 
@@ -163,8 +185,8 @@ int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FIL
                 *b = read_present(g, c);
     const double x = a ? value_of(a, BYTES) : -1, y = value_of(b, BYTES);
     bool same = a != NULL;
-    for (int i = 0; i < NUMBERS && same; i++)
-        same = value_of(a, i) == value_of(b, i);
+    for (int i = 0; i < NUMBERS && same; i++)        /* plans of earlier releases lack SENT */
+        same = value_of(a, i) == value_of(b, i) || (i == SENT && value_of(a, i) < 0);
     const bool within = x < 0 || y < 0 || most == INT64_MAX || y - x <= (double)most;
     const char *say = sentence(a, b, c->name, same);
     if (answer_wanted())

@@ -103,6 +103,9 @@ static int numbers_of(const Side *a, const Side *b, Number *row)
                         (double)disk_of(b->g, b->c).checkpoint, true};
     row[n++] = (Number){"step_flop", a->work.flops * (double)a->g->ranks,
                         b->work.flops * (double)b->g->ranks, false};
+    const Sent x = step_sent(a->g, a->c), y = step_sent(b->g, b->c);
+    row[n++] = (Number){"step_sent_bytes", x.within + x.between, y.within + y.between, true};
+    row[n++] = (Number){"step_sent_bytes_between", x.between, y.between, true};
     row[n++] = (Number){"step_tokens", a->tokens, b->tokens, false};
     row[n++] = (Number){"token_flop", a->work.flops * (double)a->g->ranks / a->tokens,
                         b->work.flops * (double)b->g->ranks / b->tokens, false};

@@ -20,6 +20,7 @@ typedef struct {
     Cost cost;
     Disk disk;
     Work work;
+    Sent sent;                   /* in a step */
     double tokens;               /* per step, all ranks */
     int64_t host;  /* host bytes of a rank, besides device memory; on a CPU they are the same */
     const char *recipe, *other, *out;        /* words after gen, without gpus=; the folder */
@@ -45,6 +46,7 @@ static Info info_of(const Graph *g, Config *c)
               .cost = step_cost(g, c),
               .disk = disk_of(g, c),
               .work = step_work(g),
+              .sent = step_sent(g, c),
               .tokens = step_tokens(g, c),
               .out = text_print("out/%s", c->name)};
     const GraphSetting *words = &g->setting[SETTING_overrides];
@@ -142,6 +144,13 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
                     fit_limit(g) == INT64_MAX ? "what there is" : text_bytes(fit_limit(g))));
     line(to, "", text_print("%s;", s.text));
     line(to, "", "of these, activations and workspace share memory over time");
+    const double sent = n->sent.within + n->sent.between;
+    if (sent > 0)
+        line(to, "sends",
+             text_print("%s a rank and step%s", text_bytes((int64_t)sent),
+                        n->sent.between > 0 ? text_print(", %s of them to other nodes",
+                                                         text_bytes((int64_t)n->sent.between))
+                                            : ""));
     if (cuda)
         line(to, "host",
              text_print("%s a rank for batches in flight, not counting CUDA's libraries; records "
@@ -314,6 +323,8 @@ static void info_answer(const Graph *g, Config *c)
     add_known(o, "updates", l->updates);
     answer_float(o, "step_flop", n.work.flops);
     answer_float(o, "step_tokens", n.tokens);
+    answer_float(o, "step_sent_bytes", n.sent.within + n.sent.between);
+    answer_float(o, "step_sent_bytes_between", n.sent.between);
     add_time(o, &n);
     answer_run_files(o, objective_find(g->objective));
     answer_commands(o, n.recipe, n.out);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/shares.h"
+
 /* ---- what it holds --------------------------------------------------------------------------- */
 
 int64_t buffer_bytes(const Value *v) { return v->slots * v->stride; }
@@ -22,6 +24,12 @@ static bool same_storage(const Value *v, const Value *w)
 {
     return v->offset == w->offset && buffer_bytes(v) == buffer_bytes(w) && v->first == w->first &&
            v->last == w->last;
+}
+
+int64_t value_shares(const Graph *g, const Value *v)
+{
+    const bool own = v->part && v->stride == v->part * dtype_bytes[v->dtype];
+    return own ? share_count(g->ranks) : 0;
 }
 
 Holdings measure_holdings(const Graph *g)
@@ -41,6 +49,7 @@ Holdings measure_holdings(const Graph *g)
             continue;
         h.buffer[h.nbuffers++] = v;
         h.purpose[v->purpose] += buffer_bytes(v);
+        h.divided[v->purpose] += value_shares(g, v) ? buffer_bytes(v) : 0;
     }
     qsort(h.buffer, (size_t)h.nbuffers, sizeof *h.buffer, by_size);
     return h;
@@ -63,7 +72,7 @@ static double op_bytes(const Program *p, const Op *op)
                                                  : r.index == IX_NONE ? (double)r.v->slots
                                                                       : 1);
     }
-    return bytes;
+    return op_share(op) * bytes;
 }
 
 double program_bytes(const Program *p)
@@ -122,6 +131,101 @@ double step_tokens(const Graph *g, Config *c)
            (double)objective_sequences(c);
 }
 
+/* ---- what it sends --------------------------------------------------------------------------- */
+
+typedef struct {
+    int op;
+    const char *backend, *name;
+    int direct, ring;            /* passes */
+} Collective;
+
+static const Collective collective_row[] = {
+#define COLLECTIVE(op, backend, name, direct, ring, doc) \
+    {OP_##op, #backend, #name, direct, ring},
+#include "gen/lower/collectives.def"
+#undef COLLECTIVE
+};
+enum { COLLECTIVES = sizeof collective_row / sizeof *collective_row };
+
+static const Collective *collective_of(const Graph *g, const Op *op)
+{
+    for (int i = 0; i < COLLECTIVES; i++)
+        if (collective_row[i].op == op->kind &&
+            !strcmp(collective_row[i].backend, g->target->backend))
+            return &collective_row[i];
+    bug("collectives.def: no row for %s on %s", op_row[op->kind].name, g->target->backend);
+}
+
+/* Bytes that a collective moves in all turns of its loop: a layer's in each, else whole buffers. */
+static double moved_bytes(const Program *p, const Op *op)
+{
+    double bytes = 0;
+    for (int k = 0; k < op->nout; k++) {
+        const Value *v = op->out[k].v;
+        bytes += op->region ? turns_of(p, op) * (double)value_bytes(v) : (double)buffer_bytes(v);
+    }
+    return bytes;
+}
+
+static Sent op_sent(const Graph *g, const Program *p, const Op *op, int64_t nodes)
+{
+    const Collective *c = collective_of(g, op);
+    const double ranks = (double)g->ranks, n = (double)nodes,
+                 pass = moved_bytes(p, op) * (ranks - 1) / ranks;
+    /* shares of a pass that go to other nodes */
+    const double ring = nodes > 1 ? n / ranks : 0,
+                 direct = nodes > 1 ? (ranks - ranks / n) / (ranks - 1) : 0;
+    const double between = pass * (c->direct * direct + c->ring * ring);
+    return (Sent){c->name, pass * (c->direct + c->ring) - between, between};
+}
+
+static int add_sent(Sent *list, int n, Sent s)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i].name, s.name)) {
+            list[i].within += s.within;
+            list[i].between += s.between;
+            return n;
+        }
+    list[n] = s;
+    return n + 1;
+}
+
+int64_t nodes_of(Config *c) { return c->cluster ? config_int(c, F_cluster_nodes) : 1; }
+
+int schedule_sent(const Graph *g, const Schedule *s, int64_t nodes, Sent **list)
+{
+    int n = 0;
+    *list = arena_new(sizeof **list * COLLECTIVES);
+    for (int k = 0; k < s->nitems; k++) {
+        const Program *p = s->item[k].program;
+        for (int i = 0; p && i < p->nops; i++) {
+            const Op *op = &p->ops[i];
+            if (!op_is_collective(op->kind))
+                continue;
+            const double times = op_attr(op, "last") ? 1 : (double)s->item[k].times;
+            Sent one = op_sent(g, p, op, nodes);
+            one.within *= times, one.between *= times;
+            n = add_sent(*list, n, one);
+        }
+    }
+    return n;
+}
+
+Sent step_sent(const Graph *g, Config *c)
+{
+    Sent sum = {"step", 0, 0}, *list;
+    for (int i = 0; i < g->nschedules; i++) {
+        if (!schedule_updates(g->schedules[i]))
+            continue;
+        const int n = schedule_sent(g, g->schedules[i], nodes_of(c), &list);
+        for (int k = 0; k < n; k++)
+            sum.within += list[k].within, sum.between += list[k].between;
+        break;
+    }
+    return sum;
+}
+
 /* ---- the cost model -------------------------------------------------------------------------- */
 
 /* Finds a card by the driver's name, "NVIDIA H200", or gen's; NULL: unknown. */
@@ -167,18 +271,12 @@ Device device_of(const Graph *g, Config *c)
                     slower ? b->link : k->link};
 }
 
-static bool sums_ranks(const Op *op)
-{
-    return op->kind == OP_allreduce || op->kind == OP_allreduce_layer;
-}
-
-/* Seconds of a schedule: kernels, their launches, all-reduces; early ones separate. */
+/* Seconds of a schedule: kernels, their launches, collectives; early ones separate. */
 typedef struct { double kernels, starts, sums, early; } Turn;
 
 static Turn turn_of(const Graph *g, const Program *p, const Device *d)
 {
     const Backend *of = target_backend(g->target);
-    const double ring = 2.0 * (double)(g->ranks - 1) / (double)g->ranks;
     Turn t = {0};
     for (int i = 0; i < p->ngroups; i++) {
         const Group *group = &p->groups[i];
@@ -186,12 +284,13 @@ static Turn turn_of(const Graph *g, const Program *p, const Device *d)
         const Op *first = &p->ops[group->first_op];
         for (int k = 0; k < group->nops; k++) {
             const Op *op = &p->ops[group->first_op + k];
-            flops += op_row[op->kind].flops(op) * turns_of(p, op);
+            flops += op_flops(op) * turns_of(p, op);
             bytes += op_bytes(p, op);
         }
-        if (sums_ranks(first)) {         /* in place */
-            double *to = first->kind == OP_allreduce ? &t.sums : &t.early;
-            *to += turns_of(p, first) * of->meet + ring * bytes / 2 / d->link;
+        if (op_is_collective(first->kind)) {
+            const Sent s = op_sent(g, p, first, 1);
+            double *to = op_attr(first, "last") ? &t.early : &t.sums;
+            *to += s.within > 0 ? turns_of(p, first) * of->meet + s.within / d->link : 0;
             continue;
         }
         double work = flops / (COST_PEAK * d->peak), move = bytes / (COST_BANDWIDTH * d->bandwidth);

@@ -8,11 +8,15 @@
 typedef struct {
     int64_t parameters, trained;         /* elements of the model files' tensors */
     int64_t purpose[NPURPOSES];          /* bytes; storage shared by values counts once */
+    int64_t divided[NPURPOSES];          /* of them, bytes of buffers with only the rank's shares */
     const Value **buffer;                /* one per storage, the largest first */
     int nbuffers;
 } Holdings;
 Holdings measure_holdings(const Graph *g);
 int64_t buffer_bytes(const Value *v);    /* of all its slots */
+/* Shares of a value, of SHARES (runtime/shares.h), that its buffer holds on a rank; 0: it is not
+ * divided. */
+int64_t value_shares(const Graph *g, const Value *v);
 
 /* Bytes read and written by its calls, each operand once per call. */
 double program_bytes(const Program *p);
@@ -27,6 +31,18 @@ typedef struct {
 Work schedule_work(const Graph *g, const Schedule *s);
 Work step_work(const Graph *g);          /* of the first schedule that changes weights */
 double step_tokens(const Graph *g, Config *c);   /* positions of sequences, all ranks */
+
+/* Bytes that a rank sends by one kind of collective, on average over the ranks; gen/lower/
+ * collectives.def. */
+typedef struct {
+    const char *name;
+    double within, between;      /* to ranks of its node, and of other nodes */
+} Sent;
+/* Sets *list to one entry a kind for one run of the schedule; returns their number. */
+int schedule_sent(const Graph *g, const Schedule *s, int64_t nodes, Sent **list);
+/* All kinds together, of the first schedule that changes weights. */
+Sent step_sent(const Graph *g, Config *c);
+int64_t nodes_of(Config *c);             /* of the recipe's cluster; 1 without */
 
 /* ---- the cost model ---- */
 

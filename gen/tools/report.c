@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/shares.h"
+
 static char *shape_of(const Value *v)
 {
     Str s = {0};
@@ -91,6 +93,25 @@ static void print_work(const Graph *g, FILE *to)
     }
 }
 
+/* Bytes that a rank sends in each schedule. */
+static void print_sent(const Graph *g, Config *c, FILE *to)
+{
+    bool headed = false;
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *s = g->schedules[i];
+        Sent *list;
+        const int n = schedule_sent(g, s, nodes_of(c), &list);
+        for (int k = 0; k < n; k++, headed = true) {
+            if (!headed)
+                fprintf(to, "\n%-36s %14s %14s\n", "bytes that a rank sends", "within a node",
+                        "between nodes");
+            fprintf(to, "  %-14s %-18s %14s %14s\n", text_print("schedule %s", s->name),
+                    list[k].name, text_bytes((int64_t)list[k].within),
+                    text_bytes((int64_t)list[k].between));
+        }
+    }
+}
+
 /* Cost of each schedule that updates parameters, if there are several. */
 static void print_schedules(const Graph *g, FILE *to)
 {
@@ -139,6 +160,51 @@ static void answer_cluster(cJSON *o, const Config *c)
     answer_text(to, "launcher", c->v[F_cluster_launcher].s);
 }
 
+static bool divides(const Holdings *h)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < NPURPOSES; i++)
+        bytes += h->divided[i];
+    return bytes > 0;
+}
+
+/* Prints a table's title, with a column for shares where there are divided values. */
+static void print_title(const Graph *g, const Holdings *h, const char *title, int width, FILE *to)
+{
+    if (divides(h))
+        fprintf(to, "%-*s of %" PRId64 " ranks\n", width, title, g->ranks);
+    else
+        fprintf(to, "%s\n", title);
+}
+
+static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
+{
+    print_title(g, h, "bytes of a rank, arena device", 30, to);
+    for (int i = 0; i < NPURPOSES; i++) {
+        const int64_t rest = h->purpose[i] - h->divided[i];
+        if (h->purpose[i])
+            fprintf(to, "  %-14s %12s", purpose_name[i], text_bytes(h->purpose[i]));
+        if (h->divided[i])
+            fprintf(to, "   %" PRId64 "/%d%s", share_count(g->ranks), SHARES,
+                    rest ? text_print(", and %s whole", text_bytes(rest)) : "");
+        fputs(h->purpose[i] ? "\n" : "", to);
+    }
+}
+
+static void print_buffers(const Graph *g, const Holdings *h, FILE *to)
+{
+    print_title(g, h, "largest buffers", 80, to);
+    for (int i = 0; i < h->nbuffers && i < 10; i++) {
+        const Value *v = h->buffer[i];
+        const int64_t shares = value_shares(g, v);
+        fprintf(to, "  %-22s %12s   %-26s %*s", v->name, text_bytes(buffer_bytes(v)), shape_of(v),
+                shares ? -14 : 0, purpose_name[v->purpose]);
+        if (shares)
+            fprintf(to, "%" PRId64 "/%d", shares, SHARES);
+        fprintf(to, "\n");
+    }
+}
+
 static void plan_print(const Graph *g, Config *c, FILE *to)
 {
     const Holdings h = measure_holdings(g);
@@ -154,10 +220,7 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
             h.parameters, h.trained,
             ir_size(g, "B") * config_int(c, F_batch_accum) * g->ranks,
             config_int(c, F_seq_max));
-    fprintf(to, "bytes of a rank, arena device\n");
-    for (int i = 0; i < NPURPOSES; i++)
-        if (h.purpose[i])
-            fprintf(to, "  %-14s %12s\n", purpose_name[i], text_bytes(h.purpose[i]));
+    print_purposes(g, &h, to);
     fprintf(to, "  %-14s %12s   persistent %s, the rest shares memory over time\n", "arena (peak)",
             text_bytes(g->arena_bytes), text_bytes(g->persistent_bytes));
     fprintf(to, "  %-14s %12s   arena / bound = %.4f, placed %s\n\n", "lower bound",
@@ -166,18 +229,15 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
     fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
             fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)),
             fit_largest_micro(g, c));
-    fprintf(to, "largest buffers\n");
-    for (int i = 0; i < h.nbuffers && i < 10; i++)
-        fprintf(to, "  %-22s %12s   %-26s %s\n", h.buffer[i]->name,
-                text_bytes(buffer_bytes(h.buffer[i])), shape_of(h.buffer[i]),
-                purpose_name[h.buffer[i]->purpose]);
+    print_buffers(g, &h, to);
     print_work(g, to);
     print_schedules(g, to);
+    print_sent(g, c, to);
 }
 
 /* ---- the same for programs ------------------------------------------------------------------- */
 
-static void add_buffer(cJSON *list, const Value *v)
+static void add_buffer(cJSON *list, const Graph *g, const Value *v)
 {
     cJSON *o = answer_item(list), *shape;
     answer_text(o, "name", v->name);
@@ -189,6 +249,10 @@ static void add_buffer(cJSON *list, const Value *v)
     for (int i = 0; i < v->rank; i++)
         answer_number(shape, v->dim[i].n);
     answer_int(o, "copies", v->slots);
+    if (value_shares(g, v))
+        answer_int(o, "shares", value_shares(g, v));
+    else
+        answer_text(o, "shares", NULL);
     answer_text(o, "set", value_set(v));
     answer_int(o, "offset", v->offset);
     answer_bool(o, "persistent", v->last == INT32_MAX);
@@ -201,7 +265,19 @@ static void add_buffer(cJSON *list, const Value *v)
     }
 }
 
-static void add_work(cJSON *o, const Graph *g)
+static void add_sent(cJSON *o, const Graph *g, const Schedule *s, int64_t nodes)
+{
+    Sent *list;
+    const int n = schedule_sent(g, s, nodes, &list);
+    cJSON *sent = answer_object(o, "sent_bytes");
+    for (int i = 0; i < n; i++) {
+        cJSON *item = answer_object(sent, list[i].name);
+        answer_float(item, "within_node", list[i].within);
+        answer_float(item, "between_nodes", list[i].between);
+    }
+}
+
+static void add_work(cJSON *o, const Graph *g, int64_t nodes)
 {
     cJSON *list = answer_list(o, "programs");
     for (int i = 0; i < g->nprograms; i++) {
@@ -225,6 +301,7 @@ static void add_work(cJSON *o, const Graph *g)
         answer_float(item, "seconds_at_peak", w.at_peak);
         answer_int(item, "bytes_held_alone", held_alone(g, s));
         answer_int(item, "bytes_shared", shared_top(g, s));
+        add_sent(item, g, s, nodes);
     }
 }
 
@@ -266,6 +343,9 @@ void answer_memory(cJSON *o, const Graph *g, const Holdings *h)
     cJSON *by = answer_object(o, "bytes_by_purpose");
     for (int i = 0; i < NPURPOSES; i++)
         answer_int(by, purpose_name[i], h->purpose[i]);
+    by = answer_object(o, "bytes_divided_by_purpose");
+    for (int i = 0; i < NPURPOSES; i++)
+        answer_int(by, purpose_name[i], h->divided[i]);
 }
 
 cJSON *plan_object(const Graph *g, Config *c)
@@ -279,8 +359,8 @@ cJSON *plan_object(const Graph *g, Config *c)
     answer_int(o, "batch_micro_largest", fit_largest_micro(g, c));
     list = answer_list(o, "buffers");
     for (int i = 0; i < h.nbuffers; i++)
-        add_buffer(list, h.buffer[i]);
-    add_work(o, g);
+        add_buffer(list, g, h.buffer[i]);
+    add_work(o, g, nodes_of(c));
     return o;
 }
 

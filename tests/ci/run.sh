@@ -33,6 +33,13 @@ flop() { sed -n '/"schedules"/,/"updates":\ttrue/p; /"updates":\ttrue/,/"flop"/p
 check cost/flop "$(flop "$T/base") | $(flop "$T/now") | +$(($(flop "$T/now") - $(flop "$T/base")))" \
     "$(row 'FLOP of a step all ranks')"
 check cost/parameters "$(of parameters "$T/base") | $(of parameters "$T/now") | 0" "$(row parameters)"
+"$GEN" plan recipes/cpu_x2_full.lua memory.zero=0 --json >"$T/two"
+"$GEN" diff --base "$T/two" recipes/cpu_x2_full.lua memory.zero=0 batch.micro=2 >"$T/cost"
+check cost/sent "$((4 * 842624)) | $((4 * 842624)) | 0" "$(row 'bytes that a rank sends in a step')"
+sed 's/"sent_bytes"/"sentbytes"/' "$T/two" >"$T/earlier"
+"$GEN" diff --base "$T/earlier" recipes/cpu_x2_full.lua memory.zero=0 >"$T/cost"
+check cost/earlier "0 this change costs nothing on cpu_x2_full - | $((4 * 842624)) | -" \
+    "$? $(sed 's/:.*//;q' "$T/cost") $(row 'bytes that a rank sends in a step')"
 check cost/allowed "0 1 0" "$(for most in ${more}B $((more - 1))B any; do
     cost batch.micro=16 --allow "$most"
     echo $?

@@ -83,6 +83,31 @@ check json/buffers "$(ask plan.cpu_tiny bytes_by_purpose.weights bytes_by_purpos
 check json/largest "$(sed -n '/^largest buffers/{n;s/^ *\([^ ]*\) .*/\1/p}' "$T/text")" "$(ask plan.cpu_tiny 'buffers[0].name')"
 check json/peak "$(ask plan.cpu_tiny device_bytes)" "$("$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].offset' >"$T/a"
     "$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].bytes' | paste "$T/a" - | awk '$1 + $2 > m { m = $1 + $2 } END { print m }')"
+# What a rank sends in a step, and what it holds. LLaDA-8B: two tables (126464,4096), in 32 layers matrices of 53248 rows
+# of 4096; 65 norms of 4096, too small to be divided. Of n bytes 2 ranks send 2 x n/2 each in an all-reduce, n/2 in a
+# reduce-scatter or a gather. fp32 gradients, fp16 weights, and sums of squares of 64 shares in 131 columns, 4352 a rank.
+# Of fp32 are master weights and two moments; total norm and loss scale have 512 bytes each.
+matrices=$((2 * 126464 * 4096 + 32 * 53248 * 4096)) norms=$((65 * 4096))
+for zero in 0 1; do said plan recipes/llada_8b.lua memory.zero=$zero batch.micro=1 >"$T/zero.$zero"; done
+sent() { ask "$1" "schedules[$2].name" "schedules[$2].sent_bytes.$3.within_node" "schedules[$2].sent_bytes.$3.between_nodes"; }
+check json/sent_whole "train $((4 * (matrices + norms))) 0" "$(sent zero.0 1 allreduce)"
+check json/sent_divided "train $((4 * norms)) 0 train $((4 * matrices / 2)) 0 train $((2 * matrices / 2 + 8 * 4352)) 0" \
+    "$(sent zero.1 1 allreduce) $(sent zero.1 1 reduce_scatter) $(sent zero.1 1 all_gather)"
+check json/held_whole "$((12 * (matrices + norms) + 2 * 512)) 0 null" \
+    "$(ask zero.0 bytes_by_purpose.optimiser bytes_divided_by_purpose.optimiser 'buffers[1].shares')"
+check json/held_divided "$((12 * (matrices / 2 + norms) + 2 * 512)) $((12 * matrices / 2)) m.b.gate_up.w 32" "$(
+    ask zero.1 bytes_by_purpose.optimiser bytes_divided_by_purpose.optimiser 'buffers[4].name' 'buffers[4].shares')"
+"$GEN" plan recipes/llada_8b.lua memory.zero=1 >"$T/text"
+check plan/divided "of 2 ranks 44.8 GiB 32/64, and 3.0 MiB whole 32/64 14.9 GiB" "$(sed -n \
+    's/^bytes of a rank, arena device *//p; s/^  optimiser *//p; s/^  m.b.down.w.*optimiser //p; s/^  .*reduce_scatter *\(.*B\) *0 B$/\1/p' \
+    "$T/text" | tr -s ' \n' ' ' | sed 's/ $//')"
+# 4 ranks on 2 nodes: of n bytes each sends half to the other node when the parts are exchanged, n/4 to each rank; of
+# the ring's 3/4 n, which are n/4 three times, half, as the second rank of a node sends to the other node.
+n=$((4 * 842624))
+said plan recipes/cpu_x2_full.lua memory.zero=0 cluster=slurm_cpu cluster.gpus_per_node=2 gpus=all batch.global= >"$T/nodes"
+check json/sent_nodes "4 train $((n / 4 + n * 3 / 8)) $((n / 2 + n * 3 / 8))" "$(ask nodes ranks) $(sent nodes 0 allreduce)"
+said info recipes/cpu_x2_full.lua memory.zero=0 cluster=slurm_cpu >"$T/nodes"
+check json/sent_step "$n $n" "$(ask nodes step_sent_bytes step_sent_bytes_between)"
 # of fp32 a checkpoint holds weights and both moments; of adapters these alone: 12 bytes each
 check json/disk "$((12 * 842624)) $((4 * 842624)) null $((12 * 65536)) $((4 * 65536)) $((4 * 842624))" \
     "$(ask info.cpu_tiny disk.checkpoint_bytes disk.export_bytes disk.merged_bytes) $(
