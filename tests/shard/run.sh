@@ -41,13 +41,24 @@ padding() {
         { all = all $0 "; " }
         END { if (n != ranks || NR != ranks) print "of " ranks " ranks: " all }')"
 }
+# counted ...: as ran; on CPUs what each rank sends is counted, into $scratch/RUN.sent.RANK (sent.c)
+counted() {
+    if [ "$BACKEND" = cpu ]; then
+        SENT=$scratch/$2.sent LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD }$scratch/sent.so" ran "$@"
+    else
+        ran "$@"
+    fi
+}
 
 # ---- whole and divided: without clipping the norm, whose order of additions differs, decides nothing
 
+mpicc=$(command -v mpicc.openmpi || echo mpicc)
+[ "$BACKEND" != cpu ] || $mpicc -std=c11 -O1 -Wall -Wextra -Werror -Wno-missing-field-initializers -shared -fPIC \
+    -o "$scratch/sent.so" tests/shard/sent.c || verdict sent.c "does not compile"
 for n in $ranks; do
-    ran shard.$n whole.$n --clip 0
-    (looks "shard.$(divided "$n")" && run "shard.$(divided "$n")" divided.$n --clip 0) ||
-        verdict "divided.$n trains" "$(tail -n 2 "$scratch/divided.$n.log")"
+    counted shard.$n whole.$n --clip 0
+    (looks "shard.$(divided "$n")" && counted "shard.$(divided "$n")" divided.$n --clip 0
+        exit $failed) || failed=1
     padding "$n, padding" divided.$n "${n%%.*}"
     verdict "$n, losses" "$(diff <(losses "$scratch/whole.$n") <(losses "$scratch/divided.$n")
         [ "$(losses "$scratch/whole.$n" | wc -l)" = 8 ] || echo "not 8 losses")"
@@ -65,11 +76,35 @@ for name in $objectives; do
     held=()
     [ ! -e "$case/meta.safetensors" ] || held=(--meta-data "$case/meta.safetensors")
     for way in '' .z; do
-        "$work/shard.$name$way/run.sh" --data "$case/tokens.safetensors" "${held[@]}" --out "$scratch/$name$way" --steps 6 --save-every 3 \
-            --clip 0 >"$scratch/$name$way.log" 2>&1 || verdict "$name$way" "$(tail -n 2 "$scratch/$name$way.log")"
+        "$work/shard.$name$way/run.sh" --data "$case/tokens.safetensors" "${held[@]}" --out "$scratch/$name$way" --steps 6 \
+            --save-every 3 --clip 0 >"$scratch/$name$way.log" 2>&1 || verdict "$name$way" "$(tail -n 2 "$scratch/$name$way.log")"
     done
     verdict "$name, losses" "$(diff <(losses "$scratch/$name") <(losses "$scratch/$name.z"))"
     files "$name, files" $name.z $name
+done
+
+# ---- bytes that ranks send: those of gen plan, times 8 steps. An all-reduce exchanges parts of the gradients and
+# gathers their sums, each half of its bytes. Control messages of the host (losses, checkpoints) are not counted here.
+
+# sent KIND RUN: bytes of all ranks
+sent() { cat "$scratch/$2.sent".* | awk -v kind="$1" '$1 == kind { n += $2 } END { print n }'; }
+# planned EXPRESSION RANKS[.PRECISION] ZERO: bytes of all ranks in 8 steps; $a all-reduce, $r reduce-scatter, $g gather
+planned() {
+    "$gen" plan "$here/recipes/shard.lua" gpus="${2%%.*}" precision="$([[ $2 == *.* ]] && echo "${2#*.}" || echo fp32)" \
+        memory.zero="$3" --json | jq -r "8 * .ranks * (.schedules[] | select(.name == \"train\") | .sent_bytes |
+            map_values(.within_node + .between_nodes) | .allreduce as \$a | (.reduce_scatter // 0) as \$r |
+            (.all_gather // 0) as \$g | $1) | round"
+}
+for n in $ranks; do
+    [ "$BACKEND" = cpu ] || break
+    for zero in 0 1; do
+        name=$([ $zero = 0 ] && echo "whole.$n" || echo "divided.$n")
+        verdict "$name, bytes sent" "$(diff <(for kind in scattered gathered gathered_in_place; do sent $kind "$name"; done) \
+            <(for formula in '$a / 2 + $r' '$a / 2' '$g'; do planned "$formula" "$n" $zero; done))"
+    done
+    # of gradients of 32 bits 2/2, of weights of 16 bits 1/2; not of fp32
+    [[ $n != *.bf16 ]] || verdict "$n, divided, less is sent" "$(awk -v a="$(planned '$a' "$n" 0)" -v b="$(planned '$a + $r + $g' "$n" 1)" \
+        'BEGIN { if (b >= a) print b, a }')"
 done
 
 # ---- files go from one to the other
