@@ -95,6 +95,7 @@ void config_derive(Config *c);
 /* Returns a copy of the config in another precision, or NULL if its target or another field does
  * not allow that precision. */
 Config *config_in_precision(const Config *c, const char *precision);
+bool ranks_divide(int64_t ranks);                           /* memory.zero takes so many */
 const char *config_name(const Config *c);                   /* field name, else the file name */
 void check_config(Config *c);                               /* rules between fields */
 /* Rooms read fields only through these, so that config_unread() finds fields without a reader. */

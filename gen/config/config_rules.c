@@ -290,9 +290,12 @@ static void check_batch(const Config *c)
 }
 
 /* States are divided into 64 shares, a whole number of them a rank. */
+enum { MANY = 32, MOST = 64 };
+
+bool ranks_divide(int64_t ranks) { return ranks > 1 && (ranks <= MANY || ranks == MOST); }
+
 static void check_zero(const Config *c)
 {
-    enum { MANY = 32, MOST = 64 };
     const FieldValue *zero = &c->v[F_memory_zero];
     const int64_t ranks = c->v[F_gpus].i;
     if (!zero->i && ranks > 1 && !strcmp(c->v[F_comm_order].s, "canonical"))
@@ -302,7 +305,7 @@ static void check_zero(const Config *c)
         return;
     if (ranks == 1)
         err_add(zero->loc, "memory.zero: with gpus = 1 there is nothing to divide; leave it out");
-    else if (ranks > MANY && ranks != MOST)
+    else if (!ranks_divide(ranks))
         err_add(rule_loc(c, F_gpus, F_memory_zero), "memory.zero: states are divided over at most "
                 "%d ranks, or over %d, got gpus = %" PRId64, MANY, MOST, ranks);
 }
@@ -485,7 +488,7 @@ static void check_lora(const Config *c, const Family *f)
             "has no effect while lora.rank is 0; set lora.rank, for example 16, or leave this out");
         return;
     }
-    if (strstr(f->q, "%h")) {
+    if (!family_takes_adapters(f)) {
         err_add(c->v[F_lora_rank].loc,
                 "lora.rank: adapters on one module per attention head, as %s has them, are not "
                 "supported; leave it out",

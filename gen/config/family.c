@@ -25,6 +25,8 @@ const Family *family_find(const char *name)
     bug("no family %s", name);
 }
 
+bool family_takes_adapters(const Family *f) { return !strstr(f->q, "%h"); }
+
 const FamilyClass *family_class(const char *name, const char *head)
 {
     for (size_t i = 0; i < sizeof class_row / sizeof *class_row; i++)

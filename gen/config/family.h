@@ -52,6 +52,7 @@ typedef struct { const char *class, *task; } FamilyClass;
 int family_count(void);
 const Family *family_row(int i);
 const Family *family_find(const char *name);
+bool family_takes_adapters(const Family *f);     /* not with a module per attention head */
 const FamilyClass *family_class(const char *name, const char *head);    /* NULL: no such class */
 /* The head of the family's class of that name, or of its first class if there is none; NULL: it has
  * no class. */

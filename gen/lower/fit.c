@@ -3,10 +3,15 @@
  * In:    the graph after plan.   Out: nothing, or the end of the program.
  * Method: the rooms run again on copies of the Config with a few fields changed; what fits is
  *         printed with its bytes. */
+#include "gen/config/family.h"
 #include "gen/config/objective.h"
+#include "gen/graph/bilevel.h"
+#include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
 
 #include <inttypes.h>
+
+#include "runtime/shares.h"
 
 /* Bytes a rank may plan with; INT64_MAX: the target sets no limit. */
 int64_t fit_limit(const Graph *g)
@@ -40,8 +45,16 @@ static int64_t bound_of(const Config *c, int64_t micro, int64_t T)
     return most < rows ? most : rows;
 }
 
-static Config *changed(const Config *old, int64_t micro, bool recompute, int64_t T, int64_t rank)
+/* A change of a recipe that needs less memory. */
+typedef struct {
+    int64_t micro, T;
+    bool recompute, zero;
+    int64_t rank;                /* of adapters, where the recipe has none; 0: none */
+} Change;
+
+static Config *changed(const Config *old, Change to)
 {
+    const int64_t micro = to.micro, T = to.T, rank = to.rank;
     Config *c = arena_new(sizeof *c);
     *c = *old;
     int64_t was = c->v[F_batch_micro].i;
@@ -51,8 +64,10 @@ static Config *changed(const Config *old, int64_t micro, bool recompute, int64_t
     c->v[F_seq_max].i = T;
     c->v[F_batch_texts].i = config_texts(c);
     c->v[F_memory_loss_rows].i = 0;
-    if (recompute)
+    if (to.recompute)
         c->v[F_memory_recompute].s = "block";
+    if (to.zero)
+        c->v[F_memory_zero].i = 1;
     if (rank && !c->v[F_lora_rank].i) {
         static const char *all[] = {"all-linear"};
         c->v[F_lora_rank].i = rank;
@@ -70,7 +85,7 @@ int64_t fit_largest_micro(const Graph *g, Config *own)
             micro = config_int(own, F_batch_micro);
     int64_t rows = T * objective_sequences(own);
     int64_t most = INT32_MAX / rows < 65535 ? INT32_MAX / rows : 65535, fits = 0, fails = most + 1;
-    Config *c = changed(own, micro, false, T, 0);
+    Config *c = changed(own, (Change){.micro = micro, .T = T});
     for (int64_t n = micro; n > fits && n < fails;) {
         c->v[F_batch_micro].i = n;
         c->v[F_batch_targets].i = bound_of(own, n, T);
@@ -133,41 +148,86 @@ static bool print_precisions(Str *s, const Config *cfg, int64_t limit)
     return found;
 }
 
-/* Recipes near it that fit. */
-static void print_near(Str *s, Config *cfg, int64_t limit)
+/* True if memory.zero = 1 is allowed and divides something. */
+static bool may_divide(const Graph *g, const Config *c)
 {
-    int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
-    const bool in_another = print_precisions(s, cfg, limit);
-    bool recomputes = config_is(cfg, F_memory_recompute, "block"), found = false;
-    for (int rank = 0; rank <= (field_fixed(cfg, F_lora_rank) ? 0 : 16) && !found; rank += 16)
-        for (int again = recomputes; again < 2; again++)
-            for (int64_t n = micro; n >= 1; n /= 2) {
-                if (micro % n || (n == micro && again == recomputes && !rank) ||
-                    (rank && config_int(cfg, F_lora_rank)))
-                    continue;
-                int64_t bytes = planned(changed(cfg, n, again, T, rank));
-                if (bytes > limit)
-                    continue;
-                str_print(s, "\n    fits:");
-                if (n != micro)
-                    str_print(s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, n,
-                              config_int(cfg, F_batch_accum) * (micro / n));
-                print_bound(s, cfg, n, T);
-                str_print(s, "%s%s   (%s)", again > recomputes ? " memory.recompute=block" : "",
-                          rank ? " lora.rank=16 lora.targets=all-linear" : "", text_bytes(bytes));
+    if (c->v[F_memory_zero].i || !ranks_divide(g->ranks) || has_tangent(g))
+        return false;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->kind == VK_PARAM && g->values[i]->trained &&
+            value_room(g, g->values[i]) >= SHARE_LEAST)
+            return true;
+    return false;
+}
+
+static bool may_adapt(Config *c)
+{
+    return !field_fixed(c, F_lora_rank) && !config_int(c, F_lora_rank) &&
+           family_takes_adapters(family_find(c->v[F_model_family].s));
+}
+
+/* Plans a changed recipe and prints its words if it fits. */
+static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
+{
+    const int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max),
+                  bytes = planned(changed(cfg, to));
+    if (bytes > limit)
+        return false;
+    str_print(s, "\n    fits:");
+    if (to.T != T)
+        str_print(s, " seq.max=%" PRId64, to.T);
+    if (to.micro != micro || to.T != T)
+        str_print(s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, to.micro,
+                  config_int(cfg, F_batch_accum) * (micro / to.micro));
+    print_bound(s, cfg, to.micro, to.T);
+    str_print(s, "%s%s%s   (%s)",
+              to.recompute && (to.T != T || !config_is(cfg, F_memory_recompute, "block"))
+                  ? " memory.recompute=block"
+                  : "",
+              to.zero ? " memory.zero=1" : "",
+              to.rank ? " lora.rank=16 lora.targets=all-linear" : "", text_bytes(bytes));
+    return true;
+}
+
+/* Largest batch.micro that divides the recipe's, without and with recomputing. */
+static bool print_smaller(Str *s, Config *cfg, Change to, int64_t limit)
+{
+    const bool recomputes = config_is(cfg, F_memory_recompute, "block");
+    const int64_t micro = to.micro;
+    bool found = false;
+    for (int again = recomputes; again < 2; again++)
+        for (to.micro = micro; to.micro >= 1; to.micro /= 2) {
+            to.recompute = again;
+            if (micro % to.micro ||
+                (to.micro == micro && again == recomputes && !to.rank && !to.zero))
+                continue;
+            if (print_if_fits(s, cfg, to, limit)) {
                 found = true;
                 break;
             }
-    for (int64_t shorter = field_fixed(cfg, F_seq_max) ? 0 : T / 2; shorter >= 16 && !found;
-         shorter /= 2) {
-        int64_t bytes = planned(changed(cfg, 1, true, shorter, 0));
-        if (bytes > limit)
-            continue;
-        str_print(s, "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64, shorter,
-                  config_int(cfg, F_batch_accum) * micro);
-        print_bound(s, cfg, 1, shorter);
-        str_print(s, " memory.recompute=block   (%s)", text_bytes(bytes));
-        found = true;
+        }
+    return found;
+}
+
+/* Recipes near it that fit. */
+static void print_near(Str *s, const Graph *g, Config *cfg, int64_t limit)
+{
+    const bool in_another = print_precisions(s, cfg, limit), divides = may_divide(g, cfg);
+    const Change same = {.micro = config_int(cfg, F_batch_micro), .T = config_int(cfg, F_seq_max)};
+    Change to = same;
+    to.zero = true;
+    bool found = divides && print_if_fits(s, cfg, to, limit);
+    found |= print_smaller(s, cfg, same, limit);
+    found = found || (divides && print_smaller(s, cfg, to, limit));
+    to = same, to.rank = 16;
+    if (!found && may_adapt(cfg))
+        found = print_smaller(s, cfg, to, limit);
+    to = (Change){.micro = 1, .recompute = true};
+    for (to.T = field_fixed(cfg, F_seq_max) ? 0 : same.T / 2; to.T >= 16 && !found; to.T /= 2) {
+        to.zero = false;
+        found = print_if_fits(s, cfg, to, limit);
+        to.zero = true;
+        found = found || (divides && print_if_fits(s, cfg, to, limit));
     }
     if (!found && !in_another)
         str_print(s, "\n    nothing near it fits: a smaller model, or %s",
@@ -188,6 +248,6 @@ void fit_check(const Graph *g, Config *cfg)
               text_bytes(g->arena_bytes), text_bytes(limit), text_bytes(g->arena_bytes - limit));
     print_largest(&s, g);
     if (cfg)
-        print_near(&s, cfg, limit);
+        print_near(&s, g, cfg, limit);
     err(g->setting[SETTING_memory].loc, "%s", s.text);
 }

@@ -44,7 +44,7 @@ bool new_fixed(const ModelFolder *m, int field)
 
 bool new_takes_adapters(const ModelFolder *m)
 {
-    return !new_fixed(m, F_lora_rank) && !strstr(m->family->q, "%h");
+    return !new_fixed(m, F_lora_rank) && family_takes_adapters(m->family);
 }
 
 static void add_word(char **word, int *n, const NewOptions *o, const char *field, const char *value)
