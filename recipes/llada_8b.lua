@@ -1,8 +1,9 @@
--- LLaDA-8B, all weights, masked diffusion, on two H200: a whole model and a text of 4096 tokens on each. --init-from
--- takes the folder of the downloaded model. In fp16 with loss scaling; precision=bf16 needs none and is the safer
--- choice.
--- Planned: 137.0 GiB of 137.5 GiB a card, in bf16 as well, 122.7 GiB in fp32. Of smaller cards llada_8b_lora wants
--- 18.3.
+-- LLaDA-8B, all weights, masked diffusion, on two H200: all weights and a text of 4096 tokens on each, half of the
+-- moments and master weights. --init-from takes the folder of the downloaded model. In fp16 with loss scaling;
+-- precision=bf16 needs none and is the safer choice.
+-- Planned: 92.2 GiB of 137.5 GiB a card, in bf16 as well, 92.8 GiB in fp32; 137.0 GiB with memory.zero=0.
+-- memory.recompute=none needs 108.2 GiB and does less work. Smaller cards: two of 96 GB (card=gh200, rtxpro6000), four
+-- of 80 GB (gpus=4 card=h100: 69.8 GiB); llada_8b_lora needs 18.3.
 return {
     about = "LLaDA-8B, full training in fp16 on two H200: masked diffusion",
     target = "sm_90",
@@ -13,7 +14,7 @@ return {
     model = use "models/llada_8b",
     seq = { max = 4096 },
     batch = { micro = 1 },
-    memory = { limit_gib = 139, recompute = "block" },
+    memory = { limit_gib = 139, recompute = "block", zero = 1 },
     optim = { decay_rule = "all" },
     diffusion = { mask = 126336 },
     run = { epochs = 5, lr = 1e-5, eval_every = "epoch", save_every = "epoch" },

@@ -4,6 +4,6 @@
 return extend(use "llada_8b", {
     about = "LLaDA-8B, LoRA rank 16 on all linear layers in fp16 on two GPUs: masked diffusion",
     lora = { rank = 16, alpha = 32, targets = { "all-linear" } },
-    memory = { limit_gib = 79 },
+    memory = { limit_gib = 79, zero = 0 },
     run = { lr = 1e-4 },
 })

@@ -7,7 +7,9 @@
 #ifndef DIECAST_SHARES_H
 #define DIECAST_SHARES_H
 
+#ifndef __CUDACC_RTC__
 #include <stdint.h>
+#endif
 
 enum {
     SHARES = 64,
@@ -15,6 +17,7 @@ enum {
     SHARE_LEAST = 1 << 16    /* elements of a tensor that is worth dividing */
 };
 
+#ifndef __CUDACC_RTC__
 /* Returns the elements of a share of a tensor of n elements. */
 static inline int64_t share_elements(int64_t n)
 {
@@ -24,6 +27,7 @@ static inline int64_t share_elements(int64_t n)
 
 /* Returns the shares that a rank owns; those of the last ranks may be padding only. */
 static inline int64_t share_count(int64_t ranks) { return (SHARES + ranks - 1) / ranks; }
+#endif
 
 /* Columns of sums of squares that a gradient fills, one for each of its tensors, and of all
  * gradients. */

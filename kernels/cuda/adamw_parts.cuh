@@ -8,8 +8,9 @@
 #ifndef DIECAST_KERNELS_CUDA_ADAMW_PARTS_CUH
 #define DIECAST_KERNELS_CUDA_ADAMW_PARTS_CUH
 
-#include "../../runtime/shares.h"
 #include "adamw.cuh"
+
+#include "../../runtime/shares.h"
 
 /* Grid: quads of a part by tensors. */
 __global__ void __launch_bounds__(ADAMW_THREADS)
