@@ -14,7 +14,7 @@ enum { WORDS = 6, LINE = 4000 };
 /* A program without any feature. */
 static const Made plain = {
     .words = "recipes/x.lua gpus=1 seq.max=8",
-    .fields = { "lora.rank=0\ngpus=1\ntarget=\"cpu\"\nprecision=\"fp32\"\nmemory.recompute=\"none\"\n",
+    .fields = { "lora.rank=0\ngpus=1\ntarget=\"cpu\"\nprecision=\"fp32\"\nmemory.recompute=\"none\"\nmemory.zero=0\n",
                 "seq.max=8\nbatch.micro=4\nlora.targets={\"q_proj\", \"v_proj\"}\nlora.rslora=false\n"
                 "model.tied=false\n" }
 };
@@ -206,6 +206,14 @@ static void values(void)
         { "--apply_lora_to_mlp", "true", "lora.targets=gate_proj,up_proj,down_proj" },
         { "--distributed_type", "MULTI_GPU", "gpus=N" },
         { "--distributed_type", "NO", "" },
+        { "--distributed_type", "FSDP", "memory.zero=1; FSDP is not supported" },
+        { "--zero_stage", "0", "" },
+        { "--zero_stage", "1", "memory.zero=0; to change it: gen recipes/x.lua gpus=1 seq.max=8 memory.zero=1" },
+        { "--zero_stage", "3", "--zero_stage: memory.zero=1 is stage 1; stages 2 and 3 are not supported" },
+        { "--use_distributed_optimizer", "true", "memory.zero=1 && make" },
+        { "--use_distributed_optimizer", "false", "" },
+        { "--fsdp", "full_shard", "not supported: each rank holds all weights and gradients; memory.zero=1 divides" },
+        { "--deepspeed", "ds.json", "not supported: each rank holds all weights and gradients; memory.zero=1 divides" },
         { "--num_processes", "8", "gen recipes/x.lua seq.max=8 gpus=8 && make" },
         { "--num_gpus", "1", "" },
         { "--device", "cpu", "" },
