@@ -41,13 +41,12 @@ padding() {
         { all = all $0 "; " }
         END { if (n != ranks || NR != ranks) print "of " ranks " ranks: " all }')"
 }
-# counted ...: as ran; on CPUs what each rank sends is counted, into $scratch/RUN.sent.RANK (sent.c)
+# counted ...: as ran; what each rank sends is counted, into $scratch/RUN.sent.RANK (sent.c; tests/sim/nccl.cpp)
 counted() {
-    if [ "$BACKEND" = cpu ]; then
-        SENT=$scratch/$2.sent LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD }$scratch/sent.so" ran "$@"
-    else
-        ran "$@"
-    fi
+    case $BACKEND in
+    cpu) SENT=$scratch/$2.sent LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD }$scratch/sent.so" ran "$@" ;;
+    *) SIM_MOVED=$scratch/$2.sent ran "$@" ;;
+    esac
 }
 
 # ---- whole and divided: without clipping the norm, whose order of additions differs, decides nothing
@@ -86,21 +85,30 @@ done
 # ---- bytes that ranks send: those of gen plan, times 8 steps. An all-reduce exchanges parts of the gradients and
 # gathers their sums, each half of its bytes. Control messages of the host (losses, checkpoints) are not counted here.
 
+# On the simulator, which counts the bytes of values, an all-reduce is two passes round the ring, the others are one.
+
 # sent KIND RUN: bytes of all ranks
 sent() { cat "$scratch/$2.sent".* | awk -v kind="$1" '$1 == kind { n += $2 } END { print n }'; }
 # planned EXPRESSION RANKS[.PRECISION] ZERO: bytes of all ranks in 8 steps; $a all-reduce, $r reduce-scatter, $g gather
 planned() {
-    "$gen" plan "$here/recipes/shard.lua" gpus="${2%%.*}" precision="$([[ $2 == *.* ]] && echo "${2#*.}" || echo fp32)" \
-        memory.zero="$3" --json | jq -r "8 * .ranks * (.schedules[] | select(.name == \"train\") | .sent_bytes |
+    "$gen" plan "$here/recipes/shard.lua" "${target[@]}" gpus="${2%%.*}" precision="$([[ $2 == *.* ]] && echo "${2#*.}" || echo fp32)" \
+        memory.zero="$3" --json | jq -r "8 * .ranks $pass * (.schedules[] | select(.name == \"train\") | .sent_bytes |
             map_values(.within_node + .between_nodes) | .allreduce as \$a | (.reduce_scatter // 0) as \$r |
             (.all_gather // 0) as \$g | $1) | round"
 }
+pass=
 for n in $ranks; do
-    [ "$BACKEND" = cpu ] || break
+    [ "$BACKEND" != gpu ] || break
+    case $BACKEND in
+    cpu) kinds=(scattered gathered gathered_in_place) formulas=('$a / 2 + $r' '$a / 2' '$g') ;;
+    *)
+        pass="* .ranks / (.ranks - 1)"
+        kinds=(ncclAllReduce ncclReduceScatter ncclAllGather) formulas=('$a / 2' '$r' '$g') ;;
+    esac
     for zero in 0 1; do
         name=$([ $zero = 0 ] && echo "whole.$n" || echo "divided.$n")
-        verdict "$name, bytes sent" "$(diff <(for kind in scattered gathered gathered_in_place; do sent $kind "$name"; done) \
-            <(for formula in '$a / 2 + $r' '$a / 2' '$g'; do planned "$formula" "$n" $zero; done))"
+        verdict "$name, bytes sent" "$(diff <(for kind in "${kinds[@]}"; do sent $kind "$name"; done) \
+            <(for formula in "${formulas[@]}"; do planned "$formula" "$n" $zero; done))"
     done
     # of gradients of 32 bits 2/2, of weights of 16 bits 1/2; not of fp32
     [[ $n != *.bf16 ]] || verdict "$n, divided, less is sent" "$(awk -v a="$(planned '$a' "$n" 0)" -v b="$(planned '$a + $r + $g' "$n" 1)" \

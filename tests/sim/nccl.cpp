@@ -7,13 +7,18 @@
  *        size connects ranks, which a capture must not do: it has to run before it is captured.
  *        ncclSend and ncclRecv: only in groups in which each rank sends to and receives from every
  *        rank, itself too, the same number of elements.
- *        Exchange: nccl_shared.cpp. */
+ *        Exchange: nccl_shared.cpp.
+ * Out:   if SIM_MOVED names a file, at the end FILE.RANK: a line a kind, its name and the bytes of
+ *        the values that its collectives have moved. */
 #include "nccl_shared.h"
 
 #include "host.h"
 
+#include <atomic>
 #include <map>
 #include <set>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <tuple>
@@ -120,6 +125,22 @@ static void check_ran(const Pending &p)
                  (unsigned long long)c.count, c.type);
 }
 
+/* Bytes of values that collectives of a kind have moved; written when the process ends. */
+static struct Moved {
+    std::atomic<uint64_t> bytes[ALL_GATHER + 1];
+    std::atomic<int> rank;
+
+    ~Moved()
+    {
+        const char *path = getenv("SIM_MOVED");
+        FILE *to = path ? fopen((path + ("." + std::to_string(rank))).c_str(), "w") : nullptr;
+        for (uint32_t k = 0; to && k <= ALL_GATHER; k++)
+            fprintf(to, "%s %llu\n", shared_kind_name(k), (unsigned long long)bytes[k]);
+        if (to)
+            fclose(to);
+    }
+} moved;
+
 static ncclResult_t enqueue(const Pending &p)
 {
     check_ran(p);
@@ -128,6 +149,7 @@ static ncclResult_t enqueue(const Pending &p)
     bool reads = shared_sends(shared.get(), p.call), writes = shared_receives(shared.get(), p.call);
     const size_t in = shared_send_bytes(shared.get(), p.call);
     const size_t out = shared_recv_bytes(shared.get(), p.call);
+    const int rank = p.comm->rank;
     cudaError_t error = stream_enqueue(p.stream, shared_kind_name(p.call.kind), [=] {
         const void *send = p.peers ? p.peers->send.data() : p.send;
         void *recv = p.peers ? p.peers->recv.data() : p.recv;
@@ -140,7 +162,12 @@ static ncclResult_t enqueue(const Pending &p)
             if (writes && out)
                 sim_write(p.recv, out);
         }
-        return shared_step(shared.get(), exchange.get(), p.call, send, recv);
+        if (!shared_step(shared.get(), exchange.get(), p.call, send, recv))
+            return false;
+        moved.bytes[p.call.kind] +=
+            p.peers ? in * p.peers->send.size() : in > out ? in : out;
+        moved.rank = rank;
+        return true;
     });
     if (error != cudaSuccess)
         return refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
