@@ -84,8 +84,7 @@ done
 
 # ---- bytes that ranks send: those of gen plan, times 8 steps. An all-reduce exchanges parts of the gradients and
 # gathers their sums, each half of its bytes. Control messages of the host (losses, checkpoints) are not counted here.
-
-# On the simulator, which counts the bytes of values, an all-reduce is two passes round the ring, the others are one.
+# The simulator counts the bytes of values: an all-reduce is two passes round the ring of them, the others are one.
 
 # sent KIND RUN: bytes of all ranks
 sent() { cat "$scratch/$2.sent".* | awk -v kind="$1" '$1 == kind { n += $2 } END { print n }'; }
