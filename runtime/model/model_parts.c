@@ -213,6 +213,8 @@ static int64_t unrounded(const char *weight, ElementType type, const float *valu
     for (int64_t done = 0, k; done < n; done += k) {
         k = n - done < BLOCK ? n - done : BLOCK;
         st_from_float(rounded, element_dtype(type), value + done, (size_t)k);
+        if (memcmp(rounded, weight + done * size, (size_t)(k * size)) == 0)
+            continue;
         for (int64_t i = 0; i < k; i++)
             bad += !isnan(value[done + i]) &&
                    memcmp(rounded + i * size, weight + (done + i) * size, (size_t)size) != 0;
@@ -222,7 +224,7 @@ static int64_t unrounded(const char *weight, ElementType type, const float *valu
 
 int64_t parts_unrounded(const Model *m)
 {
-    enum { PIECE = 1 << 16 };
+    enum { PIECE = ARRAY_PIECE / sizeof(float) };
     float *value = floats(PIECE);
     int64_t bad = 0;
     for (int i = 0; i < m->ntensors && bad >= 0; i++) {
