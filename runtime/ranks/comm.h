@@ -89,8 +89,8 @@ enum { COMM_DOUBLES = 256 };
 void comm_fold(const double *part, int64_t n, int count, double *sum);
 int64_t comm_max_int(int64_t value);
 void comm_broadcast(void *buf, size_t bytes, int root);
-/* Rank 0, whose n is 0, gets the n values of every other rank in `to`, in the order of the ranks.
- * It has to know these numbers: received[r], received[0] = 0. */
+/* Gathers on rank 0: `to` receives the n values of every other rank, in rank order. Rank 0 passes
+ * n = 0 and the number from each rank r, received[r]; received[0] = 0. The others ignore both. */
 void comm_gather(const float *own, int64_t n, float *to, const int64_t *received);
 void comm_barrier(void);
 void comm_finish(void);              /* last call of a successful run */

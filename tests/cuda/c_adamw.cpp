@@ -165,8 +165,8 @@ TEST(adamw_parts)
     }
 }
 
-/* True if each of `slots` tensors, every `stride` elements, is 0 behind its n elements; x of the host. */
-static bool zero_behind(const double *x, int64_t n, int64_t slots, int64_t stride)
+/* True if each of `slots` tensors, every `stride` elements, is 0 after its n elements; x: on the host. */
+static bool zero_after(const double *x, int64_t n, int64_t slots, int64_t stride)
 {
     bool zeros = true;
     for (int64_t l = 0; l < slots; l++)
@@ -200,7 +200,7 @@ TEST(adamw_parts_padding)
                               slots, stride, 1, stream);
         });
         for (const float *x : { m, v, m2, v2, master })
-            check_true("states behind the tensor", zero_behind(f32_double(x, own), left, slots, part));
+            check_true("states after the tensor", zero_after(f32_double(x, own), left, slots, part));
         const double *after = f32_double(w, all), *stored_after = act_double(stored, all);
         bool others = true;
         for (int64_t i = 0; i < all; i++)
@@ -208,12 +208,12 @@ TEST(adamw_parts_padding)
                 others = others && after[i] == before[i] && stored_after[i] == stored_before[i];
         check_true("parts of other ranks", others);
     }
-    check_true("weights behind the tensors", zero_behind(f32_double(w, all), n, slots, stride) &&
-                                                 zero_behind(act_double(stored, all), n, slots, stride));
+    check_true("weights after the tensors", zero_after(f32_double(w, all), n, slots, stride) &&
+                                                 zero_after(act_double(stored, all), n, slots, stride));
 }
 
-/* Sums of squares of whole numbers are exact: the same norm for any number of ranks. What is behind
- * the tensors, NaN, does not count. */
+/* Sums of squares of whole numbers are exact: the same norm for any number of ranks. The padding, NaN,
+ * does not count. */
 TEST(grad_squares)
 {
     const int64_t n = 20001, slots = 2, small = 1013, width = 1 + slots;

@@ -95,8 +95,8 @@ TEST(adamw_parts)
     }
 }
 
-/* True if each of `slots` tensors, every `stride` elements, is 0 behind its n elements. */
-static bool zero_behind(const float *x, int64_t n, int64_t slots, int64_t stride)
+/* True if each of `slots` tensors, every `stride` elements, is 0 after its n elements. */
+static bool zero_after(const float *x, int64_t n, int64_t slots, int64_t stride)
 {
     bool zeros = true;
     for (int64_t l = 0; l < slots; l++)
@@ -131,10 +131,10 @@ TEST(adamw_parts_padding)
         adamw_parts(w + r * part, m, v, g + r * part, adamw_args, &norm, part, slots, stride, 1);
         adamw_mixed_parts(stored + r * part, master, m2, v2, g + r * part, adamw_args, &norm, part,
                           slots, stride, 1);
-        check_true("moments behind the tensor",
-                   zero_behind(m, left, slots, part) && zero_behind(v, left, slots, part) &&
-                       zero_behind(m2, left, slots, part) && zero_behind(v2, left, slots, part));
-        check_true("master weights behind it", zero_behind(master, left, slots, part));
+        check_true("moments after the tensor",
+                   zero_after(m, left, slots, part) && zero_after(v, left, slots, part) &&
+                       zero_after(m2, left, slots, part) && zero_after(v2, left, slots, part));
+        check_true("master weights after it", zero_after(master, left, slots, part));
         bool others = true;
         for (int64_t i = 0; i < all; i++)
             if (i % stride / part != r)
@@ -145,13 +145,13 @@ TEST(adamw_parts_padding)
     float *rounded = NEW(float, all);
     for (int64_t i = 0; i < all; i++)
         rounded[i] = act_load(stored + i);
-    check_true("weights behind the tensors", zero_behind(w, n, slots, stride));
-    check_true("16-bit weights behind them", zero_behind(rounded, n, slots, stride));
+    check_true("weights after the tensors", zero_after(w, n, slots, stride));
+    check_true("16-bit weights after them", zero_after(rounded, n, slots, stride));
 }
 
 /* Sums of squares of whole numbers are exact: of two gradients side by side in column 0, and of three
- * tensors in columns 1 to 3; the same norm for any number of ranks. What is behind the tensors, NaN,
- * does not count. */
+ * tensors in columns 1 to 3; the same norm for any number of ranks. The padding, NaN, does not
+ * count. */
 TEST(grad_squares)
 {
     static const int ranks[] = { 1, 2, 3, 5, 32, 64 };

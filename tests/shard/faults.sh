@@ -1,7 +1,7 @@
 #!/bin/bash
 # Ranks that die or freeze inside the collectives of divided states, in a step and while a checkpoint is written, and a
-# disk that is full while it is: exit codes, what is left, and the bits of the run that goes on.
-# FULL=1 (make soak): every collective and rank, and how soon the others end.
+# disk that is full at that moment: exit codes, leftovers, and the bits of the run that resumes.
+# FULL=1 (make soak): every collective and rank, and the time until the others end.
 BACKEND=cpu
 source "$(dirname "$0")/lib.sh"
 programs <<<"shard.2z shard gpus=2 precision=fp32 memory.zero=1"
@@ -9,7 +9,7 @@ gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$scratch/strike.so" tes
     verdict strike.c "does not compile"
 ran shard.2z straight --clip 0
 
-# struck RANK KIND N SIGNAL: that collective of a run; the other rank says so and nothing is left. strike.c
+# struck RANK KIND N SIGNAL: that collective of a run; the other rank reports it and no process is left; strike.c
 struck() {
     local name="$4 of rank $1 in $2 $3" code want=84 text="rank $1 \\(.*\\) died: " soon=4 other=$((1 - $1))
     [ "$4" = KILL ] || want=85 text="rank $1 \\(.*\\) has been silent for 5 s" soon=9
@@ -27,7 +27,7 @@ struck() {
             -v to="$(stat -c %.3Y "$scratch/struck/fault.0.$other.json")" -v soon=$soon \
             'BEGIN { if (to - from > soon) print "after " to - from " s" }')"
 }
-# goes_on NAME STEP: the run resumes from that step (0: begins again) and ends as the one that was not struck
+# goes_on NAME STEP: the run resumes from that step (0: begins again) and ends like the one without a fault
 goes_on() {
     local from
     ran shard.2z struck --clip 0
@@ -43,7 +43,7 @@ struck 0 gather 9 KILL
 goes_on "killed in a step" 0
 struck 1 gather 9 STOP
 struck 0 scatter 7 STOP
-# While the second checkpoint is written: the half is not resumed from.
+# While the second checkpoint is written: it resumes from the first.
 for rank in 1 0; do
     struck $rank collect 15 KILL
     verdict "rank $rank, half a checkpoint" "$([ -d "$scratch/struck/checkpoint-8.tmp" ] || ls "$scratch/struck")"
@@ -60,7 +60,7 @@ for rank in ${FULL:+0 1}; do
     done
 done
 
-# Full in the middle of both attempts at the first checkpoint; then there is room.
+# A full disk in the middle of both attempts at the first checkpoint, room at the second.
 FULL_AT="3 8" LD_PRELOAD=$scratch/strike.so run shard.2z full --clip 0
 verdict "a full disk while a checkpoint is written" "$([ $? = 0 ] || tail -n 2 "$scratch/full.log"
     for text in "trying once more" "training goes on"; do

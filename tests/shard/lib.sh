@@ -1,4 +1,4 @@
-# lib.sh -- runs of programs of tests/train/recipes/shard.lua, for the scripts beside it.
+# lib.sh -- runs of programs of tests/train/recipes/shard.lua, for the scripts of this folder.
 # shellcheck shell=bash
 source "$(dirname "${BASH_SOURCE[0]}")/../train/lib.sh"
 

@@ -48,10 +48,10 @@ for use in save resume export; do
     resume) peaks resume large.z --steps 2 --save-every 2 ;;
     export) peaks export large.z --export "$scratch/exported" --export-dtype fp32 ;;
     esac
-    below "$use: rank 1 has what is planned" $use.1 $plan
-    below "$use: rank 0 has little more" $use.0 "$(cat "$scratch/$use.1")"
+    below "$use: rank 1 needs what is planned" $use.1 $plan
+    below "$use: rank 0 needs little more" $use.0 "$(cat "$scratch/$use.1")"
 done
-below "save: rank 0 has little more than in a step" save.0 "$(cat "$scratch/divided.0")"
+below "save: rank 0 needs little more than a step" save.0 "$(cat "$scratch/divided.0")"
 states=$(du -k "$scratch/run/checkpoint-1/optimizer.safetensors" | cut -f 1)
 verdict "size of the states" "$([ $states -gt $least ] || echo "$states KiB")"
 verdict "it resumes" "$(grep -q "^resumed from .*checkpoint-1$" "$scratch/resume.log" || tail -n 1 "$scratch/resume.log")"

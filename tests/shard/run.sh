@@ -27,14 +27,14 @@ programs <<<"$(
     done
 )"
 first=${ranks%% *}       # whose faults are tried
-# preloads, so that the run ends with a look at the padding: PROGRAM
+# looks PROGRAM: preloads a check of the padding at the end of its runs
 gcc -std=c11 -I. -O1 -Wall -Wextra -Werror -shared -fPIC -o "$scratch/padding.so" tests/shard/padding.c ||
     verdict padding.c "does not compile"
 looks() {
     MODEL=$(nm "$work/$1/train" | sed -n 's/ [A-Za-z] model$//p')
     export MODEL LD_PRELOAD=$scratch/padding.so
 }
-# padding TEST RUN RANKS: every rank has some, and all of it is 0
+# padding TEST RUN RANKS: every rank has padding, and all of it is 0
 padding() {
     verdict "$1" "$(grep -a '^padding: ' "$scratch/$2.log" | awk -v ranks="$3" '
         $4 > 10000 && $6 == 0 { n++ }
