@@ -13,8 +13,8 @@ extern "C" {
 
 enum { MICROS = @MICROS@ };            // micro-batches of a step
 
-/* Inputs that the host writes before a program, and results that it reads after it. Inputs of
- * micro-batch k are at [k]; a program of one micro-batch reads those of the first. */
+/* Inputs that the host writes before a program, and results that it reads after it. Inputs and sums
+ * of micro-batch k are at [k]; a program of one micro-batch has those of the first. */
 typedef struct {
 //@ inputs
 //@ scalers

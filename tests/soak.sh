@@ -49,6 +49,7 @@ round() {               # NUMBER SEED
             echo "out/.gen/gen check recipes/$target.lua"
         done
         for target in sim memory faults; do echo "FULL=1 tests/shard/run.sh $target"; done
+        echo "FULL=1 tests/canonical/run.sh sim"
         for target in reference pairs sim checked sanitize; do echo "FULL=1 tests/train/$target.sh"; done
     fi
 }

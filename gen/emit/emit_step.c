@@ -477,7 +477,7 @@ char *emit_ops(const Graph *g)
             str_print(&s, "{\"%s\", \"%s\", %.0f, %.0f, %" PRId64 ", %s},\n",
                       kernel_row[group->kernel].name, makes->nout ? makes->out[0].v->name : "",
                       flops, bytes, !loop ? 0 : loop->reverse ? -loop->count.n : loop->count.n,
-                      op_is_collective(op->kind) ? "true" : "false");
+                      g->ranks > 1 && op_is_collective(op->kind) ? "true" : "false");
         }
     return s.text;
 }

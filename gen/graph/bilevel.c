@@ -25,16 +25,6 @@ static Value *number(Build *b, const Jvp *jvp, const char *name, int64_t n)
     return v;
 }
 
-bool has_tangent(const Graph *g)
-{
-    for (int i = 0; i < g->nprograms; i++)
-        for (int k = 0; k < g->programs[i]->nops; k++)
-            if (g->programs[i]->ops[k].kind == OP_tangent_init ||
-                g->programs[i]->ops[k].kind == OP_tangent_init_scaled)
-                return true;
-    return false;
-}
-
 Jvp *jvp_new(Build *b, Set *set)
 {
     Jvp *jvp = arena_new(sizeof *jvp);

@@ -16,8 +16,6 @@ struct Jvp {
 };
 
 Jvp *jvp_new(Build *b, Set *set);
-/* True if a program moves weights along v, for which every rank needs all of v. */
-bool has_tangent(const Graph *g);
 /* Call after schedule_turns() of the program that writes v; clears the derivatives. */
 void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp);
 /* First method, finite differences. Call it in a program without a backward pass; losses: f32

@@ -3,8 +3,8 @@
  * In:    programs that write gradients.
  * Out:   the same, each writing the gradients of its micro-batch, %PROGRAM.grad.X, and an op fold
  *        that adds those of all ranks to $grad.X, in the order of the micro-batches' numbers.
- * Method: a matrix whose sums may be divided is folded after its layer, so that the micro-batch's
- *         gradient has one slot; others after the program, each in one message. */
+ * Method: a matrix whose sums may be divided is folded after its last write, of a layer within the
+ *         loop, so that its gradient has one slot; others after the program. */
 #include "gen/graph/graph.h"
 #include "gen/graph/kernels.h"
 
@@ -57,10 +57,11 @@ static void fold(Build *b, Program *p, Value *gradient)
     const int at = last_writer(p, gradient), region = at < 0 ? 0 : p->ops[at].region;
     if (at < 0)
         return;
-    const bool of_layer = region && gradient_has_shares(b, gradient);
+    const bool large = gradient_has_shares(b, gradient), of_layer = region && large;
     Value *micro = micro_gradient(b, p, gradient, of_layer);
     replace(p, gradient, micro);
-    Op *op = insert_after(b, p, of_layer ? at : p->nops - 1, OP_fold, of_layer ? region : 0);
+    const int kind = b->g->ranks == 1 || gradient->part ? OP_fold : OP_fold_whole;
+    Op *op = insert_after(b, p, large ? at : p->nops - 1, kind, of_layer ? region : 0);
     op_in(op, of_layer ? ref_loop(micro, 0) : ref(micro));
     op_out(op, of_layer ? ref_loop(gradient, 0) : ref(gradient));
     op_int(op, "ranks", b->g->ranks);

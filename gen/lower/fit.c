@@ -5,7 +5,6 @@
  *         printed with its bytes. */
 #include "gen/config/family.h"
 #include "gen/config/objective.h"
-#include "gen/graph/bilevel.h"
 #include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
 
@@ -151,7 +150,7 @@ static bool print_precisions(Str *s, const Config *cfg, int64_t limit)
 /* True if memory.zero = 1 is allowed and divides something. */
 static bool may_divide(const Graph *g, const Config *c)
 {
-    if (c->v[F_memory_zero].i || !ranks_divide(g->ranks) || has_tangent(g))
+    if (c->v[F_memory_zero].i || !ranks_divide(g->ranks))
         return false;
     for (int i = 0; i < g->nvalues; i++)
         if (g->values[i]->kind == VK_PARAM && g->values[i]->trained &&

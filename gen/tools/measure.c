@@ -156,10 +156,20 @@ static const Collective *collective_of(const Graph *g, const Op *op)
     bug("collectives.def: no row for %s on %s", op_row[op->kind].name, g->target->backend);
 }
 
+/* Bytes that a fold moves in all turns of its loop: every rank's parts, or all that it has. */
+static double folded_bytes(const Graph *g, const Program *p, const Op *op)
+{
+    const Value *v = op->in[0].v;
+    const int64_t parts = op->kind == OP_fold ? v->part * dtype_bytes[v->dtype] : value_bytes(v);
+    return (op->region ? turns_of(p, op) : (double)v->slots) * (double)(g->ranks * parts);
+}
+
 /* Bytes that a collective moves in all turns of its loop: a layer's in each, else whole buffers. */
-static double moved_bytes(const Program *p, const Op *op)
+static double moved_bytes(const Graph *g, const Program *p, const Op *op)
 {
     double bytes = 0;
+    if (op->kind == OP_fold || op->kind == OP_fold_whole)
+        return folded_bytes(g, p, op);
     for (int k = 0; k < op->nout; k++) {
         const Value *v = op->out[k].v;
         bytes += op->region ? turns_of(p, op) * (double)value_bytes(v) : (double)buffer_bytes(v);
@@ -171,7 +181,7 @@ static Sent op_sent(const Graph *g, const Program *p, const Op *op, int64_t node
 {
     const Collective *c = collective_of(g, op);
     const double ranks = (double)g->ranks, n = (double)nodes,
-                 pass = moved_bytes(p, op) * (ranks - 1) / ranks;
+                 pass = moved_bytes(g, p, op) * (ranks - 1) / ranks;
     /* shares of a pass that go to other nodes */
     const double ring = nodes > 1 ? n / ranks : 0,
                  direct = nodes > 1 ? (ranks - ranks / n) / (ranks - 1) : 0;
@@ -201,7 +211,7 @@ int schedule_sent(const Graph *g, const Schedule *s, int64_t nodes, Sent **list)
         const Program *p = s->item[k].program;
         for (int i = 0; p && i < p->nops; i++) {
             const Op *op = &p->ops[i];
-            if (!op_is_collective(op->kind))
+            if (g->ranks == 1 || !op_is_collective(op->kind))
                 continue;
             const double times = op_attr(op, "last") ? 1 : (double)s->item[k].times;
             Sent one = op_sent(g, p, op, nodes);
@@ -287,7 +297,7 @@ static Turn turn_of(const Graph *g, const Program *p, const Device *d)
             flops += op_flops(op) * turns_of(p, op);
             bytes += op_bytes(p, op);
         }
-        if (op_is_collective(first->kind)) {
+        if (g->ranks > 1 && op_is_collective(first->kind)) {
             const Sent s = op_sent(g, p, first, 1);
             double *to = op_attr(first, "last") ? &t.early : &t.sums;
             *to += s.within > 0 ? turns_of(p, first) * of->meet + s.within / d->link : 0;

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -589,8 +588,6 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     cJSON_AddStringToObject(layout, "generator", m->generator);
     if (m->order)
         cJSON_AddStringToObject(layout, "order", m->order);
-    if (m->order && !strcmp(device_name(), "CPU"))
-        cJSON_AddNumberToObject(layout, "threads", omp_get_max_threads());
     if (strcmp(device_name(), "CPU")) {
         cJSON_AddStringToObject(layout, "gpu", device_name());
         cJSON_AddStringToObject(layout, "nccl", comm_library());

@@ -13,6 +13,7 @@
 #include "runtime/data/vocabulary.h"  // the tokenizer of the records
 //@ end
 #include "runtime/device.h"           // the model's arrays
+#include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run per folder
@@ -353,6 +354,27 @@ static void check_validations(const Run *r)
              flags_spelt(FLAG_eval_every));
 }
 
+static uint32_t products_crc;
+
+static void add_product(const char *line)
+{
+    products_crc = crc32c(products_crc, line, strlen(line));
+}
+
+/* What decides bits besides the recipe, for a checkpoint's layout: the algorithms of the matrix
+ * products, and on CPUs the threads of a rank. */
+static cJSON *layout_of_bits(void)
+{
+    cJSON *layout = cJSON_CreateObject();
+    char text[9];
+    step_products(add_product);
+    snprintf(text, sizeof text, "%08x", products_crc);
+    cJSON_AddStringToObject(layout, "products", text);
+    if (!strcmp(device_name(), "CPU"))
+        cJSON_AddNumberToObject(layout, "threads", omp_get_max_threads());
+    return layout;
+}
+
 /* Fingerprint of all records that are trained on; malloc'ed. */
 static char *fingerprint(const Run *r)
 {
@@ -402,6 +424,8 @@ void prepare(Run *r)
 //@ end
     check_validations(r);
     c->fingerprint = fingerprint(r);
+    if (model.order)
+        c->layout = layout_of_bits();
 //@ if uses_tokens
     c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
     r->tokenizer_is_copy = c->found && c->tokenizer &&

@@ -195,9 +195,10 @@ TEST(adamw_parts_padding)
               *v2 = f32_integers(own, 0), *master = own_parts(w, part, slots, stride, r);
         const double *before = f32_double(w, all), *stored_before = act_double(stored, all);
         run([&] {
-            adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride, 1, stream);
+            adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride, stride, 1,
+                        stream);
             adamw_mixed_parts(stored + at, master, m2, v2, g + at, adamw_args.device, norm, part,
-                              slots, stride, 1, stream);
+                              slots, stride, stride, 1, stream);
         });
         for (const float *x : { m, v, m2, v2, master })
             check_true("states after the tensor", zero_after(f32_double(x, own), left, slots, part));

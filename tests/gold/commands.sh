@@ -73,13 +73,13 @@ check json/bad-word "1 null $(sed -n '1s/^gen: //p' "$T/stderr")" "$(ask bad exi
 said plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_89 >"$T/bad"
 check json/bad-memory "1 $(sed -n '/does not fit/s/^[^ ]* \(.*\)/\1/p' "$T/stderr")" \
     "$(ask bad exit_status error.message | sed 's/ *largest:.*//')"
-# what a refusal names fits; record weights that are learned take no divided states
+# what a refusal names fits
 "$GEN" plan tests/gold/bad/plan_memory_zero_more.lua 2>&1 | sed -n 's/^ *fits: \(.*memory.zero=1\) .*/\1/p' >"$T/words"
 check plan/fits_with_zero 2 "$(while read -ra words; do
     "$GEN" plan tests/gold/bad/plan_memory_zero_more.lua "${words[@]}"
 done <"$T/words" | grep -c '^  arena (peak) ')"
-fits() { "$GEN" plan recipes/dreamprm_full.lua gpus=2 memory.limit_gib=100 "$@" 2>&1 | grep -c '^ *fits: memory.zero=1 '; }
-check plan/fits_but_bilevel "1 0" "$(fits prm.weights=none) $(fits)"
+check plan/fits_bilevel 1 \
+    "$("$GEN" plan recipes/dreamprm_full.lua gpus=2 memory.limit_gib=100 2>&1 | grep -c '^ *fits: memory.zero=1 ')"
 "$GEN" plan recipes/cpu_tiny.lua >"$T/text"
 check json/plan "$(sed -n '2s/^\([0-9]*\) parameters, \([0-9]*\) trained; \([0-9]*\) seq.*of \([0-9]*\) tok.*/\1 \2 \3 \4/p' "$T/text") $(
     sed -n 's/^largest batch.micro.*: //p' "$T/text")" \

@@ -128,9 +128,10 @@ TEST(adamw_parts_padding)
         wt_t *stored_before = memcpy(NEW(wt_t, all), stored, (size_t)all * sizeof *stored);
         for (int64_t l = 0; l < slots; l++)
             memcpy(master + l * part, w + l * stride + r * part, (size_t)part * sizeof *w);
-        adamw_parts(w + r * part, m, v, g + r * part, adamw_args, &norm, part, slots, stride, 1);
+        adamw_parts(w + r * part, m, v, g + r * part, adamw_args, &norm, part, slots, stride, stride,
+                    1);
         adamw_mixed_parts(stored + r * part, master, m2, v2, g + r * part, adamw_args, &norm, part,
-                          slots, stride, 1);
+                          slots, stride, stride, 1);
         check_true("moments after the tensor",
                    zero_after(m, left, slots, part) && zero_after(v, left, slots, part) &&
                        zero_after(m2, left, slots, part) && zero_after(v2, left, slots, part));

@@ -48,6 +48,9 @@ static void report(const char *what, bool good)
     fflush(stdout);
 }
 
+/* Of doubles, whose sums round. */
+static double number(int rank, int64_t i) { return (double)value(rank, i) * 1.0000000001; }
+
 /* Sums of three micro-batches a rank, of 100 numbers: two rounds. */
 static void folds(void)
 {
@@ -55,7 +58,7 @@ static void folds(void)
     double part[MICROS * COUNT], sum[COUNT];
     bool good = true, naive = true;
     for (int i = 0; i < MICROS * COUNT; i++)
-        part[i] = (double)value(world.rank, i);
+        part[i] = number(world.rank, i);
     for (int i = 0; i < COUNT; i++)
         sum[i] = i;
     comm_fold(part, MICROS, COUNT, sum);
@@ -63,10 +66,10 @@ static void folds(void)
         double by_number = i, by_rank = i;
         for (int k = 0; k < MICROS; k++)
             for (int r = 0; r < world.size; r++)
-                by_number += (double)value(r, k * COUNT + i);
+                by_number += number(r, k * COUNT + i);
         for (int r = 0; r < world.size; r++)
             for (int k = 0; k < MICROS; k++)
-                by_rank += (double)value(r, k * COUNT + i);
+                by_rank += number(r, k * COUNT + i);
         good = good && sum[i] == by_number;
         naive = naive && sum[i] == by_rank;
     }

@@ -21,7 +21,7 @@ programs <<<"$(
     done
     for name in $objectives; do
         fields="${name#*=} model.ffn=1024 gpus=2 batch.accum=1"
-        [ ${name%=*} != fd ] || fields+=" prm.hypergradient=fd"
+        case $name in dot=*) fields+=" precision=bf16" ;; fd=*) fields+=" prm.hypergradient=fd" ;; esac
         echo "shard.${name%=*} $fields"
         echo "shard.${name%=*}.z $fields memory.zero=1"
     done

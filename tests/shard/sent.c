@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct { const char *name; long long bytes, calls; } kind[] = {{"scattered"}, {"gathered"},
-                                                                      {"gathered_in_place"}, {"control"}};
-enum { SCATTERED, GATHERED, IN_PLACE, CONTROL, KINDS };
+static struct { const char *name; long long bytes, calls; } kind[] = {
+    {"scattered"}, {"gathered"}, {"gathered_in_place"}, {"collected"}, {"control"}};
+enum { SCATTERED, GATHERED, IN_PLACE, COLLECTED, CONTROL, KINDS };
 
 static int others(void)
 {
@@ -52,7 +52,8 @@ int MPI_Allgatherv(const void *from, int n, MPI_Datatype type, void *to, const i
 
 int MPI_Allgather(const void *from, int n, MPI_Datatype type, void *to, int nto, MPI_Datatype to_type, MPI_Comm c)
 {
-    count(from == MPI_IN_PLACE ? IN_PLACE : CONTROL, (long long)nto * others(), to_type);
+    const int apart = type == MPI_FLOAT ? COLLECTED : CONTROL;
+    count(from == MPI_IN_PLACE ? IN_PLACE : apart, (long long)nto * others(), to_type);
     return PMPI_Allgather(from, n, type, to, nto, to_type, c);
 }
 

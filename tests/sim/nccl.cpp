@@ -127,14 +127,14 @@ static void check_ran(const Pending &p)
 
 /* Bytes of values that collectives of a kind have moved; written when the process ends. */
 static struct Moved {
-    std::atomic<uint64_t> bytes[ALL_GATHER + 1];
+    std::atomic<uint64_t> bytes[ALL_TO_ALL + 1];
     std::atomic<int> rank;
 
     ~Moved()
     {
         const char *path = getenv("SIM_MOVED");
         FILE *to = path ? fopen((path + ("." + std::to_string(rank))).c_str(), "w") : nullptr;
-        for (uint32_t k = 0; to && k <= ALL_GATHER; k++)
+        for (uint32_t k = 0; to && k <= ALL_TO_ALL; k++)
             fprintf(to, "%s %llu\n", shared_kind_name(k), (unsigned long long)bytes[k]);
         if (to)
             fclose(to);

@@ -19,7 +19,7 @@ return {
     memory = { recompute = "block", loss_rows = 128, zero = 0, limit_gib = 2.5 },
     optim = { decay_rule = "all" },
     kernels = { fuse = false, graph = false },
-    comm = { bucket_mib = 7, overlap = "all" },
+    comm = { bucket_mib = 7, overlap = "all", order = "fast" },
     tune = { lock = "optional", card = "NVIDIA H200" },
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
             schedule = "constant", save_every = "5epochs" },
