@@ -310,6 +310,25 @@ static void check_zero(const Config *c)
                 "%d ranks, or over %d, got gpus = %" PRId64, MANY, MOST, ranks);
 }
 
+/* What does not go with canonical order: gradients are sent after each micro-batch, and rates do
+ * not depend on the number of ranks. */
+static void check_order(const Config *c)
+{
+    static const int unused[] = {F_comm_overlap, F_comm_bucket_mib};
+    if (strcmp(c->v[F_comm_order].s, "canonical"))
+        return;
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        if (c->v[unused[i]].set)
+            err_add(c->v[unused[i]].loc, "%s: has no effect with comm.order = \"canonical\", which "
+                    "sends gradients after each micro-batch; leave it out",
+                    field_row[unused[i]].path);
+    for (int i = 0; i < c->nrun; i++)
+        if (strstr(c->run_name[i], "lr_scale") && strcmp(c->run_value[i], "none"))
+            err_add(c->run_loc[i], "run.%s: comm.order = \"canonical\" trains alike on any number "
+                    "of ranks, but a %s rate counts them; set run.%s=none, and the rate itself",
+                    c->run_name[i], c->run_value[i], c->run_name[i]);
+}
+
 int64_t near_divisor(int64_t n, int64_t k)
 {
     for (int64_t d = 1;; d++) {
@@ -544,6 +563,7 @@ void check_config(Config *c)
     check_gpu_fields(c);
     check_batch(c);
     check_zero(c);
+    check_order(c);
     check_heads(c, f);
     check_family(c, f);
     check_lora(c, f);

@@ -1,0 +1,4 @@
+return extend(use "dpo_tiny", {
+    gpus = 2,
+    comm = { order = "canonical" },
+})
