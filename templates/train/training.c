@@ -361,16 +361,19 @@ static void add_product(const char *line)
     products_crc = crc32c(products_crc, line, strlen(line));
 }
 
-/* What decides bits besides the recipe, for a checkpoint's layout: the algorithms of the matrix
- * products, and on CPUs the threads of a rank. */
+/* What decides bits besides the recipe, for a checkpoint's layout: in canonical order the algorithms
+ * of the matrix products; the threads of a CPU rank in 16 bits, where oneDNN may divide a sum over
+ * them. */
 static cJSON *layout_of_bits(void)
 {
     cJSON *layout = cJSON_CreateObject();
-    char text[9];
-    step_products(add_product);
-    snprintf(text, sizeof text, "%08x", products_crc);
-    cJSON_AddStringToObject(layout, "products", text);
-    if (!strcmp(device_name(), "CPU"))
+    if (model.order) {
+        char text[9];
+        step_products(add_product);
+        snprintf(text, sizeof text, "%08x", products_crc);
+        cJSON_AddStringToObject(layout, "products", text);
+    }
+    if (!strcmp(device_name(), "CPU") && strcmp(model.precision, "fp32"))
         cJSON_AddNumberToObject(layout, "threads", omp_get_max_threads());
     return layout;
 }
@@ -424,8 +427,7 @@ void prepare(Run *r)
 //@ end
     check_validations(r);
     c->fingerprint = fingerprint(r);
-    if (model.order)
-        c->layout = layout_of_bits();
+    c->layout = layout_of_bits();
 //@ if uses_tokens
     c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
     r->tokenizer_is_copy = c->found && c->tokenizer &&
