@@ -299,15 +299,19 @@ static void check_zero(const Config *c)
     const FieldValue *zero = &c->v[F_memory_zero];
     const int64_t ranks = c->v[F_gpus].i;
     if (!zero->i && ranks > 1 && !strcmp(c->v[F_comm_order].s, "canonical"))
-        err_add(zero->loc, "memory.zero: comm.order = \"canonical\" divides the sums of gradients "
-                "over ranks, and needs 1, got 0; leave it out");
+        err_add(zero->loc,
+                "memory.zero: comm.order = \"canonical\" divides the sums of gradients over ranks, "
+                "and needs 1, got 0; leave it out, or add memory.zero=1");
     if (!zero->i)
         return;
     if (ranks == 1)
-        err_add(zero->loc, "memory.zero: with gpus = 1 there is nothing to divide; leave it out");
+        err_add(zero->loc,
+                "memory.zero: with gpus = 1 there is nothing to divide; leave it out, or add "
+                "memory.zero=0");
     else if (!ranks_divide(ranks))
-        err_add(rule_loc(c, F_gpus, F_memory_zero), "memory.zero: states are divided over at most "
-                "%d ranks, or over %d, got gpus = %" PRId64, MANY, MOST, ranks);
+        err_add(rule_loc(c, F_gpus, F_memory_zero),
+                "%s: states are divided over at most %d ranks, or over %d, got gpus = %" PRId64,
+                field_row[zero->set ? F_memory_zero : F_comm_order].path, MANY, MOST, ranks);
 }
 
 /* What does not go with canonical order: gradients are sent after each micro-batch, and rates do

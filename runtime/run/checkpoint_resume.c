@@ -604,7 +604,8 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     return layout;
 }
 
-/* True if the layouts are of runs in canonical order, whose bits do not depend on that entry. */
+/* True if that entry does not matter: of two layouts of canonical order, whose bits do not depend
+ * on ranks, or products where one has another order, which is told. */
 static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
 {
     static const char *const of_ranks[] = {"ranks", "accum", "recipe_hash", "nccl",
@@ -614,6 +615,8 @@ static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
     bool found = !strncmp(entry, "NCCL_", 5);
     for (size_t i = 0; i < sizeof of_ranks / sizeof *of_ranks; i++)
         found |= !strcmp(entry, of_ranks[i]);
+    if (!strcmp(entry, "products"))
+        return !order || !here;
     return found && order && here && !strcmp(order, here);
 }
 

@@ -361,9 +361,9 @@ static void add_product(const char *line)
     products_crc = crc32c(products_crc, line, strlen(line));
 }
 
-/* What decides bits besides the recipe, for a checkpoint's layout: in canonical order the algorithms
- * of the matrix products; the threads of a CPU rank in 16 bits, where oneDNN may divide a sum over
- * them. */
+/* What decides bits besides the recipe, for a checkpoint's layout: in canonical order the
+ * algorithms of the matrix products; the threads of a CPU rank in 16 bits, where oneDNN may divide
+ * a sum over them. */
 static cJSON *layout_of_bits(void)
 {
     cJSON *layout = cJSON_CreateObject();
