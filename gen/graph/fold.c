@@ -1,4 +1,4 @@
-/* fold.c -- gradients in canonical order: micro-batch by micro-batch, whatever the number of ranks.
+/* fold.c -- gradients in canonical order: micro-batch by micro-batch, on any number of ranks.
  *
  * In:    programs that write gradients.
  * Out:   the same, each writing the gradients of its micro-batch, %PROGRAM.grad.X, and an op fold
@@ -40,10 +40,9 @@ static void replace(Program *p, const Value *gradient, Value *by)
                 p->ops[i].out[k].v = by;
 }
 
-/* An op after op `at` of the program, in its region and stage. */
-static Op *insert_after(Build *b, Program *p, int at, int kind, int region)
+/* An op after op `at` of the program. */
+static Op *insert_after(Build *b, Program *p, int at, int kind, int region, const char *stage)
 {
-    const char *stage = p->ops[at].stage;
     ir_op(p, kind, region, config_loc(b->c, F_comm_order));
     const Op op = p->ops[p->nops - 1];
     memmove(&p->ops[at + 2], &p->ops[at + 1], sizeof op * (size_t)(p->nops - 2 - at));
@@ -61,7 +60,8 @@ static void fold(Build *b, Program *p, Value *gradient)
     Value *micro = micro_gradient(b, p, gradient, of_layer);
     replace(p, gradient, micro);
     const int kind = b->g->ranks == 1 || gradient->part ? OP_fold : OP_fold_whole;
-    Op *op = insert_after(b, p, large ? at : p->nops - 1, kind, of_layer ? region : 0);
+    Op *op = insert_after(b, p, large ? at : p->nops - 1, kind, of_layer ? region : 0,
+                          large ? p->ops[at].stage : "small gradients, added to their sums");
     op_in(op, of_layer ? ref_loop(micro, 0) : ref(micro));
     op_out(op, of_layer ? ref_loop(gradient, 0) : ref(gradient));
     op_int(op, "ranks", b->g->ranks);

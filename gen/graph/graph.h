@@ -208,7 +208,7 @@ Value *gradient_of(Build *b, Value *param);             /* $grad.NAME, created o
 void schedule_betas(Graph *g);
 void check_schedules(const Graph *g);
 
-/* True if gradients are added micro-batch by micro-batch, whatever the number of ranks. */
+/* True if gradients are added micro-batch by micro-batch, on any number of ranks. */
 bool is_canonical(const Build *b);
 /* True if the gradient's tensors are large enough for shares (runtime/shares.h), and have them. */
 bool gradient_has_shares(const Build *b, const Value *gradient);

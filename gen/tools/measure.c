@@ -28,8 +28,7 @@ static bool same_storage(const Value *v, const Value *w)
 
 int64_t value_shares(const Graph *g, const Value *v)
 {
-    const bool own = v->part && v->stride == v->part * dtype_bytes[v->dtype];
-    return own ? share_count(g->ranks) : 0;
+    return value_is_own_part(v) ? share_count(g->ranks) : 0;
 }
 
 Holdings measure_holdings(const Graph *g)

@@ -1,7 +1,7 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
- * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums beside the backward pass, and
- *        with sums in canonical order.
+ * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums during the backward pass,
+ *        and with sums in canonical order.
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
