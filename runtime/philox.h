@@ -56,6 +56,14 @@ static inline uint32_t dropout_site(uint32_t s)
     return 4 * s + 3;
 }
 
+/* Stochastic rounding of a parameter's elements: word e / 2 % 4 of counter (e / 8 as 64 bits,
+ * update, layer) under key (this, seed high) has 16 bits for element e: the low ones if e is
+ * even. */
+static inline uint32_t rounding_key(uint32_t seed_low, uint32_t site)
+{
+    return seed_low ^ (0x80000000u | site) * 0x9E3779B9u;
+}
+
 /* The quad of a key, for attention probabilities. */
 static inline uint32_t dropout_quad_of_key(int64_t T, int64_t head, int64_t key)
 {

@@ -134,6 +134,12 @@ int64_t config_texts(const Config *c)
                                            : MOST;
 }
 
+static void derive_master(Config *c)
+{
+    const bool bf16 = !strcmp(c->v[F_precision].s, "bf16");
+    rule_fill_text(c, F_optim_master, bf16 ? "\"remainder\"" : "\"fp32\"");
+}
+
 static bool takes_precision(const Config *c, const char *precision)
 {
     return strcmp(precision, "fp16") || strcmp(target_find(c->v[F_target].s)->backend, "cpu");
@@ -149,6 +155,7 @@ Config *config_in_precision(const Config *c, const char *precision)
     Config *other = arena_new(sizeof *other);
     *other = *c;
     other->v[F_precision].s = precision;
+    derive_master(other);
     if (rules->defaults)
         rules->defaults(other);
     return other;
@@ -163,6 +170,7 @@ void config_derive(Config *c)
     derive_accum(c);
     derive_micro(c);
     derive_zero(c);
+    derive_master(c);
     rule_fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
     if (rule_is_open(c, F_model_ffn) && !f->ffn)
@@ -243,6 +251,17 @@ static void check_precision(const Config *c)
                 "precision: fp16 needs a GPU target; for target = \"%s\" try \"bf16\" or "
                 "\"fp32\"",
                 c->v[F_target].s);
+}
+
+static void check_master(const Config *c)
+{
+    const FieldValue *master = &c->v[F_optim_master];
+    const char *precision = c->v[F_precision].s;
+    if (strcmp(master->s, "fp32") && strcmp(precision, "bf16"))
+        err_add(master->loc,
+                "optim.master: \"%s\" is for precision = \"bf16\": %s; leave it out", master->s,
+                strcmp(precision, "fp16") ? "here weights are fp32 themselves"
+                                          : "fp16 has other exponents than fp32");
 }
 
 /* Fields that affect only GPU programs. */
@@ -564,6 +583,7 @@ void check_config(Config *c)
     }
     const Family *f = family_of(c);
     check_precision(c);
+    check_master(c);
     check_gpu_fields(c);
     check_batch(c);
     check_zero(c);

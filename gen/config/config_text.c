@@ -39,8 +39,8 @@ static bool is_new(const Config *c, int field)
     FieldValue unset = {0};
     const FieldType type = field_row[field].type;
     const char *text = field_row[field].def;
-    if (!added[field])
-        return false;
+    if (!added[field] || *text == '?')
+        return added[field] && !c->v[field].set;
     value_parse(type, &text, &unset);
     return !strcmp(value_print(type, &c->v[field]), value_print(type, &unset));
 }

@@ -159,6 +159,8 @@ char *emit_sets(const Graph *g)
                   c_name(adamw_args->name), set_field(adamw_args, "total_norm"));
         if (ir_value(g, adamw_args->set ? text_print("scaler.%s", adamw_args->set) : "scaler"))
             str_print(&s, ", .scaler = &io.%s", set_field(adamw_args, "scaler"));
+        if (ir_value(g, adamw_args->set ? text_print("rounding.%s", adamw_args->set) : "rounding"))
+            str_print(&s, ", .rounding = &io.%s", set_field(adamw_args, "rounding"));
         own_flags(&s, value_set(adamw_args));
         str_print(&s, "},\n");
     }

@@ -23,8 +23,11 @@ static const Value *state_of(const Graph *g, const char *prefix, const Value *v)
 /* .exp_avg = {m_wte, EL_F32}, of a rank's parts {m_wte, EL_F32, 32768} */
 static void print_array(Str *s, const char *field, const Value *v)
 {
-    const char *type = v->dtype == DT_BF16 ? "EL_BF16" : v->dtype == DT_F16 ? "EL_F16" : "EL_F32";
-    str_print(s, ".%s = {%s, %s%s}", field, c_name(v->name), type,
+    static const char *const type[NDTYPES] = {
+        [DT_F32] = "EL_F32", [DT_BF16] = "EL_BF16", [DT_F16] = "EL_F16", [DT_I16] = "EL_REMAINDER"};
+    if (!type[v->dtype])
+        bug("%s: no array of a model is %s", v->name, dtype_name[v->dtype]);
+    str_print(s, ".%s = {%s, %s%s}", field, c_name(v->name), type[v->dtype],
               v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "");
 }
 
@@ -42,6 +45,7 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
                                           {"normal", "INIT_NORMAL"},
                                           {"uniform", "INIT_UNIFORM"}};
     static const char *const state[][2] = {{"master", "master"},
+                                           {"master", "remainder"},
                                            {"exp_avg", "m"},
                                            {"exp_avg_sq", "v"},
                                            {"grad", "grad"},
@@ -72,7 +76,7 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
               v->count || v->part ? v->stride / dtype_bytes[v->dtype] : 0,
               pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "");
     print_array(s, "weight", v);
-    for (int i = 0; v->trained && i < 5; i++) {
+    for (size_t i = 0; v->trained && i < sizeof state / sizeof *state; i++) {
         const Value *of = state_of(g, state[i][1], v);
         if (!of)
             continue;

@@ -264,6 +264,11 @@ static char *expand(const Call *c, const char *word)
         return text_print(value_is_own_part(r.v) ? "%s_stride" : "%s_stride / RANKS",
                           c_name(r.v->name));
     }
+    if (!strncmp(word, "first:", 6)) {
+        const Value *v = kernel_operand(c->p, c->group, word + 6).v;
+        return v->part && !value_is_own_part(v) ? text_print("PART(%s)", c_name(v->name))
+                                                : text_copy("0");
+    }
     if (!strncmp(word, "share:", 6)) {
         const Ref r = kernel_operand(c->p, c->group, word + 6);
         const bool wide = value_room(c->g, r.v) > value_elements(r.v);
@@ -295,9 +300,11 @@ static char *struct_text(const Call *c, const char *word)
     for (char *at; (at = strtok_r(NULL, "|", &save));) {
         char *value = strchr(at, '=') + 1;
         value[-1] = 0;
-        bool there = strchr(value, ':')                 ? true
+        char *of = strchr(value, '?');
+        bool there = !of && strchr(value, ':')          ? true
                      : isdigit((unsigned char)value[1]) ? has_operand(op, value)
                                                         : op_attr(op, value) != NULL;
+        value = of ? of + 1 : value;
         if (there)
             str_print(&s, "%s.%s = %s", s.n ? ", " : "", at, expand(c, value));
     }

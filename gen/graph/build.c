@@ -46,9 +46,8 @@ const char *set_word(const Build *b, const char *name)
     return b->set->name ? text_print("%s.%s", name, b->set->name) : name;
 }
 
-/* Creates a state value with the shape of a parameter. */
-static Value *state_like(Build *b, const char *prefix, const Value *param, Purpose purpose,
-                       Dtype dtype)
+Value *build_state_as(Build *b, const char *prefix, const Value *param, Purpose purpose,
+                      Dtype dtype)
 {
     const char *name = text_print("%s.%s", prefix, param->name);
     Value *v = ir_value(b->g, name);
@@ -64,12 +63,12 @@ static Value *state_like(Build *b, const char *prefix, const Value *param, Purpo
 
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
 {
-    return state_like(b, prefix, param, purpose, DT_F32);
+    return build_state_as(b, prefix, param, purpose, DT_F32);
 }
 
 Value *build_start(Build *b, const Value *param)
 {
-    return state_like(b, "start", param, PU_weights, param->dtype);
+    return build_state_as(b, "start", param, PU_weights, param->dtype);
 }
 
 Ref build_input(const Build *b, Value *v)

@@ -162,7 +162,7 @@ static int count_updates(const Graph *g, const Value *param, const Value *gradie
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            if ((op->kind != OP_adamw && op->kind != OP_adamw_mixed) || op->out[0].v != param)
+            if (!op_is_update(op->kind) || op->out[0].v != param)
                 continue;
             if (op->in[0].v != gradient)
                 bug("%s is updated by %s", param->name, op->in[0].v->name);
@@ -238,7 +238,7 @@ static void check_sets(const Graph *g, const Program *p)
         const Op *op = &p->ops[i];
         bool one = op->kind == OP_grad_norm || op->kind == OP_grad_squares ||
                    op->kind == OP_squares_norm || op->kind == OP_scaler_update ||
-                   op->kind == OP_adamw || op->kind == OP_adamw_mixed;
+                   op_is_update(op->kind);
         const Value *first = op->nin ? op->in[0].v : op->out[0].v;
         if (op->kind == OP_scale_loss)
             scaler = op->in[1].v;

@@ -164,6 +164,9 @@ Ref build_input(const Build *b, Value *v);
 Value *input_new(Build *b, const char *name);
 /* Returns the state PREFIX.PARAM of a parameter, created on first use. */
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose);
+/* The same, of another type than fp32. */
+Value *build_state_as(Build *b, const char *prefix, const Value *param, Purpose purpose,
+                      Dtype dtype);
 
 /* families.c */
 void family_shapes(Build *b);              /* reads the model.* fields */

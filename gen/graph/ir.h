@@ -7,7 +7,7 @@
 
 #include "gen/config/config.h"
 
-typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, NDTYPES } Dtype;
+typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, DT_I16, NDTYPES } Dtype;
 extern const char *const dtype_name[NDTYPES];
 extern const int dtype_bytes[NDTYPES];
 
@@ -338,6 +338,7 @@ const InputRow *input_row(const char *name);
 /* ---- rules.c: checks of ops against their rows of ops.def ---------------------------------- */
 
 bool op_is_collective(int kind);                             /* it moves values between ranks */
+bool op_is_update(int kind);                                 /* of a parameter, by its gradient */
 bool op_takes(int kind, const char *key);                    /* an attribute of that name */
 bool op_takes_list(int kind);                                /* any number of inputs */
 /* Index in the op's operands of operand k of its row, -1: absent; and the inverse. */

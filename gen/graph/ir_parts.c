@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8"};
-const int dtype_bytes[NDTYPES] = {4, 2, 2, 8, 4, 4, 1};
+const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8", "i16"};
+const int dtype_bytes[NDTYPES] = {4, 2, 2, 8, 4, 4, 1, 2};
 const char *const value_kind_name[] = {"param", "state", "input", "value"};
 const char *const placement_name[] = {"", "rep", "shard", "partial", "parts"};
 #define PURPOSE_TEXT(p) #p,

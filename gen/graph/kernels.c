@@ -80,6 +80,12 @@ static const char *fits_whole(const Op *op)
     return op->out[0].v->part ? "each rank updates its part" : NULL;
 }
 
+/* Neighbours may be updated as one value: a rounded element is drawn by its number in its own. */
+static const char *fits_side_by_side(const Op *op)
+{
+    return op_attr(op, "number") ? "each element is drawn by its number" : fits_whole(op);
+}
+
 static const char *fits_together(const Op *op)
 {
     return op_attr(op, "together") ? NULL : "each tensor has sums of its own";

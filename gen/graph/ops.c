@@ -84,6 +84,8 @@ const OpRow op_row[NOPS] = {
 
 bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pbdf"); }
 
+bool op_is_update(int kind) { return kind == OP_adamw || kind == OP_adamw_mixed; }
+
 int op_find(const char *name)
 {
     int i = 0;

@@ -155,7 +155,7 @@ static Role role_of(const Op *op)
         return ROLE_clear;
     if (op->kind == OP_grad_norm || op->kind == OP_grad_squares)
         return ROLE_reduce;
-    if (op->kind == OP_adamw || op->kind == OP_adamw_mixed)
+    if (op_is_update(op->kind))
         return ROLE_update;
     return op_attr(op, "beta") ? ROLE_gradients : NROLES;
 }

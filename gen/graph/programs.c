@@ -390,6 +390,47 @@ static Value *program_reduce(Build *b)
     return norm;
 }
 
+/* Number of a parameter among all. */
+static int64_t parameter_number(const Graph *g, const Value *param)
+{
+    int64_t n = 0;
+    for (int i = 0; g->values[i] != param; i++)
+        n += g->values[i]->kind == VK_PARAM;
+    return n;
+}
+
+/* Adds to the update of 16-bit weights w what they are rounded from: a word of optim.master. */
+static void add_master(Build *b, Op *op, Value *w, const char *how)
+{
+    const bool rounding = !strcmp(how, "none");
+    op_word(op, "master", rounding ? "rounding" : how);
+    if (rounding) {
+        const char *name = set_word(b, "rounding");
+        Value *key = ir_value(b->g, name);
+        op_in(op, ref(key ? key : input_new(b, "rounding")));
+        op_int(op, "number", parameter_number(b->g, w));
+    } else if (!strcmp(how, "remainder"))
+        op_out(op, ref(build_state_as(b, "remainder", w, PU_optimiser, DT_I16)));
+    else
+        op_out(op, ref(build_state(b, "master", w, PU_optimiser)));
+}
+
+/* Appends AdamW of the gradient's parameter. */
+static void update_op(Build *b, Value *gradient, Value *adamw_args, Value *norm)
+{
+    Value *w = ir_value(b->g, gradient->of);
+    const bool mixed = w->dtype != DT_F32;
+    const char *how = config_text(b->c, F_optim_master);
+    Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
+    op_in(op, ref(gradient)), op_in(op, ref(adamw_args)), op_in(op, ref(norm));
+    op_out(op, ref(w));
+    op_int(op, "decay", w->decay);
+    if (mixed)
+        add_master(b, op, w, how);
+    op_out(op, ref(build_state(b, "m", w, PU_optimiser)));
+    op_out(op, ref(build_state(b, "v", w, PU_optimiser)));
+}
+
 static void program_update(Build *b)
 {
     b->p = set_program(b, "update", ROLE_update,
@@ -397,19 +438,8 @@ static void program_update(Build *b)
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *adamw_args = ir_value(b->g, set_word(b, "adamw_args")),
           *norm = ir_value(b->g, set_word(b, "total_norm"));
-    for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));) {
-        Value *w = ir_value(b->g, gradient->of);
-        bool mixed = w->dtype != DT_F32;
-        Value *master = mixed ? build_state(b, "master", w, PU_optimiser) : NULL;
-        Value *m = build_state(b, "m", w, PU_optimiser), *v = build_state(b, "v", w, PU_optimiser);
-        Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
-        op_in(op, ref(gradient)), op_in(op, ref(adamw_args)), op_in(op, ref(norm));
-        op_out(op, ref(w));
-        if (mixed)
-            op_out(op, ref(master));
-        op_out(op, ref(m)), op_out(op, ref(v));
-        op_int(op, "decay", w->decay);
-    }
+    for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));)
+        update_op(b, gradient, adamw_args, norm);
 }
 
 /* ---- schedules ------------------------------------------------------------------------------- */

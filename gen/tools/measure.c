@@ -336,6 +336,13 @@ Cost step_cost(const Graph *g, Config *c)
 
 /* ---- disk ------------------------------------------------------------------------------------ */
 
+/* Bytes of an element of the parameter's state PREFIX.NAME; 0: it has none. */
+static int64_t bytes_of_state(const Graph *g, const char *prefix, const Value *param)
+{
+    const Value *v = ir_value(g, text_print("%s.%s", prefix, param->name));
+    return v ? dtype_bytes[v->dtype] : 0;
+}
+
 Disk disk_of(const Graph *g, Config *c)
 {
     Disk d = {.kept = (int64_t)run_number(g, "save_total_limit")};
@@ -347,7 +354,8 @@ Disk disk_of(const Graph *g, Config *c)
             continue;
         const int64_t n =
             v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
-        const int64_t stored = dtype_bytes[v->dtype], master = v->trained && stored < 4 ? 4 : 0;
+        const int64_t stored = dtype_bytes[v->dtype], master = bytes_of_state(g, "master", v) +
+                                                               bytes_of_state(g, "remainder", v);
         if (v->adapter || v->not_in_model)
             d.checkpoint += 4 * n;
         else if (!adapters)

@@ -13,6 +13,8 @@
 #include <math.h>
 
 #include "../../runtime/adamw_args.h"
+#include "../../runtime/philox.h"
+#include "../../runtime/split.h"
 #include "types.h"
 
 /* Factors shared by all elements. */
@@ -58,20 +60,114 @@ static inline void adamw(float *restrict w, float *restrict m, float *restrict v
         w[i] = adamw_element(w[i], m + i, v + i, g[i], s);
 }
 
-/* fp32 master weights; w is their rounded copy. */
-static inline void adamw_mixed(wt_t *restrict w, float *restrict master, float *restrict m,
+/* ---- 16-bit weights -------------------------------------------------------------------------- */
+
+/* What an update of 16-bit weights w starts from and leaves; one of these. */
+typedef struct {
+    float *fp32;                 /* master weights; w is their rounded copy */
+    int16_t *remainder;          /* what w lacks of them: runtime/split.h */
+    /* w alone, rounded stochastically: {seed low, seed high, update}; numbers of the parameter, of
+     * its tensor (layer) and of the element in that which w[0] is, a multiple of 8. */
+    const uint32_t *rounding;
+    uint32_t site, tensor;
+    int64_t first;
+} Master;
+
+/* Elements of a block, a unit of work. */
+enum { ADAMW_BLOCK = 256 };
+
+/* Draws 16 bits for each element of a block, which begins with element i of the tensor, a multiple
+ * of 8: eight from a counter, whatever the rank. */
+static inline void rounding_draw(uint16_t *restrict draw, const Master *of, int64_t i)
+{
+    const uint32_t key0 = rounding_key(of->rounding[0], of->site), key1 = of->rounding[1];
+    const uint32_t update = of->rounding[2];
+    const uint64_t first = (uint64_t)i / 8;
+#pragma omp simd
+    for (int q = 0; q < ADAMW_BLOCK / 8; q++) {
+        uint32_t a = (uint32_t)(first + (uint64_t)q), b = (uint32_t)((first + (uint64_t)q) >> 32);
+        uint32_t c = update, d = of->tensor;
+#pragma GCC unroll 10
+        for (uint32_t round = 0; round < 10; round++)
+            PHILOX_ROUND(a, b, c, d, key0, key1, round);
+        draw[8 * q] = (uint16_t)a, draw[8 * q + 1] = (uint16_t)(a >> 16);
+        draw[8 * q + 2] = (uint16_t)b, draw[8 * q + 3] = (uint16_t)(b >> 16);
+        draw[8 * q + 4] = (uint16_t)c, draw[8 * q + 5] = (uint16_t)(c >> 16);
+        draw[8 * q + 6] = (uint16_t)d, draw[8 * q + 7] = (uint16_t)(d >> 16);
+    }
+}
+
+/* v rounded to bf16: up with the probability of the bits that are cut off. The largest finite value
+ * is not exceeded; Inf and NaN stay. */
+static inline float bf16_drawn(float v, uint16_t draw)
+{
+    const uint32_t u = float_bits(v), up = (u + draw) & 0xffff0000, largest = 0x7f7f0000;
+    const uint32_t inf = 0x7f800000, size = u & 0x7fffffff;
+    const uint32_t chosen = (up & 0x7fffffff) < inf ? up : (u & 0x80000000) | largest;
+    return size >= inf ? v : bits_float(chosen);
+}
+
+/* x (n) = the weights that an update starts from, w + i ... */
+static inline void master_load(float *restrict x, const wt_t *restrict w, const Master *from,
+                               int64_t i, int64_t n)
+{
+    if (from->fp32) {
+        memcpy(x, from->fp32 + i, (size_t)n * sizeof *x);
+        return;
+    }
+    act_to_float(x, w + i, n);
+    if (!from->remainder)
+        return;
+    const int16_t *restrict remainder = from->remainder + i;
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++)
+        x[k] = bits_float(split_join(float_bits(x[k]), remainder[k]));
+}
+
+/* x (n): their new values. */
+static inline void master_store(wt_t *restrict w, const Master *to, float *restrict x, int64_t i,
+                                int64_t n)
+{
+    if (to->fp32) {
+        memcpy(to->fp32 + i, x, (size_t)n * sizeof *x);
+    } else if (to->remainder) {
+        int16_t *restrict remainder = to->remainder + i;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            const uint32_t bits = split_value(float_bits(x[k]));
+            remainder[k] = split_remainder(bits);
+            x[k] = bits_float(split_bf16(bits));
+        }
+    } else {
+        uint16_t draw[ADAMW_BLOCK];
+        rounding_draw(draw, to, to->first + i);
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++)
+            x[k] = bf16_drawn(x[k], draw[k]);
+    }
+    act_from_float(w + i, x, n);
+}
+
+static inline void adamw_mixed(wt_t *restrict w, const Master *master, float *restrict m,
                                float *restrict v, const float *restrict g, const float *adamw_args,
                                const float *norm, int64_t n, int decay)
 {
     if (!isfinite(norm[0]))
         return;
     const AdamwStep s = adamw_step(adamw_args, norm, decay);
-#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
-    for (int64_t i = 0; i < n; i++) {
-        master[i] = adamw_element(master[i], m + i, v + i, g[i], s);
-        act_store(w + i, master[i]);
+#pragma omp parallel for schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i += ADAMW_BLOCK) {
+        const int64_t k = n - i < ADAMW_BLOCK ? n - i : ADAMW_BLOCK;
+        float x[ADAMW_BLOCK];
+        master_load(x, w, master, i, k);
+#pragma omp simd
+        for (int64_t j = 0; j < k; j++)
+            x[j] = adamw_element(x[j], m + i + j, v + i + j, g[i + j], s);
+        master_store(w, master, x, i, k);
     }
 }
+
+/* ---- clearing, norm -------------------------------------------------------------------------- */
 
 /* g[0..n-1] = 0 */
 static inline void zero(float *g, int64_t n)

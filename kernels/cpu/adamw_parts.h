@@ -19,13 +19,27 @@ static inline void adamw_parts(float *w, float *m, float *v, const float *g,
         adamw(w + l * stride, m + l * n, v + l * n, g + l * apart, adamw_args, norm, n, decay);
 }
 
-static inline void adamw_mixed_parts(wt_t *w, float *master, float *m, float *v, const float *g,
-                                     const float *adamw_args, const float *norm, int64_t n,
-                                     int64_t slots, int64_t stride, int64_t apart, int decay)
+/* Masters of tensor l. */
+static inline Master master_of(const Master *first, int64_t l, int64_t n)
 {
-    for (int64_t l = 0; l < slots; l++)
-        adamw_mixed(w + l * stride, master + l * n, m + l * n, v + l * n, g + l * apart,
-                    adamw_args, norm, n, decay);
+    Master of = *first;
+    of.fp32 = of.fp32 ? of.fp32 + l * n : NULL;
+    of.remainder = of.remainder ? of.remainder + l * n : NULL;
+    of.tensor += (uint32_t)l;
+    return of;
+}
+
+/* 16-bit weights; also of whole tensors, one by one. */
+static inline void adamw_mixed_parts(wt_t *w, const Master *master, float *m, float *v,
+                                     const float *g, const float *adamw_args, const float *norm,
+                                     int64_t n, int64_t slots, int64_t stride, int64_t apart,
+                                     int decay)
+{
+    for (int64_t l = 0; l < slots; l++) {
+        const Master of = master_of(master, l, n);
+        adamw_mixed(w + l * stride, &of, m + l * n, v + l * n, g + l * apart, adamw_args, norm, n,
+                    decay);
+    }
 }
 
 /* Sums of squares, each added in double, in two halves. */

@@ -11,7 +11,11 @@
 #define DIECAST_KERNELS_CUDA_ADAMW_CUH
 
 #include "../../runtime/adamw_args.h"
+#include "philox.cuh"
 #include "types.cuh"
+
+#define SPLIT_FUNCTION static inline __host__ __device__
+#include "../../runtime/split.h"
 #include "workspace.h"
 
 enum {
@@ -54,26 +58,155 @@ static inline __device__ float adamw_element(float w, float *m, float *v, float 
     return w * s.keep - s.rate * *m / (sqrtf(*v) * s.root + s.eps);
 }
 
-/* Four elements at aligned addresses. copy: the rounded weights, or NULL. The loads do not wait for
- * the norm, which only guards the stores. */
-static inline __device__ void adamw_quad(wt_t *copy, float *w, float *m, float *v, const float *g,
-                                         AdamwStep s)
+/* New values of four weights; loads and stores their moments, at aligned addresses. The loads do
+ * not wait for the norm, which only guards the stores. */
+static inline __device__ void adamw_moments(float w[4], float *m, float *v, const float *g,
+                                            AdamwStep s)
 {
-    float w_[4], m_[4], v_[4], g_[4];
+    float m_[4], v_[4], g_[4];
     f32_load4(g_, g);
     f32_load4(m_, m);
     f32_load4(v_, v);
-    f32_load4(w_, w);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        w_[i] = adamw_element(w_[i], m_ + i, v_ + i, g_[i], s);
+        w[i] = adamw_element(w[i], m_ + i, v_ + i, g_[i], s);
     if (!s.live)
         return;
     f32_store4(m, m_);
     f32_store4(v, v_);
-    f32_store4(w, w_);
-    if (copy)
-        act_store4(copy, w_);
+}
+
+/* Four elements at aligned addresses. */
+static inline __device__ void adamw_quad(float *w, float *m, float *v, const float *g, AdamwStep s)
+{
+    float w_[4];
+    f32_load4(w_, w);
+    adamw_moments(w_, m, v, g, s);
+    if (s.live)
+        f32_store4(w, w_);
+}
+
+/* ---- 16-bit weights ---- */
+
+/* What an update of 16-bit weights w starts from and leaves; one of these. */
+struct Master {
+    float *fp32 = NULL;         // master weights; w is their rounded copy
+    int16_t *remainder = NULL;  // what w lacks of them: runtime/split.h
+    /* w alone, rounded stochastically: {seed low, seed high, update}; numbers of the parameter, of
+     * its tensor (layer) and of the element in that which w[0] is, a multiple of 8. */
+    const uint32_t *rounding = NULL;
+    uint32_t site = 0, tensor = 0;
+    int64_t first = 0;
+};
+
+/* Masters of tensor l, n elements each. */
+static inline __device__ Master master_of(Master first, unsigned l, int64_t n)
+{
+    if (first.fp32)
+        first.fp32 += l * n;
+    if (first.remainder)
+        first.remainder += l * n;
+    first.tensor += l;
+    return first;
+}
+
+static inline __device__ float split_load(float w, int16_t remainder)
+{
+    return __uint_as_float(split_join(__float_as_uint(w), remainder));
+}
+
+/* v's bf16, and its remainder in the low half of *remainder. */
+static inline __device__ float split_store(float v, uint32_t *remainder)
+{
+    const uint32_t bits = split_value(__float_as_uint(v));
+    *remainder = (uint16_t)split_remainder(bits);
+    return __uint_as_float(split_bf16(bits));
+}
+
+/* v rounded to bf16: up with the probability of the bits that are cut off. The largest finite value
+ * is not exceeded; Inf and NaN stay. */
+static inline __device__ float bf16_drawn(float v, uint32_t draw)
+{
+    const uint32_t u = __float_as_uint(v), up = (u + draw) & 0xffff0000, largest = 0x7f7f0000,
+                   inf = 0x7f800000, size = u & 0x7fffffff,
+                   chosen = (up & 0x7fffffff) < inf ? up : (u & 0x80000000) | largest;
+    return size >= inf ? v : __uint_as_float(chosen);
+}
+
+/* The four words that hold the draws of eight elements, of which i is one of the first tensor. */
+static inline __device__ void rounding_draw(uint32_t word[4], const Master &of, int64_t i)
+{
+    const uint64_t eight = (uint64_t)(of.first + i) / 8;
+    const uint32_t key[2] = { rounding_key(of.rounding[0], of.site), of.rounding[1] },
+                   counter[4] = { (uint32_t)eight, (uint32_t)(eight >> 32), of.rounding[2],
+                                  of.tensor };
+    philox(counter, key, word);
+}
+
+/* x = the four weights that an update starts from, w + i ..., at aligned addresses. */
+static inline __device__ void master_load4(float x[4], const wt_t *w, const Master &from, int64_t i)
+{
+    if (from.fp32) {
+        f32_load4(x, from.fp32 + i);
+        return;
+    }
+    act_load4(x, w + i);
+    if (!from.remainder)
+        return;
+    const uint2 low = *(const uint2 *)(from.remainder + i);
+    x[0] = split_load(x[0], (int16_t)low.x), x[1] = split_load(x[1], (int16_t)(low.x >> 16));
+    x[2] = split_load(x[2], (int16_t)low.y), x[3] = split_load(x[3], (int16_t)(low.y >> 16));
+}
+
+/* x: their new values. */
+static inline __device__ void master_store4(wt_t *w, const Master &to, float x[4], int64_t i)
+{
+    uint32_t word[4];
+    if (to.fp32) {
+        f32_store4(to.fp32 + i, x);
+    } else if (to.remainder) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            x[k] = split_store(x[k], word + k);
+        __stwb((uint2 *)(to.remainder + i),
+               make_uint2(word[0] | word[1] << 16, word[2] | word[3] << 16));
+    } else {
+        rounding_draw(word, to, i);
+        const bool second = (to.first + i) / 4 % 2;
+        const uint32_t draw[2] = { second ? word[2] : word[0], second ? word[3] : word[1] };
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            x[k] = bf16_drawn(x[k], k % 2 ? draw[k / 2] >> 16 : draw[k / 2] & 0xffff);
+    }
+    act_store4(w + i, x);
+}
+
+/* The same of one weight. */
+static inline __device__ float master_load(const wt_t *w, const Master &from, int64_t i)
+{
+    return from.fp32        ? from.fp32[i]
+           : from.remainder ? split_load(act_load(w + i), from.remainder[i])
+                            : act_load(w + i);
+}
+
+static inline __device__ void master_store(wt_t *w, const Master &to, float x, int64_t i)
+{
+    uint32_t word[4];
+    if (to.fp32) {
+        to.fp32[i] = x;
+    } else if (to.remainder) {
+        x = split_store(x, word);
+        to.remainder[i] = (int16_t)word[0];
+    } else {
+        rounding_draw(word, to, i);
+        const int k = (int)((to.first + i) % 8);
+        uint32_t draw = 0;
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            draw = j == k / 2 ? word[j] : draw;
+        x = bf16_drawn(x, k % 2 ? draw >> 16 : draw & 0xffff);
+    }
+    act_store(w + i, x);
 }
 
 __global__ void __launch_bounds__(ADAMW_THREADS)
@@ -84,27 +217,36 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
     const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
     if (vector && end <= n) {
-        adamw_quad(NULL, w + first, m + first, v + first, g + first, step);
+        adamw_quad(w + first, m + first, v + first, g + first, step);
     } else {
         for (int64_t i = first; i < end && i < n && step.live; i++)
             w[i] = adamw_element(w[i], m + i, v + i, g[i], step);
     }
 }
 
+/* Grid: quads of a tensor by tensors, of which those of w are `stride` and those of g `apart`
+ * elements from one to the next; master and moments (tensors, n). */
 __global__ void __launch_bounds__(ADAMW_THREADS)
-    adamw_mixed_kernel(wt_t *__restrict__ w, float *__restrict__ master, float *__restrict__ m,
+    adamw_mixed_kernel(wt_t *__restrict__ w, Master master, float *__restrict__ m,
                        float *__restrict__ v, const float *__restrict__ g,
                        const float *__restrict__ adamw_args, const float *__restrict__ norm,
-                       int64_t n, int decay, bool vector)
+                       int64_t n, int64_t stride, int64_t apart, int decay, bool vector)
 {
-    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
+    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4,
+                  own = blockIdx.y * n;
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
+    const Master of = master_of(master, blockIdx.y, n);
+    w += blockIdx.y * stride, m += own, v += own, g += blockIdx.y * apart;
     if (vector && end <= n) {
-        adamw_quad(w + first, master + first, m + first, v + first, g + first, step);
+        float x[4];
+        master_load4(x, w, of, first);
+        adamw_moments(x, m + first, v + first, g + first, step);
+        if (step.live)
+            master_store4(w, of, x, first);
     } else {
         for (int64_t i = first; i < end && i < n && step.live; i++) {
-            master[i] = adamw_element(master[i], m + i, v + i, g[i], step);
-            act_store(w + i, master[i]);
+            const float x = master_load(w, of, i);
+            master_store(w, of, adamw_element(x, m + i, v + i, g[i], step), i);
         }
     }
 }
@@ -154,15 +296,22 @@ static inline void adamw(float *w, float *m, float *v, const float *g, const flo
            adamw_args, norm, n, decay, vector);
 }
 
-/* fp32 master weights; w is their rounded copy. */
-static inline void adamw_mixed(wt_t *w, float *master, float *m, float *v, const float *g,
+/* True if quads of these addresses, and of those a multiple of `apart` elements on, are vectors. */
+static inline bool adamw_vectors(const wt_t *w, Master of, const float *m, const float *v,
+                                 const float *g, int64_t apart)
+{
+    return aligned(w, 4 * sizeof(wt_t)) && aligned(of.fp32, 16) && aligned(of.remainder, 8) &&
+           aligned(m, 16) && aligned(v, 16) && aligned(g, 16) && apart % 4 == 0;
+}
+
+/* 16-bit weights */
+static inline void adamw_mixed(wt_t *w, Master master, float *m, float *v, const float *g,
                                const float *adamw_args, const float *norm, int64_t n, int decay,
                                cudaStream_t s)
 {
-    const bool vector = aligned(w, 4 * sizeof(wt_t)) && aligned(master, 16) && aligned(m, 16) &&
-                        aligned(v, 16) && aligned(g, 16);
+    const int64_t none = 0;
     launch(adamw_mixed_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, master, m,
-           v, g, adamw_args, norm, n, decay, vector);
+           v, g, adamw_args, norm, n, none, none, decay, adamw_vectors(w, master, m, v, g, none));
 }
 
 /* g[0..n-1] = 0 */

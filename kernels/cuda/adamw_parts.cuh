@@ -23,22 +23,7 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
                   whole = blockIdx.y * stride + i, own = blockIdx.y * n + i;
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
     if (i < n)
-        adamw_quad(NULL, w + whole, m + own, v + own, g + blockIdx.y * apart + i, step);
-}
-
-__global__ void __launch_bounds__(ADAMW_THREADS)
-    adamw_mixed_parts_kernel(wt_t *__restrict__ w, float *__restrict__ master,
-                             float *__restrict__ m, float *__restrict__ v,
-                             const float *__restrict__ g, const float *__restrict__ adamw_args,
-                             const float *__restrict__ norm, int64_t n, int64_t stride,
-                             int64_t apart, int decay)
-{
-    const int64_t i = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4,
-                  whole = blockIdx.y * stride + i, own = blockIdx.y * n + i;
-    const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
-    if (i < n)
-        adamw_quad(w + whole, master + own, m + own, v + own, g + blockIdx.y * apart + i,
-                   step);
+        adamw_quad(w + whole, m + own, v + own, g + blockIdx.y * apart + i, step);
 }
 
 /* Grid: this rank's shares by tensors. */
@@ -84,15 +69,15 @@ static inline void adamw_parts(float *w, float *m, float *v, const float *g,
            apart, decay);
 }
 
-/* fp32 master weights; w is their rounded copy. */
-static inline void adamw_mixed_parts(wt_t *w, float *master, float *m, float *v, const float *g,
+/* 16-bit weights; also of whole tensors, one by one. */
+static inline void adamw_mixed_parts(wt_t *w, Master master, float *m, float *v, const float *g,
                                      const float *adamw_args, const float *norm, int64_t n,
                                      int64_t slots, int64_t stride, int64_t apart, int decay,
                                      cudaStream_t s)
 {
     const dim3 grid(blocks_over(n, 4 * ADAMW_THREADS), (unsigned)slots);
-    launch(adamw_mixed_parts_kernel, grid, ADAMW_THREADS, 0, s, w, master, m, v, g, adamw_args,
-           norm, n, stride, apart, decay);
+    launch(adamw_mixed_kernel, grid, ADAMW_THREADS, 0, s, w, master, m, v, g, adamw_args, norm, n,
+           stride, apart, decay, adamw_vectors(w, master, m, v, g, n | stride | apart));
 }
 
 /* Sums of squares, in double, of this rank's shares of a gradient, `slots` tensors of n elements in

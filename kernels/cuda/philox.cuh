@@ -34,6 +34,12 @@ static inline __host__ __device__ uint32_t dropout_threshold(float p)
     return (uint32_t)((double)p * 4294967296.0);
 }
 
+/* Stochastic rounding: see runtime/philox.h. */
+static inline __host__ __device__ uint32_t rounding_key(uint32_t seed_low, uint32_t site)
+{
+    return seed_low ^ (0x80000000u | site) * 0x9E3779B9u;
+}
+
 static inline __host__ __device__ uint32_t dropout_site(uint32_t s)
 {
     return 4 * s + 3;

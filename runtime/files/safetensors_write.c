@@ -75,6 +75,10 @@ bool st_to_float(float *dst, const void *src, StDtype dtype, size_t n)
         for (size_t i = 0; i < n; i++)
             memcpy(&h, p + 2 * i, 2), dst[i] = st_half_to_float(h);
         return true;
+    case ST_I16:
+        for (size_t i = 0; i < n; i++)
+            memcpy(&h, p + 2 * i, 2), dst[i] = (int16_t)h;
+        return true;
     default:
         return false;
     }
@@ -100,6 +104,10 @@ bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n)
     case ST_F16:
         for (size_t i = 0; i < n; i++)
             h = st_float_to_half(src[i]), memcpy(p + 2 * i, &h, 2);
+        return true;
+    case ST_I16:
+        for (size_t i = 0; i < n; i++)
+            h = (uint16_t)(int16_t)src[i], memcpy(p + 2 * i, &h, 2);
         return true;
     default:
         return false;

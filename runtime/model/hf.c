@@ -109,7 +109,7 @@ void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
             continue;
         }
         int64_t bad = 0;
-        char *error = weights_read(w->file, w->from, w->t, w->t->master, w->t->weight, &bad);
+        char *error = weights_read(w->file, w->from, w->t, NULL, &bad);
         if (error)
             die(EXIT_DATA, "%s", error);
         if (bad > 0 && !allow_nonfinite)

@@ -38,6 +38,11 @@ char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t)
         from->dtype != ST_F64)
         return format("%s: %s is %s; supported are F32, BF16, F16 and F64", file->path, from->name,
                       st_dtype_name[from->dtype]);
+    return hf_dims_check(file, from, t);
+}
+
+char *hf_dims_check(const StFile *file, const StTensor *from, const Tensor *t)
+{
     int64_t want[ST_RANK];
     hf_file_shape(t, want);
     if (from->rank == t->rank &&

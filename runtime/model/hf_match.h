@@ -36,6 +36,8 @@ void hf_file_shape(const Tensor *t, int64_t shape[ST_RANK]);
 /* Returns NULL if the file's tensor has t's shape (transposed if t is) and a floating-point
  * dtype. */
 char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t);
+/* The same, for any dtype. */
+char *hf_dims_check(const StFile *file, const StTensor *from, const Tensor *t);
 /* Matches `want` (sorted) against all tensors of a folder with this config.json. *fewer: a copy,
  * with one row less, of the tensor of which the folder lacks the last row; NULL: none. *code: the
  * exit code that goes with a message. */

@@ -18,6 +18,7 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model_parts.h"
 #include "runtime/ranks/comm.h"
+#include "runtime/split.h"
 
 enum { PIECE = 1 << 18 };            /* elements per piece */
 
@@ -180,10 +181,51 @@ static void get_runs(const Tensor *t, Array array, int64_t begin, int64_t n, flo
     }
 }
 
-/* The same; of a divided array what this rank has, 0 for the rest. */
+static float *floats(int64_t n)
+{
+    float *to = malloc((size_t)n * sizeof *to + 1);
+    if (!to)
+        die(EXIT_IO, "out of memory for %lld numbers", (long long)n);
+    return to;
+}
+
+/* ---- bf16 weights and their remainders: runtime/split.h -------------------------------------- */
+
+void model_join(float *weight, const float *remainder, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &weight[i], sizeof bits);
+        bits = split_join(bits, (int16_t)remainder[i]);
+        memcpy(&weight[i], &bits, sizeof bits);
+    }
+}
+
+static void split(const float *value, float *weight, float *remainder, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &value[i], sizeof bits);
+        bits = split_value(bits);
+        const uint32_t high = split_bf16(bits);
+        memcpy(&weight[i], &high, sizeof high);
+        remainder[i] = split_remainder(bits);
+    }
+}
+
+/* ---- reading and writing --------------------------------------------------------------------- */
+
+/* Reads n elements in memory order: of a divided array what this rank has, 0 for the rest, of
+ * EL_REMAINDER the weights without their remainders for the rest. */
 static void own_runs(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
-    if (array.part)
+    if (array.type == EL_REMAINDER) {
+        float *remainder = floats(n);
+        own_runs(t, t->weight, begin, n, to);
+        own_runs(t, model_remainder(t), begin, n, remainder);
+        model_join(to, remainder, n);
+        free(remainder);
+    } else if (array.part)
         parts_own(t, array, ORDER_MEMORY, begin, n, to);
     else
         get_runs(t, array, begin, n, to);
@@ -210,13 +252,9 @@ static void put_runs(const Tensor *t, Array array, int64_t begin, int64_t n, con
     }
 }
 
-void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
+/* Reads elements of an undivided array in file order. */
+static void get_file(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
-    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
-    if (array.part) {
-        parts_get(t, array, ORDER_FILE, begin, n, to);
-        return;
-    }
     const int64_t size = element_bytes(array.type);
     const char *from = (const char *)array.at + t->first * size;
     if (!t->transposed)
@@ -226,6 +264,38 @@ void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to
         get_part(t, from, array.type, p, to + done);
         done += p.rows * p.cols;
     }
+}
+
+/* What memory has. */
+static void get_stored(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+                       float *to)
+{
+    if (array.part)
+        parts_get(t, array, order, begin, n, to);
+    else if (order == ORDER_MEMORY)
+        get_runs(t, array, begin, n, to);
+    else
+        get_file(t, array, begin, n, to);
+}
+
+static void get_values(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+                       float *to)
+{
+    if (array.type != EL_REMAINDER) {
+        get_stored(t, array, order, begin, n, to);
+        return;
+    }
+    float *remainder = floats(n);
+    get_stored(t, t->weight, order, begin, n, to);
+    get_stored(t, model_remainder(t), order, begin, n, remainder);
+    model_join(to, remainder, n);
+    free(remainder);
+}
+
+void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
+{
+    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
+    get_values(t, array, ORDER_FILE, begin, n, to);
 }
 
 Array model_precise(const Tensor *t)
@@ -249,9 +319,39 @@ bool model_all_zeros(const Tensor *t)
     return a.part ? comm_max_int(!zeros) == 0 : zeros;
 }
 
+static void put_stored(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
+                       const float *from)
+{
+    if (order == ORDER_MEMORY)
+        put_runs(t, array, begin, n, from);
+    else
+        model_put(t, array, begin, n, from);
+}
+
+static void put_weights(const Tensor *t, ElementOrder order, int64_t begin, int64_t n,
+                        const float *from)
+{
+    if (t->master.type == EL_REMAINDER) {
+        float *weight = floats(n), *remainder = floats(n);
+        split(from, weight, remainder, n);
+        put_stored(t, t->weight, order, begin, n, weight);
+        put_stored(t, model_remainder(t), order, begin, n, remainder);
+        free(weight), free(remainder);
+        return;
+    }
+    put_stored(t, t->weight, order, begin, n, from);
+    if (t->master.at)
+        put_stored(t, t->master, order, begin, n, from);
+}
+
+void model_put_weights(const Tensor *t, int64_t begin, int64_t n, const float *from)
+{
+    put_weights(t, ORDER_FILE, begin, n, from);
+}
+
 void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from)
 {
-    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
+    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t) && array.type != EL_REMAINDER);
     if (array.part) {
         parts_put(t, array, ORDER_FILE, begin, n, from);
         return;
@@ -281,21 +381,6 @@ const Tensor *model_row_of(const Model *m, const Tensor *t)
     return of;
 }
 
-static float *floats(int64_t n)
-{
-    float *to = malloc((size_t)n * sizeof *to);
-    if (!to)
-        die(EXIT_IO, "out of memory for %lld numbers", (long long)n);
-    return to;
-}
-
-/* Writes to both of its arrays. */
-static void put_values(const Tensor *t, int64_t begin, int64_t n, const float *from)
-{
-    model_put(t, t->weight, begin, n, from);
-    if (t->master.at)
-        model_put(t, t->master, begin, n, from);
-}
 
 void model_take_rows(const Model *m)
 {
@@ -306,7 +391,7 @@ void model_take_rows(const Model *m)
         const int64_t n = model_elements(t);
         float *row = floats(n);
         model_get(of, of->weight, model_elements(of) - n, n, row);
-        put_values(t, 0, n, row);
+        model_put_weights(t, 0, n, row);
         free(row);
     }
 }
@@ -325,7 +410,7 @@ void model_grow(const Tensor *t)
     }
     for (int64_t k = 0; k < n; k++)
         row[k] = (float)(sum[k] / (double)rows);
-    put_values(t, rows * n, n, row);
+    model_put_weights(t, rows * n, n, row);
     free(row), free(sum);
 }
 
@@ -392,9 +477,7 @@ void model_init(Model *m, uint64_t seed)
             if (!value)
                 die(EXIT_IO, "out of memory for %lld values", (long long)k);
             init_piece(t, seed, begin, k, value);
-            put_runs(t, t->weight, begin, k, value);
-            if (t->master.at)
-                put_runs(t, t->master, begin, k, value);
+            put_weights(t, ORDER_MEMORY, begin, k, value);
             free(value);
         }
         const Array moment[] = { t->exp_avg, t->exp_avg_sq };
@@ -452,14 +535,14 @@ static int by_name(const void *a, const void *b)
     return strcmp((*s)->name, (*t)->name);
 }
 
-/* Continues crc over a divided fp32 array. Rank 0 of a gather. */
-static uint32_t parts_crc(uint32_t crc, const Tensor *t, Array array)
+/* Continues crc over the fp32 values of an array, on rank 0 of a gather if it is divided. */
+static uint32_t values_crc(uint32_t crc, const Tensor *t, Array array)
 {
     const int64_t elements = model_elements(t);
     float *values = floats(elements < PIECE ? elements : PIECE);
     for (int64_t done = 0, k; done < elements; done += k) {
         k = elements - done < PIECE ? elements - done : PIECE;
-        parts_get(t, array, ORDER_MEMORY, done, k, values);
+        get_values(t, array, ORDER_MEMORY, done, k, values);
         crc = crc32c(crc, values, (size_t)k * sizeof *values);
     }
     free(values);
@@ -470,8 +553,8 @@ static uint32_t parts_crc(uint32_t crc, const Tensor *t, Array array)
 static uint32_t array_crc(uint32_t crc, const Tensor *t, Array array)
 {
     int64_t elements = model_elements(t);
-    if (array.part)
-        return parts_crc(crc, t, array);
+    if (array.part || array.type == EL_REMAINDER)
+        return values_crc(crc, t, array);
     for (int64_t done = 0, k; done < elements; done += k) {
         k = elements - done;
         const char *p = view(t, array, done, &k);
@@ -521,7 +604,9 @@ uint32_t model_state_crc(const Model *m)
     uint32_t crc = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const Array state[] = { t->weight, t->master, t->exp_avg, t->exp_avg_sq };
+        const bool split = t->master.type == EL_REMAINDER;
+        const Array state[] = { t->weight, split ? model_remainder(t) : t->master, t->exp_avg,
+                                t->exp_avg_sq };
         for (int k = 0; t->trained && !t->exp_avg.part && k < 4; k++)
             if (state[k].at)
                 crc = array_crc(crc, t, state[k]);

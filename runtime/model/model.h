@@ -9,11 +9,14 @@
 
 #include "runtime/files/safetensors.h"
 
-typedef enum { EL_F32, EL_BF16, EL_F16 } ElementType;          /* of a weight in memory */
+/* Type of a weight or state in memory. EL_REMAINDER: fp32 master weights, of which memory has the
+ * 16 bits that the bf16 weights lack (split.h); EL_I16: these alone, as whole numbers. */
+typedef enum { EL_F32, EL_BF16, EL_F16, EL_REMAINDER, EL_I16 } ElementType;
 static inline int64_t element_bytes(ElementType type) { return type == EL_F32 ? 4 : 2; }
+/* Of what memory has. */
 static inline StDtype element_dtype(ElementType type)
 {
-    return type == EL_F32 ? ST_F32 : type == EL_BF16 ? ST_BF16 : ST_F16;
+    return type == EL_F32 ? ST_F32 : type == EL_BF16 ? ST_BF16 : type == EL_F16 ? ST_F16 : ST_I16;
 }
 typedef enum { INIT_ZEROS, INIT_ONES, INIT_NORMAL, INIT_UNIFORM } InitKind;
 
@@ -47,7 +50,8 @@ typedef struct {
     int64_t first, stride;   /* in elements */
     int64_t pitch;           /* row stride in memory, in elements; 0: rows are contiguous */
     Array weight;            /* read by the kernels */
-    Array master;            /* fp32 master weights; none if weight itself is fp32 or frozen */
+    Array master;            /* fp32 master weights, EL_F32 or EL_REMAINDER; none if weight itself
+                                is fp32 or frozen, or rounded stochastically */
     Array exp_avg, exp_avg_sq, grad;      /* fp32; none if frozen */
     Array start;             /* initial weights of the run, if the objective needs them */
 } Tensor;
@@ -165,8 +169,18 @@ bool model_all_zeros(const Tensor *t);
 Array model_precise(const Tensor *t);
 /* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
  * into one of its arrays. Thread-safe, but model_get() of a divided array: rank 0 may read that in
- * a gather. model_put() writes what this rank has of it. */
+ * a gather. model_put() writes what this rank has of it; not for EL_REMAINDER. */
 void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
 void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from);
+/* model_put() of weights into all arrays that have them. */
+void model_put_weights(const Tensor *t, int64_t begin, int64_t n, const float *from);
+/* Adds their remainders to n bf16 weights. */
+void model_join(float *weight, const float *remainder, int64_t n);
+/* The array of 16-bit remainders as whole numbers; none if the tensor has no EL_REMAINDER. */
+static inline Array model_remainder(const Tensor *t)
+{
+    return t->master.type == EL_REMAINDER ? (Array){t->master.at, EL_I16, t->master.part}
+                                          : (Array){0};
+}
 
 #endif

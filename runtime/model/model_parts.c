@@ -232,7 +232,7 @@ int64_t parts_unrounded(const Model *m)
         GatheredRun r;
         for (int64_t e = 0; t->exp_avg.part && e < model_elements(t) && bad >= 0; e += r.n) {
             r = gathered_run(t, e, PIECE);
-            if (!t->master.part)
+            if (!t->master.part || t->master.type != EL_F32)
                 bad = -1;
             else if (r.owner == world.rank) {
                 array_read(value, (float *)t->master.at + r.own, r.n * (int64_t)sizeof *value);

@@ -18,7 +18,7 @@ void parts_gathered(void);
  * the same on all ranks. */
 void parts_weights_crc(const Model *m, uint32_t *crc);
 /* Returns the number of weights of this rank's parts that are not its fp32 master weights rounded;
- * -1: not all divided parameters have master weights. */
+ * -1: not all divided parameters have such master weights. */
 int64_t parts_unrounded(const Model *m);
 
 /* Order of a tensor's elements. */

@@ -202,7 +202,7 @@ char *weights_write(const WeightsItem *item, int n, const char *folder, const ch
     return error;
 }
 
-char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, Array a, Array b,
+char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite)
 {
     int64_t n = model_elements(t);
@@ -222,10 +222,10 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, Ar
         st_to_float(values, bytes, from->dtype, (size_t)k);
         for (int64_t i = 0; i < k; i++)
             *nonfinite += !isfinite(values[i]);
-        if (a.at)
-            model_put(t, a, done, k, values);
-        if (b.at)
-            model_put(t, b, done, k, values);
+        if (to)
+            model_put(t, *to, done, k, values);
+        else
+            model_put_weights(t, done, k, values);
     }
     free(bytes);
     free(values);

@@ -31,9 +31,10 @@ char *weights_beyond(const WeightsItem *item, int n);
  * 120. */
 double weights_seconds(const Model *m);
 
-/* Call after hf_shape_check(). Reads into two arrays of t, each rounded once from the file's value;
- * without memory (at NULL) one is skipped. Adds the number of NaN and Inf to *nonfinite. */
-char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, Array a, Array b,
+/* Call after the checks of hf_match.h. Reads into an array of t, or with NULL into those of its
+ * weights, each rounded once from the file's value. Adds the number of NaN and Inf to
+ * *nonfinite. */
+char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite);
 
 #endif

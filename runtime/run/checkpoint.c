@@ -90,7 +90,7 @@ static int64_t saved_bytes(const Model *m, const Tensor *t)
     if (t->adapter || t->not_in_model)
         each = 4;
     else if (!m->adapter_json)
-        each = t->weight.type == EL_F32 ? 4 : t->master.at ? 6 : 2;
+        each = element_bytes(t->weight.type) + (t->master.at ? element_bytes(t->master.type) : 0);
     if (t->exp_avg.at)
         each += 8;
     return each * model_elements(t);
@@ -134,7 +134,7 @@ static void add_item(WeightsItem *item, int *n, const Tensor *t, const char *suf
         return;
     item[*n].name = format("%s.%s", t->name, suffix);
     item[*n].t = t;
-    item[*n].dtype = ST_F32;
+    item[*n].dtype = array.type == EL_I16 ? ST_I16 : ST_F32;
     item[(*n)++].array = array;
 }
 
@@ -148,8 +148,11 @@ static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest
         const Tensor *t = &m->tensors[i];
         add_item(item, &n, t, "exp_avg", t->exp_avg);
         add_item(item, &n, t, "exp_avg_sq", t->exp_avg_sq);
-        add_item(item, &n, t, "master", t->adapter ? (Array){0} : t->master);
-        add_item(item, &n, t, "value", t->not_in_model ? t->weight : (Array){0});
+        const Array none = {0}, remainder = model_remainder(t);
+        if (!t->adapter)         /* whose file has fp32 weights */
+            add_item(item, &n, t, remainder.at ? "remainder" : "master",
+                     remainder.at ? remainder : t->master);
+        add_item(item, &n, t, "value", t->not_in_model ? t->weight : none);
     }
     char *error = weights_write(item, n, folder, "optimizer.safetensors", manifest);
     for (int i = 0; i < n; i++)

@@ -578,6 +578,17 @@ static void compare_data(char **list, const cJSON *saved, const char *now)
     cJSON_Delete(text);
 }
 
+/* Returns the recipe's optim.master; NULL: all weights are fp32. */
+static const char *master_kind(const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        if (t->trained && t->weight.type != EL_F32)
+            return !t->master.at ? "none" : t->master.type == EL_F32 ? "fp32" : "remainder";
+    }
+    return NULL;
+}
+
 cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
 {
     cJSON *layout = c->layout ? cJSON_Duplicate(c->layout, true) : cJSON_CreateObject();
@@ -588,6 +599,8 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     cJSON_AddStringToObject(layout, "generator", m->generator);
     if (m->order)
         cJSON_AddStringToObject(layout, "order", m->order);
+    if (master_kind(m))
+        cJSON_AddStringToObject(layout, "optim.master", master_kind(m));
     if (strcmp(device_name(), "CPU")) {
         cJSON_AddStringToObject(layout, "gpu", device_name());
         cJSON_AddStringToObject(layout, "nccl", comm_library());
@@ -617,6 +630,9 @@ static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
         found |= !strcmp(entry, of_ranks[i]);
     if (!strcmp(entry, "products"))
         return !order || !here;
+    if (!strcmp(entry, "optim.master"))      /* fp32 where a checkpoint does not say it */
+        return !json_get(saved, entry) &&
+               !strcmp(cJSON_GetStringValue(json_get(now, entry)), "fp32");
     return found && order && here && !strcmp(order, here);
 }
 
@@ -664,23 +680,96 @@ static void check_base(Checkpoints *c, const Model *m)
             c->base ? c->base : "made from the seed", c->base_crc);
 }
 
+/* Returns the file's tensor for a state of t, with its dimensions. */
+static const StTensor *find(const StFile *file, const Tensor *t, const char *suffix, int *used)
+{
+    char *name = format("%s.%s", t->name, suffix), *error = NULL;
+    const StTensor *found = st_find(file, name);
+    if (!found)
+        die(EXIT_MISMATCH, "%s: %s is missing", file->path, name);
+    const bool remainder = !strcmp(suffix, "remainder");
+    if (remainder != (found->dtype == ST_I16))
+        error = format("%s: %s is %s; it must be %s", file->path, name, st_dtype_name[found->dtype],
+                       remainder ? "I16" : "F32");
+    error = error ? error : remainder ? hf_dims_check(file, found, t)
+                                      : hf_shape_check(file, found, t);
+    if (error)
+        die(EXIT_MISMATCH, "%s", error);
+    (*used)++;
+    free(name);
+    return found;
+}
+
+/* Reads one of the file's tensors into an array of t, or with NULL into those of its weights. */
+static void read_tensor(const StFile *file, const StTensor *from, const Tensor *t, const Array *to)
+{
+    int64_t ignored = 0;         /* NaN and Inf do not change the bits of an undisturbed run */
+    char *error = weights_read(file, from, t, to, &ignored);
+    if (error)
+        die(EXIT_NO_CKPT, "%s", error);
+}
+
 static void load(const StFile *file, const Tensor *t, const char *suffix, Array array, int *used)
 {
     if (!array.at)
         return;
-    char *name = format("%s.%s", t->name, suffix);
-    const StTensor *from = st_find(file, name);
-    if (!from)
-        die(EXIT_MISMATCH, "%s: %s is missing", file->path, name);
-    int64_t ignored = 0;         /* these do not change the bits of an undisturbed run */
-    char *error = hf_shape_check(file, from, t);
-    if (error)
-        die(EXIT_MISMATCH, "%s", error);
-    error = weights_read(file, from, t, array, (Array){0}, &ignored);
-    if (error)
-        die(EXIT_NO_CKPT, "%s", error);
-    (*used)++;
-    free(name);
+    read_tensor(file, find(file, t, suffix, used), t, &array);
+}
+
+/* Sets all arrays of t's weights to the values of the weights with the file's remainders, NULL:
+ * none. */
+static void join_remainder(const StFile *file, const StTensor *from, const Tensor *t)
+{
+    enum { PIECE = 1 << 18 };
+    const int64_t elements = model_elements(t), most = elements < PIECE ? elements : PIECE;
+    float *weight = malloc((size_t)most * sizeof *weight),
+          *remainder = calloc((size_t)most, sizeof *remainder);
+    int16_t *low = malloc((size_t)most * sizeof *low);
+    if (!weight || !remainder || !low)
+        die(EXIT_IO, "out of memory for %lld weights of %s", (long long)most, t->name);
+    for (int64_t done = 0, k; done < elements; done += k) {
+        k = elements - done < most ? elements - done : most;
+        model_get(t, t->weight, done, k, weight);
+        char *error = from ? st_read(file, from, low, (uint64_t)done * sizeof *low,
+                                     (uint64_t)k * sizeof *low)
+                           : NULL;
+        if (error)
+            die(EXIT_NO_CKPT, "%s", error);
+        if (from)
+            st_to_float(remainder, low, ST_I16, (size_t)k);
+        model_join(weight, remainder, k);
+        model_put_weights(t, done, k, weight);
+    }
+    free(weight), free(remainder), free(low);
+}
+
+/* Sets the master weights of t from a checkpoint of another or the same optim.master, `saved`. */
+static void load_master(const StFile *file, const Tensor *t, const char *saved, int *used)
+{
+    if (t->adapter || t->weight.type == EL_F32 || !t->trained)
+        return;
+    const bool fp32 = !strcmp(saved, "fp32"), none = !strcmp(saved, "none");
+    const StTensor *from = none ? NULL : find(file, t, fp32 ? "master" : "remainder", used);
+    const Array raw = model_remainder(t);
+    if (!t->master.at)
+        return;
+    if (fp32)
+        read_tensor(file, from, t, t->master.type == EL_F32 ? &t->master : NULL);
+    else if (from && raw.at)
+        read_tensor(file, from, t, &raw);
+    else
+        join_remainder(file, from, t);
+}
+
+/* Returns the optim.master of the checkpoint's run. */
+static const char *saved_master(const Checkpoints *c)
+{
+    const cJSON *entry = json_get(json_get(c->file, "layout"), "optim.master");
+    const char *word = cJSON_GetStringValue(entry);
+    if (entry && (!word || !names_listed("fp32|remainder|none", word)))
+        die(EXIT_NO_CKPT, "%s/train_state.json: \"optim.master\" must be \"fp32\", \"remainder\" "
+            "or \"none\"", c->found);
+    return word ? word : "fp32";
 }
 
 void checkpoint_load(Checkpoints *c, Model *m)
@@ -698,12 +787,13 @@ void checkpoint_load(Checkpoints *c, Model *m)
     char *error = st_open(&file, path);
     if (error)
         die(EXIT_NO_CKPT, "%s", error);
+    const char *master = saved_master(c);
     int used = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         load(&file, t, "exp_avg", t->exp_avg, &used);
         load(&file, t, "exp_avg_sq", t->exp_avg_sq, &used);
-        load(&file, t, "master", t->adapter ? (Array){0} : t->master, &used);
+        load_master(&file, t, master, &used);
         load(&file, t, "value", t->not_in_model ? t->weight : (Array){0}, &used);
     }
     if (used != file.n)

@@ -152,6 +152,11 @@ void param_group_begin(int set, int64_t turn, int64_t total)
     adamw_args[ADAMW_BIAS1] = (float)(1 - pow(adamw_args[ADAMW_BETA1], t));
     adamw_args[ADAMW_BIAS2] = (float)(1 - pow(adamw_args[ADAMW_BETA2], t));
     adamw_args[ADAMW_CLIP] = (float)number(set, SET_FLAG_clip);
+    if (sets.row[set].rounding) {
+        uint32_t *key = *sets.row[set].rounding;
+        key[0] = (uint32_t)sets.f->seed, key[1] = (uint32_t)((uint64_t)sets.f->seed >> 32);
+        key[2] = (uint32_t)turn, key[3] = 0;
+    }
 }
 
 void param_groups_begin(int64_t step, int64_t total)

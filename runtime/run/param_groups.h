@@ -23,6 +23,7 @@ typedef struct {
     float **adamw_args, **norm;       /* inputs and outputs of StepIO: AdamW arguments, gradient
                                          norm */
     float **scaler;              /* fp16: loss scale, steps since its last change; else NULL */
+    uint32_t **rounding;         /* key of stochastic rounding; NULL: none */
     int flag[SET_FLAGS];         /* the group's own flags, FLAG_...; 0: the shared ones */
 } ParamGroupRow;
 

@@ -77,7 +77,7 @@ static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
         adamw_ref(p.w_, p.m_, p.v_, g_ + off, adamw_args.host, norm_, n, decay);
         run([&] {
             adamw(p.w, p.m, p.v, g, adamw_args.device, norm, n, decay, stream);
-            adamw_mixed(p.stored, p.master, p.m2, p.v2, g, adamw_args.device, norm, n, decay, stream);
+            adamw_mixed(p.stored, Master{ p.master }, p.m2, p.v2, g, adamw_args.device, norm, n, decay, stream);
         });
         check_f32_terms("w", p.w, p.w_, w_terms, n, t);
         check_f32("m", p.m, p.m_, n, t);
@@ -108,7 +108,7 @@ TEST(adamw_few)
         w[n - 1] = f32_copy(p.w, n), m[n - 1] = f32_copy(p.m, n), v[n - 1] = f32_copy(p.v, n);
         wt_t *stored = NEW(wt_t, n);
         run([&] {
-            adamw_mixed(stored, w[n - 1], m[n - 1], v[n - 1], g, adamw_args.device, norm, n, 1, stream);
+            adamw_mixed(stored, Master{ w[n - 1] }, m[n - 1], v[n - 1], g, adamw_args.device, norm, n, 1, stream);
         });
         check_act_exact("stored", stored, f32_double(w[n - 1], n), n);
     }
@@ -151,7 +151,7 @@ TEST(adamw_parts)
             run([&] {
                 adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride,
                             stride, 1, stream);
-                adamw_mixed_parts(stored + at, master, m2, v2, gradient, adamw_args.device, norm,
+                adamw_mixed_parts(stored + at, Master{ master }, m2, v2, gradient, adamw_args.device, norm,
                                   part, slots, stride, part, 1, stream);
             });
             check_same("m of the master", m2, m, slots * part * 4);
@@ -197,7 +197,7 @@ TEST(adamw_parts_padding)
         run([&] {
             adamw_parts(w + at, m, v, g + at, adamw_args.device, norm, part, slots, stride, stride, 1,
                         stream);
-            adamw_mixed_parts(stored + at, master, m2, v2, g + at, adamw_args.device, norm, part,
+            adamw_mixed_parts(stored + at, Master{ master }, m2, v2, g + at, adamw_args.device, norm, part,
                               slots, stride, stride, 1, stream);
         });
         for (const float *x : { m, v, m2, v2, master })
@@ -306,7 +306,7 @@ TEST(adamw_skips)
         wt_t *stored = act_normal(n, 0, 1), *stored_ = act_copy(stored, n);
         run([&] {
             adamw(p.w, p.m, p.v, g, adamw_args.device, norm, n, 1, stream);
-            adamw_mixed(stored, p.master, p.m2, p.v2, g, adamw_args.device, norm, n, 1, stream);
+            adamw_mixed(stored, Master{ p.master }, p.m2, p.v2, g, adamw_args.device, norm, n, 1, stream);
         });
         check_f32_exact("w", p.w, p.w_, n);
         check_f32_exact("m", p.m, p.m_, n);
@@ -446,7 +446,7 @@ BENCH(adamw)
     bench_report("adamw", bench_time([&] { adamw(master, m, v, g, adamw_args, norm, n, 1, stream); }),
                  28 * N, 0);
     bench_report("adamw_mixed", bench_time([&] {
-                     adamw_mixed(stored, master, m, v, g, adamw_args, norm, n, 1, stream);
+                     adamw_mixed(stored, Master{ master }, m, v, g, adamw_args, norm, n, 1, stream);
                  }), (28 + (double)sizeof(wt_t)) * N, 0);
     bench_report("grad_norm", bench_time([&] { grad_norm(w, g, n, ws, stream); }), 4 * N, 0);
     bench_report("zero", bench_time([&] { zero(g, n, stream); }), 4 * N, 0);

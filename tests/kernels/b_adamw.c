@@ -32,7 +32,7 @@ TEST(adamw)
             adamw_terms(w_terms, w_, n);
             adamw_ref(w_, m_, v_, f32_double(g, n), adamw_args_, norm, n, decay);
             adamw(w, m, v, g, adamw_args, &norm, n, decay);
-            adamw_mixed(stored, master, m2, v2, g, adamw_args, &norm, n, decay);
+            adamw_mixed(stored, &(Master){.fp32 = master}, m2, v2, g, adamw_args, &norm, n, decay);
             check_f32_terms("w", w, w_, w_terms, n, t);
             check_f32("m", m, m_, n, t);
             check_f32("v", v, v_, n, t);
@@ -77,7 +77,7 @@ TEST(adamw_parts)
                 }
             adamw_parts(w2 + r * part, own[0], own[1], g + r * part, adamw_args, &norm, part, slots,
                         stride, stride, 1);
-            adamw_mixed_parts(stored2 + r * part, own2[2], own2[0], own2[1], gradient, adamw_args,
+            adamw_mixed_parts(stored2 + r * part, &(Master){.fp32 = own2[2]}, own2[0], own2[1], gradient, adamw_args,
                               &norm, part, slots, stride, part, 1);
             for (int64_t l = 0; l < slots; l++) {
                 adamw(w3 + l * stride + r * part, m2 + l * stride + r * part,
@@ -90,7 +90,7 @@ TEST(adamw_parts)
             }
         }
         check_same("weights", w2, w3, all * 4);
-        adamw_mixed(stored, master, m, v, g, adamw_args, &norm, all, 1);
+        adamw_mixed(stored, &(Master){.fp32 = master}, m, v, g, adamw_args, &norm, all, 1);
         check_same("16-bit weights", stored2, stored, all * (int64_t)sizeof *stored);
     }
 }
@@ -130,7 +130,7 @@ TEST(adamw_parts_padding)
             memcpy(master + l * part, w + l * stride + r * part, (size_t)part * sizeof *w);
         adamw_parts(w + r * part, m, v, g + r * part, adamw_args, &norm, part, slots, stride, stride,
                     1);
-        adamw_mixed_parts(stored + r * part, master, m2, v2, g + r * part, adamw_args, &norm, part,
+        adamw_mixed_parts(stored + r * part, &(Master){.fp32 = master}, m2, v2, g + r * part, adamw_args, &norm, part,
                           slots, stride, stride, 1);
         check_true("moments after the tensor",
                    zero_after(m, left, slots, part) && zero_after(v, left, slots, part) &&

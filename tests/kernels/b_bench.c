@@ -52,7 +52,8 @@ enum { T = 256 };
       embed_bwd(s->dwte, s->x, s->tok, NO_PAD, s->rows, s->C, s->V, 1))                                    \
     _(adamw, 28 * PARAMS, adamw(s->p, s->m, s->v, s->g, adamw_args, &norm, s->V *s->C, 1))              \
     _(adamw_mixed, (28 + (double)sizeof(wt_t)) * PARAMS,                                           \
-      adamw_mixed(s->wte, s->p, s->m, s->v, s->g, adamw_args, &norm, s->V *s->C, 1))                    \
+      adamw_mixed(s->wte, &(Master){.fp32 = s->p}, s->m, s->v, s->g, adamw_args, &norm,         \
+                  s->V *s->C, 1))                                                               \
     _(grad_norm, 4 * PARAMS, grad_norm(&norm, s->g, s->V *s->C, s->ws))
 
 static const float adamw_args[8] = { 1e-4f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f, 1.0f };
