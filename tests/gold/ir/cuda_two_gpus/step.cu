@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 2a6bb4ada08856f5, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 f9ebd66ab805d887, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -299,17 +299,17 @@ static void run_reduce(cudaStream_t s)
 static void run_update(cudaStream_t s)
 {
     profile_op(48, s);      // recipe.lua:2
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, wpe),
-                WITH_DECAY, s);
+    adamw_mixed(wte, Master{.fp32 = master_wte}, m_wte, v_wte, grad_wte, adamw_args, total_norm,
+                SPAN(wte, wpe), WITH_DECAY, s);
     profile_op(49, s);
-    adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, adamw_args,
-                total_norm, SPAN(norm_f_w, norm_f_b), NO_DECAY, s);
+    adamw_mixed(norm_f_w, Master{.fp32 = master_norm_f_w}, m_norm_f_w, v_norm_f_w, grad_norm_f_w,
+                adamw_args, total_norm, SPAN(norm_f_w, norm_f_b), NO_DECAY, s);
     profile_op(50, s);
-    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, adamw_args,
-                total_norm, SPAN(b_qkv_w, b_down_w), WITH_DECAY, s);
+    adamw_mixed(b_qkv_w, Master{.fp32 = master_b_qkv_w}, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w,
+                adamw_args, total_norm, SPAN(b_qkv_w, b_down_w), WITH_DECAY, s);
     profile_op(51, s);
-    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args,
-                total_norm, SPAN(b_norm1_w, b_down_b), NO_DECAY, s);
+    adamw_mixed(b_norm1_w, Master{.fp32 = master_b_norm1_w}, m_b_norm1_w, v_b_norm1_w,
+                grad_b_norm1_w, adamw_args, total_norm, SPAN(b_norm1_w, b_down_b), NO_DECAY, s);
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
