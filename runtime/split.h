@@ -1,9 +1,9 @@
 /* split.h -- fp32 values stored as a bf16 and a 16-bit remainder.
  *
- * A value's 32 bits are (bf16 << 16) + remainder, with remainder in -32768 .. 32767: the bf16 is the
- * value rounded to nearest, ties away from zero. (With ties to even, half of all ties would need a
- * remainder of 32768.) Values that would round to Inf are stored as the largest that do not, NaN as
- * the quiet NaN. */
+ * A value's 32 bits are (bf16 << 16) + remainder, with remainder in -32768 .. 32767: the bf16 is
+ * the value rounded to nearest, ties away from zero. (With ties to even, half of all ties would
+ * need a remainder of 32768.) Values that would round to Inf are stored as the largest that do not,
+ * NaN as the quiet NaN. */
 #ifndef DIECAST_SPLIT_H
 #define DIECAST_SPLIT_H
 
