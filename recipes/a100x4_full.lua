@@ -1,5 +1,5 @@
 -- Qwen2.5-1.5B, all weights, on four A100 (80 GB): a whole model and sequences of its own on each.
--- Planned: 43.4 GiB of 77.5 GiB a card.
+-- Planned: 40.5 GiB of 77.5 GiB a card.
 return {
     about = "Qwen2.5-1.5B, full training in bf16 on four A100, replicated",
     target = "sm_80",

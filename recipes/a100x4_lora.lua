@@ -1,5 +1,5 @@
 -- LoRA on Qwen2.5-7B on four A100 (80 GB).
--- Planned: 50.9 GiB of 77.5 GiB a card.
+-- Planned: 50.8 GiB of 77.5 GiB a card.
 return {
     about = "Qwen2.5-7B, LoRA rank 16 on all linear layers, bf16, four A100",
     target = "sm_80",

@@ -1,5 +1,5 @@
 -- Preference optimisation of Llama-3.2-1B, all weights, on two H100.
--- Planned: 31.6 GiB of 77.5 GiB a card.
+-- Planned: 29.3 GiB of 77.5 GiB a card.
 return {
     about = "Llama-3.2-1B, DPO of all weights in bf16 on two H100, 8 pairs a step",
     target = "sm_90",

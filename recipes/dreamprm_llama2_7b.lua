@@ -1,6 +1,6 @@
 -- DreamPRM of Llama-2-7b, which has neither a score head nor a step mark: both are added and trained beside adapters,
 -- the mark as one more row of the table, token 32000.
--- Planned: 14.2 GiB of 77.5 GiB a card.
+-- Planned: 14.1 GiB of 77.5 GiB a card.
 return {
     about = "Llama-2-7b, DreamPRM: adapters, a score head and a step mark of its own, in bf16 on two H100",
     target = "sm_90",

@@ -1,5 +1,5 @@
 -- GPT-2 124M, all weights, on one H100 (80 GB): 64 sequences a micro-batch, 0.5 M tokens a step.
--- Planned: 21.6 GiB of 77.5 GiB a card.
+-- Planned: 21.4 GiB of 77.5 GiB a card.
 return {
     about = "GPT-2 124M, full training in bf16 on one H100",
     target = "sm_90",

@@ -1,5 +1,5 @@
 -- LoRA on Mistral-7B on one H200; --init-from takes the folder of the downloaded model.
--- Planned: 84.4 GiB of 137.5 GiB a card.
+-- Planned: 84.3 GiB of 137.5 GiB a card.
 return {
     about = "Mistral-7B, LoRA rank 16 on all linear layers, bf16, one H200",
     target = "sm_90",

@@ -1,5 +1,5 @@
 -- Qwen2.5-0.5B, all weights, on one H200; --init-from takes the folder of the downloaded model.
--- Planned: 39.9 GiB of 137.5 GiB a card.
+-- Planned: 39.0 GiB of 137.5 GiB a card.
 return {
     about = "Qwen2.5-0.5B, full training in bf16 on one H200",
     target = "sm_90",

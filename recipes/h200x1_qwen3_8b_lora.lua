@@ -1,5 +1,5 @@
 -- LoRA on Qwen3-8B on one H200; --init-from takes the folder of the downloaded model.
--- Planned: 95.0 GiB of 137.5 GiB a card.
+-- Planned: 94.9 GiB of 137.5 GiB a card.
 return {
     about = "Qwen3-8B, LoRA rank 16 on all linear layers, bf16, one H200",
     target = "sm_90",

@@ -1,7 +1,7 @@
 -- LLaDA-8B, all weights, masked diffusion, on two H200: all weights and a text of 4096 tokens on each, half of the
 -- moments and master weights. --init-from takes the folder of the downloaded model. In fp16 with loss scaling;
 -- precision=bf16 needs none and is the safer choice.
--- Planned: 92.2 GiB of 137.5 GiB a card, in bf16 as well, 92.8 GiB in fp32; 137.0 GiB with memory.zero=0.
+-- Planned: 92.2 GiB of 137.5 GiB a card, 84.7 GiB in bf16, 92.8 GiB in fp32; 137.0 GiB with memory.zero=0.
 -- memory.recompute=none needs 108.2 GiB and does less work. Smaller cards: two of 96 GB (card=gh200, rtxpro6000), four
 -- of 80 GB (gpus=4 card=h100: 69.8 GiB); llada_8b_lora needs 18.3.
 return {

@@ -128,17 +128,16 @@ static bool print_precisions(Str *s, const Config *cfg, int64_t limit)
 {
     static const char *const precision[] = {"fp32", "bf16", "fp16"};
     int64_t bytes[3] = {0};
-    bool found = false, copies = false;
+    bool found = false;
     str_print(s, "\n    by precision:");
     for (int i = 0; i < 3; i++) {
         Config *c = config_in_precision(cfg, precision[i]);
         bytes[i] = c ? planned(c) : 0;
-        copies = copies || bytes[i] > bytes[0];
         if (c)
             str_print(s, "   %s %s", precision[i], text_bytes(bytes[i]));
     }
-    if (copies && bytes[0])
-        str_print(s, "   (in 16 bits updates keep fp32 copies of the weights)");
+    if (bytes[0] && bytes[2] > bytes[0])
+        str_print(s, "   (in fp16 updates keep fp32 copies of the weights)");
     for (int i = 0; i < 3; i++)
         if (bytes[i] && bytes[i] <= limit) {
             str_print(s, "\n    fits: precision=%s   (%s)", precision[i], text_bytes(bytes[i]));

@@ -156,7 +156,7 @@ check json/utf8 "0 a$(printf '\357\277\275\tb')" "$? $("$B/json" "$T/utf8" -q ab
 "$GEN" info mlm_h200_8gpu_standard >"$T/info" 2>/dev/null
 for line in '^  time       about [0-9.]* .*s a step, [0-9,]* tokens/s; .* an epoch; .* in all$' \
     '^             estimated, not measured, without validation: NVIDIA H100, 80 GB of 989 TFLOP/s' \
-    '^  device     [0-9.]* MiB a rank, of 77.5 GiB$' '^  host       ' '^  disk       18.8 MiB: 3 checkpoints of 4.7 MiB' \
+    '^  device     [0-9.]* MiB a rank, of 77.5 GiB$' '^  host       ' '^  disk       16.1 MiB: 3 checkpoints of 4.0 MiB' \
     '^             .mlm_pretrained_v3 '; do
     check "info: $line" 1 "$(grep -c -- "$line" "$T/info")"
 done

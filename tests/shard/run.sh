@@ -164,16 +164,19 @@ struck() {
             tail -n 2 "$scratch/flipped.$1.$2.log"
         ls -d "$scratch/flipped.$1.$2"/checkpoint-* 2>/dev/null)"
 }
+either="ranks 0 \(.*\) and 1 \(.*\) have different weights or moments: one of them is wrong"
 for n in $ranks; do
     case $n in
     2)                  # without master weights either rank may be the wrong one
-        either="ranks 0 \(.*\) and 1 \(.*\) have different weights or moments: one of them is wrong"
         struck 2 0 "$either"
         struck 2 1 "$either"
         ;;
     3)                  # most ranks are right
         struck 3 0 "rank 0 \(.*\) has different weights or moments from the other ranks"
         struck 3 2 "rank 2 \(.*\) has different weights or moments from the other ranks"
+        ;;
+    2.bf16)             # nor with remainders
+        struck $n 0 "$either"
         ;;
     2.*)                # the owner is right where its weights are its master weights
         struck $n 0 "rank 0 \(.*\) has weights that are not its master weights rounded"
