@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/dynamic_map.h"
+
 /* ---- tensor rows ----------------------------------------------------------------------------- */
 
 /* State PREFIX.PARAM of a parameter; NULL: it has none. */
@@ -20,15 +22,27 @@ static const Value *state_of(const Graph *g, const char *prefix, const Value *v)
     return NULL;
 }
 
-/* .exp_avg = {m_wte, EL_F32}, of a rank's parts {m_wte, EL_F32, 32768} */
-static void print_array(Str *s, const char *field, const Value *v)
+/* The magnitudes of an array of 8 bit: name, and blocks from one tensor to the next. */
+static char *absmax_text(const Graph *g, const Value *v)
+{
+    const Value *absmax = state_of(g, "absmax", v);
+    const bool divided = v->place == PL_PARTS;
+    return text_print("%s, %s, %" PRId64, divided ? "" : ", 0", c_name(absmax->name),
+                      divided ? v->part * g->ranks / DYNAMIC_BLOCK : absmax->dim[1].n);
+}
+
+/* .exp_avg = {m_wte, EL_F32}, of a rank's parts {m_wte, EL_F32, 32768}, in 8 bit
+ * {m_wte, EL_U8, 0, absmax_m_wte, 128} */
+static void print_array(Str *s, const Graph *g, const char *field, const Value *v)
 {
     static const char *const type[NDTYPES] = {
-        [DT_F32] = "EL_F32", [DT_BF16] = "EL_BF16", [DT_F16] = "EL_F16", [DT_I16] = "EL_REMAINDER"};
+        [DT_F32] = "EL_F32", [DT_BF16] = "EL_BF16", [DT_F16] = "EL_F16", [DT_U8] = "EL_U8",
+        [DT_I16] = "EL_REMAINDER"};
     if (!type[v->dtype])
         bug("%s: no array of a model is %s", v->name, dtype_name[v->dtype]);
-    str_print(s, ".%s = {%s, %s%s}", field, c_name(v->name), type[v->dtype],
-              v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "");
+    str_print(s, ".%s = {%s, %s%s%s}", field, c_name(v->name), type[v->dtype],
+              v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "",
+              v->dtype == DT_U8 ? absmax_text(g, v) : "");
 }
 
 /* A module in lora.modules_to_save is in the adapter file, under the name that PEFT gives it. */
@@ -75,13 +89,13 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
               kind, text_float(v->std), piece->row0 * pitch,
               v->count || v->part ? v->stride / dtype_bytes[v->dtype] : 0,
               pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "");
-    print_array(s, "weight", v);
+    print_array(s, g, "weight", v);
     for (size_t i = 0; v->trained && i < sizeof state / sizeof *state; i++) {
         const Value *of = state_of(g, state[i][1], v);
         if (!of)
             continue;
         str_print(s, ",\n     ");
-        print_array(s, state[i][0], of);
+        print_array(s, g, state[i][0], of);
     }
     str_print(s, "},\n");
 }

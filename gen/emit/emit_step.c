@@ -58,7 +58,7 @@ char *emit_plan(const Graph *g)
             Str shape = {0};
             for (int d = 0; d < v->rank; d++)
                 str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
-            if (v->dtype == DT_U8)
+            if (v->purpose == PU_workspace)
                 str_print(&shape, " for %s", "one call");
             const char *row = text_print("PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
                                          c_type(v->dtype), c_name(v->name), v->slots,
@@ -268,6 +268,11 @@ static char *expand(const Call *c, const char *word)
         const Value *v = kernel_operand(c->p, c->group, word + 6).v;
         return v->part && !value_is_own_part(v) ? text_print("PART(%s)", c_name(v->name))
                                                 : text_copy("0");
+    }
+    if (!strncmp(word, "held:", 5)) {
+        const Ref r = kernel_operand(c->p, c->group, word + 5);
+        return value_is_own_part(r.v) ? text_print("%s_stride", c_name(r.v->name))
+                                      : dim_product(r.v->dim, r.v->rank);
     }
     if (!strncmp(word, "share:", 6)) {
         const Ref r = kernel_operand(c->p, c->group, word + 6);

@@ -37,7 +37,7 @@ char *c_name(const char *ir_name)
 const char *c_type(Dtype dt)
 {
     static const char *const name[NDTYPES] = {"float",   "act_t",    "act_t", "double",
-                                              "int32_t", "uint32_t", "char", "int16_t"};
+                                              "int32_t", "uint32_t", "uint8_t", "int16_t"};
     return name[dt];
 }
 

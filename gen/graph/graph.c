@@ -141,6 +141,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     check_fold(&b);
     remove_dead(g);
     set_slots(g);
+    check_moments(&b);
     divide_states(&b);
     fold_gradients(&b);
     schedule_betas(g);

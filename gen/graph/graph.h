@@ -168,6 +168,16 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
 Value *build_state_as(Build *b, const char *prefix, const Value *param, Purpose purpose,
                       Dtype dtype);
 
+/* ---- moments.c: moments in 8 bit ------------------------------------------------------------- */
+
+/* True if the recipe wants the parameter's moments in 8 bit. After all programs that read it. */
+bool moments_are_8bit(const Build *b, const Value *param);
+/* Returns the largest magnitudes of the blocks of an 8-bit moment, (tensors, blocks of a tensor),
+ * created on first use. */
+Value *build_absmax(Build *b, const Value *moment);
+/* Ends the program if the recipe wants moments in 8 bit, but none is. */
+void check_moments(const Build *b);
+
 /* families.c */
 void family_shapes(Build *b);              /* reads the model.* fields */
 /* Writes the steps before the blocks, from b->x to `to`. */

@@ -258,6 +258,12 @@ int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */
 /* After part: a rank stores its own part only. */
 bool value_is_own_part(const Value *v);
+/* Returns the 8-bit moment whose largest magnitudes v holds, one for each block of a tensor; NULL:
+ * v holds none. */
+const Value *absmax_moment(const Graph *g, const Value *v);
+/* Elements of the magnitudes that a rank owns, if it owns a part of the moment, else 0. They are
+ * (tensors, blocks of its part), and room to spare. */
+int64_t absmax_part(const Value *moment);
 const char *value_set(const Value *v);                      /* "model" or another */
 bool value_same_set(const Value *v, const Value *w);
 Program *ir_program(Graph *g, const char *name, Role role, const char *about);

@@ -6,6 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/dynamic_map.h"
+#include "runtime/shares.h"
+
 const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8", "i16"};
 const int dtype_bytes[NDTYPES] = {4, 2, 2, 8, 4, 4, 1, 2};
 const char *const value_kind_name[] = {"param", "state", "input", "value"};
@@ -71,6 +74,18 @@ int64_t value_elements(const Value *v)
 bool value_is_own_part(const Value *v)
 {
     return v->part && v->place == PL_PARTS && !v->gathered;
+}
+
+const Value *absmax_moment(const Graph *g, const Value *v)
+{
+    const Value *of = v->of ? ir_value(g, v->of) : NULL;
+    return of && of->kind == VK_STATE && of->dtype == DT_U8 ? of : NULL;
+}
+
+int64_t absmax_part(const Value *moment)
+{
+    const int64_t own = (moment->count ? moment->count : 1) * (moment->part / DYNAMIC_BLOCK);
+    return (own + SHARE_UNIT - 1) / SHARE_UNIT * SHARE_UNIT;
 }
 
 bool value_is_gradient(const Value *v)

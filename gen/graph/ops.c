@@ -84,7 +84,7 @@ const OpRow op_row[NOPS] = {
 
 bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pbdf"); }
 
-bool op_is_update(int kind) { return kind == OP_adamw || kind == OP_adamw_mixed; }
+bool op_is_update(int kind) { return op_row[kind].flops == flops_update; }
 
 int op_find(const char *name)
 {

@@ -232,6 +232,8 @@ void divide_states(Build *b)
         const Value *param = v->of ? ir_value(b->g, v->of) : v;
         if (param->kind == VK_PARAM && param->trained)
             found |= (v->part = part_of(b, param)) > 0;
+        if (absmax_moment(b->g, v))
+            v->part = absmax_part(param);
     }
     if (divides(b) && !found && b->c->v[F_memory_zero].set)
         err(config_loc(b->c, F_memory_zero),
@@ -248,12 +250,16 @@ static bool sums_early(Build *b, const Value *gradient)
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
 }
 
-/* Returns the update rule of a gradient, by early summation, division, weight decay and type.
- * Gradients with the same rule are updated together, except divided ones. */
+enum { RULES = 32 };
+
+/* Returns the update rule of a gradient, by early summation, division, moments, weight decay and
+ * type. Gradients with the same rule are updated together, except divided ones and those whose
+ * moments have 8 bit. */
 static int update_rule(const Build *b, const Value *gradient)
 {
     const Value *w = ir_value(b->g, gradient->of);
-    return 8 * gradient->early + 4 * has_shares(b, w) + 2 * !w->decay + (w->dtype != DT_F32);
+    return 16 * gradient->early + 8 * has_shares(b, w) + 4 * moments_are_8bit(b, w) +
+           2 * !w->decay + (w->dtype != DT_F32);
 }
 
 /* Orders gradients so that those of a group with the same rule are adjacent, in the order of their
@@ -267,7 +273,7 @@ static void order_gradients(Build *b)
         if (value_is_gradient(g->values[i]))
             g->values[i]->early = sums_early(b, g->values[i]);
     for (Set *set = b->added.sets; set < b->added.sets + b->added.nsets; set++)
-        for (int rule = 0; rule < 16; rule++)
+        for (int rule = 0; rule < RULES; rule++)
             for (int i = 0; i < g->nvalues; i++) {
                 Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
                 if (gradient && gradient->set == set->name && update_rule(b, gradient) == rule)
@@ -419,16 +425,20 @@ static void add_master(Build *b, Op *op, Value *w, const char *how)
 static void update_op(Build *b, Value *gradient, Value *adamw_args, Value *norm)
 {
     Value *w = ir_value(b->g, gradient->of);
-    const bool mixed = w->dtype != DT_F32;
+    const bool mixed = w->dtype != DT_F32, quantised = moments_are_8bit(b, w);
+    const Dtype type = quantised ? DT_U8 : DT_F32;
     const char *how = config_text(b->c, F_optim_master);
-    Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
+    Value *m = build_state_as(b, "m", w, PU_optimiser, type),
+          *v = build_state_as(b, "v", w, PU_optimiser, type);
+    Op *op = build_op(b, quantised ? OP_adamw8 : mixed ? OP_adamw_mixed : OP_adamw);
     op_in(op, ref(gradient)), op_in(op, ref(adamw_args)), op_in(op, ref(norm));
     op_out(op, ref(w));
     op_int(op, "decay", w->decay);
     if (mixed)
         add_master(b, op, w, how);
-    op_out(op, ref(build_state(b, "m", w, PU_optimiser)));
-    op_out(op, ref(build_state(b, "v", w, PU_optimiser)));
+    op_out(op, ref(m)), op_out(op, ref(v));
+    if (quantised)
+        op_out(op, ref(build_absmax(b, m))), op_out(op, ref(build_absmax(b, v)));
 }
 
 static void program_update(Build *b)

@@ -467,6 +467,9 @@ void check_part(const Graph *g)
             bug("%s has no placement", v->name);
         if (v->place == PL_SHARD && v->axis)         /* rows are what ops have apart */
             bug("%s is divided along axis %d", v->name, v->axis);
+        const Value *moment = absmax_moment(g, v);
+        if (moment && v->part != absmax_part(moment))
+            bug("%s is divided otherwise than %s", v->name, moment->name);
         if (v->part && (g->ranks == 1 || v->part * g->ranks < value_elements(v)))
             bug("%s: %" PRId64 " ranks with parts of %" PRId64 " elements", v->name, g->ranks,
                 v->part);

@@ -263,7 +263,7 @@ static void set_storages(Graph *g)
                 v->name, v->slots, value_elements(v));
         /* counted in elements, so that weights, moments and gradients of any width have one
          * layout */
-        int64_t unit = v->dtype == DT_U8 ? g->target->align : g->target->align / 2;
+        int64_t unit = v->purpose == PU_workspace ? g->target->align : g->target->align / 2;
         v->storage = i;
         v->stride = (room_elements(g, v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
         v->arena = stored(v) ? "device" : NULL;
@@ -361,7 +361,7 @@ static int64_t place_persistent(const Graph *g)
             Value *v = order[i];
             if ((int)v->purpose != purpose || !is_persistent(g, v))
                 continue;
-            v->offset = top;
+            v->offset = top = (top + g->target->align - 1) / g->target->align * g->target->align;
             v->first = 0;
             v->last = INT32_MAX;
             top += v->slots * v->stride;

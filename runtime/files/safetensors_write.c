@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,10 @@ bool st_to_float(float *dst, const void *src, StDtype dtype, size_t n)
         for (size_t i = 0; i < n; i++)
             memcpy(&h, p + 2 * i, 2), dst[i] = (int16_t)h;
         return true;
+    case ST_U8:
+        for (size_t i = 0; i < n; i++)
+            dst[i] = p[i];
+        return true;
     default:
         return false;
     }
@@ -108,6 +113,10 @@ bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n)
     case ST_I16:
         for (size_t i = 0; i < n; i++)
             h = (uint16_t)(int16_t)src[i], memcpy(p + 2 * i, &h, 2);
+        return true;
+    case ST_U8:
+        for (size_t i = 0; i < n; i++)
+            p[i] = src[i] >= 255 ? 255 : src[i] > 0 ? (unsigned char)lrintf(src[i]) : 0;
         return true;
     default:
         return false;

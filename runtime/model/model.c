@@ -12,6 +12,7 @@
 
 #include "runtime/philox.h"
 #include "runtime/base.h"
+#include "runtime/dynamic_map.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/device.h"
 #include "runtime/files/names.h"
@@ -217,12 +218,12 @@ static void split(const float *value, float *weight, float *remainder, int64_t n
 
 /* Reads n elements in memory order: of a divided array what this rank has, 0 for the rest, of
  * EL_REMAINDER the weights without their remainders for the rest. */
-static void own_runs(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
+void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
     if (array.type == EL_REMAINDER) {
         float *remainder = floats(n);
-        own_runs(t, t->weight, begin, n, to);
-        own_runs(t, model_remainder(t), begin, n, remainder);
+        model_get_own(t, t->weight, begin, n, to);
+        model_get_own(t, model_remainder(t), begin, n, remainder);
         model_join(to, remainder, n);
         free(remainder);
     } else if (array.part)
@@ -264,6 +265,20 @@ static void get_file(const Tensor *t, Array array, int64_t begin, int64_t n, flo
         get_part(t, from, array.type, p, to + done);
         done += p.rows * p.cols;
     }
+}
+
+Tensor model_absmax(const Tensor *t, Array array)
+{
+    const int64_t slot = t->stride ? t->first / t->stride : 0, first = t->first - slot * t->stride,
+                  n = t->pitch ? (t->shape[0] - 1) * t->pitch + t->shape[1] : model_elements(t),
+                  low = first / DYNAMIC_BLOCK, high = (first + n - 1) / DYNAMIC_BLOCK;
+    return (Tensor){.rank = 1, .shape = {high - low + 1}, .first = slot * array.blocks + low,
+                    .stride = array.blocks, .absmax_of = t};
+}
+
+Array model_absmax_array(Array array)
+{
+    return (Array){.at = array.absmax, .type = EL_F32, .part = array.part / DYNAMIC_BLOCK};
 }
 
 /* What memory has. */
@@ -312,7 +327,7 @@ bool model_all_zeros(const Tensor *t)
     for (int64_t at = 0; at < n && zeros; at += SOME) {
         float piece[SOME];
         const int64_t some = n - at < SOME ? n - at : SOME;
-        own_runs(t, a, at, some, piece);
+        model_get_own(t, a, at, some, piece);
         for (int64_t k = 0; k < some; k++)
             zeros = zeros && piece[k] == 0;
     }
@@ -465,6 +480,22 @@ static void init_piece(const Tensor *t, uint64_t seed, int64_t begin, int64_t n,
     }
 }
 
+static void zero_array(const Tensor *t, Array a)
+{
+    const int64_t size = element_bytes(a.type);
+    if (a.part)
+        parts_zero(t, a);
+    else if (a.at)
+        array_zero((char *)a.at + t->first * size, model_elements(t) * size);
+}
+
+static void zero_moment(const Tensor *t, Array moment)
+{
+    const Tensor blocks = model_absmax(t, moment);
+    zero_array(t, moment);
+    zero_array(&blocks, model_absmax_array(moment));
+}
+
 void model_init(Model *m, uint64_t seed)
 {
     for (int i = 0; i < m->ntensors; i++) {
@@ -480,12 +511,8 @@ void model_init(Model *m, uint64_t seed)
             put_weights(t, ORDER_MEMORY, begin, k, value);
             free(value);
         }
-        const Array moment[] = { t->exp_avg, t->exp_avg_sq };
-        for (int j = 0; j < 2; j++)
-            if (moment[j].part)
-                parts_zero(t, moment[j]);
-            else if (moment[j].at)
-                array_zero((float *)moment[j].at + t->first, n * (int64_t)sizeof(float));
+        zero_moment(t, t->exp_avg);
+        zero_moment(t, t->exp_avg_sq);
     }
 }
 
@@ -518,7 +545,7 @@ int64_t model_nonfinite(const Model *m, const char **where)
         int64_t n = model_elements(t);
         for (int64_t done = 0, k; done < n; done += k) {
             k = n - done < PIECE ? n - done : PIECE;
-            own_runs(t, model_precise(t), done, k, block);
+            model_get_own(t, model_precise(t), done, k, block);
             for (int64_t j = 0; j < k; j++)
                 bad += !isfinite(block[j]);
         }
@@ -607,9 +634,13 @@ uint32_t model_state_crc(const Model *m)
         const bool split = t->master.type == EL_REMAINDER;
         const Array state[] = { t->weight, split ? model_remainder(t) : t->master, t->exp_avg,
                                 t->exp_avg_sq };
-        for (int k = 0; t->trained && !t->exp_avg.part && k < 4; k++)
+        for (int k = 0; t->trained && !t->exp_avg.part && k < 4; k++) {
+            const Tensor blocks = model_absmax(t, state[k]);
             if (state[k].at)
                 crc = array_crc(crc, t, state[k]);
+            if (state[k].absmax)
+                crc = array_crc(crc, &blocks, model_absmax_array(state[k]));
+        }
     }
     return crc;
 }

@@ -10,13 +10,18 @@
 #include "runtime/files/safetensors.h"
 
 /* Type of a weight or state in memory. EL_REMAINDER: fp32 master weights, of which memory has the
- * 16 bits that the bf16 weights lack (split.h); EL_I16: these alone, as whole numbers. */
-typedef enum { EL_F32, EL_BF16, EL_F16, EL_REMAINDER, EL_I16 } ElementType;
-static inline int64_t element_bytes(ElementType type) { return type == EL_F32 ? 4 : 2; }
+ * 16 bits that the bf16 weights lack (split.h); EL_I16: these alone, as whole numbers. EL_U8: codes
+ * of dynamic_map.h, likewise. */
+typedef enum { EL_F32, EL_BF16, EL_F16, EL_REMAINDER, EL_I16, EL_U8 } ElementType;
+static inline int64_t element_bytes(ElementType type)
+{
+    return type == EL_F32 ? 4 : type == EL_U8 ? 1 : 2;
+}
 /* Of what memory has. */
 static inline StDtype element_dtype(ElementType type)
 {
-    return type == EL_F32 ? ST_F32 : type == EL_BF16 ? ST_BF16 : type == EL_F16 ? ST_F16 : ST_I16;
+    static const StDtype of[] = {ST_F32, ST_BF16, ST_F16, ST_I16, ST_I16, ST_U8};
+    return of[type];
 }
 typedef enum { INIT_ZEROS, INIT_ONES, INIT_NORMAL, INIT_UNIFORM } InitKind;
 
@@ -27,12 +32,17 @@ typedef struct {
     /* 0: every rank has all of it. Else elements that a rank has of each stride of the undivided
      * array, from rank * part on; `at` is the first of them. model_parts.h */
     int64_t part;
+    /* EL_U8: the largest magnitude of each block of DYNAMIC_BLOCK elements; of a divided array, this
+     * rank has those of its part. A stride of the undivided array has `blocks` of them. */
+    float *absmax;
+    int64_t blocks;
 } Array;
 
 /* One tensor of a Hugging Face or PEFT file; with layers > 0 and a %d in the name, that tensor of
  * every layer. In memory it is `rows` consecutive rows of a parameter that may hold several tensors
  * (such as q, k and v): elements first + l * stride ... of each of the arrays below. */
-typedef struct {
+typedef struct Tensor Tensor;
+struct Tensor {
     const char *name;        /* name in the file, with %d for the layer when layers > 0 */
     int layers;
     int rank;
@@ -52,9 +62,11 @@ typedef struct {
     Array weight;            /* read by the kernels */
     Array master;            /* fp32 master weights, EL_F32 or EL_REMAINDER; none if weight itself
                                 is fp32 or frozen, or rounded stochastically */
-    Array exp_avg, exp_avg_sq, grad;      /* fp32; none if frozen */
+    Array exp_avg, exp_avg_sq;            /* fp32 or 8 bit; none if frozen */
+    Array grad;              /* fp32; none if frozen */
     Array start;             /* initial weights of the run, if the objective needs them */
-} Tensor;
+    const Tensor *absmax_of; /* a tensor of model_absmax(): the one that has the elements */
+};
 
 /* A LoRA pair and the weight it adapts: weight + scale * b a, with b (out, r), a (r, in), weight
  * (out, in) in memory. Tensor names, with %d for the layer when layers > 0. */
@@ -179,8 +191,16 @@ void model_join(float *weight, const float *remainder, int64_t n);
 /* The array of 16-bit remainders as whole numbers; none if the tensor has no EL_REMAINDER. */
 static inline Array model_remainder(const Tensor *t)
 {
-    return t->master.type == EL_REMAINDER ? (Array){t->master.at, EL_I16, t->master.part}
+    return t->master.type == EL_REMAINDER ? (Array){t->master.at, EL_I16, t->master.part, NULL, 0}
                                           : (Array){0};
 }
+/* As model_get() of a divided array, but reads what this rank has of it; the rest becomes 0. In
+ * memory order. */
+void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
+
+/* Returns, as a tensor of rank 1 without a name, the largest magnitudes of those blocks of an 8-bit
+ * array that t has elements of, in memory order; its array is model_absmax_array(). */
+Tensor model_absmax(const Tensor *t, Array array);
+Array model_absmax_array(Array array);
 
 #endif

@@ -247,7 +247,7 @@ int64_t parts_unrounded(const Model *m)
 
 /* ---- what all ranks hold --------------------------------------------------------------------- */
 
-enum { ARRAYS = 6 };
+enum { ARRAYS = 8, ABSMAX = 6 };     /* from ABSMAX on: magnitudes of the blocks of moments */
 
 /* A read of rank 0; tensor -1: the last. */
 typedef struct {
@@ -258,7 +258,8 @@ static const Model *gathered;        /* on rank 0 during a gather */
 
 static Array array_of(const Tensor *t, int64_t i)
 {
-    const Array all[ARRAYS] = {t->weight, t->master, t->exp_avg, t->exp_avg_sq, t->grad, t->start};
+    const Array all[ARRAYS] = {t->weight, t->master, t->exp_avg, t->exp_avg_sq, t->grad, t->start,
+                               model_absmax_array(t->exp_avg), model_absmax_array(t->exp_avg_sq)};
     return all[i];
 }
 
@@ -289,9 +290,10 @@ bool parts_gather(const Model *m)
         comm_broadcast(&r, sizeof r, 0);
         if (r.tensor < 0)
             return false;
-        const Tensor *t = &m->tensors[r.tensor];
-        const Range own = {t, array_of(t, r.array), (ElementOrder)r.order, r.begin, r.n,
-                           world.rank};
+        const Tensor *t = &m->tensors[r.tensor],
+                     blocks = model_absmax(t, r.array == ABSMAX ? t->exp_avg : t->exp_avg_sq);
+        const Range own = {r.array < ABSMAX ? t : &blocks, array_of(t, r.array),
+                           (ElementOrder)r.order, r.begin, r.n, world.rank};
         float *list = floats(r.n), *end = list;
         each_own(&own, list, &end, pack_run);
         comm_gather(list, end - list, NULL, NULL);
@@ -310,23 +312,24 @@ void parts_gathered(void)
 void parts_get(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
                float *to)
 {
-    REQUIRE(gathered && t >= gathered->tensors && t < gathered->tensors + gathered->ntensors);
-    Read r = {.tensor = t - gathered->tensors, .order = order, .begin = begin, .n = n};
-    while (r.array < ARRAYS - 1 && array_of(t, r.array).at != array.at)
+    const Tensor *of = t->absmax_of ? t->absmax_of : t;
+    REQUIRE(gathered && of >= gathered->tensors && of < gathered->tensors + gathered->ntensors);
+    Read r = {.tensor = of - gathered->tensors, .order = order, .begin = begin, .n = n};
+    while (r.array < ARRAYS - 1 && array_of(of, r.array).at != array.at)
         r.array++;
     comm_broadcast(&r, sizeof r, 0);
-    Range of = {t, array, order, begin, n, 0};
+    Range range = {t, array, order, begin, n, 0};
     float *list = floats(n), *end = list;
     int64_t *counts = counts_of_ranks();
-    each_own(&of, to, NULL, read_run);
-    for (of.rank = 1; of.rank < world.size; of.rank++) {
+    each_own(&range, to, NULL, read_run);
+    for (range.rank = 1; range.rank < world.size; range.rank++) {
         const float *from = end;
-        each_own(&of, to, &end, count_run);
-        counts[of.rank] = end - from;
+        each_own(&range, to, &end, count_run);
+        counts[range.rank] = end - from;
     }
     comm_gather(NULL, 0, list, counts);
     end = list;
-    for (of.rank = 1; of.rank < world.size; of.rank++)
-        each_own(&of, to, &end, unpack_run);
+    for (range.rank = 1; range.rank < world.size; range.rank++)
+        each_own(&range, to, &end, unpack_run);
     free(list), free(counts);
 }

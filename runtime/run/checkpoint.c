@@ -25,6 +25,7 @@
 #include "runtime/model/hf.h"
 #include "runtime/files/json.h"
 #include "runtime/model/model_parts.h"
+#include "runtime/model/moments.h"
 #include "runtime/model/weights.h"
 #include "runtime/run/replicas.h"
 
@@ -91,9 +92,7 @@ static int64_t saved_bytes(const Model *m, const Tensor *t)
         each = 4;
     else if (!m->adapter_json)
         each = element_bytes(t->weight.type) + (t->master.at ? element_bytes(t->master.type) : 0);
-    if (t->exp_avg.at)
-        each += 8;
-    return each * model_elements(t);
+    return each * model_elements(t) + moments_bytes(t);
 }
 
 /* Returns NULL, or a malloc'ed message if the next checkpoint will not fit; reserves room for small
@@ -134,20 +133,35 @@ static void add_item(WeightsItem *item, int *n, const Tensor *t, const char *suf
         return;
     item[*n].name = format("%s.%s", t->name, suffix);
     item[*n].t = t;
-    item[*n].dtype = array.type == EL_I16 ? ST_I16 : ST_F32;
+    item[*n].dtype = array.type == EL_I16 ? ST_I16 : array.type == EL_U8 ? ST_U8 : ST_F32;
     item[(*n)++].array = array;
+}
+
+/* In 8 bit with its magnitudes; *blocks: room for their tensor. */
+static void add_moment(WeightsItem *item, int *n, const Tensor *t, const char *suffix,
+                       Array array, Tensor *blocks)
+{
+    add_item(item, n, t, suffix, array);
+    if (array.type != EL_U8)
+        return;
+    *blocks = model_absmax(t, array);
+    add_item(item, n, blocks, "absmax", model_absmax_array(array));
+    free((char *)item[*n - 1].name);
+    item[*n - 1].name = format("%s.%s.absmax", t->name, suffix);
 }
 
 static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest)
 {
-    WeightsItem *item = calloc(4 * (size_t)m->ntensors + 1, sizeof *item);
-    if (!item)
-        die(EXIT_IO, "out of memory for a list of %d tensors", 4 * m->ntensors);
+    enum { EACH = 6 };           /* files of a tensor at most */
+    WeightsItem *item = calloc(EACH * (size_t)m->ntensors + 1, sizeof *item);
+    Tensor *blocks = calloc(2 * (size_t)m->ntensors + 1, sizeof *blocks);
+    if (!item || !blocks)
+        die(EXIT_IO, "out of memory for a list of %d tensors", EACH * m->ntensors);
     int n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        add_item(item, &n, t, "exp_avg", t->exp_avg);
-        add_item(item, &n, t, "exp_avg_sq", t->exp_avg_sq);
+        add_moment(item, &n, t, "exp_avg", t->exp_avg, &blocks[2 * i]);
+        add_moment(item, &n, t, "exp_avg_sq", t->exp_avg_sq, &blocks[2 * i + 1]);
         const Array none = {0}, remainder = model_remainder(t);
         if (!t->adapter)         /* whose file has fp32 weights */
             add_item(item, &n, t, remainder.at ? "remainder" : "master",
@@ -157,7 +171,7 @@ static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest
     char *error = weights_write(item, n, folder, "optimizer.safetensors", manifest);
     for (int i = 0; i < n; i++)
         free((char *)item[i].name);
-    free(item);
+    free(item), free(blocks);
     return error;
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/model/hf.h"
 #include "runtime/model/hf_match.h"
+#include "runtime/model/moments.h"
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
 #include "runtime/model/weights.h"
@@ -601,6 +602,8 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
         cJSON_AddStringToObject(layout, "order", m->order);
     if (master_kind(m))
         cJSON_AddStringToObject(layout, "optim.master", master_kind(m));
+    if (strcmp(moments_type(m), "fp32"))
+        cJSON_AddStringToObject(layout, "optim.moments", moments_type(m));
     if (strcmp(device_name(), "CPU")) {
         cJSON_AddStringToObject(layout, "gpu", device_name());
         cJSON_AddStringToObject(layout, "nccl", comm_library());
@@ -636,10 +639,22 @@ static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
     return found && order && here && !strcmp(order, here);
 }
 
+/* Returns the layout with the type of its moments, which it names only if that is not fp32. */
+static cJSON *with_moments(cJSON *layout)
+{
+    cJSON *full = cJSON_IsObject(layout) ? layout : cJSON_CreateObject();
+    if (full != layout)
+        cJSON_Delete(layout);
+    if (!json_get(full, "optim.moments"))
+        cJSON_AddStringToObject(full, "optim.moments", "fp32");
+    return full;
+}
+
 void checkpoint_check_data(const Checkpoints *c, const Model *m)
 {
-    cJSON *now = checkpoint_layout(c, m);
-    const cJSON *saved = json_get(c->file, "layout"), *item;
+    cJSON *now = with_moments(checkpoint_layout(c, m)),
+          *saved = with_moments(cJSON_Duplicate(json_get(c->file, "layout"), true));
+    const cJSON *item;
     cJSON *batch = cJSON_CreateNumber((double)(m->ranks * m->micro * m->accum));
     char *list = NULL;
     compare(&list, "global_batch", json_get(c->file, "global_batch"), batch);
@@ -662,6 +677,7 @@ void checkpoint_check_data(const Checkpoints *c, const Model *m)
              list);
     free(list);
     cJSON_Delete(batch);
+    cJSON_Delete(saved);
     cJSON_Delete(now);
 }
 
@@ -789,10 +805,10 @@ void checkpoint_load(Checkpoints *c, Model *m)
         die(EXIT_NO_CKPT, "%s", error);
     const char *master = saved_master(c);
     int used = 0;
+    moments_load(&file, m, "exp_avg", &used);
+    moments_load(&file, m, "exp_avg_sq", &used);
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        load(&file, t, "exp_avg", t->exp_avg, &used);
-        load(&file, t, "exp_avg_sq", t->exp_avg_sq, &used);
         load_master(&file, t, master, &used);
         load(&file, t, "value", t->not_in_model ? t->weight : (Array){0}, &used);
     }
