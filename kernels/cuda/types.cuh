@@ -12,6 +12,7 @@
 #include <cuda/std/cstdint>
 using cuda::std::int32_t;
 using cuda::std::int64_t;
+using cuda::std::uint8_t;
 using cuda::std::uint16_t;
 using cuda::std::uint32_t;
 using cuda::std::uint64_t;

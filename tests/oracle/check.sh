@@ -45,6 +45,10 @@ say apo "$("$PYTHON" $here/unpaired.py --out "$tmp/apo" >"$tmp/log" 2>&1 || tail
 say ppo "$("$PYTHON" $here/ppo.py | paste - $ref/ppo.txt | awk '
     { off = ($1 - $2) / $2; n += off > -1e-6 && off < 1e-6 } END { if (n != 22) print n + 0 " of 22" }')"
 
+say moments "$("$PYTHON" $here/moments.py 2>/dev/null | cmp - tests/kernels/moments.h 2>&1
+    "$PYTHON" $here/moments.py --maps 2>/dev/null |
+        cmp - <(sed -n '/^#define DYNAMIC_SIGNED/,/^\/\*/p' runtime/dynamic_map.h | sed '$d') 2>&1)"
+
 say templates "$("$PYTHON" $here/chats.py --ours tests 2>&1 | grep -v '^\[transformers\]' | tail -n 1)"
 
 # Workflows, ours and those of gen ci, by the schemas of GitHub and GitLab
