@@ -430,7 +430,8 @@ static void update_op(Build *b, Value *gradient, Value *adamw_args, Value *norm)
     const char *how = config_text(b->c, F_optim_master);
     Value *m = build_state_as(b, "m", w, PU_optimiser, type),
           *v = build_state_as(b, "v", w, PU_optimiser, type);
-    Op *op = build_op(b, quantised ? OP_adamw8 : mixed ? OP_adamw_mixed : OP_adamw);
+    Op *op = build_op(b, quantised ? mixed ? OP_adamw8_mixed : OP_adamw8
+                                 : mixed ? OP_adamw_mixed : OP_adamw);
     op_in(op, ref(gradient)), op_in(op, ref(adamw_args)), op_in(op, ref(norm));
     op_out(op, ref(w));
     op_int(op, "decay", w->decay);

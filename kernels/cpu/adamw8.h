@@ -14,7 +14,7 @@
 #include <float.h>
 
 #include "../../runtime/dynamic.h"
-#include "adamw.h"
+#include "adamw_parts.h"
 
 /* Both moments of a block. */
 typedef struct {
@@ -86,6 +86,33 @@ static inline void adamw8(float *w, uint8_t *m, uint8_t *v, float *m_absmax, flo
                                  v_absmax + l * blocks + b};
             adamw8_block(w + l * stride + i, at, g + l * apart + i,
                          left < DYNAMIC_BLOCK ? (int)left : DYNAMIC_BLOCK, s, &tables);
+        }
+}
+
+/* 16-bit weights; master: of the first tensor, (slots, `codes`). */
+static inline void adamw8_mixed(wt_t *w, const Master *master, uint8_t *m, uint8_t *v,
+                                float *m_absmax, float *v_absmax, const float *g,
+                                const float *adamw_args, const float *norm, int64_t n,
+                                int64_t slots, int64_t stride, int64_t apart, int64_t codes,
+                                int decay)
+{
+    if (!isfinite(norm[0]))
+        return;
+    const AdamwStep s = adamw_step(adamw_args, norm, decay);
+    const DynamicTables tables = dynamic_tables();
+    const int64_t blocks = (n + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK;
+#pragma omp parallel for schedule(static) collapse(2) if (n * slots >= PARALLEL_MIN)
+    for (int64_t l = 0; l < slots; l++)
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t i = b * DYNAMIC_BLOCK, left = n - i, k = l * codes + i;
+            const int own = left < DYNAMIC_BLOCK ? (int)left : DYNAMIC_BLOCK;
+            const Moments8 at = {m + k, v + k, m_absmax + l * blocks + b,
+                                 v_absmax + l * blocks + b};
+            const Master of = master_of(master, l, codes);
+            float x[DYNAMIC_BLOCK];
+            master_load(x, w + l * stride, &of, i, own);
+            adamw8_block(x, at, g + l * apart + i, own, s, &tables);
+            master_store(w + l * stride, &of, x, i, own);
         }
 }
 

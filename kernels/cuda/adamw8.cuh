@@ -38,36 +38,62 @@ static inline __device__ int64_t quad_offset(int q)
     return q * 4 * WARP + 4 * (int)(threadIdx.x % WARP);
 }
 
-/* Elements of a block of which `left` exist; the others are 0. vector: quads are aligned, and all
- * exist. */
-static inline __device__ LaneFloats lane_load(const float *block, int64_t left, bool vector)
+/* fp32 weights, in the place of a Master. */
+struct WideWeights {};
+
+static inline __device__ void master_load4(float x[4], const float *w, const WideWeights &, int64_t i)
+{
+    f32_load4(x, w + i);
+}
+
+static inline __device__ float master_load(const float *w, const WideWeights &, int64_t i)
+{
+    return w[i];
+}
+
+static inline __device__ void master_store4(float *w, const WideWeights &, float x[4], int64_t i)
+{
+    f32_store4(w + i, x);
+}
+
+static inline __device__ void master_store(float *w, const WideWeights &, float x, int64_t i)
+{
+    w[i] = x;
+}
+
+/* Loads weights, or fp32 values, of a block that begins with element `at` of w; those from `end` on
+ * are 0. vector: quads are aligned, and all exist. */
+template <typename W, typename M>
+static inline __device__ LaneFloats lane_load(const W *w, const M &master, int64_t at, int64_t end,
+                                              bool vector)
 {
     LaneFloats x;
 #pragma unroll
     for (int q = 0; q < ADAMW8_QUADS; q++) {
-        const int64_t first = quad_offset(q);
+        const int64_t first = at + quad_offset(q);
         if (vector)
-            f32_load4(x.at + 4 * q, block + first);
+            master_load4(x.at + 4 * q, w, master, first);
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (!vector)
-                x.at[4 * q + i] = first + i < left ? block[first + i] : 0.0f;
+                x.at[4 * q + i] = first + i < end ? master_load(w, master, first + i) : 0.0f;
     }
     return x;
 }
 
-static inline __device__ void lane_store(float *block, const LaneFloats &x, int64_t left,
-                                         bool vector)
+template <typename W, typename M>
+static inline __device__ void lane_store(W *w, const M &master, LaneFloats x, int64_t at,
+                                         int64_t end, bool vector)
 {
 #pragma unroll
     for (int q = 0; q < ADAMW8_QUADS; q++) {
-        const int64_t first = quad_offset(q);
+        const int64_t first = at + quad_offset(q);
         if (vector)
-            f32_store4(block + first, x.at + 4 * q);
+            master_store4(w, master, x.at + 4 * q, first);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            if (!vector && first + i < left)
-                block[first + i] = x.at[4 * q + i];
+            if (!vector && first + i < end)
+                master_store(w, master, x.at[4 * q + i], first + i);
     }
 }
 
@@ -130,56 +156,124 @@ static inline __device__ void dynamic_fill(DynamicTable *table, DynamicMap map)
         table->mid[k] = dynamic_midpoint(dynamic_values[map], map, k);
 }
 
-/* Grid: blocks of a tensor by tensors. */
-__global__ void __launch_bounds__(ADAMW8_THREADS)
-    adamw8_kernel(float *__restrict__ w, uint8_t *__restrict__ m, uint8_t *__restrict__ v,
-                  float *__restrict__ m_absmax, float *__restrict__ v_absmax,
-                  const float *__restrict__ g, const float *__restrict__ adamw_args,
-                  const float *__restrict__ norm, int64_t n, int64_t stride, int64_t apart,
-                  int64_t codes, int decay, bool aligned_quads)
+/* Tensors of a call, of n elements each: weights `stride`, gradients `apart`, codes and masters
+ * `codes` elements from one to the next. */
+struct Layout8 {
+    int64_t n, stride, apart, codes;
+    bool vector;                        // quads are aligned
+};
+
+/* The moments of a call. */
+struct Moments8 {
+    uint8_t *m, *v;
+    float *m_absmax, *v_absmax;
+};
+
+/* Updates the blocks of this warp. Grid: blocks of a tensor by tensors. */
+template <typename W, typename M>
+static inline __device__ void adamw8_update(W *w, const M &master, const Moments8 &moments,
+                                            const float *g, const AdamwStep &step,
+                                            const Layout8 &at, const DynamicTable *of_m,
+                                            const DynamicTable *of_v)
+{
+    const int64_t blocks = (at.n + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK, slot = blockIdx.y;
+    const int warps = ADAMW8_THREADS / WARP;
+    w += slot * at.stride, g += slot * at.apart;
+    for (int turn = 0; turn < ADAMW8_TURNS; turn++) {
+        const int64_t b = ((int64_t)blockIdx.x * ADAMW8_TURNS + turn) * warps + threadIdx.x / WARP,
+                      first = b * DYNAMIC_BLOCK, left = at.n - first;
+        if (b >= blocks)
+            break;
+        const bool vector = at.vector && left >= DYNAMIC_BLOCK;
+        uint8_t *m_codes = moments.m + slot * at.codes + first,
+                *v_codes = moments.v + slot * at.codes + first;
+        float *m_absmax = moments.m_absmax + slot * blocks + b,
+              *v_absmax = moments.v_absmax + slot * blocks + b;
+        const LaneFloats g_ = lane_load(g, WideWeights(), first, at.n, vector);
+        LaneFloats w_ = lane_load(w, master, first, at.n, vector);
+        LaneFloats m_ = lane_dequantise(m_codes, *m_absmax, of_m, left, vector);
+        LaneFloats v_ = lane_dequantise(v_codes, *v_absmax, of_v, left, vector);
+        __syncwarp();                   /* all lanes have read the magnitudes */
+#pragma unroll
+        for (int i = 0; i < 4 * ADAMW8_QUADS; i++)
+            w_.at[i] = adamw_element(w_.at[i], m_.at + i, v_.at + i, g_.at[i], step);
+        lane_store(w, master, w_, first, at.n, vector);
+        lane_quantise<DYNAMIC_OF_M>(m_codes, m_absmax, m_, of_m, left, vector);
+        lane_quantise<DYNAMIC_OF_V>(v_codes, v_absmax, v_, of_v, left, vector);
+    }
+}
+
+__global__ void __launch_bounds__(ADAMW8_THREADS, 3)
+    adamw8_kernel(float *__restrict__ w, Moments8 moments, const float *__restrict__ g,
+                  const float *__restrict__ adamw_args, const float *__restrict__ norm, Layout8 at,
+                  int decay)
 {
     __shared__ DynamicTable of_m, of_v;
     dynamic_fill(&of_m, DYNAMIC_OF_M);
     dynamic_fill(&of_v, DYNAMIC_OF_V);
     __syncthreads();
     const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
-    const int64_t blocks = (n + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK, slot = blockIdx.y;
-    const int warps = ADAMW8_THREADS / WARP;
-    for (int turn = 0; turn < ADAMW8_TURNS && step.live; turn++) {
-        const int64_t b = ((int64_t)blockIdx.x * ADAMW8_TURNS + turn) * warps + threadIdx.x / WARP,
-                      first = b * DYNAMIC_BLOCK, left = n - first, at = slot * blocks + b;
-        if (b >= blocks)
-            break;
-        const bool vector = aligned_quads && left >= DYNAMIC_BLOCK;
-        float *weights = w + slot * stride + first;
-        uint8_t *m_codes = m + slot * codes + first, *v_codes = v + slot * codes + first;
-        const LaneFloats g_ = lane_load(g + slot * apart + first, left, vector);
-        LaneFloats w_ = lane_load(weights, left, vector);
-        LaneFloats m_ = lane_dequantise(m_codes, m_absmax[at], &of_m, left, vector);
-        LaneFloats v_ = lane_dequantise(v_codes, v_absmax[at], &of_v, left, vector);
-        __syncwarp();                   /* all lanes have read the magnitudes */
-#pragma unroll
-        for (int i = 0; i < 4 * ADAMW8_QUADS; i++)
-            w_.at[i] = adamw_element(w_.at[i], m_.at + i, v_.at + i, g_.at[i], step);
-        lane_store(weights, w_, left, vector);
-        lane_quantise<DYNAMIC_OF_M>(m_codes, m_absmax + at, m_, &of_m, left, vector);
-        lane_quantise<DYNAMIC_OF_V>(v_codes, v_absmax + at, v_, &of_v, left, vector);
-    }
+    if (step.live)
+        adamw8_update(w, WideWeights(), moments, g, step, at, &of_m, &of_v);
+}
+
+__global__ void __launch_bounds__(ADAMW8_THREADS, 3)
+    adamw8_mixed_kernel(wt_t *__restrict__ w, Master master, Moments8 moments,
+                        const float *__restrict__ g, const float *__restrict__ adamw_args,
+                        const float *__restrict__ norm, Layout8 at, int decay)
+{
+    __shared__ DynamicTable of_m, of_v;
+    dynamic_fill(&of_m, DYNAMIC_OF_M);
+    dynamic_fill(&of_v, DYNAMIC_OF_V);
+    __syncthreads();
+    const AdamwStep step = adamw_step(adamw_args, norm[0], decay);
+    const Master of = master_of(master, blockIdx.y, at.codes);
+    if (step.live)
+        adamw8_update(w, of, moments, g, step, at, &of_m, &of_v);
 }
 
 #ifndef __CUDACC_RTC__
+static inline dim3 adamw8_grid(int64_t n, int64_t slots)
+{
+    return dim3(blocks_over(n, ADAMW8_TURNS * (ADAMW8_THREADS / WARP) * DYNAMIC_BLOCK),
+                (unsigned)slots);
+}
+
+/* All but the weights and masters. */
+static inline Layout8 adamw8_layout(const uint8_t *m, const uint8_t *v, const float *g, int64_t n,
+                                    int64_t stride, int64_t apart, int64_t codes)
+{
+    Layout8 at = { n, stride, apart, codes, false };
+    at.vector = aligned(g, 16) && aligned(m, 4) && aligned(v, 4) && stride % 4 == 0 &&
+                apart % 4 == 0 && codes % 4 == 0;
+    return at;
+}
+
 /* fp32 weights. */
 static inline void adamw8(float *w, uint8_t *m, uint8_t *v, float *m_absmax, float *v_absmax,
                           const float *g, const float *adamw_args, const float *norm, int64_t n,
                           int64_t slots, int64_t stride, int64_t apart, int64_t codes, int decay,
                           cudaStream_t s)
 {
-    const bool quads = aligned(w, 16) && aligned(g, 16) && aligned(m, 4) && aligned(v, 4) &&
-                       stride % 4 == 0 && apart % 4 == 0 && codes % 4 == 0;
-    const dim3 grid(blocks_over(n, ADAMW8_TURNS * ADAMW8_THREADS / WARP * DYNAMIC_BLOCK),
-                    (unsigned)slots);
-    launch(adamw8_kernel, grid, ADAMW8_THREADS, 0, s, w, m, v, m_absmax, v_absmax, g, adamw_args,
-           norm, n, stride, apart, codes, decay, quads);
+    Layout8 at = adamw8_layout(m, v, g, n, stride, apart, codes);
+    at.vector = at.vector && aligned(w, 16);
+    const Moments8 moments = { m, v, m_absmax, v_absmax };
+    launch(adamw8_kernel, adamw8_grid(n, slots), ADAMW8_THREADS, 0, s, w, moments, g, adamw_args,
+           norm, at, decay);
+}
+
+/* 16-bit weights; master: of the first tensor, (slots, `codes`). */
+static inline void adamw8_mixed(wt_t *w, Master master, uint8_t *m, uint8_t *v, float *m_absmax,
+                                float *v_absmax, const float *g, const float *adamw_args,
+                                const float *norm, int64_t n, int64_t slots, int64_t stride,
+                                int64_t apart, int64_t codes, int decay, cudaStream_t s)
+{
+    Layout8 at = adamw8_layout(m, v, g, n, stride, apart, codes);
+    at.vector = at.vector && aligned(w, 4 * sizeof(wt_t)) && aligned(master.fp32, 16) &&
+                aligned(master.remainder, 8);
+    const Moments8 moments = { m, v, m_absmax, v_absmax };
+    launch(adamw8_mixed_kernel, adamw8_grid(n, slots), ADAMW8_THREADS, 0, s, w, master, moments, g,
+           adamw_args, norm, at, decay);
 }
 #endif
 

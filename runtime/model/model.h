@@ -194,6 +194,7 @@ static inline Array model_remainder(const Tensor *t)
     return t->master.type == EL_REMAINDER ? (Array){t->master.at, EL_I16, t->master.part, NULL, 0}
                                           : (Array){0};
 }
+
 /* As model_get() of a divided array, but reads what this rank has of it; the rest becomes 0. In
  * memory order. */
 void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
