@@ -32,8 +32,8 @@ typedef struct {
     /* 0: every rank has all of it. Else elements that a rank has of each stride of the undivided
      * array, from rank * part on; `at` is the first of them. model_parts.h */
     int64_t part;
-    /* EL_U8: the largest magnitude of each block of DYNAMIC_BLOCK elements; if the array is divided,
-     * of this rank's part. A stride of the undivided array has `blocks` of them. */
+    /* EL_U8: the largest magnitude of each block of DYNAMIC_BLOCK elements; if the array is
+     * divided, of this rank's part. A stride of the undivided array has `blocks` of them. */
     float *absmax;
     int64_t blocks;
 } Array;

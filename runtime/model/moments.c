@@ -169,8 +169,8 @@ static float *file_absmax(const Moment *o)
     return absmax;
 }
 
-/* Raises the magnitudes in memory to those of an fp32 moment of the file; without `raise`, sets them
- * to 0. */
+/* Raises the magnitudes in memory to those of an fp32 moment of the file; without `raise`, sets
+ * them to 0. */
 static void read_absmax(const Moment *o, bool raise)
 {
     const Tensor blocks = model_absmax(o->t, o->array);

@@ -1,8 +1,11 @@
 #!/bin/bash
 # States divided over ranks (memory.zero = 1): each rank keeps the moments and master weights of its own shares. The
 # same bits as with whole states, in memory and in files; what is written by one resumes in the other.
-# parts: cpu sim memory faults
-case ${1:-cpu} in memory | faults) exec "$(dirname "$0")/$1.sh" ;; esac
+# parts: cpu sim memory faults small small_sim
+case ${1:-cpu} in
+memory | faults | small) exec "$(dirname "$0")/$1.sh" ;;
+small_sim) exec "$(dirname "$0")/small.sh" sim ;;
+esac
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/lib.sh"
 
