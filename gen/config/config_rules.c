@@ -9,6 +9,7 @@
 #include "gen/config/rules.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const Family *family_of(const Config *c) { return family_find(c->v[F_model_family].s); }
@@ -352,6 +353,55 @@ static void check_order(const Config *c)
                     c->run_name[i], c->run_value[i], c->run_name[i]);
 }
 
+/* The text that the recipe gives a run-time flag; NULL: none. */
+static const char *run_text(const Config *c, const char *name, Loc *loc)
+{
+    for (int i = 0; i < c->nrun; i++)
+        if (!strcmp(c->run_name[i], name)) {
+            *loc = c->run_loc[i];
+            return c->run_value[i];
+        }
+    return NULL;
+}
+
+/* What does not go with updates inside the backward pass. */
+static void check_when(const Config *c)
+{
+    const FieldValue *when = &c->v[F_optim_when];
+    if (strcmp(when->s, "backward"))
+        return;
+    if (c->v[F_batch_accum].i > 1)
+        err_add(rule_loc(c, F_batch_accum, F_optim_when),
+                "optim.when: \"backward\" keeps no gradient to which a further micro-batch could "
+                "add, got batch.accum = %" PRId64 "; set batch.accum = 1, or optim.when = "
+                "\"step\"", c->v[F_batch_accum].i);
+    if (!strcmp(c->v[F_precision].s, "fp16"))
+        err_add(rule_loc(c, F_precision, F_optim_when),
+                "optim.when: with fp16 an update is undone if any gradient left the range, which "
+                "\"backward\" learns too late; set precision = \"bf16\"");
+    if (!strcmp(c->v[F_comm_order].s, "canonical"))
+        err_add(rule_loc(c, F_comm_order, F_optim_when),
+                "optim.when: \"backward\" has a single micro-batch a rank, which would fix the "
+                "number of ranks of comm.order = \"canonical\"; leave comm.order out");
+    if (c->v[F_memory_zero].i)
+        err_add(rule_loc(c, F_memory_zero, F_optim_when),
+                "optim.when: \"backward\" updates whole weights, memory.zero = 1 each rank's part "
+                "of them; set memory.zero = 0");
+    if (c->v[F_comm_overlap].set)
+        err_add(c->v[F_comm_overlap].loc,
+                "comm.overlap: has no effect with optim.when = \"backward\", which sums each "
+                "gradient over the ranks before its update; leave it out");
+    Loc at = when->loc;
+    const char *clip = run_text(c, "clip", &at);
+    if (!clip || strtod(clip, NULL) > 0)
+        err_add(at, "run.clip: with optim.when = \"backward\" there is no norm before the first "
+                "update; set run.clip = 0");
+    const char *nonfinite = run_text(c, "nonfinite", &at);
+    if (nonfinite && !strcmp(nonfinite, "skip"))
+        err_add(at, "run.nonfinite: with optim.when = \"backward\" weights have changed before the "
+                "norm is known, and no update can be skipped; set run.nonfinite = \"stop\"");
+}
+
 int64_t near_divisor(int64_t n, int64_t k)
 {
     for (int64_t d = 1;; d++) {
@@ -588,6 +638,7 @@ void check_config(Config *c)
     check_batch(c);
     check_zero(c);
     check_order(c);
+    check_when(c);
     check_heads(c, f);
     check_family(c, f);
     check_lora(c, f);

@@ -110,6 +110,15 @@ static const char *cluster_of(const Graph *g)
     return lines ? cluster_value(lines, "name", 0) : NULL;
 }
 
+/* True if a program that writes gradients also updates weights. */
+static bool has_updates_in_backward(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        if (g->programs[i]->role == ROLE_gradients && program_updates(g->programs[i]))
+            return true;
+    return false;
+}
+
 static char *recipe_h(const Graph *g)
 {
     const GraphSetting *setting = g->setting;
@@ -124,6 +133,8 @@ static char *recipe_h(const Graph *g)
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
     if (setting[SETTING_order].text)
         str_print(&s, "    .order = \"%.64s\",\n", setting[SETTING_order].text);
+    if (has_updates_in_backward(g))
+        str_print(&s, "    .updates_in_backward = true,\n");
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
               GEN_VERSION, ir_hash(g), folder_hash("kernels/"));
     str_print(&s,

@@ -14,12 +14,8 @@
 /* State PREFIX.PARAM of a parameter; NULL: it has none. */
 static const Value *state_of(const Graph *g, const char *prefix, const Value *v)
 {
-    for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->of && !strcmp(g->values[i]->of, v->name) &&
-            !strncmp(g->values[i]->name, prefix, strlen(prefix)) &&
-            g->values[i]->name[strlen(prefix)] == '.')
-            return g->values[i];
-    return NULL;
+    const Value *state = ir_value(g, text_print("%s.%s", prefix, v->name));
+    return state && state->kind == VK_STATE ? state : NULL;
 }
 
 /* The magnitudes of an array of 8 bit: name, and blocks from one tensor to the next. */

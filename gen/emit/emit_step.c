@@ -249,6 +249,8 @@ static char *expand(const Call *c, const char *word)
         return layer_table(c, word + 6);
     if (!strncmp(word, "slots:", 6) || !strncmp(word, "stride:", 7)) {
         const Ref r = kernel_operand(c->p, c->group, strchr(word, ':') + 1);
+        if (word[1] == 'l' && r.index != IX_NONE)
+            return text_copy("1");
         return text_print("%s_%.*s", c_name(r.v->name), (int)strcspn(word, ":"), word);
     }
     if (!strncmp(word, "own:", 4)) {
@@ -263,6 +265,10 @@ static char *expand(const Call *c, const char *word)
         const Ref r = kernel_operand(c->p, c->group, word + 5);
         return text_print(value_is_own_part(r.v) ? "%s_stride" : "%s_stride / RANKS",
                           c_name(r.v->name));
+    }
+    if (!strncmp(word, "index:", 6)) {
+        const Ref r = kernel_operand(c->p, c->group, word + 6);
+        return r.index == IX_LOOP ? text_copy("l") : text_print("%" PRId64, r.k);
     }
     if (!strncmp(word, "first:", 6)) {
         const Value *v = kernel_operand(c->p, c->group, word + 6).v;

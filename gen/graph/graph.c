@@ -53,7 +53,8 @@ static bool is_used(const Graph *g, const Value *v)
 static bool is_dead(const Graph *g, const Op *op)
 {
     for (int i = 0; i < op->nout; i++)
-        if (op->out[i].v->kind != VK_TEMP || is_used(g, op->out[i].v))
+        if (op->out[i].v->kind != VK_TEMP || op->out[i].v->purpose == PU_gradients ||
+            is_used(g, op->out[i].v))
             return false;
     return true;
 }
@@ -140,6 +141,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     objective(&b);
     check_fold(&b);
     remove_dead(g);
+    update_in_backward(&b);
     set_slots(g);
     check_moments(&b);
     divide_states(&b);
@@ -238,7 +240,8 @@ static void check_sets(const Graph *g, const Program *p)
     for (int i = 0; i < p->nops; i++) {
         const Op *op = &p->ops[i];
         bool one = op->kind == OP_grad_norm || op->kind == OP_grad_squares ||
-                   op->kind == OP_squares_norm || op->kind == OP_scaler_update ||
+                   op->kind == OP_squares_norm || op->kind == OP_partial_norm ||
+                   op->kind == OP_squares_root || op->kind == OP_scaler_update ||
                    op_is_update(op->kind);
         const Value *first = op->nin ? op->in[0].v : op->out[0].v;
         if (op->kind == OP_scale_loss)
@@ -273,7 +276,8 @@ static void check_gradient(const Graph *g, const Value *param)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
             for (int k = 0; k < op->nin; k++)
-                normed |= (op->kind == OP_grad_norm || op->kind == OP_grad_squares) &&
+                normed |= (op->kind == OP_grad_norm || op->kind == OP_grad_squares ||
+                           op->kind == OP_partial_norm) &&
                           op->in[k].v == grad;
             for (int k = 0; k < op->nout; k++)
                 written |= op_attr(op, "beta") && op->out[k].v == grad;

@@ -228,6 +228,18 @@ bool gradient_has_shares(const Build *b, const Value *gradient);
 /* fold.c: in canonical order, has programs write each micro-batch's gradients apart, and adds them
  * to those of the update. After all programs exist. */
 void fold_gradients(Build *b);
+/* True if matrices are updated inside the backward pass: optim.when. */
+bool updates_in_backward(const Build *b);
+/* backward_update.c: makes a temporary of each gradient of b->set that a program can complete and
+ * whose parameter it can update, once all programs that write gradients of the group exist. */
+void gradients_in_backward(Build *b);
+/* Adds these updates to the programs, after all of them exist. */
+void update_in_backward(Build *b);
+/* programs.c: appends AdamW of the gradient, or of the element of it, and of its parameter; norm:
+ * not finite if the update is to be left out. */
+void update_op(Build *b, Ref gradient, Ref norm);
+/* The sum of squares of the gradients of b->set that were updated inside the backward pass. */
+Value *set_squares(Build *b);
 /* Gives trained parameters, their gradients and states the layout that memory.zero asks for, after
  * all of them exist; ends the program if nothing is large enough. */
 void divide_states(Build *b);

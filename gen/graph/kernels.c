@@ -77,7 +77,20 @@ static const char *fits_divided(const Op *op)
 
 static const char *fits_whole(const Op *op)
 {
-    return op->out[0].v->part ? "each rank updates its part" : NULL;
+    return op->out[0].v->part               ? "each rank updates its part"
+           : op->in[0].v->kind == VK_TEMP ? "its operands do not lie side by side"
+                                          : NULL;
+}
+
+static const char *fits_lasting(const Op *op)
+{
+    return op->in[0].v->kind == VK_TEMP ? "only its program holds the gradient" : NULL;
+}
+
+/* Of a gradient that only its program holds. */
+static const char *fits_temporary(const Op *op)
+{
+    return op->in[0].v->kind == VK_TEMP ? NULL : "the gradient outlives its program";
 }
 
 /* Neighbours may be updated as one value: a rounded element is drawn by its number in its own. */
@@ -220,6 +233,23 @@ int kernel_find(const char *word, const char *backend)
         if (!strcmp(kernel_row[i].backend, backend) && !strcmp(kernel_word(i), word))
             return i;
     return -1;
+}
+
+int kernel_match(const Program *p, int i, const KernelRow *row)
+{
+    const char *pattern = row->pattern;
+    int n = 0;
+    while (*pattern) {
+        size_t len = strcspn(pattern, " ");
+        if (i + n >= p->nops || p->ops[i + n].region != p->ops[i].region)
+            return 0;
+        const char *name = op_row[p->ops[i + n].kind].name;
+        if (strlen(name) != len || strncmp(name, pattern, len))
+            return 0;
+        n++;
+        pattern += len + (pattern[len] == ' ');
+    }
+    return n;
 }
 
 bool kernel_repeats(const KernelRow *row) { return row->pattern[strlen(row->pattern) - 1] == '+'; }

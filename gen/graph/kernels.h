@@ -38,6 +38,9 @@ int kernel_find(const char *word, const char *backend);      /* -1: none */
 /* True for a pattern "name+": one call for any number of equal ops, whose operands are adjacent in
  * memory, operand by operand, except those they share. */
 bool kernel_repeats(const KernelRow *row);
+/* Ops of a row without "+" that its pattern covers from ops[i] of the program on; 0: it does not
+ * match there. */
+int kernel_match(const Program *p, int i, const KernelRow *row);
 /* Operand named by a word of the row: "i0", "1.o2" (of the group's op 1). */
 Ref kernel_operand(const Program *p, const Group *group, const char *word);
 

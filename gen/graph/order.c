@@ -47,6 +47,15 @@ int64_t program_times(const Graph *g, const Program *p)
     return 1;
 }
 
+bool program_updates(const Program *p)
+{
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nout; k++)
+            if (p->ops[i].out[k].v->kind == VK_PARAM)
+                return true;
+    return false;
+}
+
 int64_t program_micros(const Program *p)
 {
     for (int i = 0; i < p->nops; i++)
@@ -153,7 +162,10 @@ static Role role_of(const Op *op)
 {
     if (op->kind == OP_zero)
         return ROLE_clear;
-    if (op->kind == OP_grad_norm || op->kind == OP_grad_squares)
+    const bool updates = op->nout && op->out[0].v->kind == VK_PARAM;
+    if ((updates || op->kind == OP_partial_norm) && op->nin && is_of_micro(op->in[0].v))
+        return ROLE_gradients;   /* an update inside the backward pass, and its norm */
+    if (op->kind == OP_grad_norm || op->kind == OP_grad_squares || op->kind == OP_partial_norm)
         return ROLE_reduce;
     if (op_is_update(op->kind))
         return ROLE_update;
@@ -167,6 +179,54 @@ bool schedule_clears(const Graph *g, const Value *v)
             if (g->schedules[i]->item[k].clears == v)
                 return true;
     return false;
+}
+
+/* True if an op reads this element of a parameter in another turn of the loop that updates it, or
+ * after the update. */
+static bool reads_late(const Program *p, int update, Ref w, int i)
+{
+    const Op *op = &p->ops[i];
+    const bool again = p->ops[update].region && op->region == p->ops[update].region;
+    for (int k = 0; k < op->nin; k++) {
+        const Ref r = op->in[k];
+        if (r.v == w.v && (i > update || (again && (r.index != w.index || r.k != w.k))))
+            return true;
+    }
+    return false;
+}
+
+/* Checks that nothing reads a weight that was updated inside the backward pass, until the schedule
+ * ends, and that it is updated once. */
+static void check_updated(const Graph *g, const Program *p, int update, Ref w)
+{
+    const char *name = op_row[p->ops[update].kind].name;
+    for (int i = 0; i < p->nops; i++)
+        if (reads_late(p, update, w, i))
+            bug("%s in %s reads %s after its %s", op_row[p->ops[i].kind].name, p->name, w.v->name,
+                name);
+    if (w.v->count && w.index != IX_LOOP && w.index != IX_NONE)
+        bug("%s in %s updates a part of %s", name, p->name, w.v->name);
+    for (int i = 0; i < g->nschedules; i++) {
+        bool after = false;
+        for (int k = 0; k < g->schedules[i]->nitems; k++) {
+            const Item *item = &g->schedules[i]->item[k];
+            for (int j = 0; item->program && after && j < item->program->nops; j++)
+                if (lists(item->program->ops[j].in, item->program->ops[j].nin, w.v))
+                    bug("%s of schedule %s reads %s, which %s has updated", item->program->name,
+                        g->schedules[i]->name, w.v->name, p->name);
+            if (item->program == p && item->times > 1)
+                bug("%s updates %s in each of %" PRId64 " turns", p->name, w.v->name, item->times);
+            after |= item->program == p;
+        }
+    }
+}
+
+static void check_updates(const Graph *g, const Program *p)
+{
+    for (int i = 0; p->role == ROLE_gradients && i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nout; k++)
+            if (p->ops[i].out[k].v->kind == VK_PARAM)
+                check_updated(g, p, i, p->ops[i].out[k]);
 }
 
 /* Checks that a program's ops match its role, that it is in a schedule, and that every schedule
@@ -212,6 +272,7 @@ void check_schedules(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++) {
         check_program(g, g->programs[i]);
+        check_updates(g, g->programs[i]);
         for (int k = 0; k < g->nvalues; k++)
             if (is_of_micro(g->values[k]))
                 follow_program(g->programs[i], g->values[k], false);

@@ -57,6 +57,17 @@ static Value *set_kept(Build *b, const char *name, int64_t n)
     return v;
 }
 
+Value *set_squares(Build *b)
+{
+    Value *v = ir_value(b->g, set_word(b, "squares"));
+    if (!v) {
+        v = build_persistent(b, set_word(b, "squares"), PU_optimiser, DT_F64, 1, dim(1, "1"),
+                             dim(0, ""));
+        v->set = b->set->name;
+    }
+    return v;
+}
+
 static Value *set_scale(Build *b)
 {
     if (!b->set->scale)
@@ -245,7 +256,8 @@ static bool sums_early(Build *b, const Value *gradient)
 {
     const char *overlap = config_text(b->c, F_comm_overlap);
     if (b->g->ranks == 1 || !gradient->count || strcmp(b->g->target->backend, "cuda") ||
-        !strcmp(overlap, "none") || is_canonical(b) || part_of(b, ir_value(b->g, gradient->of)))
+        !strcmp(overlap, "none") || is_canonical(b) || updates_in_backward(b) ||
+        part_of(b, ir_value(b->g, gradient->of)))
         return false;
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
 }
@@ -276,7 +288,8 @@ static void order_gradients(Build *b)
         for (int rule = 0; rule < RULES; rule++)
             for (int i = 0; i < g->nvalues; i++) {
                 Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
-                if (gradient && gradient->set == set->name && update_rule(b, gradient) == rule)
+                if (gradient && value_is_gradient(gradient) && gradient->set == set->name &&
+                    update_rule(b, gradient) == rule)
                     sorted[n++] = gradient;
             }
     for (int i = 0; i < g->nvalues; i++)
@@ -377,6 +390,26 @@ static void shares_norm(Build *b, Value *norm)
     op_in(op, ref(squares)), op_out(op, ref(norm));
 }
 
+/* Norm of a group some of whose gradients were updated inside the backward pass, which left the sum
+ * of their squares. */
+static void rest_norm(Build *b, Value *norm)
+{
+    Value *squares = set_squares(b);
+    Dim one = dim(1, "1");
+    Op *op = NULL;
+    for (Value *v = NULL; (v = next_gradient(b, v));) {
+        op = op ? op : build_op(b, OP_partial_norm);
+        op_in(op, ref(v));
+    }
+    if (op) {
+        Ref rest = build_temp(b, set_word(b, "rest_norm"), DT_F32, 1, &one);
+        rest.v->set = b->set->name;
+        op_out(op, rest), op_out(op, ref(squares));
+    }
+    op = build_op(b, OP_squares_root);
+    op_in(op, ref(squares)), op_out(op, ref(norm));
+}
+
 /* Returns the norm. */
 static Value *program_reduce(Build *b)
 {
@@ -384,7 +417,9 @@ static Value *program_reduce(Build *b)
                        "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = set_kept(b, "total_norm", 1);
-    if (set_has_shares(b))
+    if (updates_in_backward(b))
+        rest_norm(b, norm);
+    else if (set_has_shares(b))
         shares_norm(b, norm);
     else
         whole_norm(b, norm);
@@ -405,8 +440,11 @@ static int64_t parameter_number(const Graph *g, const Value *param)
     return n;
 }
 
+/* The same element as `like` of v. */
+static Ref element(Ref like, Value *v) { return (Ref){v, like.index, like.k}; }
+
 /* Adds to the update of 16-bit weights w what they are rounded from: a word of optim.master. */
-static void add_master(Build *b, Op *op, Value *w, const char *how)
+static void add_master(Build *b, Op *op, Ref w, const char *how)
 {
     const bool rounding = !strcmp(how, "none");
     op_word(op, "master", rounding ? "rounding" : how);
@@ -414,17 +452,17 @@ static void add_master(Build *b, Op *op, Value *w, const char *how)
         const char *name = set_word(b, "rounding");
         Value *key = ir_value(b->g, name);
         op_in(op, ref(key ? key : input_new(b, "rounding")));
-        op_int(op, "number", parameter_number(b->g, w));
+        op_int(op, "number", parameter_number(b->g, w.v));
     } else if (!strcmp(how, "remainder"))
-        op_out(op, ref(build_state_as(b, "remainder", w, PU_optimiser, DT_I16)));
+        op_out(op, element(w, build_state_as(b, "remainder", w.v, PU_optimiser, DT_I16)));
     else
-        op_out(op, ref(build_state(b, "master", w, PU_optimiser)));
+        op_out(op, element(w, build_state(b, "master", w.v, PU_optimiser)));
 }
 
-/* Appends AdamW of the gradient's parameter. */
-static void update_op(Build *b, Value *gradient, Value *adamw_args, Value *norm)
+void update_op(Build *b, Ref gradient, Ref norm)
 {
-    Value *w = ir_value(b->g, gradient->of);
+    Value *w = ir_value(b->g, gradient.v->of),
+          *adamw_args = ir_value(b->g, set_word(b, "adamw_args"));
     const bool mixed = w->dtype != DT_F32, quantised = moments_are_8bit(b, w);
     const Dtype type = quantised ? DT_U8 : DT_F32;
     const char *how = config_text(b->c, F_optim_master);
@@ -432,14 +470,16 @@ static void update_op(Build *b, Value *gradient, Value *adamw_args, Value *norm)
           *v = build_state_as(b, "v", w, PU_optimiser, type);
     Op *op = build_op(b, quantised ? mixed ? OP_adamw8_mixed : OP_adamw8
                                  : mixed ? OP_adamw_mixed : OP_adamw);
-    op_in(op, ref(gradient)), op_in(op, ref(adamw_args)), op_in(op, ref(norm));
-    op_out(op, ref(w));
+    op_in(op, gradient), op_in(op, ref(adamw_args)), op_in(op, norm);
+    op_out(op, element(gradient, w));
     op_int(op, "decay", w->decay);
     if (mixed)
-        add_master(b, op, w, how);
-    op_out(op, ref(m)), op_out(op, ref(v));
-    if (quantised)
-        op_out(op, ref(build_absmax(b, m))), op_out(op, ref(build_absmax(b, v)));
+        add_master(b, op, element(gradient, w), how);
+    op_out(op, element(gradient, m)), op_out(op, element(gradient, v));
+    if (quantised) {
+        op_out(op, element(gradient, build_absmax(b, m)));
+        op_out(op, element(gradient, build_absmax(b, v)));
+    }
 }
 
 static void program_update(Build *b)
@@ -447,10 +487,9 @@ static void program_update(Build *b)
     b->p = set_program(b, "update", ROLE_update,
                        "clip and AdamW, one call for all parameters of a rule");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *adamw_args = ir_value(b->g, set_word(b, "adamw_args")),
-          *norm = ir_value(b->g, set_word(b, "total_norm"));
+    Value *norm = ir_value(b->g, set_word(b, "total_norm"));
     for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));)
-        update_op(b, gradient, adamw_args, norm);
+        update_op(b, ref(gradient), ref(norm));
 }
 
 /* ---- schedules ------------------------------------------------------------------------------- */
@@ -497,12 +536,15 @@ void schedule_turns(Build *b, Schedule *s)
     Set *was = b->set, *set[SETS];
     Program *micro = b->p;
     int64_t turns = program_micros(micro);
-    int n = turns > 1 ? sets_written(b, micro, set) : 0;
+    int n = turns > 1 || updates_in_backward(b) ? sets_written(b, micro, set) : 0;
     order_gradients(b);
     b->stage = NULL;
     for (int i = 0; i < n; i++) {
         b->set = set[i];
-        schedule_run(s, program_begin(b), 1);
+        if (updates_in_backward(b))
+            schedule_clear(s, set_squares(b));
+        else
+            schedule_run(s, program_begin(b), 1);
     }
     schedule_run(s, micro, turns);
     b->set = was;
@@ -517,10 +559,14 @@ void schedule_set(Build *b, Schedule *s, Set *set)
     b->set = set;
     b->stage = NULL;
     order_gradients(b);
+    if (updates_in_backward(b))
+        gradients_in_backward(b);
     Value *norm = program_reduce(b);
     schedule_run(s, b->p, 1);
-    program_update(b);
-    schedule_run(s, b->p, 1);
+    if (next_gradient(b, NULL)) {
+        program_update(b);
+        schedule_run(s, b->p, 1);
+    }
     schedule_result(s, norm);
     b->set = was;
 }

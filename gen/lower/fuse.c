@@ -38,26 +38,14 @@ static bool alike(const Op *a, const Op *b)
 /* Ops of the row's pattern starting at ops[i] of the program; 0: it does not match. */
 static int match(const Program *p, int i, const KernelRow *row)
 {
-    const char *pattern = row->pattern;
-    int n = 0;
-    if (kernel_repeats(row)) {
-        const char *name = op_row[p->ops[i].kind].name;
-        if (strlen(name) + 1 != strlen(pattern) || strncmp(name, pattern, strlen(name)))
-            return 0;
-        for (n = 1; i + n < p->nops && alike(&p->ops[i], &p->ops[i + n]); n++)
-            ;
-        return n;
-    }
-    while (*pattern) {
-        size_t len = strcspn(pattern, " ");
-        if (i + n >= p->nops || p->ops[i + n].region != p->ops[i].region)
-            return 0;
-        const char *name = op_row[p->ops[i + n].kind].name;
-        if (strlen(name) != len || strncmp(name, pattern, len))
-            return 0;
+    if (!kernel_repeats(row))
+        return kernel_match(p, i, row);
+    const char *name = op_row[p->ops[i].kind].name, *pattern = row->pattern;
+    int n = 1;
+    if (strlen(name) + 1 != strlen(pattern) || strncmp(name, pattern, strlen(name)))
+        return 0;
+    while (i + n < p->nops && alike(&p->ops[i], &p->ops[i + n]))
         n++;
-        pattern += len + (pattern[len] == ' ');
-    }
     return n;
 }
 

@@ -232,13 +232,13 @@ static Run run_placements(const Graph *g)
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-static int row_of(const Graph *g, int kind)
+static int row_of(const Graph *g, const Op *op)
 {
     for (int i = 0; i < nkernels; i++)
-        if (!strcmp(kernel_row[i].pattern, op_row[kind].name) &&
-            !strcmp(kernel_row[i].backend, g->target->backend))
+        if (!strcmp(kernel_row[i].pattern, op_row[op->kind].name) &&
+            !strcmp(kernel_row[i].backend, g->target->backend) && !kernel_row[i].fits(op))
             return i;
-    bug("target %s has no %s", g->target->name, op_row[kind].name);
+    bug("target %s has no %s", g->target->name, op_row[op->kind].name);
 }
 
 /* A group of one op before group `at`. */
@@ -250,7 +250,7 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
     Group *groups = arena_new(sizeof(Group) * (size_t)(p->ngroups + 1));
     memcpy(groups, p->groups, sizeof(Group) * (size_t)at);
     memcpy(groups + at + 1, p->groups + at, sizeof(Group) * (size_t)(p->ngroups - at));
-    groups[at] = (Group){.kernel = row_of(g, op.kind), .first_op = first, .nops = 1,
+    groups[at] = (Group){.kernel = row_of(g, &op), .first_op = first, .nops = 1,
                          .region = op.region};
     p->groups = groups;
     p->ngroups++;
@@ -354,16 +354,38 @@ static int add_moved(const Run *r, const Move *move, const Op *op, Value **list,
     return n;
 }
 
+/* Before the op of a loop that found an element elsewhere than it wants it: the collective that
+ * moves that element. False: no row does, or it is of a value that outlives the program. */
+static bool insert_move_within(Graph *g, const Run *r)
+{
+    for (const Move *move = moves; move < moves + MOVES; move++) {
+        if (move->when != WHEN_read || move->to != r->wanted || move->from != r->found ||
+            move->purpose != r->v->purpose || r->v->kind != VK_TEMP)
+            continue;
+        Op op = collective(g, move);
+        for (int k = 0; k < r->op->nin; k++)
+            if (r->op->in[k].v == r->v)
+                op_in(&op, r->op->in[k]), op_out(&op, r->op->in[k]);
+        op.region = r->op->region;
+        op.stage = r->op->stage;
+        insert_group(g, r->p, r->op->group, op);
+        return true;
+    }
+    return false;
+}
+
 /* Before the op that found a value elsewhere than it wants it: the collectives that move all such
  * operands of it and of the ops of its kind after it; one a row, or one a value. False: no row
- * does, or the op is one of a region. */
+ * does. */
 static bool insert_moves(Graph *g, const Run *r)
 {
+    if (r->op->region)
+        return insert_move_within(g, r);
     Program *p = r->p;
     const int first = (int)(r->op - p->ops), kind = r->op->kind;
     int at = r->op->group;
     bool found = false;
-    for (const Move *move = moves; move < moves + MOVES && !r->op->region; move++) {
+    for (const Move *move = moves; move < moves + MOVES; move++) {
         if (move->when != WHEN_read || move->to != r->wanted)
             continue;
         Value **list = arena_new(sizeof *list * (size_t)g->nvalues);

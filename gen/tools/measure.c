@@ -93,7 +93,7 @@ int program_calls(const Program *p)
 bool schedule_updates(const Schedule *s)
 {
     for (int i = 0; i < s->nitems; i++)
-        if (s->item[i].program && s->item[i].program->role == ROLE_update)
+        if (s->item[i].program && program_updates(s->item[i].program))
             return true;
     return false;
 }

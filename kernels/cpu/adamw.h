@@ -177,8 +177,8 @@ static inline void zero(float *g, int64_t n)
         g[i] = 0;
 }
 
-/* norm[0] = |g|, squares added in double: NORM_PARTS ranges, each in two halves, then in order. */
-static inline void grad_norm(float *norm, const float *restrict g, int64_t n, void *ws)
+/* |g|^2, squares added in double: NORM_PARTS ranges, each in two halves, then in order. */
+static inline double squares_sum(const float *restrict g, int64_t n, void *ws)
 {
     double *parts = ws;
 #pragma omp parallel for schedule(static) if (n >= PARALLEL_MIN)
@@ -199,7 +199,27 @@ static inline void grad_norm(float *norm, const float *restrict g, int64_t n, vo
     double sum = 0;
     for (int64_t part = 0; part < NORM_PARTS; part++)
         sum += parts[part];
+    return sum;
+}
+
+/* norm[0] = |g| */
+static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws)
+{
+    *norm = (float)sqrt(squares_sum(g, n, ws));
+}
+
+/* The same; adds |g|^2 to squares[0]. */
+static inline void partial_norm(float *norm, double *squares, const float *g, int64_t n, void *ws)
+{
+    const double sum = squares_sum(g, n, ws);
     *norm = (float)sqrt(sum);
+    *squares += sum;
+}
+
+/* norm[0] = root of squares[0] */
+static inline void squares_root(float *norm, const double *squares)
+{
+    *norm = (float)sqrt(*squares);
 }
 
 #endif

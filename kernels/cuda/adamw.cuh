@@ -275,15 +275,25 @@ __global__ void __launch_bounds__(NORM_THREADS)
         parts[part] = all;
 }
 
+/* squares: the sum is added to it; or NULL. */
 __global__ void __launch_bounds__(NORM_THREADS)
-    grad_norm_kernel(float *__restrict__ norm, const double *__restrict__ parts, int nparts)
+    grad_norm_kernel(float *__restrict__ norm, double *__restrict__ squares,
+                     const double *__restrict__ parts, int nparts)
 {
     double sum = 0;
     for (int part = threadIdx.x; part < nparts; part += NORM_THREADS)
         sum += parts[part];
     sum = block_sum(sum);
-    if (threadIdx.x == 0)
-        norm[0] = (float)sqrt(sum);
+    if (threadIdx.x)
+        return;
+    norm[0] = (float)sqrt(sum);
+    if (squares)
+        squares[0] += sum;
+}
+
+__global__ void squares_root_kernel(float *__restrict__ norm, const double *__restrict__ squares)
+{
+    norm[0] = (float)sqrt(squares[0]);
 }
 
 #ifndef __CUDACC_RTC__
@@ -320,15 +330,29 @@ static inline void zero(float *g, int64_t n, cudaStream_t s)
     cuda_check(cudaMemsetAsync(g, 0, (size_t)n * sizeof *g, s), "clearing gradients");
 }
 
-/* norm[0] = |g|, squares added in double, range by range; their number depends only on n. ws:
- * grad_norm_cuda_workspace() */
-static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws, cudaStream_t s)
+/* norm[0] = |g|, squares added in double, range by range; their number depends only on n. Adds
+ * |g|^2 to squares[0]. ws: grad_norm_cuda_workspace() */
+static inline void partial_norm(float *norm, double *squares, const float *g, int64_t n, void *ws,
+                                cudaStream_t s)
 {
     double *parts = (double *)ws;
     const unsigned wanted = blocks_over(n, 32 * NORM_THREADS),
                    nparts = wanted < CUDA_NORM_PARTS ? wanted : (unsigned)CUDA_NORM_PARTS;
     launch(grad_norm_parts_kernel, nparts, NORM_THREADS, 0, s, parts, g, n, aligned(g, 16));
-    launch(grad_norm_kernel, 1, NORM_THREADS, 0, s, norm, parts, (int)nparts);
+    launch(grad_norm_kernel, 1, NORM_THREADS, 0, s, norm, squares, parts, (int)nparts);
+}
+
+/* The norm alone. */
+static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws, cudaStream_t s)
+{
+    double *none = NULL;
+    partial_norm(norm, none, g, n, ws, s);
+}
+
+/* norm[0] = root of squares[0] */
+static inline void squares_root(float *norm, const double *squares, cudaStream_t s)
+{
+    launch(squares_root_kernel, 1, 1, 0, s, norm, squares);
 }
 #endif
 

@@ -103,6 +103,7 @@ typedef struct {
                                 none */
     const char *order;       /* hash of the recipe's fields that decide the bits in canonical order,
                                 which any number of ranks has; NULL: fast order */
+    bool updates_in_backward;  /* weights change inside the backward pass: optim.when */
     const char *generator;   /* version of gen */
     const char *cluster;     /* cluster of the recipe; NULL: none */
     const char *ir, *kernels;  /* hex SHA-256 of the planned programs, and of the kernel files */

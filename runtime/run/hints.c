@@ -38,6 +38,17 @@ char *hint_nonfinite(const Log *l, const char *out)
     return text;
 }
 
+char *hint_checkpoint(const char *out)
+{
+    int n;
+    int64_t *list = folder_steps(out, &n);
+    char *path = n > 0 ? checkpoint_path(out, list[n - 1]) : NULL,
+         *text = path ? format("the last checkpoint is %s; ", path)
+                      : format("there is no checkpoint yet; ");
+    free(list), free(path);
+    return text;
+}
+
 /* ---- a finished run -------------------------------------------------------------------------- */
 
 /* True if a known chat template is next to the tokenizer.json of one of the folders, or next to the

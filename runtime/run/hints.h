@@ -8,6 +8,8 @@
 
 /* Returns advice after NaN or Inf, based on the losses so far; malloc'ed. Rank 0 only. */
 char *hint_nonfinite(const Log *l, const char *out);
+/* The last checkpoint in `out`, as the beginning of a sentence; malloc'ed. */
+char *hint_checkpoint(const char *out);
 /* Prints the hints after saving the checkpoint of `step`, on rank 0. tokenizer: " --tokenizer FILE"
  * where commands need it, else "" (vocabulary_flag()). */
 void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step,

@@ -159,6 +159,9 @@ void log_banner(const Banner *b)
          schedule_scaled(f->lr_scale, f->lr, b->lr_ranks), scaled, f->schedule, f->weight_decay,
          f->clip, (long long)f->seed);
     free(scaled);
+    if (m->updates_in_backward)
+        note("  %-10s inside the backward pass: no gradient is whole, --clip is not there",
+             "update");
     if (b->train)
         note("  %-10s %lld step%s, %.4g epochs", "length", (long long)b->total,
              b->total == 1 ? "" : "s", (double)b->total / (double)data_steps_per_epoch(b->train));

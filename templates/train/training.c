@@ -38,8 +38,8 @@ const ParamGroupRow param_groups[SETS] = {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* After a non-finite loss or gradient, which every rank sees; no weight of the group has changed.
- * Ends the run, or returns if --nonfinite skips the update. */
+/* After a non-finite loss or gradient, which every rank sees; no weight of the group has changed,
+ * except inside the backward pass. Ends the run, or returns if --nonfinite skips the update. */
 static void skip_update(Run *r, int64_t step, int group, double loss)
 {
     const char *of = group ? " of the group " : "", *name = group ? param_groups[group].name : "";
@@ -59,8 +59,10 @@ static void skip_update(Run *r, int64_t step, int group, double loss)
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
-        "loss %g, gradient norm%s%s %g; samples %s%s; nothing of this step is saved; %s", loss, of,
-        name, norm, list, n > 8 ? " ..." : "", hint_nonfinite(&r->log, r->flags.out));
+        "loss %g, gradient norm%s%s %g; samples %s%s; nothing of this step is saved; %s%s", loss,
+        of, name, norm, list, n > 8 ? " ..." : "",
+        model.updates_in_backward ? hint_checkpoint(r->flags.out) : "",
+        hint_nonfinite(&r->log, r->flags.out));
 }
 
 /* Fills the inputs of step_train(). */
@@ -322,6 +324,8 @@ static void set_schedule(Run *r)
     param_groups_open(param_groups, SETS, f, r->lr_ranks);
     if (model.order)
         param_groups_check_order();
+    if (model.updates_in_backward)
+        param_groups_check_backward();
 }
 
 /* EXIT_CONFIG for flags that need validations the run does not have; defaults get a note. */

@@ -86,6 +86,10 @@ static void check_fields(Prm *prm)
             "prm.hypergradient: \"fd\" moves parameters by about 1e-6, too little for the 16-bit "
             "copies that matrix products read; try prm.hypergradient = \"dot\", or precision = "
             "\"fp32\"");
+    if (!none && updates_in_backward(b))
+        err(config_loc(b->c, F_optim_when),
+            "optim.when: learned weights need the whole gradient of the meta records, which "
+            "\"backward\" does not keep; set prm.weights = \"none\", or optim.when = \"step\"");
     if (!*config_text(b->c, F_prm_mark))
         err(config_loc(b->c, F_prm_mark),
             "prm.mark: must be a token, such as \"<extra_0>\", got none: scores are read at it");
