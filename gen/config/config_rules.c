@@ -150,7 +150,8 @@ Config *config_in_precision(const Config *c, const char *precision)
 {
     const ObjectiveRules *rules = config_rules(c);
     const bool other_one = strcmp(c->v[F_precision].s, precision) != 0;
-    if (!takes_precision(c, precision) ||
+    const bool scaled = !strcmp(precision, "fp16") && !strcmp(c->v[F_optim_when].s, "backward");
+    if (!takes_precision(c, precision) || scaled ||
         (other_one && rules->any_precision && !rules->any_precision(c)))
         return NULL;
     Config *other = arena_new(sizeof *other);

@@ -44,6 +44,13 @@ static int64_t bound_of(const Config *c, int64_t micro, int64_t T)
     return most < rows ? most : rows;
 }
 
+/* True if the recipe updates weights inside the backward pass: of one micro-batch, so that a
+ * smaller one is a smaller step, and without adapters or divided states. */
+static bool in_backward(Config *c) { return config_is(c, F_optim_when, "backward"); }
+
+/* True if a micro-batch has to have all samples of a rank's step. */
+static bool is_fixed(Config *c) { return in_backward(c) && config_int(c, F_batch_global); }
+
 /* A change of a recipe that needs less memory. */
 typedef struct {
     int64_t micro, T;
@@ -51,14 +58,15 @@ typedef struct {
     int64_t rank;                /* of adapters, where the recipe has none; 0: none */
 } Change;
 
-static Config *changed(const Config *old, Change to)
+static Config *changed(Config *old, Change to)
 {
     const int64_t micro = to.micro, T = to.T, rank = to.rank;
     Config *c = arena_new(sizeof *c);
     *c = *old;
     int64_t was = c->v[F_batch_micro].i;
     c->v[F_batch_micro].i = micro;
-    c->v[F_batch_accum].i *= was / micro;
+    if (!in_backward(old))
+        c->v[F_batch_accum].i *= was / micro;
     c->v[F_batch_targets].i = bound_of(old, micro, T);
     c->v[F_seq_max].i = T;
     c->v[F_batch_texts].i = config_texts(c);
@@ -147,9 +155,9 @@ static bool print_precisions(Str *s, const Config *cfg, int64_t limit)
 }
 
 /* True if memory.zero = 1 is allowed and divides something. */
-static bool may_divide(const Graph *g, const Config *c)
+static bool may_divide(const Graph *g, Config *c)
 {
-    if (c->v[F_memory_zero].i || !ranks_divide(g->ranks))
+    if (c->v[F_memory_zero].i || in_backward(c) || !ranks_divide(g->ranks))
         return false;
     for (int i = 0; i < g->nvalues; i++)
         if (g->values[i]->kind == VK_PARAM && g->values[i]->trained &&
@@ -160,15 +168,16 @@ static bool may_divide(const Graph *g, const Config *c)
 
 static bool may_adapt(Config *c)
 {
-    return !field_fixed(c, F_lora_rank) && !config_int(c, F_lora_rank) &&
+    return !in_backward(c) && !field_fixed(c, F_lora_rank) && !config_int(c, F_lora_rank) &&
            family_takes_adapters(family_find(c->v[F_model_family].s));
 }
 
 /* Plans a changed recipe and prints its words if it fits. */
 static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
 {
-    const int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max),
-                  bytes = planned(changed(cfg, to));
+    const int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
+    Config *near = changed(cfg, to);
+    const int64_t bytes = planned(near);
     if (bytes > limit)
         return false;
     str_print(s, "\n    fits:");
@@ -176,7 +185,7 @@ static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
         str_print(s, " seq.max=%" PRId64, to.T);
     if (to.micro != micro || to.T != T)
         str_print(s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, to.micro,
-                  config_int(cfg, F_batch_accum) * (micro / to.micro));
+                  near->v[F_batch_accum].i);
     print_bound(s, cfg, to.micro, to.T);
     str_print(s, "%s%s%s   (%s)",
               to.recompute && (to.T != T || !config_is(cfg, F_memory_recompute, "block"))
@@ -196,7 +205,7 @@ static bool print_smaller(Str *s, Config *cfg, Change to, int64_t limit)
     for (int again = recomputes; again < 2; again++)
         for (to.micro = micro; to.micro >= 1; to.micro /= 2) {
             to.recompute = again;
-            if (micro % to.micro ||
+            if (micro % to.micro || (to.micro < micro && is_fixed(cfg)) ||
                 (to.micro == micro && again == recomputes && !to.rank && !to.zero))
                 continue;
             if (print_if_fits(s, cfg, to, limit)) {
@@ -220,7 +229,7 @@ static void print_near(Str *s, const Graph *g, Config *cfg, int64_t limit)
     to = same, to.rank = 16;
     if (!found && may_adapt(cfg))
         found = print_smaller(s, cfg, to, limit);
-    to = (Change){.micro = 1, .recompute = true};
+    to = (Change){.micro = is_fixed(cfg) ? same.micro : 1, .recompute = true};
     for (to.T = field_fixed(cfg, F_seq_max) ? 0 : same.T / 2; to.T >= 16 && !found; to.T /= 2) {
         to.zero = false;
         found = print_if_fits(s, cfg, to, limit);

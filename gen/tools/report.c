@@ -191,6 +191,23 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
     }
 }
 
+/* Bytes of gradients that outlive a program. */
+static int64_t whole_gradients(const Graph *g)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        bytes += value_is_gradient(g->values[i]) ? buffer_bytes(g->values[i]) : 0;
+    return bytes;
+}
+
+static void print_backward(const Graph *g, Config *c, FILE *to)
+{
+    if (!config_is(c, F_optim_when, "backward"))
+        return;
+    fprintf(to, "  updated inside the backward pass: only gradients of %s are whole, --clip is not "
+                "there\n", text_bytes(whole_gradients(g)));
+}
+
 static void print_buffers(const Graph *g, const Holdings *h, FILE *to)
 {
     print_title(g, h, "largest buffers", 80, to);
@@ -221,6 +238,7 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
             ir_size(g, "B") * config_int(c, F_batch_accum) * g->ranks,
             config_int(c, F_seq_max));
     print_purposes(g, &h, to);
+    print_backward(g, c, to);
     fprintf(to, "  %-14s %12s   persistent %s, the rest shares memory over time\n", "arena (peak)",
             text_bytes(g->arena_bytes), text_bytes(g->persistent_bytes));
     fprintf(to, "  %-14s %12s   arena / bound = %.4f, placed %s\n\n", "lower bound",
@@ -354,6 +372,8 @@ cJSON *plan_object(const Graph *g, Config *c)
     answer_recipe(o, g, c);
     const Holdings h = measure_holdings(g);
     answer_memory(o, g, &h);
+    answer_text(o, "updates", config_text(c, F_optim_when));
+    answer_int(o, "bytes_of_whole_gradients", whole_gradients(g));
     answer_int(o, "device_bytes_bound", g->lower_bound);
     answer_text(o, "placed", g->plan_method);
     answer_int(o, "batch_micro_largest", fit_largest_micro(g, c));

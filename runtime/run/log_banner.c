@@ -160,7 +160,7 @@ void log_banner(const Banner *b)
          f->clip, (long long)f->seed);
     free(scaled);
     if (m->updates_in_backward)
-        note("  %-10s inside the backward pass: no gradient is whole, --clip is not there",
+        note("  %-10s inside the backward pass: no gradient of a matrix is whole, no --clip",
              "update");
     if (b->train)
         note("  %-10s %lld step%s, %.4g epochs", "length", (long long)b->total,
