@@ -110,7 +110,7 @@ static const char *cluster_of(const Graph *g)
     return lines ? cluster_value(lines, "name", 0) : NULL;
 }
 
-/* True if a program that writes gradients also updates weights. */
+/* True if weights are updated inside the backward pass. */
 static bool has_updates_in_backward(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++)

@@ -1,86 +1,11 @@
 /* backward_update.c -- weight updates inside the backward pass: optim.when = "backward".
  *
- * In:    programs that write gradients.
- * Out:   the same, each with the updates of the matrices whose gradients it completes: after the
- *        last write of the gradient and the last read of the weight, an op partial_norm and AdamW.
- * Method: such a gradient is a temporary, of a layer with one slot. Vectors, and matrices that
- *         several programs or loops write or read, keep whole gradients, which the program update
- *         takes as ever. No update stands between ops that a kernel may join, so that the other
- *         calls of the program are those of optim.when = "step". */
+ * In:    programs that write gradients, those of update_place.c as temporaries.
+ * Out:   the same with the updates of their parameters, each after the op update_place(): an op
+ *        partial_norm, whose result guards the update, and AdamW. */
 #include "gen/graph/graph.h"
-#include "gen/graph/kernels.h"
 
 #include <string.h>
-
-bool updates_in_backward(const Build *b) { return config_is(b->c, F_optim_when, "backward"); }
-
-static bool lists(const Ref *list, int n, const Value *v)
-{
-    for (int i = 0; i < n; i++)
-        if (list[i].v == v)
-            return true;
-    return false;
-}
-
-static bool writes(const Op *op, const Value *v) { return lists(op->out, op->nout, v); }
-
-/* The only program that writes v; NULL: there are several. */
-static Program *writer(const Graph *g, const Value *v)
-{
-    Program *found = NULL;
-    for (int i = 0; i < g->nprograms; i++)
-        for (int k = 0; k < g->programs[i]->nops; k++)
-            if (writes(&g->programs[i]->ops[k], v)) {
-                if (found && found != g->programs[i])
-                    return NULL;
-                found = g->programs[i];
-            }
-    return found;
-}
-
-/* True if a kernel may cover both ops[at] and ops[at + 1]. */
-static bool may_join(const Graph *g, const Program *p, int at)
-{
-    for (int k = 0; k < nkernels; k++) {
-        const KernelRow *row = &kernel_row[k];
-        if (kernel_repeats(row) || strcmp(row->backend, g->target->backend))
-            continue;
-        for (int first = at; first >= 0 && p->ops[first].region == p->ops[at].region; first--)
-            if (first + kernel_match(p, first, row) > at + 1)
-                return true;
-    }
-    return false;
-}
-
-/* The op after which the program may update the parameter of a gradient; -1: none, as a layer's
- * gradient would have to wait for the end of its loop. */
-static int last_use(const Graph *g, const Program *p, const Value *gradient)
-{
-    const Value *w = ir_value(g, gradient->of);
-    int at = -1, region = -1;
-    for (int i = 0; i < p->nops; i++) {
-        const bool write = writes(&p->ops[i], gradient);
-        if (write && region >= 0 && p->ops[i].region != region)
-            return -1;
-        region = write ? p->ops[i].region : region;
-        at = write || (region >= 0 && lists(p->ops[i].in, p->ops[i].nin, w)) ? i : at;
-    }
-    while (at >= 0 && may_join(g, p, at))
-        at++;
-    return at < 0 || p->ops[at].region != region || !region != !gradient->count ? -1 : at;
-}
-
-void gradients_in_backward(Build *b)
-{
-    for (int i = 0; i < b->g->nvalues; i++) {
-        Value *v = b->g->values[i];
-        const Program *p = v->rank == 2 && value_is_gradient(v) && v->set == b->set->name
-                               ? writer(b->g, v)
-                               : NULL;
-        if (p && last_use(b->g, p, v) >= 0)
-            v->kind = VK_TEMP;
-    }
-}
 
 /* Moves the ops from `first` on, which are the program's last, behind op `at`. */
 static void move_behind(Program *p, int at, int first)
@@ -97,7 +22,7 @@ static void move_behind(Program *p, int at, int first)
 
 static void update(Build *b, Program *p, Value *gradient)
 {
-    const int at = last_use(b->g, p, gradient), first = p->nops;
+    const int at = update_place(b->g, p, gradient), first = p->nops;
     if (at < 0)
         bug("%s has no place for its update in %s", gradient->name, p->name);
     const Dim one = dim(1, "1");
@@ -143,7 +68,7 @@ void update_in_backward(Build *b)
             Value *v = b->g->values[i];
             b->set = set;
             if (v->kind == VK_TEMP && v->purpose == PU_gradients && v->set == set->name)
-                update(b, writer(b->g, v), v);
+                update(b, only_writer(b->g, v), v);
         }
     b->set = b->added.sets;
     b->region = 0;

@@ -230,10 +230,16 @@ bool gradient_has_shares(const Build *b, const Value *gradient);
 void fold_gradients(Build *b);
 /* True if matrices are updated inside the backward pass: optim.when. */
 bool updates_in_backward(const Build *b);
-/* backward_update.c: makes a temporary of each gradient of b->set that a program can complete and
+/* update_place.c: makes a temporary of each gradient of b->set that a program can complete and
  * whose parameter it can update, once all programs that write gradients of the group exist. */
 void gradients_in_backward(Build *b);
-/* Adds these updates to the programs, after all of them exist. */
+/* The only program that writes v; NULL: there are several. */
+Program *only_writer(const Graph *g, const Value *v);
+/* The op after which the program may update the parameter of a gradient; -1: none, or a layer's
+ * gradient would have to wait for the end of its loop. */
+int update_place(const Graph *g, const Program *p, const Value *gradient);
+/* backward_update.c: adds the updates of these parameters to the programs, after all of them
+ * exist. */
 void update_in_backward(Build *b);
 /* programs.c: appends AdamW of the gradient, or of the element of it, and of its parameter; norm:
  * not finite if the update is to be left out. */

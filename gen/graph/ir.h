@@ -294,7 +294,7 @@ bool schedule_clears(const Graph *g, const Value *v);
 /* Returns how many times the first schedule that contains the program runs it; 1 if no schedule
  * contains it. */
 int64_t program_times(const Graph *g, const Program *p);
-bool program_updates(const Program *p);                      /* it writes parameters */
+bool program_updates(const Program *p);                      /* it updates parameters */
 /* Returns the number of micro-batches in the inputs that the program indexes by micro-batch
  * (%v[m]); 1 if it indexes none. */
 int64_t program_micros(const Program *p);

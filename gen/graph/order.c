@@ -47,13 +47,19 @@ int64_t program_times(const Graph *g, const Program *p)
     return 1;
 }
 
+/* True if the op updates a parameter by a gradient that only its program holds. */
+static bool updates_within(const Op *op)
+{
+    return op->nin && op->nout && op->in[0].v->kind == VK_TEMP &&
+           op->in[0].v->purpose == PU_gradients && op->out[0].v->kind == VK_PARAM;
+}
+
 bool program_updates(const Program *p)
 {
+    bool found = p->role == ROLE_update;
     for (int i = 0; i < p->nops; i++)
-        for (int k = 0; k < p->ops[i].nout; k++)
-            if (p->ops[i].out[k].v->kind == VK_PARAM)
-                return true;
-    return false;
+        found |= updates_within(&p->ops[i]);
+    return found;
 }
 
 int64_t program_micros(const Program *p)
@@ -162,8 +168,7 @@ static Role role_of(const Op *op)
 {
     if (op->kind == OP_zero)
         return ROLE_clear;
-    const bool updates = op->nout && op->out[0].v->kind == VK_PARAM;
-    if ((updates || op->kind == OP_partial_norm) && op->nin && is_of_micro(op->in[0].v))
+    if (updates_within(op) || (op->kind == OP_partial_norm && is_of_micro(op->in[0].v)))
         return ROLE_gradients;   /* an update inside the backward pass, and its norm */
     if (op->kind == OP_grad_norm || op->kind == OP_grad_squares || op->kind == OP_partial_norm)
         return ROLE_reduce;
@@ -196,14 +201,19 @@ static bool reads_late(const Program *p, int update, Ref w, int i)
 }
 
 /* Checks that nothing reads a weight that was updated inside the backward pass, until the schedule
- * ends, and that it is updated once. */
+ * ends, that its gradient was complete, and that it is updated once. */
 static void check_updated(const Graph *g, const Program *p, int update, Ref w)
 {
     const char *name = op_row[p->ops[update].kind].name;
-    for (int i = 0; i < p->nops; i++)
+    const Value *gradient = p->ops[update].in[0].v;
+    for (int i = 0; i < p->nops; i++) {
+        const Op *op = &p->ops[i];
         if (reads_late(p, update, w, i))
-            bug("%s in %s reads %s after its %s", op_row[p->ops[i].kind].name, p->name, w.v->name,
-                name);
+            bug("%s in %s reads %s after its %s", op_row[op->kind].name, p->name, w.v->name, name);
+        if (i > update && lists(op->out, op->nout, gradient))
+            bug("%s in %s writes %s after %s of %s", op_row[op->kind].name, p->name,
+                gradient->name, name, w.v->name);
+    }
     if (w.v->count && w.index != IX_LOOP && w.index != IX_NONE)
         bug("%s in %s updates a part of %s", name, p->name, w.v->name);
     for (int i = 0; i < g->nschedules; i++) {
@@ -223,10 +233,9 @@ static void check_updated(const Graph *g, const Program *p, int update, Ref w)
 
 static void check_updates(const Graph *g, const Program *p)
 {
-    for (int i = 0; p->role == ROLE_gradients && i < p->nops; i++)
-        for (int k = 0; k < p->ops[i].nout; k++)
-            if (p->ops[i].out[k].v->kind == VK_PARAM)
-                check_updated(g, p, i, p->ops[i].out[k]);
+    for (int i = 0; i < p->nops; i++)
+        if (updates_within(&p->ops[i]))
+            check_updated(g, p, i, p->ops[i].out[0]);
 }
 
 /* Checks that a program's ops match its role, that it is in a schedule, and that every schedule
@@ -241,6 +250,9 @@ static void check_program(const Graph *g, const Program *p)
                 bug("%s in %s adds to %s, of which each micro-batch has one",
                     op_row[p->ops[i].kind].name, p->name, r.v->name);
         }
+        if (p->ops[i].kind == OP_partial_norm && !schedule_clears(g, p->ops[i].out[1].v))
+            bug("%s in %s adds to %s, which no schedule clears", op_row[p->ops[i].kind].name,
+                p->name, p->ops[i].out[1].v->name);
         if (role != NROLES && role != p->role)
             bug("%s in %s, whose role is %s", op_row[p->ops[i].kind].name, p->name,
                 role_name[p->role]);

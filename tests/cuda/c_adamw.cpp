@@ -348,6 +348,35 @@ TEST(grad_norm)
     check_true("NaN", isnan(norm_of(upload(g, 4), 4)));
 }
 
+/* Integers, whose squares and sums are exact, in three pieces; then a piece with a NaN. */
+TEST(partial_norm)
+{
+    const int64_t n = 20001, ends[] = { 0, 17, 9000, n };
+    double *x = f32_double(f32_integers(n, 9), n), none = 0, want = 0;
+    float *g = f32_from(x, n), *norm = NEW(float, 1);
+    double *squares = upload(&none, 1);
+    void *ws = new_bytes(grad_norm_cuda_workspace());
+    for (int k = 0; k < 3; k++) {
+        double piece = 0;
+        for (int64_t i = ends[k]; i < ends[k + 1]; i++)
+            piece += x[i] * x[i];
+        want += piece;
+        run([&] {
+            partial_norm(norm, squares, g + ends[k], ends[k + 1] - ends[k], ws, stream);
+        });
+        check_true("norm of a piece", *download(norm, 1) == (float)sqrt(piece));
+        check_true("squares so far", *download(squares, 1) == want);
+    }
+    run([&] { squares_root(norm, squares, stream); });
+    check_true("norm of all", *download(norm, 1) == norm_of(g, n));
+    const float bad[4] = { 1, NAN, 0, 0 }, *at = upload(bad, 4);
+    run([&] { partial_norm(norm, squares, at, (int64_t)4, ws, stream); });
+    check_true("NaN", isnan(*download(norm, 1)) && isnan(*download(squares, 1)));
+    run([&] { partial_norm(norm, squares, g, n, ws, stream); });
+    check_true("the next piece is finite, the sum is not",
+               isfinite(*download(norm, 1)) && isnan(*download(squares, 1)));
+}
+
 TEST(zero)
 {
     float *g = f32_normal(1003, 0, 1);

@@ -268,3 +268,34 @@ TEST(grad_norm)
     grad_norm(&norm, g, 4, new_bytes(grad_norm_workspace()));
     check_true("huge", fabsf(norm / 5e30f - 1) < 1e-6f);
 }
+
+/* Integers, whose squares and sums are exact: gradients in three pieces, and all at once; a piece
+ * that is not finite does not hide those after it from its own guard. */
+TEST(partial_norm)
+{
+    const int64_t n = 20011, ends[] = { 0, 17, 9000, n };
+    float *g = f32_integers(n, 9), norm = 0, whole = 0;
+    void *ws = new_bytes(grad_norm_workspace());
+    double squares = 0, want = 0;
+    grad_norm(&whole, g, n, ws);
+    for (int k = 0; k < 3; k++) {
+        const int64_t many = ends[k + 1] - ends[k];
+        double piece = 0;
+        for (int64_t i = ends[k]; i < ends[k + 1]; i++)
+            piece += (double)g[i] * g[i];
+        want += piece;
+        partial_norm(&norm, &squares, g + ends[k], many, ws);
+        check_true("norm of a piece", norm == (float)sqrt(piece));
+        check_true("squares so far", squares == want);
+    }
+    squares_root(&norm, &squares);
+    check_true("norm of all", norm == whole);
+    g[5] = NAN;
+    squares = 0;
+    partial_norm(&norm, &squares, g, 17, ws);
+    check_true("NaN", isnan(norm) && isnan(squares));
+    partial_norm(&norm, &squares, g + 17, n - 17, ws);
+    check_true("the next piece is finite, the sum is not", isfinite(norm) && isnan(squares));
+    squares_root(&norm, &squares);
+    check_true("nor is the norm of all", isnan(norm));
+}

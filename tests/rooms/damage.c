@@ -1,7 +1,7 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
  * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums during the backward pass,
- *        and with sums in canonical order.
+ *        with sums in canonical order, and with updates inside the backward pass.
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 4 };
+enum { RECIPES = 5 };
 static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
@@ -29,6 +29,9 @@ static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
     "  ffn = 1024, vocab = 1100, tied = true }, seq = { max = 32 }, batch = { micro = 2, accum = 2 },\n"
     "  comm = { order = 'canonical' } }\n",
+    "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
+    "  vocab = 1100, tied = true }, seq = { max = 32 }, batch = { micro = 2 },\n"
+    "  memory = { recompute = 'block' }, optim = { when = 'backward' }, run = { clip = 0 } }\n",
 };
 
 static const char *file[RECIPES];
@@ -224,6 +227,54 @@ static void micro_overwritten(void)
                 p->ops[i].attr[k].i = 0;
 }
 
+/* ---- updates inside the backward pass ----------------------------------------------------------- */
+
+/* Of the first updated matrix: dx is computed from its new values. */
+static void read_after_update(void)
+{
+    Op *update = op_of("micro", OP_adamw), *read = update;
+    while (read->kind != OP_linear_dx || read->in[1].v != update->out[0].v)
+        read--;
+    swap(read, update);
+}
+/* The tied embedding is updated after its first gradient, that of the head. */
+static void updated_half_way(void)
+{
+    Program *p = program("micro");
+    Op *head = op_of("micro", OP_ce_bwd), *update = found(p->nops ? &p->ops[p->nops - 1] : NULL), keep[2];
+    while (update->kind != OP_adamw || update->out[0].v != value("wte"))
+        update--;
+    memcpy(keep, update - 1, sizeof keep);
+    memmove(head + 3, head + 1, sizeof *head * (size_t)(update - head - 2));
+    memcpy(head + 1, keep, sizeof keep);
+}
+static void read_later_in_the_step(void)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        if (!strcmp(g->schedules[i]->name, "train"))
+            schedule_run(g->schedules[i], program("eval"), 1);
+}
+static void updated_twice(void)
+{
+    Op *update = op_of("micro", OP_adamw);
+    update[-1] = *update;
+}
+static void squares_not_cleared(void)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nitems; k++)
+            if (g->schedules[i]->item[k].clears == value("squares"))
+                g->schedules[i]->item[k].clears = value("loss");
+}
+static void updated_by_a_rank(void) { drop(op_of("micro", OP_allreduce)); }
+static void read_from_slot(void)
+{
+    Op *read = op_of("micro", OP_partial_norm);
+    while (read->kind != OP_linear_dw)
+        read--;
+    swap(read, read + 1), swap(read + 1, read + 2), swap(read + 2, read + 3);
+}
+
 static const struct {
     const char *name, *room;
     void (*damage)(void);
@@ -269,6 +320,11 @@ static const struct {
 #define D(room, f) {#f, room, f, 3}
     D("part", folded_whole), D("graph", not_folded), D("graph", folded_anew),
     D("graph", summed_over_micros), D("graph", micro_overwritten),
+#undef D
+#define D(room, f) {#f, room, f, 4}
+    D("graph", read_after_update), D("graph", updated_half_way), D("graph", read_later_in_the_step),
+    D("graph", updated_twice), D("graph", squares_not_cleared), D("graph", read_from_slot),
+    D("part", updated_by_a_rank),
 #undef D
 };
 

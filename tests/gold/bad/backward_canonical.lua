@@ -1,0 +1,9 @@
+return {
+    target = "cpu",
+    model = use "models/tiny_gpt2",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+    optim = { when = "backward" },
+    comm = { order = "canonical" },
+    run = { clip = 0 },
+}
