@@ -194,8 +194,10 @@ void program_micro(Build *b)
     bool adds = config_int(b->c, F_batch_accum) > 1;
     b->p = ir_program(
         b->g, "micro", ROLE_gradients,
-        adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
-             : "forward and backward; sets the gradients, adds to the loss");
+        updates_in_backward(b)
+            ? "forward and backward; updates matrices, sets the other gradients, adds to the loss"
+        : adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
+               : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
 }
 
@@ -485,7 +487,9 @@ void update_op(Build *b, Ref gradient, Ref norm)
 static void program_update(Build *b)
 {
     b->p = set_program(b, "update", ROLE_update,
-                       "clip and AdamW, one call for all parameters of a rule");
+                       updates_in_backward(b)
+                           ? "AdamW of the parameters that the backward pass did not update"
+                           : "clip and AdamW, one call for all parameters of a rule");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = ir_value(b->g, set_word(b, "total_norm"));
     for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));)
@@ -592,7 +596,10 @@ void schedule_update(Build *b, const char *name, const char *about)
 
 void schedule_train(Build *b)
 {
-    schedule_update(b, "train", "an optimiser step; without effect if its norm is not finite");
+    schedule_update(b, "train",
+                    updates_in_backward(b)
+                        ? "an optimiser step; an update whose norm is not finite has no effect"
+                        : "an optimiser step; without effect if its norm is not finite");
 }
 
 void schedule_alone(Build *b, const char *about, const char *result)

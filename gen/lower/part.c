@@ -354,8 +354,8 @@ static int add_moved(const Run *r, const Move *move, const Op *op, Value **list,
     return n;
 }
 
-/* Before the op of a loop that found an element elsewhere than it wants it: the collective that
- * moves that element. False: no row does, or it is of a value that outlives the program. */
+/* Before the op that found a temporary, or an element of it, elsewhere than it wants it: the
+ * collective that moves it. False: no row does, or the value outlives the program. */
 static bool insert_move_within(Graph *g, const Run *r)
 {
     for (const Move *move = moves; move < moves + MOVES; move++) {
@@ -379,7 +379,7 @@ static bool insert_move_within(Graph *g, const Run *r)
  * does. */
 static bool insert_moves(Graph *g, const Run *r)
 {
-    if (r->op->region)
+    if (r->op->region || r->v->kind == VK_TEMP)
         return insert_move_within(g, r);
     Program *p = r->p;
     const int first = (int)(r->op - p->ops), kind = r->op->kind;
