@@ -16,6 +16,15 @@ static Moment8 moment_new(int64_t codes, int64_t blocks)
     return of;
 }
 
+/* Gradients of many sizes in a block. */
+static float *spread(int64_t n)
+{
+    float *g = f32_normal(n, 0, 1);
+    for (int64_t i = 0; i < n; i++)
+        g[i] *= expf((float)(2 * random_normal()));
+    return g;
+}
+
 /* Three updates of `slots` tensors of n elements that lie apart; what lies between them stays. */
 static void compare(int64_t n, int64_t slots, float *const gradient[3], float norm)
 {
@@ -45,15 +54,6 @@ static void compare(int64_t n, int64_t slots, float *const gradient[3], float no
     }
 }
 
-/* Gradients of many sizes in a block. */
-static float *spread(int64_t n)
-{
-    float *g = f32_normal(n, 0, 1);
-    for (int64_t i = 0; i < n; i++)
-        g[i] *= expf((float)(2 * random_normal()));
-    return g;
-}
-
 TEST(adamw8)
 {
     static const int64_t sizes[] = { 256, 1024, 5, 4099, 20011 };
@@ -61,6 +61,72 @@ TEST(adamw8)
         const int64_t all = 3 * (sizes[k] + 64);
         float *gradient[3] = { spread(all), spread(all), spread(all) };
         compare(sizes[k], 3, gradient, 3);
+    }
+}
+
+/* What 16-bit weights are rounded from: fp32, remainders, or a key. */
+typedef enum { FP32, REMAINDER, ROUNDING, KINDS } MasterKind;
+
+static Master master_new(MasterKind kind, const wt_t *w, int64_t n)
+{
+    static const uint32_t key[4] = { 7, 9, 3 };
+    Master of = { .rounding = kind == ROUNDING ? key : NULL, .site = 5, .tensor = 2, .first = 512 };
+    if (kind == FP32) {
+        of.fp32 = NEW(float, n);
+        for (int64_t i = 0; i < n; i++)
+            of.fp32[i] = act_load(w + i);
+    }
+    if (kind == REMAINDER)
+        of.remainder = memset(NEW(int16_t, n), 0, (size_t)n * sizeof(int16_t));
+    return of;
+}
+
+/* Three updates of 16-bit weights: the bits of adamw_mixed() with fp32 moments, quantised. */
+static void compare_mixed(MasterKind kind, int64_t n, int64_t slots)
+{
+    const int64_t stride = n + 48, blocks = blocks_of(n), all = slots * stride;
+    const float norm = 2;
+    wt_t *w = act_normal(all, 0, 0.5), *want = act_copy(w, all);
+    const Master master = master_new(kind, w, all), wanted = master_new(kind, w, all);
+    Moment8 m = moment_new(all, slots * blocks), v = moment_new(all, slots * blocks),
+            m_want = moment_new(all, slots * blocks), v_want = moment_new(all, slots * blocks);
+    for (int t = 0; t < 3; t++) {
+        const float *g = spread(all);
+        adamw8_mixed(w, &master, m.code, v.code, m.absmax, v.absmax, g, args_of_step, &norm, n, slots,
+                     stride, stride, stride, 1);
+        for (int64_t l = 0; l < slots; l++) {
+            const Moment8 at_m = { m_want.code + l * stride, m_want.absmax + l * blocks },
+                          at_v = { v_want.code + l * stride, v_want.absmax + l * blocks };
+            const Master of = master_of(&wanted, l, stride);
+            float *m_ = NEW(float, n), *v_ = NEW(float, n);
+            moment_dequantise(m_, at_m, n, DYNAMIC_OF_M);
+            moment_dequantise(v_, at_v, n, DYNAMIC_OF_V);
+            adamw_mixed(want + l * stride, &of, m_, v_, g + l * stride, args_of_step, &norm, n, 1);
+            moment_quantise(at_m, m_, n, DYNAMIC_OF_M, 1);
+            moment_quantise(at_v, v_, n, DYNAMIC_OF_V, 1);
+        }
+        check_same("w", w, want, all * (int64_t)sizeof *w);
+        if (kind == FP32)
+            check_same("master", master.fp32, wanted.fp32, all * 4);
+        if (kind == REMAINDER)
+            check_same("remainder", master.remainder, wanted.remainder, all * 2);
+        check_same("m", m.code, m_want.code, all);
+        check_same("v", v.code, v_want.code, all);
+        check_same("largest m", m.absmax, m_want.absmax, slots * blocks * 4);
+        check_same("largest v", v.absmax, v_want.absmax, slots * blocks * 4);
+    }
+}
+
+TEST(adamw8_mixed)
+{
+#ifdef ACT_BF16
+    const MasterKind kinds = KINDS;
+#else
+    const MasterKind kinds = REMAINDER;         /* fp32 alone */
+#endif
+    for (MasterKind kind = FP32; kind < kinds; kind++) {
+        compare_mixed(kind, 1024, 2);
+        compare_mixed(kind, 4099, 3);
     }
 }
 
