@@ -6,4 +6,6 @@
 #define ABSENT(attribute, name, value) enum { name = value };
 #include "arguments.def"
 
+enum { ONE_TENSOR = 1 };         /* of an array: that of a loop's turn */
+
 #endif

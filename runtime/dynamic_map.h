@@ -13,6 +13,9 @@ enum {
     DYNAMIC_ZERO = 127          /* code of 0 in the signed map; in the unsigned one it is 0 */
 };
 
+/* Blocks of a tensor of n elements. */
+#define DYNAMIC_BLOCKS(n) (((n) + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK)
+
 #define DYNAMIC_SIGNED \
     -0x1.fc6666p-1f, -0x1.f53334p-1f, -0x1.eep-1f, -0x1.e6ccccp-1f, -0x1.df999ap-1f, \
     -0x1.d86666p-1f, -0x1.d13334p-1f, -0x1.cap-1f, -0x1.c2ccccp-1f, -0x1.bb999ap-1f, \

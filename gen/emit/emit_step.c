@@ -205,6 +205,14 @@ static char *layer_table(const Call *c, const char *word)
                       dim_factor(r.v->dim[1]));
 }
 
+/* The number of the tensor that a reference names. */
+static char *index_text(Ref r)
+{
+    return r.index != IX_LOOP ? text_print("%" PRId64, r.k)
+           : r.k              ? text_print("(l + %" PRId64 ")", r.k)
+                              : text_copy("l");
+}
+
 static char *struct_text(const Call *c, const char *word);
 
 /* Returns true if the op has the operand that a word i2 or o0 names. */
@@ -249,8 +257,8 @@ static char *expand(const Call *c, const char *word)
         return layer_table(c, word + 6);
     if (!strncmp(word, "slots:", 6) || !strncmp(word, "stride:", 7)) {
         const Ref r = kernel_operand(c->p, c->group, strchr(word, ':') + 1);
-        if (word[1] == 'l' && r.index != IX_NONE)
-            return text_copy("1");
+        if (word[1] == 'l' && r.index != IX_NONE && r.v->slots > 1)
+            return text_copy("ONE_TENSOR");
         return text_print("%s_%.*s", c_name(r.v->name), (int)strcspn(word, ":"), word);
     }
     if (!strncmp(word, "own:", 4)) {
@@ -266,9 +274,15 @@ static char *expand(const Call *c, const char *word)
         return text_print(value_is_own_part(r.v) ? "%s_stride" : "%s_stride / RANKS",
                           c_name(r.v->name));
     }
-    if (!strncmp(word, "index:", 6)) {
-        const Ref r = kernel_operand(c->p, c->group, word + 6);
-        return r.index == IX_LOOP ? text_copy("l") : text_print("%" PRId64, r.k);
+    if (!strncmp(word, "index:", 6))
+        return index_text(kernel_operand(c->p, c->group, word + 6));
+    if (!strncmp(word, "blocks:", 7)) {
+        const Ref of = call_op(c, 0)->out[0];
+        char *first = operand(c->p, kernel_operand(c->p, c->group, word + 7));
+        return of.index == IX_NONE ? first
+                                   : text_print("%s + %s * DYNAMIC_BLOCKS(%s)", first,
+                                                index_text(of),
+                                                dim_product(of.v->dim, of.v->rank));
     }
     if (!strncmp(word, "first:", 6)) {
         const Value *v = kernel_operand(c->p, c->group, word + 6).v;

@@ -479,8 +479,8 @@ void update_op(Build *b, Ref gradient, Ref norm)
         add_master(b, op, element(gradient, w), how);
     op_out(op, element(gradient, m)), op_out(op, element(gradient, v));
     if (quantised) {
-        op_out(op, element(gradient, build_absmax(b, m)));
-        op_out(op, element(gradient, build_absmax(b, v)));
+        op_out(op, ref(build_absmax(b, m)));
+        op_out(op, ref(build_absmax(b, v)));
     }
 }
 

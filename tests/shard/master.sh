@@ -30,7 +30,8 @@ static inline void ties_away(uint16_t *w, const float *x, int64_t n)
 }
 TIES
 sed -i 's/^static inline void master_store/static inline void ties_away(uint16_t *w, const float *x, int64_t n);\n&/
-    s/^        memcpy(to->fp32 + i, x, .*/&\n        ties_away(w + i, x, n);\n        return;/' "$away/kernels/cpu/adamw.h"
+    s/^        memcpy(to->fp32 + i, x, .*/&\n        ties_away(w + i, x, n);\n        return;/' \
+    "$away/kernels/cpu/adamw.h"
 verdict "the witness is another program" "$(grep -q '^        ties_away(w + i' "$away/kernels/cpu/adamw.h" || echo "it is not")"
 make_in_haste "$away" >"$away.log" 2>&1 || verdict "the witness" "$(tail -n 3 "$away.log")"
 for way in master.fp32 master.remainder; do
@@ -73,7 +74,8 @@ for from in $kinds; do
         verdict "$from to $to is not exact" "$([ $? = 83 ] && grep -q "optim.master \"$from\" -> \"$to\"" "$scratch/$from.$to.log" ||
             tail -n 2 "$scratch/$from.$to.log")"
         ran master.$to $from.$to
-        verdict "$from to $to" "$(grep -q "^INEXACT RESUME: .*optim.master \"$from\" -> \"$to\"" "$scratch/$from.$to.log" ||
+        change="optim.master \"$from\" -> \"$to\""
+        verdict "$from to $to" "$(grep -q "^INEXACT RESUME: .*$change" "$scratch/$from.$to.log" ||
             grep -i resume "$scratch/$from.$to.log"
             [ "$(losses "$scratch/$from.$to" | wc -l)" = 4 ] || echo "not 4 losses")"
     done

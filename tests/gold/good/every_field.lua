@@ -17,7 +17,7 @@ return {
         fold = "none", modules_to_save = { "lm_head", "embed_tokens" },
     },
     memory = { recompute = "block", loss_rows = 128, zero = 0, limit_gib = 2.5 },
-    optim = { decay_rule = "all", master = "fp32", when = "step" },
+    optim = { decay_rule = "all", master = "fp32", moments = "fp32", when = "step" },
     kernels = { fuse = false, graph = false },
     comm = { bucket_mib = 7, overlap = "all", order = "fast" },
     tune = { lock = "optional", card = "NVIDIA H200" },
