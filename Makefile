@@ -14,6 +14,7 @@
 # make result-llada  the same for longer, with required results   SEEDS="1 2 3" STEPS=N
 # make demo-ad       algorithm distillation: a small model learns new tasks in context, from PPO histories
 # make result-ad     the same at full size, with tables of returns; a stopped run resumes   SEEDS="1 2 3"
+# make result-small-states  8-bit moments, remainders, no masters, NF4 against fp32 states  SEEDS="1 2 3 4 5"
 # make test          all tests; GROUP="kernels gold": only these groups
 # make soak          tests with fresh inputs for a given time: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
@@ -75,7 +76,7 @@ else ifneq ($(wildcard out/.obj/toolchain.lock.json),)
 $(shell rm -f out/.obj/toolchain.lock.json)
 endif
 
-.PHONY: help all gen lock-toolchain dist deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
+.PHONY: help all gen lock-toolchain dist deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad result-small-states test soak doctor install bench \
         oracle-check gold docs matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -152,6 +153,9 @@ install: gen
 
 bench: gen
 	@tests/bench/run.sh $(CASE)
+
+result-small-states: gen
+	@SEEDS='$(SEEDS)' tests/bench/small_states.sh
 
 oracle-check: gen
 	@tests/oracle/check.sh; code=$$?; tests/oracle/folders.sh && exit $$code
