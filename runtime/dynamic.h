@@ -1,8 +1,10 @@
 /* dynamic.h -- quantisation of optimizer states to the codes of dynamic_map.h.
  *
- * A code is the nearest value of the map, by the midpoints of neighbours in fp32; a tie goes to the
- * lower code. Values beyond the map get its first or last code, NaN that of 0. A second moment above
- * 0 never gets code 0: with its first moment not 0, the next update would divide by eps alone. */
+ * A code is the nearest value of the map, by the midpoints of neighbours in fp32; a tie goes to
+ * the lower code. Values beyond the map get its first or last code, NaN that of 0. A second moment
+ * above 0 never gets code 0: with its first moment not 0, the next update would divide by eps
+ * alone.
+ */
 #ifndef DIECAST_DYNAMIC_H
 #define DIECAST_DYNAMIC_H
 
@@ -34,10 +36,11 @@ DYNAMIC_INLINE float dynamic_midpoint(const float *values, DynamicMap map, int k
 
 /* Returns the code of x in a block whose largest magnitude is absmax, above 0; mid: the midpoints.
  *
- * Decade d of the map, from 10^(d-7) to 10^(d-6), has n = 2^d magnitudes (of V 2^(d+1)) in the middle
- * of n equal steps. Counted half a step low, the number of a magnitude is the right one or the one
- * before, as its midpoint says; the midpoint between two decades is a fifth of a step into the upper
- * one. */
+ * Decade d of the map, from 10^(d-7) to 10^(d-6), has n = 2^d magnitudes (of V 2^(d+1)) in the
+ * middle of n equal steps. Counted half a step low, the number of a magnitude is the right one or
+ * the one before, as its midpoint says; the midpoint between two decades is a fifth of a step into
+ * the upper one.
+ */
 DYNAMIC_INLINE int dynamic_code(float x, float absmax, DynamicMap map, const float *mid)
 {
     const float y = x / absmax, size = fabsf(y), a = size < 1.0f ? size : 1.0f;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/dynamic_map.h"
+
 enum { F_none = -1 };
 const SettingRow setting_row[NSETTINGS] = {
 #define SETTING(kind, name, field, doc) {#name, SETTING_IS_##kind, F_##field},
@@ -179,6 +181,20 @@ static int64_t sum(Sum *s)
     return n;
 }
 
+/* Message if the magnitudes of an 8-bit moment are not one for each block; else NULL. */
+static char *absmax_fault(const Graph *g, const Value *v)
+{
+    const Value *moment = absmax_moment(g, v);
+    if (!moment || v->rank != 2)
+        return NULL;
+    const int64_t tensors = moment->count ? moment->count : 1,
+                  blocks = (value_elements(moment) + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK;
+    return v->dim[0].n == tensors && v->dim[1].n == blocks
+               ? NULL
+               : text_print("%s: %s has %" PRId64 " tensors of %" PRId64 " blocks", v->name,
+                            moment->name, tensors, blocks);
+}
+
 char *size_fault_value(const Graph *g, const Value *v)
 {
     static const char *const precision[NDTYPES] = {[DT_BF16] = "bf16", [DT_F16] = "fp16"};
@@ -194,7 +210,7 @@ char *size_fault_value(const Graph *g, const Value *v)
             return text_print("%s: %s is %" PRId64 ", here %" PRId64, v->name, v->dim[i].sym, n,
                               v->dim[i].n);
     }
-    return NULL;
+    return absmax_fault(g, v);
 }
 
 char *size_fault_op(const Graph *g, const Program *p, const Op *op)

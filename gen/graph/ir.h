@@ -258,6 +258,8 @@ int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */
 /* After part: a rank stores its own part only. */
 bool value_is_own_part(const Value *v);
+/* Elements of a tensor whose moments may have 8 bit. */
+enum { QUANTISE_LEAST = 4096 };
 /* Returns the 8-bit moment whose largest magnitudes v holds, one for each block of a tensor; NULL:
  * v holds none. */
 const Value *absmax_moment(const Graph *g, const Value *v);

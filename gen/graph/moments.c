@@ -10,8 +10,6 @@
 
 #include "runtime/dynamic_map.h"
 
-enum { QUANTISE_LEAST = 4096 };
-
 /* True if the op looks rows of w up by token, position or type. */
 static bool looks_up(const Op *op, const Value *w)
 {

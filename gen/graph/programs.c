@@ -468,8 +468,6 @@ void update_op(Build *b, Ref gradient, Ref norm)
     const bool mixed = w->dtype != DT_F32, quantised = moments_are_8bit(b, w);
     const Dtype type = quantised ? DT_U8 : DT_F32;
     const char *how = config_text(b->c, F_optim_master);
-    Value *m = build_state_as(b, "m", w, PU_optimiser, type),
-          *v = build_state_as(b, "v", w, PU_optimiser, type);
     Op *op = build_op(b, quantised ? mixed ? OP_adamw8_mixed : OP_adamw8
                                  : mixed ? OP_adamw_mixed : OP_adamw);
     op_in(op, gradient), op_in(op, ref(adamw_args)), op_in(op, norm);
@@ -477,11 +475,11 @@ void update_op(Build *b, Ref gradient, Ref norm)
     op_int(op, "decay", w->decay);
     if (mixed)
         add_master(b, op, element(gradient, w), how);
+    Value *m = build_state_as(b, "m", w, PU_optimiser, type),
+          *v = build_state_as(b, "v", w, PU_optimiser, type);
     op_out(op, element(gradient, m)), op_out(op, element(gradient, v));
-    if (quantised) {
-        op_out(op, ref(build_absmax(b, m)));
-        op_out(op, ref(build_absmax(b, v)));
-    }
+    if (quantised)
+        op_out(op, ref(build_absmax(b, m))), op_out(op, ref(build_absmax(b, v)));
 }
 
 static void program_update(Build *b)

@@ -343,6 +343,13 @@ static int64_t bytes_of_state(const Graph *g, const char *prefix, const Value *p
     return v ? dtype_bytes[v->dtype] : 0;
 }
 
+/* True if v holds the magnitudes of a moment of the parameter. */
+static bool is_absmax_of(const Graph *g, const Value *v, const Value *param)
+{
+    const Value *moment = absmax_moment(g, v);
+    return moment && !strcmp(moment->of, param->name);
+}
+
 Disk disk_of(const Graph *g, Config *c)
 {
     Disk d = {.kept = (int64_t)run_number(g, "save_total_limit")};
@@ -360,7 +367,10 @@ Disk disk_of(const Graph *g, Config *c)
             d.checkpoint += 4 * n;
         else if (!adapters)
             d.checkpoint += (stored + master) * n;
-        d.checkpoint += v->trained ? 8 * n : 0;
+        d.checkpoint += (bytes_of_state(g, "m", v) + bytes_of_state(g, "v", v)) * n;
+        for (int k = 0; k < g->nvalues; k++)
+            if (is_absmax_of(g, g->values[k], v))
+                d.checkpoint += dtype_bytes[DT_F32] * value_elements(g->values[k]);
         if (v->not_in_model)
             continue;
         d.export += v->adapter ? 4 * n : adapters ? 0 : stored * n;

@@ -177,6 +177,31 @@ static void print_title(const Graph *g, const Holdings *h, const char *title, in
         fprintf(to, "%s\n", title);
 }
 
+/* True if it is a moment of a parameter. */
+static bool is_moment(const Value *v)
+{
+    return v->of && (!strcmp(v->name, text_print("m.%s", v->of)) ||
+                     !strcmp(v->name, text_print("v.%s", v->of)));
+}
+
+/* Returns "   moments 8bit 17.4 GiB (embedding fp32)", the bytes of all moments; "" if none is in
+ * 8 bit. */
+static const char *moments_text(const Graph *g)
+{
+    int64_t bytes = 0;
+    bool quantised = false, wide = false;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (is_moment(v) || absmax_moment(g, v))
+            bytes += buffer_bytes(v);
+        if (is_moment(v))
+            *(v->dtype == DT_U8 ? &quantised : &wide) |= value_elements(v) >= QUANTISE_LEAST;
+    }
+    return quantised ? text_print("   moments 8bit %s%s", text_bytes(bytes),
+                                  wide ? " (embedding fp32)" : "")
+                     : "";
+}
+
 static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
 {
     print_title(g, h, "bytes of a rank, arena device", 30, to);
@@ -187,6 +212,7 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
         if (h->divided[i])
             fprintf(to, "   %" PRId64 "/%d%s", share_count(g->ranks), SHARES,
                     rest ? text_print(", and %s whole", text_bytes(rest)) : "");
+        fputs(i == PU_optimiser ? moments_text(g) : "", to);
         fputs(h->purpose[i] ? "\n" : "", to);
     }
 }

@@ -41,7 +41,8 @@ static inline __device__ int64_t quad_offset(int q)
 /* fp32 weights, in the place of a Master. */
 struct WideWeights {};
 
-static inline __device__ void master_load4(float x[4], const float *w, const WideWeights &, int64_t i)
+static inline __device__ void master_load4(float x[4], const float *w, const WideWeights &,
+                                           int64_t i)
 {
     f32_load4(x, w + i);
 }

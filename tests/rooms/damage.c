@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 5 };
+enum { RECIPES = 6 };
 static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
@@ -32,6 +32,9 @@ static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
     "  vocab = 1100, tied = true }, seq = { max = 32 }, batch = { micro = 2 },\n"
     "  memory = { recompute = 'block' }, optim = { when = 'backward' }, run = { clip = 0 } }\n",
+    "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
+    "  ffn = 1024, vocab = 31 }, seq = { max = 32 }, batch = { micro = 2 },\n"
+    "  memory = { zero = 1 }, optim = { moments = '8bit' } }\n",
 };
 
 static const char *file[RECIPES];
@@ -275,6 +278,14 @@ static void read_from_slot(void)
     swap(read, read + 1), swap(read + 1, read + 2), swap(read + 2, read + 3);
 }
 
+/* ---- moments in 8 bit --------------------------------------------------------------------------- */
+
+static void blocks_few(void) { value("absmax.m.b.up.w")->dim[1] = (Dim){128, "128"}; }
+static void blocks_of_fewer_tensors(void) { value("absmax.v.b.up.w")->dim[0] = (Dim){2, "2"}; }
+static void magnitudes_whole(void) { value("absmax.m.b.up.w")->part = 0; }
+static void magnitudes_more(void) { value("absmax.v.b.up.w")->part *= 2; }
+static void moment_of_other_type(void) { value("m.b.up.w")->dtype = DT_F32; }
+
 static const struct {
     const char *name, *room;
     void (*damage)(void);
@@ -325,6 +336,10 @@ static const struct {
     D("graph", read_after_update), D("graph", updated_half_way), D("graph", read_later_in_the_step),
     D("graph", updated_twice), D("graph", squares_not_cleared), D("graph", read_from_slot),
     D("part", updated_by_a_rank),
+#undef D
+#define D(room, f) {#f, room, f, 5}
+    D("graph", blocks_few), D("graph", blocks_of_fewer_tensors), D("graph", moment_of_other_type),
+    D("part", magnitudes_whole), D("part", magnitudes_more),
 #undef D
 };
 
