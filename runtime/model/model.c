@@ -12,11 +12,11 @@
 
 #include "runtime/philox.h"
 #include "runtime/base.h"
-#include "runtime/dynamic_map.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/device.h"
 #include "runtime/files/names.h"
 #include "runtime/files/safetensors.h"
+#include "runtime/model/absmax.h"
 #include "runtime/model/model_parts.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/split.h"
@@ -267,20 +267,6 @@ static void get_file(const Tensor *t, Array array, int64_t begin, int64_t n, flo
     }
 }
 
-Tensor model_absmax(const Tensor *t, Array array)
-{
-    const int64_t slot = t->stride ? t->first / t->stride : 0, first = t->first - slot * t->stride,
-                  n = t->pitch ? (t->shape[0] - 1) * t->pitch + t->shape[1] : model_elements(t),
-                  low = first / DYNAMIC_BLOCK, high = (first + n - 1) / DYNAMIC_BLOCK;
-    return (Tensor){.rank = 1, .shape = {high - low + 1}, .first = slot * array.blocks + low,
-                    .stride = array.blocks, .absmax_of = t};
-}
-
-Array model_absmax_array(Array array)
-{
-    return (Array){.at = array.absmax, .type = EL_F32, .part = array.part / DYNAMIC_BLOCK};
-}
-
 /* What memory has. */
 static void get_stored(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
                        float *to)
@@ -491,9 +477,9 @@ static void zero_array(const Tensor *t, Array a)
 
 static void zero_moment(const Tensor *t, Array moment)
 {
-    const Tensor blocks = model_absmax(t, moment);
+    const Tensor blocks = absmax_tensor(t, moment);
     zero_array(t, moment);
-    zero_array(&blocks, model_absmax_array(moment));
+    zero_array(&blocks, absmax_array(moment));
 }
 
 void model_init(Model *m, uint64_t seed)
@@ -635,11 +621,11 @@ uint32_t model_state_crc(const Model *m)
         const Array state[] = { t->weight, split ? model_remainder(t) : t->master, t->exp_avg,
                                 t->exp_avg_sq };
         for (int k = 0; t->trained && !t->exp_avg.part && k < 4; k++) {
-            const Tensor blocks = model_absmax(t, state[k]);
+            const Tensor blocks = absmax_tensor(t, state[k]);
             if (state[k].at)
                 crc = array_crc(crc, t, state[k]);
             if (state[k].absmax)
-                crc = array_crc(crc, &blocks, model_absmax_array(state[k]));
+                crc = array_crc(crc, &blocks, absmax_array(state[k]));
         }
     }
     return crc;

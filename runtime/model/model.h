@@ -65,7 +65,7 @@ struct Tensor {
     Array exp_avg, exp_avg_sq;            /* fp32 or 8 bit; none if frozen */
     Array grad;              /* fp32; none if frozen */
     Array start;             /* initial weights of the run, if the objective needs them */
-    const Tensor *absmax_of; /* a tensor of model_absmax(): the one that has the elements */
+    const Tensor *absmax_of; /* a tensor of absmax_tensor(): the one that has the elements */
 };
 
 /* A LoRA pair and the weight it adapts: weight + scale * b a, with b (out, r), a (r, in), weight
@@ -199,10 +199,5 @@ static inline Array model_remainder(const Tensor *t)
 /* As model_get() of a divided array, but reads what this rank has of it; the rest becomes 0. In
  * memory order. */
 void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
-
-/* Returns, as a tensor of rank 1 without a name, the largest magnitudes of those blocks of an 8-bit
- * array that t has elements of, in memory order; its array is model_absmax_array(). */
-Tensor model_absmax(const Tensor *t, Array array);
-Array model_absmax_array(Array array);
 
 #endif

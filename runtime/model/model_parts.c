@@ -13,6 +13,7 @@
 #include "runtime/device.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/files/safetensors.h"
+#include "runtime/model/absmax.h"
 #include "runtime/ranks/comm.h"
 
 /* ---- what a rank holds ----------------------------------------------------------------------- */
@@ -259,7 +260,7 @@ static const Model *gathered;        /* on rank 0 during a gather */
 static Array array_of(const Tensor *t, int64_t i)
 {
     const Array all[ARRAYS] = {t->weight, t->master, t->exp_avg, t->exp_avg_sq, t->grad, t->start,
-                               model_absmax_array(t->exp_avg), model_absmax_array(t->exp_avg_sq)};
+                               absmax_array(t->exp_avg), absmax_array(t->exp_avg_sq)};
     return all[i];
 }
 
@@ -291,7 +292,7 @@ bool parts_gather(const Model *m)
         if (r.tensor < 0)
             return false;
         const Tensor *t = &m->tensors[r.tensor],
-                     blocks = model_absmax(t, r.array == ABSMAX ? t->exp_avg : t->exp_avg_sq);
+                     blocks = absmax_tensor(t, r.array == ABSMAX ? t->exp_avg : t->exp_avg_sq);
         const Range own = {r.array < ABSMAX ? t : &blocks, array_of(t, r.array),
                            (ElementOrder)r.order, r.begin, r.n, world.rank};
         float *list = floats(r.n), *end = list;

@@ -11,6 +11,7 @@
 
 #include "runtime/base.h"
 #include "runtime/dynamic.h"
+#include "runtime/model/absmax.h"
 #include "runtime/model/hf_match.h"
 #include "runtime/model/weights.h"
 
@@ -32,7 +33,7 @@ int64_t moments_bytes(const Tensor *t)
         if (moment[k].at)
             bytes += element_bytes(moment[k].type) * model_elements(t);
         if (moment[k].at && moment[k].type == EL_U8)
-            bytes += (int64_t)sizeof(float) * model_absmax(t, moment[k]).shape[0];
+            bytes += (int64_t)sizeof(float) * absmax_tensor(t, moment[k]).shape[0];
     }
     return bytes;
 }
@@ -65,7 +66,7 @@ static Moment moment_of(const StFile *file, const Tensor *t, const char *suffix,
     const bool quantised = o.values->dtype == ST_U8;
     char *error = quantised ? hf_dims_check(file, o.values, t) : hf_shape_check(file, o.values, t);
     if (!error && quantised) {
-        const Tensor blocks = model_absmax(t, array);
+        const Tensor blocks = absmax_tensor(t, array);
         o.absmax = find(file, t, suffix, ".absmax");
         error = hf_shape_check(file, o.absmax, &blocks);
     }
@@ -173,8 +174,8 @@ static float *file_absmax(const Moment *o)
  * them to 0. */
 static void read_absmax(const Moment *o, bool raise)
 {
-    const Tensor blocks = model_absmax(o->t, o->array);
-    const Array array = model_absmax_array(o->array);
+    const Tensor blocks = absmax_tensor(o->t, o->array);
+    const Array array = absmax_array(o->array);
     float *absmax = room(blocks.shape[0], sizeof *absmax);
     memset(absmax, 0, (size_t)blocks.shape[0] * sizeof *absmax);
     if (raise) {
@@ -188,15 +189,15 @@ static void read_absmax(const Moment *o, bool raise)
 static void load(const Moment *o)
 {
     const bool in_memory = o->array.type == EL_U8;
-    const Tensor blocks = in_memory ? model_absmax(o->t, o->array) : (Tensor){0};
+    const Tensor blocks = in_memory ? absmax_tensor(o->t, o->array) : (Tensor){0};
     float *absmax = NULL;
     if (o->absmax)
         absmax = file_absmax(o);
     if (o->absmax && in_memory)
-        model_put(&blocks, model_absmax_array(o->array), 0, blocks.shape[0], absmax);
+        model_put(&blocks, absmax_array(o->array), 0, blocks.shape[0], absmax);
     if (!o->absmax && in_memory) {
         absmax = room(blocks.shape[0], sizeof *absmax);
-        model_get_own(&blocks, model_absmax_array(o->array), 0, blocks.shape[0], absmax);
+        model_get_own(&blocks, absmax_array(o->array), 0, blocks.shape[0], absmax);
     }
     each_piece(o, absmax, in_memory == (o->absmax != NULL) ? copy_piece
                           : in_memory                      ? quantise_piece

@@ -24,6 +24,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/model/hf.h"
 #include "runtime/files/json.h"
+#include "runtime/model/absmax.h"
 #include "runtime/model/model_parts.h"
 #include "runtime/model/moments.h"
 #include "runtime/model/weights.h"
@@ -144,8 +145,8 @@ static void add_moment(WeightsItem *item, int *n, const Tensor *t, const char *s
     add_item(item, n, t, suffix, array);
     if (array.type != EL_U8)
         return;
-    *blocks = model_absmax(t, array);
-    add_item(item, n, blocks, "absmax", model_absmax_array(array));
+    *blocks = absmax_tensor(t, array);
+    add_item(item, n, blocks, "absmax", absmax_array(array));
     free((char *)item[*n - 1].name);
     item[*n - 1].name = format("%s.%s.absmax", t->name, suffix);
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
+#include "runtime/model/absmax.h"
 #include "runtime/model/moments.h"
 #include "runtime/model/weights.h"
 #include "tests/kernels/moments_ref.h"
@@ -83,9 +84,9 @@ static char *written(const Moments *m, const char *file)
                                   .dtype = a.type == EL_U8 ? ST_U8 : ST_F32};
         if (a.type != EL_U8)
             continue;
-        blocks[i] = model_absmax(t, a);
+        blocks[i] = absmax_tensor(t, a);
         item[n++] = (WeightsItem){.name = format("%s.%s.absmax", t->name, end), .t = &blocks[i],
-                                  .array = model_absmax_array(a), .dtype = ST_F32};
+                                  .array = absmax_array(a), .dtype = ST_F32};
     }
     cJSON *manifest = manifest_new();
     char *error = weights_write(item, n, folder, file, manifest);
