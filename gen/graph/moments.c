@@ -2,8 +2,9 @@
  *
  * In:    the programs that read the parameters.
  * Method: blocks of DYNAMIC_BLOCK elements of each tensor, a byte an element and the largest
- *         magnitude of each block: runtime/dynamic_map.h. fp32 stay tensors of less than QUANTISE_LEAST
- *         elements and embeddings, as in transformers' Trainer, and state outside the model. */
+ *         magnitude of each block: runtime/dynamic_map.h. Tensors of less than QUANTISE_LEAST
+ *         elements and embeddings stay fp32, as in transformers' Trainer, and so does state outside
+ *         the model. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>

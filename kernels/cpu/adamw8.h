@@ -2,8 +2,8 @@
  * with the largest magnitude of its values (Dettmers et al. 2022; ../../runtime/dynamic.h).
  *
  * In:    as adamw_parts.h: n elements of each of `slots` tensors, a tensor or this rank's part of
- *        one; weights `stride`, gradients `apart`, codes of moments `codes` elements from one tensor
- *        to the next.
+ *        one. From one tensor to the next are `stride` elements of weights, `apart` of gradients,
+ *        `codes` of moments.
  * Out:   weights, codes m and v, and m_absmax, v_absmax (slots, blocks of n), in place. The weights
  *        are updated with the moments before these are quantised.
  * Keeps: a non-finite norm changes nothing. A NaN stays in its element: its block's magnitude is
