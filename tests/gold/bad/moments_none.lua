@@ -1,3 +1,4 @@
+-- args: -d graph
 -- Matrices of 32 x 32 elements: their moments stay fp32, and so do those of the embedding, which is larger.
 return {
     target = "cpu",
