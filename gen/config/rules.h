@@ -16,6 +16,8 @@ typedef struct {
     void (*check)(const Config *c);
     /* false: a field that the recipe sets is for its own precision alone. */
     bool (*any_precision)(const Config *c);
+    /* true: the recipe takes neither a second micro-batch nor adapters. */
+    bool (*one_micro)(const Config *c);
     const char *free_field;          /* one that a checkpoint's run may change; NULL: none */
     /* Fields for gen new; NULL: none. */
     const char *head_field;  /* true: trains a head that the folder lacks, with adapters too */

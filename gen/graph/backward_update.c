@@ -63,14 +63,11 @@ void update_in_backward(Build *b)
         return;
     refuse_adapters(b);
     b->loc = config_loc(b->c, F_optim_when);
-    for (Set *set = b->added.sets; set < b->added.sets + b->added.nsets; set++)
-        for (int i = 0; i < nvalues; i++) {
-            Value *v = b->g->values[i];
-            b->set = set;
-            if (v->kind == VK_TEMP && v->purpose == PU_gradients && v->set == set->name)
-                update(b, only_writer(b->g, v), v);
-        }
-    b->set = b->added.sets;
+    for (int i = 0; i < nvalues; i++) {
+        Value *v = b->g->values[i];
+        if (v->kind == VK_TEMP && v->purpose == PU_gradients && v->of)
+            update(b, only_writer(b->g, v), v);
+    }
     b->region = 0;
     b->stage = NULL;
 }

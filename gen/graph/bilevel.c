@@ -77,6 +77,54 @@ void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp)
     schedule_clear(s, jvp->jvp);
 }
 
+/* ---- in lockstep ----------------------------------------------------------------------------- */
+
+void lockstep_begin(Build *b, const Jvp *jvp, Value *scale)
+{
+    program_prefixed(b, word(jvp, "lockstep", '_'), ROLE_gradients,
+                     "how the losses of the records change along v, which is known layer by layer");
+    b->gradient_prefix = text_print("%s.", b->p->name);
+    Op *op = build_op(b, OP_tangent_unit);
+    op_in(op, ref(scale));
+    op_out(op, ref(jvp->tangent));
+}
+
+void lockstep_side(Build *b, LockstepSide *side, const char *prefix)
+{
+    side->in = b->in;
+    b->program_prefix = side->prefix = text_copy(prefix);
+}
+
+static void turn_to(Build *b, const LockstepSide *side, Jvp *jvp)
+{
+    b->in = side->in;
+    b->program_prefix = side->prefix;
+    b->jvp = jvp;
+}
+
+void lockstep_backward(Build *b, Jvp *jvp, const LockstepSide *meta, const LockstepSide *own)
+{
+    const LockstepSide *const side[] = {meta, own};
+    const PassInputs in = b->in;
+    for (int i = 0; i < 2; i++) {
+        turn_to(b, side[i], i ? jvp : NULL);
+        pass_backward_last(b, &side[i]->pass, side[i]->end);
+    }
+    b->region = ir_region(b->p, b->stack.layers, true);
+    for (int i = 0; i < 2; i++) {
+        turn_to(b, side[i], i ? jvp : NULL);
+        pass_backward_block(b, &side[i]->pass);
+    }
+    b->region = 0;
+    for (int i = 0; i < 2; i++) {
+        turn_to(b, side[i], i ? jvp : NULL);
+        pass_backward_first(b, &side[i]->pass);
+    }
+    b->in = in;
+    b->jvp = NULL;
+    b->program_prefix = b->gradient_prefix = NULL;
+}
+
 void jvp_losses(Build *b, const Jvp *jvp, Ref losses)
 {
     Op *op = build_op(b, OP_jvp_loss);

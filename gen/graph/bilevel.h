@@ -29,7 +29,22 @@ void jvp_differences(Build *b, Schedule *s, const Jvp *jvp);
  * losses are the unweighted ones of the samples times loss_scale(); pass_backward() adds up the
  * derivatives. It needs no per-sample gradients: for each layer, the result with v instead of the
  * parameters is multiplied with the gradient of the layer's result, sample by sample. */
-/* After either method: derivatives of the micro-batch's samples, f64 (B). */
+/* Third method, the second without a whole v: in one program, forward passes of the losses that v
+ * is the gradient of and of the samples' losses, then both backward passes, layer by layer. The
+ * first writes the layer's part of v, the second adds up its products and then drops it. */
+typedef struct {
+    Pass pass;
+    int end;                 /* as of pass_backward() */
+    PassInputs in;
+    const char *prefix;      /* of its values, such as "meta." */
+} LockstepSide;
+/* Begins the program; v and the sides' values follow. scale: of the samples' losses. */
+void lockstep_begin(Build *b, const Jvp *jvp, Value *scale);
+/* Further values belong to the side, whose inputs are those of b. */
+void lockstep_side(Build *b, LockstepSide *side, const char *prefix);
+/* Writes both backward passes, whose last gradients are set; ends the program. */
+void lockstep_backward(Build *b, Jvp *jvp, const LockstepSide *meta, const LockstepSide *own);
+/* After each method: derivatives of the micro-batch's samples, f64 (B). */
 Ref jvp_of(const Build *b, const Jvp *jvp);
 
 #endif

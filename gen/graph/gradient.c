@@ -17,7 +17,7 @@ typedef struct {
 
 static struct {
     int n, nstreams;
-    Entry entry[256];
+    Entry entry[512];
     struct { Value *x, *dx; } stream[8];
     int skip;                /* op differentiated together with a later one; -1: none */
 } tape;
@@ -58,7 +58,23 @@ static Ref gradient_get(Ref value)
     return e->gradient;
 }
 
-Value *gradient_of(Build *b, Value *param) { return build_state(b, "grad", param, PU_gradients); }
+/* Returns the program's own gradient of a parameter, created on first use. */
+static Value *own_gradient(Build *b, const Value *param)
+{
+    const char *name = text_print("%sgrad.%s", b->gradient_prefix, param->name);
+    Value *v = ir_value(b->g, name);
+    if (!v) {
+        v = ir_new(b->g, VK_TEMP, PU_gradients, DT_F32, name, param->rank, param->dim, param->loc);
+        v->count = param->count;
+    }
+    return v;
+}
+
+Value *gradient_of(Build *b, Value *param)
+{
+    return b->gradient_prefix ? own_gradient(b, param)
+                              : build_state(b, "grad", param, PU_gradients);
+}
 
 /* Creates a temporary like a value, with another last dimension. */
 static Ref like(Build *b, const char *name, Ref value, Dim columns)

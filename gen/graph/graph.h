@@ -110,6 +110,9 @@ struct Build {
      * first. */
     const char *program_prefix;
     Jvp *jvp;                /* the backward pass adds to these instead of gradients; or NULL */
+    /* Gradients of parameters are temporaries of the program, PREFIXgrad.PARAM; NULL: $grad.PARAM,
+     * which updates read. */
+    const char *gradient_prefix;
     bool adapters_off;       /* layers ignore their adapters */
     bool started;            /* parameters are read with their initial values: build_start() */
     int region;              /* current repeat region; 0: none */
@@ -214,7 +217,8 @@ void gradient_stream(Value *x, Value *dx);
 Ref gradient_room(Build *b, Ref value);
 void gradient_set(Ref value, Ref gradient);
 void gradient_walk(Build *b, int first, int last);     /* of ops [first, last), in reverse */
-Value *gradient_of(Build *b, Value *param);             /* $grad.NAME, created on first use */
+/* $grad.NAME, or that of b->gradient_prefix, created on first use */
+Value *gradient_of(Build *b, Value *param);
 
 /* order.c: sets beta of every gradient write: 1 if its schedule wrote or cleared the gradient
  * before, else 0. */
@@ -228,7 +232,8 @@ bool gradient_has_shares(const Build *b, const Value *gradient);
 /* fold.c: in canonical order, has programs write each micro-batch's gradients apart, and adds them
  * to those of the update. After all programs exist. */
 void fold_gradients(Build *b);
-/* True if matrices are updated inside the backward pass: optim.when. */
+/* True if matrices of b->set are updated inside the backward pass (optim.when): those of the
+ * model. */
 bool updates_in_backward(const Build *b);
 /* update_place.c: makes a temporary of each gradient of b->set that a program can complete and
  * whose parameter it can update, once all programs that write gradients of the group exist. */
@@ -276,6 +281,10 @@ Ref pass_last(Build *b, Ref x);
  * result of pass_forward(). Of several stacks the upper one goes first; its `begin` is the end of
  * the next. */
 void pass_backward(Build *b, const Pass *p, int end);
+/* Its parts: the steps after the blocks, a block within a region, the steps before the blocks. */
+void pass_backward_last(Build *b, const Pass *p, int end);
+void pass_backward_block(Build *b, const Pass *p);
+void pass_backward_first(Build *b, const Pass *p);
 
 /* Adds a parameter group. Parameters created while b->set points to it belong to it. */
 Set *set_add(Build *b, const char *name);

@@ -165,14 +165,17 @@ Ref pass_last(Build *b, Ref x)
 
 Ref pass_forward(Build *b, Pass *p) { return pass_last(b, pass_blocks(b, p)); }
 
-void pass_backward(Build *b, const Pass *p, int end)
+void pass_backward_last(Build *b, const Pass *p, int end)
 {
     b->family = p->family;
     b->stack = p->stack;
     gradient_walk(b, p->last, end);
+}
+
+void pass_backward_block(Build *b, const Pass *p)
+{
     int first = p->first, last = p->last;
     Ref out = ref_loop(p->x, 1);
-    b->region = ir_region(b->p, b->stack.layers, true);
     if (config_is(b->c, F_memory_recompute, "block")) {
         b->mode = MODE_AGAIN;
         b->x = ref_loop(p->x, 0);
@@ -183,9 +186,21 @@ void pass_backward(Build *b, const Pass *p, int end)
     }
     gradient_set(out, ref_loop(p->dx, 1));
     gradient_walk(b, first, last);
-    b->region = 0;
+}
+
+void pass_backward_first(Build *b, const Pass *p)
+{
     gradient_set(ref_at(p->x, 0), ref_at(p->dx, 0));
     gradient_walk(b, p->begin, p->first);
+}
+
+void pass_backward(Build *b, const Pass *p, int end)
+{
+    pass_backward_last(b, p, end);
+    b->region = ir_region(b->p, b->stack.layers, true);
+    pass_backward_block(b, p);
+    b->region = 0;
+    pass_backward_first(b, p);
 }
 
 void program_micro(Build *b)
@@ -258,7 +273,8 @@ static bool sums_early(Build *b, const Value *gradient)
 {
     const char *overlap = config_text(b->c, F_comm_overlap);
     if (b->g->ranks == 1 || !gradient->count || strcmp(b->g->target->backend, "cuda") ||
-        !strcmp(overlap, "none") || is_canonical(b) || updates_in_backward(b) ||
+        !strcmp(overlap, "none") || is_canonical(b) ||
+        config_is(b->c, F_optim_when, "backward") ||
         part_of(b, ir_value(b->g, gradient->of)))
         return false;
     return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
@@ -545,7 +561,7 @@ void schedule_turns(Build *b, Schedule *s)
         b->set = set[i];
         if (updates_in_backward(b))
             schedule_clear(s, set_squares(b));
-        else
+        else if (turns > 1)
             schedule_run(s, program_begin(b), 1);
     }
     schedule_run(s, micro, turns);

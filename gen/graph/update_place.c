@@ -11,7 +11,10 @@
 
 #include <string.h>
 
-bool updates_in_backward(const Build *b) { return config_is(b->c, F_optim_when, "backward"); }
+bool updates_in_backward(const Build *b)
+{
+    return config_is(b->c, F_optim_when, "backward") && b->set == b->added.sets;
+}
 
 static bool lists(const Ref *list, int n, const Value *v)
 {

@@ -5,6 +5,7 @@
  *         printed with its bytes. */
 #include "gen/config/family.h"
 #include "gen/config/objective.h"
+#include "gen/config/rules.h"
 #include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
 
@@ -44,12 +45,18 @@ static int64_t bound_of(const Config *c, int64_t micro, int64_t T)
     return most < rows ? most : rows;
 }
 
-/* True if the recipe updates weights inside the backward pass: of one micro-batch, so that a
- * smaller one is a smaller step, and without adapters or divided states. */
+/* True if the recipe updates weights inside the backward pass. */
 static bool in_backward(Config *c) { return config_is(c, F_optim_when, "backward"); }
 
+/* True if a step is one micro-batch, so that a smaller one is a smaller step, without adapters. */
+static bool has_one_micro(Config *c)
+{
+    const ObjectiveRules *rules = config_rules(c);
+    return in_backward(c) || (rules->one_micro && rules->one_micro(c));
+}
+
 /* True if a micro-batch has to have all samples of a rank's step. */
-static bool is_fixed(Config *c) { return in_backward(c) && config_int(c, F_batch_global); }
+static bool is_fixed(Config *c) { return has_one_micro(c) && config_int(c, F_batch_global); }
 
 /* A change of a recipe that needs less memory. */
 typedef struct {
@@ -65,7 +72,7 @@ static Config *changed(Config *old, Change to)
     *c = *old;
     int64_t was = c->v[F_batch_micro].i;
     c->v[F_batch_micro].i = micro;
-    if (!in_backward(old))
+    if (!has_one_micro(old))
         c->v[F_batch_accum].i *= was / micro;
     c->v[F_batch_targets].i = bound_of(old, micro, T);
     c->v[F_seq_max].i = T;
@@ -168,7 +175,7 @@ static bool may_divide(const Graph *g, Config *c)
 
 static bool may_adapt(Config *c)
 {
-    return !in_backward(c) && !field_fixed(c, F_lora_rank) && !config_int(c, F_lora_rank) &&
+    return !has_one_micro(c) && !field_fixed(c, F_lora_rank) && !config_int(c, F_lora_rank) &&
            family_takes_adapters(family_find(c->v[F_model_family].s));
 }
 

@@ -24,6 +24,13 @@ static inline void tangent_init(float *tangent, const float *norm, const float *
     tangent[TANGENT_BACK] = !finite ? NAN : scale[0] != 0 ? 1.0f / scale[0] : 0;
 }
 
+/* The same of a v whose norm is not known: for products, which are NaN if v is. */
+static inline void tangent_unit(float *tangent, const float *scale)
+{
+    const float unknown = 1;
+    tangent_init(tangent, &unknown, scale);
+}
+
 static inline void side(float *tangent, int minus)
 {
     tangent[TANGENT_SIDE] = minus ? -1 : 1;

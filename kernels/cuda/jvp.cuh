@@ -35,6 +35,14 @@ __global__ void __launch_bounds__(1)
     }
 }
 
+__global__ void __launch_bounds__(1) tangent_unit_kernel(float *tangent, const float *scale)
+{
+    tangent[TANGENT_EPS] = 0.01f;
+    tangent[TANGENT_SIDE] = 1.0f;
+    tangent[TANGENT_TAKEN] = 1.0f;
+    tangent[TANGENT_BACK] = scale[0] != 0.0f ? (float)(1.0 / scale[0]) : 0.0f;
+}
+
 __global__ void __launch_bounds__(1) side_kernel(float *tangent, int minus)
 {
     tangent[TANGENT_SIDE] = minus ? -1.0f : 1.0f;
@@ -120,6 +128,12 @@ static inline void tangent_init_scaled(float *tangent, float *scaler, const floa
                                        const float *scale, cudaStream_t s)
 {
     launch(tangent_init_kernel, 1, 1, 0, s, tangent, scaler, norm, scale);
+}
+
+/* The same of a v whose norm is not known: for products, which are NaN if v is. */
+static inline void tangent_unit(float *tangent, const float *scale, cudaStream_t s)
+{
+    launch(tangent_unit_kernel, 1, 1, 0, s, tangent, scale);
 }
 
 static inline void side(float *tangent, int minus, cudaStream_t s)

@@ -131,12 +131,12 @@ void param_groups_check_order(void)
 
 void param_groups_check_backward(void)
 {
-    for (int i = 0; i < sets.n; i++)
-        if (number(i, SET_FLAG_clip) > 0)
-            die(EXIT_CONFIG, "%s %g: this program updates weights inside the backward pass, before "
-                "the gradient's norm is known; give %s 0, or build the recipe with "
-                "optim.when=step", flags_spelt(flag_of(i, SET_FLAG_clip)),
-                number(i, SET_FLAG_clip), flags_spelt(flag_of(i, SET_FLAG_clip)));
+    const double clip = number(0, SET_FLAG_clip);
+    const char *flag = flags_spelt(flag_of(0, SET_FLAG_clip));
+    if (clip > 0)
+        die(EXIT_CONFIG, "%s %g: this program updates weights inside the backward pass, before "
+            "the gradient's norm is known; give %s 0, or build the recipe with "
+            "optim.when=step", flag, clip, flag);
     if (!strcmp(sets.f->nonfinite, "skip"))
         die(EXIT_CONFIG, "%s skip: this program updates weights inside the backward pass, before "
             "the gradient's norm is known, and cannot skip an update; give %s stop, or build the "

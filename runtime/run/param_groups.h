@@ -36,8 +36,8 @@ int64_t param_groups_ranks(bool lr_changed, const cJSON *state, int64_t now);
 void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t ranks);
 /* EXIT_CONFIG if a group's rate depends on the number of ranks. */
 void param_groups_check_order(void);
-/* For updates inside the backward pass. EXIT_CONFIG if a flag clips the gradient's norm, which is
- * not known yet, or skips updates. */
+/* For updates inside the backward pass, of the model's group. EXIT_CONFIG if a flag clips its
+ * gradient's norm, which is not known yet, or skips updates. */
 void param_groups_check_backward(void);
 /* Before an update: sets the AdamW arguments of update `turn` (0-based, skipped updates count) of
  * `total`. param_group_begin(): any one group; param_groups_begin(): all groups that step_train()

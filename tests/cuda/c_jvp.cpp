@@ -33,6 +33,11 @@ TEST(tangent_init)
     check_true("of none", known(0.5f, 0, NULL)[TANGENT_BACK] == 0);
     a = known(INFINITY, 0.25f, NULL);
     check_true("not finite", std::isnan(a[TANGENT_EPS]) && std::isnan(a[TANGENT_BACK]));
+    const float of = 0.25f, *scale = upload(&of, 1);
+    float *unit = NEW(float, TANGENT_ENTRIES);
+    run([&] { tangent_unit(unit, scale, stream); });
+    const float *u = download(unit, TANGENT_ENTRIES);
+    check_true("norm not known", u[TANGENT_TAKEN] == 1 && u[TANGENT_BACK] == 4);
     /* scaled by 1024: |v| of the copy is 16, products are times 1024 and that */
     const float start[2] = { 1024, 7 };
     float *scaler = upload(start, 2);

@@ -40,6 +40,11 @@ TEST(jvp_none)
     scale = 0.5f;
     tangent_init(tangent, &norm, &scale);
     check_true("samples", tangent[TANGENT_BACK] == 2 && tangent[TANGENT_TAKEN] == 1);
+    float unit[TANGENT_ENTRIES], nobody = 0;
+    tangent_unit(unit, &scale);
+    check_true("norm not known", unit[TANGENT_BACK] == 2 && unit[TANGENT_TAKEN] == 1);
+    tangent_unit(unit, &nobody);
+    check_true("norm not known, no samples", unit[TANGENT_BACK] == 0);
     norm = INFINITY;
     tangent_init(tangent, &norm, &scale);
     double jvp[] = { 0, 0 };

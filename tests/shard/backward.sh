@@ -1,6 +1,7 @@
 #!/bin/bash
 # Weights updated inside the backward pass (optim.when = "backward"): the same losses, weights and moments as with
-# optim.when = "step" and no clipping, bit for bit; files of one resume in the other; a NaN ends the run.
+# optim.when = "step" and no clipping, bit for bit; files of one resume in the other; a NaN ends the run. With learned
+# record weights, the products of prm.hypergradient = "lockstep" against those with a whole gradient.
 # usage: backward.sh [cpu|sim]; part of small.sh
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/lib.sh"
@@ -8,18 +9,26 @@ source "$(dirname "$0")/lib.sh"
 # NAME RECIPE [FIELD=VALUE ...]: tied and untied heads, dropout, recomputed blocks, two ranks; FULL=1: every objective
 cases='text shard model.dropout=0.1
 llama llama_bfd precision=bf16 memory.recompute=block
-two shard gpus=2'
+two shard gpus=2
+learned prm_instance prm.unroll=2 memory.recompute=block'
 [ -z "$FULL" ] || cases+='
+learned2 prm_instance gpus=2
+net prm_none prm.weights=net precision=bf16
+domain prm_none prm.weights=domain prm.domains=3 seq.max=32
 dpo dpo_mean
 llada mdm_llada precision=bf16 memory.recompute=block
 mlm mlm_dropout
 ad ad_plain
 prm prm_none memory.recompute=block lora.rank=0'
 [ "$BACKEND" = cpu ] || cases=text" shard precision=bf16 memory.recompute=block${FULL:+
-two llama_tiny gpus=2}"
+two llama_tiny gpus=2
+learned prm_instance precision=bf16}"
 programs <<<"$(while read -r name words; do
-    echo "backward.$name.step $words batch.accum=1 run.clip=0"
-    echo "backward.$name $words batch.accum=1 run.clip=0 optim.when=backward"
+    step= backward=
+    case $words in prm_instance* | *prm.weights*) step=prm.hypergradient=dot backward=prm.hypergradient=lockstep ;; esac
+    [[ $words != prm_instance* ]] || step=        # as it is
+    echo "backward.$name.step $words batch.accum=1 run.clip=0 $step"
+    echo "backward.$name $words batch.accum=1 run.clip=0 optim.when=backward $backward"
 done <<<"$cases")"
 
 # trains NAME.WHEN RUN [FLAGS]: on the text or the records of the reference case; the exit code
@@ -29,6 +38,7 @@ trains() {
     shift 2
     [ "$case" != prm_none ] || case=prm_instance
     local data=("--data=$ref/$case/tokens.safetensors")
+    [[ ! $name =~ ^(learned|net|domain) ]] || data+=("--meta-data=$ref/$case/meta.safetensors")
     [ "$case" != shard ] || data=("--data=$scratch/text.txt" --tokenizer=bytes)
     timeout 300 "$work/backward.$name/run.sh" "${data[@]}" --steps 8 --log-every 1 --save-every 4 --save-total-limit 0 \
         --eval-every 0 --out "$scratch/$to" "$@" >"$scratch/$to.log" 2>&1 </dev/null
@@ -47,6 +57,11 @@ while read -r name _; do
     done
     alike "$name" "$name" "$name.step"
 done <<<"$cases"
+if [ -e "$scratch/learned" ]; then
+    verdict "learned weights" "$(cmp "$scratch"/learned{,.step}/instance_weights.json
+        moved=$(grep -o '"raw": [^,]*' "$scratch/learned/instance_weights.json" | sort -u | wc -l)
+        [ "$moved" -gt 3 ] || echo "$moved different weights")"
+fi
 
 # ---- what it says
 

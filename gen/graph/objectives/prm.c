@@ -25,6 +25,12 @@ static void defaults(Config *c)
     rule_fill_int(c, F_prm_rewards, steps > 1 ? steps - 1 : 1);
 }
 
+static bool one_micro(const Config *c)
+{
+    const char *how = c->v[F_prm_hypergradient].s;
+    return how && !strcmp(how, "lockstep");
+}
+
 static bool any_precision(const Config *c) { return rule_is_open(c, F_prm_hypergradient); }
 
 /* ---- options of gen new ---------------------------------------------------------------------- */
@@ -67,6 +73,27 @@ static bool field_is(const Prm *prm, int field, const char *word)
 
 /* ---- what contradicts itself --------------------------------------------------------------- */
 
+/* The gradient of the meta records is complete after a single micro-batch, and is not scaled. */
+static void check_lockstep(Prm *prm)
+{
+    Config *c = prm->b->c;
+    const Loc loc = config_loc(c, F_prm_hypergradient);
+    const int64_t accum = config_int(c, F_batch_accum);
+    if (accum > 1)
+        err(loc, "prm.hypergradient: \"lockstep\" multiplies with the gradient of one micro-batch, "
+            "not of batch.accum = %" PRId64 "; set batch.accum = 1, or prm.hypergradient = \"dot\"",
+            accum);
+    if (prm->b->model.act == DT_F16)
+        err(loc, "prm.hypergradient: fp16 is scaled by the norm of a whole gradient, which "
+            "\"lockstep\" does not have; set precision = \"bf16\", or prm.hypergradient = \"dot\"");
+    if (config_int(c, F_lora_rank))
+        err(loc, "prm.hypergradient: \"lockstep\" saves the gradient of a whole model, that of "
+            "adapters is small; set prm.hypergradient = \"dot\"");
+    if (is_canonical(prm->b))
+        err(loc, "prm.hypergradient: \"lockstep\" sums each layer over ranks in any order; set "
+            "prm.hypergradient = \"dot\" with comm.order = \"canonical\"");
+}
+
 static void check_fields(Prm *prm)
 {
     Build *b = prm->b;
@@ -86,10 +113,13 @@ static void check_fields(Prm *prm)
             "prm.hypergradient: \"fd\" moves parameters by about 1e-6, too little for the 16-bit "
             "copies that matrix products read; try prm.hypergradient = \"dot\", or precision = "
             "\"fp32\"");
-    if (!none && updates_in_backward(b))
+    if (!none && updates_in_backward(b) && !field_is(prm, F_prm_hypergradient, "lockstep"))
         err(config_loc(b->c, F_optim_when),
-            "optim.when: learned weights need the whole gradient of the meta records, which "
-            "\"backward\" does not keep; set prm.weights = \"none\", or optim.when = \"step\"");
+            "optim.when: \"backward\" keeps no whole gradient, which prm.hypergradient = \"%s\" "
+            "needs of the meta records; set prm.hypergradient = \"lockstep\"",
+            config_text(b->c, F_prm_hypergradient));
+    if (field_is(prm, F_prm_hypergradient, "lockstep"))
+        check_lockstep(prm);
     if (!*config_text(b->c, F_prm_mark))
         err(config_loc(b->c, F_prm_mark),
             "prm.mark: must be a token, such as \"<extra_0>\", got none: scores are read at it");
@@ -318,11 +348,10 @@ static void weigh(Prm *prm, const Jvp *jvp)
     b->set = b->added.sets;
 }
 
-/* Forward and backward pass of the meta records, as inputs instead of the others. */
-static void judge(Prm *prm, Value *scale, Value *stats)
+/* Makes the meta records the inputs of passes; returns their outcomes. */
+static Value *meta_inputs(Prm *prm)
 {
     Build *b = prm->b;
-    const PassInputs in = b->in;
     b->loc = config_loc(b->c, F_meta_micro);
     b->in.B = config_int(b->c, F_meta_micro), b->in.batch = "META";
     size_add(b, "META", b->in.B, "meta records of a micro-batch");
@@ -330,12 +359,15 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     b->in.tokens = input_new(b, "meta_tokens");
     b->in.target_rows = input_new(b, "meta_rows");
     b->in.target_of = input_new(b, "meta_of");
-    Value *outcomes = input_new(b, "outcomes");
-    program_prefixed(b, "meta_micro", ROLE_gradients,
-                    "forward and backward of meta records; adds to v, in the gradients' place");
-    Pass pass = pass_trained(b);
-    Ref d = scored(prm, &pass, NULL), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
-    int end = b->p->nops;
+    return input_new(b, "outcomes");
+}
+
+/* The meta records' losses: adds to their metrics; returns the derivative by each margin, times the
+ * scale. */
+static Ref outcome_losses(Prm *prm, Ref d, Value *outcomes, Value *scale, Value *stats)
+{
+    Build *b = prm->b;
+    Ref dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
     b->loc = config_loc(b->c, F_prm_aggregate);
     Ref scaled = loss_scale_of(b, scale);
     Op *op = build_op(b, OP_prm_outcome);
@@ -344,7 +376,21 @@ static void judge(Prm *prm, Value *scale, Value *stats)
     op_out(op, dd), op_out(op, build_input(b, stats));
     op_int(op, "marks", prm->marks);
     op_word(op, "aggregate", config_text(b->c, F_prm_aggregate));
-    gradient_set(d, dd);
+    return dd;
+}
+
+/* Forward and backward pass of the meta records, as inputs instead of the others. */
+static void judge(Prm *prm, Value *scale, Value *stats)
+{
+    Build *b = prm->b;
+    const PassInputs in = b->in;
+    Value *outcomes = meta_inputs(prm);
+    program_prefixed(b, "meta_micro", ROLE_gradients,
+                    "forward and backward of meta records; adds to v, in the gradients' place");
+    Pass pass = pass_trained(b);
+    Ref d = scored(prm, &pass, NULL);
+    int end = b->p->nops;
+    gradient_set(d, outcome_losses(prm, d, outcomes, scale, stats));
     pass_backward(b, &pass, end);
     b->in = in;
 }
@@ -358,6 +404,32 @@ static void hypergradient(Prm *prm, const Jvp *jvp)
     jvp_losses(b, jvp, losses_of(prm, scored(prm, &pass, NULL)));
 }
 
+/* The margins of the step's records; a net keeps them for its own gradient. */
+static Ref own_margins(Prm *prm, const Jvp *jvp, Pass *pass)
+{
+    Build *b = prm->b;
+    if (field_is(prm, F_prm_weights, "net")) {
+        prm->judged = build_persistent(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
+                                       dim(0, ""));
+        prm->judged->count = jvp->jvp->count;
+        prm->judged->slots = jvp->jvp->slots;
+    }
+    return scored(prm, pass, prm->judged);
+}
+
+/* Derivatives of their losses by each margin, unweighted, times the scale. */
+static Ref own_losses(Prm *prm, Ref d)
+{
+    Build *b = prm->b;
+    Ref dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
+    b->loc = config_loc(b->c, F_objective);
+    Ref scale = loss_scale(b);
+    Op *op = on_marks(prm, OP_prm_loss_bwd, (Ref){0}, d);
+    op_in(op, scale);
+    op_out(op, dd);
+    return dd;
+}
+
 /* Their backward pass, which only computes products with v. */
 static void hypergradient_products(Prm *prm, Jvp *jvp)
 {
@@ -365,21 +437,32 @@ static void hypergradient_products(Prm *prm, Jvp *jvp)
     program_prefixed(b, "jvp", ROLE_gradients, "how the losses of the records change along v");
     b->jvp = jvp;
     Pass pass = pass_trained(b);
-    if (field_is(prm, F_prm_weights, "net")) {
-        prm->judged = build_persistent(b, "judged", PU_activations, DT_F32, 1, dim(b->added.N, "N"),
-                                       dim(0, ""));
-        prm->judged->count = jvp->jvp->count;
-        prm->judged->slots = jvp->jvp->slots;
-    }
-    Ref d = scored(prm, &pass, prm->judged), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
+    Ref d = own_margins(prm, jvp, &pass);
     int end = b->p->nops;
-    b->loc = config_loc(b->c, F_objective);
-    Ref scale = loss_scale(b);
-    Op *op = on_marks(prm, OP_prm_loss_bwd, (Ref){0}, d);
-    op_in(op, scale);
-    op_out(op, dd);
-    gradient_set(d, dd);
+    gradient_set(d, own_losses(prm, d));
     pass_backward(b, &pass, end);
+}
+
+/* Both at once: v of a layer is computed, multiplied and dropped. */
+static void lockstep(Prm *prm, Jvp *jvp, Value *scale, Value *stats)
+{
+    Build *b = prm->b;
+    const PassInputs in = b->in;
+    LockstepSide meta, own;
+    Value *outcomes = meta_inputs(prm);
+    lockstep_begin(b, jvp, b->added.sets[0].scale);
+    lockstep_side(b, &meta, "meta.");
+    meta.pass = pass_trained(b);
+    Ref d = scored(prm, &meta.pass, NULL);
+    meta.end = b->p->nops;
+    gradient_set(d, outcome_losses(prm, d, outcomes, scale, stats));
+    b->in = in;
+    lockstep_side(b, &own, "jvp.");
+    own.pass = pass_trained(b);
+    d = own_margins(prm, jvp, &own.pass);
+    own.end = b->p->nops;
+    gradient_set(d, own_losses(prm, d));
+    lockstep_backward(b, jvp, &meta, &own);
 }
 
 static void schedule_meta(Prm *prm)
@@ -394,13 +477,19 @@ static void schedule_meta(Prm *prm)
     Jvp *jvp = jvp_new(b, b->added.sets);
     prm->meta->scale = b->added.sets[0].scale;
     schedule_clear(s, stats);
-    judge(prm, scale, stats);
-    schedule_turns(b, s);
-    jvp_tangent(b, s, jvp);
+    if (field_is(prm, F_prm_hypergradient, "lockstep")) {
+        lockstep(prm, jvp, scale, stats);
+        schedule_clear(s, jvp->jvp);
+        schedule_turns(b, s);
+    } else {
+        judge(prm, scale, stats);
+        schedule_turns(b, s);
+        jvp_tangent(b, s, jvp);
+    }
     if (field_is(prm, F_prm_hypergradient, "fd")) {
         hypergradient(prm, jvp);
         jvp_differences(b, s, jvp);
-    } else {
+    } else if (field_is(prm, F_prm_hypergradient, "dot")) {
         hypergradient_products(prm, jvp);
         schedule_turns(b, s);
     }
@@ -441,7 +530,8 @@ static void build(Build *b)
 }
 
 const ObjectiveParts prm_parts = {
-    .rules = {.defaults = defaults, .any_precision = any_precision, .head_field = "prm.train_head",
-              .new_token_field = "prm.new_mark", .token_field = "prm.mark",
+    .rules = {.defaults = defaults, .any_precision = any_precision, .one_micro = one_micro,
+              .head_field = "prm.train_head", .new_token_field = "prm.new_mark",
+              .token_field = "prm.mark",
               .new_token = new_token, .pack_options = pack_options, .run_flags = run_flags},
     .build = build};

@@ -1,0 +1,5 @@
+-- args: -d graph
+return extend(use "dreamprm_tiny", {
+    comm = { order = "canonical" },
+    prm = { hypergradient = "lockstep" },
+})
