@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +115,7 @@ bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n)
         return true;
     case ST_U8:
         for (size_t i = 0; i < n; i++)
-            p[i] = src[i] >= 255 ? 255 : src[i] > 0 ? (unsigned char)lrintf(src[i]) : 0;
+            p[i] = (unsigned char)src[i];
         return true;
     default:
         return false;

@@ -612,6 +612,15 @@ static void check_halves(void)
     st_to_float(f, d, ST_F64, 2);
     verdict("F64 to float", f[0] == 0.1f && isinf(f[1]) && !st_to_float(f, d, ST_I32, 1)
             ? NULL : "value");
+    unsigned char code[256], back[256];
+    float number[256];
+    bool same = true;
+    for (int i = 0; i < 256; i++)
+        code[i] = (unsigned char)i;
+    same = st_to_float(number, code, ST_U8, 256) && st_from_float(back, ST_U8, number, 256);
+    for (int i = 0; i < 256; i++)
+        same = same && number[i] == (float)i && back[i] == i;
+    verdict("U8 to float, and back", same ? NULL : "value");
 }
 
 static void check_crc(void)
