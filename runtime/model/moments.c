@@ -164,8 +164,8 @@ static float *file_absmax(const Moment *o)
     read_values(o->file, o->absmax, 0, n, absmax);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(absmax[i]) || absmax[i] < 0)
-            die(EXIT_NO_CKPT, "%s: damaged tensor %s: value %lld is %g, but a largest magnitude "
-                              "is finite and not negative",
+            die(EXIT_DATA, "%s: damaged tensor %s: value %lld is %g, but a largest magnitude is "
+                           "finite and not negative; resume from another checkpoint",
                 o->file->path, o->absmax->name, (long long)i, (double)absmax[i]);
     return absmax;
 }

@@ -18,7 +18,7 @@ int64_t moments_bytes(const Tensor *t);
 
 /* Loads a moment of every tensor that has it, in whatever type the file has it: suffix "exp_avg" or
  * "exp_avg_sq". Adds the tensors read to *used. Ends the program with EXIT_MISMATCH if one is
- * missing or has another shape, with EXIT_NO_CKPT if magnitudes are NaN, Inf or negative. */
+ * missing or has another shape, with EXIT_DATA if magnitudes are NaN, Inf or negative. */
 void moments_load(const StFile *file, const Model *m, const char *suffix, int *used);
 
 #endif

@@ -207,7 +207,7 @@ int main(int argc, char **argv)
         const float was = small->as8[1].absmax[BLOCKS - 1];
         small->as8[1].absmax[BLOCKS - 1] = bad[i];
         char *path = written(small, "bad");
-        stops = stops && code_of(path, true) == EXIT_NO_CKPT && code_of(path, false) == EXIT_NO_CKPT;
+        stops = stops && code_of(path, true) == EXIT_DATA && code_of(path, false) == EXIT_DATA;
         small->as8[1].absmax[BLOCKS - 1] = was;
     }
     check("magnitudes that are no magnitudes", stops);

@@ -14,7 +14,8 @@ small.fp32 shard batch.accum=4"
 else
     programs <<<"small.fp32 shard optim.moments=8bit
 small.remainder shard optim.moments=8bit precision=bf16
-small.none shard optim.moments=8bit optim.master=none precision=bf16"
+small.none shard optim.moments=8bit optim.master=none precision=bf16
+small.fp16 shard optim.moments=8bit precision=fp16"
 fi
 
 # near RUN RUN BOUND: losses of every step differ, and by BOUND at most
@@ -27,7 +28,7 @@ near() {
 # ---- on the simulator: memory as planned, and losses near those of the CPU's programs
 
 if [ "$BACKEND" != cpu ]; then
-    for name in fp32 remainder none; do
+    for name in fp32 remainder none fp16; do
         ran small.$name "$name" --steps 4
         "$work/small.$name/run.sh" --data "$scratch/text.txt" --tokenizer bytes --bench-steps 1 --out "$scratch/bench" \
             >"$scratch/line" 2>/dev/null
