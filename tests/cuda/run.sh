@@ -35,7 +35,7 @@ acts=${ACTS:-fp32 bf16 fp16}
 left_out() {            # FILE, of type $act
     [ -z "${FULL:-}" ] || return 1
     case $act-$1 in
-    fp16-adamw) return 1 ;;
+    fp16-adamw | fp16-nf4) return 1 ;;
     fp16-*) ;;
     *-sizes) ;;
     *) return 1 ;;
