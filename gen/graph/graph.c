@@ -6,6 +6,7 @@
  *        parameter has one gradient and one update; equal layers form one repeat region.
  * Method: the objective's file combines the parts of programs.c. */
 #include "gen/graph/graph.h"
+#include "gen/graph/nf4.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -292,6 +293,7 @@ void check_graph(const Graph *g)
     }
     check_schedules(g);
     check_sizes(g);
+    nf4_check(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)
@@ -308,7 +310,8 @@ void check_graph(const Graph *g)
             bug("%s is frozen, but updated", v->name);
         int64_t rows = 0;
         for (int j = 0; j < v->npieces; rows += v->piece[j++].rows)
-            if (v->piece[j].row0 != rows || (v->rank == 2 && v->piece[j].cols > v->dim[1].n))
+            if (v->piece[j].row0 != rows ||
+                (v->rank == 2 && v->piece[j].cols > v->dim[1].n * (value_is_nf4(v) ? 2 : 1)))
                 bug("tensors of %s are not contiguous", v->name);
         if (rows != v->dim[0].n)
             bug("tensors of %s have %" PRId64 " of %" PRId64 " rows", v->name, rows, v->dim[0].n);

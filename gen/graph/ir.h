@@ -253,6 +253,8 @@ Ref ref_micro(Value *v);                                     /* %v[m] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
 int64_t piece_columns(const Value *v, const Piece *piece);   /* of a matrix */
+/* True for a parameter in NF4: nf4.h. Its last dimension counts bytes of two codes. */
+bool value_is_nf4(const Value *v);
 /* Elements in the model's files; 0 if not_in_model. */
 int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */

@@ -78,6 +78,8 @@ bool value_is_gradient(const Value *v)
     return v->kind == VK_STATE && v->purpose == PU_gradients;
 }
 
+bool value_is_nf4(const Value *v) { return v->kind == VK_PARAM && v->dtype == DT_U8; }
+
 int64_t piece_columns(const Value *v, const Piece *piece)
 {
     return piece->cols ? piece->cols : v->dim[1].n;

@@ -17,6 +17,7 @@
 #include "runtime/files/names.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model_parts.h"
+#include "runtime/model/nf4_weights.h"
 #include "runtime/ranks/comm.h"
 
 enum { PIECE = 1 << 18 };            /* elements per piece */
@@ -81,6 +82,9 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
             *t = rows[i];
             t->name = format("%.*s%d%s", (int)(hole - rows[i].name), rows[i].name, l, hole + 2);
             t->first = rows[i].first + l * rows[i].stride;
+            t->nf4.absmax.first += l * t->nf4.absmax.stride;
+            t->nf4.nested.first += l * t->nf4.nested.stride;
+            t->nf4.offset.first += l * t->nf4.offset.stride;
             t->layers = 0;
         }
     }
@@ -185,12 +189,15 @@ static void own_runs(const Tensor *t, Array array, int64_t begin, int64_t n, flo
 {
     if (array.part)
         parts_own(t, array, ORDER_MEMORY, begin, n, to);
+    else if (array.type == EL_NF4)
+        t->nf4.access->get(t, begin, n, to);
     else
         get_runs(t, array, begin, n, to);
 }
 
 static void put_runs(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from)
 {
+    REQUIRE(array.type != EL_NF4);
     if (array.part) {
         parts_put(t, array, ORDER_MEMORY, begin, n, from);
         return;
@@ -217,6 +224,10 @@ void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to
         parts_get(t, array, ORDER_FILE, begin, n, to);
         return;
     }
+    if (array.type == EL_NF4) {
+        t->nf4.access->get(t, begin, n, to);
+        return;
+    }
     const int64_t size = element_bytes(array.type);
     const char *from = (const char *)array.at + t->first * size;
     if (!t->transposed)
@@ -231,6 +242,11 @@ void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to
 Array model_precise(const Tensor *t)
 {
     return t->master.at ? t->master : t->weight;
+}
+
+ElementType model_computes(const Tensor *t)
+{
+    return t->weight.type == EL_NF4 ? t->nf4.computes : t->weight.type;
 }
 
 bool model_all_zeros(const Tensor *t)
@@ -385,6 +401,8 @@ void model_init(Model *m, uint64_t seed)
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         int64_t n = model_elements(t), pieces = (n + PIECE - 1) / PIECE;
+        const Nf4Access *access = t->nf4.access;
+        Nf4Writer *nf4 = access ? access->writer(t) : NULL;
 #pragma omp parallel for schedule(static)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
@@ -392,11 +410,16 @@ void model_init(Model *m, uint64_t seed)
             if (!value)
                 die(EXIT_IO, "out of memory for %lld values", (long long)k);
             init_piece(t, seed, begin, k, value);
-            put_runs(t, t->weight, begin, k, value);
+            if (nf4)
+                access->put(nf4, begin, k, value);
+            else
+                put_runs(t, t->weight, begin, k, value);
             if (t->master.at)
                 put_runs(t, t->master, begin, k, value);
             free(value);
         }
+        if (nf4)
+            access->finish(nf4);
         const Array moment[] = { t->exp_avg, t->exp_avg_sq };
         for (int j = 0; j < 2; j++)
             if (moment[j].part)
@@ -472,6 +495,8 @@ static uint32_t array_crc(uint32_t crc, const Tensor *t, Array array)
     int64_t elements = model_elements(t);
     if (array.part)
         return parts_crc(crc, t, array);
+    if (array.type == EL_NF4)
+        return t->nf4.access->crc(crc, t);
     for (int64_t done = 0, k; done < elements; done += k) {
         k = elements - done;
         const char *p = view(t, array, done, &k);

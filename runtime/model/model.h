@@ -9,7 +9,8 @@
 
 #include "runtime/files/safetensors.h"
 
-typedef enum { EL_F32, EL_BF16, EL_F16 } ElementType;          /* of a weight in memory */
+/* Of a weight in memory. EL_NF4: two codes a byte, nf4_weights.h; of neither function below. */
+typedef enum { EL_F32, EL_BF16, EL_F16, EL_NF4 } ElementType;
 static inline int64_t element_bytes(ElementType type) { return type == EL_F32 ? 4 : 2; }
 static inline StDtype element_dtype(ElementType type)
 {
@@ -25,6 +26,26 @@ typedef struct {
      * array, from rank * part on; `at` is the first of them. model_parts.h */
     int64_t part;
 } Array;
+
+/* Elements of a tensor in an array that holds those of several: from `first` on; stride: elements
+ * from one layer to the next. */
+typedef struct {
+    void *at;
+    int64_t first, stride;
+} BlockArray;
+
+/* Access to weights in NF4: nf4_weights.h. Only programs with such weights have that code. */
+typedef struct Nf4Access Nf4Access;
+extern const Nf4Access nf4_access;
+
+/* What belongs to the codes of a weight in NF4: runtime/nf4.h. */
+typedef struct {
+    const Nf4Access *access; /* &nf4_access, or NULL: the weight is not in NF4 */
+    BlockArray absmax;       /* a byte for each block */
+    BlockArray nested;       /* a float for each group */
+    BlockArray offset;       /* a float */
+    ElementType computes;    /* products read the dequantised weight in this type */
+} Nf4Blocks;
 
 /* One tensor of a Hugging Face or PEFT file; with layers > 0 and a %d in the name, that tensor of
  * every layer. In memory it is `rows` consecutive rows of a parameter that may hold several tensors
@@ -47,6 +68,7 @@ typedef struct {
     int64_t first, stride;   /* in elements */
     int64_t pitch;           /* row stride in memory, in elements; 0: rows are contiguous */
     Array weight;            /* read by the kernels */
+    Nf4Blocks nf4;
     Array master;            /* fp32 master weights; none if weight itself is fp32 or frozen */
     Array exp_avg, exp_avg_sq, grad;      /* fp32; none if frozen */
     Array start;             /* initial weights of the run, if the objective needs them */
@@ -163,9 +185,11 @@ const char *model_base_name(const char *name);
 bool model_all_zeros(const Tensor *t);
 /* Returns its most precise weights: the fp32 master weights if there are any. */
 Array model_precise(const Tensor *t);
+/* Returns the type in which products read the weight. */
+ElementType model_computes(const Tensor *t);
 /* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
  * into one of its arrays. Thread-safe, but model_get() of a divided array: rank 0 may read that in
- * a gather. model_put() writes what this rank has of it. */
+ * a gather. model_put() writes what this rank has of it, and nothing in NF4: nf4_weights.h. */
 void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
 void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from);
 

@@ -31,8 +31,9 @@ char *weights_beyond(const WeightsItem *item, int n);
  * 120. */
 double weights_seconds(const Model *m);
 
-/* Call after hf_shape_check(). Reads into two arrays of t, each rounded once from the file's value;
- * without memory (at NULL) one is skipped. Adds the number of NaN and Inf to *nonfinite. */
+/* Call after hf_shape_check(). Reads into two arrays of t, each rounded once from the file's value,
+ * or quantised; without memory (at NULL) one is skipped. Adds the number of NaN and Inf to
+ * *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, Array a, Array b,
                    int64_t *nonfinite);
 

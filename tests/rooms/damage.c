@@ -1,7 +1,7 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
  * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums during the backward pass,
- *        and with sums in canonical order.
+ *        with sums in canonical order, and with a base in NF4.
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 4 };
+enum { RECIPES = 5 };
 static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
@@ -29,6 +29,9 @@ static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
     "  ffn = 1024, vocab = 1100, tied = true }, seq = { max = 32 }, batch = { micro = 2, accum = 2 },\n"
     "  comm = { order = 'canonical' } }\n",
+    "return { target = 'cpu', model = { family = 'llama', layers = 4, hidden = 64, heads = 2, kv_heads = 1,\n"
+    "  head_dim = 32, ffn = 64, vocab = 31 }, seq = { max = 6 }, batch = { micro = 2 },\n"
+    "  lora = { rank = 2, base = 'nf4' } }\n",
 };
 
 static const char *file[RECIPES];
@@ -224,6 +227,20 @@ static void micro_overwritten(void)
                 p->ops[i].attr[k].i = 0;
 }
 
+/* ---- bases in NF4 ------------------------------------------------------------------------------- */
+
+static void blocks_of_another(void) { op_of("micro", OP_dequant)->in[3].v = value("nested.b.qkv.w"); }
+static void tensors_swapped(void)
+{
+    Attr *a = op_of("micro", OP_dequant)->attr;      /* parts, w0, w1 */
+    a[1].i -= 32;
+    a[2].i += 32;
+}
+static void group_lost(void) { value("nested.b.qkv.w")->dim[0] = (Dim){2, "2"}; }
+static void base_trained(void) { value("b.o.w")->trained = true; }
+static void codes_short(void) { value("b.o.w")->dim[1] = (Dim){31, "31"}; }
+static void absmax_short(void) { value("absmax.b.o.w")->dim[0] = (Dim){63, "63"}; }
+
 static const struct {
     const char *name, *room;
     void (*damage)(void);
@@ -269,6 +286,10 @@ static const struct {
 #define D(room, f) {#f, room, f, 3}
     D("part", folded_whole), D("graph", not_folded), D("graph", folded_anew),
     D("graph", summed_over_micros), D("graph", micro_overwritten),
+#undef D
+#define D(room, f) {#f, room, f, 4}
+    D("graph", blocks_of_another), D("graph", tensors_swapped), D("graph", group_lost), D("graph", base_trained),
+    D("graph", codes_short), D("graph", absmax_short),
 #undef D
 };
 

@@ -14,7 +14,7 @@ return {
     },
     lora = {
         rank = 4, alpha = 12, dropout = 0.1, targets = { "q_proj", "down_proj" }, rslora = true,
-        fold = "none", modules_to_save = { "lm_head", "embed_tokens" },
+        fold = "none", base = "nf4", modules_to_save = { "lm_head", "embed_tokens" },
     },
     memory = { recompute = "block", loss_rows = 128, zero = 0, limit_gib = 2.5 },
     optim = { decay_rule = "all" },
