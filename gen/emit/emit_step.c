@@ -61,7 +61,8 @@ char *emit_plan(const Graph *g)
             const bool workspace = v->purpose == PU_workspace;
             if (workspace)
                 str_print(&shape, " for %s", "one call");
-            const char *row = text_print("PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
+            const char *row = text_print("PLAN%s(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
+                                         v->pinned ? "_HOST" : "",
                                          workspace ? "char" : c_type(v->dtype),
                                          c_name(v->name), v->slots,
                                          v->stride / dtype_bytes[v->dtype], v->offset);

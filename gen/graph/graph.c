@@ -123,6 +123,24 @@ static void check_fold(const Build *b)
                                            "norm, and lora.targets has none; leave it out");
 }
 
+/* Checks that an embedding in the host's memory is frozen, and that ops read only rows of it. */
+static void check_pinned(const Graph *g, Config *c)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->pinned && g->values[i]->trained)
+            err(config_loc(c, F_memory_embedding), "memory.embedding: \"host\" needs a frozen "
+                "embedding, but %s trains it; leave it out",
+                config_int(c, F_lora_rank) ? "lora.modules_to_save" : "this recipe");
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++)
+            for (int j = 0; j < g->programs[i]->ops[k].nin; j++)
+                if (g->programs[i]->ops[k].in[j].v->pinned &&
+                    g->programs[i]->ops[k].kind != OP_embed)
+                    err(config_loc(c, F_memory_embedding), "memory.embedding: \"host\" needs an "
+                        "embedding of which only rows are read, but the head is the same matrix "
+                        "(model.tied); leave it out");
+}
+
 Graph *graph_of(Config *c, void (*objective)(Build *b))
 {
     Graph *g = arena_new(sizeof *g);
@@ -140,6 +158,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     b.loc = config_loc(c, F_batch_micro);
     objective(&b);
     check_fold(&b);
+    check_pinned(g, c);
     remove_dead(g);
     set_slots(g);
     divide_states(&b);

@@ -87,6 +87,14 @@ int64_t piece_columns(const Value *v, const Piece *piece)
 
 int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
 
+int64_t graph_pinned_bytes(const Graph *g)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        bytes += g->values[i]->pinned ? g->values[i]->slots * g->values[i]->stride : 0;
+    return bytes;
+}
+
 const char *value_set(const Value *v) { return v->set ? v->set : "model"; }
 
 bool value_same_set(const Value *v, const Value *w) { return !strcmp(value_set(v), value_set(w)); }

@@ -41,6 +41,10 @@ Holdings measure_holdings(const Graph *g)
             h.parameters += elements;
             h.trained += v->trained ? elements : 0;
         }
+        if (v->pinned) {
+            h.pinned += buffer_bytes(v);
+            continue;
+        }
         bool counted = v->internal;
         for (int j = 0; j < h.nbuffers && !counted; j++)
             counted = same_storage(h.buffer[j], v);

@@ -239,6 +239,7 @@ static void tensors_swapped(void)
 static void group_lost(void) { value("nested.b.qkv.w")->dim[0] = (Dim){2, "2"}; }
 static void base_trained(void) { value("b.o.w")->trained = true; }
 static void codes_short(void) { value("b.o.w")->dim[1] = (Dim){31, "31"}; }
+static void pinned_elsewhere(void) { value("b.o.w")->pinned = true; }
 static void absmax_short(void) { value("absmax.b.o.w")->dim[0] = (Dim){63, "63"}; }
 
 static const struct {
@@ -289,7 +290,7 @@ static const struct {
 #undef D
 #define D(room, f) {#f, room, f, 4}
     D("graph", blocks_of_another), D("graph", tensors_swapped), D("graph", group_lost), D("graph", base_trained),
-    D("graph", codes_short), D("graph", absmax_short),
+    D("graph", codes_short), D("graph", absmax_short), D("plan", pinned_elsewhere),
 #undef D
 };
 

@@ -16,9 +16,10 @@ llama_rows llama_rows
 qwen2_lora qwen2_lora
 qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_nf4 qwen2_nf4
-qwen2_nf4.folded qwen2_nf4 lora.fold=all precision=bf16
+qwen2_nf4.bf16.folded qwen2_nf4 lora.fold=all precision=bf16
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
+qwen2_rslora.bf16.host qwen2_rslora precision=bf16 memory.embedding=host
 gemma_tiny.bf16 gemma_tiny precision=bf16
 gemma3_lora.fp16 gemma3_lora precision=fp16
 qwen3_tiny.bf16 qwen3_tiny precision=bf16
