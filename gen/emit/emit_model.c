@@ -56,13 +56,14 @@ static void print_nf4(Str *s, const Graph *g, const Value *v, const Piece *piece
     }
     const struct { const char *name; int64_t first; } side[] = {
         {"absmax", blocks}, {"nested", groups}, {"offset", piece - v->piece}};
-    str_print(s, ",\n     .nf4 = {.access = &nf4_access, ");
+    str_print(s, ",\n     .nf4 = {.access = &nf4_access");
     for (int i = 0; i < 3; i++) {
         const Value *of = state_of(g, side[i].name, v);
-        str_print(s, ".%s = {%s, %" PRId64 ", %" PRId64 "}, ", side[i].name, c_name(of->name),
-                  side[i].first, v->count ? of->stride / dtype_bytes[of->dtype] : 0);
+        str_print(s, ",\n             .%s = {%s, %" PRId64 ", %" PRId64 "}", side[i].name,
+                  c_name(of->name), side[i].first,
+                  v->count ? of->stride / dtype_bytes[of->dtype] : 0);
     }
-    str_print(s, ".computes = %s}", element_type(dequantised_type(g, v)));
+    str_print(s, ",\n             .computes = %s}", element_type(dequantised_type(g, v)));
 }
 
 /* A module in lora.modules_to_save is in the adapter file, under the name that PEFT gives it. */

@@ -8,10 +8,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "gen/graph/layers.h"
 #include "runtime/nf4.h"
 
 bool nf4_is_base(const Build *b) { return b->region && config_is(b->c, F_lora_base, "nf4"); }
+
+/* The current layer's element. */
+static Ref of_layer(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
 
 static Dim dim_number(int64_t n) { return dim(n, text_print("%" PRId64, n)); }
 
@@ -50,7 +52,7 @@ static void make_nf4(Build *b, Value *param, Dim in)
 
 static Ref state_of(const Build *b, const char *prefix, const Value *param)
 {
-    return layer_use(ir_value(b->g, text_print("%s.%s", prefix, param->name)));
+    return of_layer(ir_value(b->g, text_print("%s.%s", prefix, param->name)));
 }
 
 static Ref dequant(Build *b, const char *name, Value *param, Dim wide)
@@ -60,7 +62,7 @@ static Ref dequant(Build *b, const char *name, Value *param, Dim wide)
     b->loc = config_loc(b->c, F_lora_base);
     Ref w = build_temp(b, name, b->model.act, 2, d);
     Op *op = build_op(b, OP_dequant);
-    op_in(op, layer_use(param)), op_in(op, state_of(b, "absmax", param));
+    op_in(op, of_layer(param)), op_in(op, state_of(b, "absmax", param));
     op_in(op, state_of(b, "nested", param)), op_in(op, state_of(b, "offset", param));
     op_out(op, w);
     op_int(op, "parts", param->npieces);

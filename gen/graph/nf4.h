@@ -9,8 +9,8 @@
 
 /* True if a matrix made now is in NF4: of a block, by lora.base. */
 bool nf4_is_base(const Build *b);
-/* Adds the op that dequantises a parameter of `in` columns; returns the matrix (out, wide), of which
- * it writes the first `in` columns. Makes the parameter NF4 if it is not yet. */
+/* Adds the op that dequantises a parameter of `in` columns; returns the matrix (out, wide), of
+ * which it writes the first `in` columns. Makes the parameter NF4 if it is not yet. */
 Ref nf4_matrix(Build *b, const char *name, Value *param, Dim in, Dim wide);
 /* Dequantises the matrix w again, without room after its rows, so that it need not be kept; another
  * w is returned as it is. */

@@ -2,6 +2,7 @@
  *
  * In:    codes (O, C / 2); absmax: a code for each block; nested: a float for each group, and
  *        offset: one, of each tensor in turn. rows: of the tensors.
+ *        bytes: C / 2, of the codes of a row.
  * Out:   w (O, wide): the first C columns; those after them stay.
  * Keeps: the bits of bitsandbytes: no product is fused with a sum, and an element is rounded once
  *        to act_t. Every tensor has a multiple of NF4_BLOCK elements; C is even. */
@@ -41,9 +42,9 @@ static inline void nf4_row(act_t *w, const uint8_t *codes, const uint8_t *absmax
 
 static inline void dequant_nf4(act_t *w, const uint8_t *codes, const uint8_t *absmax,
                                const float *nested, const float *offset, const Nf4Rows *rows,
-                               int64_t C, int64_t wide)
+                               int64_t bytes, int64_t wide)
 {
-    const int64_t height[3] = {rows->w0, rows->w1, rows->w2};
+    const int64_t height[3] = {rows->w0, rows->w1, rows->w2}, C = 2 * bytes;
     for (int64_t p = 0; p < rows->parts; p++) {
         const int64_t n = height[p] * C;
 #pragma omp parallel for schedule(static) if (n >= PARALLEL_MIN)

@@ -2,6 +2,7 @@
  *
  * In:    codes (O, C / 2); absmax: a code for each block; nested: a float for each group, and
  *        offset: one, of each tensor in turn. rows: of the tensors.
+ *        bytes: C / 2, of the codes of a row.
  * Out:   w (O, wide): the first C columns; those after them stay.
  * Keeps: the bits of bitsandbytes: no product is fused with a sum, and an element is rounded once
  *        to act_t. Every tensor has a multiple of NF4_BLOCK elements; C is even.
@@ -9,9 +10,10 @@
 #ifndef DIECAST_KERNELS_CUDA_NF4_CUH
 #define DIECAST_KERNELS_CUDA_NF4_CUH
 
+#include "types.cuh"
+
 #include "../../runtime/dynamic_map.h"
 #include "../../runtime/nf4.h"
-#include "types.cuh"
 
 enum {
     NF4_THREADS = 256,
@@ -83,9 +85,10 @@ __global__ void __launch_bounds__(NF4_THREADS)
 
 #ifndef __CUDACC_RTC__
 static inline void dequant_nf4(act_t *w, const uint8_t *codes, const uint8_t *absmax,
-                               const float *nested, const float *offset, Nf4Rows rows, int64_t C,
-                               int64_t wide, cudaStream_t s)
+                               const float *nested, const float *offset, Nf4Rows rows,
+                               int64_t bytes, int64_t wide, cudaStream_t s)
 {
+    const int64_t C = 2 * bytes;
     const bool vector = C % NF4_VECTOR == 0 && wide % ACT_VECTOR == 0 && aligned(w, 16) &&
                         aligned(codes, sizeof(uint32_t));
     const int64_t O = rows.w0 + rows.w1 + rows.w2, W = vector ? NF4_VECTOR : 2;

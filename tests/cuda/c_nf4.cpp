@@ -27,13 +27,13 @@ TEST(dequant_nf4_recorded)
     uint8_t *codes = recorded<uint8_t>(nf4_codes_text), *absmax = recorded<uint8_t>(nf4_absmax_text);
     float *nested = recorded<float>(nf4_nested_text), *offset = recorded<float>(nf4_offset_text);
     act_t *w = NEW(act_t, n);
-    run([&] { dequant_nf4(w, codes, absmax, nested, offset, rows, C, C, stream); });
+    run([&] { dequant_nf4(w, codes, absmax, nested, offset, rows, C / 2, C, stream); });
     check_true("bitsandbytes' bits", nf4_crc(download(w, n), (size_t)n * sizeof *w) == (uint32_t)RECORDED);
     for (int64_t room : { 5, 16 }) {
         const int64_t wide = C + room;
         act_t *y = act_integers(NF4_ROWS * wide, 0);
         const act_t *zeros = download(y, room), *want = download(w, n);
-        run([&] { dequant_nf4(y, codes, absmax, nested, offset, rows, C, wide, stream); });
+        run([&] { dequant_nf4(y, codes, absmax, nested, offset, rows, C / 2, wide, stream); });
         const act_t *got = download(y, NF4_ROWS * wide);
         for (int64_t r = 0; r < NF4_ROWS; r++) {
             check_true("wide rows", !memcmp(got + r * wide, want + r * C, (size_t)C * sizeof *got));
@@ -66,7 +66,7 @@ TEST(dequant_nf4_columns)
         act_t *w = NEW(act_t, n);
         const uint8_t *codes_ = upload(codes, n / 2), *absmax_ = upload(absmax, n / 64);
         const float *nested_ = upload(nested, NF4_GROUPS(n)), *offset_ = upload(&offset, 1);
-        run([&] { dequant_nf4(w, codes_, absmax_, nested_, offset_, rows, C, C, stream); });
+        run([&] { dequant_nf4(w, codes_, absmax_, nested_, offset_, rows, C / 2, C, stream); });
         dequant_nf4_ref(want, code, most, n);
         check_act_exact("w", w, want, n);
     }

@@ -19,7 +19,7 @@ TEST(dequant_nf4_recorded)
     const float *nested = nf4_bytes(nf4_nested_text), *offset = nf4_bytes(nf4_offset_text),
                 *most = nf4_bytes(nf4_dequantised_absmax_text);
     act_t *w = NEW(act_t, n), *y = NEW(act_t, NF4_ROWS * wide);
-    dequant_nf4(w, codes, absmax, nested, offset, &rows, C, C);
+    dequant_nf4(w, codes, absmax, nested, offset, &rows, C / 2, C);
     check_true("bitsandbytes' bits", nf4_crc(w, (size_t)n * sizeof *w) == (uint32_t)RECORDED);
     double *want = NEW(double, n), *most_ = f32_double(most, n / 64);
     uint8_t *code = NEW(uint8_t, n);
@@ -29,7 +29,7 @@ TEST(dequant_nf4_recorded)
     check_act_exact("w", w, want, n);
     act_t *zeros = act_integers(NF4_ROWS * wide, 0);
     memcpy(y, zeros, (size_t)(NF4_ROWS * wide) * sizeof *y);
-    dequant_nf4(y, codes, absmax, nested, offset, &rows, C, wide);
+    dequant_nf4(y, codes, absmax, nested, offset, &rows, C / 2, wide);
     for (int64_t r = 0; r < NF4_ROWS; r++) {
         check_same("wide rows", y + r * wide, w + r * C, C * (int64_t)sizeof *y);
         check_same("room after a row", y + r * wide + C, zeros, 5 * (int64_t)sizeof *y);
@@ -57,7 +57,7 @@ TEST(dequant_nf4_columns)
             code[2 * i] = codes[i] >> 4, code[2 * i + 1] = codes[i] & 15;
         }
         act_t *w = NEW(act_t, n);
-        dequant_nf4(w, codes, absmax, nested, offset, &rows, C, C);
+        dequant_nf4(w, codes, absmax, nested, offset, &rows, C / 2, C);
         dequant_nf4_ref(want, code, most, n);
         check_act_exact("w", w, want, n);
     }
@@ -73,7 +73,7 @@ static void run_dequant(void *ctx)
 {
     const Dequant *d = ctx;
     const Nf4Rows rows = { 1, 4096, 0, 0 };
-    dequant_nf4(d->w, d->codes, d->absmax, d->nested, d->offset, &rows, 4096, 4096);
+    dequant_nf4(d->w, d->codes, d->absmax, d->nested, d->offset, &rows, 2048, 4096);
 }
 
 BENCH(dequant_nf4)
