@@ -343,6 +343,8 @@ def prepare(name, case, out):
         plus = any(isinstance(m, (GemmaRMSNorm, Gemma3RMSNorm)) for m in model.modules())
         randomise(model.named_parameters(), 100 + len(name), 0.0 if plus else 1.0)
         save_model(model, case, folder)
+    if case.get("base") == "nf4":            # as bitsandbytes stores it
+        nf4.load(folder).save_pretrained(os.path.join(out, "quantised"))
     if "lora" in case:
         torch.manual_seed(case["seed"])
         base = load_model(folder)
