@@ -1,6 +1,7 @@
 /* hf_nf4.h -- weights that bitsandbytes quantised to NF4, as they are in a model folder.
  *
- * In:    NAME.weight U8 (n / 2, 1) and the tensors of HfNf4Part, whose types and sizes are checked. */
+ * In:    NAME.weight U8 (n / 2, 1) and the tensors of HfNf4Part; their types and sizes are checked
+ *        before. */
 #ifndef DIECAST_HF_NF4_H
 #define DIECAST_HF_NF4_H
 
