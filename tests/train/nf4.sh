@@ -6,6 +6,10 @@ programs <<'END'
 qwen2_nf4 qwen2_nf4
 qwen2_lora qwen2_lora
 qwen2_tiny qwen2_tiny
+prm_lora.nf4 prm_lora lora.base=nf4 prm.hypergradient=dot memory.recompute=block
+prm_lora.same prm_lora prm.hypergradient=dot
+dpo_lora.nf4 dpo_lora lora.base=nf4 dpo.reference=adapter_off
+dpo_lora.same dpo_lora dpo.reference=adapter_off
 END
 case=$ref/qwen2_nf4
 quantised=$case/quantised
@@ -107,6 +111,23 @@ refused "another table" 83 "$q.quant_map: has other values than NF4 of bitsandby
 edited config.json ""
 truncate -s -1 "$scratch/moved/model.safetensors"
 refused "a short file" 88 model.safetensors
+# Over the dequantised weights, a program with another base has the same bits: a process reward model by products along
+# the gradient of its records, with recomputation; preferences with the base as reference.
+for case in prm_lora dpo_lora; do
+    # new adapters add nothing, and learn nothing at a rate of 0
+    held=$(cd $ref/$case && ls eval.safetensors meta.safetensors 2>/dev/null)
+    "$work/$case.nf4/run.sh" --init-from $ref/$case/model --data $ref/$case/tokens.safetensors \
+        --${held%.*}-data $ref/$case/$held --steps 1 --lr 0 --out "$scratch/$case.new" >"$scratch/log" 2>&1 &&
+        "$work/$case.nf4/run.sh" --out "$scratch/$case.new" --merge-lora "$scratch/$case.values" >"$scratch/log" 2>&1 ||
+        verdict "$case, dequantised" "$(grep '^rank\|^train' "$scratch/log")"
+    mkdir "$scratch/$case.ref"
+    cp -rL $ref/$case/*.safetensors $ref/$case/adapter_init "$scratch/$case.ref"
+    mv "$scratch/$case.values" "$scratch/$case.ref/model"
+    cp -nL $ref/$case/model/* "$scratch/$case.ref/model"
+    trained $case.nf4 $case $case.nf4
+    ref=$scratch trained $case.same $case.ref $case.same
+    same "$case, dequantised" $case.same $case.nf4 "$(basename "$scratch/$case.nf4"/checkpoint-* | grep -o '[0-9]*$')"
+done
 # gen new takes such a folder, for adapters.
 "$gen" new "$scratch/new.lua" --from $quantised >"$scratch/log" 2>&1
 verdict "gen new" "$(grep -q '^    lora = .* base = "nf4" },$' "$scratch/new.lua" &&
