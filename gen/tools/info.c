@@ -58,7 +58,8 @@ static Info info_of(const Graph *g, Config *c)
         if (strncmp(words->word[i], "gpus=", 5))
             str_print(&other, " %s", text_shell(words->word[i]));
     }
-    n.host = strcmp(g->target->backend, "cuda") ? g->arena_bytes : n.held.purpose[PU_inputs];
+    n.host = strcmp(g->target->backend, "cuda") ? g->arena_bytes
+                                             : n.held.purpose[PU_inputs] + n.held.pinned;
     n.recipe = recipe.text;
     n.other = other.text;
     return n;

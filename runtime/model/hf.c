@@ -321,18 +321,10 @@ static void check_layers(const Model *m, const HfWant *want, int n, const char *
             folder, missing, model_words(m, a->field), a->field);
 }
 
-static bool has_nf4(const Model *m)
-{
-    bool some = false;
-    for (int i = 0; i < m->ntensors; i++)
-        some |= m->tensors[i].weight.type == EL_NF4;
-    return some;
-}
-
 /* Ends the program if it cannot read a folder that bitsandbytes quantised. */
 static void check_quantised(const Model *m, const HfWant *want, int n, const char *folder)
 {
-    if (!has_nf4(m))
+    if (!model_has_nf4(m))
         die(EXIT_MISMATCH,
             "%s: the model is quantised to NF4, this binary was built for lora.base = \"same\"; "
             "gen %s%s lora.base=nf4 makes one that reads it",
@@ -368,7 +360,7 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     HfWant *want = wanted(m, &n);
     Tensor *fewer;
     int code;
-    if (hf_config_is_nf4(theirs) && !has_nf4(m))
+    if (hf_config_is_nf4(theirs) && !model_has_nf4(m))
         check_quantised(m, want, 0, folder);
     error = hf_match(want, n, &set, ours, folder, &fewer, &code);
     if (error)

@@ -244,6 +244,14 @@ Array model_precise(const Tensor *t)
     return t->master.at ? t->master : t->weight;
 }
 
+bool model_has_nf4(const Model *m)
+{
+    bool some = false;
+    for (int i = 0; i < m->ntensors; i++)
+        some |= m->tensors[i].weight.type == EL_NF4;
+    return some;
+}
+
 ElementType model_computes(const Tensor *t)
 {
     return t->weight.type == EL_NF4 ? t->nf4.computes : t->weight.type;

@@ -185,6 +185,8 @@ const char *model_base_name(const char *name);
 bool model_all_zeros(const Tensor *t);
 /* Returns its most precise weights: the fp32 master weights if there are any. */
 Array model_precise(const Tensor *t);
+/* True if some weights are in NF4. */
+bool model_has_nf4(const Model *m);
 /* Returns the type in which products read the weight. */
 ElementType model_computes(const Tensor *t);
 /* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
