@@ -332,8 +332,8 @@ static void check_quantised(const Model *m, const HfWant *want, int n, const cha
     for (int i = 0; i < n; i++)
         if (want[i].from && want[i].t->weight.type == EL_NF4 && want[i].from->dtype != ST_U8)
             die(EXIT_MISMATCH,
-                "%s: %s is %s, though config.json says that the model is quantised: not supported "
-                "are models of which some layers are not",
+                "%s: %s is %s, though config.json says that the model is quantised; models with "
+                "only some layers quantised are not supported: use the original model",
                 want[i].file->path, want[i].name, st_dtype_name[want[i].from->dtype]);
 }
 
