@@ -154,9 +154,9 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
                                             : ""));
     if (cuda)
         line(to, "host",
-             text_print("%s a rank for batches in flight, not counting CUDA's libraries; records "
+             text_print("%s a rank for %sbatches in flight, not counting CUDA's libraries; records "
                         "are read on demand",
-                        text_bytes(n->host)));
+                        text_bytes(n->host), n->held.pinned ? "the embedding and " : ""));
     const Disk *d = &n->disk;
     line(to, "disk",
          d->kept ? text_print("%s: %" PRId64 " checkpoint%s of %s, and one while it is written",

@@ -351,7 +351,10 @@ Disk disk_of(const Graph *g, Config *c)
             continue;
         const int64_t n =
             v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
-        const int64_t stored = dtype_bytes[v->dtype], master = v->trained && stored < 4 ? 4 : 0;
+        /* a base in NF4 is merged as it is computed with */
+        const int64_t computed = config_is(c, F_precision, "fp32") ? 4 : 2,
+                      stored = value_is_nf4(v) ? computed : dtype_bytes[v->dtype],
+                      master = v->trained && stored < 4 ? 4 : 0;
         if (v->adapter || v->not_in_model)
             d.checkpoint += 4 * n;
         else if (!adapters)
