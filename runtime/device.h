@@ -42,7 +42,8 @@ void device_mark(struct CUstream_st *s);
 int device_marks(const int64_t **ns);
 
 /* Return memory that lives until exit; EXIT_CONFIG if it is short. arena: on the device, for the
- * plan; uninitialised on a GPU. pinned: on the host, zeroed, for copies. */
+ * plan; uninitialised on a GPU. pinned: on the host, zeroed, for copies; kernels can read it, and
+ * the functions below, too. */
 void *device_arena(int64_t bytes, const char *what);
 void *device_pinned(int64_t bytes, const char *what);
 

@@ -222,9 +222,10 @@ static void *piece(void **of_thread, int64_t bytes)
     return *of_thread;
 }
 
-/* rows x bytes from one place to another; the strides are unused for one row */
+/* rows x bytes from one place to another; the strides are unused for one row. The driver knows
+ * where both lie: arrays may be in pinned memory, too. */
 static void copy(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
-                 int64_t bytes, enum cudaMemcpyKind kind)
+                 int64_t bytes, const char *what)
 {
     cudaError_t error = cudaSuccess;
     if (bytes == 0)
@@ -232,20 +233,20 @@ static void copy(char *to, int64_t to_stride, const char *from, int64_t from_str
     select_device();
     pthread_mutex_lock(&one_copy);
     if (rows == 1)
-        error = cudaMemcpyAsync(to, from, (size_t)bytes, kind, copies);
+        error = cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, copies);
     else
         error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, (size_t)bytes,
-                                  (size_t)rows, kind, copies);
+                                  (size_t)rows, cudaMemcpyDefault, copies);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(copies);
     pthread_mutex_unlock(&one_copy);
-    check(error, kind == cudaMemcpyDeviceToHost ? "copying from the GPU" : "copying to the GPU");
+    check(error, what);
 }
 
 const void *array_view_rows(const void *from, int64_t rows, int64_t bytes, int64_t *stride)
 {
     void *to = piece(&view_piece, rows * bytes);
-    copy(to, bytes, from, *stride, rows, bytes, cudaMemcpyDeviceToHost);
+    copy(to, bytes, from, *stride, rows, bytes, "copying from the GPU");
     *stride = bytes;
     return to;
 }
@@ -272,12 +273,12 @@ void *array_room(void *to, int64_t bytes)
 void array_write_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,
                       int64_t rows, int64_t bytes)
 {
-    copy(to, to_stride, from, from_stride, rows, bytes, cudaMemcpyHostToDevice);
+    copy(to, to_stride, from, from_stride, rows, bytes, "copying to the GPU");
 }
 
 void array_write(void *to, const void *from, int64_t bytes)
 {
-    copy(to, bytes, from, bytes, 1, bytes, cudaMemcpyHostToDevice);
+    copy(to, bytes, from, bytes, 1, bytes, "copying to the GPU");
 }
 
 void array_read(void *to, const void *from, int64_t bytes)

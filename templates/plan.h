@@ -7,6 +7,9 @@
  * kernel works in place, or their lifetimes do not overlap. */
 //@ rows
 #undef PLAN
+//@ if host
+#undef PLAN_HOST
+//@ end
 
 #ifndef PLAN_BYTES
 //@ bytes

@@ -57,7 +57,7 @@ for group in "${groups[@]}"; do
         echo "$0: no group $group; there are $(printf '%s\n' tests/*/run.sh | cut -d/ -f2 | paste -sd' ')" >&2
         exit 2
     fi
-    parts=$(sed -n 's/^# parts: //p' "tests/${group%%/*}/run.sh")
+    parts=$(sed -n 's/^# parts: //p' "tests/${group%%/*}/run.sh" | paste -sd' ')
     case $group in
     */*)
         if [[ " $parts " != *" ${group#*/} "* ]]; then

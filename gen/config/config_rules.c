@@ -270,7 +270,7 @@ static void check_master(const Config *c)
 static void check_gpu_fields(const Config *c)
 {
     static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune_lock,
-                                F_tune_card};
+                                F_tune_card, F_memory_embedding};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
         if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
             err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",
@@ -599,6 +599,11 @@ static void check_lora(const Config *c, const Family *f)
     for (int i = 0; i < targets->n; i++)
         if (targets->n > 1 && !strcmp(targets->list[i], "all-linear"))
             err_add(targets->loc, "lora.targets: \"all-linear\" must be the only item");
+    if (!strcmp(c->v[F_lora_base].s, "nf4") && f->transposed)
+        err_add(c->v[F_lora_base].loc,
+                "lora.base: \"nf4\" is not supported for %s, whose files hold transposed matrices; "
+                "leave it out",
+                f->name);
     if (saved->n && c->v[F_model_tied].i)
         err_add(saved->loc, "lora.modules_to_save: model.tied = true makes embedding and head one "
                             "matrix, which cannot be trained along with adapters; leave this out");

@@ -213,6 +213,15 @@ static bool has_parts(const Graph *g)
     return false;
 }
 
+/* The macro of the bytes of pinned values; "" without any. */
+static const char *host_bytes(const Graph *g)
+{
+    return !graph_pinned_bytes(g)
+               ? "" : text_print("/* in pinned memory of the host, rows PLAN_HOST */\n"
+                                 "#define HOST_BYTES INT64_C(%" PRId64 ")\n",
+                                 graph_pinned_bytes(g));
+}
+
 static void write_step(const Graph *g)
 {
     char *programs = emit_programs(g), *merges = emit_merges(g);
@@ -231,6 +240,7 @@ static void write_step(const Graph *g)
              {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"),
               false},
              {"graph", is_captured(g) ? "yes" : "", false},
+             {"host", graph_pinned_bytes(g) ? "yes" : "", false},
              {"inputs", emit_inputs(g), false}, {"steps", step_functions(g), false},
              {"results", emit_results(g), false},
              {"products", emit_products(g), false},
@@ -270,14 +280,15 @@ static void write_step(const Graph *g)
     folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false},
                                {"numbers", emit_numbers(g), false}), false);
     folder_put("plan.h",
-        FILL("templates/plan.h",
+        FILL_SOME("templates/plan.h",
              {"head", head(g, "Where every value of the programs lives in the arena"), false},
              {"rows", emit_plan(g), false},
              {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n"
                          "/* what outlives a program lies below */\n"
-                         "#define PERSISTENT_BYTES INT64_C(%" PRId64 ")\n",
-                         g->arena_bytes, g->persistent_bytes),
-              false}),
+                         "#define PERSISTENT_BYTES INT64_C(%" PRId64 ")\n%s",
+                         g->arena_bytes, g->persistent_bytes, host_bytes(g)),
+              false},
+             {"host", graph_pinned_bytes(g) ? "yes" : "", false}),
         false);
 }
 

@@ -3,6 +3,7 @@
  * In:    parameters of the graph.   Out: text.
  * Keeps: names of transformers and PEFT. */
 #include "gen/emit/emit.h"
+#include "runtime/nf4.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,6 +19,16 @@ static const Value *state_of(const Graph *g, const char *prefix, const Value *v)
     return state && state->kind == VK_STATE ? state : NULL;
 }
 
+static const char *element_type(Dtype dtype)
+{
+    static const char *const type[NDTYPES] = {
+        [DT_F32] = "EL_F32", [DT_BF16] = "EL_BF16", [DT_F16] = "EL_F16", [DT_U8] = "EL_U8",
+        [DT_I16] = "EL_REMAINDER"};
+    if (!type[dtype])
+        bug("no array of a model is %s", dtype_name[dtype]);
+    return type[dtype];
+}
+
 /* The magnitudes of an array of 8 bit: name, and blocks from one tensor to the next. */
 static char *absmax_text(const Graph *g, const Value *v)
 {
@@ -31,14 +42,43 @@ static char *absmax_text(const Graph *g, const Value *v)
  * {m_wte, EL_U8, 0, absmax_m_wte, 128} */
 static void print_array(Str *s, const Graph *g, const char *field, const Value *v)
 {
-    static const char *const type[NDTYPES] = {
-        [DT_F32] = "EL_F32", [DT_BF16] = "EL_BF16", [DT_F16] = "EL_F16", [DT_U8] = "EL_U8",
-        [DT_I16] = "EL_REMAINDER"};
-    if (!type[v->dtype])
-        bug("%s: no array of a model is %s", v->name, dtype_name[v->dtype]);
-    str_print(s, ".%s = {%s, %s%s%s}", field, c_name(v->name), type[v->dtype],
+    const bool nf4 = value_is_nf4(v);
+    str_print(s, ".%s = {%s, %s%s%s}", field, c_name(v->name),
+              nf4 ? "EL_NF4" : element_type(v->dtype),
               v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "",
-              v->dtype == DT_U8 ? absmax_text(g, v) : "");
+              v->dtype == DT_U8 && !nf4 ? absmax_text(g, v) : "");
+}
+
+/* Type of the matrices into which an NF4 parameter is dequantised. */
+static Dtype dequantised_type(const Graph *g, const Value *param)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            const Op *op = &g->programs[i]->ops[k];
+            if (op->kind == OP_dequant && op->in[0].v == param)
+                return op->out[0].v->dtype;
+        }
+    bug("%s is never dequantised", param->name);
+}
+
+/* States of the blocks of an NF4 parameter's tensor, each from its first element on. */
+static void print_nf4(Str *s, const Graph *g, const Value *v, const Piece *piece)
+{
+    int64_t blocks = 0, groups = 0;
+    for (const Piece *p = v->piece; p < piece; p++) {
+        blocks += NF4_BLOCKS(p->rows * p->cols);
+        groups += NF4_GROUPS(p->rows * p->cols);
+    }
+    const struct { const char *name; int64_t first; } side[] = {
+        {"absmax", blocks}, {"nested", groups}, {"offset", piece - v->piece}};
+    str_print(s, ",\n     .nf4 = {.access = &nf4_access");
+    for (int i = 0; i < 3; i++) {
+        const Value *of = state_of(g, side[i].name, v);
+        str_print(s, ",\n             .%s = {%s, %" PRId64 ", %" PRId64 "}", side[i].name,
+                  c_name(of->name), side[i].first,
+                  v->count ? of->stride / dtype_bytes[of->dtype] : 0);
+    }
+    str_print(s, ",\n             .computes = %s}", element_type(dequantised_type(g, v)));
 }
 
 /* A module in lora.modules_to_save is in the adapter file, under the name that PEFT gives it. */
@@ -65,7 +105,7 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
         if (!strcmp(init[i][0], v->init))
             kind = init[i][1];
     int64_t cols = v->rank == 2 ? piece_columns(v, piece) : 1,
-            pitch = v->rank == 2 ? v->dim[1].n : 1;
+            codes = value_is_nf4(v) ? 2 : 1, pitch = v->rank == 2 ? v->dim[1].n * codes : 1;
     str_print(s, "    {.name = \"%s\",\n     .layers = %" PRId64 ", .rank = %d, .shape = {%" PRId64,
               file_name(v, piece), v->count, v->rank, piece->rows);
     if (v->rank == 2)
@@ -83,9 +123,11 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
               "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
               "%s,\n     ",
               kind, text_float(v->std), piece->row0 * pitch,
-              v->count || v->part ? v->stride / dtype_bytes[v->dtype] : 0,
+              v->count || v->part ? v->stride / dtype_bytes[v->dtype] * codes : 0,
               pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "");
     print_array(s, g, "weight", v);
+    if (value_is_nf4(v))
+        print_nf4(s, g, v, piece);
     for (size_t i = 0; v->trained && i < sizeof state / sizeof *state; i++) {
         const Value *of = state_of(g, state[i][1], v);
         if (!of)

@@ -58,10 +58,13 @@ char *emit_plan(const Graph *g)
             Str shape = {0};
             for (int d = 0; d < v->rank; d++)
                 str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
-            if (v->purpose == PU_workspace)
+            const bool workspace = v->purpose == PU_workspace;
+            if (workspace)
                 str_print(&shape, " for %s", "one call");
-            const char *row = text_print("PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
-                                         c_type(v->dtype), c_name(v->name), v->slots,
+            const char *row = text_print("PLAN%s(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
+                                         v->pinned ? "_HOST" : "",
+                                         workspace ? "char" : c_type(v->dtype),
+                                         c_name(v->name), v->slots,
                                          v->stride / dtype_bytes[v->dtype], v->offset);
             const char *steps = v->last == INT32_MAX ? "always"
                                                      : text_print("%d..%d", v->first, v->last);

@@ -231,8 +231,22 @@ char *product_text(const Graph *g, const Product *p)
 
 /* ---- Gemm and Lora objects: one for each label and text -------------------------------------- */
 
+/* The weight from which ops of the program compute a matrix that a product reads. */
+static const Value *weight_source(const Program *p, const Value *v)
+{
+    for (int i = p->nops - 1; i >= 0 && v->kind == VK_TEMP; i--) {
+        const Op *op = &p->ops[i];
+        if (op->kind == OP_lora_fold && op->out[1].v == v)
+            v = op->in[1].v;
+        else if (op->kind == OP_dequant && op->out[0].v == v)
+            v = op->in[0].v;
+    }
+    return v;
+}
+
 char *weight_layer(const Call *c, const Value *v)
 {
+    v = weight_source(c->p, v);
     const char *name = v->name, *end;
     const char *program = v->kind == VK_PARAM ? "" : text_print("%s.", c->p->name);
     const char *prefix[] = {"grad.", "b.", program};

@@ -332,6 +332,7 @@ static Ref tokens_table(Build *b)
     Value *wte = layer_parameter(b, "wte", dim(b->model.V, "V"), dim_hidden(b), &m, 1, "weight",
                                  first_table(b));
     wte->extra_vocab_row = b->model.new_row;
+    wte->pinned = config_is(b->c, F_memory_embedding, "host");
     return ref(wte);
 }
 

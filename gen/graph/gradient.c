@@ -6,6 +6,7 @@
  *         are dropped. For the array x and its gradient dx, the last contribution to x[l] goes to
  *         dx[l]. */
 #include "gen/graph/bilevel.h"
+#include "gen/graph/nf4.h"
 
 #include <string.h>
 
@@ -360,8 +361,12 @@ static void linear_dw(Build *b, const Op *fwd, Ref dy)
     beta(op);
 }
 
+/* dx is not passed on to a frozen matrix. */
+static void grad_dequant(Build *b, const Op *fwd, int i) { (void)b, (void)fwd, (void)i; }
+
 static void linear_dx(Build *b, Ref dy, Ref w, Ref dx)
 {
+    w = nf4_again(b, w);
     Op *op = build_op(b, OP_linear_dx);
     op_in(op, dy), op_in(op, w);
     op_out(op, dx);

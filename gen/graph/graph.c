@@ -6,6 +6,7 @@
  *        parameter has one gradient and one update; equal layers form one repeat region.
  * Method: the objective's file combines the parts of programs.c. */
 #include "gen/graph/graph.h"
+#include "gen/graph/nf4.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -123,6 +124,24 @@ static void check_fold(const Build *b)
                                            "norm, and lora.targets has none; leave it out");
 }
 
+/* Checks that an embedding in the host's memory is frozen, and that ops read only rows of it. */
+static void check_pinned(const Graph *g, Config *c)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->pinned && g->values[i]->trained)
+            err(config_loc(c, F_memory_embedding), "memory.embedding: \"host\" needs a frozen "
+                "embedding, but %s trains it; leave it out",
+                config_int(c, F_lora_rank) ? "lora.modules_to_save" : "this recipe");
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++)
+            for (int j = 0; j < g->programs[i]->ops[k].nin; j++)
+                if (g->programs[i]->ops[k].in[j].v->pinned &&
+                    g->programs[i]->ops[k].kind != OP_embed)
+                    err(config_loc(c, F_memory_embedding), "memory.embedding: \"host\" needs an "
+                        "embedding of which only rows are read, but the head is the same matrix "
+                        "(model.tied); leave it out");
+}
+
 Graph *graph_of(Config *c, void (*objective)(Build *b))
 {
     Graph *g = arena_new(sizeof *g);
@@ -140,6 +159,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     b.loc = config_loc(c, F_batch_micro);
     objective(&b);
     check_fold(&b);
+    check_pinned(g, c);
     remove_dead(g);
     update_in_backward(&b);
     set_slots(g);
@@ -297,6 +317,7 @@ void check_graph(const Graph *g)
     }
     check_schedules(g);
     check_sizes(g);
+    nf4_check(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)
@@ -313,7 +334,8 @@ void check_graph(const Graph *g)
             bug("%s is frozen, but updated", v->name);
         int64_t rows = 0;
         for (int j = 0; j < v->npieces; rows += v->piece[j++].rows)
-            if (v->piece[j].row0 != rows || (v->rank == 2 && v->piece[j].cols > v->dim[1].n))
+            if (v->piece[j].row0 != rows ||
+                (v->rank == 2 && v->piece[j].cols > v->dim[1].n * (value_is_nf4(v) ? 2 : 1)))
                 bug("tensors of %s are not contiguous", v->name);
         if (rows != v->dim[0].n)
             bug("tensors of %s have %" PRId64 " of %" PRId64 " rows", v->name, rows, v->dim[0].n);

@@ -54,6 +54,8 @@ static void print_value(Str *s, const Value *v)
         str_print(s, " set %s", v->set);
     if (v->part)
         str_print(s, " part %" PRId64 "%s", v->part, v->gathered ? " gathered" : "");
+    if (v->pinned)
+        str_print(s, " pinned");
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
                   v->decay ? " decay" : "", v->adapter ? " adapter" : "",

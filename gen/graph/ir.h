@@ -85,11 +85,12 @@ struct Value {
      * never is */
     int64_t part;
     bool gathered;           /* has room for all parts where it rests divided */
+    bool pinned;             /* lies in pinned memory of the host, where kernels read it */
     /* after part */
     Placement place;
     int axis;                /* PL_SHARD: the sharded axis */
     /* after plan */
-    const char *arena;       /* "device" */
+    const char *arena;       /* "device", "pinned" */
     int storage;             /* within plan: values with the same storage share slots and stride */
     int64_t offset, stride;  /* bytes; stride between slots */
     int first, last;         /* live range in positions, both inclusive */
@@ -253,9 +254,12 @@ Ref ref_micro(Value *v);                                     /* %v[m] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
 int64_t piece_columns(const Value *v, const Piece *piece);   /* of a matrix */
+/* True for a parameter in NF4: nf4.h. Its last dimension counts bytes of two codes. */
+bool value_is_nf4(const Value *v);
 /* Elements in the model's files; 0 if not_in_model. */
 int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */
+int64_t graph_pinned_bytes(const Graph *g);                  /* after plan: of pinned values */
 /* After part: a rank stores its own part only. */
 bool value_is_own_part(const Value *v);
 /* Elements of a tensor whose moments may have 8 bit. */

@@ -93,12 +93,22 @@ bool value_is_gradient(const Value *v)
     return v->kind == VK_STATE && v->purpose == PU_gradients;
 }
 
+bool value_is_nf4(const Value *v) { return v->kind == VK_PARAM && v->dtype == DT_U8; }
+
 int64_t piece_columns(const Value *v, const Piece *piece)
 {
     return piece->cols ? piece->cols : v->dim[1].n;
 }
 
 int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
+
+int64_t graph_pinned_bytes(const Graph *g)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        bytes += g->values[i]->pinned ? g->values[i]->slots * g->values[i]->stride : 0;
+    return bytes;
+}
 
 const char *value_set(const Value *v) { return v->set ? v->set : "model"; }
 

@@ -226,6 +226,7 @@ static void read_value(Reader *r, ValueKind kind)
         v->set = read_name(r);
     if (accept(r, "part"))
         v->part = read_between(r, 1, INT64_MAX), v->gathered = accept(r, "gathered");
+    v->pinned = accept(r, "pinned");
     if (kind == VK_PARAM) {
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");

@@ -10,6 +10,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "gen/graph/nf4.h"
+
 double drop_share(const Build *b, int field)
 {
     double p = config_float(b->c, field);
@@ -287,13 +289,16 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, D
 }
 
 /* The same before y = x w^T, with the columns after those of x and w. */
-static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, Dim out)
+static Ref fold(Build *b, const char *name, Ref x, Ref *w, Adapters *l, Dim in, Dim out)
 {
     b->loc = config_loc(b->c, F_lora_rank);
     adapter_weights(b, name, l, in, out);
     Ref xu = build_like(b, text_print("%s.xu", name), x, ref_columns(x));
-    Op *op = adapter_op(b, OP_lora_fold, x, w, l);
-    op_out(op, xu), op_out(op, w);
+    Ref wide = w->v->kind == VK_PARAM
+                   ? *w : build_temp(b, text_print("%s.wb", name), b->model.act, 2, w->v->dim);
+    Op *op = adapter_op(b, OP_lora_fold, x, *w, l);
+    op_out(op, xu), op_out(op, wide);
+    *w = wide;
     return xu;
 }
 
@@ -303,14 +308,15 @@ Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const 
     Adapters l = adapters(b, m, nmodules);
     Dim wide = ref_columns(x);
     Loc loc = b->loc;
-    Value *w =
-        layer_parameter(b, layer_name(b, name, "w"), out, wide, m, nmodules, "weight", first_w);
-    bool folded = wide.n > in.n;
+    bool folded = wide.n > in.n, nf4 = nf4_is_base(b);
+    Value *param = layer_parameter(b, layer_name(b, name, "w"), out, nf4 ? in : wide, m, nmodules,
+                                   "weight", first_w);
     b->sites++;
     for (int i = 0; i < nmodules && folded; i++)
-        w->piece[i].cols = in.n;
+        param->piece[i].cols = in.n;
+    Ref w = nf4 ? nf4_matrix(b, name, param, in, wide) : layer_use(param);
     if (folded)
-        x = fold(b, name, x, layer_use(w), &l, in, out);
+        x = fold(b, name, x, &w, &l, in, out);
     b->loc = loc;
     Ref y = build_like(b, name, x, out);
     Op *op;
@@ -318,10 +324,10 @@ Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const 
         Value *v = layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules,
                                    "bias", first_b);
         op = build_op(b, OP_linear_bias);
-        op_in(op, x), op_in(op, layer_use(w)), op_in(op, layer_use(v));
+        op_in(op, x), op_in(op, w), op_in(op, layer_use(v));
     } else {
         op = build_op(b, OP_linear);
-        op_in(op, x), op_in(op, layer_use(w));
+        op_in(op, x), op_in(op, w);
     }
     op_out(op, y);
     if (l.parts && !folded)

@@ -20,8 +20,8 @@
 static bool is_compared(const Config *c, int field)
 {
     static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"},
-        *const shapeless[] = {"lora.dropout", "lora.fold", "model.init_std", "model.dropout",
-                              "model.attention_dropout", "model.pad"};
+        *const shapeless[] = {"lora.dropout", "lora.fold", "lora.base", "model.init_std",
+                              "model.dropout", "model.attention_dropout", "model.pad"};
     const char *path = field_row[field].path;
     bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5) ||
                   objective_owns(c->v[F_objective].s, path);

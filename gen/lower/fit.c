@@ -63,6 +63,7 @@ typedef struct {
     int64_t micro, T;
     bool recompute, zero;
     int64_t rank;                /* of adapters, where the recipe has none; 0: none */
+    bool nf4;                    /* the base of adapters in NF4 */
 } Change;
 
 static Config *changed(Config *old, Change to)
@@ -82,6 +83,8 @@ static Config *changed(Config *old, Change to)
         c->v[F_memory_recompute].s = "block";
     if (to.zero)
         c->v[F_memory_zero].i = 1;
+    if (to.nf4)
+        c->v[F_lora_base].s = "nf4";
     if (rank && !c->v[F_lora_rank].i) {
         static const char *all[] = {"all-linear"};
         c->v[F_lora_rank].i = rank;
@@ -179,6 +182,16 @@ static bool may_adapt(Config *c)
            family_takes_adapters(family_find(c->v[F_model_family].s));
 }
 
+/* True if lora.base = "nf4" is allowed, with adapters that the recipe has or may have: whole blocks
+ * in every matrix. */
+static bool may_quantise(Config *c)
+{
+    return !config_is(c, F_lora_base, "nf4") && (config_int(c, F_lora_rank) || may_adapt(c)) &&
+           !family_find(c->v[F_model_family].s)->transposed &&
+           config_int(c, F_model_hidden) % 64 == 0 && config_int(c, F_model_ffn) % 2 == 0 &&
+           config_int(c, F_model_heads) * config_int(c, F_model_head_dim) % 2 == 0;
+}
+
 /* Plans a changed recipe and prints its words if it fits. */
 static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
 {
@@ -194,12 +207,13 @@ static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
         str_print(s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, to.micro,
                   near->v[F_batch_accum].i);
     print_bound(s, cfg, to.micro, to.T);
-    str_print(s, "%s%s%s   (%s)",
+    str_print(s, "%s%s%s%s   (%s)",
               to.recompute && (to.T != T || !config_is(cfg, F_memory_recompute, "block"))
                   ? " memory.recompute=block"
                   : "",
               to.zero ? " memory.zero=1" : "",
-              to.rank ? " lora.rank=16 lora.targets=all-linear" : "", text_bytes(bytes));
+              to.rank ? " lora.rank=16 lora.targets=all-linear" : "",
+              to.nf4 ? " lora.base=nf4" : "", text_bytes(bytes));
     return true;
 }
 
@@ -213,7 +227,7 @@ static bool print_smaller(Str *s, Config *cfg, Change to, int64_t limit)
         for (to.micro = micro; to.micro >= 1; to.micro /= 2) {
             to.recompute = again;
             if (micro % to.micro || (to.micro < micro && is_fixed(cfg)) ||
-                (to.micro == micro && again == recomputes && !to.rank && !to.zero))
+                (to.micro == micro && again == recomputes && !to.rank && !to.zero && !to.nf4))
                 continue;
             if (print_if_fits(s, cfg, to, limit)) {
                 found = true;
@@ -235,6 +249,9 @@ static void print_near(Str *s, const Graph *g, Config *cfg, int64_t limit)
     found = found || (divides && print_smaller(s, cfg, to, limit));
     to = same, to.rank = 16;
     if (!found && may_adapt(cfg))
+        found = print_smaller(s, cfg, to, limit);
+    to = same, to.nf4 = true, to.rank = config_int(cfg, F_lora_rank) ? 0 : 16;
+    if (!found && may_quantise(cfg))
         found = print_smaller(s, cfg, to, limit);
     to = (Change){.micro = is_fixed(cfg) ? same.micro : 1, .recompute = true};
     for (to.T = field_fixed(cfg, F_seq_max) ? 0 : same.T / 2; to.T >= 16 && !found; to.T /= 2) {

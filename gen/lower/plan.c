@@ -266,7 +266,7 @@ static void set_storages(Graph *g)
         int64_t unit = v->purpose == PU_workspace ? g->target->align : g->target->align / 2;
         v->storage = i;
         v->stride = (room_elements(g, v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
-        v->arena = stored(v) ? "device" : NULL;
+        v->arena = !stored(v) ? NULL : v->pinned ? "pinned" : "device";
     }
 }
 
@@ -351,20 +351,21 @@ static Value **layout_order(const Graph *g)
 }
 
 /* Persistent values lie at the bottom, one purpose after the other, so that the gradients of a set
- * are one block. */
+ * are one block. Pinned ones have memory of their own. */
 static int64_t place_persistent(const Graph *g)
 {
     Value **order = layout_order(g);
-    int64_t top = 0;
+    int64_t top = 0, pinned = 0;
     for (int purpose = 0; purpose < NPURPOSES; purpose++)
         for (int i = 0; i < g->nvalues; i++) {
             Value *v = order[i];
             if ((int)v->purpose != purpose || !is_persistent(g, v))
                 continue;
-            v->offset = top = (top + g->target->align - 1) / g->target->align * g->target->align;
+            int64_t *end = v->pinned ? &pinned : &top;
+            v->offset = *end = (*end + g->target->align - 1) / g->target->align * g->target->align;
             v->first = 0;
             v->last = INT32_MAX;
-            top += v->slots * v->stride;
+            *end += v->slots * v->stride;
         }
     return top;
 }
@@ -498,7 +499,7 @@ static bool same_storage(const Value *v, const Value *w)
 
 static bool overlaps(const Value *v, const Value *w)
 {
-    return v->first <= w->last && w->first <= v->last &&
+    return v->pinned == w->pinned && v->first <= w->last && w->first <= v->last &&
            v->offset < w->offset + w->slots * w->stride &&
            w->offset < v->offset + v->slots * v->stride;
 }
@@ -521,7 +522,8 @@ void check_plan(const Graph *g)
         if (!stored(v))
             continue;
         if (v->offset < 0 || v->offset % g->target->align ||
-            v->offset + v->slots * v->stride > g->arena_bytes)
+            v->offset + v->slots * v->stride >
+                (v->pinned ? graph_pinned_bytes(g) : g->arena_bytes))
             bug("%s lies at %" PRId64 ", outside or not aligned", v->name, v->offset);
         if (room_elements(g, v) * dtype_bytes[v->dtype] > v->stride)
             bug("%s is larger than its slot", v->name);

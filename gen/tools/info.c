@@ -58,7 +58,8 @@ static Info info_of(const Graph *g, Config *c)
         if (strncmp(words->word[i], "gpus=", 5))
             str_print(&other, " %s", text_shell(words->word[i]));
     }
-    n.host = strcmp(g->target->backend, "cuda") ? g->arena_bytes : n.held.purpose[PU_inputs];
+    n.host = strcmp(g->target->backend, "cuda") ? g->arena_bytes
+                                             : n.held.purpose[PU_inputs] + n.held.pinned;
     n.recipe = recipe.text;
     n.other = other.text;
     return n;
@@ -153,9 +154,9 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
                                             : ""));
     if (cuda)
         line(to, "host",
-             text_print("%s a rank for batches in flight, not counting CUDA's libraries; records "
+             text_print("%s a rank for %sbatches in flight, not counting CUDA's libraries; records "
                         "are read on demand",
-                        text_bytes(n->host)));
+                        text_bytes(n->host), n->held.pinned ? "the embedding and " : ""));
     const Disk *d = &n->disk;
     line(to, "disk",
          d->kept ? text_print("%s: %" PRId64 " checkpoint%s of %s, and one while it is written",

@@ -41,6 +41,10 @@ Holdings measure_holdings(const Graph *g)
             h.parameters += elements;
             h.trained += v->trained ? elements : 0;
         }
+        if (v->pinned) {
+            h.pinned += buffer_bytes(v);
+            continue;
+        }
         bool counted = v->internal;
         for (int j = 0; j < h.nbuffers && !counted; j++)
             counted = same_storage(h.buffer[j], v);
@@ -361,8 +365,10 @@ Disk disk_of(const Graph *g, Config *c)
             continue;
         const int64_t n =
             v->not_in_model ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
-        const int64_t stored = dtype_bytes[v->dtype], master = bytes_of_state(g, "master", v) +
-                                                               bytes_of_state(g, "remainder", v);
+        /* a base in NF4 is merged as it is computed with */
+        const int64_t computed = config_is(c, F_precision, "fp32") ? 4 : 2,
+                      stored = value_is_nf4(v) ? computed : dtype_bytes[v->dtype],
+                      master = bytes_of_state(g, "master", v) + bytes_of_state(g, "remainder", v);
         if (v->adapter || v->not_in_model)
             d.checkpoint += 4 * n;
         else if (!adapters)

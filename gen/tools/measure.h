@@ -9,6 +9,7 @@ typedef struct {
     int64_t parameters, trained;         /* elements of the model files' tensors */
     int64_t purpose[NPURPOSES];          /* bytes; storage shared by values counts once */
     int64_t divided[NPURPOSES];          /* of them, bytes of buffers with only the rank's shares */
+    int64_t pinned;                      /* bytes in pinned memory of the host, in none of these */
     const Value **buffer;                /* one per storage, the largest first */
     int nbuffers;
 } Holdings;

@@ -380,6 +380,7 @@ static void read_config(ModelFolder *m, const char *objective)
     static const char generation[] = "generation_config.json";
     HfKey *key;
     m->config = read_json(m->path, "config.json");
+    m->nf4 = hf_config_is_nf4(m->config);
     if (!cJSON_IsObject(m->config))
         err((Loc){text_print("%s/config.json", m->path), 0}, "must be a JSON object");
     const cJSON *list = json_get(m->config, "architectures");
@@ -448,7 +449,8 @@ static HfWant *wanted(const Graph *g, int *n)
     *n = 0;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
-        for (int j = 0; v->kind == VK_PARAM && !v->not_in_model && j < v->npieces; j++)
+        const bool is_pair = v->npieces && !strncmp(v->piece[0].name, "base_model.", 11);
+        for (int j = 0; v->kind == VK_PARAM && !v->not_in_model && !is_pair && j < v->npieces; j++)
             for (int l = 0; l < (v->count ? v->count : 1); l++) {
                 const Piece *piece = &v->piece[j];
                 const char *hole = v->count ? strstr(piece->name, "%d") : NULL;
@@ -457,6 +459,7 @@ static HfWant *wanted(const Graph *g, int *n)
                                             hole + 2)
                                : piece->name;
                 t->rank = v->rank;
+                t->weight.type = value_is_nf4(v) ? EL_NF4 : EL_F32;
                 t->shape[0] = piece->rows;
                 t->shape[1] = v->rank == 2 ? piece_columns(v, piece) : 0;
                 t->transposed = piece->transposed;
@@ -495,8 +498,19 @@ static cJSON *own_config(const ModelFolder *m, const Graph *g)
     return ours;
 }
 
+static bool has_nf4(const Graph *g)
+{
+    bool some = false;
+    for (int i = 0; i < g->nvalues; i++)
+        some |= value_is_nf4(g->values[i]);
+    return some;
+}
+
 const char *model_folder_differs(const ModelFolder *m, const Graph *g)
 {
+    if (m->nf4 && !has_nf4(g))
+        return "quantization_config (bitsandbytes): weights in NF4 are not trained: set lora.rank "
+               "and lora.base = \"nf4\"";
     cJSON *ours = own_config(m, g);
     char *error = hf_config_differs(ours, m->config, ir_size(g, "T"));
     cJSON_Delete(ours);

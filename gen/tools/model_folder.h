@@ -25,6 +25,7 @@ typedef struct {
     bool weights;                    /* there are safetensors weights, in `set` */
     StSet set;
     bool lacks_added;                /* lacks the objective's layers; set by model_folder_check() */
+    bool nf4;                        /* bitsandbytes quantised it: adapters only */
     bool wide;                       /* some weights are BF16, which fp16 cannot hold */
     const char *stored, *stored_by;  /* value for precision, and its source */
     const char *tokenizer;           /* file; NULL: none */

@@ -414,6 +414,7 @@ int new_main(int argc, char **argv)
     row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" :
                                "",
                                o.lora || o.full || new_given(&o, "lora.rank") ? "as told"
+                               : m->nf4            ? "the weights are quantised to NF4"
                                : w.lora            ? "all weights do not fit"
                                : new_takes_adapters(m) ? "they fit; --lora R trains adapters"
                                                    : "they fit"));
@@ -560,7 +561,7 @@ int new_plan_main(int argc, char **argv)
     for (int lora = 0; lora < 2; lora++)
         for (int i = 0; i < n; i++)
             for (int recompute = 0; recompute < 2; recompute++)
-                if (lora ? new_takes_adapters(m) && !o.full : !o.lora)
+                if (lora ? new_takes_adapters(m) && !o.full : !o.lora && !m->nf4)
                     plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i],
                                        .samples = 1}, ways);
     if (answer) {

@@ -79,6 +79,8 @@ Config *new_config(const Ask *a, const Way *w)
         add_word(word, &n, o, "lora.alpha", text_print("%" PRId64, 2 * a->rank));
         add_word(word, &n, o, "lora.targets", "all-linear");
     }
+    if (m->nf4 && (w->lora || new_given(o, "lora.rank")))
+        add_word(word, &n, o, "lora.base", "nf4");
     const char *head = objective_parts(m->objective->name)->rules.head_field;
     if (head && m->lacks_added && (w->lora || new_given(o, "lora.rank")))
         add_word(word, &n, o, head, "true");
@@ -192,14 +194,15 @@ static void check_folder(Ask *a, ModelFolder *m)
             shaping.word[shaping.nwords++] = all->word[i];
     }
     Way least = {.tokens = new_fixed(m, F_seq_max) ? 0 : smaller(16, new_positions(m)),
-                 .samples = 1};
+                 .samples = 1, .lora = m->nf4};
     a->o = &shaping;
     a->target = target_find("cpu");
     a->precision = "fp32";
     least.g = graph_build(new_config(a, &least));
     a->o = all;
     model_folder_check(m, least.g);
-    a->parameters = measure_holdings(least.g).parameters;
+    const Holdings held = measure_holdings(least.g);
+    a->parameters = held.parameters - (least.lora ? held.trained : 0);
 }
 
 /* The samples of --data, which data.kind, where it is given, has to suit. */
@@ -262,7 +265,8 @@ static const char *least_batch(const Way *w)
 Way new_choose(const Ask *a)
 {
     const NewOptions *o = a->o;
-    bool adapters = new_takes_adapters(a->m) && !o->full, whole = !o->lora,
+    bool adapters = new_takes_adapters(a->m) && !o->full,
+         whole = !o->lora && (o->full || !a->m->nf4),
         rank_given = new_given(o, "lora.rank") != NULL;
     Way w = {0}, least = {0};
     for (int64_t tokens = a->tokens; !w.g; tokens /= 2) {

@@ -215,6 +215,9 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
         fputs(i == PU_optimiser ? moments_text(g) : "", to);
         fputs(h->purpose[i] ? "\n" : "", to);
     }
+    if (h->pinned)
+        fprintf(to, "  %-14s %12s   in pinned memory of the host, beside the arena\n", "embedding",
+                text_bytes(h->pinned));
 }
 
 /* Bytes of gradients that outlive a program. */
@@ -384,6 +387,8 @@ void answer_memory(cJSON *o, const Graph *g, const Holdings *h)
         answer_text(o, "device_bytes_limit", NULL);
     else
         answer_int(o, "device_bytes_limit", fit_limit(g));
+    if (h->pinned)
+        answer_int(o, "host_bytes_pinned", h->pinned);
     cJSON *by = answer_object(o, "bytes_by_purpose");
     for (int i = 0; i < NPURPOSES; i++)
         answer_int(by, purpose_name[i], h->purpose[i]);

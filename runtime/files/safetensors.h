@@ -71,7 +71,8 @@ char *st_set_open(StSet *s, const char *folder);
 void st_set_close(StSet *s);
 
 /* Convert elements to and from float: F64, F32, BF16, F16, I16 and U8; return false for other
- * types. Narrowing rounds to nearest even; values of I16 and U8 are whole numbers in their range. */
+ * types. Narrowing rounds to nearest even; values of I16 and U8 are whole numbers in their
+ * range. */
 bool st_to_float(float *dst, const void *src, StDtype dtype, size_t n);
 bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n);
 float st_half_to_float(uint16_t h);

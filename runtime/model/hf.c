@@ -22,6 +22,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/hf_config.h"
 #include "runtime/model/hf_files.h"
+#include "runtime/model/nf4_weights.h"
 #include "runtime/model/weights.h"
 #include "runtime/ranks/comm.h"
 
@@ -109,9 +110,12 @@ void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
             continue;
         }
         int64_t bad = 0;
-        char *error = weights_read(w->file, w->from, w->t, NULL, &bad);
+        int code = EXIT_DATA;
+        char *error = w->from->dtype == ST_U8
+                          ? w->t->nf4.access->load(w, &code)
+                          : weights_read(w->file, w->from, w->t, NULL, &bad);
         if (error)
-            die(EXIT_DATA, "%s", error);
+            die(code, "%s", error);
         if (bad > 0 && !allow_nonfinite)
             die(EXIT_DATA, "%s: %s holds %lld NaN or Inf; --allow-nonfinite loads it anyway",
                 w->file->path, w->name, (long long)bad);
@@ -316,6 +320,22 @@ static void check_layers(const Model *m, const HfWant *want, int n, const char *
             folder, missing, model_words(m, a->field), a->field);
 }
 
+/* Ends the program if it cannot read a folder that bitsandbytes quantised. */
+static void check_quantised(const Model *m, const HfWant *want, int n, const char *folder)
+{
+    if (!model_has_nf4(m))
+        die(EXIT_MISMATCH,
+            "%s: the model is quantised to NF4, this binary was built for lora.base = \"same\"; "
+            "gen %s%s lora.base=nf4 makes one that reads it",
+            folder, model_words(m, "lora.base"), m->nmerges ? "" : " lora.rank=16");
+    for (int i = 0; i < n; i++)
+        if (want[i].from && want[i].t->weight.type == EL_NF4 && want[i].from->dtype != ST_U8)
+            die(EXIT_MISMATCH,
+                "%s: %s is %s, though config.json says that the model is quantised; models with "
+                "only some layers quantised are not supported: use the original model",
+                want[i].file->path, want[i].name, st_dtype_name[want[i].from->dtype]);
+}
+
 /* read: also read the weights, else only check. */
 static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinite)
 {
@@ -339,11 +359,15 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
     HfWant *want = wanted(m, &n);
     Tensor *fewer;
     int code;
+    if (hf_config_is_nf4(theirs) && !model_has_nf4(m))
+        check_quantised(m, want, 0, folder);
     error = hf_match(want, n, &set, ours, folder, &fewer, &code);
     if (error)
         check_layers(m, want, n, folder);
     if (error)
         die(code, "%s", error);
+    if (hf_config_is_nf4(theirs))
+        check_quantised(m, want, n, folder);
     for (int i = 0; i < n; i++)
         if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->weight.type == EL_F16)
             die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot represent; use a bf16 recipe",
@@ -385,8 +409,8 @@ void hf_check(Model *m, const char *folder, bool adapter)
 static ElementType model_type(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++)
-        if (!m->tensors[i].adapter && m->tensors[i].weight.type != EL_F32)
-            return m->tensors[i].weight.type;
+        if (!m->tensors[i].adapter && model_computes(&m->tensors[i]) != EL_F32)
+            return model_computes(&m->tensors[i]);
     return EL_F32;
 }
 
@@ -402,7 +426,8 @@ static WeightsItem *items(const Model *m, const HfHow *how, int *n)
             continue;
         item[*n].name = model_base_name(t->name);
         item[*n].t = t;
-        item[*n].dtype = element_dtype(hf_type(how, t->adapter ? model_type(m) : t->weight.type));
+        item[*n].dtype =
+            element_dtype(hf_type(how, t->adapter ? model_type(m) : model_computes(t)));
         item[(*n)++].array = how->dtype ? model_precise(t) : t->weight;
     }
     return item;

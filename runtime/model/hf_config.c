@@ -442,21 +442,56 @@ const char *hf_config_other(const char *model_type)
     return NULL;
 }
 
+static bool is_on(const cJSON *how, const char *key, const char *older)
+{
+    return cJSON_IsTrue(json_get(how, key)) || cJSON_IsTrue(json_get(how, older));
+}
+
+/* Message if bitsandbytes' quantisation is not NF4 as in runtime/nf4.h. */
+static char *bitsandbytes(const cJSON *how)
+{
+    const char *type = cJSON_GetStringValue(json_get(how, "bnb_4bit_quant_type")),
+               *storage = cJSON_GetStringValue(json_get(how, "bnb_4bit_quant_storage"));
+    if (!is_on(how, "load_in_4bit", "_load_in_4bit"))
+        return format("load_in_8bit: int8 weights are not supported");
+    if (!type || strcmp(type, "nf4"))
+        return format("bnb_4bit_quant_type is %.40s: supported is nf4",
+                      type ? type : "fp4");
+    if (!cJSON_IsTrue(json_get(how, "bnb_4bit_use_double_quant")))
+        return format("bnb_4bit_use_double_quant is not true: supported is NF4 with double "
+                      "quantisation");
+    if (storage && strcmp(storage, "uint8"))
+        return format("bnb_4bit_quant_storage is %.40s: supported is uint8", storage);
+    return NULL;
+}
+
 static char *quantised(const cJSON *how)
 {
     if (!how || cJSON_IsNull(how))
         return NULL;
     const char *method = cJSON_GetStringValue(json_get(how, "quant_method"));
     const cJSON *number = json_get(how, "bits");
-    char *bits = cJSON_IsTrue(json_get(how, "load_in_4bit")) ? format(", load_in_4bit")
-               : cJSON_IsTrue(json_get(how, "load_in_8bit")) ? format(", load_in_8bit")
-               : cJSON_IsNumber(number) ? format(", %g bits", number->valuedouble)
-               : format("%s", "");
-    char *error = format("quantization_config (%.40s%s): quantised weights are not supported; use "
-                         "the original model", method ? method : "of no quant_method",
-                         bits);
+    char *bits = NULL, *error = NULL;
+    if (method && !strcmp(method, "bitsandbytes")) {
+        char *fault = bitsandbytes(how);
+        if (fault)
+            error = format("quantization_config (bitsandbytes): %s; use the original model", fault);
+        free(fault);
+        return error;
+    }
+    bits = cJSON_IsNumber(number) ? format(", %g bits", number->valuedouble) : format("%s", "");
+    error = format("quantization_config (%.40s%s): quantised weights are not supported; use the "
+                   "original model", method ? method : "of no quant_method", bits);
     free(bits);
     return error;
+}
+
+bool hf_config_is_nf4(const cJSON *config)
+{
+    const cJSON *how = json_get(config, "quantization_config");
+    char *fault = quantised(how);
+    free(fault);
+    return how && !cJSON_IsNull(how) && !fault;
 }
 
 /* True if some layers have the window. *error: a layer is of an unsupported kind. */
@@ -582,6 +617,7 @@ static void set(cJSON *object, const char *key, cJSON *value)
 
 void hf_config_patch(cJSON *config, const char *dtype)
 {
+    cJSON_DeleteItemFromObjectCaseSensitive(config, "quantization_config");
     set(config, "dtype", cJSON_CreateString(dtype));
     set(config, "torch_dtype", cJSON_CreateString(dtype));
     for (size_t i = 0; i < COUNT(ropes); i++) {

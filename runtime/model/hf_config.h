@@ -12,8 +12,10 @@
 
 /* Returns all keys that differ, with both values: "hidden_size is 128, this binary was built for
  * 64; ...". ours describes the binary; longest: its sequence length in tokens, which an attention
- * window must cover. Also refuses quantized models. */
+ * window must cover. Also refuses quantised models, except those of hf_config_is_nf4(). */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest);
+/* True if bitsandbytes quantised the model to NF4 with double quantisation, in bytes. */
+bool hf_config_is_nf4(const cJSON *config);
 /* Returns the padding token of config.json, whose embedding row gets no gradient on lookup; -1:
  * none, or the family has no such token. */
 int64_t hf_config_padding(const cJSON *config);
@@ -43,7 +45,7 @@ cJSON *hf_config_rope(const cJSON *config, char **error);
 /* Describes a model_type that is not a supported family; NULL: unknown. */
 const char *hf_config_other(const char *model_type);
 /* Sets the weights' dtype ("float32", "bfloat16", "float16") and the RoPE base and scaling, under
- * the keys of both transformers 4 and 5. */
+ * the keys of both transformers 4 and 5; deletes how the weights were quantised. */
 void hf_config_patch(cJSON *config, const char *dtype);
 /* Updates mask_token_id and pad_token_id if present; adds neither. */
 void hf_config_special(cJSON *config, int64_t mask, int64_t pad);

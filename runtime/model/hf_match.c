@@ -10,6 +10,7 @@
 
 #include "runtime/base.h"
 #include "runtime/model/hf_config.h"
+#include "runtime/nf4.h"
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
@@ -32,8 +33,25 @@ static char *shape_text(int rank, const int64_t *shape)
     return closed;
 }
 
+/* As hf_shape_check(), of a tensor with this type and shape. */
+static char *part_check(const StFile *file, const StTensor *from, StDtype dtype, int rank,
+                        int64_t n)
+{
+    const int64_t want[2] = {n, 1};
+    if (from->dtype == dtype && from->rank == rank && from->shape[0] == n &&
+        (rank < 2 || from->shape[1] == 1))
+        return NULL;
+    char *found = shape_text(from->rank, from->shape), *wanted = shape_text(rank, want);
+    char *error = format("%s: %s is %s %s, must be %s %s", file->path, from->name,
+                         st_dtype_name[from->dtype], found, st_dtype_name[dtype], wanted);
+    free(found), free(wanted);
+    return error;
+}
+
 char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t)
 {
+    if (t->weight.type == EL_NF4 && from->dtype == ST_U8)
+        return part_check(file, from, ST_U8, 2, model_elements(t) / 2);
     if (from->dtype != ST_F32 && from->dtype != ST_BF16 && from->dtype != ST_F16 &&
         from->dtype != ST_F64)
         return format("%s: %s is %s; supported are F32, BF16, F16 and F64", file->path, from->name,
@@ -55,6 +73,11 @@ char *hf_dims_check(const StFile *file, const StTensor *from, const Tensor *t)
     free(wanted);
     return error;
 }
+
+/* Ends of the names of tensors of NF4, after the weight's name. */
+static const char *const nf4_suffix[HF_NF4_PARTS] = {
+    [HF_NF4_ABSMAX] = ".absmax", [HF_NF4_MAP] = ".quant_map", [HF_NF4_NESTED] = ".nested_absmax",
+    [HF_NF4_NESTED_MAP] = ".nested_quant_map", [HF_NF4_STATE] = ".quant_state.bitsandbytes__nf4"};
 
 /* ---- expected tensors ----------------------------------------------------------------------- */
 
@@ -93,6 +116,24 @@ void hf_names_add(HfNames *names, const char *name)
     names->text = longer;
 }
 
+/* Message if a tensor that belongs to codes of NF4 is missing or of another size. */
+static char *nf4_check(const HfWant *w)
+{
+    const int64_t n = model_elements(w->t);
+    const struct { StDtype dtype; int64_t n; } want[HF_NF4_PARTS] = {
+        [HF_NF4_ABSMAX] = {ST_U8, NF4_BLOCKS(n)}, [HF_NF4_MAP] = {ST_F32, 16},
+        [HF_NF4_NESTED] = {ST_F32, NF4_GROUPS(n)}, [HF_NF4_NESTED_MAP] = {ST_F32, 256},
+        [HF_NF4_STATE] = {ST_U8, 0}};
+    char *error = NULL;
+    for (int i = 0; i < HF_NF4_PARTS && !error; i++)
+        if (!w->part[i])
+            error = format("%s: %s%s is missing: supported is NF4 with double quantisation",
+                           w->file->path, w->name, nf4_suffix[i]);
+        else if (i != HF_NF4_STATE)
+            error = part_check(w->part_file[i], w->part[i], want[i].dtype, 1, want[i].n);
+    return error;
+}
+
 char *hf_want_check(const HfWant *want, int n, const char *folder)
 {
     HfNames missing = { 0, NULL };
@@ -104,6 +145,8 @@ char *hf_want_check(const HfWant *want, int n, const char *folder)
                       missing.n > 4 ? ", ..." : "");
     for (int i = 0; i < n; i++) {
         char *error = want[i].from ? hf_shape_check(want[i].file, want[i].from, want[i].t) : NULL;
+        if (!error && want[i].from && want[i].from->dtype == ST_U8)
+            error = nf4_check(&want[i]);
         if (error)
             return error;
     }
@@ -149,6 +192,28 @@ static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_fi
     free(name);
     free(longer);
     return w;
+}
+
+/* Stores a tensor that belongs to the codes of a weight; false: it does not. */
+static bool take_part(HfWant *want, int n, const cJSON *config, const StFile *file,
+                      const StTensor *from)
+{
+    const size_t length = strlen(from->name);
+    for (int i = 0; i < HF_NF4_PARTS; i++) {
+        const size_t end = strlen(nf4_suffix[i]);
+        if (end >= length || strcmp(from->name + length - end, nf4_suffix[i]))
+            continue;
+        bool known;
+        char *name = format("%.*s", (int)(length - end), from->name);
+        HfWant *w = meant(want, n, config, name, &known);
+        free(name);
+        if (!w || w->t->weight.type != EL_NF4)
+            return false;
+        w->part[i] = from;
+        w->part_file[i] = file;
+        return true;
+    }
+    return false;
 }
 
 /* Returns a copy, with one row less, of a tensor whose last row the folder lacks, and expects that
@@ -197,7 +262,7 @@ char *hf_match(HfWant *want, int n, const StSet *set, const cJSON *config, const
             if (w) {
                 w->from = from;
                 w->file = &set->file[f];
-            } else if (!known) {
+            } else if (!known && !take_part(want, n, config, &set->file[f], from)) {
                 hf_names_add(&unexpected, from->name);
             }
         }

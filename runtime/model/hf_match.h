@@ -10,14 +10,23 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 
+/* The tensors with which bitsandbytes stores a weight in NF4, beside its codes: NAME.absmax ... */
+typedef enum {
+    HF_NF4_ABSMAX, HF_NF4_MAP, HF_NF4_NESTED, HF_NF4_NESTED_MAP, HF_NF4_STATE, HF_NF4_PARTS
+} HfNf4Part;
+
 /* A tensor of the model expected in a file. */
-typedef struct {
+typedef struct HfWant HfWant;
+struct HfWant {
     char *name;                  /* name in the file */
     Tensor *t;
     bool optional;               /* keeps its initial values if the file lacks it */
     const StTensor *from;        /* the match; NULL: not found yet */
     const StFile *file;
-} HfWant;
+    /* if `from` holds codes of NF4 */
+    const StTensor *part[HF_NF4_PARTS];
+    const StFile *part_file[HF_NF4_PARTS];
+};
 
 void hf_want_sort(HfWant *want, int n);
 HfWant *hf_want_find(HfWant *want, int n, const char *name);        /* after hf_want_sort() */
@@ -33,8 +42,8 @@ void hf_names_add(HfNames *names, const char *name);
 
 /* Sets the shape of t in files. */
 void hf_file_shape(const Tensor *t, int64_t shape[ST_RANK]);
-/* Returns NULL if the file's tensor has t's shape (transposed if t is) and a floating-point
- * dtype. */
+/* Returns NULL if the file's tensor has t's shape (transposed if t is) and a floating-point dtype,
+ * or holds t's codes of NF4. */
 char *hf_shape_check(const StFile *file, const StTensor *from, const Tensor *t);
 /* The same, for any dtype. */
 char *hf_dims_check(const StFile *file, const StTensor *from, const Tensor *t);

@@ -18,6 +18,7 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/model/absmax.h"
 #include "runtime/model/model_parts.h"
+#include "runtime/model/nf4_weights.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/split.h"
 
@@ -83,6 +84,9 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
             *t = rows[i];
             t->name = format("%.*s%d%s", (int)(hole - rows[i].name), rows[i].name, l, hole + 2);
             t->first = rows[i].first + l * rows[i].stride;
+            t->nf4.absmax.first += l * t->nf4.absmax.stride;
+            t->nf4.nested.first += l * t->nf4.nested.stride;
+            t->nf4.offset.first += l * t->nf4.offset.stride;
             t->layers = 0;
         }
     }
@@ -228,12 +232,15 @@ void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float
         free(remainder);
     } else if (array.part)
         parts_own(t, array, ORDER_MEMORY, begin, n, to);
+    else if (array.type == EL_NF4)
+        t->nf4.access->get(t, begin, n, to);
     else
         get_runs(t, array, begin, n, to);
 }
 
 static void put_runs(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from)
 {
+    REQUIRE(array.type != EL_NF4);
     if (array.part) {
         parts_put(t, array, ORDER_MEMORY, begin, n, from);
         return;
@@ -256,6 +263,10 @@ static void put_runs(const Tensor *t, Array array, int64_t begin, int64_t n, con
 /* Reads elements of an undivided array in file order. */
 static void get_file(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
+    if (array.type == EL_NF4) {
+        t->nf4.access->get(t, begin, n, to);
+        return;
+    }
     const int64_t size = element_bytes(array.type);
     const char *from = (const char *)array.at + t->first * size;
     if (!t->transposed)
@@ -302,6 +313,19 @@ void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to
 Array model_precise(const Tensor *t)
 {
     return t->master.at ? t->master : t->weight;
+}
+
+bool model_has_nf4(const Model *m)
+{
+    bool some = false;
+    for (int i = 0; i < m->ntensors; i++)
+        some |= m->tensors[i].weight.type == EL_NF4;
+    return some;
+}
+
+ElementType model_computes(const Tensor *t)
+{
+    return t->weight.type == EL_NF4 ? t->nf4.computes : t->weight.type;
 }
 
 bool model_all_zeros(const Tensor *t)
@@ -487,6 +511,8 @@ void model_init(Model *m, uint64_t seed)
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         int64_t n = model_elements(t), pieces = (n + PIECE - 1) / PIECE;
+        const Nf4Access *access = t->nf4.access;
+        Nf4Writer *nf4 = access ? access->writer(t) : NULL;
 #pragma omp parallel for schedule(static)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
@@ -494,9 +520,14 @@ void model_init(Model *m, uint64_t seed)
             if (!value)
                 die(EXIT_IO, "out of memory for %lld values", (long long)k);
             init_piece(t, seed, begin, k, value);
-            put_weights(t, ORDER_MEMORY, begin, k, value);
+            if (nf4)
+                access->put(nf4, begin, k, value);
+            else
+                put_weights(t, ORDER_MEMORY, begin, k, value);
             free(value);
         }
+        if (nf4)
+            access->finish(nf4);
         zero_moment(t, t->exp_avg);
         zero_moment(t, t->exp_avg_sq);
     }
@@ -566,6 +597,8 @@ static uint32_t values_crc(uint32_t crc, const Tensor *t, Array array)
 static uint32_t array_crc(uint32_t crc, const Tensor *t, Array array)
 {
     int64_t elements = model_elements(t);
+    if (array.type == EL_NF4)
+        return t->nf4.access->crc(crc, t);
     if (array.part || array.type == EL_REMAINDER)
         return values_crc(crc, t, array);
     for (int64_t done = 0, k; done < elements; done += k) {

@@ -11,8 +11,9 @@
 
 /* Type of a weight or state in memory. EL_REMAINDER: fp32 master weights, of which memory has the
  * 16 bits that the bf16 weights lack (split.h); EL_I16: these alone, as whole numbers. EL_U8: codes
- * of dynamic_map.h, likewise. */
-typedef enum { EL_F32, EL_BF16, EL_F16, EL_REMAINDER, EL_I16, EL_U8 } ElementType;
+ * of dynamic_map.h, likewise. EL_NF4: two codes a byte (nf4_weights.h); not for the two functions
+ * below. */
+typedef enum { EL_F32, EL_BF16, EL_F16, EL_REMAINDER, EL_I16, EL_U8, EL_NF4 } ElementType;
 static inline int64_t element_bytes(ElementType type)
 {
     return type == EL_F32 ? 4 : type == EL_U8 ? 1 : 2;
@@ -38,6 +39,26 @@ typedef struct {
     int64_t blocks;
 } Array;
 
+/* Elements of a tensor in an array that holds those of several: from `first` on; stride: elements
+ * from one layer to the next. */
+typedef struct {
+    void *at;
+    int64_t first, stride;
+} BlockArray;
+
+/* Access to weights in NF4: nf4_weights.h. Only programs with such weights have that code. */
+typedef struct Nf4Access Nf4Access;
+extern const Nf4Access nf4_access;
+
+/* What belongs to the codes of a weight in NF4: runtime/nf4.h. */
+typedef struct {
+    const Nf4Access *access; /* &nf4_access, or NULL: the weight is not in NF4 */
+    BlockArray absmax;       /* a byte for each block */
+    BlockArray nested;       /* a float for each group */
+    BlockArray offset;       /* a float */
+    ElementType computes;    /* products read the dequantised weight in this type */
+} Nf4Blocks;
+
 /* One tensor of a Hugging Face or PEFT file; with layers > 0 and a %d in the name, that tensor of
  * every layer. In memory it is `rows` consecutive rows of a parameter that may hold several tensors
  * (such as q, k and v): elements first + l * stride ... of each of the arrays below. */
@@ -60,6 +81,7 @@ struct Tensor {
     int64_t first, stride;   /* in elements */
     int64_t pitch;           /* row stride in memory, in elements; 0: rows are contiguous */
     Array weight;            /* read by the kernels */
+    Nf4Blocks nf4;
     Array master;            /* fp32 master weights, EL_F32 or EL_REMAINDER; none if weight itself
                                 is fp32 or frozen, or rounded stochastically */
     Array exp_avg, exp_avg_sq;            /* fp32 or 8 bit; none if frozen */
@@ -180,9 +202,14 @@ const char *model_base_name(const char *name);
 bool model_all_zeros(const Tensor *t);
 /* Returns its most precise weights: the fp32 master weights if there are any. */
 Array model_precise(const Tensor *t);
+/* True if some weights are in NF4. */
+bool model_has_nf4(const Model *m);
+/* Returns the type in which products read the weight. */
+ElementType model_computes(const Tensor *t);
 /* Copy elements begin .. begin+n-1 of a tensor, in file order (which may be transposed), out of and
  * into one of its arrays. Thread-safe, but model_get() of a divided array: rank 0 may read that in
- * a gather. model_put() writes what this rank has of it; not for EL_REMAINDER. */
+ * a gather. model_put() writes what this rank has of it; not for EL_REMAINDER, nor EL_NF4, which
+ * nf4_weights.h writes. */
 void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
 void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from);
 /* model_put() of weights into all arrays that have them. */

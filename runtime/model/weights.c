@@ -12,6 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/files/folder.h"
 #include "runtime/model/hf_match.h"
+#include "runtime/model/nf4_weights.h"
 
 enum { PIECE = 1 << 20 };            /* elements */
 
@@ -126,8 +127,8 @@ static char *write_piece(void *writer, const WeightsItem *item, int64_t first, c
 
 static char *write_tensor(StWriter *w, const WeightsItem *item)
 {
-    if (element_dtype(item->array.type) != item->dtype || item->t->transposed || item->t->pitch ||
-        item->array.part || item->a)
+    if (item->array.type == EL_NF4 || element_dtype(item->array.type) != item->dtype ||
+        item->t->transposed || item->t->pitch || item->array.part || item->a)
         return each_piece(item, write_piece, w);
     int64_t size = st_dtype_bits[item->dtype] / 8;
     return write_bytes(w, item->name, (const char *)item->array.at + item->t->first * size,
@@ -213,6 +214,8 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, co
     float *values = malloc((size_t)piece * sizeof *values);
     if (!bytes || !values)
         die(EXIT_IO, "out of memory for %lld values", (long long)piece);
+    const Nf4Access *access = t->nf4.access;
+    Nf4Writer *nf4 = access ? access->writer(t) : NULL;
     char *error = NULL;
     for (int64_t done = 0, k; done < n; done += k) {
         k = n - done < piece ? n - done : piece;
@@ -222,11 +225,15 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, co
         st_to_float(values, bytes, from->dtype, (size_t)k);
         for (int64_t i = 0; i < k; i++)
             *nonfinite += !isfinite(values[i]);
-        if (to)
+        if (nf4)
+            access->put(nf4, done, k, values);
+        else if (to)
             model_put(t, *to, done, k, values);
         else
             model_put_weights(t, done, k, values);
     }
+    if (nf4)
+        access->finish(nf4);
     free(bytes);
     free(values);
     return error;

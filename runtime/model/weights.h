@@ -32,7 +32,7 @@ char *weights_beyond(const WeightsItem *item, int n);
 double weights_seconds(const Model *m);
 
 /* Call after the checks of hf_match.h. Reads into an array of t, or with NULL into those of its
- * weights, each rounded once from the file's value. Adds the number of NaN and Inf to
+ * weights, each rounded once from the file's value, or quantised. Adds the number of NaN and Inf to
  * *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite);

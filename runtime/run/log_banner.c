@@ -89,9 +89,9 @@ static void banner_lora(const Model *m)
 {
     char *rank = field_text(m, "lora.rank"), *alpha = field_text(m, "lora.alpha"),
          *targets = field_text(m, "lora.targets"), *whole = field_text(m, "lora.modules_to_save");
-    note("  %-10s rank %s, alpha %s%s, targets %s%s%s", "lora", rank, alpha,
+    note("  %-10s rank %s, alpha %s%s, targets %s%s%s%s", "lora", rank, alpha,
          strstr(m->model_fields, "lora.rslora=true") ? " (rslora)" : "", targets,
-         *whole ? ", trained whole: " : "", whole);
+         *whole ? ", trained whole: " : "", whole, model_has_nf4(m) ? ", base in NF4" : "");
     free(rank), free(alpha), free(targets), free(whole);
 }
 

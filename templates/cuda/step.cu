@@ -22,6 +22,9 @@ extern "C" {
 /* Pointers into the arena, one per row of the plan. */
 #define PLAN(type, name, slots, stride, offset) static type *name; \
     enum { name##_stride = stride, name##_slots = slots };
+//@ if host
+#define PLAN_HOST PLAN
+//@ end
 #include "plan.h"
 
 /* Slot l of a value with one slot per layer. */
@@ -71,6 +74,10 @@ static void place_values(void)
 {
     arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");
 #define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+//@ if host
+    char *host = (char *)device_pinned(HOST_BYTES, "the embedding");
+#define PLAN_HOST(type, name, slots, stride, offset) name = (type *)(host + offset);
+//@ end
 #include "plan.h"
     array_zero(arena, PERSISTENT_BYTES);         // the gaps between gradients count in the norm
 }

@@ -429,7 +429,7 @@ edited config-two-scalings 83 'rope_scaling contradicts rope_parameters' llama \
 edited config-both-generations 0 '^loaded' llama 's/"rms_norm_eps"/"rope_theta": 10000.0, "rms_norm_eps"/'
 edited config-quantised 83 'quantization_config' \
     llama 's/"rms_norm_eps"/"quantization_config": {"bits": 4}, "rms_norm_eps"/'
-edited config-bitsandbytes 83 'quantization_config .bitsandbytes, load_in_4bit.: quantised weights are not supported' \
+edited config-bitsandbytes 83 'quantization_config .bitsandbytes.: bnb_4bit_quant_type is fp4: supported is nf4' \
     llama 's/"rms_norm_eps"/"quantization_config": {"quant_method":"bitsandbytes","load_in_4bit":true}, "rms_norm_eps"/'
 edited config-gptq 83 'quantization_config .gptq, 4 bits.: quantised' \
     llama 's/"rms_norm_eps"/"quantization_config": {"quant_method": "gptq", "bits": 4}, "rms_norm_eps"/'

@@ -39,7 +39,7 @@ left_out() {            # FILE, of type $act
     esac
     [ -z "${FULL:-}" ] || return 1
     case $act-$1 in
-    fp16-adamw) return 1 ;;
+    fp16-adamw | fp16-nf4) return 1 ;;
     fp16-*) ;;
     *-sizes) ;;
     *) return 1 ;;

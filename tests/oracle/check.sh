@@ -26,6 +26,8 @@ if ! "$PYTHON" -c 'import torch, transformers, peft' 2>"$tmp/import"; then
 fi
 
 say runs "$("$PYTHON" $here/train.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
+say nf4 "$("$PYTHON" $here/nf4.py "$tmp/nf4.h" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
+    cmp "$tmp/nf4.h" tests/kernels/nf4_recorded.h 2>&1)"
 say vectors "$("$PYTHON" $here/vectors.py "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say mlm "$("$PYTHON" $here/mlm.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say mdm "$("$PYTHON" $here/mdm.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"

@@ -12,6 +12,7 @@ import shutil
 import sys
 import warnings
 
+import nf4       # before peft, which imports bitsandbytes
 import numpy
 import peft
 import safetensors
@@ -100,6 +101,7 @@ def gemma3():
 
 # model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
 # dropout: of the model, and of attention's probabilities.
+# base: nf4: bitsandbytes quantises the model as it is loaded.
 # kind: data.kind of the recipe, packed without one; documents of a bin are computed one by one.
 CASES = {
     "gpt2_tiny": dict(model=gpt2, seed=42, lr=3e-3, clip=1.0),
@@ -107,6 +109,8 @@ CASES = {
     "llama_tiny": dict(model=llama, seed=7, lr=3e-3, clip=0.5),
     "qwen2_tiny": dict(model=qwen2, config4=True, seed=0, lr=3e-3, clip=1.5),
     "qwen2_lora": dict(model="qwen2_tiny", seed=3, lr=1e-2, clip=1.0, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
+    "qwen2_nf4": dict(model="qwen2_tiny", base="nf4", seed=6, lr=1e-2, clip=1.0, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
     "qwen2_rslora": dict(model=lambda: qwen2(1, False), seed=4294967294, lr=5e-3, clip=1.8,
                          lora=dict(r=4, lora_alpha=8, lora_dropout=0.0, use_rslora=True,
@@ -197,14 +201,19 @@ def load_model(folder, attention="sdpa"):
 
 def load(case, out, dtype):
     drops = case.get("dropout")
-    model = load_model(os.path.join(out, "model"), "eager" if drops else "sdpa")
+    if case.get("base") == "nf4":
+        model = nf4.load(os.path.join(out, "model"))
+        if dtype == torch.float64:           # its layers know no fp64: the same values in ordinary ones
+            nf4.dequantise(model)
+    else:
+        model = load_model(os.path.join(out, "model"), "eager" if drops else "sdpa")
     if drops:
         dropout.install_gpt2(model, *drops, case["seed"])
     if "lora" in case:
         model = PeftModel.from_pretrained(model, os.path.join(out, "adapter_init"),
                                           is_trainable=True)
         dropout.install(model, case["lora"]["lora_dropout"], case["seed"])
-    return model.to(dtype).train()
+    return (model if case.get("base") == "nf4" and dtype == torch.float32 else model.to(dtype)).train()
 
 
 def batch(rows):
@@ -334,6 +343,8 @@ def prepare(name, case, out):
         plus = any(isinstance(m, (GemmaRMSNorm, Gemma3RMSNorm)) for m in model.modules())
         randomise(model.named_parameters(), 100 + len(name), 0.0 if plus else 1.0)
         save_model(model, case, folder)
+    if case.get("base") == "nf4":            # as bitsandbytes stores it
+        nf4.load(folder).save_pretrained(os.path.join(out, "quantised"))
     if "lora" in case:
         torch.manual_seed(case["seed"])
         base = load_model(folder)

@@ -1,7 +1,8 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
  * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums during the backward pass,
- *        with sums in canonical order, and with updates inside the backward pass.
+ *        with sums in canonical order, with updates inside the backward pass, with moments in 8 bit and with a base in
+ *        NF4.
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 6 };
+enum { RECIPES = 7 };
 static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
@@ -35,6 +36,9 @@ static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'gpt2', layers = 4, hidden = 64, heads = 2,\n"
     "  ffn = 1024, vocab = 31 }, seq = { max = 32 }, batch = { micro = 2 },\n"
     "  memory = { zero = 1 }, optim = { moments = '8bit' } }\n",
+    "return { target = 'cpu', model = { family = 'llama', layers = 4, hidden = 64, heads = 2, kv_heads = 1,\n"
+    "  head_dim = 32, ffn = 64, vocab = 31 }, seq = { max = 6 }, batch = { micro = 2 },\n"
+    "  lora = { rank = 2, base = 'nf4' } }\n",
 };
 
 static const char *file[RECIPES];
@@ -286,6 +290,21 @@ static void magnitudes_whole(void) { value("absmax.m.b.up.w")->part = 0; }
 static void magnitudes_more(void) { value("absmax.v.b.up.w")->part *= 2; }
 static void moment_of_other_type(void) { value("m.b.up.w")->dtype = DT_F32; }
 
+/* ---- bases in NF4 ------------------------------------------------------------------------------- */
+
+static void blocks_of_another(void) { op_of("micro", OP_dequant)->in[3].v = value("nested.b.qkv.w"); }
+static void tensors_swapped(void)
+{
+    Attr *a = op_of("micro", OP_dequant)->attr;      /* parts, w0, w1 */
+    a[1].i -= 32;
+    a[2].i += 32;
+}
+static void group_lost(void) { value("nested.b.qkv.w")->dim[0] = (Dim){2, "2"}; }
+static void base_trained(void) { value("b.o.w")->trained = true; }
+static void codes_short(void) { value("b.o.w")->dim[1] = (Dim){31, "31"}; }
+static void pinned_elsewhere(void) { value("b.o.w")->pinned = true; }
+static void absmax_short(void) { value("absmax.b.o.w")->dim[0] = (Dim){63, "63"}; }
+
 static const struct {
     const char *name, *room;
     void (*damage)(void);
@@ -340,6 +359,10 @@ static const struct {
 #define D(room, f) {#f, room, f, 5}
     D("graph", blocks_few), D("graph", blocks_of_fewer_tensors), D("graph", moment_of_other_type),
     D("part", magnitudes_whole), D("part", magnitudes_more),
+#undef D
+#define D(room, f) {#f, room, f, 6}
+    D("graph", blocks_of_another), D("graph", tensors_swapped), D("graph", group_lost), D("graph", base_trained),
+    D("graph", codes_short), D("graph", absmax_short), D("plan", pinned_elsewhere),
 #undef D
 };
 

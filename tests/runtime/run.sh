@@ -11,12 +11,12 @@ trap_ub=-fno-sanitize-recover=undefined
 export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_param_groups unit_data unit_steps unit_log unit_events unit_profile
-    unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample unit_sha256 unit_names
+    unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample unit_sha256 unit_nf4 unit_names
     unit_record_cache unit_darkroom unit_incontext unit_histories unit_plot"
 parts="base names owners built schedule flags flags_parse launch bins data_bins shuffle data data_order
     data_batch steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log log_banner
     log_history progress profile sample tokenfile recordfile json safetensors
-    safetensors_write draw layout png table table_csv table_json table_returns table_weights figures crc32c sha256
+    safetensors_write draw layout png table table_csv table_json table_returns table_weights figures crc32c sha256 nf4
     device_cpu model model_parts metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
 mpi="base launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"

@@ -3,7 +3,7 @@
 # bf16 losses to 2e-3, one rounding of a bf16 number. VERBOSE=1 shows how near they are.
 source "$(dirname "$0")/lib.sh"
 # of each family (and of families/), kind of data and kind of adapter one precision at least
-names="gpt2_tiny llama_tiny.bf16 llama_rows gpt2_bfd llama_bfd.bf16 qwen2_tiny qwen2_lora qwen2_lora.bf16
+names="gpt2_tiny llama_tiny.bf16 llama_rows gpt2_bfd llama_bfd.bf16 qwen2_tiny qwen2_lora qwen2_lora.bf16 qwen2_nf4
     qwen2_rslora qwen3_tiny qwen3_lora.bf16 gemma_tiny gemma_lora gemma3_tiny gemma3_lora mistral_tiny gpt2_dropout
     qwen2_dropout post_norm norm_then_residual.bf16 post_lora two_stacks typed"
 [ -z "$FULL" ] || names+=" post_norm.bf16 norm_then_residual post_lora.bf16 two_stacks.bf16 gpt2_tiny.bf16"

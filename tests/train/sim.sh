@@ -15,8 +15,11 @@ llama_tiny.bf16 llama_tiny precision=bf16
 llama_rows llama_rows
 qwen2_lora qwen2_lora
 qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
+qwen2_nf4.folded qwen2_nf4 lora.fold=all
+qwen2_nf4.bf16 qwen2_nf4 precision=bf16
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
+qwen2_rslora.bf16.host qwen2_rslora precision=bf16 memory.embedding=host
 gemma_tiny.bf16 gemma_tiny precision=bf16
 gemma3_lora.fp16 gemma3_lora precision=fp16
 qwen3_tiny.bf16 qwen3_tiny precision=bf16
@@ -153,6 +156,7 @@ if [ -n "$FULL" ]; then
     same "bf16 recomputed" gpt2_tiny.bf16.again gpt2_tiny.bf16
     same "folded recomputed" qwen2_dropout.folded.again qwen2_dropout.folded
 fi
+same "embedding on the host and on the device" qwen2_rslora.bf16.host qwen2_rslora.bf16 $([ -n "$FULL" ] || echo 5)
 # Resumed: the same bits as straight, which the steps after the checkpoint so take twice.
 for name in gpt2_dropout.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_dropout}; do
     case=${name%%.*}
@@ -203,14 +207,14 @@ fi
 
 # ---- memory: gpu/check.sh goes by these figures --------------------------------------------------
 
-if [ $BACKEND = sim ]; then
-    "$work/gpt2_tiny/train" --bench-steps 1 --out "$scratch/bench" >"$scratch/line" 2>"$scratch/log" ||
+for name in $([ $BACKEND = gpu ] || echo gpt2_tiny qwen2_nf4.folded qwen2_rslora.bf16.host); do
+    "$work/$name/train" --bench-steps 1 --out "$scratch/bench" >"$scratch/line" 2>"$scratch/log" ||
         verdict "--bench-steps" "exit $?: $(tail -n 1 "$scratch/log")"
     read -r planned allocated < <(bench_memory "$scratch/line")
-    want=$(sed -n 's/^#define PLAN_BYTES INT64_C(\([0-9]*\))/\1/p' "$work/gpt2_tiny/plan.h")
-    verdict "bytes planned and allocated" "$([ "$planned" = "$want" ] && [ "${allocated:-0}" -ge "$want" ] &&
+    want=$(sed -n 's/^#define PLAN_BYTES INT64_C(\([0-9]*\))/\1/p' "$work/$name/plan.h")
+    verdict "$name: bytes planned and allocated" "$([ "$planned" = "$want" ] && [ "${allocated:-0}" -ge "$want" ] &&
         [ "$allocated" -lt $((want + 1048576)) ] || echo "plan.h: $want; $(cat "$scratch/line")")"
-fi
+done
 
 # ---- the logits of one row --------------------------------------------------
 

@@ -1,0 +1,154 @@
+/* nf4_weights.c -- weights in NF4: quantised as they are loaded, dequantised to be read.
+ *
+ * Keeps: absmax of a whole tensor is in host memory until it is quantised, 1/16 of a byte an
+ *        element. */
+#include "runtime/model/nf4_weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+#include "runtime/files/crc32c.h"
+#include "runtime/model/hf_nf4.h"
+#include "runtime/nf4.h"
+
+static const BlockArray *blocks_of(const Tensor *t, Nf4Array which)
+{
+    return which == NF4_ABSMAX ? &t->nf4.absmax
+           : which == NF4_NESTED ? &t->nf4.nested : &t->nf4.offset;
+}
+
+/* The tensor's first byte in an array. */
+static char *array_of(const Tensor *t, Nf4Array which)
+{
+    if (which == NF4_CODES)
+        return (char *)t->weight.at + t->first / 2;
+    const BlockArray *b = blocks_of(t, which);
+    return (char *)b->at + b->first * (which == NF4_ABSMAX ? 1 : (int64_t)sizeof(float));
+}
+
+static int64_t nf4_bytes(const Tensor *t, Nf4Array which)
+{
+    const int64_t n = model_elements(t), blocks = NF4_BLOCKS(n);
+    return which == NF4_CODES    ? n / 2
+           : which == NF4_ABSMAX ? blocks
+           : which == NF4_NESTED ? NF4_GROUPS(n) * (int64_t)sizeof(float) : (int64_t)sizeof(float);
+}
+
+static void nf4_write(const Tensor *t, Nf4Array which, int64_t begin, int64_t n, const void *from)
+{
+    REQUIRE(begin >= 0 && n >= 0 && begin + n <= nf4_bytes(t, which));
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < ARRAY_PIECE ? n - done : ARRAY_PIECE;
+        array_write(array_of(t, which) + begin + done, (const char *)from + done, k);
+    }
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+enum { PIECE = 1 << 14 };            /* elements */
+
+/* Elements of consecutive blocks, at most PIECE, from `first` on. */
+static void get_blocks(const Tensor *t, int64_t first, int64_t n, float *to)
+{
+    static _Thread_local uint8_t codes[PIECE / 2], absmax[PIECE / NF4_BLOCK];
+    static _Thread_local float nested[PIECE / NF4_BLOCK / NF4_GROUP + 2];
+    const int64_t block = first / NF4_BLOCK, group = block / NF4_GROUP, blocks = NF4_BLOCKS(n),
+                  groups = (block + blocks - 1) / NF4_GROUP - group + 1;
+    float offset;
+    memcpy(codes, array_view(array_of(t, NF4_CODES) + first / 2, n / 2), (size_t)(n / 2));
+    memcpy(absmax, array_view(array_of(t, NF4_ABSMAX) + block, blocks), (size_t)blocks);
+    memcpy(nested, array_view((float *)array_of(t, NF4_NESTED) + group,
+                              groups * (int64_t)sizeof *nested), (size_t)groups * sizeof *nested);
+    memcpy(&offset, array_view(array_of(t, NF4_OFFSET), sizeof offset), sizeof offset);
+    for (int64_t b = 0; b < blocks; b++)
+        nf4_dequantise(codes + b * NF4_BLOCK / 2, NF4_BLOCK,
+                       nf4_absmax(absmax[b], nested[(block + b) / NF4_GROUP - group], offset),
+                       to + b * NF4_BLOCK);
+}
+
+static void round_to(ElementType type, float *x, int64_t n)
+{
+    char rounded[NF4_BLOCK * sizeof *x];
+    for (int64_t done = 0, k; type != EL_F32 && done < n; done += k) {
+        k = n - done < NF4_BLOCK ? n - done : NF4_BLOCK;
+        st_from_float(rounded, element_dtype(type), x + done, (size_t)k);
+        st_to_float(x + done, rounded, element_dtype(type), (size_t)k);
+    }
+}
+
+static void nf4_get(const Tensor *t, int64_t begin, int64_t n, float *to)
+{
+    static _Thread_local float values[PIECE];
+    for (int64_t done = 0, k; done < n; done += k) {
+        const int64_t at = begin + done, first = at / NF4_BLOCK * NF4_BLOCK,
+                      end = (begin + n + NF4_BLOCK - 1) / NF4_BLOCK * NF4_BLOCK,
+                      some = end - first < PIECE ? end - first : PIECE;
+        get_blocks(t, first, some, values);
+        k = first + some < begin + n ? first + some - at : begin + n - at;
+        round_to(t->nf4.computes, values + (at - first), k);
+        memcpy(to + done, values + (at - first), (size_t)k * sizeof *to);
+    }
+}
+
+static uint32_t nf4_crc(uint32_t crc, const Tensor *t)
+{
+    for (Nf4Array which = NF4_CODES; which < NF4_ARRAYS; which++) {
+        const int64_t bytes = nf4_bytes(t, which);
+        for (int64_t done = 0, k; done < bytes; done += k) {
+            k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
+            crc = crc32c(crc, array_view(array_of(t, which) + done, k), (size_t)k);
+        }
+    }
+    return crc;
+}
+
+/* ---- quantising ------------------------------------------------------------------------------ */
+
+struct Nf4Writer {
+    const Tensor *t;
+    float *absmax;
+};
+
+static void *room(int64_t bytes, const Tensor *t)
+{
+    void *p = malloc((size_t)bytes);
+    if (!p)
+        die(EXIT_IO, "out of memory for %lld bytes of %s", (long long)bytes, t->name);
+    return p;
+}
+
+static Nf4Writer *nf4_writer(const Tensor *t)
+{
+    Nf4Writer *w = room(sizeof *w, t);
+    *w = (Nf4Writer){t, room(NF4_BLOCKS(model_elements(t)) * (int64_t)sizeof(float), t)};
+    return w;
+}
+
+static void nf4_put(Nf4Writer *w, int64_t begin, int64_t n, const float *from)
+{
+    REQUIRE(begin % NF4_BLOCK == 0 && n % NF4_BLOCK == 0 &&
+            begin + n <= model_elements(w->t));
+    uint8_t *codes = room(n / 2, w->t);
+    nf4_quantise(from, n, codes, w->absmax + begin / NF4_BLOCK);
+    nf4_write(w->t, NF4_CODES, begin / 2, n / 2, codes);
+    free(codes);
+}
+
+static void nf4_finish(Nf4Writer *w)
+{
+    const Tensor *t = w->t;
+    uint8_t *codes = room(nf4_bytes(t, NF4_ABSMAX), t);
+    float *nested = room(nf4_bytes(t, NF4_NESTED), t), offset;
+    nf4_quantise_absmax(w->absmax, nf4_bytes(t, NF4_ABSMAX), codes, nested, &offset);
+    nf4_write(t, NF4_ABSMAX, 0, nf4_bytes(t, NF4_ABSMAX), codes);
+    nf4_write(t, NF4_NESTED, 0, nf4_bytes(t, NF4_NESTED), nested);
+    nf4_write(t, NF4_OFFSET, 0, sizeof offset, &offset);
+    free(codes), free(nested);
+    free(w->absmax);
+    free(w);
+}
+
+const Nf4Access nf4_access = {nf4_get, nf4_crc, nf4_writer, nf4_put, nf4_finish, nf4_bytes,
+                              nf4_write, hf_nf4_load};
