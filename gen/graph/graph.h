@@ -171,7 +171,7 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
 Value *build_state_as(Build *b, const char *prefix, const Value *param, Purpose purpose,
                       Dtype dtype);
 
-/* ---- moments.c: moments in 8 bit ------------------------------------------------------------- */
+/* ---- moment_types.c: moments in 8 bit -------------------------------------------------------- */
 
 /* True if the recipe wants the parameter's moments in 8 bit. After all programs that read it. */
 bool moments_are_8bit(const Build *b, const Value *param);

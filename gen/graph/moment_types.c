@@ -1,4 +1,4 @@
-/* moments.c -- moments in 8 bit (optim.moments): which parameters have them, and their values.
+/* moment_types.c -- moments in 8 bit (optim.moments): which parameters have them, and their values.
  *
  * In:    the programs that read the parameters.
  * Method: blocks of DYNAMIC_BLOCK elements of each tensor, a byte an element and the largest
