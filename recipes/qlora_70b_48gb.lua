@@ -1,6 +1,6 @@
 -- QLoRA on Llama 3.1 70B on one card of 48 GB; --init-from takes the folder of the downloaded model, as it is or
 -- quantised by bitsandbytes.
--- Planned: 44.2 GiB of 46.4 GiB a card. On an L40S: card=l40s memory.embedding=host, 42.2 of 43.4 GiB.
+-- Planned: 43.8 GiB of 46.4 GiB a card. On an L40S: card=l40s memory.embedding=host, 41.8 of 43.4 GiB.
 return {
     about = "Llama 3.1 70B, LoRA rank 16 on all linear layers over a base in NF4, bf16, one A6000",
     target = "sm_86",

@@ -1,6 +1,6 @@
 -- QLoRA on Qwen2.5-7B on one card of 8 GB; --init-from takes the folder of the downloaded model, as it is or quantised
 -- by bitsandbytes.
--- Planned: 5.8 GiB of 6.7 GiB a card, and 1.0 GiB of pinned host memory.
+-- Planned: 5.7 GiB of 6.7 GiB a card, and 1.0 GiB of pinned host memory.
 return {
     about = "Qwen2.5-7B, LoRA rank 16 on all linear layers over a base in NF4, bf16, one RTX 3070",
     target = "sm_86",
