@@ -18,7 +18,8 @@ static inline Tensor absmax_tensor(const Tensor *t, Array array)
 
 static inline Array absmax_array(Array array)
 {
-    return (Array){.at = array.absmax, .type = EL_F32, .part = array.part / DYNAMIC_BLOCK};
+    const int64_t part = array.absmax ? array.part / DYNAMIC_BLOCK : 0;
+    return (Array){.at = array.absmax, .type = EL_F32, .part = part};
 }
 
 #endif
