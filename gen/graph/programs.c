@@ -210,7 +210,7 @@ void program_micro(Build *b)
     b->p = ir_program(
         b->g, "micro", ROLE_gradients,
         updates_in_backward(b)
-            ? "forward and backward; updates matrices, sets the other gradients, adds to the loss"
+            ? "forward, backward; updates matrices, sets other gradients, adds to the loss"
         : adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
                : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
