@@ -612,7 +612,7 @@ void schedule_train(Build *b)
 {
     schedule_update(b, "train",
                     updates_in_backward(b)
-                        ? "an optimiser step; updates of a norm that is not finite are skipped"
+                        ? "an optimiser step; a norm that is not finite skips its update"
                         : "an optimiser step; without effect if its norm is not finite");
 }
 
