@@ -184,22 +184,41 @@ static bool is_moment(const Value *v)
                      !strcmp(v->name, text_print("v.%s", v->of)));
 }
 
-/* Returns "   moments 8bit 17.4 GiB (embedding fp32)", the bytes of all moments; "" if none is in
- * 8 bit. */
-static const char *moments_text(const Graph *g)
+/* Bytes of all states PREFIX.PARAM. */
+static int64_t bytes_of_states(const Graph *g, const char *prefix)
 {
     int64_t bytes = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->of && !strcmp(v->name, text_print("%s.%s", prefix, v->of)))
+            bytes += buffer_bytes(v);
+    }
+    return bytes;
+}
+
+/* Returns "   moments 8bit 17.4 GiB (embedding fp32), master remainder 14.2 GiB"; "" if all weights
+ * and moments are fp32. */
+static const char *states_text(const Graph *g)
+{
+    int64_t moments = 0;
     bool quantised = false, wide = false;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (is_moment(v) || absmax_moment(g, v))
-            bytes += buffer_bytes(v);
+            moments += buffer_bytes(v);
         if (is_moment(v))
             *(v->dtype == DT_U8 ? &quantised : &wide) |= value_elements(v) >= QUANTISE_LEAST;
     }
-    return quantised ? text_print("   moments 8bit %s%s", text_bytes(bytes),
-                                  wide ? " (embedding fp32)" : "")
-                     : "";
+    const int64_t masters = bytes_of_states(g, "master"),
+                  remainders = bytes_of_states(g, "remainder");
+    if (!quantised && !masters && !remainders)
+        return "";
+    return text_print("   moments %s %s%s%s%s", quantised ? "8bit" : "fp32", text_bytes(moments),
+                      quantised && wide ? " (embedding fp32)" : "",
+                      remainders ? ", master remainder "
+                      : masters  ? ", master fp32 "
+                                 : "",
+                      masters + remainders ? text_bytes(masters + remainders) : "");
 }
 
 static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
@@ -212,7 +231,7 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
         if (h->divided[i])
             fprintf(to, "   %" PRId64 "/%d%s", share_count(g->ranks), SHARES,
                     rest ? text_print(", and %s whole", text_bytes(rest)) : "");
-        fputs(i == PU_optimiser ? moments_text(g) : "", to);
+        fputs(i == PU_optimiser ? states_text(g) : "", to);
         fputs(h->purpose[i] ? "\n" : "", to);
     }
     if (h->pinned)
