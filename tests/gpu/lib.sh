@@ -48,7 +48,7 @@ gpu_fitting() {                               # RECIPE [WORD ...]
     shift
     words=("$@")
     if ! said=$(out/.gen/gen plan "recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" "$@" 2>&1); then
-        read -ra words < <(sed -n 's/^ *fits: \(batch.micro=[0-9]* batch.accum=[0-9]*\) .*/\1/p' <<<"$said")
+        read -ra words < <(sed -n 's/^ *fits: \(batch.micro=[0-9]* batch.accum=[0-9]*\)  *(.*/\1/p' <<<"$said")
         if [ ${#words[@]} = 0 ]; then
             head -n 1 <<<"$said" | sed 's/^gen: //'
             return 1
