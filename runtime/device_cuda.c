@@ -206,7 +206,8 @@ void *device_pinned(int64_t bytes, const char *what)
     select_device();
     cudaError_t error = cudaHostAlloc(&p, size, cudaHostAllocDefault);
     if (error == cudaErrorMemoryAllocation)
-        die(EXIT_CONFIG, "not enough pinned host memory for %s: %.3f MiB", what,
+        die(EXIT_CONFIG, "not enough pinned host memory for %s: %.3f MiB; end other programs, or "
+            "raise the limit on locked memory (ulimit -l)", what,
             (double)bytes / (1 << 20));
     check(error, what);
     memset(p, 0, size);

@@ -92,6 +92,8 @@ char *range_print(FieldType type, double lo, double hi, const char *choices);
 Config *config_fill(Rval *recipe, const char *path);
 /* Sets defaults that depend on other fields. */
 void config_derive(Config *c);
+/* Value of optim.master where the recipe leaves it open. */
+const char *config_default_master(const Config *c);
 /* Returns a copy of the config in another precision, or NULL if its target or another field does
  * not allow that precision. */
 Config *config_in_precision(const Config *c, const char *precision);

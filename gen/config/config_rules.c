@@ -135,10 +135,20 @@ int64_t config_texts(const Config *c)
                                            : MOST;
 }
 
+const char *config_default_master(const Config *c)
+{
+    return strcmp(c->v[F_precision].s, "bf16") ? "fp32" : "remainder";
+}
+
 static void derive_master(Config *c)
 {
-    const bool bf16 = !strcmp(c->v[F_precision].s, "bf16");
-    rule_fill_text(c, F_optim_master, bf16 ? "\"remainder\"" : "\"fp32\"");
+    rule_fill_text(c, F_optim_master, text_print("\"%s\"", config_default_master(c)));
+}
+
+/* True if the weights of a precision may have this optim.master. */
+static bool takes_master(const char *precision, const char *master)
+{
+    return !strcmp(master, "fp32") || !strcmp(precision, "bf16");
 }
 
 static bool takes_precision(const Config *c, const char *precision)
@@ -151,7 +161,9 @@ Config *config_in_precision(const Config *c, const char *precision)
     const ObjectiveRules *rules = config_rules(c);
     const bool other_one = strcmp(c->v[F_precision].s, precision) != 0;
     const bool scaled = !strcmp(precision, "fp16") && !strcmp(c->v[F_optim_when].s, "backward");
+    const FieldValue *master = &c->v[F_optim_master];
     if (!takes_precision(c, precision) || scaled ||
+        (master->set && !takes_master(precision, master->s)) ||
         (other_one && rules->any_precision && !rules->any_precision(c)))
         return NULL;
     Config *other = arena_new(sizeof *other);
@@ -259,7 +271,7 @@ static void check_master(const Config *c)
 {
     const FieldValue *master = &c->v[F_optim_master];
     const char *precision = c->v[F_precision].s;
-    if (strcmp(master->s, "fp32") && strcmp(precision, "bf16"))
+    if (!takes_master(precision, master->s))
         err_add(master->loc,
                 "optim.master: \"%s\" is for precision = \"bf16\": %s; leave it out", master->s,
                 strcmp(precision, "fp16") ? "here weights are fp32 themselves"

@@ -39,8 +39,10 @@ static bool is_new(const Config *c, int field)
     FieldValue unset = {0};
     const FieldType type = field_row[field].type;
     const char *text = field_row[field].def;
-    if (!added[field] || *text == '?')
-        return added[field] && !c->v[field].set;
+    if (field == F_optim_master)
+        return !strcmp(c->v[field].s, config_default_master(c));
+    if (!added[field])
+        return false;
     value_parse(type, &text, &unset);
     return !strcmp(value_print(type, &c->v[field]), value_print(type, &unset));
 }

@@ -62,6 +62,7 @@ static bool is_fixed(Config *c) { return has_one_micro(c) && config_int(c, F_bat
 typedef struct {
     int64_t micro, T;
     bool recompute, zero;
+    bool moments;                /* in 8 bit */
     int64_t rank;                /* of adapters, where the recipe has none; 0: none */
     bool nf4;                    /* the base of adapters in NF4 */
 } Change;
@@ -83,6 +84,8 @@ static Config *changed(Config *old, Change to)
         c->v[F_memory_recompute].s = "block";
     if (to.zero)
         c->v[F_memory_zero].i = 1;
+    if (to.moments)
+        c->v[F_optim_moments].s = "8bit";
     if (to.nf4)
         c->v[F_lora_base].s = "nf4";
     if (rank && !c->v[F_lora_rank].i) {
@@ -182,6 +185,15 @@ static bool may_adapt(Config *c)
            family_takes_adapters(family_find(c->v[F_model_family].s));
 }
 
+/* True if optim.moments = "8bit" would make much smaller: all weights of matrices that are large
+ * enough are trained, and their moments are fp32. */
+static bool has_large_moments(Config *c)
+{
+    const int64_t hidden = config_int(c, F_model_hidden);
+    return config_is(c, F_optim_moments, "fp32") && !config_int(c, F_lora_rank) &&
+           hidden * hidden >= QUANTISE_LEAST;
+}
+
 /* True if lora.base = "nf4" is allowed, with adapters that the recipe has or may have: whole blocks
  * in every matrix. */
 static bool may_quantise(Config *c)
@@ -207,11 +219,11 @@ static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
         str_print(s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, to.micro,
                   near->v[F_batch_accum].i);
     print_bound(s, cfg, to.micro, to.T);
-    str_print(s, "%s%s%s%s   (%s)",
+    str_print(s, "%s%s%s%s%s   (%s)",
               to.recompute && (to.T != T || !config_is(cfg, F_memory_recompute, "block"))
                   ? " memory.recompute=block"
                   : "",
-              to.zero ? " memory.zero=1" : "",
+              to.zero ? " memory.zero=1" : "", to.moments ? " optim.moments=8bit" : "",
               to.rank ? " lora.rank=16 lora.targets=all-linear" : "",
               to.nf4 ? " lora.base=nf4" : "", text_bytes(bytes));
     return true;
@@ -227,7 +239,8 @@ static bool print_smaller(Str *s, Config *cfg, Change to, int64_t limit)
         for (to.micro = micro; to.micro >= 1; to.micro /= 2) {
             to.recompute = again;
             if (micro % to.micro || (to.micro < micro && is_fixed(cfg)) ||
-                (to.micro == micro && again == recomputes && !to.rank && !to.zero && !to.nf4))
+                (to.micro == micro && again == recomputes && !to.rank && !to.zero && !to.moments &&
+                 !to.nf4))
                 continue;
             if (print_if_fits(s, cfg, to, limit)) {
                 found = true;
@@ -247,6 +260,9 @@ static void print_near(Str *s, const Graph *g, Config *cfg, int64_t limit)
     bool found = divides && print_if_fits(s, cfg, to, limit);
     found |= print_smaller(s, cfg, same, limit);
     found = found || (divides && print_smaller(s, cfg, to, limit));
+    to = same, to.moments = true;
+    if (!found && has_large_moments(cfg))
+        found = print_smaller(s, cfg, to, limit);
     to = same, to.rank = 16;
     if (!found && may_adapt(cfg))
         found = print_smaller(s, cfg, to, limit);

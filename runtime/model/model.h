@@ -21,7 +21,7 @@ static inline int64_t element_bytes(ElementType type)
 /* Of what memory has. */
 static inline StDtype element_dtype(ElementType type)
 {
-    static const StDtype of[] = {ST_F32, ST_BF16, ST_F16, ST_I16, ST_I16, ST_U8};
+    static const StDtype of[] = {ST_F32, ST_BF16, ST_F16, ST_I16, ST_I16, ST_U8, ST_U8};
     return of[type];
 }
 typedef enum { INIT_ZEROS, INIT_ONES, INIT_NORMAL, INIT_UNIFORM } InitKind;

@@ -141,7 +141,11 @@ static void raise_piece(const Moment *o, float *absmax, int64_t first, int64_t n
     for (int64_t i = 0; i < n; i++) {
         float *most = &absmax[block_of(o->t, first + i)];
         const float size = fabsf(values[i]);
-        *most = isfinite(size) && size > *most ? size : *most;
+        if (!isfinite(size) || (o->map == DYNAMIC_OF_V && values[i] < 0))
+            die(EXIT_DATA, "%s: damaged tensor %s: value %lld is %g, which a moment never is; "
+                           "resume from another checkpoint", o->file->path, o->values->name,
+                (long long)(first + i), (double)values[i]);
+        *most = size > *most ? size : *most;
     }
 }
 

@@ -602,6 +602,8 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
         cJSON_AddStringToObject(layout, "order", m->order);
     if (master_kind(m))
         cJSON_AddStringToObject(layout, "optim.master", master_kind(m));
+    if (model_has_nf4(m))
+        cJSON_AddStringToObject(layout, "lora.base", "nf4");
     if (strcmp(moments_type(m), "fp32"))
         cJSON_AddStringToObject(layout, "optim.moments", moments_type(m));
     if (strcmp(device_name(), "CPU")) {
@@ -633,27 +635,27 @@ static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
         found |= !strcmp(entry, of_ranks[i]);
     if (!strcmp(entry, "products"))
         return !order || !here;
-    if (!strcmp(entry, "optim.master"))      /* fp32 where a checkpoint does not say it */
-        return !json_get(saved, entry) &&
-               !strcmp(cJSON_GetStringValue(json_get(now, entry)), "fp32");
     return found && order && here && !strcmp(order, here);
 }
 
-/* Returns the layout with the type of its moments, which it names only if that is not fp32. */
-static cJSON *with_moments(cJSON *layout)
+/* Returns the layout with the type of its moments, which it names only if that is not fp32, and
+ * with the master weights of a run from before it named them. */
+static cJSON *with_states(cJSON *layout, const Model *m)
 {
     cJSON *full = cJSON_IsObject(layout) ? layout : cJSON_CreateObject();
     if (full != layout)
         cJSON_Delete(layout);
     if (!json_get(full, "optim.moments"))
         cJSON_AddStringToObject(full, "optim.moments", "fp32");
+    if (!json_get(full, "optim.master") && master_kind(m))
+        cJSON_AddStringToObject(full, "optim.master", "fp32");
     return full;
 }
 
 void checkpoint_check_data(const Checkpoints *c, const Model *m)
 {
-    cJSON *now = with_moments(checkpoint_layout(c, m)),
-          *saved = with_moments(cJSON_Duplicate(json_get(c->file, "layout"), true));
+    cJSON *now = with_states(checkpoint_layout(c, m), m),
+          *saved = with_states(cJSON_Duplicate(json_get(c->file, "layout"), true), m);
     const cJSON *item;
     cJSON *batch = cJSON_CreateNumber((double)(m->ranks * m->micro * m->accum));
     char *list = NULL;
@@ -688,6 +690,11 @@ static void check_base(Checkpoints *c, const Model *m)
     const cJSON *base = json_get(c->file, "base");
     const char *path = cJSON_GetStringValue(json_get(base, "path"));
     const char *want = cJSON_GetStringValue(json_get(base, "crc32c"));
+    const char *saved = cJSON_GetStringValue(json_get(json_get(c->file, "layout"), "lora.base"));
+    const char *before = saved ? saved : "same", *now = model_has_nf4(m) ? "nf4" : "same";
+    if (strcmp(before, now))
+        die(EXIT_MISMATCH, "%s: its adapters were trained with lora.base=%s, this program has "
+            "lora.base=%s; build the recipe with lora.base=%s", c->found, before, now, before);
     c->base_crc = model_base_crc(m);
     c->base_known = true;
     if (!path || !is_crc(want) || strtoul(want, NULL, 16) != c->base_crc)

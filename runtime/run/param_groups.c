@@ -134,9 +134,10 @@ void param_groups_check_backward(void)
     const double clip = number(0, SET_FLAG_clip);
     const char *flag = flags_spelt(flag_of(0, SET_FLAG_clip));
     if (clip > 0)
-        die(EXIT_CONFIG, "%s %g: this program updates weights inside the backward pass, before "
+        die(EXIT_CONFIG, "%s %g%s: this program updates weights inside the backward pass, before "
             "the gradient's norm is known; give %s 0, or build the recipe with "
-            "optim.when=step", flag, clip, flag);
+            "optim.when=step", flag, clip,
+            sets.f->given[flag_of(0, SET_FLAG_clip)] ? "" : ", as this run began", flag);
     if (!strcmp(sets.f->nonfinite, "skip"))
         die(EXIT_CONFIG, "%s skip: this program updates weights inside the backward pass, before "
             "the gradient's norm is known, and cannot skip an update; give %s stop, or build the "

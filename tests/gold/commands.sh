@@ -105,7 +105,7 @@ check json/held_whole "$((12 * (matrices + norms) + 2 * 512)) 0 null" \
 check json/held_divided "$((12 * (matrices / 2 + norms) + 2 * 512)) $((12 * matrices / 2)) m.b.gate_up.w 32" "$(
     ask zero.1 bytes_by_purpose.optimiser bytes_divided_by_purpose.optimiser 'buffers[4].name' 'buffers[4].shares')"
 "$GEN" plan recipes/llada_8b.lua memory.zero=1 >"$T/text"
-check plan/divided "of 2 ranks 44.8 GiB 32/64, and 3.0 MiB whole 32/64 14.9 GiB" "$(sed -n \
+check plan/divided "of 2 ranks 44.8 GiB 32/64, and 3.0 MiB whole moments fp32 29.9 GiB, master fp32 14.9 GiB 32/64 14.9 GiB" "$(sed -n \
     's/^bytes of a rank, arena device *//p; s/^  optimiser *//p; s/^  m.b.down.w.*optimiser //p; s/^  .*reduce_scatter *\(.*B\) *0 B$/\1/p' \
     "$T/text" | tr -s ' \n' ' ' | sed 's/ $//')"
 # 4 ranks on 2 nodes: of n bytes each sends half to the other node when the parts are exchanged, n/4 to each rank; of

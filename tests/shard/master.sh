@@ -89,6 +89,12 @@ for from in $kinds; do
 done
 verdict "runs differ" "$(cmp -s "$scratch"/masters.{fp32.fp32,remainder.remainder}/model.safetensors && echo "they do not")"
 
+# ---- the default, written out: the same recipe, and a checkpoint from before layouts named it
+
+"$gen" -d config "$here/recipes/shard.lua" precision=bf16 | head -n 1 >"$scratch/default"
+"$gen" -d config "$here/recipes/shard.lua" precision=bf16 optim.master=remainder | head -n 1 >"$scratch/written"
+verdict "the default has the same hash" "$(diff <(cut -d ' ' -f 4 "$scratch/default") <(cut -d ' ' -f 4 "$scratch/written"))"
+
 # ---- stochastic rounding: whole and divided, and on one and two ranks in canonical order
 
 for zero in 0 1; do ran master.none.2.$zero none.2.$zero --clip 0; done
