@@ -531,8 +531,7 @@ static void build(Build *b)
 
 const ObjectiveParts prm_parts = {
     .rules = {.defaults = defaults, .any_precision = any_precision, .one_micro = one_micro,
-              .free_field = "prm.hypergradient", .head_field = "prm.train_head",
-              .new_token_field = "prm.new_mark",
+              .head_field = "prm.train_head", .new_token_field = "prm.new_mark",
               .token_field = "prm.mark",
               .new_token = new_token, .pack_options = pack_options, .run_flags = run_flags},
     .build = build};
