@@ -30,6 +30,7 @@ typedef struct {
     int at;                      /* a field, or NFIELDS + flag */
     const char *lua;             /* NULL: another key has the value */
     bool adds;                   /* to a list */
+    bool denies;                 /* the value is another one */
     int implied;                 /* 0: explicit; else a priority, larger ones win */
 } Claim;
 
@@ -298,7 +299,7 @@ static bool claim_meanings(File *f, int key, const char *given, int covers)
             claim_add(f, (Claim){key, at,
                                  *m->value == '?' ? NULL
                                                   : lua_value(at, m->value + (*m->value == '+')),
-                                 *m->value == '+', m->implied ? i + 1 : 0});
+                                 *m->value == '+', false, m->implied ? i + 1 : 0});
         matched = matched || at == covers || at < 0 || strcmp(m->given, "*");
     }
     return matched;
@@ -335,6 +336,17 @@ static const char *reason(int at, const Alias *row, const char *given)
                       range_print(r->type, r->lo, r->hi, choices ? choices : ""));
 }
 
+/* Adds the claims of UNLESS rows. */
+static void claim_denials(File *f, int key, const char *given)
+{
+    for (int i = 0; i < alias_denials; i++) {
+        const AliasDenial *d = &alias_denial[i];
+        const int at = ours_find(d->ours);
+        if (names_same(d->name, f->key[key].name) && alias_given(d->given, given))
+            claim_add(f, (Claim){key, at, lua_value(at, d->value), false, true, 0});
+    }
+}
+
 static void claim_value(File *f, int i)
 {
     Key *k = &f->key[i];
@@ -349,6 +361,8 @@ static void claim_value(File *f, int i)
         const Setting *enabled = setting_at(k->s, "enabled");
         k->needless = row && enabled && alias_off(enabled->text);
     }
+    if (given)
+        claim_denials(f, i, given);
     if (given && claim_meanings(f, i, given, at))
         return;
     if (given && row && alias_off(given) &&
@@ -364,7 +378,7 @@ static void claim_value(File *f, int i)
         && (!row || alias_share(row, given)))
         lua = lua_value(at, of_all_nodes(f, k->name, given));
     if (lua)
-        claim_add(f, (Claim){i, at, lua, false, 0});
+        claim_add(f, (Claim){i, at, lua, false, false, 0});
     else if (k->s->kind == SETTING_OTHER && (row || at >= 0))
         k->why = "expressions are not evaluated: write the value";
     else if (row || at >= 0)
@@ -419,7 +433,7 @@ static const char *chosen(File *f, int at)
     const char *value = NULL;
     for (int i = 0; i < f->nclaims; i++) {
         const Claim *c = &f->claim[i];
-        if (c->at != at || c->adds)
+        if (c->at != at || c->adds || c->denies)
             continue;
         if (!c->lua) {
             left = c;
@@ -432,11 +446,14 @@ static const char *chosen(File *f, int at)
     }
     if (best && left && same_lua(best->lua, "0"))
         two_values(f, left, best);
+    for (int i = 0; best && !best->implied && i < f->nclaims; i++)
+        if (f->claim[i].at == at && f->claim[i].denies && same_lua(f->claim[i].lua, best->lua))
+            two_values(f, &f->claim[i], best);
     value = best ? best->lua : NULL;
     for (int i = 0; i < f->nclaims; i++) {
         const Claim *c = &f->claim[i];
         Key *k = &f->key[c->key];
-        if (c->at != at)
+        if (c->at != at || c->denies)
             continue;
         if (c->adds)
             value = joined(value, c->lua);
@@ -470,7 +487,7 @@ static bool learns_from(const char *objective, const char *kind)
 static bool is_only_claim(const File *f, int claim)
 {
     for (int i = 0; i < f->nclaims; i++)
-        if (i != claim && f->claim[i].key == f->claim[claim].key)
+        if (i != claim && f->claim[i].key == f->claim[claim].key && !f->claim[i].denies)
             return false;
     return true;
 }
@@ -494,6 +511,8 @@ static void choose(File *f, const char **lua)
         lua[at] = why ? NULL : value;
         for (int i = 0; why && i < f->nclaims; i++) {
             Key *k = &f->key[f->claim[i].key];
+            if (f->claim[i].denies)
+                continue;
             if (f->claim[i].at == at && !f->claim[i].implied) {
                 k->taken = false;
                 k->why = why;
@@ -539,12 +558,32 @@ static void print_recipe(Str *s, Str *open, const File *f, const char **lua)
         if (n && (i == 0 || strncmp(field_row[i - 1].path, path, n + 1)))
             print_section(s, lua, text_print("%.*s", (int)n, path));
         for (int k = 0; k < f->nclaims; k++)
-            wanted = wanted || (f->claim[k].at == i && !f->claim[k].lua);
+            wanted = wanted || (f->claim[k].at == i && !f->claim[k].lua && !f->claim[k].denies);
         if (wanted && !lua[i])
             str_print(open, "%s%s", open->n ? ", " : "", path);
     }
     print_section(s, lua, "run");
     str_print(s, "\n    }");
+}
+
+/* Prints the settings without which gen refuses this recipe. */
+static void print_needs(Str *s, const char **lua)
+{
+    for (int i = 0; i < alias_needs; i++) {
+        const AliasNeed *need = &alias_need[i];
+        const int at = ours_find(need->ours), other = ours_find(need->other);
+        const bool least = *need->wanted == '>';
+        FieldValue is = {.s = need->value};
+        if (!lua[at] || strcmp(lua[at], value_print(FT_STRING, &is)))
+            continue;
+        const char *set = lua[other], *bare = set ? set + (*set == '"') : NULL;
+        const bool one = other == F_batch_accum && !set;            /* its default */
+        if (one || alias_met(need, set ? text_print("%.*s", (int)strcspn(bare, "\""), bare) : NULL))
+            continue;
+        str_print(s, "\n%s = %s needs %s%s%s%s%s", path_of(at), lua[at], path_of(other),
+                  least ? ", for example " : " = ", lua_value(other, need->wanted + least),
+                  set ? "; here it is " : "", set ? set : "");
+    }
 }
 
 static void print_rest(Str *s, const File *f)
@@ -604,6 +643,7 @@ void settings_file(const char *path, const char *language, const char *text, siz
         print_recipe(&s, &open, &f, lua);
     if (open.n)
         str_print(&s, "\nstill to be set: %s", open.text);
+    print_needs(&s, lua);
     if (f.nkeys)
         print_rest(&s, &f);
     err((Loc){0},

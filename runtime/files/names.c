@@ -27,6 +27,18 @@ const AliasMeaning alias_meaning[] = {
 };
 const int alias_meanings = (int)(sizeof alias_meaning / sizeof *alias_meaning);
 
+const AliasDenial alias_denial[] = {
+#define UNLESS(theirs, given, ours, value) { theirs, given, ours, value },
+#include "runtime/files/aliases.def"
+};
+const int alias_denials = (int)(sizeof alias_denial / sizeof *alias_denial);
+
+const AliasNeed alias_need[] = {
+#define NEEDS(ours, value, other, wanted) { ours, value, other, wanted },
+#include "runtime/files/aliases.def"
+};
+const int alias_needs = (int)(sizeof alias_need / sizeof *alias_need);
+
 static const struct {
     const char *ours, *theirs, *word;
 } words[] = {
@@ -118,12 +130,25 @@ bool alias_on(const char *given)
            names_same(given, "1");
 }
 
+bool alias_given(const char *row_given, const char *given)
+{
+    return names_same(row_given, given) || !strcmp(row_given, "*")
+           || (!strcmp(row_given, "true") && alias_on(given))
+           || (!strcmp(row_given, "false") && alias_off(given));
+}
+
 bool alias_meant(const AliasMeaning *m, const char *name, const char *given)
 {
-    return names_same(m->name, name)
-           && (names_same(m->given, given) || !strcmp(m->given, "*")
-               || (!strcmp(m->given, "true") && alias_on(given))
-               || (!strcmp(m->given, "false") && alias_off(given)));
+    return names_same(m->name, name) && alias_given(m->given, given);
+}
+
+bool alias_met(const AliasNeed *need, const char *value)
+{
+    if (*need->wanted == '>')
+        return value && strtod(value, NULL) > 0;
+    return value && (names_same(value, need->wanted) ||
+                     (isdigit((unsigned char)*value) && isdigit((unsigned char)*need->wanted) &&
+                      strtod(value, NULL) == strtod(need->wanted, NULL)));
 }
 
 const char *alias_meaning_of(const Alias *row, const char *given)

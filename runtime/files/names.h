@@ -36,12 +36,33 @@ typedef struct {
 extern const AliasMeaning alias_meaning[];
 extern const int alias_meanings;
 
+/* An UNLESS row: the name with this value means any other value of ours. */
+typedef struct {
+    const char *name, *given, *ours, *value;
+} AliasDenial;
+
+extern const AliasDenial alias_denial[];
+extern const int alias_denials;
+
+/* A NEEDS row: a value of a field that gen takes only with a value of another setting. */
+typedef struct {
+    const char *ours, *value;
+    const char *other, *wanted;  /* ">16": any above 0, such as 16 */
+} AliasNeed;
+
+extern const AliasNeed alias_need[];
+extern const int alias_needs;
+
 const Alias *alias_find(const char *name);             /* NULL: no row has this name */
 /* Returns our word for a value of a field or flag; the word itself if no row translates it. */
 const char *alias_word(const char *ours, const char *word);
 /* True if the row matches this name and value. yes, on and 1 match true; every value of
  * alias_off() matches false. */
 bool alias_meant(const AliasMeaning *m, const char *name, const char *given);
+/* The same for a value that a row gives. */
+bool alias_given(const char *row_given, const char *given);
+/* True if `value` of the other setting is what the row needs; NULL: not set. */
+bool alias_met(const AliasNeed *need, const char *value);
 /* Returns the meaning of a value of the row's name for its flag or field: "": nothing to set; "?":
  * set under another name, by default the flag after the ?; NULL: no row for this value. */
 const char *alias_meaning_of(const Alias *row, const char *given);

@@ -192,15 +192,14 @@ bool built_is(const Alias *row, const char *name)
  * row. */
 static bool add_denied(Claims *c, const Alias *row, const char *given, const char *typed)
 {
-    static const struct { const char *name, *ours, *value; } denied[] = {
-#define UNLESS(theirs, ours, value) { theirs, ours, value },
-#include "runtime/files/aliases.def"
-    };
-    for (size_t i = 0; alias_on(given) && i < sizeof denied / sizeof *denied; i++)
-        if (names_same(denied[i].name, row->name)) {
-            claim(c, (Claim){ CLAIM_NOT, denied[i].ours, denied[i].value, typed, row, false });
+    const bool off = row->kind == ALIAS_MEANS && alias_off(given);  /* its note is about true */
+    for (int i = 0; i < alias_denials; i++) {
+        const AliasDenial *d = &alias_denial[i];
+        if (names_same(d->name, row->name) && given && alias_given(d->given, given)) {
+            claim(c, (Claim){ CLAIM_NOT, d->ours, d->value, typed, off ? NULL : row, false });
             return true;
         }
+    }
     return false;
 }
 
@@ -490,11 +489,60 @@ static void append(char **list, const char *between, const char *text)
     *list = longer;
 }
 
+/* Ends the program if no program for its target has the value of the wish. */
+static void refuse_target(const Made *made, const Wish *all, int n, const Wish *w,
+                          const char *value)
+{
+    size_t length;
+    const char *target = line_of(made, "target", 0, &length);
+    for (int i = 0; i < n; i++)
+        if (all[i].differs && names_same(all[i].field, "target"))
+            return;
+    if (w->is && names_same(w->field, "precision") && names_same(value, "fp16") &&
+        target && !strncmp(target, "\"cpu", 4))
+        die(EXIT_CONFIG, "%s: fp16 needs a GPU, and this program is for target=cpu; bf16 or fp32",
+            w->is);
+}
+
+/* True if the wishes include lora.rank = 0, with which gen takes no other lora field. */
+static bool without_adapters(const Wish *w, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (w[i].differs && names_same(w[i].field, "lora.rank") && w[i].value &&
+            alias_off(w[i].value))
+            return true;
+    return false;
+}
+
+/* Adds the words without which gen refuses a value, and their fields, unless the program has them
+ * or a wish has the field. */
+static void append_needs(const Made *made, const Wish *w, int n, const char *field,
+                         const char *value, char **words, char **fields)
+{
+    for (int i = 0; i < alias_needs; i++) {
+        const AliasNeed *need = &alias_need[i];
+        size_t length;
+        const char *line = line_of(made, need->other, 0, &length);
+        char *built = line ? plain(line, length) : NULL;
+        bool wished_too = false;
+        for (int k = 0; k < n; k++)
+            wished_too = wished_too || (w[k].differs && names_same(w[k].field, need->other));
+        if (names_same(need->ours, field) && names_same(need->value, value) && !wished_too &&
+            !alias_met(need, built)) {
+            append(words, " ",
+                   format("%s=%s", need->other, need->wanted + (*need->wanted == '>')));
+            append(fields, "|", need->other);
+        }
+        free(built);
+    }
+}
+
 /* Ends the program with the command that builds what is requested, in one line. */
 static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
 {
     static const char adapters[] =
-        "lora.alpha|lora.dropout|lora.targets|lora.rslora|lora.fold|lora.modules_to_save";
+        "lora.alpha|lora.dropout|lora.targets|lora.rslora|lora.fold|lora.base|"
+        "lora.modules_to_save";
     char *typed = NULL, *built = NULL, *words = NULL, *fields = NULL;
     const Alias *row = NULL;
     int differ = 0;
@@ -503,9 +551,13 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
             continue;
         char *value = wished(&w[i]), *was = built_text(made, w[i].field);
         const bool whole = names_same(w[i].field, "lora.rank") && !strcmp(value, "0");
+        if (names_same(w[i].field, "lora.base") && without_adapters(w, n))
+            continue;
         append(&built, ", ", was);
+        refuse_target(made, w, n, &w[i], value);
         append(&words, " ", shell_word(format("%s=%s", w[i].field, value)));
         append(&fields, "|", w[i].field);
+        append_needs(made, w, n, w[i].field, value, &words, &fields);
         if (whole)
             append(&fields, "|", adapters);
         differ++;

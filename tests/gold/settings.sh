@@ -87,6 +87,18 @@ holds statements 'run.lr = 0.5|not carried over: """ """ # beta2 else if log(1) 
     'lr = 0.5\n"""\nlr = 3 of\n# A\n"""\nif x:\n    lr = 1\n    # c\nelse:\n    beta2 = 2\nlog(1)\nmax_steps = f(1)\n' py
 holds range 'not carried over: lora_r val_set_size' 'lora_r: 5000\nval_set_size: 200\n'
 # explicit before implied; nested; of another objective; more nodes
+# a value that another key denies, and a recipe that gen refuses
+says denied 'x.yml: adapter: qlora (line 1) and load_in_4bit: false (line 2) set lora.base to different values: keep one of them' \
+    'adapter: qlora\nload_in_4bit: false\n'
+says denied_moments 'x.yml: optim: adamw_torch (line 1) and use_8bit_adam: true (line 2) set optim.moments to different values: keep one of them' \
+    'optim: adamw_torch\nuse_8bit_adam: true\n'
+holds moments 'optim.moments = "8bit"' 'optimizer: adamw_torch_8bit\nload_in_4bit: false\n'
+holds moments_of_component 'optim.moments = "8bit"' 'optimizer: {_component_: bitsandbytes.optim.PagedAdamW8bit}\n'
+holds backward 'optim.when = "backward"|run.clip = 0' 'optimizer_in_bwd: True\n'
+holds backward_accum 'batch.accum = 8|optim.when = "backward"|run.clip = 1.0' \
+    'optimizer_in_bwd: True\ngradient_accumulation_steps: 8\nclip_grad_norm: 1.0\n'
+check backward_needs 'optim.when = "backward" needs run.clip = 0; here it is 1.0|optim.when = "backward" needs batch.accum = 1; here it is 8' \
+    "$(grep ' needs ' "$T/err" | paste -sd'|')"
 holds lora_only 'not carried over: finetuning_type' 'finetuning_type: lora\n'
 holds packed 'data.kind = "packed"|not carried over: packing' 'packing: true\npacking_strategy: wrapped\n'
 holds stage 'not carried over: zero_optimization.stage' 'zero_optimization: {stage: dpo}\n'

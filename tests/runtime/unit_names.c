@@ -11,6 +11,17 @@
 
 enum { WORDS = 6, LINE = 4000 };
 
+/* A program that trains adapters on a base in 4 bits, and one with a small optimiser. */
+static const Made four_bits = {
+    .words = "recipes/x.lua lora.rank=8 lora.base=nf4",
+    .fields = { "lora.rank=8\nlora.base=\"nf4\"\ntarget=\"cpu\"\nprecision=\"bf16\"\n" }
+};
+static const Made small = {
+    .words = "recipes/x.lua optim.moments=8bit run.clip=0",
+    .fields = { "lora.rank=0\nlora.base=\"same\"\ntarget=\"cpu\"\nprecision=\"bf16\"\nbatch.accum=1\n",
+                "optim.moments=\"8bit\"\noptim.when=\"backward\"\noptim.master=\"none\"\n" }
+};
+
 /* A program without any feature. */
 static const Made plain = {
     .words = "recipes/x.lua gpus=1 seq.max=8",
@@ -20,7 +31,7 @@ static const Made plain = {
 };
 
 /* Parses the words in a process of its own; its line goes to text. Returns the exit code. */
-static int refused(char text[LINE], char **words, int n)
+static int refused_by(const Made *made, char text[LINE], char **words, int n)
 {
     int ends[2], status = -1;
     char *argv[WORDS + 1] = { (char[]){ "train" } };
@@ -32,7 +43,7 @@ static int refused(char text[LINE], char **words, int n)
     if (child == 0) {
         Flags f;
         dup2(ends[1], 2);
-        flags_parse(&f, &plain, NULL, n + 1, argv);
+        flags_parse(&f, made, NULL, n + 1, argv);
         _exit(0);
     }
     close(ends[1]);
@@ -43,6 +54,11 @@ static int refused(char text[LINE], char **words, int n)
     close(ends[0]);
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int refused(char text[LINE], char **words, int n)
+{
+    return refused_by(&plain, text, words, n);
 }
 
 /* A line for what is wrong only: rows are many. */
@@ -158,7 +174,7 @@ static void hint(const Alias *row)
     }
     int code = refused(text, &name, 1);
     must(want ? code == EXIT_CONFIG && strstr(text, want) && strchr(text, '\n') == text + strlen(text) - 1
-              : code == 0 || strstr(text, " && make"),
+              : code == 0 || strstr(text, " && make") || strstr(text, "fp16 needs a GPU"),
          format("alias %s: what to do", name), "code %d, want \"%s\": %s", code, want ? want : "", text);
     if (row->kind == ALIAS_NONE)
         must(refused(text, (char *[]){ name, "False" }, 2) == 0, format("alias %s False: accepted", name), "%s",
@@ -179,8 +195,9 @@ static void values(void)
         { "--bf16", "yes", "precision=bf16 && make" },
         { "--bf16", "false", "" },
         { "--no_fp16", "--lr=1", "" },
-        { "--fp16", "true", "precision=fp32; to change it: gen recipes/x.lua gpus=1 seq.max=8 precision=fp16 && make" },
-        { "--dtype", "float16", "precision=fp16" },
+        { "--fp16", "true", "--fp16 true: fp16 needs a GPU, and this program is for target=cpu" },
+        { "--dtype", "float16", "fp16 needs a GPU" },
+        { "--bnb_4bit_compute_dtype", "float16", "fp16 needs a GPU" },
         { "--dtype", "torch.float32", "" },
         { "--precision", "no", "" },
         { "--precision", "Float32", "" },
@@ -219,6 +236,15 @@ static void values(void)
         { "--device", "cpu", "" },
         { "--device", "cuda", "target=NAME" },
         { "--load_in_4bit", "false", "" },
+        { "--load_in_4bit", "true", "seq.max=8 lora.base=nf4 lora.rank=16 && make" },
+        { "--qlora", "--lora_r=8", "seq.max=8 lora.base=nf4 lora.rank=8 && make" },
+        { "--optimizer_in_bwd", "true", "seq.max=8 optim.when=backward run.clip=0 batch.accum=1 && make" },
+        { "--optimizer_in_bwd", "false", "" },
+        { "--stochastic_rounding", "true", "optim.master=none precision=bf16 && make" },
+        { "--optim", "adamw_torch", "" },
+        { "--optim", "adamw_bnb_8bit", "optim.moments=8bit && make" },
+        { "--bnb_4bit_quant_type", "nf4", "" },
+        { "--bnb_4bit_quant_type", "fp4", "lora.base=nf4 is NF4; fp4 is not supported" },
         { "--no_lora", "--lora_r=8", "--no_lora and --lora_r 8 contradict each other" },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -226,6 +252,33 @@ static void values(void)
         int code = refused(text, (char *[]){ row[i].name, row[i].given }, 2);
         must(*row[i].says ? code == EXIT_CONFIG && strstr(text, row[i].says) : code == 0,
              format("alias %s %s", row[i].name, row[i].given), "want \"%s\", code %d: %s", row[i].says, code, text);
+    }
+}
+
+/* Values that a program with that feature contradicts. */
+static void contradictions(void)
+{
+    static const struct { const Made *made; char *name, *given, *says; } row[] = {
+        { &four_bits, "--load_in_4bit", "false", "gen recipes/x.lua lora.rank=8 lora.base=same && make" },
+        { &four_bits, "--qlora=false", "--lr=1", "lora.base=same && make" },
+        { &four_bits, "--use_4bit", "no", "lora.base=same && make" },
+        { &four_bits, "--no_lora", "--use_4bit=no", "gen recipes/x.lua lora.rank=0 && make" },
+        { &four_bits, "--use_4bit=no", "--no_lora", "gen recipes/x.lua lora.rank=0 && make" },
+        { &four_bits, "--load_in_4bit", "true", "" },
+        { &four_bits, "--bnb_4bit_quant_type", "fp4", "fp4 is not supported\n" },
+        { &small, "--load_in_4bit", "false", "" },
+        { &small, "--optimizer_in_bwd", "false", "run.clip=0 optim.when=step && make\n" },
+        { &small, "--optim", "adamw_torch", "gen recipes/x.lua run.clip=0 optim.moments=fp32 && make" },
+        { &small, "--optim", "adamw_8bit", "" },
+        { &small, "--stochastic_rounding", "false", "optim.master=remainder && make\n" },
+        { &small, "--stochastic_rounding", "true", "" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[LINE];
+        int code = refused_by(row[i].made, text, (char *[]){ row[i].name, row[i].given }, 2);
+        must(*row[i].says ? code == EXIT_CONFIG && strstr(text, row[i].says) : code == 0,
+             format("%s %s: against %s", row[i].name, row[i].given, row[i].made->words), "want \"%s\", code %d: %s",
+             row[i].says, code, text);
     }
 }
 
@@ -294,6 +347,7 @@ void test_names(void)
             hint(&alias_row[i]);
     }
     values();
+    contradictions();
     meanings();
     renames();
     check(before == failures && aliases > 100, "alias names", "%d of %d are aliases", aliases,
