@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Moves the ops from `first` on, which are the program's last, behind op `at`. */
-static void move_behind(Program *p, int at, int first)
+/* Moves the program's last ops, from `first` on, to after op `at`. */
+static void move_after(Program *p, int at, int first)
 {
     enum { MOST = 2 };
     const int n = p->nops - first;
@@ -38,7 +38,7 @@ static void update(Build *b, Program *p, Value *gradient)
     Op *op = build_op(b, OP_partial_norm);
     op_in(op, g), op_out(op, n), op_out(op, ref(set_squares(b)));
     update_op(b, g, n);
-    move_behind(p, at, first);
+    move_after(p, at, first);
 }
 
 /* Ends the program if adapters are trained: their gradients are small. */

@@ -188,7 +188,7 @@ static char *absmax_fault(const Graph *g, const Value *v)
     if (!moment || v->rank != 2)
         return NULL;
     const int64_t tensors = moment->count ? moment->count : 1,
-                  blocks = (value_elements(moment) + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK;
+                  blocks = DYNAMIC_BLOCKS(value_elements(moment));
     return v->dim[0].n == tensors && v->dim[1].n == blocks
                ? NULL
                : text_print("%s: %s has %" PRId64 " tensors of %" PRId64 " blocks", v->name,

@@ -1,4 +1,4 @@
-/* moment_types.c -- moments in 8 bit (optim.moments): which parameters have them, and their values.
+/* moment_types.c -- selection and layout of 8-bit moments (optim.moments).
  *
  * In:    the programs that read the parameters.
  * Method: blocks of DYNAMIC_BLOCK elements of each tensor, a byte an element and the largest
@@ -43,7 +43,7 @@ Value *build_absmax(Build *b, const Value *moment)
 {
     const char *name = text_print("absmax.%s", moment->name);
     const int64_t n = tensors_of(moment),
-                  blocks = (value_elements(moment) + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK;
+                  blocks = DYNAMIC_BLOCKS(value_elements(moment));
     Value *v = ir_value(b->g, name);
     if (v)
         return v;

@@ -461,7 +461,7 @@ static int64_t parameter_number(const Graph *g, const Value *param)
 /* The same element as `like` of v. */
 static Ref element(Ref like, Value *v) { return (Ref){v, like.index, like.k}; }
 
-/* Adds to the update of 16-bit weights w what they are rounded from: a word of optim.master. */
+/* Adds the operands of a value of optim.master to the update of 16-bit weights w. */
 static void add_master(Build *b, Op *op, Ref w, const char *how)
 {
     const bool rounding = !strcmp(how, "none");

@@ -235,7 +235,7 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
         fputs(h->purpose[i] ? "\n" : "", to);
     }
     if (h->pinned)
-        fprintf(to, "  %-14s %12s   in pinned memory of the host, beside the arena\n", "embedding",
+        fprintf(to, "  %-14s %12s   in pinned memory of the host, outside the arena\n", "embedding",
                 text_bytes(h->pinned));
 }
 

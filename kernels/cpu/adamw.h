@@ -62,10 +62,10 @@ static inline void adamw(float *restrict w, float *restrict m, float *restrict v
 
 /* ---- 16-bit weights -------------------------------------------------------------------------- */
 
-/* What an update of 16-bit weights w starts from and leaves; one of these. */
+/* The higher precision of 16-bit weights w: one of these. */
 typedef struct {
     float *fp32;                 /* master weights; w is their rounded copy */
-    int16_t *remainder;          /* what w lacks of them: runtime/split.h */
+    int16_t *remainder;          /* their remainders: runtime/split.h */
     /* w alone, rounded stochastically: {seed low, seed high, update}; numbers of the parameter, of
      * its tensor (layer) and of the element in that which w[0] is, a multiple of 8. */
     const uint32_t *rounding;
@@ -77,7 +77,7 @@ typedef struct {
 enum { ADAMW_BLOCK = 256 };
 
 /* Draws 16 bits for each element of a block, which begins with element i of the tensor, a multiple
- * of 8: eight from a counter, whatever the rank. */
+ * of 8. Eight elements share a counter, so the draws do not depend on the rank. */
 static inline void rounding_draw(uint16_t *restrict draw, const Master *of, int64_t i)
 {
     const uint32_t key0 = rounding_key(of->rounding[0], of->site), key1 = of->rounding[1];
@@ -97,55 +97,55 @@ static inline void rounding_draw(uint16_t *restrict draw, const Master *of, int6
     }
 }
 
-/* v rounded to bf16: up with the probability of the bits that are cut off. The largest finite value
- * is not exceeded; Inf and NaN stay. */
-static inline float bf16_drawn(float v, uint16_t draw)
+typedef enum { MASTER_FP32, MASTER_REMAINDER, MASTER_ROUNDING } MasterKind;
+
+static inline MasterKind master_kind(const Master *of)
 {
-    const uint32_t u = float_bits(v), up = (u + draw) & 0xffff0000, largest = 0x7f7f0000;
-    const uint32_t inf = 0x7f800000, size = u & 0x7fffffff;
-    const uint32_t chosen = (up & 0x7fffffff) < inf ? up : (u & 0x80000000) | largest;
-    return size >= inf ? v : bits_float(chosen);
+    return of->fp32 ? MASTER_FP32 : of->remainder ? MASTER_REMAINDER : MASTER_ROUNDING;
 }
 
-/* x (n) = the weights that an update starts from, w + i ... */
-static inline void master_load(float *restrict x, const wt_t *restrict w, const Master *from,
-                               int64_t i, int64_t n)
+/* The weight that an update starts from. In a loop, `kind` is a constant. */
+static inline float master_load(const wt_t *w, const float *fp32, const int16_t *remainder,
+                                int64_t i, MasterKind kind)
 {
-    if (from->fp32) {
-        memcpy(x, from->fp32 + i, (size_t)n * sizeof *x);
-        return;
-    }
-    act_to_float(x, w + i, n);
-    if (!from->remainder)
-        return;
-    const int16_t *restrict remainder = from->remainder + i;
-#pragma omp simd
-    for (int64_t k = 0; k < n; k++)
-        x[k] = bits_float(split_join(float_bits(x[k]), remainder[k]));
+    return kind == MASTER_FP32 ? fp32[i]
+           : kind == MASTER_REMAINDER
+               ? bits_float(split_join(float_bits(act_load(w + i)), remainder[i]))
+               : act_load(w + i);
 }
 
-/* x (n): their new values. */
-static inline void master_store(wt_t *restrict w, const Master *to, float *restrict x, int64_t i,
-                                int64_t n)
+/* x: its new value; draw: the element's, for MASTER_ROUNDING. */
+static inline void master_store(wt_t *w, float *fp32, int16_t *remainder, int64_t i, float x,
+                                uint16_t draw, MasterKind kind)
 {
-    if (to->fp32) {
-        memcpy(to->fp32 + i, x, (size_t)n * sizeof *x);
-    } else if (to->remainder) {
-        int16_t *restrict remainder = to->remainder + i;
-#pragma omp simd
-        for (int64_t k = 0; k < n; k++) {
-            const uint32_t bits = split_value(float_bits(x[k]));
-            remainder[k] = split_remainder(bits);
-            x[k] = bits_float(split_bf16(bits));
-        }
-    } else {
-        uint16_t draw[ADAMW_BLOCK];
-        rounding_draw(draw, to, to->first + i);
-#pragma omp simd
-        for (int64_t k = 0; k < n; k++)
-            x[k] = bf16_drawn(x[k], draw[k]);
+    if (kind == MASTER_FP32)
+        fp32[i] = x;
+    if (kind == MASTER_REMAINDER) {
+        const uint32_t bits = split_value(float_bits(x));
+        remainder[i] = split_remainder(bits);
+        x = bits_float(split_bf16(bits));
     }
-    act_from_float(w + i, x, n);
+    if (kind == MASTER_ROUNDING)
+        x = bits_float(split_drawn(float_bits(x), draw));
+    act_store(w + i, x);
+}
+
+/* n weights from i on, at most a block. */
+static inline __attribute__((always_inline)) void
+adamw_mixed_block(wt_t *restrict w, const Master *master, float *restrict m, float *restrict v,
+                  const float *restrict g, AdamwStep s, int64_t i, int64_t n, MasterKind kind)
+{
+    float *restrict fp32 = master->fp32;
+    int16_t *restrict remainder = master->remainder;
+    uint16_t draw[ADAMW_BLOCK];
+    if (kind == MASTER_ROUNDING)
+        rounding_draw(draw, master, master->first + i);
+#pragma omp simd
+    for (int64_t k = i; k < i + n; k++) {
+        const float x = adamw_element(master_load(w, fp32, remainder, k, kind), m + k, v + k, g[k],
+                                      s);
+        master_store(w, fp32, remainder, k, x, kind == MASTER_ROUNDING ? draw[k - i] : 0, kind);
+    }
 }
 
 static inline void adamw_mixed(wt_t *restrict w, const Master *master, float *restrict m,
@@ -155,15 +155,16 @@ static inline void adamw_mixed(wt_t *restrict w, const Master *master, float *re
     if (!isfinite(norm[0]))
         return;
     const AdamwStep s = adamw_step(adamw_args, norm, decay);
+    const MasterKind kind = master_kind(master);
 #pragma omp parallel for schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i += ADAMW_BLOCK) {
         const int64_t k = n - i < ADAMW_BLOCK ? n - i : ADAMW_BLOCK;
-        float x[ADAMW_BLOCK];
-        master_load(x, w, master, i, k);
-#pragma omp simd
-        for (int64_t j = 0; j < k; j++)
-            x[j] = adamw_element(x[j], m + i + j, v + i + j, g[i + j], s);
-        master_store(w, master, x, i, k);
+        if (kind == MASTER_FP32)
+            adamw_mixed_block(w, master, m, v, g, s, i, k, MASTER_FP32);
+        else if (kind == MASTER_REMAINDER)
+            adamw_mixed_block(w, master, m, v, g, s, i, k, MASTER_REMAINDER);
+        else
+            adamw_mixed_block(w, master, m, v, g, s, i, k, MASTER_ROUNDING);
     }
 }
 

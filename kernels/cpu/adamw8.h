@@ -22,7 +22,7 @@ typedef struct {
     float *m_absmax, *v_absmax;
 } Moments8;
 
-/* What the codes of a block stand for; 0 where absmax is 0. */
+/* x = the values of a block's codes; 0 where absmax is 0. */
 static inline void dequantise(float *restrict x, const uint8_t *restrict code, float absmax,
                               DynamicMap map)
 {
@@ -68,6 +68,20 @@ static inline void adamw8_block(float *restrict w, Moments8 at, const float *res
     quantise(at.v, at.v_absmax, v, n, DYNAMIC_OF_V, tables->mid[DYNAMIC_OF_V]);
 }
 
+/* The moments of block b of tensor l; `codes` elements and `blocks` blocks a tensor. */
+static inline Moments8 moments_at(Moments8 first, int64_t l, int64_t b, int64_t codes,
+                                  int64_t blocks)
+{
+    const int64_t k = l * codes + b * DYNAMIC_BLOCK, block = l * blocks + b;
+    return (Moments8){first.m + k, first.v + k, first.m_absmax + block, first.v_absmax + block};
+}
+
+static inline int block_length(int64_t b, int64_t n)
+{
+    const int64_t left = n - b * DYNAMIC_BLOCK;
+    return left < DYNAMIC_BLOCK ? (int)left : DYNAMIC_BLOCK;
+}
+
 /* fp32 weights. */
 static inline void adamw8(float *w, uint8_t *m, uint8_t *v, float *m_absmax, float *v_absmax,
                           const float *g, const float *adamw_args, const float *norm, int64_t n,
@@ -77,16 +91,31 @@ static inline void adamw8(float *w, uint8_t *m, uint8_t *v, float *m_absmax, flo
         return;
     const AdamwStep s = adamw_step(adamw_args, norm, decay);
     const DynamicTables tables = dynamic_tables();
-    const int64_t blocks = (n + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK;
+    const int64_t blocks = DYNAMIC_BLOCKS(n);
+    const Moments8 first = {m, v, m_absmax, v_absmax};
 #pragma omp parallel for schedule(static) collapse(2) if (n * slots >= PARALLEL_MIN)
     for (int64_t l = 0; l < slots; l++)
         for (int64_t b = 0; b < blocks; b++) {
-            const int64_t i = b * DYNAMIC_BLOCK, left = n - i, k = l * codes + i;
-            const Moments8 at = {m + k, v + k, m_absmax + l * blocks + b,
-                                 v_absmax + l * blocks + b};
-            adamw8_block(w + l * stride + i, at, g + l * apart + i,
-                         left < DYNAMIC_BLOCK ? (int)left : DYNAMIC_BLOCK, s, &tables);
+            const int64_t i = b * DYNAMIC_BLOCK;
+            adamw8_block(w + l * stride + i, moments_at(first, l, b, codes, blocks),
+                         g + l * apart + i, block_length(b, n), s, &tables);
         }
+}
+
+/* One block of 16-bit weights, from element i of a tensor on. */
+static inline void adamw8_mixed_block(wt_t *w, const Master *of, Moments8 at, const float *g,
+                                      int64_t i, int n, AdamwStep s, const DynamicTables *tables)
+{
+    const MasterKind kind = master_kind(of);
+    float x[DYNAMIC_BLOCK];
+    uint16_t draw[ADAMW_BLOCK] = {0};
+    if (kind == MASTER_ROUNDING)
+        rounding_draw(draw, of, of->first + i);
+    for (int k = 0; k < n; k++)
+        x[k] = master_load(w, of->fp32, of->remainder, i + k, kind);
+    adamw8_block(x, at, g + i, n, s, tables);
+    for (int k = 0; k < n; k++)
+        master_store(w, of->fp32, of->remainder, i + k, x[k], draw[k], kind);
 }
 
 /* 16-bit weights; master: of the first tensor, (slots, `codes`). */
@@ -100,19 +129,14 @@ static inline void adamw8_mixed(wt_t *w, const Master *master, uint8_t *m, uint8
         return;
     const AdamwStep s = adamw_step(adamw_args, norm, decay);
     const DynamicTables tables = dynamic_tables();
-    const int64_t blocks = (n + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK;
+    const int64_t blocks = DYNAMIC_BLOCKS(n);
+    const Moments8 first = {m, v, m_absmax, v_absmax};
 #pragma omp parallel for schedule(static) collapse(2) if (n * slots >= PARALLEL_MIN)
     for (int64_t l = 0; l < slots; l++)
         for (int64_t b = 0; b < blocks; b++) {
-            const int64_t i = b * DYNAMIC_BLOCK, left = n - i, k = l * codes + i;
-            const int own = left < DYNAMIC_BLOCK ? (int)left : DYNAMIC_BLOCK;
-            const Moments8 at = {m + k, v + k, m_absmax + l * blocks + b,
-                                 v_absmax + l * blocks + b};
             const Master of = master_of(master, l, codes);
-            float x[DYNAMIC_BLOCK];
-            master_load(x, w + l * stride, &of, i, own);
-            adamw8_block(x, at, g + l * apart + i, own, s, &tables);
-            master_store(w + l * stride, &of, x, i, own);
+            adamw8_mixed_block(w + l * stride, &of, moments_at(first, l, b, codes, blocks),
+                               g + l * apart, b * DYNAMIC_BLOCK, block_length(b, n), s, &tables);
         }
 }
 

@@ -88,10 +88,10 @@ static inline __device__ void adamw_quad(float *w, float *m, float *v, const flo
 
 /* ---- 16-bit weights ---- */
 
-/* What an update of 16-bit weights w starts from and leaves; one of these. */
+/* The higher precision of 16-bit weights w: one of these. */
 struct Master {
     float *fp32 = NULL;         // master weights; w is their rounded copy
-    int16_t *remainder = NULL;  // what w lacks of them: runtime/split.h
+    int16_t *remainder = NULL;  // their remainders: runtime/split.h
     /* w alone, rounded stochastically: {seed low, seed high, update}; numbers of the parameter, of
      * its tensor (layer) and of the element in that which w[0] is, a multiple of 8. */
     const uint32_t *rounding = NULL;
@@ -123,17 +123,12 @@ static inline __device__ float split_store(float v, uint32_t *remainder)
     return __uint_as_float(split_bf16(bits));
 }
 
-/* v rounded to bf16: up with the probability of the bits that are cut off. The largest finite value
- * is not exceeded; Inf and NaN stay. */
 static inline __device__ float bf16_drawn(float v, uint32_t draw)
 {
-    const uint32_t u = __float_as_uint(v), up = (u + draw) & 0xffff0000, largest = 0x7f7f0000,
-                   inf = 0x7f800000, size = u & 0x7fffffff,
-                   chosen = (up & 0x7fffffff) < inf ? up : (u & 0x80000000) | largest;
-    return size >= inf ? v : __uint_as_float(chosen);
+    return __uint_as_float(split_drawn(__float_as_uint(v), draw));
 }
 
-/* The four words that hold the draws of eight elements, of which i is one of the first tensor. */
+/* word = the draws of the eight elements among which element i of the tensor is, two a word. */
 static inline __device__ void rounding_draw(uint32_t word[4], const Master &of, int64_t i)
 {
     const uint64_t eight = (uint64_t)(of.first + i) / 8;

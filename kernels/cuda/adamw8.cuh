@@ -177,7 +177,7 @@ static inline __device__ void adamw8_update(W *w, const M &master, const Moments
                                             const Layout8 &at, const DynamicTable *of_m,
                                             const DynamicTable *of_v)
 {
-    const int64_t blocks = (at.n + DYNAMIC_BLOCK - 1) / DYNAMIC_BLOCK, slot = blockIdx.y;
+    const int64_t blocks = DYNAMIC_BLOCKS(at.n), slot = blockIdx.y;
     const int warps = ADAMW8_THREADS / WARP;
     w += slot * at.stride, g += slot * at.apart;
     for (int turn = 0; turn < ADAMW8_TURNS; turn++) {

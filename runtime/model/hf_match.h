@@ -10,7 +10,7 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 
-/* The tensors with which bitsandbytes stores a weight in NF4, beside its codes: NAME.absmax ... */
+/* Tensors that bitsandbytes stores next to the codes of an NF4 weight: NAME.absmax ... */
 typedef enum {
     HF_NF4_ABSMAX, HF_NF4_MAP, HF_NF4_NESTED, HF_NF4_NESTED_MAP, HF_NF4_STATE, HF_NF4_PARTS
 } HfNf4Part;

@@ -278,7 +278,7 @@ static void get_file(const Tensor *t, Array array, int64_t begin, int64_t n, flo
     }
 }
 
-/* What memory has. */
+/* Reads stored elements: of EL_REMAINDER the remainders alone. */
 static void get_stored(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
                        float *to)
 {

@@ -9,16 +9,16 @@
 
 #include "runtime/files/safetensors.h"
 
-/* Type of a weight or state in memory. EL_REMAINDER: fp32 master weights, of which memory has the
- * 16 bits that the bf16 weights lack (split.h); EL_I16: these alone, as whole numbers. EL_U8: codes
- * of dynamic_map.h, likewise. EL_NF4: two codes a byte (nf4_weights.h); not for the two functions
- * below. */
+/* Type of a weight or state in memory. EL_REMAINDER: fp32 master weights, stored as remainders of
+ * the bf16 weights (split.h); EL_I16: the remainders as whole numbers; EL_U8: codes of
+ * dynamic_map.h, as whole numbers; EL_NF4: two codes a byte (nf4_weights.h), not for the two
+ * functions below. */
 typedef enum { EL_F32, EL_BF16, EL_F16, EL_REMAINDER, EL_I16, EL_U8, EL_NF4 } ElementType;
 static inline int64_t element_bytes(ElementType type)
 {
     return type == EL_F32 ? 4 : type == EL_U8 ? 1 : 2;
 }
-/* Of what memory has. */
+/* Type of the stored elements. */
 static inline StDtype element_dtype(ElementType type)
 {
     static const StDtype of[] = {ST_F32, ST_BF16, ST_F16, ST_I16, ST_I16, ST_U8, ST_U8};

@@ -87,13 +87,9 @@ static void *room(int64_t n, size_t size)
 static void read_values(const StFile *file, const StTensor *from, int64_t first, int64_t n,
                         float *to)
 {
-    const size_t size = (size_t)st_dtype_bits[from->dtype] / 8;
-    void *bytes = room(n, size);
-    char *error = st_read(file, from, bytes, (uint64_t)first * size, (uint64_t)n * size);
+    char *error = weights_values(file, from, first, n, to);
     if (error)
         die(EXIT_NO_CKPT, "%s", error);
-    st_to_float(to, bytes, from->dtype, (size_t)n);
-    free(bytes);
 }
 
 /* Returns the number of the block, among those of the tensor, of element e of the file. */

@@ -111,9 +111,10 @@ struct Nf4Writer {
     float *absmax;
 };
 
+/* Zeroed: of a tensor whose file ends in a read error, finish() quantises what there is. */
 static void *room(int64_t bytes, const Tensor *t)
 {
-    void *p = malloc((size_t)bytes);
+    void *p = calloc(1, (size_t)bytes);
     if (!p)
         die(EXIT_IO, "out of memory for %lld bytes of %s", (long long)bytes, t->name);
     return p;

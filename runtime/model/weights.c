@@ -203,26 +203,36 @@ char *weights_write(const WeightsItem *item, int n, const char *folder, const ch
     return error;
 }
 
+char *weights_values(const StFile *file, const StTensor *from, int64_t first, int64_t n, float *to)
+{
+    const size_t size = (size_t)st_dtype_bits[from->dtype] / 8;
+    void *bytes = malloc((size_t)n * size + 1);
+    if (!bytes)
+        die(EXIT_IO, "out of memory for %lld values", (long long)n);
+    char *error = st_read(file, from, bytes, (uint64_t)first * size, (uint64_t)n * size);
+    if (!error)
+        st_to_float(to, bytes, from->dtype, (size_t)n);
+    free(bytes);
+    return error;
+}
+
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite)
 {
     int64_t n = model_elements(t);
     REQUIRE(from->end - from->begin == (uint64_t)n * st_dtype_bits[from->dtype] / 8);
-    size_t size = (size_t)st_dtype_bits[from->dtype] / 8;
     int64_t piece = piece_of(t);
-    char *bytes = malloc((size_t)piece * size);
     float *values = malloc((size_t)piece * sizeof *values);
-    if (!bytes || !values)
+    if (!values)
         die(EXIT_IO, "out of memory for %lld values", (long long)piece);
     const Nf4Access *access = t->nf4.access;
     Nf4Writer *nf4 = access ? access->writer(t) : NULL;
     char *error = NULL;
     for (int64_t done = 0, k; done < n; done += k) {
         k = n - done < piece ? n - done : piece;
-        error = st_read(file, from, bytes, (uint64_t)done * size, (uint64_t)k * size);
+        error = weights_values(file, from, done, k, values);
         if (error)
             break;
-        st_to_float(values, bytes, from->dtype, (size_t)k);
         for (int64_t i = 0; i < k; i++)
             *nonfinite += !isfinite(values[i]);
         if (nf4)
@@ -234,7 +244,6 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, co
     }
     if (nf4)
         access->finish(nf4);
-    free(bytes);
     free(values);
     return error;
 }

@@ -31,6 +31,8 @@ char *weights_beyond(const WeightsItem *item, int n);
  * 120. */
 double weights_seconds(const Model *m);
 
+/* Reads n elements of a file's tensor, from `first` on, as fp32. */
+char *weights_values(const StFile *file, const StTensor *from, int64_t first, int64_t n, float *to);
 /* Call after the checks of hf_match.h. Reads into an array of t, or with NULL into those of its
  * weights, each rounded once from the file's value, or quantised. Adds the number of NaN and Inf to
  * *nonfinite. */

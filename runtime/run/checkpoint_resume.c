@@ -747,23 +747,18 @@ static void join_remainder(const StFile *file, const StTensor *from, const Tenso
     const int64_t elements = model_elements(t), most = elements < PIECE ? elements : PIECE;
     float *weight = malloc((size_t)most * sizeof *weight),
           *remainder = calloc((size_t)most, sizeof *remainder);
-    int16_t *low = malloc((size_t)most * sizeof *low);
-    if (!weight || !remainder || !low)
+    if (!weight || !remainder)
         die(EXIT_IO, "out of memory for %lld weights of %s", (long long)most, t->name);
     for (int64_t done = 0, k; done < elements; done += k) {
         k = elements - done < most ? elements - done : most;
         model_get(t, t->weight, done, k, weight);
-        char *error = from ? st_read(file, from, low, (uint64_t)done * sizeof *low,
-                                     (uint64_t)k * sizeof *low)
-                           : NULL;
+        char *error = from ? weights_values(file, from, done, k, remainder) : NULL;
         if (error)
             die(EXIT_NO_CKPT, "%s", error);
-        if (from)
-            st_to_float(remainder, low, ST_I16, (size_t)k);
         model_join(weight, remainder, k);
         model_put_weights(t, done, k, weight);
     }
-    free(weight), free(remainder), free(low);
+    free(weight), free(remainder);
 }
 
 /* Sets the master weights of t from a checkpoint of another or the same optim.master, `saved`. */

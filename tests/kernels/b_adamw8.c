@@ -64,19 +64,16 @@ TEST(adamw8)
     }
 }
 
-/* What 16-bit weights are rounded from: fp32, remainders, or a key. */
-typedef enum { FP32, REMAINDER, ROUNDING, KINDS } MasterKind;
-
 static Master master_new(MasterKind kind, const wt_t *w, int64_t n)
 {
     static const uint32_t key[4] = { 7, 9, 3 };
-    Master of = { .rounding = kind == ROUNDING ? key : NULL, .site = 5, .tensor = 2, .first = 512 };
-    if (kind == FP32) {
+    Master of = { .rounding = kind == MASTER_ROUNDING ? key : NULL, .site = 5, .tensor = 2, .first = 512 };
+    if (kind == MASTER_FP32) {
         of.fp32 = NEW(float, n);
         for (int64_t i = 0; i < n; i++)
             of.fp32[i] = act_load(w + i);
     }
-    if (kind == REMAINDER)
+    if (kind == MASTER_REMAINDER)
         of.remainder = memset(NEW(int16_t, n), 0, (size_t)n * sizeof(int16_t));
     return of;
 }
@@ -106,9 +103,9 @@ static void compare_mixed(MasterKind kind, int64_t n, int64_t slots)
             moment_quantise(at_v, v_, n, DYNAMIC_OF_V, 1);
         }
         check_same("w", w, want, all * (int64_t)sizeof *w);
-        if (kind == FP32)
+        if (kind == MASTER_FP32)
             check_same("master", master.fp32, wanted.fp32, all * 4);
-        if (kind == REMAINDER)
+        if (kind == MASTER_REMAINDER)
             check_same("remainder", master.remainder, wanted.remainder, all * 2);
         check_same("m", m.code, m_want.code, all);
         check_same("v", v.code, v_want.code, all);
@@ -120,11 +117,11 @@ static void compare_mixed(MasterKind kind, int64_t n, int64_t slots)
 TEST(adamw8_mixed)
 {
 #ifdef ACT_BF16
-    const MasterKind kinds = KINDS;
+    const MasterKind last = MASTER_ROUNDING;
 #else
-    const MasterKind kinds = REMAINDER;         /* fp32 alone */
+    const MasterKind last = MASTER_FP32;
 #endif
-    for (MasterKind kind = FP32; kind < kinds; kind++) {
+    for (MasterKind kind = MASTER_FP32; kind <= last; kind++) {
         compare_mixed(kind, 1024, 2);
         compare_mixed(kind, 4099, 3);
     }

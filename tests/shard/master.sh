@@ -22,17 +22,9 @@ ran master.none bf16 --steps 1
 away=$scratch/away
 cp -r "$work/master.fp32" "$away"
 rm -f "$away/train"
-cat >>"$away/kernels/cpu/adamw.h" <<'TIES'
-static inline void ties_away(uint16_t *w, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        w[i] = (uint16_t)((float_bits(x[i]) + 0x8000) >> 16);
-}
-TIES
-sed -i 's/^static inline void master_store/static inline void ties_away(uint16_t *w, const float *x, int64_t n);\n&/
-    s/^        memcpy(to->fp32 + i, x, .*/&\n        ties_away(w + i, x, n);\n        return;/' \
+sed -i 's/^        fp32\[i\] = x;$/        fp32[i] = x, x = bits_float((float_bits(x) + 0x8000) \& 0xffff0000);/' \
     "$away/kernels/cpu/adamw.h"
-verdict "the witness is another program" "$(grep -q '^        ties_away(w + i' "$away/kernels/cpu/adamw.h" || echo "it is not")"
+verdict "the witness is another program" "$(grep -q '^        fp32\[i\] = x, x = ' "$away/kernels/cpu/adamw.h" || echo "it is not")"
 make_in_haste "$away" >"$away.log" 2>&1 || verdict "the witness" "$(tail -n 3 "$away.log")"
 for way in master.fp32 master.remainder; do
     program=$work/$way

@@ -211,5 +211,17 @@ int main(int argc, char **argv)
         small->as8[1].absmax[BLOCKS - 1] = was;
     }
     check("magnitudes that are no magnitudes", stops);
+
+    /* of fp32 moments nothing is quantised silently; v is not negative, m may be */
+    stops = code_of(wide_file, true) == 0;
+    for (int k = 0; k < MOMENTS; k++)
+        for (int i = 0; i < 2 + k; i++) {
+            const float was = wide->fp32[k][STRIDE];
+            wide->fp32[k][STRIDE] = bad[i];
+            char *path = written(wide, "bad");
+            stops = stops && code_of(path, true) == EXIT_DATA;
+            wide->fp32[k][STRIDE] = was;
+        }
+    check("fp32 moments that are none", stops);
     return failed;
 }

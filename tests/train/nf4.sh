@@ -55,6 +55,18 @@ damage $q '\177'
 run qwen2_nf4 other "$scratch/moved" --steps 21
 verdict "another base" "$([ $? = 83 ] && grep -q 'base' "$scratch/other.log" || tail -n 2 "$scratch/other.log")"
 
+# Neither do adapters go on over weights that are not quantised, or over others.
+for way in "qwen2_nf4 qwen2_lora nf4 same" "qwen2_lora qwen2_nf4 same nf4"; do
+    read -r first second had has <<<"$way"
+    run "$first" "base.$first" $case/model --steps 2 --save-every 2 ||
+        verdict "$first over the model" "$(tail -n 2 "$scratch/base.$first.log")"
+    rm -f "$scratch/base.$first/DONE"
+    run "$second" "base.$first" $case/model --steps 4
+    verdict "lora.base=$had, then $has" "$([ $? = 83 ] &&
+        grep -q "trained with lora.base=$had, this program has lora.base=$has; build the recipe with lora.base=$had" \
+            "$scratch/base.$first.log" || tail -n 2 "$scratch/base.$first.log")"
+done
+
 # Adapters, and merged models without a word of quantisation, have the loss of the run.
 evaluates() {           # TEST BOUND NAME FLAGS...
     local test=$1 bound=$2 name=$3
