@@ -45,14 +45,28 @@ void comm_connect(void);
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, struct CUstream_st *s);
 void comm_allreduce_start(float *device, int64_t n, struct CUstream_st *s);
 void comm_allreduce_join(struct CUstream_st *s);
-/* Enqueue on s, which waits for them: comm_reduce_scatter() and comm_all_gather() below. */
+/* Enqueue on s, which waits for them: the functions below of the same names. */
 void comm_reduce_scatter(float *device, int64_t slots, int64_t stride, struct CUstream_st *s);
 void comm_all_gather(void *device, size_t bytes, int64_t slots, int64_t stride,
                      struct CUstream_st *s);
-/* Likewise comm_exchange() and comm_collect(). */
+void comm_gather_parts(void *whole, const void *own, size_t bytes, int64_t part,
+                       struct CUstream_st *s);
 void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count,
                    struct CUstream_st *s);
 void comm_collect(float *pieces, const float *own, int64_t count, struct CUstream_st *s);
+/* Operations that run beside s, in the order of their calls, each after what s has been given so
+ * far; s must not touch their buffers before comm_end(). operation: 0 to COMM_OPERATIONS - 1. All
+ * may be captured into a graph, under the same conditions as comm_allreduce_start(). */
+enum { COMM_OPERATIONS = 64 };
+/* comm_gather_parts(). */
+void comm_gather_begin(int operation, void *whole, const void *own, size_t bytes, int64_t part,
+                       struct CUstream_st *s);
+/* In place: this rank's part of tensor, (ranks, part), becomes its sum over ranks. Afterwards the
+ * other parts are undefined. */
+void comm_scatter_begin(int operation, float *tensor, int64_t part, struct CUstream_st *s);
+/* s waits for the operation last begun under that number, but not for later ones. Does nothing if
+ * none was begun since the last call. */
+void comm_end(int operation, struct CUstream_st *s);
 /* Call while waiting for the device: ends the process if the library reports an error. A dead or
  * silent peer and a step without progress end it in any case, from the monitor thread. */
 void comm_poll(void);
@@ -71,8 +85,11 @@ void comm_reduce_scatter(float *buf, int64_t slots, int64_t stride);
 void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count);
 /* pieces (ranks, count): from every rank its count elements. */
 void comm_collect(float *pieces, const float *own, int64_t count);
-/* Every rank gets the others' parts; an element has `bytes` bytes: 2, 4 or 8. */
+/* Every rank gets the others' parts; an element has `bytes` bytes: 1, 2, 4 or 8. */
 void comm_all_gather(void *buf, size_t bytes, int64_t slots, int64_t stride);
+/* The same for one tensor of which each rank stores its part only: whole (ranks, part) from every
+ * rank's own (part). own may be this rank's part of whole. */
+void comm_gather_parts(void *whole, const void *own, size_t bytes, int64_t part);
 #endif
 /* Reports progress to the hang detector. Functions that communicate with other ranks report it
  * themselves. */

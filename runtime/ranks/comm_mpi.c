@@ -462,16 +462,37 @@ void comm_collect(float *pieces, const float *own, int64_t count)
     comm_advance();
 }
 
+/* Parts travel as integers. In place where `own` is this rank's part of `whole`. */
+static void gather_part(char *whole, const void *own, size_t bytes, int64_t part)
+{
+    const MPI_Datatype type = bytes == 1   ? MPI_BYTE
+                              : bytes == 2 ? MPI_SHORT
+                              : bytes == 4 ? MPI_INT
+                                           : MPI_LONG_LONG;
+    const bool in_place = own == whole + world.rank * part * (int64_t)bytes;
+    REQUIRE(part * world.size <= INT_MAX);
+    MPI_Allgather(in_place ? MPI_IN_PLACE : own, (int)part, type, whole, (int)part, type,
+                  MPI_COMM_WORLD);
+}
+
 void comm_all_gather(void *buf, size_t bytes, int64_t slots, int64_t stride)
 {
-    const MPI_Datatype type = bytes == 2 ? MPI_SHORT : bytes == 4 ? MPI_FLOAT : MPI_DOUBLE;
-    REQUIRE(stride % world.size == 0 && stride <= INT_MAX);
+    const int64_t part = stride / world.size;
+    REQUIRE(stride % world.size == 0);
     if (world.size == 1)
         return;
     comm_advance();
-    for (int64_t l = 0; l < slots; l++)
-        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, (char *)buf + l * stride * (int64_t)bytes,
-                      (int)(stride / world.size), type, MPI_COMM_WORLD);
+    for (int64_t l = 0; l < slots; l++) {
+        char *slot = (char *)buf + l * stride * (int64_t)bytes;
+        gather_part(slot, slot + world.rank * part * (int64_t)bytes, bytes, part);
+    }
+    comm_advance();
+}
+
+void comm_gather_parts(void *whole, const void *own, size_t bytes, int64_t part)
+{
+    comm_advance();
+    gather_part(whole, own, bytes, part);
     comm_advance();
 }
 

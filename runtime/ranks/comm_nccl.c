@@ -44,6 +44,8 @@ static bool aborting;                /* nccl is about to be freed; protected by 
 static ncclUniqueId id;
 static cudaStream_t reducing;        /* stream of all NCCL calls */
 static cudaEvent_t forked, joined;
+static cudaEvent_t ends[COMM_OPERATIONS];    /* of the operations last begun */
+static bool under_way[COMM_OPERATIONS];      /* begun, and comm_end() has not been called */
 static double (*doubles)[COMM_DOUBLES];
 
 /* ---- aborting the communicator --------------------------------------------------------------- */
@@ -221,6 +223,8 @@ void comm_connect(void)
     check_cuda(cudaStreamCreateWithFlags(&reducing, cudaStreamNonBlocking), "a stream");
     check_cuda(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming), "an event");
     check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
+    for (int i = 0; i < COMM_OPERATIONS; i++)
+        check_cuda(cudaEventCreateWithFlags(&ends[i], cudaEventDisableTiming), "an event");
     comm_expect(0);
 }
 
@@ -267,72 +271,126 @@ static bool begun(ncclResult_t result)
     return result == ncclSuccess || result == ncclInProgress;
 }
 
-/* Ends a group of library calls; s waits for them. */
-static void end_group(ncclResult_t result, const char *what, cudaStream_t s)
+/* Begins a group of library calls, which run after what s has been given so far. */
+static ncclResult_t begin_group(cudaStream_t s)
+{
+    fork_from(s);
+    enter();
+    return ncclGroupStart();
+}
+
+static void end_group(ncclResult_t result, const char *what)
 {
     const ncclResult_t end = ncclGroupEnd();
     leave();
     settle(begun(result) ? end : result, what, INIT_SECONDS);
-    comm_allreduce_join(s);
 }
 
-/* One call of the library for each tensor, as one group; s waits for it. */
-static void each_slot(ncclResult_t (*call)(char *slot, size_t part), char *device, size_t bytes,
-                      int64_t slots, int64_t stride, const char *what, cudaStream_t s)
+/* One library call for each tensor of `whole`, in one group; `part` bytes of each are this rank's,
+ * those of the first at `own`. */
+static void each_slot(ncclResult_t (*call)(char *slot, char *own, size_t part), void *whole,
+                      const void *own, size_t part, int64_t slots, const char *what,
+                      cudaStream_t s)
 {
-    const size_t part = (size_t)(stride / world.size) * bytes;
-    REQUIRE(stride % world.size == 0);
-    fork_from(s);
-    enter();
-    ncclResult_t result = ncclGroupStart();
-    for (int64_t l = 0; l < slots && begun(result); l++)
-        result = call(device + (size_t)l * world.size * part, part);
-    end_group(result, what, s);
+    ncclResult_t result = begin_group(s);
+    for (int64_t l = 0; l < slots && begun(result); l++) {
+        const size_t at = (size_t)l * world.size * part;
+        result = call((char *)whole + at, (char *)own + at, part);
+    }
+    end_group(result, what);
 }
 
-static ncclResult_t reduce_slot(char *slot, size_t part)
+static ncclResult_t reduce_slot(char *slot, char *own, size_t part)
 {
-    return ncclReduceScatter(slot, slot + (size_t)world.rank * part, part / sizeof(float),
-                             ncclFloat32, ncclSum, nccl, reducing);
+    return ncclReduceScatter(slot, own, part / sizeof(float), ncclFloat32, ncclSum, nccl, reducing);
 }
 
-static ncclResult_t gather_slot(char *slot, size_t part)
+static ncclResult_t gather_slot(char *slot, char *own, size_t part)
 {
-    return ncclAllGather(slot + (size_t)world.rank * part, slot, part, ncclUint8, nccl, reducing);
+    return ncclAllGather(own, slot, part, ncclUint8, nccl, reducing);
+}
+
+static void reduce_slots(float *device, int64_t slots, int64_t part, cudaStream_t s)
+{
+    each_slot(reduce_slot, device, device + world.rank * part, (size_t)part * sizeof *device, slots,
+              "summing gradients", s);
+}
+
+static void gather_slots(void *whole, const void *own, size_t part, int64_t slots, cudaStream_t s)
+{
+    each_slot(gather_slot, whole, own, part, slots, "gathering weights", s);
 }
 
 void comm_reduce_scatter(float *device, int64_t slots, int64_t stride, cudaStream_t s)
 {
-    each_slot(reduce_slot, (char *)device, sizeof *device, slots, stride, "summing gradients", s);
+    REQUIRE(stride % world.size == 0);
+    reduce_slots(device, slots, stride / world.size, s);
+    comm_allreduce_join(s);
 }
 
 void comm_all_gather(void *device, size_t bytes, int64_t slots, int64_t stride, cudaStream_t s)
 {
-    each_slot(gather_slot, device, bytes, slots, stride, "gathering weights", s);
+    const size_t part = (size_t)(stride / world.size) * bytes;
+    REQUIRE(stride % world.size == 0);
+    gather_slots(device, (char *)device + (size_t)world.rank * part, part, slots, s);
+    comm_allreduce_join(s);
+}
+
+void comm_gather_parts(void *whole, const void *own, size_t bytes, int64_t part, cudaStream_t s)
+{
+    gather_slots(whole, own, (size_t)part * bytes, 1, s);
+    comm_allreduce_join(s);
+}
+
+/* Records that what was begun last is that operation. */
+static void mark_operation(int operation)
+{
+    REQUIRE(operation >= 0 && operation < COMM_OPERATIONS);
+    check_cuda(cudaEventRecord(ends[operation], reducing), "an event");
+    under_way[operation] = true;
+}
+
+void comm_gather_begin(int operation, void *whole, const void *own, size_t bytes, int64_t part,
+                       cudaStream_t s)
+{
+    gather_slots(whole, own, (size_t)part * bytes, 1, s);
+    mark_operation(operation);
+}
+
+void comm_scatter_begin(int operation, float *tensor, int64_t part, cudaStream_t s)
+{
+    reduce_slots(tensor, 1, part, s);
+    mark_operation(operation);
+}
+
+void comm_end(int operation, cudaStream_t s)
+{
+    REQUIRE(operation >= 0 && operation < COMM_OPERATIONS);
+    if (under_way[operation])
+        check_cuda(cudaStreamWaitEvent(s, ends[operation], 0), "an event");
+    under_way[operation] = false;
 }
 
 void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count,
                    cudaStream_t s)
 {
-    fork_from(s);
-    enter();
-    ncclResult_t result = ncclGroupStart();
+    ncclResult_t result = begin_group(s);
     for (int r = 0; r < world.size && begun(result); r++) {
         result = ncclSend(tensor + r * part + at, (size_t)count, ncclFloat32, r, nccl, reducing);
         if (begun(result))
             result = ncclRecv(pieces + r * count, (size_t)count, ncclFloat32, r, nccl, reducing);
     }
-    end_group(result, "exchanging gradients", s);
+    end_group(result, "exchanging gradients");
+    comm_allreduce_join(s);
 }
 
 void comm_collect(float *pieces, const float *own, int64_t count, cudaStream_t s)
 {
-    fork_from(s);
-    enter();
-    ncclResult_t result = ncclGroupStart();
+    ncclResult_t result = begin_group(s);
     if (begun(result))
         result = ncclAllGather(own, pieces, (size_t)count, ncclFloat32, nccl, reducing);
-    end_group(result, "exchanging gradients", s);
+    end_group(result, "exchanging gradients");
+    comm_allreduce_join(s);
 }
 
 const char *comm_library(void)

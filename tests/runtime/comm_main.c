@@ -53,6 +53,45 @@ static double number(int rank, int64_t i) { return (double)value(rank, i) * 1.00
 
 #include "comm_checks.h"
 
+/* Element i of rank r's part; every byte of it counts. */
+static uint64_t element(int r, int64_t i)
+{
+    return ((uint64_t)r * 1000003 + (uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Whole tensors from their parts: apart, in place, and two at once; nothing is written after them. */
+static void gathers(void)
+{
+    enum { PART = 1009, RANKS_MAX = 8 };
+    static unsigned char own[PART * 8], whole[2 * PART * RANKS_MAX * 8 + 1];
+    bool good[3] = { true, true, true };
+    for (size_t bytes = 1; bytes <= 8; bytes *= 2)
+        for (int way = 0; way < 3; way++) {
+            const int slots = 1 + (way == 2);
+            const size_t part = PART * bytes, all = part * (size_t)world.size;
+            memset(whole, 0xa5, sizeof whole);
+            for (int64_t i = 0; i < PART; i++) {
+                const uint64_t x = element(world.rank, i);
+                memcpy(own + (size_t)i * bytes, &x, bytes);
+            }
+            for (int l = 0; way && l < slots; l++)
+                memcpy(whole + (size_t)l * all + (size_t)world.rank * part, own, part);
+            if (way == 2)
+                comm_all_gather(whole, bytes, slots, PART * world.size);
+            else
+                comm_gather_parts(whole, way ? whole + (size_t)world.rank * part : own, bytes, PART);
+            for (int l = 0; l < slots; l++)
+                for (int64_t i = 0; i < PART * world.size; i++) {
+                    const uint64_t x = element((int)(i / PART), i % PART);
+                    good[way] &= !memcmp(whole + (size_t)l * all + (size_t)i * bytes, &x, bytes);
+                }
+            good[way] &= whole[(size_t)slots * all] == 0xa5;
+        }
+    report("gather of parts", good[0]);
+    report("gather of parts in place", good[1]);
+    report("gather of several tensors", good[2]);
+}
+
 static void sums(void)
 {
     static const int64_t lengths[] = { 1, 2, 3, 1000, 300001 }, buckets[] = { 1, 7, 4096, 1 << 20 };
@@ -90,6 +129,7 @@ static void sums(void)
     comm_broadcast(text, sizeof text, world.size - 1);
     report("broadcast", text[0] == 'x' && memcmp(text, text + 1, sizeof text - 1) == 0);
     gathered();
+    gathers();
     comm_barrier();
     report("local ranks", world.local_rank >= 0 && world.local_rank < world.local_size);
 }

@@ -55,7 +55,7 @@ ended() {
 
 for n in 1 2 3 4; do
     together $n sums
-    good "sums over $n ranks" 11
+    good "sums over $n ranks" 14
 done
 
 # The order of sums is NCCL's ring unless the user chooses; what may change it is told, messages are not.
@@ -114,7 +114,7 @@ DIECAST_PORT=$((port + 1))
 # shellcheck disable=SC2086
 timeout 200 mpirun -n 2 $ompi -x DIECAST_ADDR -x DIECAST_PORT -x DIECAST_SECRET "$build/nccl" 2 sums >"$scratch/m" 2>&1
 code=$?
-[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/m")" = 11 ]
+[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/m")" = 14 ]
 verdict "mpirun" $? "code $code: $(tail -3 "$scratch/m")"
 codes=()
 for r in 0 1; do
@@ -124,7 +124,7 @@ for r in 0 1; do
     pids[r]=$!
 done
 for r in 0 1; do wait "${pids[r]}"; codes[r]=$?; done
-good "torchrun's agent, no local ranks, no secret given" 11
+good "torchrun's agent, no local ranks, no secret given" 14
 grep -q "rendezvous on port $((port + 3))" "$scratch/r.0" && [ ! -e "$build/.secret.$((port + 3))" ]
 verdict "port of torchrun's agent is left alone, the secret goes" $? "$(cat "$scratch/r.0")"
 env -u DIECAST_ADDR RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 LOCAL_RANK=0 "$build/nccl" 2 sums >"$scratch/r.0" 2>&1
@@ -175,7 +175,7 @@ printf '#!/bin/bash\n[ "$1" != --where ] || exec echo none\nexec %q "$@"\n' "$ro
 chmod +x "$scratch/real/train"
 "$scratch/real/run.sh" 3 sums >"$scratch/c" 2>&1
 code=$?
-[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/c")" = 11 ]
+[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/c")" = 14 ]
 verdict "run.sh starts 3" $? "code $code: $(tail -3 "$scratch/c")"
 "$scratch/real/run.sh" 3 abort >"$scratch/c" 2>&1
 code=$?

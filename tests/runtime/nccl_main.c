@@ -140,6 +140,88 @@ static void device_sums(void)
     free(host);
 }
 
+enum { PART = 3001, NUMBERS_MAX = 1000 };
+
+/* Element i of tensor t on a rank: small integers, whose sums are exact. */
+static float whole_number(int t, int rank, int64_t i)
+{
+    return (float)((i * 7 + rank * 13 + t * 101) % NUMBERS_MAX);
+}
+
+/* Two tensors are gathered, one is summed, all beside s, which then copies one from the other:
+ * out = first gathered + sums of the own part. Ends come in another order than begins. */
+static void operations(float *const own[2], float *const whole[2], float *sum, float *out,
+                       cudaStream_t s)
+{
+    const size_t part = PART * sizeof *sum;
+    comm_end(5, s);              /* nothing is under way */
+    comm_gather_begin(3, whole[0], own[0], sizeof *sum, PART, s);
+    comm_scatter_begin(0, sum, PART, s);
+    comm_gather_begin(COMM_OPERATIONS - 1, whole[1], own[1], 1, (int64_t)part, s);
+    comm_end(COMM_OPERATIONS - 1, s);
+    comm_end(3, s);
+    cudaMemcpyAsync(out, whole[0], part * (size_t)world.size, cudaMemcpyDeviceToDevice, s);
+    comm_end(0, s);
+    cudaMemcpyAsync(out + PART * world.size, sum + PART * world.rank, part,
+                    cudaMemcpyDeviceToDevice, s);
+}
+
+/* As they come, then as a graph that runs twice with other values each time. */
+static void device_operations(void)
+{
+    const int64_t all = PART * world.size;
+    float *const base = device_arena((4 * all + 3 * PART) * (int64_t)sizeof *base, "test");
+    float *const whole[2] = { base, base + all }, *const sum = base + 2 * all,
+          *const own[2] = { base + 4 * all + PART, base + 4 * all + 2 * PART }, *out = base + 3 * all,
+          *host = malloc((size_t)(all + PART) * sizeof *host);
+    bool good = true, good_second = true;
+    cudaStream_t s;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec = NULL;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    for (int run = 0; run < 3; run++) {
+        for (int t = 0; t < 2; t++) {
+            for (int64_t i = 0; i < PART; i++)
+                host[i] = whole_number(t + run, world.rank, i);
+            array_write(own[t], host, PART * (int64_t)sizeof *host);
+        }
+        for (int64_t i = 0; i < all; i++)
+            host[i] = whole_number(3 + run, world.rank, i);
+        array_write(sum, host, all * (int64_t)sizeof *host);
+        if (run == 1)
+            good = good && cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed) == cudaSuccess;
+        if (run < 2)
+            operations(own, whole, sum, out, s);
+        if (run == 1)
+            good = good && cudaStreamEndCapture(s, &graph) == cudaSuccess &&
+                   cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
+        good = good && (!run || cudaGraphLaunch(exec, s) == cudaSuccess);
+        wait_for(s);
+        array_read(host, out, (all + PART) * (int64_t)sizeof *host);
+        for (int64_t i = 0; i < all; i++)
+            good = good && host[i] == whole_number(run, (int)(i / PART), i % PART);
+        for (int64_t i = 0; i < PART; i++) {
+            float want = 0;
+            for (int r = 0; r < world.size; r++)
+                want += whole_number(3 + run, r, world.rank * PART + i);
+            good = good && host[all + i] == want;
+        }
+        array_read(host, whole[1], all * (int64_t)sizeof *host);
+        for (int64_t i = 0; i < all; i++)
+            good_second = good_second && host[i] == whole_number(1 + run, (int)(i / PART), i % PART);
+    }
+    report("operations beside a stream, in a graph too", good);
+    report("a gather of bytes", good_second);
+    comm_gather_parts(whole[1], own[0], sizeof *host, PART, s);
+    wait_for(s);
+    array_read(host, whole[1], all * (int64_t)sizeof *host);
+    good = true;
+    for (int64_t i = 0; i < all; i++)
+        good = good && host[i] == whole_number(2, (int)(i / PART), i % PART);
+    report("gather of parts", good);
+    free(host);
+}
+
 enum { ROWS = 301, COLS = 517, ALL = ROWS * COLS, LONG = ARRAY_PIECE / 4 * 2 + 77 };
 
 /* Elements go to their places, wherever the pieces begin, and come back; nothing goes between rows. */
@@ -236,6 +318,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "sums") == 0) {
         host_sums();
         device_sums();
+        device_operations();
     }
     if (strcmp(argv[2], "arrays") == 0)
         arrays();
