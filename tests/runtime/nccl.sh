@@ -57,6 +57,13 @@ for n in 1 2 3 4; do
     together $n sums
     good "sums over $n ranks" 14
 done
+together 3 sums DIECAST_SIM_COLLECTIVES=late
+good "sums over 3 ranks, collectives as late as possible" 14
+together 2 late DIECAST_SIM_COLLECTIVES=late
+good "operations as late as possible" 3
+together 2 late
+[ "$(grep -c '^bad' "$scratch/r.0")" = 2 ]
+verdict "operations as early as possible are over before their end" $? "$(tail -n 3 "$scratch/r.0")"
 
 # The order of sums is NCCL's ring unless the user chooses; what may change it is told, messages are not.
 settings() {            # settings NAME LINES [NAME=VALUE...]

@@ -1,7 +1,7 @@
 /* nccl_main.c -- ranks of a CUDA program: the host's sums and the GPUs', arrays in a GPU, ends.
  *
- * In:    argv: ranks built for, mode (sums, arrays, abort, kill, hang). A GPU or the simulator; the
- *        environment of a launcher.  Out: "ok" or "bad" lines. */
+ * In:    argv: ranks built for, mode (sums, arrays, late, abort, kill, hang). A GPU or the
+ *        simulator; the environment of a launcher.  Out: "ok" or "bad" lines. */
 #define _GNU_SOURCE
 #define COMM_DEVICE
 #include <cuda_runtime_api.h>
@@ -148,8 +148,8 @@ static float whole_number(int t, int rank, int64_t i)
     return (float)((i * 7 + rank * 13 + t * 101) % NUMBERS_MAX);
 }
 
-/* Two tensors are gathered, one is summed, all beside s, which then copies one from the other:
- * out = first gathered + sums of the own part. Ends come in another order than begins. */
+/* Two tensors are gathered and one is summed, all beside s, which then copies from them:
+ * out = first gathered, then the sums of the own part. */
 static void operations(float *const own[2], float *const whole[2], float *sum, float *out,
                        cudaStream_t s)
 {
@@ -158,12 +158,12 @@ static void operations(float *const own[2], float *const whole[2], float *sum, f
     comm_gather_begin(3, whole[0], own[0], sizeof *sum, PART, s);
     comm_scatter_begin(0, sum, PART, s);
     comm_gather_begin(COMM_OPERATIONS - 1, whole[1], own[1], 1, (int64_t)part, s);
-    comm_end(COMM_OPERATIONS - 1, s);
     comm_end(3, s);
     cudaMemcpyAsync(out, whole[0], part * (size_t)world.size, cudaMemcpyDeviceToDevice, s);
     comm_end(0, s);
     cudaMemcpyAsync(out + PART * world.size, sum + PART * world.rank, part,
                     cudaMemcpyDeviceToDevice, s);
+    comm_end(COMM_OPERATIONS - 1, s);
 }
 
 /* As they come, then as a graph that runs twice with other values each time. */
@@ -220,6 +220,45 @@ static void device_operations(void)
         good = good && host[i] == whole_number(2, (int)(i / PART), i % PART);
     report("gather of parts", good);
     free(host);
+}
+
+/* For a simulator whose collectives run late: each end is of its own operation alone, and without it
+ * a buffer still holds what was in it before. */
+static void late_operations(void)
+{
+    const int64_t bytes = PART * (int64_t)sizeof(float);
+    float *const base = device_arena((4 + 2 * world.size) * bytes, "test");
+    float *const own = base, *early = base + PART, *between = base + 2 * PART, *after = base + 3 * PART,
+          *whole = base + 4 * PART, *sum = whole + PART * world.size, *mine = sum + PART * world.rank;
+    float host[3][PART];
+    bool beside = true, alone = true, over = true;
+    cudaStream_t s;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    array_zero(whole, world.size * bytes);
+    for (int64_t i = 0; i < PART; i++)
+        host[0][i] = whole_number(0, world.rank, i) + 1;
+    array_write(own, host[0], bytes);
+    array_write(mine, host[0], bytes);
+    comm_gather_begin(0, whole, own, sizeof *own, PART, s);
+    comm_scatter_begin(1, sum, PART, s);
+    cudaMemcpyAsync(early, whole + PART * world.rank, (size_t)bytes, cudaMemcpyDeviceToDevice, s);
+    comm_end(0, s);
+    cudaMemcpyAsync(between, mine, (size_t)bytes, cudaMemcpyDeviceToDevice, s);
+    comm_end(1, s);
+    cudaMemcpyAsync(after, mine, (size_t)bytes, cudaMemcpyDeviceToDevice, s);
+    wait_for(s);
+    array_read(host[0], early, bytes);
+    array_read(host[1], between, bytes);
+    array_read(host[2], after, bytes);
+    for (int64_t i = 0; i < PART; i++) {
+        const float one = whole_number(0, world.rank, i) + 1;
+        beside = beside && host[0][i] == 0;
+        alone = alone && host[1][i] == one;
+        over = over && host[2][i] != one;
+    }
+    report("nothing waits for an operation before its end", beside);
+    report("the end of an operation does not wait for a later one", alone);
+    report("the end of an operation waits for it", over);
 }
 
 enum { ROWS = 301, COLS = 517, ALL = ROWS * COLS, LONG = ARRAY_PIECE / 4 * 2 + 77 };
@@ -322,6 +361,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[2], "arrays") == 0)
         arrays();
+    if (strcmp(argv[2], "late") == 0)
+        late_operations();
     if (strcmp(argv[2], "abort") == 0 && world.rank == 1)
         die(EXIT_DATA, "this rank has bad data");
     if (strcmp(argv[2], "kill") == 0 && world.rank == 1)
@@ -331,7 +372,9 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "hang") == 0 && world.rank == 1)
         for (;;)
             pause();
-    if (strcmp(argv[2], "sums") != 0 && strcmp(argv[2], "arrays") != 0) {
+    comm_advance();              /* further than a rank that hangs */
+    if (strcmp(argv[2], "sums") != 0 && strcmp(argv[2], "arrays") != 0 &&
+        strcmp(argv[2], "late") != 0) {
         float *x = device_arena(4, "test");
         cudaStream_t s;
         cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);

@@ -278,6 +278,41 @@ static void late(Rank *r)
 
 CASE(late_rank) { all_well(2, late); }
 
+static cudaStream_t side_stream()
+{
+    cudaStream_t side;
+    OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    return side;
+}
+
+static void order(cudaStream_t a, cudaStream_t b)
+{
+    cudaEvent_t e;
+    OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    OK(cudaEventRecord(e, a));
+    OK(cudaStreamWaitEvent(b, e, 0));
+    OK(cudaEventDestroy(e));
+}
+
+/* The host waits for a stream that waits for an event of the collective. */
+static void late_beside(Rank *r)
+{
+    join(r);
+    float *x = device(std::vector<float>{1});
+    cudaStream_t side = side_stream();
+    if (r->rank == 1)
+        usleep(500000);
+    double began = now();
+    OK(ncclAllReduce(x, x, 1, ncclFloat, ncclSum, r->comm, side));
+    order(side, r->s);
+    CHECK(now() - began < 0.3);
+    OK(cudaStreamSynchronize(r->s));
+    CHECK(r->rank == 1 || now() - began > 0.3);
+    CHECK(fetch(r, x, 1)[0] == 2);
+}
+
+CASE(wait_for_the_event_of_a_late_rank) { all_well(2, late_beside); }
+
 static void in_graph(Rank *r)
 {
     cudaStream_t side;
@@ -307,6 +342,139 @@ static void in_graph(Rank *r)
 }
 
 CASE(graphs) { all_well(2, in_graph); }
+
+/* ---- early and late collectives ---- */
+
+/* Seconds from the end of a collective to that of a later memset of another stream, which the
+ * sums must not wait for. */
+static double lead(Rank *r)
+{
+    join(r);
+    float *x = device(values(r->rank, 1000)), *y = device(std::vector<float>(1000));
+    cudaStream_t side = side_stream();
+    cudaEvent_t summed, set;
+    float ms;
+    OK(cudaEventCreate(&summed));
+    OK(cudaEventCreate(&set));
+    OK(ncclAllReduce(x, x, 1000, ncclFloat, ncclSum, r->comm, side));
+    OK(cudaEventRecord(summed, side));
+    usleep(20000);
+    OK(cudaMemsetAsync(y, 0, 4000, r->s));
+    OK(cudaEventRecord(set, r->s));
+    usleep(20000);
+    order(side, r->s);
+    std::vector<float> got = fetch(r, x, 1000);
+    for (size_t i = 0; i < 1000; i++)
+        CHECK(got[i] == tree_sum(r->ranks, i));
+    OK(cudaEventElapsedTime(&ms, summed, set));
+    return 1e-3 * ms;
+}
+
+CASE(early_collective)
+{
+    setenv("DIECAST_SIM_COLLECTIVES", "early", 1);
+    all_well(1, [](Rank *r) { CHECK(lead(r) > 0.01); });
+}
+
+CASE(late_collective)
+{
+    setenv("DIECAST_SIM_COLLECTIVES", "late", 1);
+    all_well(2, [](Rank *r) { CHECK(lead(r) < -0.01); });
+}
+
+FAILS(collectives_at_another_time, "DIECAST_SIM_COLLECTIVES=soon: must be late or early")
+{
+    setenv("DIECAST_SIM_COLLECTIVES", "soon", 1);
+    side_stream();
+    device(std::vector<float>{1});
+}
+
+/* Only what is waited for runs: the second sum does not yet when the first is over. */
+static void one_of_two(Rank *r)
+{
+    join(r);
+    float *x = device(std::vector<float>{1}), *y = device(std::vector<float>{1}), ms;
+    cudaStream_t side = side_stream();
+    cudaEvent_t first, second, seen;
+    OK(cudaEventCreate(&first));
+    OK(cudaEventCreate(&second));
+    OK(cudaEventCreate(&seen));
+    OK(ncclAllReduce(x, x, 1, ncclFloat, ncclSum, r->comm, side));
+    OK(cudaEventRecord(first, side));
+    if (r->rank == 1)
+        usleep(100000);
+    OK(ncclAllReduce(y, y, 1, ncclFloat, ncclSum, r->comm, side));
+    OK(cudaEventRecord(second, side));
+    OK(cudaStreamWaitEvent(r->s, first, 0));
+    CHECK(fetch(r, x, 1)[0] == 2);
+    OK(cudaEventRecord(seen, r->s));
+    OK(cudaEventSynchronize(second));
+    OK(cudaEventElapsedTime(&ms, second, seen));
+    CHECK(ms < 0);
+    OK(cudaStreamWaitEvent(r->s, second, 0));
+    CHECK(fetch(r, y, 1)[0] == 2);
+}
+
+CASE(late_collectives_one_by_one)
+{
+    setenv("DIECAST_SIM_COLLECTIVES", "late", 1);
+    all_well(2, one_of_two);
+}
+
+/* Two collectives at a time beside the stream, as they come and in a graph. */
+static void pipeline(Rank *r)
+{
+    enum { LAYERS = 5, N = 1000 };
+    join(r);
+    cudaStream_t side = side_stream();
+    cudaEvent_t end[2];
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    std::vector<float> all;
+    for (int l = 0; l < LAYERS; l++)
+        for (size_t i = 0; i < N; i++)
+            all.push_back(value(r->rank, i + (size_t)l));
+    float *in = device(all), *slot = device(std::vector<float>(2 * N)),
+          *out = device(std::vector<float>(LAYERS * N));
+    for (cudaEvent_t &e : end)
+        OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    for (int captured = 0; captured < 2; captured++) {
+        if (captured)
+            OK(cudaStreamBeginCapture(r->s, cudaStreamCaptureModeThreadLocal));
+        for (int l = 0; l <= LAYERS; l++) {
+            if (l < LAYERS) {
+                order(r->s, side);
+                OK(ncclAllReduce(in + l * N, slot + l % 2 * N, N, ncclFloat, ncclSum, r->comm,
+                                 side));
+                OK(cudaEventRecord(end[l % 2], side));
+            }
+            if (l) {
+                OK(cudaStreamWaitEvent(r->s, end[(l - 1) % 2], 0));
+                OK(cudaMemcpyAsync(out + (l - 1) * N, slot + (l - 1) % 2 * N, sizeof *out * N,
+                                   cudaMemcpyDeviceToDevice, r->s));
+            }
+        }
+        if (captured) {
+            OK(cudaStreamEndCapture(r->s, &graph));
+            OK(cudaGraphInstantiate(&exec, graph, 0));
+            OK(cudaGraphLaunch(exec, r->s));
+            OK(cudaMemsetAsync(slot, 0, sizeof *slot * 2 * N, r->s));
+            OK(cudaGraphLaunch(exec, r->s));
+        }
+        std::vector<float> got = fetch(r, out, LAYERS * N);
+        for (size_t i = 0; i < LAYERS * N; i++)
+            CHECK(got[i] == tree_sum(r->ranks, i % N + i / N));
+        OK(cudaMemsetAsync(out, 0, sizeof *out * LAYERS * N, r->s));
+    }
+}
+
+CASE(early_pipeline) { all_well(3, pipeline); }
+
+CASE(late_pipeline)
+{
+    setenv("DIECAST_SIM_COLLECTIVES", "late", 1);
+    all_well(3, pipeline);
+}
 
 static void captured_size(Rank *r)
 {
@@ -350,6 +518,18 @@ static void beside(Rank *r)
 FAILS(write_beside_collective, "ncclAllReduce on stream")
 {
     exit(processes(2, beside)[0]);
+}
+
+static void beside_late(Rank *r)
+{
+    setenv("DIECAST_SIM_COLLECTIVES", "late", 1);
+    beside(r);
+    OK(cudaDeviceSynchronize());
+}
+
+FAILS(write_beside_late_collective, "ncclAllReduce: reads memory that cudaMemsetAsync on stream 2 wrote")
+{
+    exit(processes(2, beside_late)[0]);
 }
 
 /* ---- ranks that die, stop or disagree ---- */

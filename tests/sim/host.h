@@ -1,9 +1,8 @@
 /* host.h -- inside the host side of the simulator: the order of operations, who may enqueue one.
  *
- * Keeps: operations run in the order of the host's calls, at once but for a collective that waits
- *        for other ranks: what came after it waits too, while the host goes on and may poll.
- *        Whether another order would have been possible is a matter of clocks: a lane is a
- *        sequence (host, stream, branch of a graph); clock[lane]: how much of it is surely over. */
+ * Keeps: operations run in one of the orders that events allow (order.cpp). Whether another one
+ *        would have been possible is a matter of clocks: a lane is a sequence (host, stream, branch
+ *        of a graph); clock[lane]: how much of it is surely over. */
 #ifndef SIM_HOST_H
 #define SIM_HOST_H
 
@@ -27,20 +26,21 @@ using SimLock = std::lock_guard<std::recursive_mutex>;
 void clock_join(Clock *clock, const Clock &other);
 unsigned order_lane();                   /* a new lane */
 /* `clock`: what happens before the operation besides what the host knows to be over; on return
- * with the operation itself. Returns its place in the order. `keep` lives until it has run.
- * `stream`: number of the stream, for messages. */
-uint64_t order_enqueue(unsigned lane, unsigned stream, const char *name, Clock *clock, Work work,
-                       std::shared_ptr<const void> keep = nullptr);
-/* A mark without accesses: runs `work` when all before it is done. */
-uint64_t order_mark(std::function<void()> work);
-uint64_t order_last();                   /* place of the operation enqueued last */
+ * with the operation itself. `keep` lives until it has run. `stream`: number of the stream, for
+ * messages. */
+void order_enqueue(unsigned lane, unsigned stream, const char *name, Clock *clock, Work work,
+                   bool collective, std::shared_ptr<const void> keep = nullptr);
+/* Runs `work`, which accesses nothing, when what `clock` covers is over. */
+void order_mark(const Clock &clock, std::function<void()> work);
+Clock order_all();                       /* covers all operations enqueued so far */
 void order_progress();
 /* From now on a thread of its own makes progress too, so that other ranks need not wait until this
  * host calls again. */
 void order_keep_going();
-bool order_done(uint64_t place);         /* after making progress */
-/* Without the lock held: until the operation is done. */
-void order_wait(uint64_t place);
+/* Is what `clock` covers over, after making progress? Late collectives among it run from now on. */
+bool order_done(const Clock &clock);
+/* Without the lock held: until that is so. */
+void order_wait(const Clock &clock);
 /* From now on the host knows that what `clock` covers is over. */
 void order_join_host(const Clock &clock);
 
@@ -49,7 +49,8 @@ void order_join_host(const Clock &clock);
  * not wait for it, so its work races theirs. Only the simulator's own tests may (device.h). */
 /* Runs `work` as an operation of the stream, or records it while the stream is captured.
  * `name` lives as long as the program. */
-cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work);
+cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work,
+                           bool collective = false);
 /* For calls that are illegal while a stream is captured: invalidates what forbids them. */
 cudaError_t stream_refuse_capture();
 /* All streams are over, as the host knows after a wait for the device. No lock held. */

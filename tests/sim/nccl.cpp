@@ -47,7 +47,7 @@ struct ncclComm {
     State state;
     std::vector<Pending> called;     /* without blocking: enqueued when the state is asked for */
     int asked;               /* for its state since the last call that takes time: 2 was told */
-    uint64_t end;            /* place of the last operation when ncclCommFinalize was called */
+    Clock end;               /* all operations when ncclCommFinalize was called */
     ncclResult_t error;
     std::set<std::tuple<uint32_t, uint32_t, uint64_t>> ran;      /* kind, type, count, uncaptured */
 };
@@ -154,7 +154,7 @@ static ncclResult_t enqueue(const Pending &p)
         const void *send = p.peers ? p.peers->send.data() : p.send;
         void *recv = p.peers ? p.peers->recv.data() : p.recv;
         if (!exchange->begun && p.peers)
-            for (int r = 0; r < p.comm->ranks && in; r++)
+            for (size_t r = 0; r < p.peers->send.size() && in; r++)
                 sim_read(p.peers->send[r], in), sim_write(p.peers->recv[r], out);
         else if (!exchange->begun) {
             if (reads && in)
@@ -168,7 +168,7 @@ static ncclResult_t enqueue(const Pending &p)
             p.peers ? in * p.peers->send.size() : in > out ? in : out;
         moved.rank = rank;
         return true;
-    });
+    }, true);
     if (error != cudaSuccess)
         return refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
     return ncclSuccess;
@@ -226,7 +226,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
         if (!shared)
             return refuse(ncclInvalidUsage, why);
         *comm = new ncclComm{shared, rank, ranks, device_current(),
-                             !config || config->blocking != 0, STARTING, {}, 0, 0,
+                             !config || config->blocking != 0, STARTING, {}, 0, {},
                              ncclSuccess, {}};
         comms[*comm] = true;
     }
@@ -296,19 +296,19 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
             return refuse(ncclInvalidArgument, "communicator");
         comm->state = ENDING;
         comm->asked = 0;
-        comm->end = order_last();
+        comm->end = order_all();
     }
     return settle(comm);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    uint64_t end;
+    Clock end;
     {
         SimLock lock(sim_mutex);
         if (!known(comm))
             return refuse(ncclInvalidArgument, "communicator");
-        end = comm->state == ENDING ? comm->end : order_last();
+        end = comm->state == ENDING ? comm->end : order_all();
     }
     order_wait(end);
     SimLock lock(sim_mutex);

@@ -15,6 +15,7 @@ struct Node {
     Work work;
     std::vector<unsigned> after;
     unsigned branch, stream;
+    bool collective;
 };
 
 struct Body {
@@ -41,14 +42,13 @@ struct CUstream_st {
     unsigned number, lane;
     bool blocking;                   /* ordered with the legacy stream */
     Clock clock;
-    uint64_t last;                   /* place of its last operation */
     Capture *capture;
 };
 
 struct CUevent_st {
     unsigned flags;
     Clock clock;
-    uint64_t place;                  /* 0: never recorded */
+    bool recorded;
     std::shared_ptr<double> time;    /* s */
     bool asked;                      /* whether it is done, since it was recorded */
     unsigned capture;                /* id of the capture that recorded it last, or 0 */
@@ -81,7 +81,7 @@ cudaError_t sim_answer(cudaError_t error)
 static cudaStream_t stream_new(bool blocking)
 {
     static unsigned number;
-    cudaStream_t stream = new CUstream_st{number++, order_lane(), blocking, {}, 0, nullptr};
+    cudaStream_t stream = new CUstream_st{number++, order_lane(), blocking, {}, nullptr};
     streams.push_back(stream);
     return stream;
 }
@@ -148,7 +148,7 @@ static cudaError_t legacy_order(cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work)
+cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work, bool collective)
 {
     SimLock lock(sim_mutex);
     stream = resolve(stream, name);
@@ -159,14 +159,14 @@ cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work)
             return sim_answer(cudaErrorStreamCaptureInvalidated);
         Branch &branch = c->streams[stream];
         c->body->nodes.push_back({name, std::move(work), branch.front, branch.index,
-                                  stream->number});
+                                  stream->number, collective});
         branch.front.assign(1, (unsigned)c->body->nodes.size() - 1);
         return cudaSuccess;
     }
     cudaError_t error = legacy_order(stream);
     if (error == cudaSuccess)
-        stream->last = order_enqueue(stream->lane, stream->number, name, &stream->clock,
-                                     std::move(work));
+        order_enqueue(stream->lane, stream->number, name, &stream->clock, std::move(work),
+                      collective);
     return sim_answer(error);
 }
 
@@ -189,12 +189,12 @@ cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *ker
 
 void stream_wait_all()
 {
-    uint64_t place;
+    Clock all;
     {
         SimLock lock(sim_mutex);
-        place = order_last();
+        all = order_all();
     }
-    order_wait(place);
+    order_wait(all);
     SimLock lock(sim_mutex);
     for (cudaStream_t stream : streams)
         order_join_host(stream->clock);
@@ -202,16 +202,14 @@ void stream_wait_all()
 
 void stream_wait_host(cudaStream_t stream)
 {
-    uint64_t place;
     Clock clock;
     {
         SimLock lock(sim_mutex);
         stream = resolve(stream, "a wait");
         legacy_order(stream);
-        place = stream == legacy() ? order_last() : stream->last;
         clock = stream->clock;
     }
-    order_wait(place);
+    order_wait(clock);
     SimLock lock(sim_mutex);
     order_join_host(clock);
 }
@@ -279,7 +277,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
         return sim_answer(error);
     SimLock lock(sim_mutex);
     legacy_order(stream);
-    if (!order_done(stream == legacy() ? order_last() : stream->last))
+    if (!order_done(stream->clock))
         return sim_answer(cudaErrorNotReady);
     order_join_host(stream->clock);
     return cudaSuccess;
@@ -333,7 +331,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return sim_answer(cudaErrorNotSupported);
     if (event->capture)
         return sim_answer(wait_captured(stream, event));
-    if (stream->capture && event->place)
+    if (stream->capture && event->recorded)
         return sim_answer(invalidate(stream->capture, cudaErrorStreamCaptureIsolation));
     static const bool deaf = getenv("DIECAST_SIM_DEAF");     // a program without its events: see train/checked.sh
     if (!deaf)
@@ -347,7 +345,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     if (!event || (flags & ~(unsigned)(cudaEventBlockingSync | cudaEventDisableTiming)))
         return sim_answer(cudaErrorInvalidValue);
-    *event = new CUevent_st{flags, {}, 0, std::make_shared<double>(0), false, 0, {}};
+    *event = new CUevent_st{flags, {}, false, std::make_shared<double>(0), false, 0, {}};
     return cudaSuccess;
 }
 
@@ -392,7 +390,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->clock = stream->clock;
     event->asked = false;
     event->time = std::make_shared<double>(0);
-    event->place = order_mark([time = event->time] { *time = now(); });
+    event->recorded = true;
+    order_mark(event->clock, [time = event->time] { *time = now(); });
     return cudaSuccess;
 }
 
@@ -416,11 +415,11 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     if (error != cudaSuccess)
         return sim_answer(error);
     SimLock lock(sim_mutex);
-    if (!event->place)
+    if (!event->recorded)
         return cudaSuccess;
     bool first = !event->asked;
     event->asked = true;
-    if (!order_done(event->place) || first)
+    if (!order_done(event->clock) || first)
         return sim_answer(cudaErrorNotReady);
     order_join_host(event->clock);
     return cudaSuccess;
@@ -431,7 +430,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     cudaError_t error = may_ask(event);
     if (error != cudaSuccess)
         return sim_answer(error);
-    order_wait(event->place);
+    order_wait(event->clock);
     SimLock lock(sim_mutex);
     event->asked = true;
     order_join_host(event->clock);
@@ -443,11 +442,11 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
     SimLock lock(sim_mutex);
     if (!ms || !start || !end)
         return sim_answer(cudaErrorInvalidValue);
-    if (!start->place || !end->place || ((start->flags | end->flags) & cudaEventDisableTiming))
+    if (!start->recorded || !end->recorded || ((start->flags | end->flags) & cudaEventDisableTiming))
         return sim_answer(cudaErrorInvalidResourceHandle);
     if (start->capture || end->capture)
         return sim_answer(cudaErrorCapturedEvent);
-    if (!order_done(start->place) || !order_done(end->place))
+    if (!order_done(start->clock) || !order_done(end->clock))
         return sim_answer(cudaErrorNotReady);
     *ms = (float)(1e3 * (*end->time - *start->time));
     return cudaSuccess;
@@ -579,8 +578,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
         Clock clock = root;
         for (unsigned before : node.after)
             clock_join(&clock, clocks[before]);
-        stream->last = order_enqueue(exec->lanes[node.branch], node.stream, node.name, &clock,
-                                     [&node] { return node.work(); }, exec->body);
+        order_enqueue(exec->lanes[node.branch], node.stream, node.name, &clock,
+                      [&node] { return node.work(); }, node.collective, exec->body);
         clock_join(&exec->over, clock);
         clocks.push_back(std::move(clock));
     }
