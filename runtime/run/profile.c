@@ -1,8 +1,8 @@
 /* profile.c -- profile of steps: time by kernel, shares of a step, timeline; whole steps, timed.
  *
- * Method: each mark ends the span of the one before, so that the spans add up to the step. A sum
- *         over ranks includes waiting for the others; its own time is the minimum over the
- *         ranks. */
+ * Method: each mark ends the span of the one before, so that the spans add up to the step. A
+ *         collective includes waiting for the others; its own time is the minimum over the ranks.
+ *         Of one that runs beside the step, the spans are what the step waits for it. */
 #define _GNU_SOURCE
 #include "runtime/run/profile.h"
 
@@ -49,12 +49,13 @@ static int64_t step_now, zero, begun, known;    /* clock at the first step and a
                                                    profiled */
 static List marked;                  /* of int: what each device_mark() began */
 static List hosted;                  /* of Mark: phases of the host, with a GPU */
-static List spans, sums;             /* of Span; of double: nanoseconds of each sum over ranks */
+static List spans, sums;             /* of Span; of double: nanoseconds of each collective and of
+                                        each sum of metrics */
 static int64_t whole;                /* steps with complete spans */
 static struct { int64_t calls, ns; } *spent;    /* per op */
 static int32_t *turn;                /* its calls in this step */
-static double phase_ns[PHASES], idle_ns, sums_ns, compute_ns, step_ns;  /* idle: of the GPU, until
-                                                                           it has work */
+static double phase_ns[PHASES], idle_ns, sums_ns, collective_ns, compute_ns, step_ns;
+                                     /* idle: of the GPU, until it has work; sums: of `sums` */
 static double warm_ns;               /* minimum of the steps before */
 static int warm_steps;
 
@@ -145,8 +146,8 @@ static void account(int what, int64_t begin, int64_t end, bool host)
         layer = op->layers < 0 ? n - 1 - k : k;
         spent[what].calls++;
         spent[what].ns += end - begin;
-        summed = op->sums;
-        compute_ns += summed ? 0 : ns;
+        summed = op->collective;
+        *(summed ? &collective_ns : &compute_ns) += ns;
     } else if (host) {
         phase_ns[-what] += ns;
     } else {
@@ -214,7 +215,7 @@ static void write_span(FILE *to, int rank, const Span *s)
         if (s->layer >= 0)
             fprintf(to, "[%d]", s->layer);
         fprintf(to, "\",\"cat\":\"%s\",\"args\":{\"flop\":%.0f,\"bytes\":%.0f}",
-                op->sums ? "communication" : "compute", op->flops, op->bytes);
+                op->collective ? "communication" : "compute", op->flops, op->bytes);
     }
     putc('}', to);
 }
@@ -278,7 +279,7 @@ static char *write_timeline(const char *path)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Returns the own time of the sums over ranks, without waiting. */
+/* Returns the own time of `sums`, without waiting. */
 static double sums_alone(void)
 {
     double *least = sums.at, all = 0;
@@ -304,46 +305,62 @@ static double sums_alone(void)
     return all;
 }
 
-enum { COMPUTE, COMMUNICATION, WAITING, HOST, SHARES };
+enum { COMPUTE, COMMUNICATION, WAITING, HOST, SHARES, COLLECTIVES = SHARES, ROWS };
 
-/* Nanoseconds of the parts of all steps; with a GPU, host is the time that the GPU waits for it. */
-static void shares(double of[SHARES])
+/* Nanoseconds of the parts of all steps, and of collectives, which are in two of them; with a GPU,
+ * host is the time that the GPU waits for it. */
+static void shares(double of[ROWS])
 {
     const double alone = sums_alone(), host = phase_ns[-PROFILE_HOST] + phase_ns[-PROFILE_BATCH];
     of[COMPUTE] = compute_ns;
     of[COMMUNICATION] = alone;
     of[WAITING] = sums_ns - alone;
     of[HOST] = !apart ? host : idle_ns - phase_ns[-PROFILE_SUMS];
+    of[COLLECTIVES] = collective_ns;
+}
+
+static bool has_collectives(void)
+{
+    bool any = false;
+    for (int i = 0; i < nops; i++)
+        any = any || ops[i].collective;
+    return any;
 }
 
 static void tell_shares(void)
 {
-    static const char *const names[SHARES] = {"compute", "communication", "waiting", "host"};
-    const char *const about[SHARES] = {
-        "kernels and matrix products", "sums over ranks, as long as on the fastest",
-        "for other ranks, in such sums",
-        apart ? "the GPU waits for batches, metrics, the log" : "batches, metrics, the log"};
-    double mine[SHARES + 1], row[SHARES + 1], low[SHARES], high[SHARES], all = 0;
+    static const char *const names[ROWS] = {"compute", "communication", "waiting", "host",
+                                            "collectives"};
+    const char *const about[ROWS] = {
+        "kernels and matrix products", "collectives and metrics, as long as on the fastest rank",
+        "for other ranks, in collectives and metrics",
+        apart ? "the GPU waits for batches, metrics, the log" : "batches, metrics, the log",
+        "the step waits for them, other ranks included"};
+    double mine[ROWS + 1], row[ROWS + 1], low[ROWS], high[ROWS], all = 0;
     shares(mine);
-    mine[SHARES] = step_ns;
+    mine[ROWS] = step_ns;
     for (int r = 0; r < world.size; r++) {
         memcpy(row, mine, sizeof row);
         comm_broadcast(row, sizeof row, r);
-        for (int i = 0; i < SHARES; i++) {
-            const double share = 100 * row[i] / row[SHARES];
+        for (int i = 0; i < ROWS; i++) {
+            const double share = 100 * row[i] / row[ROWS];
             low[i] = r && low[i] < share ? low[i] : share;
             high[i] = r && high[i] > share ? high[i] : share;
         }
     }
-    for (int i = 0; i < SHARES; i++) {
+    for (int i = 0; i < SHARES; i++)
+        all += mine[i];
+    for (int i = 0; i < ROWS; i++) {
         char *ranks = world.size > 1 ? format("  ranks %5.1f to %5.1f %%", low[i], high[i])
                                      : format("%s", "");
-        note("  %-14s %10.3f ms %6.1f %%%s  %s", names[i], mine[i] / (double)known / 1e6,
-             100 * mine[i] / step_ns, ranks, about[i]);
-        all += mine[i];
+        if (i == SHARES)
+            note("  %-14s %10.3f ms %6.1f %%", "together", all / (double)known / 1e6,
+                 100 * all / step_ns);
+        if (i < SHARES || has_collectives())
+            note("  %-14s %10.3f ms %6.1f %%%s  %s", names[i], mine[i] / (double)known / 1e6,
+                 100 * mine[i] / step_ns, ranks, about[i]);
         free(ranks);
     }
-    note("  %-14s %10.3f ms %6.1f %%", "together", all / (double)known / 1e6, 100 * all / step_ns);
 }
 
 /* Prints all calls of a kernel as one line. */

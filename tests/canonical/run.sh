@@ -105,7 +105,7 @@ verdict "it is skipped" "$(grep -q '^step 3: .*update skipped' "$scratch/skip.1.
 if [ $BACKEND = cpu ]; then
     # shellcheck disable=SC2046
     verdict "bytes sent" "$(diff <(cat "$scratch"/lm.4.sent.? | awk '$1 ~ /scattered|collected/ { fold += $2 }
-        $1 == "gathered_in_place" { gather += $2 } END { print fold, gather }') \
+        $1 == "gathered_parts" { gather += $2 } END { print fold, gather }') \
         <("$gen" plan $here/recipes/$(fields 8 4 shard batch.micro=1 | sed 's/ /.lua /') --json |
         jq -r '[.schedules[] | select(.name == "train") | .sent_bytes | .fold, .all_gather | .within_node * 32 | round] |
             join(" ")'))"

@@ -57,8 +57,14 @@ for n in 1 2 3 4; do
     together $n sums
     good "sums over $n ranks" 14
 done
-together 3 sums DIECAST_SIM_COLLECTIVES=late
+together 3 sums DIECAST_SIM_COLLECTIVES=late SIM_MOVED="$scratch/moved"
 good "sums over 3 ranks, collectives as late as possible" 14
+# By nccl_main.c: of tensors of 3 parts of 3001 floats, three times two are gathered and one summed; then one is
+# gathered.
+whole=$((3 * 3001 * 4))
+[ "$(awk '$1 == "ncclAllGather" { gathered += $2 } $1 == "ncclReduceScatter" { summed += $2 }
+    END { print gathered, summed }' "$scratch"/moved.?)" = "$((3 * 7 * whole)) $((3 * 3 * whole))" ]
+verdict "bytes moved to gather and to sum parts" $? "$(grep -h -e AllGather -e Scatter "$scratch"/moved.?)"
 together 2 late DIECAST_SIM_COLLECTIVES=late
 good "operations as late as possible" 3
 together 2 late

@@ -83,7 +83,7 @@ for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weigh
     ' in 1 file, 9 of 10 batches a rank$' ' in 1 file, 10 batches a rank$' \
     '^profile: 2 steps, from 8 on, of [0-9.]* ms; [0-9.]* ms before' \
     '^  linear_fwd  *2  *\(0\.[3-9]\|[1-9]\)' \
-    '^  together .* \(99\|100\)\.'; do
+    '^  together .* \(99\|100\)\.' '^  collectives  *\(0\.[1-9]\|[1-9]\)[0-9.]* ms .* the step waits for them'; do
     grep -q "$line" "$scratch/unit.err"
     verdict "said: $line" $? "$(head -30 "$scratch/unit.err")"
 done
@@ -262,6 +262,13 @@ ends() {                # ends NAME CODE TEXT COMMAND...
 for n in 2 3 4; do
     ranks "Open MPI" mpirun $n "$ompi" "$build/comm"
 done
+# Bytes that three ranks send for tensors gathered from parts (comm_main.c): of parts of 1009 elements of 1, 2, 4 and 8
+# bytes, which each rank sends twice for one tensor and once for two, to two others.
+mpicc -std=c11 -O1 -shared -fPIC -o "$scratch/sent.so" tests/shard/sent.c || verdict sent.c 1 "does not compile"
+ranks "Open MPI, bytes counted" mpirun 3 "$ompi -x LD_PRELOAD=$scratch/sent.so -x SENT=$scratch/sent" "$build/comm"
+[ "$(awk '$1 == "gathered_parts" { n++; bytes += $2 } END { print n, bytes }' "$scratch"/sent.?)" = \
+    "3 $((3 * 4 * 1009 * (1 + 2 + 4 + 8) * 2))" ]
+verdict "bytes sent to gather parts" $? "$(grep -h parts "$scratch"/sent.?)"
 # shellcheck disable=SC2086
 {
     ends "another number of ranks" 83 "gen recipes/x.lua gpus=2, then the make" \

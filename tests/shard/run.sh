@@ -102,7 +102,7 @@ pass=
 for n in $ranks; do
     [ "$BACKEND" != gpu ] || break
     case $BACKEND in
-    cpu) kinds=(scattered gathered gathered_in_place) formulas=('$a / 2 + $r' '$a / 2' '$g') ;;
+    cpu) kinds=(scattered gathered gathered_parts) formulas=('$a / 2 + $r' '$a / 2' '$g') ;;
     *)
         pass="* .ranks / (.ranks - 1)"
         kinds=(ncclAllReduce ncclReduceScatter ncclAllGather) formulas=('$a / 2' '$r' '$g') ;;

@@ -2,14 +2,15 @@
  *
  * In:    SENT: the files' name without .RANK.
  * Out:   in MPI_Finalize, one line per kind: its name, bytes sent to other ranks, calls. A block that all others get
- *        counts once for each of them. "control": messages of the host, not of collectives in a step. */
+ *        counts once for each of them. "gathered_parts": by comm_all_gather() and comm_gather_parts(), which send
+ *        integers. "control": messages of the host, not of collectives in a step. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static struct { const char *name; long long bytes, calls; } kind[] = {
-    {"scattered"}, {"gathered"}, {"gathered_in_place"}, {"collected"}, {"control"}};
-enum { SCATTERED, GATHERED, IN_PLACE, COLLECTED, CONTROL, KINDS };
+    {"scattered"}, {"gathered"}, {"gathered_parts"}, {"collected"}, {"control"}};
+enum { SCATTERED, GATHERED, PARTS, COLLECTED, CONTROL, KINDS };
 
 static int others(void)
 {
@@ -52,8 +53,8 @@ int MPI_Allgatherv(const void *from, int n, MPI_Datatype type, void *to, const i
 
 int MPI_Allgather(const void *from, int n, MPI_Datatype type, void *to, int nto, MPI_Datatype to_type, MPI_Comm c)
 {
-    const int apart = type == MPI_FLOAT ? COLLECTED : CONTROL;
-    count(from == MPI_IN_PLACE ? IN_PLACE : apart, (long long)nto * others(), to_type);
+    const int integers = type == MPI_BYTE || type == MPI_SHORT || type == MPI_INT || type == MPI_LONG_LONG;
+    count(integers ? PARTS : type == MPI_FLOAT ? COLLECTED : CONTROL, (long long)nto * others(), to_type);
     return PMPI_Allgather(from, n, type, to, nto, to_type, c);
 }
 

@@ -2,7 +2,7 @@
  *
  * In:    STRIKE: "RANK KIND N SIGNAL": the signal, on that rank, as its N-th collective of the kind begins: scatter
  *        (MPI_Alltoallv of comm_reduce_scatter(), but the first of a step), gather (MPI_Allgather of
- *        comm_all_gather()) or collect (MPI_Gatherv of comm_gather()).
+ *        comm_all_gather() and comm_gather_parts()) or collect (MPI_Gatherv of comm_gather()).
  *        FULL_AT: "N M": the first write to a checkpoint's optimizer.safetensors after the N-th, and after the M-th,
  *        collect fails as ENOSPC.
  * Out:   "strike: KIND N of rank RANK" on standard error and the file $STRUCK before the signal. */
@@ -19,6 +19,16 @@ enum { SCATTER, GATHER, COLLECT, KINDS };
 static const char *const kinds[KINDS] = { "scatter", "gather", "collect" };
 static int calls[KINDS];
 static int exchanged;            /* the last collective was an MPI_Alltoallv */
+
+/* Datatypes of comm_all_gather() and comm_gather_parts(); no addresses in processes without MPI. */
+extern char ompi_mpi_byte __attribute__((weak)), ompi_mpi_short __attribute__((weak)),
+    ompi_mpi_int __attribute__((weak)), ompi_mpi_long_long_int __attribute__((weak));
+
+static int of_parts(const void *type)
+{
+    return type == &ompi_mpi_byte || type == &ompi_mpi_short || type == &ompi_mpi_int ||
+           type == &ompi_mpi_long_long_int;
+}
 
 static void begins(int kind)
 {
@@ -66,7 +76,7 @@ int MPI_Allgather(const void *from, int n, void *type, void *to, int n2, void *t
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "MPI_Allgather");
     exchanged = 0;
-    if (from == (void *)1)       /* MPI_IN_PLACE: not the sum of a few doubles */
+    if (of_parts(type2))
         begins(GATHER);
     return real(from, n, type, to, n2, type2, ranks);
 }

@@ -170,6 +170,15 @@ divided() {
         [ -s "$scratch/divided" ] || tail -n 1 "$scratch/divided.log")"
 }
 
+# waited TEST LOG: --profile says how long a step waits for collectives: the sum of its rows of them; of one rank it
+# has no such line
+waited() {
+    verdict "$1" "$(awk '
+        $1 == "collectives" && $3 == "ms" { told = $2; lines++ }
+        $1 ~ /^comm_/ && $6 == "%" { sum += $3; kernels++ }
+        END { if (lines != (kernels > 0) || (kernels && (sum <= 0 || (told - sum) ^ 2 > 0.01 ^ 2)))
+            print lines " lines, " told " of " sum " ms" }' "$2")"
+}
 # profiled RUN: what --profile has told of it: shares that are a whole, spans that lie in their step or, on a GPU's
 # track, one behind the other; of each rank
 profiled() {
@@ -179,6 +188,7 @@ profiled() {
         $1 == "together" { all = $4 }
         END { if (n != 4 || sum < 95 || sum > 105 || all < 95 || all > 105) print n " shares, " sum " and " all " %" }
         ' "$run.log")"
+    waited "$1, profile: collectives" "$run.log"
     verdict "$1, profile: timeline" "$(head -n 1 "$run/profile.json" |
         grep -qxF '{"displayTimeUnit":"ms","traceEvents":[' ||
         echo "it begins with $(head -n 1 "$run/profile.json")"
