@@ -177,6 +177,28 @@ if [ $BACKEND = sim ]; then
         grep -q "^$said" "$scratch/ordered.log" || echo "$said is missing: $(head -n 4 "$scratch/ordered.log")"
     done)"
 fi
+# Collectives beside the step, as late as events allow: the same bits. A program whose norm is taken before it waits for
+# the sums has them only where they are early.
+if [ $BACKEND = sim ]; then
+    name=qwen2_dropout.folded.2x2x2
+    steps=$(few $name && echo --steps 5)
+    # shellcheck disable=SC2086
+    DIECAST_SIM_COLLECTIVES=late trained $name qwen2_dropout late $steps
+    same "late collectives" late $name $([ -n "$FULL" ] || echo 5)
+    cp -r "$work/$name" "$scratch/unwaited"
+    sed -i '/^ *comm_allreduce_join(s);/d; /^static void run_update(/,/^{/s/^{/{ comm_allreduce_join(s);/' \
+        "$scratch/unwaited/step.cu"
+    make_in_haste "$scratch/unwaited" "${tools[@]}" >"$scratch/unwaited.log" 2>&1 ||
+        verdict "sums too early" "$(tail -n 2 "$scratch/unwaited.log")"
+    norms() { grep -o '"grad_norm": [^,]*' "$scratch/$1/history.jsonl"; }
+    for when in early late; do
+        # shellcheck disable=SC2086
+        DIECAST_SIM_COLLECTIVES=$when work=$scratch trained unwaited qwen2_dropout $when.unwaited $steps
+    done
+    verdict "sums too early" "$(grep -c 'comm_allreduce_join(s)' "$scratch/unwaited/step.cu" | grep -vx 1
+        diff <(norms early.unwaited) <(norms $name)
+        ! diff <(norms late.unwaited) <(norms $name) >/dev/null || echo "late ones have the same norms")"
+fi
 # calls one by one, behind and before graphs; ranks, whose sums run beside
 for name in gpt2_dropout.fp16.resumed $([ $BACKEND = gpu ] || echo qwen2_dropout.folded.2x2x2); do profiled $name; done
 
