@@ -13,7 +13,7 @@ static inline Tensor absmax_tensor(const Tensor *t, Array array)
                   n = t->pitch ? (t->shape[0] - 1) * t->pitch + t->shape[1] : model_elements(t),
                   low = first / DYNAMIC_BLOCK, high = (first + n - 1) / DYNAMIC_BLOCK;
     return (Tensor){.rank = 1, .shape = {high - low + 1}, .first = slot * array.blocks + low,
-                    .stride = array.blocks, .absmax_of = t};
+                    .stride = array.blocks, .array_of = t};
 }
 
 static inline Array absmax_array(Array array)

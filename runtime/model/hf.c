@@ -376,7 +376,7 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
         hf_want_read(want, n, allow_nonfinite);
     if (read && fewer) {
         fewer->shape[0]++;
-        model_grow(fewer);
+        model_grow(m, model_need(m, fewer->name));
         note("%s has one row more than the folder's tensor; it becomes the mean of the others",
              fewer->name);
     }
@@ -542,44 +542,36 @@ static char *write_shards(const WeightsItem *item, int n, int nshards, const cha
     return error;
 }
 
-/* Writes a row trained alongside adapters over the row it replaces in the model's tensor, which no
- * program reads; called with the returned `back`, restores that row. */
-static float *put_row(const Model *m, float *back)
+/* Gives each tensor the row trained alongside adapters that replaces its last. */
+static void add_rows(const Model *m, WeightsItem *item, int n)
 {
-    float *was = NULL;
     for (int i = 0; i < m->ntensors; i++) {
-        const Tensor *t = &m->tensors[i], *of = model_row_of(m, t);
-        if (!of)
-            continue;
-        const int64_t n = model_elements(t), at = model_elements(of) - n;
-        was = back ? back : malloc(2 * (size_t)n * sizeof *was);
-        if (!was)
-            die(EXIT_IO, "out of memory for a row of %s", of->name);
-        if (!back) {
-            model_get(of, of->weight, at, n, was);
-            model_get(t, model_precise(t), 0, n, was + n);
-        }
-        model_put(of, of->weight, at, n, back ? was : was + n);
+        const Tensor *of = model_row_of(m, &m->tensors[i]);
+        for (int k = 0; of && k < n; k++)
+            if (item[k].t == of)
+                item[k].row = &m->tensors[i];
     }
-    return was;
+}
+
+/* Items of the model with all that is trained alongside it. */
+static WeightsItem *merged_items(const Model *m, const HfHow *how, int *n)
+{
+    WeightsItem *item = items(m, how, n);
+    add_rows(m, item, *n);
+    add_pairs(m, item, *n);
+    return item;
 }
 
 char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes,
                      cJSON *manifest)
 {
     int n, nshards = 0;
-    WeightsItem *item = items(m, how, &n);
-    float *row = how->merged ? put_row(m, NULL) : NULL;
-    if (how->merged)
-        add_pairs(m, item, n);
+    WeightsItem *item = (how->merged ? merged_items : items)(m, how, &n);
     for (int i = 0; i < n; i = shard_end(item, n, i, shard_bytes))
         nshards++;
     char *error = nshards == 1
                       ? weights_write(item, n, folder, "model.safetensors", manifest)
                       : write_shards(item, n, nshards, folder, shard_bytes, manifest);
-    if (row)
-        put_row(m, row);
-    free(row);
     free(item);
     if (!error)
         error = write_config(m, folder, how, manifest);
@@ -591,13 +583,8 @@ char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint6
 char *hf_write_weights(const Model *m, const char *folder, const char *file)
 {
     int n;
-    WeightsItem *item = items(m, &(HfHow){0}, &n);
-    float *row = put_row(m, NULL);
-    add_pairs(m, item, n);
+    WeightsItem *item = merged_items(m, &(HfHow){0}, &n);
     char *error = weights_write(item, n, folder, file, NULL);
-    if (row)
-        put_row(m, row);
-    free(row);
     free(item);
     return error;
 }
@@ -610,14 +597,8 @@ static char *write_model(const Model *m, const char *temp, const HfHow *how)
 void hf_save(const Model *m, const char *folder, const HfHow *how)
 {
     int n;
-    WeightsItem *item = items(m, how, &n);
-    float *row = how->merged ? put_row(m, NULL) : NULL;
-    if (how->merged)
-        add_pairs(m, item, n);
+    WeightsItem *item = (how->merged ? merged_items : items)(m, how, &n);
     hf_check_range(item, n);
-    if (row)
-        put_row(m, row);
-    free(row);
     free(item);
     hf_replace(m, folder, how, write_model);
 }

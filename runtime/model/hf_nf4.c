@@ -12,6 +12,7 @@
 #include "runtime/dynamic_map.h"
 #include "runtime/files/json.h"
 #include "runtime/model/nf4_weights.h"
+#include "runtime/model/weights.h"
 #include "runtime/nf4.h"
 
 enum { STATE_MAX = 1 << 16 };        /* bytes of the state; bitsandbytes writes about 200 */
@@ -115,6 +116,8 @@ static char *copy_codes(const HfWant *w)
         error = st_read(w->file, w->from, bytes, (uint64_t)done, (uint64_t)k);
         if (!error)
             w->t->nf4.access->write(w->t, NF4_CODES, done, k, bytes);
+        if (!error && w->t->weight.part)
+            weights_has_read(bytes, k);
     }
     free(bytes);
     return error;

@@ -220,8 +220,8 @@ static void split(const float *value, float *weight, float *remainder, int64_t n
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-/* Reads n elements in memory order: of a divided array what this rank has, 0 for the rest, of
- * EL_REMAINDER the weights without their remainders for the rest. */
+/* Reads n elements in memory order: of a divided array what this rank has, 0 for the rest, or, of
+ * divided remainders, whole weights without them. */
 void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
     if (array.type == EL_REMAINDER) {
@@ -230,10 +230,10 @@ void model_get_own(const Tensor *t, Array array, int64_t begin, int64_t n, float
         model_get_own(t, model_remainder(t), begin, n, remainder);
         model_join(to, remainder, n);
         free(remainder);
-    } else if (array.part)
+    } else if (array.type == EL_NF4)
+        t->nf4.access->get(t, begin, n, true, to);
+    else if (array.part)
         parts_own(t, array, ORDER_MEMORY, begin, n, to);
-    else if (array.type == EL_NF4)
-        t->nf4.access->get(t, begin, n, to);
     else
         get_runs(t, array, begin, n, to);
 }
@@ -260,54 +260,53 @@ static void put_runs(const Tensor *t, Array array, int64_t begin, int64_t n, con
     }
 }
 
-/* Reads elements of an undivided array in file order. */
-static void get_file(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
+/* Reads stored elements in file order: of EL_REMAINDER the remainders alone. */
+static void get_stored(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
-    if (array.type == EL_NF4) {
-        t->nf4.access->get(t, begin, n, to);
-        return;
-    }
     const int64_t size = element_bytes(array.type);
-    const char *from = (const char *)array.at + t->first * size;
-    if (!t->transposed)
-        get_runs(t, array, begin, n, to);
-    for (int64_t done = 0; t->transposed && done < n;) {
-        Part p = part_at(t, begin + done, n - done, size);
-        get_part(t, from, array.type, p, to + done);
-        done += p.rows * p.cols;
-    }
-}
-
-/* Reads stored elements: of EL_REMAINDER the remainders alone. */
-static void get_stored(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
-                       float *to)
-{
-    if (array.part)
-        parts_get(t, array, order, begin, n, to);
-    else if (order == ORDER_MEMORY)
+    if (array.type == EL_NF4)
+        t->nf4.access->get(t, begin, n, false, to);
+    else if (array.part)
+        parts_get(t, array, ORDER_FILE, begin, n, to);
+    else if (!t->transposed)
         get_runs(t, array, begin, n, to);
     else
-        get_file(t, array, begin, n, to);
-}
-
-static void get_values(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
-                       float *to)
-{
-    if (array.type != EL_REMAINDER) {
-        get_stored(t, array, order, begin, n, to);
-        return;
-    }
-    float *remainder = floats(n);
-    get_stored(t, t->weight, order, begin, n, to);
-    get_stored(t, model_remainder(t), order, begin, n, remainder);
-    model_join(to, remainder, n);
-    free(remainder);
+        for (int64_t done = 0; done < n;) {
+            const Part p = part_at(t, begin + done, n - done, size);
+            get_part(t, (const char *)array.at + t->first * size, array.type, p, to + done);
+            done += p.rows * p.cols;
+        }
 }
 
 void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to)
 {
     REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t));
-    get_values(t, array, ORDER_FILE, begin, n, to);
+    if (array.type != EL_REMAINDER) {
+        get_stored(t, array, begin, n, to);
+        return;
+    }
+    float *remainder = floats(n);
+    get_stored(t, t->weight, begin, n, to);
+    get_stored(t, model_remainder(t), begin, n, remainder);
+    model_join(to, remainder, n);
+    free(remainder);
+}
+
+void model_get_everywhere(const Model *m, const Tensor *t, Array array, int64_t begin, int64_t n,
+                          float *to)
+{
+    if (!array.part) {
+        model_get(t, array, begin, n, to);
+        return;
+    }
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < PIECE ? n - done : PIECE;
+        if (parts_gather(m)) {
+            model_get(t, array, begin + done, k, to + done);
+            parts_gathered();
+        }
+        comm_broadcast(to + done, sizeof *to * (size_t)k, 0);
+    }
 }
 
 Array model_precise(const Tensor *t)
@@ -376,7 +375,8 @@ void model_put_weights(const Tensor *t, int64_t begin, int64_t n, const float *f
 
 void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from)
 {
-    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t) && array.type != EL_REMAINDER);
+    REQUIRE(begin >= 0 && n >= 0 && begin + n <= model_elements(t) && array.type != EL_REMAINDER &&
+            array.type != EL_NF4);
     if (array.part) {
         parts_put(t, array, ORDER_FILE, begin, n, from);
         return;
@@ -415,16 +415,15 @@ void model_take_rows(const Model *m)
             continue;
         const int64_t n = model_elements(t);
         float *row = floats(n);
-        model_get(of, of->weight, model_elements(of) - n, n, row);
+        model_get_everywhere(m, of, of->weight, model_elements(of) - n, n, row);
         model_put_weights(t, 0, n, row);
         free(row);
     }
 }
 
-void model_grow(const Tensor *t)
+/* Sets row, of n values, to the mean of the first `rows` rows. */
+static void mean_row(const Tensor *t, int64_t rows, int64_t n, float *row)
 {
-    const int64_t n = t->shape[1], rows = t->shape[0] - 1;
-    float *row = floats(n);
     double *sum = calloc((size_t)n, sizeof *sum);
     if (!sum)
         die(EXIT_IO, "out of memory for a row of %s", t->name);
@@ -435,8 +434,22 @@ void model_grow(const Tensor *t)
     }
     for (int64_t k = 0; k < n; k++)
         row[k] = (float)(sum[k] / (double)rows);
+    free(sum);
+}
+
+void model_grow(const Model *m, const Tensor *t)
+{
+    const int64_t n = t->shape[1], rows = t->shape[0] - 1;
+    const bool divided = model_precise(t).part;
+    float *row = floats(n);
+    if (!divided || parts_gather(m))
+        mean_row(t, rows, n, row);
+    if (divided && world.rank == 0)
+        parts_gathered();
+    if (divided)
+        comm_broadcast(row, sizeof *row * (size_t)n, 0);
     model_put_weights(t, rows * n, n, row);
-    free(row), free(sum);
+    free(row);
 }
 
 /* FNV-1a, 64 bits. */
@@ -533,6 +546,20 @@ void model_init(Model *m, uint64_t seed)
     }
 }
 
+/* Copies this rank's part of the tensor's weights to start. */
+static void keep_own(const Tensor *t)
+{
+    const int64_t size = element_bytes(t->start.type);
+    OwnElements own = {0};
+    while ((own = parts_next(t, t->weight, own.e + own.n)).n)
+        for (int64_t done = 0, k; done < own.n; done += k) {
+            k = own.n - done < PIECE ? own.n - done : PIECE;
+            const int64_t at = (own.own + done) * size;
+            array_write((char *)t->start.at + at,
+                        array_view((const char *)t->weight.at + at, k * size), k * size);
+        }
+}
+
 void model_keep_start(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++) {
@@ -541,6 +568,12 @@ void model_keep_start(const Model *m)
                       n = t->start.at ? model_elements(t) : 0;
         if (t->start.at && t->pitch)
             die(EXIT_INTERNAL, "%s: rows of a trained tensor lie apart", t->name);
+        if (t->start.at && (t->start.part != t->weight.part || t->start.type != t->weight.type))
+            die(EXIT_INTERNAL, "%s: its initial weights are stored otherwise", t->name);
+        if (t->start.part) {
+            keep_own(t);
+            continue;
+        }
         for (int64_t done = 0, k; done < n; done += k) {
             k = n - done < PIECE ? n - done : PIECE;
             const int64_t at = (t->first + done) * size;
@@ -550,27 +583,37 @@ void model_keep_start(const Model *m)
     }
 }
 
-int64_t model_nonfinite(const Model *m, const char **where)
+/* NaN and Inf among the elements that this rank has. */
+static int64_t nonfinite(const Tensor *t, Array array)
 {
+    const int64_t n = model_elements(t);
     int64_t bad = 0;
-    *where = NULL;
-    float *block = malloc(PIECE * sizeof *block);
-    if (!block)
-        die(EXIT_IO, "out of memory for %d values", (int)PIECE);
-    for (int i = 0; i < m->ntensors; i++) {
-        const Tensor *t = &m->tensors[i];
-        int64_t n = model_elements(t);
-        for (int64_t done = 0, k; done < n; done += k) {
-            k = n - done < PIECE ? n - done : PIECE;
-            model_get_own(t, model_precise(t), done, k, block);
-            for (int64_t j = 0; j < k; j++)
-                bad += !isfinite(block[j]);
-        }
-        if (bad > 0 && !*where)
-            *where = t->name;
+    float *block = floats(n < PIECE ? n : PIECE);
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < PIECE ? n - done : PIECE;
+        model_get_own(t, array, done, k, block);
+        for (int64_t j = 0; j < k; j++)
+            bad += !isfinite(block[j]);
     }
     free(block);
     return bad;
+}
+
+int64_t model_nonfinite(const Model *m, const char **where)
+{
+    double bad = 0;
+    int first = m->ntensors;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const Array array = model_precise(t);
+        const int64_t found = array.part || world.rank == 0 ? nonfinite(t, array) : 0;
+        bad += (double)found;
+        first = found && i < first ? i : first;
+    }
+    comm_allreduce_double(&bad, 1);
+    first = (int)-comm_max_int(-first);
+    *where = first < m->ntensors ? m->tensors[first].name : NULL;
+    return (int64_t)bad;
 }
 
 static int by_name(const void *a, const void *b)
@@ -579,37 +622,52 @@ static int by_name(const void *a, const void *b)
     return strcmp((*s)->name, (*t)->name);
 }
 
-/* Continues crc over the fp32 values of an array, on rank 0 of a gather if it is divided. */
-static uint32_t values_crc(uint32_t crc, const Tensor *t, Array array)
+/* Continues the checksum over the fp32 values of EL_REMAINDER, n from element e on. */
+static void values_crc(PartsCrc *c, const Tensor *t, Array array, int64_t e, int64_t n)
 {
-    const int64_t elements = model_elements(t);
-    float *values = floats(elements < PIECE ? elements : PIECE);
-    for (int64_t done = 0, k; done < elements; done += k) {
-        k = elements - done < PIECE ? elements - done : PIECE;
-        get_values(t, array, ORDER_MEMORY, done, k, values);
-        crc = crc32c(crc, values, (size_t)k * sizeof *values);
+    float *values = floats(n < PIECE ? n : PIECE);
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < PIECE ? n - done : PIECE;
+        model_get_own(t, array, e + done, k, values);
+        (array.part ? parts_crc_own : parts_crc_whole)(c, values, k * (int64_t)sizeof *values);
     }
     free(values);
-    return crc;
 }
 
-/* Continues crc over a tensor's elements in one of its arrays. */
-static uint32_t array_crc(uint32_t crc, const Tensor *t, Array array)
+/* The same over all values; divided: those that this rank has. */
+static void joined_crc(PartsCrc *c, const Tensor *t, Array array)
 {
-    int64_t elements = model_elements(t);
-    if (array.type == EL_NF4)
-        return t->nf4.access->crc(crc, t);
-    if (array.part || array.type == EL_REMAINDER)
-        return values_crc(crc, t, array);
-    for (int64_t done = 0, k; done < elements; done += k) {
-        k = elements - done;
-        const char *p = view(t, array, done, &k);
-        crc = crc32c(crc, p, (size_t)(k * element_bytes(array.type)));
+    const int64_t n = model_elements(t), size = sizeof(float);
+    OwnElements own = {0};
+    if (!array.part)
+        values_crc(c, t, array, 0, n);
+    for (int64_t e = 0; array.part && e < n; e = own.e + own.n) {
+        own = parts_next(t, array, e);
+        parts_crc_others(c, (own.e - e) * size);
+        values_crc(c, t, array, own.e, own.n);
     }
-    return crc;
 }
 
-static uint32_t sum(const Model *m, bool adapter_too)
+/* Continues the checksum over a tensor's elements in one of its arrays, in memory order. */
+static void array_crc(PartsCrc *c, const Tensor *t, Array array)
+{
+    const int64_t elements = model_elements(t);
+    if (array.type == EL_NF4)
+        t->nf4.access->crc(c, t);
+    else if (array.type == EL_REMAINDER)
+        joined_crc(c, t, array);
+    else if (array.part)
+        parts_crc_array(c, t, array);
+    else
+        for (int64_t done = 0, k; done < elements; done += k) {
+            k = elements - done;
+            const char *p = view(t, array, done, &k);
+            parts_crc_whole(c, p, k * element_bytes(array.type));
+        }
+}
+
+/* The checksum of names and values in name order. */
+static PartsCrc sum(const Model *m, bool adapter_too)
 {
     const Tensor **order = malloc(((size_t)m->ntensors + 1) * sizeof *order);
     if (!order)
@@ -619,47 +677,47 @@ static uint32_t sum(const Model *m, bool adapter_too)
         if (adapter_too || !(m->tensors[i].adapter || m->tensors[i].not_in_model))
             order[n++] = &m->tensors[i];
     qsort(order, (size_t)n, sizeof *order, by_name);
-    uint32_t crc = 0;
+    PartsCrc c = {0};
     for (int i = 0; i < n; i++) {
         const Tensor *t = order[i];
-        crc = crc32c(crc, t->name, strlen(t->name) + 1);
-        crc = array_crc(crc, t, model_precise(t));
+        parts_crc_whole(&c, t->name, (int64_t)strlen(t->name) + 1);
+        array_crc(&c, t, model_precise(t));
     }
     free(order);
-    return crc;
+    return c;
 }
 
 uint32_t model_crc(const Model *m)
 {
-    uint32_t crc = 0;
-    if (parts_gather(m)) {
-        crc = sum(m, true);
-        parts_gathered();
-    }
+    const PartsCrc c = world.rank == 0 || parts_divided(m) ? sum(m, true) : (PartsCrc){0};
+    uint32_t crc = parts_crc(m, &c);
     comm_broadcast(&crc, sizeof crc, 0);
     return crc;
 }
 
-uint32_t model_base_crc(const Model *m)
+uint32_t model_base_crc(const Model *m, uint32_t *whole)
 {
-    return sum(m, false);
+    const PartsCrc c = sum(m, false);
+    *whole = c.whole;
+    return parts_crc(m, &c);
 }
 
 uint32_t model_state_crc(const Model *m)
 {
-    uint32_t crc = 0;
+    PartsCrc c = {0};
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const bool split = t->master.type == EL_REMAINDER;
+        const bool split = t->master.type == EL_REMAINDER,
+                   divided = t->exp_avg.part || t->weight.part;
         const Array state[] = { t->weight, split ? model_remainder(t) : t->master, t->exp_avg,
                                 t->exp_avg_sq };
-        for (int k = 0; t->trained && !t->exp_avg.part && k < 4; k++) {
+        for (int k = 0; t->trained && !divided && k < 4; k++) {
             const Tensor blocks = absmax_tensor(t, state[k]);
             if (state[k].at)
-                crc = array_crc(crc, t, state[k]);
+                array_crc(&c, t, state[k]);
             if (state[k].absmax)
-                crc = array_crc(crc, &blocks, absmax_array(state[k]));
+                array_crc(&c, &blocks, absmax_array(state[k]));
         }
     }
-    return crc;
+    return c.whole;
 }

@@ -31,7 +31,8 @@ typedef struct {
     void *at;
     ElementType type;
     /* 0: every rank has all of it. Else elements that a rank has of each stride of the undivided
-     * array, from rank * part on; `at` is the first of them. model_parts.h */
+     * array, which is ranks * part, from rank * part on; `at` is the first of them.
+     * model_parts.h */
     int64_t part;
     /* EL_U8: the largest magnitude of each block of DYNAMIC_BLOCK elements; if the array is
      * divided, of this rank's part. A stride of the undivided array has `blocks` of them. */
@@ -87,7 +88,7 @@ struct Tensor {
     Array exp_avg, exp_avg_sq;            /* fp32 or 8 bit; none if frozen */
     Array grad;              /* fp32; none if frozen */
     Array start;             /* initial weights of the run, if the objective needs them */
-    const Tensor *absmax_of; /* a tensor of absmax_tensor(): the one that has the elements */
+    const Tensor *array_of;  /* of absmax_tensor() and nf4_codes_tensor(): whose array it is */
 };
 
 /* A LoRA pair and the weight it adapts: weight + scale * b a, with b (out, r), a (r, in), weight
@@ -160,20 +161,22 @@ void model_init(Model *m, uint64_t seed);
  * it replaces;
  * NULL: t is not such a row. */
 const Tensor *model_row_of(const Model *m, const Tensor *t);
-/* Copies the replaced rows into these rows: after loading the weights that adapters start from. */
+/* Copies the replaced rows into these rows: after loading the weights that adapters start from.
+ * Collective if those are divided. */
 void model_take_rows(const Model *m);
-/* Sets the last row of t to the mean of the others. */
-void model_grow(const Tensor *t);
+/* Sets the last row of t, a tensor of m, to the mean of the others. Collective if t is divided. */
+void model_grow(const Model *m, const Tensor *t);
 /* Copies weight to start, where it exists: after loading the initial weights. */
 void model_keep_start(const Model *m);
-/* Returns the number of NaN or Inf weights, of a divided array those that this rank has; *where:
- * the first tensor that has one. */
+/* Returns the number of NaN or Inf weights, of whole arrays those of rank 0; *where: the first
+ * tensor that has one. Collective. */
 int64_t model_nonfinite(const Model *m, const char **where);
 /* Returns the CRC-32C of names and values (fp32 master weights where they exist) of all tensors in
  * name order: independent of the number of ranks. Collective if arrays are divided. */
 uint32_t model_crc(const Model *m);
-/* The same over the tensors outside the adapter only: identifies the base of a LoRA run. */
-uint32_t model_base_crc(const Model *m);
+/* The same over the tensors outside the adapter only: identifies the base of a LoRA run. *whole:
+ * the checksum of those that this rank has whole, equal on replicas. */
+uint32_t model_base_crc(const Model *m, uint32_t *whole);
 /* Returns the CRC-32C of every byte that training changes, weights, fp32 master weights and
  * moments, except of divided parameters (parts_weights_crc()): equal on replicas. */
 uint32_t model_state_crc(const Model *m);
@@ -212,6 +215,9 @@ ElementType model_computes(const Tensor *t);
  * nf4_weights.h writes. */
 void model_get(const Tensor *t, Array array, int64_t begin, int64_t n, float *to);
 void model_put(const Tensor *t, Array array, int64_t begin, int64_t n, const float *from);
+/* model_get() on every rank. Collective if the array is divided. */
+void model_get_everywhere(const Model *m, const Tensor *t, Array array, int64_t begin, int64_t n,
+                          float *to);
 /* model_put() of weights into all arrays that have them. */
 void model_put_weights(const Tensor *t, int64_t begin, int64_t n, const float *from);
 /* Adds their remainders to n bf16 weights. */

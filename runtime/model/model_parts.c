@@ -14,6 +14,7 @@
 #include "runtime/files/crc32c.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/model/absmax.h"
+#include "runtime/model/nf4_weights.h"
 #include "runtime/ranks/comm.h"
 
 /* ---- what a rank holds ----------------------------------------------------------------------- */
@@ -25,7 +26,7 @@ typedef struct {
     ElementType type;
     int64_t n, apart;
     float *values;
-    float **packed;          /* position in a list of the elements of all runs */
+    char **packed;           /* position in a list of the stored elements of all runs */
 } OwnRun;
 
 enum { BLOCK = 256 };
@@ -38,54 +39,74 @@ static float *floats(int64_t n)
     return to;
 }
 
+/* values[0], values[apart], ... = the n stored elements */
+static void spread(const OwnRun *r, const char *from, int64_t n, float *values)
+{
+    const int64_t size = element_bytes(r->type);
+    float block[BLOCK];
+    if (r->apart == 1)
+        st_to_float(values, from, element_dtype(r->type), (size_t)n);
+    for (int64_t done = 0, k; r->apart != 1 && done < n; done += k) {
+        k = n - done < BLOCK ? n - done : BLOCK;
+        st_to_float(block, from + done * size, element_dtype(r->type), (size_t)k);
+        for (int64_t i = 0; i < k; i++)
+            values[(done + i) * r->apart] = block[i];
+    }
+}
+
+/* The n stored elements = values[0], values[apart], ... */
+static void collect(const OwnRun *r, char *to, int64_t n, const float *values)
+{
+    const int64_t size = element_bytes(r->type);
+    float block[BLOCK];
+    if (r->apart == 1)
+        st_from_float(to, element_dtype(r->type), values, (size_t)n);
+    for (int64_t done = 0, k; r->apart != 1 && done < n; done += k) {
+        k = n - done < BLOCK ? n - done : BLOCK;
+        for (int64_t i = 0; i < k; i++)
+            block[i] = values[(done + i) * r->apart];
+        st_from_float(to + done * size, element_dtype(r->type), block, (size_t)k);
+    }
+}
+
 static void read_run(const OwnRun *r)
 {
-    float block[BLOCK];
+    const int64_t size = element_bytes(r->type), most = ARRAY_PIECE / size;
     for (int64_t done = 0, k; done < r->n; done += k) {
-        const int64_t size = element_bytes(r->type);
-        k = r->n - done < BLOCK ? r->n - done : BLOCK;
-        st_to_float(block, array_view(r->at + done * size, k * size), element_dtype(r->type),
-                    (size_t)k);
-        for (int64_t i = 0; i < k; i++)
-            r->values[(done + i) * r->apart] = block[i];
+        k = r->n - done < most ? r->n - done : most;
+        spread(r, array_view(r->at + done * size, k * size), k, r->values + done * r->apart);
     }
 }
 
 static void write_run(const OwnRun *r)
 {
-    float block[BLOCK];
+    const int64_t size = element_bytes(r->type), most = ARRAY_PIECE / size;
     for (int64_t done = 0, k; done < r->n; done += k) {
-        const int64_t size = element_bytes(r->type);
-        k = r->n - done < BLOCK ? r->n - done : BLOCK;
-        for (int64_t i = 0; i < k; i++)
-            block[i] = r->values[(done + i) * r->apart];
-        void *room = array_room(r->at + done * size, k * size);
-        st_from_float(room, element_dtype(r->type), block, (size_t)k);
-        array_write(r->at + done * size, room, k * size);
+        k = r->n - done < most ? r->n - done : most;
+        char *at = r->at + done * size, *room = array_room(at, k * size);
+        collect(r, room, k, r->values + done * r->apart);
+        array_write(at, room, k * size);
     }
 }
 
 /* Appends the run's elements to the list. */
 static void pack_run(const OwnRun *r)
 {
-    OwnRun list = *r;
-    list.values = *r->packed;
-    list.apart = 1;
-    read_run(&list);
-    *r->packed += r->n;
+    const int64_t bytes = r->n * element_bytes(r->type);
+    array_read(*r->packed, r->at, bytes);
+    *r->packed += bytes;
 }
 
 /* Takes the run's values from the list. */
 static void unpack_run(const OwnRun *r)
 {
-    for (int64_t i = 0; i < r->n; i++)
-        r->values[i * r->apart] = (*r->packed)[i];
-    *r->packed += r->n;
+    spread(r, *r->packed, r->n, r->values);
+    *r->packed += r->n * element_bytes(r->type);
 }
 
 static void count_run(const OwnRun *r)
 {
-    *r->packed += r->n;
+    *r->packed += r->n * element_bytes(r->type);
 }
 
 /* Elements of a tensor that one rank holds: n from `begin` on. */
@@ -115,7 +136,7 @@ static void own_run(const Range *of, int64_t element, OwnRun r, void (*each)(con
     each(&r);
 }
 
-static void each_own(const Range *of, float *values, float **packed,
+static void each_own(const Range *of, float *values, char **packed,
                      void (*each)(const OwnRun *r))
 {
     const Tensor *t = of->t;
@@ -157,6 +178,23 @@ void parts_put(const Tensor *t, Array array, ElementOrder order, int64_t begin, 
              write_run);
 }
 
+OwnElements parts_next(const Tensor *t, Array array, int64_t e)
+{
+    const int64_t elements = model_elements(t), run = t->pitch ? t->shape[1] : elements,
+                  low = world.rank * array.part, high = low + array.part;
+    for (int64_t k; e < elements; e += k) {
+        const int64_t at = t->first + e / run * t->pitch + e % run,
+                      slot = t->stride ? at / t->stride : 0, within = at - slot * t->stride;
+        k = run - e % run;
+        if (within >= low && within < high)
+            return (OwnElements){e, high - within < k ? high - within : k,
+                                 slot * array.part + within - low};
+        if (within < low && low - within < k)
+            k = low - within;
+    }
+    return (OwnElements){elements, 0, 0};
+}
+
 void parts_zero(const Tensor *t, Array array)
 {
     const int64_t bytes = array.part * element_bytes(array.type),
@@ -164,27 +202,29 @@ void parts_zero(const Tensor *t, Array array)
     array_zero((char *)array.at + slot * bytes, bytes);
 }
 
-/* ---- weights that ranks gather --------------------------------------------------------------- */
+/* ---- weights that one rank updates ----------------------------------------------------------- */
 
 /* Consecutive weights of a divided parameter that one rank updates; on that rank, their moments and
  * master weights begin at element `own` of its parts. */
 typedef struct {
-    const char *weight;
+    const char *weight;      /* NULL: only the owner has them */
     int64_t n, own;
     int owner;
-} GatheredRun;
+} UpdatedRun;
 
 /* Returns the run that begins with element e of the tensor, in memory order. */
-static GatheredRun gathered_run(const Tensor *t, int64_t e, int64_t most)
+static UpdatedRun updated_run(const Tensor *t, int64_t e, int64_t most)
 {
     const int64_t part = t->exp_avg.part, elements = model_elements(t),
                   run = t->pitch ? t->shape[1] : elements,
                   at = t->first + e / run * t->pitch + e % run,
                   slot = t->stride ? at / t->stride : 0, within = at - slot * t->stride,
                   left = part - within % part;
-    GatheredRun r = {.weight = (char *)t->weight.at + at * element_bytes(t->weight.type),
-                     .n = run - e % run, .own = slot * part + within % part,
+    UpdatedRun r = {.n = run - e % run, .own = slot * part + within % part,
                      .owner = (int)(within / part)};
+    if (!t->weight.part || r.owner == world.rank)
+        r.weight = (char *)t->weight.at +
+                   (t->weight.part ? r.own : at) * element_bytes(t->weight.type);
     r.n = r.n < left ? r.n : left;
     r.n = r.n < most ? r.n : most;
     return r;
@@ -195,9 +235,10 @@ void parts_weights_crc(const Model *m, uint32_t *crc)
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         const int64_t size = element_bytes(t->weight.type);
-        GatheredRun r;
-        for (int64_t e = 0; t->exp_avg.part && e < model_elements(t); e += r.n) {
-            r = gathered_run(t, e, ARRAY_PIECE / size);
+        UpdatedRun r;
+        const bool everywhere = t->exp_avg.part && !t->weight.part;
+        for (int64_t e = 0; everywhere && e < model_elements(t); e += r.n) {
+            r = updated_run(t, e, ARRAY_PIECE / size);
             crc[r.owner] = crc32c(crc[r.owner], array_view(r.weight, r.n * size),
                                   (size_t)(r.n * size));
         }
@@ -230,9 +271,9 @@ int64_t parts_unrounded(const Model *m)
     int64_t bad = 0;
     for (int i = 0; i < m->ntensors && bad >= 0; i++) {
         const Tensor *t = &m->tensors[i];
-        GatheredRun r;
+        UpdatedRun r;
         for (int64_t e = 0; t->exp_avg.part && e < model_elements(t) && bad >= 0; e += r.n) {
-            r = gathered_run(t, e, PIECE);
+            r = updated_run(t, e, PIECE);
             if (!t->master.part || t->master.type != EL_F32)
                 bad = -1;
             else if (r.owner == world.rank) {
@@ -246,9 +287,57 @@ int64_t parts_unrounded(const Model *m)
     return bad;
 }
 
+/* ---- checksums of bytes that ranks hold ------------------------------------------------------ */
+
+void parts_crc_whole(PartsCrc *c, const void *bytes, int64_t n)
+{
+    c->whole = crc32c(c->whole, bytes, (size_t)n);
+    if (c->own)
+        c->own = crc32c_join(c->own, 0, (uint64_t)n);
+}
+
+void parts_crc_own(PartsCrc *c, const void *bytes, int64_t n)
+{
+    c->whole = crc32c_join(c->whole, 0, (uint64_t)n);
+    c->own = crc32c(c->own, bytes, (size_t)n);
+}
+
+void parts_crc_others(PartsCrc *c, int64_t n)
+{
+    c->whole = crc32c_join(c->whole, 0, (uint64_t)n);
+    c->own = crc32c_join(c->own, 0, (uint64_t)n);
+}
+
+void parts_crc_array(PartsCrc *c, const Tensor *t, Array array)
+{
+    const int64_t size = element_bytes(array.type), most = ARRAY_PIECE / size;
+    for (int64_t e = 0; e < model_elements(t);) {
+        const OwnElements own = parts_next(t, array, e);
+        parts_crc_others(c, (own.e - e) * size);
+        for (int64_t done = 0, k; done < own.n; done += k) {
+            k = own.n - done < most ? own.n - done : most;
+            const char *at = (const char *)array.at + (own.own + done) * size;
+            parts_crc_own(c, array_view(at, k * size), k * size);
+        }
+        e = own.e + own.n;
+    }
+}
+
+uint32_t parts_crc(const Model *m, const PartsCrc *c)
+{
+    uint32_t all = c->whole;
+    for (int r = 0; r < world.size && parts_divided(m); r++) {
+        uint32_t own = c->own;
+        comm_broadcast(&own, sizeof own, r);
+        all ^= own;
+    }
+    return all;
+}
+
 /* ---- what all ranks hold --------------------------------------------------------------------- */
 
-enum { ARRAYS = 8, ABSMAX = 6 };     /* from ABSMAX on: magnitudes of the blocks of moments */
+/* From ABSMAX on: magnitudes of the blocks of moments, and codes of NF4. */
+enum { ABSMAX = 6, ABSMAX_SQ, CODES, ARRAYS };
 
 /* A read of rank 0; tensor -1: the last. */
 typedef struct {
@@ -259,9 +348,20 @@ static const Model *gathered;        /* on rank 0 during a gather */
 
 static Array array_of(const Tensor *t, int64_t i)
 {
-    const Array all[ARRAYS] = {t->weight, t->master, t->exp_avg, t->exp_avg_sq, t->grad, t->start,
-                               absmax_array(t->exp_avg), absmax_array(t->exp_avg_sq)};
+    const bool nf4 = t->weight.type == EL_NF4;
+    const Array none = {0},
+                all[ARRAYS] = {nf4 ? none : t->weight, t->master, t->exp_avg, t->exp_avg_sq,
+                               t->grad, t->start, absmax_array(t->exp_avg),
+                               absmax_array(t->exp_avg_sq), nf4 ? nf4_codes_array(t) : none};
     return all[i];
+}
+
+/* Returns the tensor whose elements the i-th array has. */
+static Tensor tensor_of(const Tensor *t, int64_t i)
+{
+    return i < ABSMAX    ? *t
+           : i == CODES  ? nf4_codes_tensor(t)
+           : i == ABSMAX ? absmax_tensor(t, t->exp_avg) : absmax_tensor(t, t->exp_avg_sq);
 }
 
 bool parts_divided(const Model *m)
@@ -281,6 +381,9 @@ static int64_t *counts_of_ranks(void)
     return counts;
 }
 
+/* Returns the floats in which so many bytes are sent. */
+static int64_t words(int64_t bytes) { return (bytes + 3) / 4; }
+
 bool parts_gather(const Model *m)
 {
     if (world.rank == 0)
@@ -291,13 +394,13 @@ bool parts_gather(const Model *m)
         comm_broadcast(&r, sizeof r, 0);
         if (r.tensor < 0)
             return false;
-        const Tensor *t = &m->tensors[r.tensor],
-                     blocks = absmax_tensor(t, r.array == ABSMAX ? t->exp_avg : t->exp_avg_sq);
-        const Range own = {r.array < ABSMAX ? t : &blocks, array_of(t, r.array),
-                           (ElementOrder)r.order, r.begin, r.n, world.rank};
-        float *list = floats(r.n), *end = list;
+        const Tensor *t = &m->tensors[r.tensor], of = tensor_of(t, r.array);
+        const Range own = {&of, array_of(t, r.array), (ElementOrder)r.order, r.begin, r.n,
+                           world.rank};
+        float *list = floats(r.n);
+        char *end = (char *)list;
         each_own(&own, list, &end, pack_run);
-        comm_gather(list, end - list, NULL, NULL);
+        comm_gather(list, words(end - (char *)list), NULL, NULL);
         free(list);
     }
 }
@@ -313,24 +416,25 @@ void parts_gathered(void)
 void parts_get(const Tensor *t, Array array, ElementOrder order, int64_t begin, int64_t n,
                float *to)
 {
-    const Tensor *of = t->absmax_of ? t->absmax_of : t;
+    const Tensor *of = t->array_of ? t->array_of : t;
     REQUIRE(gathered && of >= gathered->tensors && of < gathered->tensors + gathered->ntensors);
     Read r = {.tensor = of - gathered->tensors, .order = order, .begin = begin, .n = n};
     while (r.array < ARRAYS - 1 && array_of(of, r.array).at != array.at)
         r.array++;
     comm_broadcast(&r, sizeof r, 0);
     Range range = {t, array, order, begin, n, 0};
-    float *list = floats(n), *end = list;
+    float *list = floats(n + world.size), *from = list;
     int64_t *counts = counts_of_ranks();
     each_own(&range, to, NULL, read_run);
     for (range.rank = 1; range.rank < world.size; range.rank++) {
-        const float *from = end;
+        char *end = (char *)list;
         each_own(&range, to, &end, count_run);
-        counts[range.rank] = end - from;
+        counts[range.rank] = words(end - (char *)list);
     }
     comm_gather(NULL, 0, list, counts);
-    end = list;
-    for (range.rank = 1; range.rank < world.size; range.rank++)
+    for (range.rank = 1; range.rank < world.size; from += counts[range.rank++]) {
+        char *end = (char *)from;
         each_own(&range, to, &end, unpack_run);
+    }
     free(list), free(counts);
 }

@@ -9,7 +9,6 @@
 
 #include "runtime/base.h"
 #include "runtime/device.h"
-#include "runtime/files/crc32c.h"
 #include "runtime/model/hf_nf4.h"
 #include "runtime/nf4.h"
 
@@ -36,9 +35,26 @@ static int64_t nf4_bytes(const Tensor *t, Nf4Array which)
            : which == NF4_NESTED ? NF4_GROUPS(n) * (int64_t)sizeof(float) : (int64_t)sizeof(float);
 }
 
+/* Of n bytes of divided codes, writes those that this rank has. */
+static void write_own(const Tensor *t, int64_t begin, int64_t n, const uint8_t *from)
+{
+    const Tensor codes = nf4_codes_tensor(t);
+    const Array array = nf4_codes_array(t);
+    const OwnElements own = parts_next(&codes, array, begin);
+    const int64_t all = begin + n - own.e < own.n ? begin + n - own.e : own.n;
+    for (int64_t done = 0, k; done < all; done += k) {
+        k = all - done < ARRAY_PIECE ? all - done : ARRAY_PIECE;
+        array_write((uint8_t *)array.at + own.own + done, from + (own.e - begin) + done, k);
+    }
+}
+
 static void nf4_write(const Tensor *t, Nf4Array which, int64_t begin, int64_t n, const void *from)
 {
     REQUIRE(begin >= 0 && n >= 0 && begin + n <= nf4_bytes(t, which));
+    if (which == NF4_CODES && t->weight.part) {
+        write_own(t, begin, n, from);
+        return;
+    }
     for (int64_t done = 0, k; done < n; done += k) {
         k = n - done < ARRAY_PIECE ? n - done : ARRAY_PIECE;
         array_write(array_of(t, which) + begin + done, (const char *)from + done, k);
@@ -49,15 +65,18 @@ static void nf4_write(const Tensor *t, Nf4Array which, int64_t begin, int64_t n,
 
 enum { PIECE = 1 << 14 };            /* elements */
 
-/* Elements of consecutive blocks, at most PIECE, from `first` on. */
-static void get_blocks(const Tensor *t, int64_t first, int64_t n, float *to)
+/* Elements of consecutive blocks, at most PIECE, from `first` on. held: their codes; NULL: they are
+ * in memory. */
+static void get_blocks(const Tensor *t, const uint8_t *held, int64_t first, int64_t n, float *to)
 {
     static _Thread_local uint8_t codes[PIECE / 2], absmax[PIECE / NF4_BLOCK];
     static _Thread_local float nested[PIECE / NF4_BLOCK / NF4_GROUP + 2];
     const int64_t block = first / NF4_BLOCK, group = block / NF4_GROUP, blocks = NF4_BLOCKS(n),
                   groups = (block + blocks - 1) / NF4_GROUP - group + 1;
     float offset;
-    memcpy(codes, array_view(array_of(t, NF4_CODES) + first / 2, n / 2), (size_t)(n / 2));
+    if (!held)
+        held = array_view(array_of(t, NF4_CODES) + first / 2, n / 2);
+    memcpy(codes, held, (size_t)(n / 2));
     memcpy(absmax, array_view(array_of(t, NF4_ABSMAX) + block, blocks), (size_t)blocks);
     memcpy(nested, array_view((float *)array_of(t, NF4_NESTED) + group,
                               groups * (int64_t)sizeof *nested), (size_t)groups * sizeof *nested);
@@ -78,30 +97,72 @@ static void round_to(ElementType type, float *x, int64_t n)
     }
 }
 
-static void nf4_get(const Tensor *t, int64_t begin, int64_t n, float *to)
+/* Zeroed: of a tensor whose file ends in a read error, finish() quantises what there is. */
+static void *room(int64_t bytes, const Tensor *t)
+{
+    void *p = calloc(1, (size_t)bytes + 1);
+    if (!p)
+        die(EXIT_IO, "out of memory for %lld bytes of %s", (long long)bytes, t->name);
+    return p;
+}
+
+/* Returns the codes of n elements from `first` on; NULL: they are not divided. The caller frees. */
+static uint8_t *divided_codes(const Tensor *t, int64_t first, int64_t n, bool own)
+{
+    if (!t->weight.part)
+        return NULL;
+    const Tensor codes = nf4_codes_tensor(t);
+    uint8_t *bytes = room(n / 2, t);
+    float *values = room(n / 2 * (int64_t)sizeof *values, t);
+    (own ? parts_own : parts_get)(&codes, nf4_codes_array(t), ORDER_MEMORY, first / 2, n / 2,
+                                  values);
+    st_from_float(bytes, ST_U8, values, (size_t)(n / 2));
+    free(values);
+    return bytes;
+}
+
+/* Sets those of n elements from `first` on to 0 that other ranks have. */
+static void zero_others(const Tensor *t, int64_t first, int64_t n, float *values)
+{
+    for (int64_t e = first; e < first + n;) {
+        const OwnElements own = parts_next(t, t->weight, e);
+        const int64_t end = own.e < first + n ? own.e : first + n;
+        memset(values + (e - first), 0, (size_t)(end - e) * sizeof *values);
+        e = own.e + own.n;
+    }
+}
+
+static void nf4_get(const Tensor *t, int64_t begin, int64_t n, bool own, float *to)
 {
     static _Thread_local float values[PIECE];
+    const int64_t low = begin / NF4_BLOCK * NF4_BLOCK,
+                  high = (begin + n + NF4_BLOCK - 1) / NF4_BLOCK * NF4_BLOCK;
+    uint8_t *codes = divided_codes(t, low, high - low, own);
     for (int64_t done = 0, k; done < n; done += k) {
         const int64_t at = begin + done, first = at / NF4_BLOCK * NF4_BLOCK,
-                      end = (begin + n + NF4_BLOCK - 1) / NF4_BLOCK * NF4_BLOCK,
-                      some = end - first < PIECE ? end - first : PIECE;
-        get_blocks(t, first, some, values);
+                      some = high - first < PIECE ? high - first : PIECE;
+        get_blocks(t, codes ? codes + (first - low) / 2 : NULL, first, some, values);
         k = first + some < begin + n ? first + some - at : begin + n - at;
         round_to(t->nf4.computes, values + (at - first), k);
         memcpy(to + done, values + (at - first), (size_t)k * sizeof *to);
     }
+    if (codes && own)
+        zero_others(t, begin, n, to);
+    free(codes);
 }
 
-static uint32_t nf4_crc(uint32_t crc, const Tensor *t)
+static void nf4_crc(PartsCrc *crc, const Tensor *t)
 {
-    for (Nf4Array which = NF4_CODES; which < NF4_ARRAYS; which++) {
+    const Tensor codes = nf4_codes_tensor(t);
+    if (t->weight.part)
+        parts_crc_array(crc, &codes, nf4_codes_array(t));
+    for (Nf4Array which = t->weight.part ? NF4_ABSMAX : NF4_CODES; which < NF4_ARRAYS; which++) {
         const int64_t bytes = nf4_bytes(t, which);
         for (int64_t done = 0, k; done < bytes; done += k) {
             k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
-            crc = crc32c(crc, array_view(array_of(t, which) + done, k), (size_t)k);
+            parts_crc_whole(crc, array_view(array_of(t, which) + done, k), k);
         }
     }
-    return crc;
 }
 
 /* ---- quantising ------------------------------------------------------------------------------ */
@@ -110,15 +171,6 @@ struct Nf4Writer {
     const Tensor *t;
     float *absmax;
 };
-
-/* Zeroed: of a tensor whose file ends in a read error, finish() quantises what there is. */
-static void *room(int64_t bytes, const Tensor *t)
-{
-    void *p = calloc(1, (size_t)bytes);
-    if (!p)
-        die(EXIT_IO, "out of memory for %lld bytes of %s", (long long)bytes, t->name);
-    return p;
-}
 
 static Nf4Writer *nf4_writer(const Tensor *t)
 {

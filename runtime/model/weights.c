@@ -10,6 +10,7 @@
 
 #include "runtime/base.h"
 #include "runtime/device.h"
+#include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
 #include "runtime/model/hf_match.h"
 #include "runtime/model/nf4_weights.h"
@@ -73,6 +74,36 @@ static void add_product(const WeightsItem *item, const float *a, const float *b,
     free(sum);
 }
 
+/* Returns the item's row as t stores it; the caller frees. */
+static float *row_values(const WeightsItem *item)
+{
+    const StDtype dtype = element_dtype(item->t->weight.type);
+    const size_t n = (size_t)model_elements(item->row);
+    float *values = adapter_values(item->row);
+    void *rounded = malloc(n * sizeof *values + 1);
+    if (!rounded)
+        die(EXIT_IO, "out of memory for a row of %s", item->name);
+    st_from_float(rounded, dtype, values, n);
+    st_to_float(values, rounded, dtype, n);
+    free(rounded);
+    return values;
+}
+
+/* Of the file's elements begin .. begin+n-1, replaces those of the last row. */
+static void put_row(const WeightsItem *item, const float *row, int64_t begin, int64_t n,
+                    float *values)
+{
+    const Tensor *t = item->t;
+    const int64_t out = t->shape[0], in = t->shape[1],
+                  apart = t->transposed ? out : 1,       /* from one of its elements to the next */
+                  first = t->transposed ? out - 1 : (out - 1) * in;
+    for (int64_t j = 0; j < in; j++) {
+        const int64_t e = first + j * apart - begin;
+        if (e >= 0 && e < n)
+            values[e] = row[j];
+    }
+}
+
 /* Writes bytes as they are in memory. */
 static char *write_bytes(StWriter *w, const char *name, const char *from, int64_t bytes)
 {
@@ -97,10 +128,13 @@ static char *each_piece(const WeightsItem *item,
         die(EXIT_IO, "out of memory for %lld values", (long long)piece);
     float *a = item->a ? adapter_values(item->a) : NULL;
     float *b = item->a ? adapter_values(item->b) : NULL;
+    float *row = item->row ? row_values(item) : NULL;
     char *error = NULL;
     for (int64_t done = 0, k; done < n && !error; done += k) {
         k = n - done < piece ? n - done : piece;
         model_get(item->t, item->array, done, k, values);
+        if (row)
+            put_row(item, row, done, k, values);
         if (item->a)
             add_product(item, a, b, done, k, values);
         error = each(with, item, done, values, k);
@@ -108,6 +142,7 @@ static char *each_piece(const WeightsItem *item,
     free(values);
     free(a);
     free(b);
+    free(row);
     return error;
 }
 
@@ -128,7 +163,8 @@ static char *write_piece(void *writer, const WeightsItem *item, int64_t first, c
 static char *write_tensor(StWriter *w, const WeightsItem *item)
 {
     if (item->array.type == EL_NF4 || element_dtype(item->array.type) != item->dtype ||
-        item->t->transposed || item->t->pitch || item->array.part || item->a)
+        item->t->transposed || item->t->pitch || item->array.part || item->a ||
+        item->row)
         return each_piece(item, write_piece, w);
     int64_t size = st_dtype_bits[item->dtype] / 8;
     return write_bytes(w, item->name, (const char *)item->array.at + item->t->first * size,
@@ -151,7 +187,8 @@ char *weights_beyond(const WeightsItem *item, int n)
 {
     char *error = NULL;
     for (int i = 0; i < n && !error; i++)
-        if (item[i].dtype == ST_F16 && (item[i].array.type != EL_F16 || item[i].a))
+        if (item[i].dtype == ST_F16 &&
+            (item[i].array.type != EL_F16 || item[i].a || item[i].row))
             error = each_piece(&item[i], beyond_piece, NULL);
     return error;
 }
@@ -216,6 +253,15 @@ char *weights_values(const StFile *file, const StTensor *from, int64_t first, in
     return error;
 }
 
+static uint32_t read_crc;
+
+void weights_has_read(const void *bytes, int64_t n)
+{
+    read_crc = crc32c(read_crc, bytes, (size_t)n);
+}
+
+uint32_t weights_read_crc(void) { return read_crc; }
+
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite)
 {
@@ -233,6 +279,8 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, co
         error = weights_values(file, from, done, k, values);
         if (error)
             break;
+        if ((to ? to : &t->weight)->part)
+            weights_has_read(values, k * (int64_t)sizeof *values);
         for (int64_t i = 0; i < k; i++)
             *nonfinite += !isfinite(values[i]);
         if (nf4)

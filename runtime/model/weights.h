@@ -10,7 +10,8 @@
 #include "runtime/model/model.h"
 #include "runtime/files/safetensors.h"
 
-/* A tensor to write. If a is not NULL, adds scale * b a in fp32 before the single rounding. */
+/* A tensor to write. If row is not NULL, its values, rounded to the type of t's weights, replace
+ * t's last row. If a is not NULL, adds scale * b a in fp32 before the single rounding. */
 typedef struct {
     const char *name;            /* in the file */
     StDtype dtype;               /* in the file */
@@ -18,6 +19,7 @@ typedef struct {
     Array array;                 /* one of t's */
     const Tensor *a, *b;         /* (r, in), (out, r) */
     float scale;
+    const Tensor *row;           /* (1, in) */
 } WeightsItem;
 
 /* Writes folder/file and adds it and its tensors to the manifest. */
@@ -38,5 +40,9 @@ char *weights_values(const StFile *file, const StTensor *from, int64_t first, in
  * *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite);
+/* Returns the CRC-32C of all values that were read from files for divided arrays, by weights_read()
+ * or told by weights_has_read(): equal on ranks with the same files. */
+uint32_t weights_read_crc(void);
+void weights_has_read(const void *bytes, int64_t n);
 
 #endif

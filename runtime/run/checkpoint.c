@@ -215,9 +215,7 @@ static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJ
             free(text);
         }
     if (m->adapter_json) {
-        if (!c->base_known)
-            c->base_crc = model_base_crc(m);
-        c->base_known = true;
+        REQUIRE(c->base_known);
         char text[9];
         snprintf(text, sizeof text, "%08x", c->base_crc);
         cJSON *base = cJSON_AddObjectToObject(all, "base");
@@ -358,10 +356,9 @@ void checkpoint_same_weights(Checkpoints *c, const Model *m)
     if (world.size == 1)
         return;
     comm_expect(weights_seconds(m));
-    if (m->adapter_json && !c->base_known)
-        c->base_crc = model_base_crc(m);
-    c->base_known = m->adapter_json != NULL;
-    char *difference = replicas_difference(m, c->base_crc, "weights to start from");
+    checkpoint_know_base(c, m);
+    char *difference = replicas_difference(m, c->base_whole ^ weights_read_crc(),
+                                           "weights to start from");
     comm_expect(0);
     if (difference && world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
@@ -387,15 +384,13 @@ static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const 
     return error;
 }
 
-/* Ends the job if weights are NaN or Inf. Of arrays that are not divided rank 0's stand for all. */
+/* Ends the job if weights are NaN or Inf. */
 static void check_finite(const Checkpoints *c, const Model *m)
 {
     const char *where;
-    const bool divided = parts_divided(m);
-    const int64_t bad = world.rank == 0 || divided ? model_nonfinite(m, &where) : 0;
-    const int64_t first = divided ? -comm_max_int(bad ? -world.rank : -world.size) : world.rank;
-    if (first < world.size && first != world.rank)
-        comm_barrier();          /* that rank ends the job with the one line */
+    const int64_t bad = model_nonfinite(m, &where);
+    if (bad > 0 && world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
     if (bad > 0)
         die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved%s%s",
             (long long)bad, where, c->advice ? "; " : "", c->advice ? c->advice : "");
@@ -407,6 +402,7 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
     check_replicas(m, step);
     comm_expect(3 * weights_seconds(m));         /* two attempts, one verification */
     check_finite(c, m);
+    checkpoint_know_base(c, m);
     char *error = NULL;
     if (parts_gather(m)) {
         error = write_and_look(c, m, step, state, trainer);

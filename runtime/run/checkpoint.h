@@ -36,7 +36,7 @@ typedef struct {
     int failures;            /* consecutive failed saves */
     char *why;               /* reason of the last failure */
     bool base_known;
-    uint32_t base_crc;
+    uint32_t base_crc, base_whole;       /* of model_base_crc() */
 } Checkpoints;
 
 /* Ends with EXIT_NO_CKPT if out, meant as a run folder, is itself a checkpoint. */
@@ -78,8 +78,12 @@ void checkpoint_remove_oldest(const Checkpoints *c, int64_t step, int64_t best);
  * load it first; exit 83 if it is not the recorded one. Collective. */
 void checkpoint_load(Checkpoints *c, Model *m);
 
+/* Computes base_crc, of the base of adapters, unless it is known. Collective. */
+void checkpoint_know_base(Checkpoints *c, const Model *m);
+
 /* After loading, before the first step: exit 83 naming the ranks whose weights, frozen ones
- * included, differ from the majority's. Collective. */
+ * included, differ from the majority's, of divided weights those that they read from files.
+ * Collective. */
 void checkpoint_same_weights(Checkpoints *c, const Model *m);
 
 /* Sets found, step, state and file to the checkpoint this run saved at `step`; leaves them

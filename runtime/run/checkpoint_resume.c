@@ -21,6 +21,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/model/hf.h"
 #include "runtime/model/hf_match.h"
+#include "runtime/model/model_parts.h"
 #include "runtime/model/moments.h"
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
@@ -685,6 +686,13 @@ void checkpoint_check_data(const Checkpoints *c, const Model *m)
 
 /* ---- load ----------------------------------------------------------------------------------- */
 
+void checkpoint_know_base(Checkpoints *c, const Model *m)
+{
+    if (m->adapter_json && !c->base_known)
+        c->base_crc = model_base_crc(m, &c->base_whole);
+    c->base_known = true;
+}
+
 static void check_base(Checkpoints *c, const Model *m)
 {
     const cJSON *base = json_get(c->file, "base");
@@ -695,8 +703,7 @@ static void check_base(Checkpoints *c, const Model *m)
     if (strcmp(before, now))
         die(EXIT_MISMATCH, "%s: its adapters were trained with lora.base=%s, this program has "
             "lora.base=%s; build the recipe with lora.base=%s", c->found, before, now, before);
-    c->base_crc = model_base_crc(m);
-    c->base_known = true;
+    checkpoint_know_base(c, m);
     if (!path || !is_crc(want) || strtoul(want, NULL, 16) != c->base_crc)
         die(EXIT_MISMATCH, "%s: trained on the base %s with crc32c %s, this run's base %s has %08x",
             c->found, path && *path ? path : "made from the seed", want ? want : "none",
@@ -751,7 +758,10 @@ static void join_remainder(const StFile *file, const StTensor *from, const Tenso
         die(EXIT_IO, "out of memory for %lld weights of %s", (long long)most, t->name);
     for (int64_t done = 0, k; done < elements; done += k) {
         k = elements - done < most ? elements - done : most;
-        model_get(t, t->weight, done, k, weight);
+        if (t->weight.part)
+            parts_own(t, t->weight, ORDER_FILE, done, k, weight);
+        else
+            model_get(t, t->weight, done, k, weight);
         char *error = from ? weights_values(file, from, done, k, remainder) : NULL;
         if (error)
             die(EXIT_NO_CKPT, "%s", error);

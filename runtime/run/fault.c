@@ -61,11 +61,15 @@ static void flip_first(const Tensor *t, Array array)
 static void flip(const Model *m, float *scale)
 {
     (void)scale;
-    for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].trained && !m->tensors[i].exp_avg.part) {
-            flip_first(&m->tensors[i], model_precise(&m->tensors[i]));
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        if (t->trained && !t->exp_avg.part && !t->weight.part) {
+            flip_first(t, model_precise(t));
             return;
         }
+    }
+    die(EXIT_CONFIG, "DIECAST_FAULT: every trained parameter of this program is divided over "
+                     "ranks: none can differ between them");
 }
 
 /* Of the first tensor that one rank updates and the others gather; its first elements are those of
@@ -73,13 +77,15 @@ static void flip(const Model *m, float *scale)
 static void flip_shared(const Model *m, float *scale)
 {
     (void)scale;
-    for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].exp_avg.part && m->tensors[i].first == 0) {
-            flip_first(&m->tensors[i], m->tensors[i].weight);
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        if (t->exp_avg.part && !t->weight.part && t->first == 0) {
+            flip_first(t, t->weight);
             return;
         }
-    die(EXIT_CONFIG, "DIECAST_FAULT: no parameter of this program is divided over ranks: build it "
-                     "with memory.zero=1");
+    }
+    die(EXIT_CONFIG, "DIECAST_FAULT: this program has no parameter that one rank updates and all "
+                     "ranks have: build it with memory.zero=1");
 }
 
 typedef enum { AT_STEP, AT_CHECK, AT_SAVE } Moment;

@@ -8,9 +8,9 @@
  *   stop                 the process freezes by SIGSTOP; SIGCONT resumes it
  *   hang                 the process lives but makes no progress
  *   nan                  the rank's gradient of that step is NaN
- *   flip                 one bit of a trained weight flips, on this rank only
- *   flip_shared          one bit of rank 0's share of a divided parameter's weights flips, on this
- *                        rank only, after the step, before the save that follows it
+ *   flip                 one bit of a trained weight that every rank has flips, on this rank only
+ *   flip_shared          one bit of the weights that rank 0 updates and all ranks have flips, on
+ *                        this rank only, after the step, before the save that follows it
  *   save                 the save after that step takes X seconds longer, before its commit
  *
  * Keeps: no effect without the variable; with it a warning; a malformed value ends with

@@ -1,10 +1,11 @@
 /* replicas.h -- comparison of the weights and states that ranks must share.
  *
  * Arrays that every rank updates are compared with those of the other ranks. Of weights that one
- * rank updates and the others gather (memory.zero), each rank's copy is compared with the owner's,
- * and the owner's, in 16 bits, with its fp32 master weights rounded.
- * Keeps: divided moments and master weights exist on one rank only: a wrong bit in them is not
- *        found, unless a master weight then rounds to another weight. */
+ * rank updates and the others gather (memory.zero 1 and 2), each rank's copy is compared with the
+ * owner's, and the owner's, in 16 bits, with its fp32 master weights rounded.
+ * Keeps: divided weights (memory.zero 3), moments and master weights exist on one rank only: a
+ *        wrong bit in them is not found, unless a 16-bit weight then is not its master weight
+ *        rounded. */
 #ifndef DIECAST_REPLICAS_H
 #define DIECAST_REPLICAS_H
 

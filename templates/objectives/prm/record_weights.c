@@ -35,12 +35,12 @@ static float *floats(int64_t n)
     return to;
 }
 
-/* The values of a tensor by its name in checkpoints; malloc'ed. */
+/* The values of a tensor by its name in checkpoints; malloc'ed. Collective if it is divided. */
 static float *read_learned(const char *named)
 {
     const Tensor *t = model_need(&model, named);
     float *to = floats(model_elements(t));
-    model_get(t, t->weight, 0, model_elements(t), to);
+    model_get_everywhere(&model, t, t->weight, 0, model_elements(t), to);
     return to;
 }
 
