@@ -32,6 +32,11 @@ extern Model model;
 void step_open(void);
 /* Each of these starts a program with the inputs in io, which may be overwritten when it
  * returns. */
+//@ if counted
+//@ collectives
+ * All ranks start the same ones in the same order; a rank without work of its own, with empty
+ * inputs. */
+//@ end
 //@ steps
 void step_wait(void);            // waits until io holds the results of the program started last
 /* Calls say() with one line per matrix product: its shape and algorithm. */

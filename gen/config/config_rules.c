@@ -322,7 +322,7 @@ static void check_batch(const Config *c)
                 c->v[F_memory_loss_rows].i, times, samples, T, B * T);
 }
 
-/* States are divided into 64 shares, a whole number of them a rank. */
+/* Tensors are divided into 64 shares, a whole number of them a rank. */
 enum { MANY = 32, MOST = 64 };
 
 bool ranks_divide(int64_t ranks) { return ranks > 1 && (ranks <= MANY || ranks == MOST); }
@@ -334,7 +334,7 @@ static void check_zero(const Config *c)
     if (!zero->i && ranks > 1 && !strcmp(c->v[F_comm_order].s, "canonical"))
         err_add(zero->loc,
                 "memory.zero: comm.order = \"canonical\" divides the sums of gradients over ranks, "
-                "and needs 1, got 0; leave it out, or add memory.zero=1");
+                "and needs at least 1, got 0; leave it out, or add memory.zero=1");
     if (!zero->i)
         return;
     if (ranks == 1)
@@ -343,7 +343,7 @@ static void check_zero(const Config *c)
                 "memory.zero=0");
     else if (!ranks_divide(ranks))
         err_add(rule_loc(c, F_gpus, F_memory_zero),
-                "%s: states are divided over at most %d ranks, or over %d, got gpus = %" PRId64,
+                "%s: tensors are divided over at most %d ranks, or over %d, got gpus = %" PRId64,
                 field_row[zero->set ? F_memory_zero : F_comm_order].path, MANY, MOST, ranks);
 }
 
@@ -398,8 +398,9 @@ static void check_when(const Config *c)
                 "number of ranks of comm.order = \"canonical\"; leave comm.order out");
     if (c->v[F_memory_zero].i)
         err_add(rule_loc(c, F_memory_zero, F_optim_when),
-                "optim.when: \"backward\" updates whole weights, memory.zero = 1 each rank's part "
-                "of them; set memory.zero = 0");
+                "optim.when: \"backward\" updates whole weights, but with memory.zero = %" PRId64
+                " a rank updates its part of them; set memory.zero = 0, or optim.when = \"step\"",
+                c->v[F_memory_zero].i);
     if (c->v[F_comm_overlap].set)
         err_add(c->v[F_comm_overlap].loc,
                 "comm.overlap: has no effect with optim.when = \"backward\", which sums each "

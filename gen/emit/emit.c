@@ -19,6 +19,7 @@
 
 #include "runtime/files/json.h"
 #include "runtime/objectives/owners.h"
+#include "runtime/ranks/comm.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -190,6 +191,8 @@ static char *step_functions(const Graph *g)
         char *calls = emit_calls(g, c, c->captured ? b->argument : b->stream);
         str_print(&s, "%s%s", s.n ? "\n" : "",
                   FILL_SOME(path, {"NAME", c->name, false}, {"calls", calls, false},
+                            {"counted", emit_counts(g) && schedule_communicates(c) ? "yes" : "",
+                             false},
                             {"graph", c->captured ? "yes" : "", false}));
     }
     return s.text;
@@ -213,6 +216,33 @@ static bool has_parts(const Graph *g)
     return false;
 }
 
+/* Numbers of the collectives that run beside kernels, those of a program from 0 on, as many for a
+ * value as it has slots; "": none does. */
+static char *operations(const Graph *g)
+{
+    Str s = {0};
+    for (int i = 0; i < g->nprograms; i++) {
+        int n = 0;
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            const Op *op = &g->programs[i]->ops[k];
+            if (op->kind != OP_gather_begin && op->kind != OP_scatter_begin)
+                continue;
+            char *name = text_print("%s_event", c_name(op->out[0].v->name));
+            if (s.n && strstr(s.text, text_print(" %s =", name)))
+                continue;
+            str_print(&s, "    %s = %d,\n", name, n);
+            n += (int)op->out[0].v->slots;
+        }
+        if (n > COMM_OPERATIONS)
+            bug("%s has %d collectives beside its kernels", g->programs[i]->name, n);
+    }
+    return !s.n ? "" : text_print("/* Collectives that run beside kernels: numbers in a program, "
+                                  "of a value's first slot. */\nenum {\n%s};\n"
+                                  "#define EVENT(name, l) (name##_event + (l) %% name##_slots)\n"
+                                  "/* Tensor l of a value with fewer slots than layers. */\n"
+                                  "#define SLOT(name, l) AT(name, (l) %% name##_slots)\n", s.text);
+}
+
 /* The macro of the bytes of pinned values; "" without any. */
 static const char *host_bytes(const Graph *g)
 {
@@ -234,7 +264,9 @@ static void write_step(const Graph *g)
               false},
              {"precision", activations(precision), false},
              {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
-             {"divided", has_parts(g) ? "yes" : "", false},
+             {"divided", has_parts(g) ? "yes" : "", false}, {"operations", operations(g), false},
+             {"beside", *operations(g) ? "yes" : "", false},
+             {"counted", emit_counts(g) ? "yes" : "", false},
              {"fp16", strcmp(precision, "fp16") ? "" : "yes", false},
              {"scalers", emit_scalers(g, "    io.%s = %s;\n"), false},
              {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"),
@@ -267,13 +299,15 @@ static void write_step(const Graph *g)
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}),
                false);
     folder_put("step.h",
-        FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
+        FILL_SOME("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
              {"scalers",
               emit_scalers(g, "    float *%s;               // reached by runtime/device.h: loss "
                               "scale, steps since it\n"
                               "                                 // changed\n"),
               false},
              {"inputs", emit_io_fields(g), false}, {"results", emit_result_fields(g), false},
+             {"counted", emit_counts(g) ? "yes" : "", false},
+             {"collectives", emit_collectives(g), false},
              {"steps", emit_prototypes(g), false}),
         false);
     folder_put("ops.h", FILL("templates/ops.h", {"rows", emit_ops(g), false}), false);
@@ -396,13 +430,13 @@ typedef struct {
     const void *of;
 } Question;
 
-enum { ASKED = 20 };
+enum { ASKED = 20, QUESTIONS = 3 };
 
-/* Adds a hole for each distinct name with the prefix in the conditions of a template, with text if
- * the condition holds. Returns the number of holes. */
-static int asked(const char *path, const Question *q, Hole *holes)
+/* Adds to the n holes one for each distinct name with the prefix in the conditions of a template,
+ * with text if the condition holds. Returns the number of holes. */
+static int asked(const char *path, const Question *q, Hole *holes, int n)
 {
-    int n = 0;
+    const int most = n + ASKED;
     const char *prefix = q->prefix;
     for (const char *p = template_source(path); (p = strstr(p, text_print(" %s", prefix))); p++) {
         size_t length = strcspn(p + 1, "\n");
@@ -413,7 +447,7 @@ static int asked(const char *path, const Question *q, Hole *holes)
         if ((strncmp(line, "//@ if ", 7) && strncmp(line, "//@ unless ", 11)) ||
             template_hole(holes, n, p + 1, length))
             continue;
-        if (n == ASKED)
+        if (n == most)
             bug("%s asks for more than %d of %s", path, ASKED, prefix);
         char *name = text_print("%.*s", (int)length, p + 1);
         holes[n++] = (Hole){name, q->holds(q->of, name + strlen(prefix)) ? "yes" : "", false};
@@ -426,6 +460,15 @@ static bool has_set(const void *graph, const char *set)
     return ir_value(graph, text_print("adamw_args.%s", set)) != NULL;
 }
 
+static bool communicates(const void *graph, const char *schedule)
+{
+    const Graph *g = graph;
+    for (int i = 0; i < g->nschedules; i++)
+        if (!strcmp(g->schedules[i]->name, schedule))
+            return schedule_communicates(g->schedules[i]);
+    return false;
+}
+
 /* Returns true if the text of objective.c fills this member of objective_hooks. */
 static bool has_hook(const void *objective_c, const char *hook)
 {
@@ -435,18 +478,21 @@ static bool has_hook(const void *objective_c, const char *hook)
 
 /* Holes for a template, which may lack some of them. */
 typedef struct {
-    Question question[2];
+    Question question[QUESTIONS];    /* prefix NULL: none */
     const Hole *hole;
     int n;
 } Filler;
 
 static char *fill(const Filler *with, const char *path)
 {
+    static const char common[] = "templates/objectives/common.c";    /* parts of other templates */
     int n = with->n;
-    Hole *hole = arena_new((size_t)(n + 2 * ASKED) * sizeof *hole);
+    Hole *hole = arena_new((size_t)(n + 2 * QUESTIONS * ASKED) * sizeof *hole);
     memcpy(hole, with->hole, (size_t)n * sizeof *hole);
-    for (int i = 0; i < 2; i++)
-        n += asked(path, &with->question[i], hole + n);
+    for (int i = 0; i < QUESTIONS && with->question[i].prefix; i++) {
+        n = asked(path, &with->question[i], hole, n);
+        n = asked(common, &with->question[i], hole, n);
+    }
     return template_fill_some(path, hole, n);
 }
 
@@ -483,7 +529,8 @@ static bool has_capability(const void *objective, const char *name)
 }
 
 /* Adds the host code of the objective and its modules; returns the text of objective.c. Conditions
- * may name any input, `//@ if target_rows`, or a parameter group, `//@ if SET_meta`. */
+ * may name any input, `//@ if target_rows`, a parameter group, `//@ if SET_meta`, or a schedule
+ * with collectives, `//@ if communicates_eval`. */
 static char *put_objective(const Graph *g)
 {
     static const char *const inputs[] = {
@@ -499,7 +546,8 @@ static char *put_objective(const Graph *g)
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
-    const Filler with = {{{"SET_", has_set, g}, {"uses_", has_capability, g->objective}}, holes,
+    const Filler with = {{{"SET_", has_set, g}, {"uses_", has_capability, g->objective},
+                          {"communicates_", communicates, g}}, holes,
                          OWN + INPUTS + own_fields(g, holes + OWN + INPUTS)};
     const char *folder = text_print("templates/objectives/%s", g->objective);
     char *text = fill(&with, text_print("%s.c", folder));

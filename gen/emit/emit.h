@@ -173,10 +173,14 @@ char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_ops(const Graph *g);                    /* rows of ops.h, by number of the group */
 /* Returns the calls of a schedule on a stream ("": the CPU), in order. */
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
+bool schedule_communicates(const Schedule *c);     /* after part: it has a collective */
+/* True if schedules that do not train have collectives, too: ranks compare how many they ran. */
+bool emit_counts(const Graph *g);
 char *emit_results(const Graph *g);                /* assignments of the results that the host
                                                     * reads */
 char *emit_result_fields(const Graph *g);          /* members of StepIO */
 char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
+char *emit_collectives(const Graph *g);            /* comment: schedules that communicate */
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
 /* Prints a call, wrapped at 100 columns below its opening bracket. */
 void call_print(Str *s, const Call *c, int indent);

@@ -45,7 +45,7 @@ static void print_array(Str *s, const Graph *g, const char *field, const Value *
     const bool nf4 = value_is_nf4(v);
     str_print(s, ".%s = {%s, %s%s%s}", field, c_name(v->name),
               nf4 ? "EL_NF4" : element_type(v->dtype),
-              v->place == PL_PARTS ? text_print(", %" PRId64, v->part) : "",
+              v->place == PL_PARTS ? text_print(", %" PRId64, v->part * (nf4 ? 2 : 1)) : "",
               v->dtype == DT_U8 && !nf4 ? absmax_text(g, v) : "");
 }
 
@@ -55,7 +55,7 @@ static Dtype dequantised_type(const Graph *g, const Value *param)
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 0; k < g->programs[i]->nops; k++) {
             const Op *op = &g->programs[i]->ops[k];
-            if (op->kind == OP_dequant && op->in[0].v == param)
+            if (op->kind == OP_dequant && value_is_weight(op->in[0].v, param))
                 return op->out[0].v->dtype;
         }
     bug("%s is never dequantised", param->name);
@@ -79,6 +79,13 @@ static void print_nf4(Str *s, const Graph *g, const Value *v, const Piece *piece
                   v->count ? of->stride / dtype_bytes[of->dtype] : 0);
     }
     str_print(s, ",\n             .computes = %s}", element_type(dequantised_type(g, v)));
+}
+
+/* Elements from one tensor of a value to the next where it is not divided; 0: it has one tensor. */
+static int64_t tensor_stride(const Graph *g, const Value *v)
+{
+    return v->place == PL_PARTS  ? v->part * g->ranks
+           : v->count || v->part ? v->stride / dtype_bytes[v->dtype] : 0;
 }
 
 /* A module in lora.modules_to_save is in the adapter file, under the name that PEFT gives it. */
@@ -123,7 +130,7 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
               "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
               "%s,\n     ",
               kind, text_float(v->std), piece->row0 * pitch,
-              v->count || v->part ? v->stride / dtype_bytes[v->dtype] * codes : 0,
+              tensor_stride(g, v) * codes,
               pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "");
     print_array(s, g, "weight", v);
     if (value_is_nf4(v))
@@ -157,7 +164,7 @@ static double adapter_scale(const Graph *g, const Value *a)
             const Op *op = &g->programs[i]->ops[j];
             const Attr *scale = op_attr(op, "scale");
             for (int k = 0; k < op->nin; k++)
-                if (op->in[k].v == a && scale)
+                if (value_is_weight(op->in[k].v, a) && scale)
                     return scale->f;
         }
     bug("no op reads %s", a->name);

@@ -83,6 +83,23 @@ char *emit_plan(const Graph *g)
 /* ", WORD", or "". */
 static char *comma(const char *word) { return text_print(*word ? ", %s" : "%s", word); }
 
+/* l, l + 1, l - 1 */
+static char *turn_text(int64_t k)
+{
+    return k ? text_print("l %c %" PRId64, k < 0 ? '-' : '+', k < 0 ? -k : k) : text_copy("l");
+}
+
+/* Returns which tensor a reference names, of a value with several slots. */
+static char *tensor_text(const Program *p, Ref r)
+{
+    const Region *loop = r.index == IX_CONST && r.k ? ir_region_of(p, r.v) : NULL;
+    if (r.index != IX_CONST)
+        return turn_text(r.k);
+    return loop && loop->count.n == r.k       ? text_copy(loop->count.sym)
+           : loop && loop->count.n == r.k + 1 ? text_print("%s - 1", loop->count.sym)
+                                              : text_print("%" PRId64, r.k);
+}
+
 static char *operand(const Program *p, Ref r)
 {
     char *name = c_name(r.v->name);
@@ -92,15 +109,8 @@ static char *operand(const Program *p, Ref r)
         return name;
     if (r.index == IX_MICRO)
         return text_print("AT(%s, micro)", name);
-    const Region *loop = r.index == IX_CONST && r.k ? ir_region_of(p, r.v) : NULL;
-    if (loop && loop->count.n == r.k)
-        return text_print("AT(%s, %s)", name, loop->count.sym);
-    if (r.index == IX_CONST)
-        return text_print("AT(%s, %" PRId64 ")", name, r.k);
-    if (r.v->slots < r.v->count && r.v->slots > 1)
-        return r.k ? text_print("AT(%s, (l + %" PRId64 ") %% %" PRId64 ")", name, r.k, r.v->slots)
-                   : text_print("AT(%s, l %% %" PRId64 ")", name, r.v->slots);
-    return r.k ? text_print("AT(%s, l + %" PRId64 ")", name, r.k) : text_print("AT(%s, l)", name);
+    return text_print(r.v->slots < r.v->count ? "SLOT(%s, %s)" : "AT(%s, %s)", name,
+                      tensor_text(p, r));
 }
 
 /* Returns the number of elements from the start of one value to the end of another. */
@@ -212,7 +222,7 @@ static char *layer_table(const Call *c, const char *word)
 static char *index_text(Ref r)
 {
     return r.index != IX_LOOP ? text_print("%" PRId64, r.k)
-           : r.k              ? text_print("(l + %" PRId64 ")", r.k)
+           : r.k              ? text_print("(%s)", turn_text(r.k))
                               : text_copy("l");
 }
 
@@ -274,9 +284,15 @@ static char *expand(const Call *c, const char *word)
     }
     if (!strncmp(word, "part:", 5)) {
         const Ref r = kernel_operand(c->p, c->group, word + 5);
-        return text_print(value_is_own_part(r.v) ? "%s_stride" : "%s_stride / RANKS",
+        return text_print(value_is_own_part(r.v) ? "%s_stride" : "(int64_t)%s_stride / RANKS",
                           c_name(r.v->name));
     }
+    if (!strncmp(word, "operation:", 10)) {
+        const Ref r = kernel_operand(c->p, c->group, word + 10);
+        return text_print("EVENT(%s, %s)", c_name(r.v->name), tensor_text(c->p, r));
+    }
+    if (!strncmp(word, "name:", 5))
+        return c_name(kernel_operand(c->p, c->group, word + 5).v->name);
     if (!strncmp(word, "index:", 6))
         return index_text(kernel_operand(c->p, c->group, word + 6));
     if (!strncmp(word, "blocks:", 7)) {
@@ -289,8 +305,10 @@ static char *expand(const Call *c, const char *word)
     }
     if (!strncmp(word, "first:", 6)) {
         const Value *v = kernel_operand(c->p, c->group, word + 6).v;
-        return v->part && !value_is_own_part(v) ? text_print("PART(%s)", c_name(v->name))
-                                                : text_copy("0");
+        return !v->part               ? text_copy("0")
+               : value_is_own_part(v) ? text_print("world.rank * (int64_t)%s_stride",
+                                                   c_name(v->name))
+                                      : text_print("PART(%s)", c_name(v->name));
     }
     if (!strncmp(word, "held:", 5)) {
         const Ref r = kernel_operand(c->p, c->group, word + 5);
@@ -423,22 +441,32 @@ static char *recipe_line(const Call *c)
     return text_print("// %s:%d", text_comment(slash ? slash + 1 : file), loc.line);
 }
 
+/* The condition under which a turn of the program or of its loop has the call; "": every turn has
+ * it. */
+static const char *turn_condition(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    const Attr *when = op_attr(op, "if");
+    if (op_attr(op, "last") && program_times(c->g, c->p) > 1)
+        return "micro == MICROS - 1";
+    if (!when)
+        return "";
+    const Region *loop = &c->p->region[op->region];
+    if (!strcmp(when->word, "later"))
+        return loop->reverse ? text_print("l < %s - 1", loop->count.sym) : text_copy("l > 0");
+    const int64_t k = op->out[0].k;
+    return k < 0 ? text_print("l >= %" PRId64, -k)
+                 : text_print("l + %" PRId64 " < %s", k, loop->count.sym);
+}
+
 /* Prints a call below its profile mark, whose line ends with the recipe line. */
 static void print_call(Str *s, const Call *c, int indent)
 {
-    int64_t times = program_times(c->g, c->p);
-    bool only_last = op_attr(call_op(c, 0), "last") && times > 1;
-    if (only_last) {
-        str_print(s, "%*sif (micro == MICROS - 1) {\n", indent, "");
-        indent += 4;
-    }
     const char *line = recipe_line(c);
     const char *mark = text_print("profile_op(%d%s);", c->group->pos,
                                   comma(emit_backend(c->g)->argument));
     str_print(s, *line ? "%*s%-23s %s\n" : "%*s%s\n", indent, "", mark, line);
     call_print(s, c, indent);
-    if (only_last)
-        str_print(s, "%*s}\n", indent - 4, "");
 }
 
 /* Prints the name of the stage of the model that begins at the last op of the group. */
@@ -450,6 +478,29 @@ static void print_stage(Str *s, const Program *p, const Group *group, int indent
         str_print(s, "%*s/* %s */\n", indent, "", text_comment(stage));
 }
 
+/* Prints the calls of a loop, or of the groups up to the next; those under the same condition in
+ * one block. Returns the index of the group after them. */
+static int print_calls(Str *s, const Graph *g, const Program *p, int k, int indent)
+{
+    const char *open = "";
+    const int region = p->groups[k].region;
+    for (; k < p->ngroups && p->groups[k].region == region; k++) {
+        const Call c = {g, p, &p->groups[k], NULL};
+        const char *when = turn_condition(&c);
+        const bool same = !strcmp(when, open);
+        if (!same && *open)
+            str_print(s, "%*s}\n", indent, "");
+        print_stage(s, p, c.group, indent);
+        if (!same && *when)
+            str_print(s, "%*sif (%s) {\n", indent, "", when);
+        open = when;
+        print_call(s, &c, indent + (*when ? 4 : 0));
+    }
+    if (*open)
+        str_print(s, "%*s}\n", indent, "");
+    return k;
+}
+
 static void print_program(Str *s, const Graph *g, const Program *p)
 {
     double flops = program_flops(p);
@@ -457,23 +508,18 @@ static void print_program(Str *s, const Graph *g, const Program *p)
     if (flops >= 1e6)
         str_print(s, " (%.3g GFLOP)", flops / 1e9);
     str_print(s, " */\nstatic void run_%s(%s)\n{\n", p->name, parameters(g, p));
-    int region = 0;
-    for (int k = 0; k < p->ngroups; k++) {
-        Call c = {g, p, &p->groups[k], NULL};
-        if (c.group->region != region) {
-            if (region)
-                str_print(s, "    }\n");
-            region = c.group->region;
-            if (region)
-                str_print(s, p->region[region].reverse ? "    for (int l = %s - 1; l >= 0; l--) {\n"
-                                                       : "    for (int l = 0; l < %s; l++) {\n",
-                          p->region[region].count.sym);
+    for (int k = 0; k < p->ngroups;) {
+        const Region *loop = &p->region[p->groups[k].region];
+        if (!p->groups[k].region) {
+            k = print_calls(s, g, p, k, 4);
+            continue;
         }
-        int indent = region ? 8 : 4;
-        print_stage(s, p, c.group, indent);
-        print_call(s, &c, indent);
+        str_print(s, loop->reverse ? "    for (int l = %s - 1; l >= 0; l--) {\n"
+                                   : "    for (int l = 0; l < %s; l++) {\n", loop->count.sym);
+        k = print_calls(s, g, p, k, 8);
+        str_print(s, "    }\n");
     }
-    str_print(s, "%s}\n", region ? "    }\n" : "");
+    str_print(s, "}\n");
 }
 
 char *emit_programs(const Graph *g)
@@ -545,14 +591,30 @@ static void print_turns(Str *s, const Graph *g, const Item *item, const char *st
                   watched ? "        comm_advance();\n    }\n" : "");
 }
 
-/* True if the schedule has a collective, which itself reports progress to the hang detector;
- * without one, a call of comm_advance() has to report it. */
-static bool has_collective(const Schedule *c)
+bool schedule_communicates(const Schedule *c)
 {
     for (int i = 0; i < c->nitems; i++)
-        for (int k = 0; c->item[i].program && k < c->item[i].program->nops; k++)
-            if (op_is_collective(c->item[i].program->ops[k].kind))
-                return true;
+        if (c->item[i].program && program_communicates(c->item[i].program))
+            return true;
+    return false;
+}
+
+/* True if the schedule updates parameters: the training loop runs it. */
+static bool trains(const Schedule *c)
+{
+    for (int i = 0; i < c->nitems; i++)
+        if (c->item[i].program && program_updates(c->item[i].program))
+            return true;
+    return false;
+}
+
+bool emit_counts(const Graph *g)
+{
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *c = g->schedules[i];
+        if (!schedule_at_start(c) && schedule_communicates(c) && !trains(c))
+            return true;
+    }
     return false;
 }
 
@@ -577,7 +639,9 @@ char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
                       size_text(c->item[i].clears), comma(stream));
     for (int i = 0; *emit_backend(g)->fetch && i < c->nresults; i++)
         str_print(&s, "    %s\n", result_line(g, emit_backend(g)->fetch, c->result[i], stream));
-    if (g->ranks > 1 && emit_backend(g)->watched && !schedule_at_start(c) && !has_collective(c))
+    /* a collective itself reports progress to the hang detector */
+    if (g->ranks > 1 && emit_backend(g)->watched && !schedule_at_start(c) &&
+        !schedule_communicates(c))
         str_print(&s, "    comm_advance();\n");
     return s.text;
 }
@@ -645,6 +709,17 @@ char *emit_prototypes(const Graph *g)
         if (!schedule_at_start(g->schedules[i]))
             str_print(&s, "%-33s// %s\n", text_print("void step_%s(void);", g->schedules[i]->name),
                       text_comment(g->schedules[i]->about));
+    return s.text;
+}
+
+char *emit_collectives(const Graph *g)
+{
+    Str s = {0};
+    str_print(&s, "/* Collective");
+    for (int i = 0, n = 0; i < g->nschedules; i++)
+        if (!schedule_at_start(g->schedules[i]) && schedule_communicates(g->schedules[i]))
+            str_print(&s, "%s %s", n++ ? "," : ":", g->schedules[i]->name);
+    str_print(&s, ".\n");
     return s.text;
 }
 

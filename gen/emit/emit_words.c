@@ -231,14 +231,15 @@ char *product_text(const Graph *g, const Product *p)
 
 /* ---- Gemm and Lora objects: one for each label and text -------------------------------------- */
 
-/* The weight from which ops of the program compute a matrix that a product reads. */
+/* The weight from which ops of the program gather or compute a matrix that a product reads. */
 static const Value *weight_source(const Program *p, const Value *v)
 {
     for (int i = p->nops - 1; i >= 0 && v->kind == VK_TEMP; i--) {
         const Op *op = &p->ops[i];
         if (op->kind == OP_lora_fold && op->out[1].v == v)
             v = op->in[1].v;
-        else if (op->kind == OP_dequant && op->out[0].v == v)
+        else if ((op->kind == OP_dequant || op->kind == OP_all_gather ||
+                  op->kind == OP_gather_begin) && op->out[0].v == v)
             v = op->in[0].v;
     }
     return v;
@@ -249,7 +250,7 @@ char *weight_layer(const Call *c, const Value *v)
     v = weight_source(c->p, v);
     const char *name = v->name, *end;
     const char *program = v->kind == VK_PARAM ? "" : text_print("%s.", c->p->name);
-    const char *prefix[] = {"grad.", "b.", program};
+    const char *prefix[] = {program, "grad.", "b.", program};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (!strncmp(name, prefix[i], strlen(prefix[i])))
             name += strlen(prefix[i]);

@@ -229,8 +229,13 @@ void check_schedules(const Graph *g);
 bool is_canonical(const Build *b);
 /* True if the gradient's tensors are large enough for shares (runtime/shares.h), and have them. */
 bool gradient_has_shares(const Build *b, const Value *gradient);
-/* fold.c: in canonical order, has programs write each micro-batch's gradients apart, and adds them
- * to those of the update. After all programs exist. */
+/* True if sums of gradients are divided over ranks: memory.zero = 2 or 3. */
+bool gradients_are_divided(const Build *b);
+/* True if a layer's gradient is summed over ranks, or its divided weight gathered, while another
+ * layer is computed: comm.overlap, on a GPU. */
+bool moves_beside(const Build *b, const Value *v);
+/* fold.c: in canonical order, or if their sums are divided, has programs write each micro-batch's
+ * gradients apart, and adds them to those of the update. After all programs exist. */
 void fold_gradients(Build *b);
 /* True if matrices of b->set are updated inside the backward pass (optim.when): those of the
  * model. */

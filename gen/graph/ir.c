@@ -49,7 +49,9 @@ static void print_value(Str *s, const Value *v)
         str_print(s, "%s%s", i ? "," : "", v->dim[i].sym);
     str_print(s, ")  %s", purpose_name[v->purpose]);
     if (v->of)
-        str_print(s, " of %s%s", v->of, v->early ? " early" : "");
+        str_print(s, " of %s", v->of);
+    if (v->early)
+        str_print(s, " early");
     if (v->set)
         str_print(s, " set %s", v->set);
     if (v->part)

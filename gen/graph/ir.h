@@ -33,14 +33,17 @@ typedef enum { PURPOSES(PURPOSE_ENUM) NPURPOSES } Purpose;
 extern const char *const purpose_name[NPURPOSES];
 
 /* Distribution over the ranks: REP: the same on all; SHARD: a slice each; PARTIAL: a summand
- * each; PARTS: each rank's own part is right, see Value.part. */
+ * each; PARTS: each rank's own part is right, see Value.part. The last three: the collective that
+ * moves it is in progress; no value ends so. */
 typedef enum {
     PL_NONE,                 /* before part */
     PL_REP,
     PL_SHARD,
     PL_PARTIAL,
     PL_PARTS,
-    PL_BEGUN                 /* partial, with its all-reduce in progress; no value ends so */
+    PL_BEGUN,                /* partial, being all-reduced */
+    PL_SCATTERING,           /* partial, being reduce-scattered */
+    PL_GATHERING             /* nowhere yet, being gathered */
 } Placement;
 extern const char *const placement_name[];
 
@@ -79,12 +82,15 @@ struct Value {
     double std;              /* of normal; bound of uniform */
     int npieces;
     Piece *piece;
-    const char *of;          /* gradient, moment, master: name of the parameter */
-    bool early;              /* gradient: all-reduced after its layer, during the backward pass */
+    /* gradient, moment, master, and what a program gathers of a divided weight: name of the
+     * parameter */
+    const char *of;
+    bool early;              /* gradient: summed over ranks while the backward pass goes on */
     /* elements of each tensor that a rank owns when the value is divided, runtime/shares.h; 0: it
      * never is */
     int64_t part;
-    bool gathered;           /* has room for all parts where it rests divided */
+    /* divided: every rank has room for all parts; else for its own, and none for the others */
+    bool gathered;
     bool pinned;             /* lies in pinned memory of the host, where kernels read it */
     /* after part */
     Placement place;
@@ -259,6 +265,8 @@ bool value_is_nf4(const Value *v);
 /* Elements in the model's files; 0 if not_in_model. */
 int64_t value_parameters(const Value *v);
 bool value_is_gradient(const Value *v);                     /* of a parameter, of an update */
+/* True if v is the parameter, or, of a divided one, what a program gathers. */
+bool value_is_weight(const Value *v, const Value *param);
 int64_t graph_pinned_bytes(const Graph *g);                  /* after plan: of pinned values */
 /* After part: a rank stores its own part only. */
 bool value_is_own_part(const Value *v);
@@ -301,10 +309,14 @@ bool schedule_clears(const Graph *g, const Value *v);
  * contains it. */
 int64_t program_times(const Graph *g, const Program *p);
 bool program_updates(const Program *p);                      /* it updates parameters */
+bool program_communicates(const Program *p);                 /* after part: it has a collective */
 /* Returns the number of micro-batches in the inputs that the program indexes by micro-batch
  * (%v[m]); 1 if it indexes none. */
 int64_t program_micros(const Program *p);
 int ir_region(Program *p, Dim count, bool reverse);
+/* False if the op is left out in turn l of its region, of so many: attribute `if`. */
+bool op_runs(const Program *p, const Op *op, int64_t l, int64_t turns);
+int64_t op_turns(const Program *p, const Op *op);            /* in which it runs; 1 outside */
 /* The region of the program that indexes v[l]; NULL: none. */
 const Region *ir_region_of(const Program *p, const Value *v);
 Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */

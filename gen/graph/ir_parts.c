@@ -93,6 +93,12 @@ bool value_is_gradient(const Value *v)
     return v->kind == VK_STATE && v->purpose == PU_gradients;
 }
 
+bool value_is_weight(const Value *v, const Value *param)
+{
+    return v == param || (v->kind == VK_TEMP && v->purpose == PU_weights && v->of &&
+                          !strcmp(v->of, param->name));
+}
+
 bool value_is_nf4(const Value *v) { return v->kind == VK_PARAM && v->dtype == DT_U8; }
 
 int64_t piece_columns(const Value *v, const Piece *piece)
@@ -175,6 +181,31 @@ const Region *ir_region_of(const Program *p, const Value *v)
         }
     }
     return NULL;
+}
+
+bool op_runs(const Program *p, const Op *op, int64_t l, int64_t turns)
+{
+    const Attr *when = op_attr(op, "if");
+    const Region *loop = &p->region[op->region];
+    if (!when || !op->region)
+        return true;
+    if (!strcmp(when->word, "later"))
+        return l != (loop->reverse ? turns - 1 : 0);
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        const Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
+        if (r.index == IX_LOOP && (l + r.k < 0 || l + r.k >= r.v->count - loop->count.n + turns))
+            return false;
+    }
+    return true;
+}
+
+int64_t op_turns(const Program *p, const Op *op)
+{
+    const int64_t turns = op->region ? p->region[op->region].count.n : 1;
+    int64_t left_out = 0;
+    for (int64_t l = 0; op_attr(op, "if") && l < turns; l++)
+        left_out += !op_runs(p, op, l, turns);
+    return turns - left_out;
 }
 
 Op *ir_op(Program *p, int kind, int region, Loc loc)

@@ -221,7 +221,8 @@ static void read_value(Reader *r, ValueKind kind)
     read_dims(r, v);
     v->purpose = (Purpose)read_choice(r, purpose_name, NPURPOSES, "a purpose");
     if (accept(r, "of"))
-        v->of = read_until(r, " \n"), v->early = accept(r, "early");
+        v->of = read_until(r, " \n");
+    v->early = accept(r, "early");
     if (accept(r, "set"))
         v->set = read_name(r);
     if (accept(r, "part"))

@@ -82,6 +82,11 @@ static const char *fits_whole(const Op *op)
                                           : NULL;
 }
 
+static const char *fits_in_place(const Op *op)
+{
+    return op->in[0].v == op->out[0].v ? NULL : "the parts lie elsewhere";
+}
+
 static const char *fits_lasting(const Op *op)
 {
     return op->in[0].v->kind == VK_TEMP ? "only its program holds the gradient" : NULL;

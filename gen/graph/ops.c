@@ -82,7 +82,7 @@ const OpRow op_row[NOPS] = {
 #undef OP
 };
 
-bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pbdf"); }
+bool op_is_collective(int kind) { return strpbrk(op_row[kind].place, "pbdftg"); }
 
 bool op_is_update(int kind) { return op_row[kind].flops == flops_update; }
 

@@ -62,6 +62,14 @@ bool program_updates(const Program *p)
     return found;
 }
 
+bool program_communicates(const Program *p)
+{
+    for (int i = 0; i < p->nops; i++)
+        if (op_is_collective(p->ops[i].kind))
+            return true;
+    return false;
+}
+
 int64_t program_micros(const Program *p)
 {
     for (int i = 0; i < p->nops; i++)
@@ -81,6 +89,37 @@ static bool lists(const Ref *list, int n, const Value *v)
     return false;
 }
 
+/* First and last element that the op's reference to v means over all turns of its loop. */
+static void elements_of(const Program *p, const Op *op, const Value *v, int64_t *first,
+                        int64_t *last)
+{
+    const int64_t most = v->count ? v->count - 1 : 0;
+    *first = 0, *last = most;
+    for (int k = 0; k < op->nout; k++) {
+        const Ref r = op->out[k];
+        if (r.v != v || (r.index != IX_CONST && r.index != IX_LOOP))
+            continue;
+        *first = r.k > 0 ? r.k : 0;
+        *last = r.index == IX_CONST ? r.k : p->region[op->region].count.n - 1 + r.k;
+        *last = *last < most ? *last : most;
+    }
+}
+
+/* True if an op before op `at` writes an element of v that this one writes, too. */
+static bool writes_again(const Program *p, int at, const Value *v)
+{
+    int64_t first, last, from, to;
+    elements_of(p, &p->ops[at], v, &first, &last);
+    for (int i = 0; i < at; i++) {
+        if (!lists(p->ops[i].out, p->ops[i].nout, v))
+            continue;
+        elements_of(p, &p->ops[i], v, &from, &to);
+        if (from <= last && first <= to)
+            return true;
+    }
+    return false;
+}
+
 /* State of a value during a schedule. */
 typedef struct {
     bool there;              /* written or cleared */
@@ -91,6 +130,7 @@ typedef struct {
 static char *follow_turn(Program *p, const Value *v, State *now, bool set)
 {
     bool whole = p->role == ROLE_reduce || p->role == ROLE_update;
+    const State before = *now;
     for (int i = 0; i < p->nops; i++) {
         Op *op = &p->ops[i];
         const char *name = op_row[op->kind].name;
@@ -101,7 +141,8 @@ static char *follow_turn(Program *p, const Value *v, State *now, bool set)
         }
         if (!lists(op->out, op->nout, v))
             continue;
-        bool adds = now->there && !now->used;
+        const State *was = writes_again(p, i, v) ? now : &before;
+        bool adds = was->there && !was->used;
         for (int k = 0; k < op->nattr; k++) {
             Attr *beta = &op->attr[k];
             if (strcmp(beta->key, "beta"))

@@ -228,8 +228,14 @@ void program_prefixed(Build *b, const char *name, Role role, const char *about)
  * smaller ones cost more than the overlap saves. */
 enum { EARLY_BYTES = 1 << 20 };
 
-/* True if the states of trained parameters are divided over the ranks. */
-static bool divides(const Build *b) { return config_int(b->c, F_memory_zero) && b->g->ranks > 1; }
+/* Values that are divided over the ranks: moments and masters of trained parameters from stage 1
+ * on, sums of their gradients from 2, weights from 3. */
+static int64_t zero_stage(const Build *b)
+{
+    return b->g->ranks > 1 ? config_int(b->c, F_memory_zero) : 0;
+}
+
+static bool divides(const Build *b) { return zero_stage(b) > 0; }
 
 bool is_canonical(const Build *b) { return config_is(b->c, F_comm_order, "canonical"); }
 
@@ -252,48 +258,78 @@ static int64_t part_of(const Build *b, const Value *param)
     return divides(b) && has_shares(b, param) ? share_count(b->g->ranks) * share : 0;
 }
 
+/* True if the parameter's tensors and states are divided: if it is trained, or its weights are. */
+static bool is_divided(const Build *b, const Value *param)
+{
+    return param->kind == VK_PARAM && !param->pinned && (param->trained || zero_stage(b) == 3);
+}
+
+/* True if stage 3 divides a weight. */
+static bool has_large_weights(const Build *b)
+{
+    for (int i = 0; i < b->g->nvalues; i++) {
+        const Value *v = b->g->values[i];
+        if (v->kind == VK_PARAM && !v->pinned && part_of(b, v))
+            return true;
+    }
+    return false;
+}
+
 void divide_states(Build *b)
 {
     bool found = false;
     for (int i = 0; i < b->g->nvalues; i++) {
         Value *v = b->g->values[i];
         const Value *param = v->of ? ir_value(b->g, v->of) : v;
-        if (param->kind == VK_PARAM && param->trained)
+        const bool nf4_blocks = v != param && value_is_nf4(param);       /* are whole */
+        if (is_divided(b, param) && !nf4_blocks)
             found |= (v->part = part_of(b, param)) > 0;
         if (absmax_moment(b->g, v))
             v->part = absmax_part(param);
+        v->gathered |= v->part && v->purpose == PU_weights && zero_stage(b) < 3;
+        v->early |= v->part && v->purpose == PU_weights && !v->gathered && moves_beside(b, v);
     }
     if (divides(b) && !found && b->c->v[F_memory_zero].set)
         err(config_loc(b->c, F_memory_zero),
-            "memory.zero: no trained matrix has %d elements or more, so there is nothing to "
-            "divide; leave it out", SHARE_LEAST);
+            "memory.zero: no %smatrix has %d elements or more, so there is nothing to divide; "
+            "leave it out%s", zero_stage(b) < 3 ? "trained " : "", SHARE_LEAST,
+            zero_stage(b) < 3 && has_large_weights(b)
+                ? ", or set memory.zero = 3, which divides frozen weights, too" : "");
 }
 
-static bool sums_early(Build *b, const Value *gradient)
+bool gradients_are_divided(const Build *b) { return zero_stage(b) > 1; }
+
+bool moves_beside(const Build *b, const Value *v)
 {
     const char *overlap = config_text(b->c, F_comm_overlap);
-    if (b->g->ranks == 1 || !gradient->count || strcmp(b->g->target->backend, "cuda") ||
-        !strcmp(overlap, "none") || is_canonical(b) ||
-        config_is(b->c, F_optim_when, "backward") ||
-        part_of(b, ir_value(b->g, gradient->of)))
+    if (strcmp(b->g->target->backend, "cuda") || b->g->ranks == 1 || v->count < 2 ||
+        !strcmp(overlap, "none") || is_canonical(b) || config_is(b->c, F_optim_when, "backward"))
         return false;
-    return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
+    return !strcmp(overlap, "all") || value_bytes(v) >= EARLY_BYTES;
+}
+
+/* True if the layers of a whole gradient are all-reduced early. */
+static bool sums_early(const Build *b, const Value *gradient)
+{
+    return !part_of(b, ir_value(b->g, gradient->of)) && moves_beside(b, gradient);
 }
 
 enum { RULES = 32 };
 
-/* Returns the update rule of a gradient, by early summation, division, moments, weight decay and
+/* Returns the update rule of a gradient, by division, early summation, moments, weight decay and
  * type. Gradients with the same rule are updated together, except divided ones and those whose
  * moments have 8 bit. */
 static int update_rule(const Build *b, const Value *gradient)
 {
     const Value *w = ir_value(b->g, gradient->of);
-    return 16 * gradient->early + 8 * has_shares(b, w) + 4 * moments_are_8bit(b, w) +
+    return 16 * has_shares(b, w) + 8 * gradient->early + 4 * moments_are_8bit(b, w) +
            2 * !w->decay + (w->dtype != DT_F32);
 }
 
 /* Orders gradients so that those of a group with the same rule are adjacent, in the order of their
- * parameters, and one call updates them; those that are all-reduced early come last. */
+ * parameters, and one call updates them. Those that are all-reduced at the end come first, then
+ * those that are early, so that each of the two, and both together, are contiguous, then divided
+ * ones. */
 static void order_gradients(Build *b)
 {
     Graph *g = b->g;

@@ -473,12 +473,16 @@ static char *placement_fault(const Program *p, const Op *op)
 {
     if (op->region < 0 || op->region > p->nregions)
         return text_print("no region %d", op->region);
+    if (op_attr(op, "if") && !op->region)
+        return text_copy("attribute if: outside a region");
     for (int i = 0; i < op->nin + op->nout; i++) {
         Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
         if (r.index == IX_LOOP && !op->region)
             return text_print("%s[l] outside a region", r.v->name);
+        const Attr *when = op_attr(op, "if");
+        const bool bounded = r.index == IX_LOOP && when && !strcmp(when->word, "inside");
         int64_t last = r.index == IX_LOOP ? p->region[op->region].count.n - 1 + r.k : r.k;
-        if (r.index != IX_NONE && (r.k < 0 || last >= r.v->count))
+        if (r.index != IX_NONE && !bounded && (r.k < 0 || last >= r.v->count))
             return text_print("index of %s beyond its %" PRId64 " elements", r.v->name, r.v->count);
     }
     return NULL;

@@ -61,7 +61,8 @@ static bool is_fixed(Config *c) { return has_one_micro(c) && config_int(c, F_bat
 /* A change of a recipe that needs less memory. */
 typedef struct {
     int64_t micro, T;
-    bool recompute, zero;
+    bool recompute;
+    int64_t zero;                /* stage of memory.zero; 0: the recipe's */
     bool moments;                /* in 8 bit */
     int64_t rank;                /* of adapters, where the recipe has none; 0: none */
     bool nf4;                    /* the base of adapters in NF4 */
@@ -83,7 +84,7 @@ static Config *changed(Config *old, Change to)
     if (to.recompute)
         c->v[F_memory_recompute].s = "block";
     if (to.zero)
-        c->v[F_memory_zero].i = 1;
+        c->v[F_memory_zero].i = to.zero;
     if (to.moments)
         c->v[F_optim_moments].s = "8bit";
     if (to.nf4)
@@ -167,15 +168,21 @@ static bool print_precisions(Str *s, const Config *cfg, int64_t limit)
     return found;
 }
 
-/* True if memory.zero = 1 is allowed and divides something. */
-static bool may_divide(const Graph *g, Config *c)
+enum { STAGES = 3 };             /* of memory.zero */
+
+/* True if that stage of memory.zero is allowed and divides more than the recipe's. */
+static bool may_divide(const Graph *g, Config *c, int64_t stage)
 {
-    if (c->v[F_memory_zero].i || in_backward(c) || !ranks_divide(g->ranks))
+    /* stage 1 divides sums, too */
+    const bool sums = stage == 2 && config_is(c, F_comm_order, "canonical");
+    if (c->v[F_memory_zero].i >= stage || sums || in_backward(c) || !ranks_divide(g->ranks))
         return false;
-    for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->kind == VK_PARAM && g->values[i]->trained &&
-            value_room(g, g->values[i]) >= SHARE_LEAST)
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        const bool weights = stage == 3 && !v->pinned;
+        if (v->kind == VK_PARAM && (v->trained || weights) && value_room(g, v) >= SHARE_LEAST)
             return true;
+    }
     return false;
 }
 
@@ -223,7 +230,8 @@ static bool print_if_fits(Str *s, Config *cfg, Change to, int64_t limit)
               to.recompute && (to.T != T || !config_is(cfg, F_memory_recompute, "block"))
                   ? " memory.recompute=block"
                   : "",
-              to.zero ? " memory.zero=1" : "", to.moments ? " optim.moments=8bit" : "",
+              to.zero ? text_print(" memory.zero=%" PRId64, to.zero) : "",
+              to.moments ? " optim.moments=8bit" : "",
               to.rank ? " lora.rank=16 lora.targets=all-linear" : "",
               to.nf4 ? " lora.base=nf4" : "", text_bytes(bytes));
     return true;
@@ -253,13 +261,19 @@ static bool print_smaller(Str *s, Config *cfg, Change to, int64_t limit)
 /* Recipes near it that fit. */
 static void print_near(Str *s, const Graph *g, Config *cfg, int64_t limit)
 {
-    const bool in_another = print_precisions(s, cfg, limit), divides = may_divide(g, cfg);
+    const bool in_another = print_precisions(s, cfg, limit);
     const Change same = {.micro = config_int(cfg, F_batch_micro), .T = config_int(cfg, F_seq_max)};
     Change to = same;
-    to.zero = true;
-    bool found = divides && print_if_fits(s, cfg, to, limit);
+    int64_t most = 0;            /* the last stage that may be offered */
+    bool found = false;
+    for (to.zero = 1; to.zero <= STAGES && !found; to.zero++)
+        if (may_divide(g, cfg, to.zero)) {
+            most = to.zero;
+            found = print_if_fits(s, cfg, to, limit);
+        }
+    to.zero = most;
     found |= print_smaller(s, cfg, same, limit);
-    found = found || (divides && print_smaller(s, cfg, to, limit));
+    found = found || (most && print_smaller(s, cfg, to, limit));
     to = same, to.moments = true;
     if (!found && has_large_moments(cfg))
         found = print_smaller(s, cfg, to, limit);
@@ -271,10 +285,10 @@ static void print_near(Str *s, const Graph *g, Config *cfg, int64_t limit)
         found = print_smaller(s, cfg, to, limit);
     to = (Change){.micro = is_fixed(cfg) ? same.micro : 1, .recompute = true};
     for (to.T = field_fixed(cfg, F_seq_max) ? 0 : same.T / 2; to.T >= 16 && !found; to.T /= 2) {
-        to.zero = false;
+        to.zero = 0;
         found = print_if_fits(s, cfg, to, limit);
-        to.zero = true;
-        found = found || (divides && print_if_fits(s, cfg, to, limit));
+        to.zero = most;
+        found = found || (most && print_if_fits(s, cfg, to, limit));
     }
     if (!found && !in_another)
         str_print(s, "\n    nothing near it fits: a smaller model, or %s",

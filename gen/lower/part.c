@@ -11,9 +11,10 @@
 #include <string.h>
 
 static const char *const state_name[] = {"placed nowhere", "whole on every rank", "divided",
-                                         "partial", "in parts", "partial and on its way"};
+                                         "partial", "in parts", "being summed",
+                                         "being summed in parts", "being gathered"};
 
-typedef enum { WHEN_read, WHEN_early, WHEN_written } When;
+typedef enum { WHEN_read, WHEN_early, WHEN_written, WHEN_into, WHEN_ahead } When;
 
 /* A row MOVE of part.def. */
 typedef struct {
@@ -25,7 +26,7 @@ typedef struct {
 } Move;
 
 static const Move moves[] = {
-#define REST(purpose, whole, divided, doc)
+#define REST(purpose, whole, gathered, divided, doc)
 #define MOVE(purpose, from, to, op, when, field, doc) \
     {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, SETTING_##field},
 #include "gen/lower/part.def"
@@ -36,14 +37,15 @@ enum { MOVES = sizeof moves / sizeof moves[0] };
 
 static Placement at_rest(const Value *v)
 {
-    static const Placement rest[NPURPOSES][2] = {
-#define REST(purpose, whole, divided, doc) [PU_##purpose] = {PL_##whole, PL_##divided},
+    static const Placement rest[NPURPOSES][3] = {
+#define REST(purpose, whole, gathered, divided, doc) \
+    [PU_##purpose] = {PL_##whole, PL_##gathered, PL_##divided},
 #define MOVE(purpose, from, to, op, when, field, doc)
 #include "gen/lower/part.def"
 #undef REST
 #undef MOVE
     };
-    return v->kind == VK_TEMP ? PL_NONE : rest[v->purpose][v->part > 0];
+    return v->kind == VK_TEMP ? PL_NONE : rest[v->purpose][!v->part ? 0 : v->gathered ? 1 : 2];
 }
 
 /* ---- the column place of ops.def ------------------------------------------------------------- */
@@ -77,6 +79,8 @@ static Placement meaning(char letter, const Op *op, const Value *v)
     case 'p': return PL_PARTIAL;
     case 'd': return PL_PARTS;
     case 'b': return PL_BEGUN;
+    case 't': return PL_SCATTERING;
+    case 'g': return PL_GATHERING;
     }
     bug("ops.def: %s has the place %s", op_row[op->kind].name, op_row[op->kind].place);
 }
@@ -151,6 +155,19 @@ static bool is_at(Run *r, Program *p, const Op *op, Ref x, int64_t l, const char
     return true;
 }
 
+static bool is_moving(Placement place) { return place >= PL_BEGUN; }
+
+/* The placement of another element of v in the slot of element i, if it is being moved; PL_NONE:
+ * none is. */
+static Placement moving_in_slot(const Run *r, const Value *v, int64_t i)
+{
+    const unsigned char *now = elements_of(r, v);
+    for (int64_t k = i % v->slots; v->kind == VK_TEMP && k < v->count; k += v->slots)
+        if (k != i && is_moving(now[k]))
+            return now[k];
+    return PL_NONE;
+}
+
 /* The collective that brings v back to where it rests after an op left it at `made`; NULL: none
  * does. */
 static const Move *move_back(const Value *v, Placement made)
@@ -184,8 +201,27 @@ static void run_op(Run *r, Program *p, const Op *op, int64_t l)
         }
         if (adds && x.v->kind != VK_TEMP && !is_at(r, p, op, x, l, "adds to", made))
             return;
+        const Placement moving = moving_in_slot(r, x.v, first_of(x, l));
+        if (moving) {
+            r->p = p, r->op = op, r->v = x.v, r->does = "writes over a tensor of";
+            r->found = moving, r->wanted = x.v->place;
+            return;
+        }
         memset(elements_of(r, x.v) + first_of(x, l), made,
                (size_t)(last_of(x, l) - first_of(x, l) + 1));
+    }
+}
+
+/* No temporary is being moved when its program ends. */
+static void end_program(Run *r, Program *p)
+{
+    for (int i = 0; i < r->g->nvalues && !r->p; i++) {
+        const Value *v = r->g->values[i];
+        for (int64_t k = 0; v->kind == VK_TEMP && k < (v->count ? v->count : 1); k++)
+            if (is_moving(r->now[i][k])) {
+                r->p = p, r->op = &p->ops[p->nops - 1], r->v = v, r->does = "leaves";
+                r->found = r->now[i][k], r->wanted = v->place;
+            }
     }
 }
 
@@ -199,13 +235,15 @@ static void run_program(Run *r, Program *p, bool last)
         int64_t turns = region ? p->region[region].count.n : 1;
         for (int64_t t = 0; t < turns; t++)
             for (int j = i; j < next; j++) {
-                if (op_attr(&p->ops[j], "last") && !last)
+                const int64_t l = region && p->region[region].reverse ? turns - 1 - t : t;
+                if ((op_attr(&p->ops[j], "last") && !last) || !op_runs(p, &p->ops[j], l, turns))
                     continue;
-                run_op(r, p, &p->ops[j], region && p->region[region].reverse ? turns - 1 - t : t);
+                run_op(r, p, &p->ops[j], l);
                 if (r->p)
                     return;
             }
     }
+    end_program(r, p);
 }
 
 /* Each schedule twice, the second time from what the first leaves; two turns show what more do. */
@@ -326,7 +364,7 @@ static void insert_early(Graph *g, const Move *move)
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
         if (v->purpose != move->purpose || v->place != move->from || !v->early ||
-            !begins_early(g, v))
+            !v->part != (move->to == PL_BEGUN) || !begins_early(g, v))
             continue;
         for (int j = 0; j < g->nprograms; j++) {
             Program *p = g->programs[j];
@@ -366,6 +404,9 @@ static bool insert_move_within(Graph *g, const Run *r)
         for (int k = 0; k < r->op->nin; k++)
             if (r->op->in[k].v == r->v)
                 op_in(&op, r->op->in[k]), op_out(&op, r->op->in[k]);
+        const Attr *when = op_attr(r->op, "if");
+        if (when && op_takes(move->op, "if"))
+            op_word(&op, "if", when->word);
         op.region = r->op->region;
         op.stage = r->op->stage;
         insert_group(g, r->p, r->op->group, op);
@@ -431,6 +472,155 @@ static void insert_written(Graph *g)
     }
 }
 
+/* ---- divided weights ------------------------------------------------------------------------- */
+
+/* True if the op requires all of x, or makes it. */
+static bool wants_whole(const Op *op, const Value *x)
+{
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        const bool out = k >= op->nin;
+        const int i = out ? k - op->nin : k;
+        if ((out ? op->out[i] : op->in[i]).v == x && letter(op, out, i) == 'w')
+            return true;
+    }
+    return false;
+}
+
+static void replace(Op *op, const Value *x, Value *full)
+{
+    for (int k = 0; k < op->nin; k++)
+        if (op->in[k].v == x)
+            op->in[k].v = full;
+    for (int k = 0; k < op->nout; k++)
+        if (op->out[k].v == x)
+            op->out[k].v = full;
+}
+
+/* The first group from `from` on that reads v; -1: none. */
+static int next_reader(const Program *p, const Value *v, int from)
+{
+    for (int j = 0; j < p->nops; j++)
+        for (int k = 0; k < p->ops[j].nin && p->ops[j].group >= from; k++)
+            if (p->ops[j].in[k].v == v)
+                return p->ops[j].group;
+    return -1;
+}
+
+/* The collective of divided weights in that case. */
+static const Move *weights_move(When when)
+{
+    for (const Move *move = moves; move < moves + MOVES; move++)
+        if (move->purpose == PU_weights && move->when == when)
+            return move;
+    bug("part.def has no such collective of weights");
+}
+
+/* Before group `at`, in its loop if the operands are a layer's; when: attribute `if`, or NULL. */
+static void insert_gather(const Graph *g, Program *p, int at, When row, Ref from, Ref to,
+                          const char *when)
+{
+    Op op = collective(g, weights_move(row));
+    op_in(&op, from), op_out(&op, to);
+    op.region = to.index == IX_LOOP ? p->groups[at].region : 0;
+    op.stage = p->ops[p->groups[at].first_op].stage;
+    if (when)
+        op_word(&op, "if", when);
+    insert_group(g, p, at, op);
+}
+
+/* The first group of the loop of group `at`. */
+static int loop_begin(const Program *p, int at)
+{
+    while (at && p->groups[at - 1].region == p->groups[at].region)
+        at--;
+    return at;
+}
+
+static int loop_end(const Program *p, int at)
+{
+    while (at + 1 < p->ngroups && p->groups[at + 1].region == p->groups[at].region)
+        at++;
+    return at;
+}
+
+/* The first group from `at` on that begins no gather in that region. */
+static int after_begins(const Program *p, int at, int region)
+{
+    while (at < p->ngroups && p->groups[at].region == region &&
+           p->ops[p->groups[at].first_op].kind == OP_gather_begin)
+        at++;
+    return at;
+}
+
+/* Has full[l] gathered from x[l] before group `at`, the first that reads it in a loop; ahead: in
+ * the turn before, of the first turn before group `start`. kept: the loop before has left what the
+ * first turn reads. Returns the last group of the loop. */
+static int gather_in_loop(const Graph *g, Program *p, int at, Value *x, Value *full, bool kept,
+                          int start)
+{
+    const char *when = kept ? "later" : NULL;
+    const int region = p->groups[at].region;
+    const Region *loop = &p->region[region];
+    const int64_t next = loop->reverse ? -1 : 1, first = loop->reverse ? loop->count.n - 1 : 0;
+    if (!x->early) {
+        insert_gather(g, p, at, WHEN_into, ref_loop(x, 0), ref_loop(full, 0), when);
+        return loop_end(p, at);
+    }
+    insert_gather(g, p, at, WHEN_read, ref_loop(full, 0), ref_loop(full, 0), when);
+    insert_gather(g, p, after_begins(p, loop_begin(p, at), region), WHEN_ahead, ref_loop(x, next),
+                  ref_loop(full, next), "inside");
+    if (!kept)
+        insert_gather(g, p, after_begins(p, start, 0), WHEN_ahead, ref_at(x, first),
+                      ref_at(full, first), NULL);
+    return loop_end(p, next_reader(p, full, at));
+}
+
+/* A temporary of the program with all of x, which its ops read in place of x. */
+static void gather_weight(Graph *g, Program *p, Value *x)
+{
+    Value *full = ir_new(g, VK_TEMP, x->purpose, x->dtype,
+                         text_print("%s.full.%s", p->name, x->name), x->rank, x->dim, x->loc);
+    full->of = x->name;
+    full->count = x->count;
+    full->slots = x->early ? 2 : 1;
+    full->part = x->part;
+    full->place = PL_REP;
+    for (int j = 0; j < p->nops; j++)
+        if (wants_whole(&p->ops[j], x))
+            replace(&p->ops[j], x, full);
+    int before = 0;
+    for (int at = 0; (at = next_reader(p, full, at)) >= 0; at++) {
+        const int region = p->groups[at].region;
+        const Region *loop = &p->region[region], *last = &p->region[before];
+        if (!region != !x->count)
+            bug("%s of %s reads %s outside of the loop over its layers",
+                kernel_row[p->groups[at].kernel].name, p->name, x->name);
+        if (!region) {
+            insert_gather(g, p, at, WHEN_into, ref(x), ref(full), NULL);
+            return;
+        }
+        const bool kept = before && loop->reverse && !last->reverse &&
+                          loop->count.n == last->count.n;
+        at = gather_in_loop(g, p, at, x, full, kept, before ? loop_begin(p, at) : 0);
+        before = region;
+    }
+}
+
+static void insert_gathers(Graph *g)
+{
+    const int nvalues = g->nvalues;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < nvalues; k++) {
+            Value *x = g->values[k];
+            bool wanted = false;
+            for (int j = 0; x->purpose == PU_weights && x->place == PL_PARTS && !wanted &&
+                            j < g->programs[i]->nops; j++)
+                wanted = wants_whole(&g->programs[i]->ops[j], x);
+            if (wanted)
+                gather_weight(g, g->programs[i], x);
+        }
+}
+
 static char *fault(const Run *r)
 {
     return text_print("%s in %s %s %s, which is %s; want: %s", op_row[r->op->kind].name,
@@ -445,6 +635,7 @@ void part_run(Graph *g)
         if (move->when == WHEN_early)
             insert_early(g, move);
     insert_written(g);
+    insert_gathers(g);
     for (Run r = run_placements(g); r.p; r = run_placements(g))
         if (strcmp(r.does, "reads") || !insert_moves(g, &r))
             bug("%s", fault(&r));
@@ -487,6 +678,9 @@ void check_part(const Graph *g)
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))
             bug("%s has no placement", v->name);
+        if (v->kind != VK_INPUT && at_rest(v) && v->place != at_rest(v))
+            bug("%s is %s between programs; want: %s", v->name, state_name[v->place],
+                state_name[at_rest(v)]);
         if (v->place == PL_SHARD && v->axis)         /* rows are what ops have apart */
             bug("%s is divided along axis %d", v->name, v->axis);
         const Value *moment = absmax_moment(g, v);

@@ -179,8 +179,10 @@ static bool may_share(const Program *p, const Group *group, Ref out, Ref in)
     return false;
 }
 
-static void run_group(Memory *m, const Program *p, const Group *group, int64_t l)
+static void run_group(Memory *m, const Program *p, const Group *group, int64_t l, int64_t turns)
 {
+    if (!op_runs(p, &p->ops[group->first_op], l, turns))
+        return;
     for (int j = 0; j < group->nops; j++) {
         const Op *op = &p->ops[group->first_op + j];
         for (int k = 0; k < op->nin && !m->error; k++) {
@@ -227,7 +229,7 @@ static char *run_programs(const Graph *g)
             for (int64_t t = 0; t < turns; t++)
                 for (int q = k; q < next && !m.error; q++)
                     run_group(&m, p, &p->groups[q],
-                              region && p->region[region].reverse ? turns - 1 - t : t);
+                              region && p->region[region].reverse ? turns - 1 - t : t, turns);
         }
         if (m.error)
             return m.error;
@@ -488,6 +490,25 @@ static void check_span(const Program *p, const Group *group)
     }
 }
 
+/* Where one call takes all gradients of an op from the first to the last, no other value lies
+ * between them. */
+static void check_side(const Group *group, const Op *op)
+{
+    int64_t begin = INT64_MAX, end = 0, bytes = 0;
+    const int n = op->nin ? op->nin : op->nout;
+    for (int k = 0; k < n; k++) {
+        const Value *v = operand(op, k).v;
+        if (!value_is_gradient(v))
+            continue;
+        const int64_t all = v->slots * v->stride;
+        begin = v->offset < begin ? v->offset : begin;
+        end = v->offset + all > end ? v->offset + all : end;
+        bytes += all;
+    }
+    if (strstr(kernel_row[group->kernel].args, "{side}") && bytes != end - begin)
+        bug("gradients of %s do not lie side by side", kernel_row[group->kernel].name);
+}
+
 /* Of one storage: merged in place. What programs leave for each other or kernels scribble in is
  * never shared. */
 static bool same_storage(const Value *v, const Value *w)
@@ -515,7 +536,9 @@ void check_plan(const Graph *g)
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 0; k < g->programs[i]->ngroups; k++)
             check_life(g, g->programs[i], &g->programs[i]->groups[k]),
-                check_span(g->programs[i], &g->programs[i]->groups[k]);
+                check_span(g->programs[i], &g->programs[i]->groups[k]),
+                check_side(&g->programs[i]->groups[k],
+                           &g->programs[i]->ops[g->programs[i]->groups[k].first_op]);
     const Value *before = NULL;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];

@@ -144,7 +144,10 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
          text_print("%s a rank, of %s", text_bytes(g->arena_bytes),
                     fit_limit(g) == INT64_MAX ? "what there is" : text_bytes(fit_limit(g))));
     line(to, "", text_print("%s;", s.text));
-    line(to, "", "of these, activations and workspace share memory over time");
+    const bool others = n->held.temporary[PU_weights] || n->held.temporary[PU_gradients];
+    line(to, "", text_print("of these, activations%s workspace%s share memory over time",
+                            others ? "," : " and",
+                            others ? " and some of weights and gradients" : ""));
     const double sent = n->sent.within + n->sent.between;
     if (sent > 0)
         line(to, "sends",

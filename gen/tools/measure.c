@@ -53,6 +53,7 @@ Holdings measure_holdings(const Graph *g)
         h.buffer[h.nbuffers++] = v;
         h.purpose[v->purpose] += buffer_bytes(v);
         h.divided[v->purpose] += value_shares(g, v) ? buffer_bytes(v) : 0;
+        h.temporary[v->purpose] += v->last != INT32_MAX ? buffer_bytes(v) : 0;
     }
     qsort(h.buffer, (size_t)h.nbuffers, sizeof *h.buffer, by_size);
     return h;
@@ -60,10 +61,7 @@ Holdings measure_holdings(const Graph *g)
 
 /* ---- what it does ---------------------------------------------------------------------------- */
 
-static double turns_of(const Program *p, const Op *op)
-{
-    return op->region ? (double)p->region[op->region].count.n : 1;
-}
+static double turns_of(const Program *p, const Op *op) { return (double)op_turns(p, op); }
 
 static double op_bytes(const Program *p, const Op *op)
 {
@@ -90,7 +88,7 @@ int program_calls(const Program *p)
 {
     int calls = 0;
     for (int k = 0; k < p->ngroups; k++)
-        calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count.n : 1;
+        calls += (int)op_turns(p, &p->ops[p->groups[k].first_op]);
     return calls;
 }
 
@@ -175,7 +173,11 @@ static double moved_bytes(const Graph *g, const Program *p, const Op *op)
         return folded_bytes(g, p, op);
     for (int k = 0; k < op->nout; k++) {
         const Value *v = op->out[k].v;
-        bytes += op->region ? turns_of(p, op) * (double)value_bytes(v) : (double)buffer_bytes(v);
+        const int64_t tensor = v->part ? v->part * g->ranks * dtype_bytes[v->dtype]
+                                       : value_bytes(v);
+        bytes += op->region ? turns_of(p, op) * (double)tensor
+                 : op->out[k].index == IX_CONST ? (double)tensor
+                                                : (double)buffer_bytes(v);
     }
     return bytes;
 }
@@ -225,18 +227,21 @@ int schedule_sent(const Graph *g, const Schedule *s, int64_t nodes, Sent **list)
     return n;
 }
 
+Sent schedule_sent_sum(const Graph *g, const Schedule *s, int64_t nodes)
+{
+    Sent sum = {s->name, 0, 0}, *list;
+    const int n = schedule_sent(g, s, nodes, &list);
+    for (int k = 0; k < n; k++)
+        sum.within += list[k].within, sum.between += list[k].between;
+    return sum;
+}
+
 Sent step_sent(const Graph *g, Config *c)
 {
-    Sent sum = {"step", 0, 0}, *list;
-    for (int i = 0; i < g->nschedules; i++) {
-        if (!schedule_updates(g->schedules[i]))
-            continue;
-        const int n = schedule_sent(g, g->schedules[i], nodes_of(c), &list);
-        for (int k = 0; k < n; k++)
-            sum.within += list[k].within, sum.between += list[k].between;
-        break;
-    }
-    return sum;
+    for (int i = 0; i < g->nschedules; i++)
+        if (schedule_updates(g->schedules[i]))
+            return schedule_sent_sum(g, g->schedules[i], nodes_of(c));
+    return (Sent){"step", 0, 0};
 }
 
 /* ---- the cost model -------------------------------------------------------------------------- */
@@ -284,8 +289,21 @@ Device device_of(const Graph *g, Config *c)
                     slower ? b->link : k->link};
 }
 
-/* Seconds of a schedule: kernels, their launches, collectives; early ones separate. */
-typedef struct { double kernels, starts, sums, early; } Turn;
+double schedule_send_seconds(const Graph *g, const Schedule *s, Config *c)
+{
+    const Sent sent = schedule_sent_sum(g, s, nodes_of(c));
+    return (sent.within + sent.between) / device_of(g, c).link;
+}
+
+/* Seconds of a run of a program: kernels, their launches, and collectives: those that kernels wait
+ * for, those that run beside kernels, and those that do so only in the last micro-batch. */
+typedef struct { double kernels, starts, sums, beside, early; } Turn;
+
+static double *collective_seconds(Turn *t, const Op *op)
+{
+    const bool begins = op->kind == OP_gather_begin || op->kind == OP_scatter_begin;
+    return begins ? &t->beside : op_attr(op, "last") ? &t->early : &t->sums;
+}
 
 static Turn turn_of(const Graph *g, const Program *p, const Device *d)
 {
@@ -302,8 +320,8 @@ static Turn turn_of(const Graph *g, const Program *p, const Device *d)
         }
         if (g->ranks > 1 && op_is_collective(first->kind)) {
             const Sent s = op_sent(g, p, first, 1);
-            double *to = op_attr(first, "last") ? &t.early : &t.sums;
-            *to += s.within > 0 ? turns_of(p, first) * of->meet + s.within / d->link : 0;
+            *collective_seconds(&t, first) +=
+                s.within > 0 ? turns_of(p, first) * of->meet + s.within / d->link : 0;
             continue;
         }
         double work = flops / (COST_PEAK * d->peak), move = bytes / (COST_BANDWIDTH * d->bandwidth);
@@ -329,6 +347,7 @@ Cost step_cost(const Graph *g, Config *c)
             cost.kernels += times * t.kernels;
             cost.starts += times * t.starts;
             cost.ranks += times * t.sums;
+            cost.ranks += t.beside > t.kernels ? times * (t.beside - t.kernels) : 0;
             early += often * t.early;    /* only in the last micro-batch */
         }
     }

@@ -9,6 +9,7 @@ typedef struct {
     int64_t parameters, trained;         /* elements of the model files' tensors */
     int64_t purpose[NPURPOSES];          /* bytes; storage shared by values counts once */
     int64_t divided[NPURPOSES];          /* of them, bytes of buffers with only the rank's shares */
+    int64_t temporary[NPURPOSES];        /* of them, bytes that share memory over time */
     int64_t pinned;                      /* bytes in pinned memory of the host, in none of these */
     const Value **buffer;                /* one per storage, the largest first */
     int nbuffers;
@@ -41,7 +42,8 @@ typedef struct {
 } Sent;
 /* Sets *list to one entry a kind for one run of the schedule; returns their number. */
 int schedule_sent(const Graph *g, const Schedule *s, int64_t nodes, Sent **list);
-/* All kinds together, of the first schedule that changes weights. */
+/* All kinds together; step_sent: of the first schedule that changes weights. */
+Sent schedule_sent_sum(const Graph *g, const Schedule *s, int64_t nodes);
 Sent step_sent(const Graph *g, Config *c);
 int64_t nodes_of(Config *c);             /* of the recipe's cluster; 1 without */
 
@@ -55,9 +57,12 @@ typedef struct {
     double peak, bandwidth, link;
 } Device;
 Device device_of(const Graph *g, Config *c);
+/* Seconds in which a rank sends the bytes of one run of the schedule at the speed of its links. */
+double schedule_send_seconds(const Graph *g, const Schedule *s, Config *c);
 
 /* Time of a kernel: its launch, and the longer of its products at COST_PEAK of the peak and its
- * bytes at COST_BANDWIDTH of the bandwidth. An all-reduce takes its bytes and its start. */
+ * bytes at COST_BANDWIDTH of the bandwidth. A collective takes its bytes and its start; one that
+ * runs beside kernels costs only what exceeds their time. */
 #define COST_PEAK 0.6
 #define COST_BANDWIDTH 0.8
 typedef struct {

@@ -112,6 +112,20 @@ static void print_sent(const Graph *g, Config *c, FILE *to)
     }
 }
 
+/* Says what decoding costs if it gathers divided weights. */
+static void print_decoding(const Graph *g, Config *c, FILE *to)
+{
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *s = g->schedules[i];
+        const Sent sent = schedule_sent_sum(g, s, nodes_of(c));
+        const double bytes = sent.within + sent.between;
+        if (!strcmp(s->name, "decode") && bytes > 0)
+            fprintf(to, "  decoding receives %s a token: at least %s; to sample, export and build "
+                        "with gpus=1\n", text_bytes((int64_t)bytes),
+                    text_seconds(schedule_send_seconds(g, s, c)));
+    }
+}
+
 /* Cost of each schedule that updates parameters, if there are several. */
 static void print_schedules(const Graph *g, FILE *to)
 {
@@ -225,12 +239,13 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
 {
     print_title(g, h, "bytes of a rank, arena device", 30, to);
     for (int i = 0; i < NPURPOSES; i++) {
-        const int64_t rest = h->purpose[i] - h->divided[i];
+        const int64_t over_time = h->temporary[i], rest = h->purpose[i] - h->divided[i] - over_time;
         if (h->purpose[i])
             fprintf(to, "  %-14s %12s", purpose_name[i], text_bytes(h->purpose[i]));
         if (h->divided[i])
-            fprintf(to, "   %" PRId64 "/%d%s", share_count(g->ranks), SHARES,
-                    rest ? text_print(", and %s whole", text_bytes(rest)) : "");
+            fprintf(to, "   %" PRId64 "/%d%s%s", share_count(g->ranks), SHARES,
+                    rest ? text_print(", and %s whole", text_bytes(rest)) : "",
+                    over_time ? text_print(", %s shared over time", text_bytes(over_time)) : "");
         fputs(i == PU_optimiser ? states_text(g) : "", to);
         fputs(h->purpose[i] ? "\n" : "", to);
     }
@@ -299,6 +314,7 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
     print_work(g, to);
     print_schedules(g, to);
     print_sent(g, c, to);
+    print_decoding(g, c, to);
 }
 
 /* ---- the same for programs ------------------------------------------------------------------- */
@@ -343,7 +359,7 @@ static void add_sent(cJSON *o, const Graph *g, const Schedule *s, int64_t nodes)
     }
 }
 
-static void add_work(cJSON *o, const Graph *g, int64_t nodes)
+static void add_work(cJSON *o, const Graph *g, Config *c)
 {
     cJSON *list = answer_list(o, "programs");
     for (int i = 0; i < g->nprograms; i++) {
@@ -367,7 +383,8 @@ static void add_work(cJSON *o, const Graph *g, int64_t nodes)
         answer_float(item, "seconds_at_peak", w.at_peak);
         answer_int(item, "bytes_held_alone", held_alone(g, s));
         answer_int(item, "bytes_shared", shared_top(g, s));
-        add_sent(item, g, s, nodes);
+        add_sent(item, g, s, nodes_of(c));
+        answer_float(item, "seconds_to_send", schedule_send_seconds(g, s, c));
     }
 }
 
@@ -430,7 +447,7 @@ cJSON *plan_object(const Graph *g, Config *c)
     list = answer_list(o, "buffers");
     for (int i = 0; i < h.nbuffers; i++)
         add_buffer(list, g, h.buffer[i]);
-    add_work(o, g, nodes_of(c));
+    add_work(o, g, c);
     return o;
 }
 

@@ -39,6 +39,17 @@ static inline void fold_pieces(float *sum, const float *pieces, int64_t n, int64
                apart, none, ranks, beta);
 }
 
+/* sum[i] += this rank's part of g, which is summed over ranks: `slots` tensors of n elements, a
+ * stride has the parts of all ranks; those of the sum begin `apart` elements after each other. */
+static inline void add_part(float *sum, const float *g, int64_t n, int64_t slots, int64_t stride,
+                            int64_t apart, int beta, int rank, int ranks, cudaStream_t s)
+{
+    const int64_t part = stride / ranks, left = n - rank * part;
+    for (int64_t l = 0; l < slots; l++)
+        fold_pieces(sum + l * apart, g + l * stride + rank * part, left < part ? left : part, 0, 1,
+                    beta, s);
+}
+
 /* One rank. */
 static inline void fold(float *sum, const float *g, int64_t n, int64_t slots, int64_t stride,
                         int beta, cudaStream_t s)

@@ -136,4 +136,58 @@ void comm_finish(void)
 {
 }
 
+#else
+
+/* Where a rank is: inside a program, or at a host collective after it. */
+typedef struct {
+    int64_t begun;               /* programs */
+    char last[31];               /* name of the last one; "": none */
+    bool begins;                 /* it begins now */
+} Place;
+
+static Place place, *all_places;
+void (*comm_swap)(const void *own, void *all, size_t bytes);
+
+void comm_count_programs(void)
+{
+    all_places = calloc((size_t)world.size, sizeof *all_places);
+    if (!all_places)
+        die(EXIT_CONFIG, "no memory for a table of %d ranks", world.size);
+}
+
+/* Returns "begins program 17, eval" or "has finished program 16, eval"; malloc'ed. */
+static char *place_text(const Place *p)
+{
+    if (!p->begun)
+        return format("has begun no program");
+    return format("%s program %lld, %s", p->begins ? "begins" : "has finished",
+                  (long long)p->begun, p->last);
+}
+
+void comm_compare_programs(void)
+{
+    int other = 1;
+    if (!all_places)
+        return;
+    comm_swap(&place, all_places, sizeof place);
+    while (other < world.size && !memcmp(&all_places[other], all_places, sizeof place))
+        other++;
+    if (other == world.size)
+        return;
+    if (world.rank != 0)         /* rank 0 ends the job with the one line */
+        comm_swap(&place, all_places, sizeof place);
+    die(EXIT_HANG, "rank %d %s, but rank 0 %s: they would wait for each other forever; the files "
+        "that ranks read must be the same on every machine", other, place_text(&all_places[other]),
+        place_text(&all_places[0]));
+}
+
+void comm_program(const char *name)
+{
+    place.begun++;
+    place.begins = true;
+    strncpy(place.last, name, sizeof place.last - 1);    /* zeros follow */
+    comm_compare_programs();
+    place.begins = false;
+}
+
 #endif

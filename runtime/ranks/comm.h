@@ -15,7 +15,10 @@
 extern "C" {
 #endif
 
-enum { COMM_BUCKET = 1 << 28 };      /* largest bucket in elements (1 GiB) */
+enum {
+    COMM_BUCKET = 1 << 28,       /* largest bucket in elements (1 GiB) */
+    COMM_OPERATIONS = 64         /* that may run beside a stream of a CUDA program */
+};
 
 /* First call of main. Fills world. EXIT_MISMATCH if the number of ranks is not built_for, or not
  * the launcher's, with the correct command; words: gen's arguments for it, without gpus=N. Sets
@@ -57,7 +60,6 @@ void comm_collect(float *pieces, const float *own, int64_t count, struct CUstrea
 /* Operations that run beside s, in the order of their calls, each after what s has been given so
  * far; s must not touch their buffers before comm_end(). operation: 0 to COMM_OPERATIONS - 1. All
  * may be captured into a graph, under the same conditions as comm_allreduce_start(). */
-enum { COMM_OPERATIONS = 64 };
 /* comm_gather_parts(). */
 void comm_gather_begin(int operation, void *whole, const void *own, size_t bytes, int64_t part,
                        struct CUstream_st *s);
@@ -105,11 +107,18 @@ enum { COMM_DOUBLES = 256 };
  * ranks get the same sums. */
 void comm_fold(const double *part, int64_t n, int count, double *sum);
 int64_t comm_max_int(int64_t value);
+static inline bool comm_any(bool own) { return comm_max_int(own) > 0; }   /* true on some rank */
 void comm_broadcast(void *buf, size_t bytes, int root);
 /* Gathers on rank 0: `to` receives the n values of every other rank, in rank order. Rank 0 passes
  * n = 0 and the number from each rank r, received[r]; received[0] = 0. The others ignore both. */
 void comm_gather(const float *own, int64_t n, float *to, const int64_t *received);
 void comm_barrier(void);
+/* A rank begins a program of a step that has collectives; name: static text. From
+ * comm_count_programs() on, this function and the host collectives above, all of them first compare
+ * how many of these programs each rank has begun. EXIT_HANG, naming two ranks and their programs,
+ * if they differ, as the ranks would wait for each other forever. */
+void comm_count_programs(void);
+void comm_program(const char *name);
 void comm_finish(void);              /* last call of a successful run */
 
 #ifdef __cplusplus

@@ -303,8 +303,15 @@ static void leave_to_run_sh(char **argv)
     die(EXIT_CONFIG, "%s: %s", run, strerror(errno));
 }
 
+static void swap(const void *own, void *all, size_t bytes)
+{
+    MPI_Allgather(own, (int)bytes, MPI_CHAR, all, (int)bytes, MPI_CHAR, MPI_COMM_WORLD);
+    comm_advance();
+}
+
 void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
+    comm_swap = swap;
     int level, size, rank;
     MPI_Errhandler handler;
     comm_resolve();
@@ -503,6 +510,7 @@ void comm_allreduce_double(double *buf, int n)
     if (world.size == 1)
         return;
     comm_advance();
+    comm_compare_programs();
     MPI_Allgather(buf, n, MPI_DOUBLE, doubles, n, MPI_DOUBLE, MPI_COMM_WORLD);
     comm_advance();
     TREE_SUM(doubles, n, n);
@@ -514,6 +522,7 @@ void comm_fold(const double *part, int64_t n, int count, double *sum)
     REQUIRE(count >= 1 && count <= COMM_DOUBLES);
     const int64_t most = COMM_DOUBLES / count;
     comm_advance();
+    comm_compare_programs();
     for (int64_t done = 0; done < n; done += most) {
         const int64_t rows = n - done < most ? n - done : most;
         MPI_Allgather(part + done * count, (int)rows * count, MPI_DOUBLE, doubles,
@@ -527,6 +536,7 @@ int64_t comm_max_int(int64_t value)
 {
     long long in = value, out = value;
     comm_advance();
+    comm_compare_programs();
     MPI_Allreduce(&in, &out, 1, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD);
     comm_advance();
     return out;
@@ -535,6 +545,7 @@ int64_t comm_max_int(int64_t value)
 void comm_broadcast(void *buf, size_t bytes, int root)
 {
     comm_advance();
+    comm_compare_programs();
     for (size_t done = 0; done < bytes;) {
         size_t n = bytes - done < INT_MAX ? bytes - done : INT_MAX;
         MPI_Bcast((char *)buf + done, (int)n, MPI_BYTE, root, MPI_COMM_WORLD);
@@ -553,6 +564,7 @@ void comm_gather(const float *own, int64_t n, float *to, const int64_t *received
     }
     REQUIRE(all <= INT_MAX);
     comm_advance();
+    comm_compare_programs();
     MPI_Gatherv(own, (int)n, MPI_FLOAT, to, counts, places, MPI_FLOAT, 0, MPI_COMM_WORLD);
     comm_advance();
 }
@@ -560,6 +572,7 @@ void comm_gather(const float *own, int64_t n, float *to, const int64_t *received
 void comm_barrier(void)
 {
     comm_advance();
+    comm_compare_programs();
     MPI_Barrier(MPI_COMM_WORLD);
     comm_advance();
 }

@@ -537,8 +537,11 @@ static void number_host(void)
         }
 }
 
+static void swap(const void *own, void *all, size_t bytes);
+
 void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
+    comm_swap = swap;
     char *wrong = comm_try_resolve();
     world.words = words;
     if (wrong && !comm_launch.extra)
@@ -597,11 +600,19 @@ static void spread(void *data, size_t bytes)
         rendezvous_receive(0, data, bytes);
 }
 
+static void swap(const void *own, void *all, size_t bytes)
+{
+    gather(own, all, bytes);
+    spread(all, bytes * (size_t)world.size);
+    comm_advance();
+}
+
 void comm_allreduce_double(double *buf, int n)
 {
     if (n < 0 || n > COMM_DOUBLES)
         die(EXIT_INTERNAL, "reduction of %d doubles", n);
     comm_advance();
+    comm_compare_programs();
     double *rows = doubles[0];
     gather(buf, rows, sizeof *buf * (size_t)n);
     if (world.rank == 0) {
@@ -617,6 +628,7 @@ void comm_fold(const double *part, int64_t n, int count, double *sum)
     REQUIRE(count >= 1 && count <= COMM_DOUBLES);
     const int64_t most = COMM_DOUBLES / count;
     comm_advance();
+    comm_compare_programs();
     for (int64_t done = 0; done < n; done += most) {
         const int64_t rows = n - done < most ? n - done : most;
         gather(part + done * count, doubles[0], sizeof *part * (size_t)(rows * count));
@@ -631,6 +643,7 @@ int64_t comm_max_int(int64_t value)
 {
     int64_t *rows = (int64_t *)doubles[0];
     comm_advance();
+    comm_compare_programs();
     gather(&value, rows, sizeof value);
     for (int r = 0; r < world.size && world.rank == 0; r++)
         value = rows[r] > value ? rows[r] : value;
@@ -642,6 +655,7 @@ int64_t comm_max_int(int64_t value)
 void comm_broadcast(void *buf, size_t bytes, int root)
 {
     comm_advance();
+    comm_compare_programs();
     if (root != 0 && world.rank == root)
         rendezvous_send(0, buf, bytes);
     if (root != 0 && world.rank == 0)
@@ -653,6 +667,7 @@ void comm_broadcast(void *buf, size_t bytes, int root)
 void comm_gather(const float *own, int64_t n, float *to, const int64_t *counts)
 {
     comm_advance();
+    comm_compare_programs();
     if (world.rank != 0)
         rendezvous_send(0, own, sizeof *own * (size_t)n);
     for (int r = 1; r < world.size && world.rank == 0; to += counts[r++])

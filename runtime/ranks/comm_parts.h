@@ -22,6 +22,11 @@ void comm_check_size(int size, int64_t built_for, const char *words, const char 
 char *comm_wrong_size(int size, int64_t built_for, const char *words, const char *program,
                       bool torchrun);
 
+/* First call of a host collective: compares the programs that ranks have begun. */
+void comm_compare_programs(void);
+/* all (size, bytes): every rank's bytes; reports progress. Set by comm_init(). */
+extern void (*comm_swap)(const void *own, void *all, size_t bytes);
+
 /* Adds rows (size, n, count) to sum (count), n of each rank, in the order of comm_fold(). */
 static inline void fold_rows(const double *rows, int64_t n, int count, double *sum)
 {

@@ -218,7 +218,7 @@ static void diffusion_parts(const DiffusionSampler *d, const DiffusionSchedule *
     const int64_t ranks = world.size, first = n * world.rank / ranks,
                   end = n * (world.rank + 1) / ranks;
     double began = clock_seconds(), sum[] = {0, 0};
-    comm_expect(ranks > 1 ? SECONDS : 0);
+    comm_expect(ranks > 1 && !d->collective ? SECONDS : 0);
     diffusion_sample(d, how, text + first, end - first, cost);
     for (int64_t r = 0, i = 0; r < ranks; r++)
         for (; i < n * (r + 1) / ranks; i++)

@@ -10,6 +10,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/workers.h"
+#include "runtime/ranks/comm.h"
 
 static void *room(int64_t n, size_t size)
 {
@@ -72,6 +73,8 @@ static void put(const Batching *w, bool without)
 static const float *pass(const Batching *w, bool without, DiffusionCost *cost)
 {
     put(w, without);
+    if (w->d->collective)
+        comm_any(true);          /* a rank without texts runs it, too: accompany() */
     double began = clock_seconds();
     const float *logits = w->d->logits();
     cost->inside += clock_seconds() - began;
@@ -123,6 +126,17 @@ static void step_block(Batching *w, float *copy, DiffusionCost *cost)
     }
 }
 
+/* Runs the passes of ranks that have texts left, on empty rows. */
+static void accompany(const DiffusionSampler *d, const DiffusionSchedule *g)
+{
+    const Batching none = {.d = d, .g = g};
+    for (int64_t i = 0; i < d->rows * d->block; i++)
+        d->at[i] = -1;
+    put(&none, false);
+    while (comm_any(false))
+        d->logits();
+}
+
 /* Samples at most d->rows texts. */
 static void fill_batch(const DiffusionSampler *d, const DiffusionSchedule *g, DiffusionText *text,
                        int64_t n, float *copy, DiffusionCost *cost)
@@ -160,6 +174,8 @@ void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *g, Dif
     float *copy = room(g->guidance > 0 ? d->rows * d->block * d->vocab : 0, sizeof *copy);
     for (int64_t i = 0; i < n; i += d->rows)
         fill_batch(d, g, text + i, n - i < d->rows ? n - i : d->rows, copy, cost);
+    if (d->collective)
+        accompany(d, g);
     free(copy);
     cost->seconds += clock_seconds() - began;
 }

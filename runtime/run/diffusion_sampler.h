@@ -7,6 +7,7 @@
 #define DIECAST_DIFFUSION_SAMPLER_H
 
 #include "runtime/data/unmask_order.h"
+#include <stdbool.h>
 
 /* The forward pass over a batch of sequences. */
 typedef struct {
@@ -14,6 +15,7 @@ typedef struct {
     int64_t block, vocab;        /* predicted positions per sequence and call; vocabulary size */
     int32_t *tokens, *lengths;   /* (rows, places), (rows): written before each call */
     int32_t *at;                 /* (rows, block): indices into (rows, places); -1: unused */
+    bool collective;             /* all ranks call logits() equally often */
     const float *(*logits)(void);     /* (rows, block, vocab), valid until the next call */
 } DiffusionSampler;
 
@@ -38,7 +40,8 @@ typedef struct {
     double seconds, inside;      /* total; in forward passes */
 } DiffusionCost;
 
-/* Fills n texts, d->rows at a time, and adds to *cost. */
+/* Fills n texts, d->rows at a time, and adds to *cost. Collective if the sampler is: until all
+ * ranks have their texts. */
 void diffusion_sample(const DiffusionSampler *d, const DiffusionSchedule *how, DiffusionText *text,
                       int64_t n, DiffusionCost *cost);
 

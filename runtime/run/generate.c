@@ -140,8 +140,10 @@ void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, Gen
     double began = clock_seconds();
     for (int64_t row = 0; row < d->texts && next < n; row++, busy++)
         desk_put(&k, row, &text[next++]);
-    while (busy) {
+    while (d->collective ? comm_any(busy > 0) : busy > 0) {
         const float *logits = d->logits(k.token, k.position);
+        if (!busy)
+            continue;            /* another rank has texts left */
         int64_t prompts = 0, rows = busy;
         for (int64_t row = 0; row < d->texts; row++) {
             GeneratedText *x = k.at[row];
@@ -302,7 +304,7 @@ static void continue_parts(const Asked *a, GeneratedText *text, int64_t n, Gener
     enum { SECONDS = 7 * 24 * 3600 };        /* ranks may wait for each other */
     const int64_t ranks = world.size, first = n * world.rank / ranks,
                   end = n * (world.rank + 1) / ranks;
-    comm_expect(ranks > 1 ? SECONDS : 0);
+    comm_expect(ranks > 1 && !a->d->collective ? SECONDS : 0);
     generate_texts(a->d, &a->how, a->t, text + first, end - first, cost);
     for (int64_t r = 0, i = 0; r < ranks; r++)
         for (; i < n * (r + 1) / ranks; i++) {

@@ -15,6 +15,7 @@
 typedef struct {
     int64_t positions, vocab;    /* context length in tokens; vocabulary size */
     int64_t texts;               /* batch size of the KV cache */
+    bool collective;             /* all ranks call logits() equally often */
     /* Logits (texts, vocab) after token[i] at position place[i] of each text, valid until the next
      * call; all earlier positions must have been processed. Rows do not depend on each other. */
     const float *(*logits)(const int32_t *token, const int32_t *position);
@@ -57,7 +58,7 @@ typedef struct {
 } GenerateCost;
 
 /* Generates for n texts, d->texts at a time, and adds to *cost. EXIT_MISMATCH if a prompt token is
- * outside the vocabulary. */
+ * outside the vocabulary. Collective if the decoder is: until all ranks have their texts. */
 void generate_texts(const Decoder *d, const Sampling *s, const Tokenizer *t, GeneratedText *text,
                     int64_t n, GenerateCost *cost);
 /* Returns "12 prompt tokens, 340 a second; 30 new, 120 a second"; malloc'ed. */

@@ -12,6 +12,7 @@
 #include "runtime/philox.h"
 #include "runtime/base.h"
 #include "runtime/darkroom.h"
+#include "runtime/ranks/comm.h"
 
 enum { PURPOSE = 0x41435431 };       /* "ACT1": separates these draws from all others of the seed */
 
@@ -128,6 +129,17 @@ static void advance(Seat *p, const InContext *how, const float *logits, int64_t 
     }
 }
 
+/* True if another pass follows. *left: `stopped` ends the rollouts. */
+static bool goes_on(const Actor *a, const InContext *how, bool busy, bool *left)
+{
+    enum { DONE, BUSY, STOPPED };
+    int64_t state = !busy ? DONE : how->stopped && how->stopped() ? STOPPED : BUSY;
+    if (a->collective)
+        state = comm_max_int(state);
+    *left = state == STOPPED;
+    return state == BUSY;
+}
+
 bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
                    InContextCost *cost)
 {
@@ -143,13 +155,13 @@ bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
         begin(&seat[b], how, next < n ? &agent[next++] : NULL);
         busy += seat[b].agent != NULL;
     }
-    while (busy && !(left = how->stopped && how->stopped())) {
+    while (goes_on(a, how, busy > 0, &left)) {
         for (int64_t b = 0; b < a->rows; b++)
             put(a, how, &seat[b], b);
         const double before = clock_seconds();
         const float *logits = a->logits();
         cost->inside += clock_seconds() - before;
-        cost->passes++;
+        cost->passes += busy > 0;
         for (int64_t b = 0; b < a->rows; b++) {
             Seat *p = &seat[b];
             if (!p->agent)

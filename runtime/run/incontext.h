@@ -19,6 +19,7 @@ typedef struct {
     int32_t *tokens, *at;        /* (rows, places): token codes, positions; written before each
                                     call */
     int32_t *query;              /* (rows): query index into (rows, places), ascending */
+    bool collective;             /* all ranks call logits() equally often */
     const float *(*logits)(void);     /* (rows, actions + types), valid until the next call */
 } Actor;
 
@@ -52,7 +53,8 @@ typedef struct {
 int incontext_draw(const float *logits, double temperature, uint64_t seed, int task, int64_t stream,
                    int64_t step);
 /* Runs all episodes of n agents, a->rows at a time, and adds to *cost. Returns false if `stopped`
- * ended it early; the returns are then incomplete. */
+ * ended it early; the returns are then incomplete. Collective if the actor is: until the agents of
+ * all ranks are done, or one rank is stopped. */
 bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
                    InContextCost *cost);
 

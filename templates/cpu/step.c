@@ -79,6 +79,9 @@ static void name_tensors(void)
 void step_open(void)
 {
     device_open(model.target);
+//@ if counted
+    comm_count_programs();
+//@ end
     place_values();
 //@ io
 //@ results

@@ -37,6 +37,9 @@ extern "C" {
 /* Number of elements from the start of one value to the end of another, including all between
  * them. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
+//@ if beside
+//@ operations
+//@ end
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -46,6 +49,7 @@ const char *const step_tools = "nvcc " TEXT(__CUDACC_VER_MAJOR__) "." TEXT(__CUD
 #else
 const char *const step_tools = "g++ " __VERSION__;     // no nvcc
 #endif
+
 StepIO io;
 Model model = {
 #include "recipe.h"
@@ -141,6 +145,9 @@ void step_open(void)
 {
     device_open(model.target);
     comm_connect();
+//@ if counted
+    comm_count_programs();
+//@ end
     place_values();
     open_streams();
     open_io();

@@ -515,6 +515,9 @@ static Actor acting(void)
         .types = CONTEXT_TYPES,
 //@ end
         .tokens = io.act_tokens, .at = io.act_positions, .query = io.act_rows,
+//@ if communicates_act
+        .collective = true,
+//@ end
         .logits = logits_of_queries};
 }
 

@@ -32,6 +32,9 @@ static const float *next_logits(const int32_t *token, const int32_t *position)
 }
 
 static const Decoder decoder = {.positions = T, .vocab = V, .texts = DECODE_B,
+//@ if communicates_decode
+                                .collective = true,
+//@ end
                                 .logits = next_logits};
 //@ part talk
 /* --sample TEXT, --prompts FILE: prints what the model generates after each prompt. */

@@ -354,8 +354,17 @@ static int loglik(const Flags *f, const WeightFolders folder)
     hidden.rule.select = MASK_spread;
     for (int64_t i = 0; i < d.n; i += model.ranks) {
         memset(all, 0, sizeof *all * (size_t)model.ranks);
+//@ if communicates_eval
+        /* a rank without a sample runs as many batches, those of the last one */
+        const int64_t mine = i + world.rank;
+        const Bound own = bound_of(&d, mine < d.n ? mine : d.n - 1);
+        if (mine < d.n)
+            all[world.rank] = own;
+//@ end
+//@ unless communicates_eval
         if (i + world.rank < d.n)
             all[world.rank] = bound_of(&d, i + world.rank);
+//@ end
         sum_over_ranks(&all->value, model.ranks * BOUND);
         for (int64_t k = 0; k < model.ranks && i + k < d.n; k++) {
             sum.value += all[k].value, sum.tokens += all[k].tokens;
@@ -387,6 +396,9 @@ static DiffusionSampler denoiser(void)
 //@ end
     return (DiffusionSampler){.rows = B, .positions = T, .block = ASKED / B, .vocab = V,
                               .tokens = to.tokens, .lengths = to.lengths, .at = io.asked,
+//@ if communicates_generate
+                              .collective = true,
+//@ end
                               .logits = logits_asked};
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // weights as files
+#include "runtime/model/model_parts.h"  // rank 0 writes what all ranks have
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/records.h"      // opens the records of --data
 #include "shape.h"                    // B, T, N, V, ...
@@ -227,11 +228,12 @@ static char *write_files(const char *folder, void *with)
 
 static char *write_own(const Flags *f, const WeightFolders folder, const Epochs *epochs)
 {
-    if (world.rank != 0)
+    if (!parts_gather(&model))
         return NULL;
     char *tokenizer = tokenizer_file(f, folder, tokenizer_of),
          *path = folder_join(f->out, own_folder),
          *error = folder_replace(path, write_files, &(Own){epochs, tokenizer});
+    parts_gathered();
     free(tokenizer), free(path);
     return error;
 }

@@ -2,7 +2,7 @@
 # Arguments of emitted calls are names: of sizes and constants in shape.h, of values, of flags. A number alone is 0.
 # What a call has besides:
 # - members of structs, {.theta = 10000.0f};
-# - the slot of a value, AT(x, 0) and AT(x, l + 1);
+# - the slot of a value, AT(x, 0), SLOT(x, l + 1), and of what moves it, EVENT(x, l + 1);
 # - a factor of a size, 3*C and D/2, and the last layer of a period, ROPE_PERIOD - 1;
 # - template arguments of a VARIANT in kernels.def, which gen tune chooses call by call.
 set -u
@@ -27,7 +27,7 @@ numbers() { # RECIPE: `RECIPE: kernel(arguments)` of each call with another numb
                 calls++
                 gsub(/  +/, " ", shown)
                 if (call !~ /^ *[a-z_0-9]+(<[^;]*>)?\(/ || call ~ /snprintf|gemm_|lora_init/) { call = ""; next }
-                gsub(/AT\([A-Za-z_0-9]+, [^()]*(\([^()]*\))?[^()]*\)/, "x", call)
+                gsub(/[A-Z]+\([A-Za-z_0-9]+, [^()]*(\([^()]*\))?[^()]*\)/, "x", call)
                 gsub(/\.[a-z_0-9]+ = [^,}]*/, "x", call)
                 sub(/<[^>]*>\(/, "(", call)
                 gsub(/[A-Za-z_][A-Za-z_0-9]*/, "x", call)

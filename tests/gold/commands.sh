@@ -74,8 +74,8 @@ said plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_89 >"$T/bad"
 check json/bad-memory "1 $(sed -n '/does not fit/s/^[^ ]* \(.*\)/\1/p' "$T/stderr")" \
     "$(ask bad exit_status error.message | sed 's/ *largest:.*//')"
 # what a refusal names fits
-"$GEN" plan tests/gold/bad/plan_memory_zero_more.lua 2>&1 | sed -n 's/^ *fits: \(.*memory.zero=1\) .*/\1/p' >"$T/words"
-check plan/fits_with_zero 2 "$(while read -ra words; do
+"$GEN" plan tests/gold/bad/plan_memory_zero_more.lua 2>&1 | sed -n 's/^ *fits: \(.*memory.zero=[123]\) .*/\1/p' >"$T/words"
+check plan/fits_with_zero 1 "$(while read -ra words; do
     "$GEN" plan tests/gold/bad/plan_memory_zero_more.lua "${words[@]}"
 done <"$T/words" | grep -c '^  arena (peak) ')"
 check plan/fits_bilevel 1 \
@@ -104,6 +104,18 @@ check json/held_whole "$((12 * (matrices + norms) + 2 * 512)) 0 null" \
     "$(ask zero.0 bytes_by_purpose.optimiser bytes_divided_by_purpose.optimiser 'buffers[1].shares')"
 check json/held_divided "$((12 * (matrices / 2 + norms) + 2 * 512)) $((12 * matrices / 2)) m.b.gate_up.w 32" "$(
     ask zero.1 bytes_by_purpose.optimiser bytes_divided_by_purpose.optimiser 'buffers[4].name' 'buffers[4].shares')"
+# Decoding with divided weights receives, for each token, 7/8 of Qwen2.5-7B's matrices in bf16 at the 370 GB/s of an H200;
+# with whole weights nothing. Of 28 layers' gradients in fp32 a rank sends 7/8, in four calls a layer, each of which takes
+# 20 us to start: time that comm.overlap hides.
+layer=$(((4608 + 3584 + 37888 + 18944) * 3584))
+said plan recipes/h200x8_full.lua memory.zero=3 >"$T/gathers"
+check json/decoding "decode $((2 * (2 * 152064 * 3584 + 28 * layer) * 7 / 8)) 0 0.0360" \
+    "$(sent gathers 3 all_gather) $(printf %.4f "$(ask gathers 'schedules[3].seconds_to_send')")"
+check plan/decoding "  decoding receives 12.4 GiB a token: at least 36 ms; to sample, export and build with gpus=1" \
+    "$(for zero in 2 3; do "$GEN" plan recipes/h200x8_full.lua memory.zero=$zero; done | grep decoding)"
+for overlap in auto none; do said info recipes/h200x8_full.lua comm.overlap=$overlap >"$T/$overlap"; done
+check json/hidden "$(awk -v n=$layer 'BEGIN { printf "%.6f", 28 * (4 * n * 7 / 8 / 370e9 + 4 * 20e-6) }')" \
+    "$(echo "$(ask none estimate.ranks_seconds) $(ask auto estimate.ranks_seconds)" | awk '{ printf "%.6f", $1 - $2 }')"
 "$GEN" plan recipes/llada_8b.lua memory.zero=1 >"$T/text"
 check plan/divided "of 2 ranks 44.8 GiB 32/64, and 3.0 MiB whole moments fp32 29.9 GiB, master fp32 14.9 GiB 32/64 14.9 GiB" "$(sed -n \
     's/^bytes of a rank, arena device *//p; s/^  optimiser *//p; s/^  m.b.down.w.*optimiser //p; s/^  .*reduce_scatter *\(.*B\) *0 B$/\1/p' \
@@ -168,8 +180,8 @@ check list/adapter "dpo_llama31_8b_lora" "$(listed objective=dpo adapter=lora)"
 check list/fits "ad_compressed_2gpu ad_compressed_4gpu ad_compressed_8gpu" "$(listed objective=ad fits=20GiB gpus=2) $(
     listed objective=ad fits=20GiB gpus=4) $(listed objective=ad fits=20GiB gpus=8)"
 check list/card "rtx4090_lora rtx4090x2_lora" "$(listed card="RTX 4090" target=sm_89 | tr ' ' '\n' | grep ^rtx4 | paste -sd' ')"
-# once the card is set: two of four for H200 and H100 fit 24 GB, full training does not
-check list/card-set "dreamprm dreamprm_llama2_7b dreamprm_q4 dreamprm_tiny" "$(listed recipes card=rtx4090 objective=prm)"
+# once the card is set: two of four for H200 and H100 fit 24 GB, full training only on four
+check list/card-set "dreamprm dreamprm_full_4x24 dreamprm_llama2_7b dreamprm_q4 dreamprm_tiny" "$(listed recipes card=rtx4090 objective=prm)"
 # a card has less GiB than its name says GB, and not much less; a GB10 shares its memory with a system
 check list/cards-memory "" "$("$GEN" list cards | awk 'match($0, /, [0-9]+ GB/) {
     gb = substr($0, RSTART + 2, RLENGTH - 5) + 0; gib = $NF == "GiB" ? $(NF - 1) : 0

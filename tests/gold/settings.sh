@@ -102,14 +102,13 @@ check backward_needs 'optim.when = "backward" needs run.clip = 0; here it is 1.0
 holds lora_only 'not carried over: finetuning_type' 'finetuning_type: lora\n'
 holds packed 'data.kind = "packed"|not carried over: packing' 'packing: true\npacking_strategy: wrapped\n'
 holds stage 'not carried over: zero_optimization.stage' 'zero_optimization: {stage: dpo}\n'
-# of ZeRO there is stage 1, of FSDP what is off
 holds zero_1 'memory.zero = 1|not carried over: zero_optimization.overlap_comm zero_optimization.sub_group_size' \
     'zero_optimization: {stage: 1, reduce_scatter: true, overlap_comm: true, sub_group_size: 1e9, offload_optimizer: {device: none}}\n'
 holds zero_nested 'memory.zero = 1' 'deepspeed_config: {zero_optimization: {stage: 1}}\n'
 holds zero_off 'memory.zero = 0' 'zero_stage: 0\nfsdp: no_shard\nuse_fsdp: false\n'
-holds zero_2 'not carried over: deepspeed_config.zero_stage distributed_type' \
+holds zero_2 'memory.zero = 2|not carried over: distributed_type' \
     'deepspeed_config: {zero_stage: 2}\ndistributed_type: DEEPSPEED\n'
-holds fsdp 'not carried over: distributed_type fsdp fsdp_config' \
+holds fsdp 'memory.zero = 3|not carried over: fsdp fsdp_config' \
     'distributed_type: FSDP\nfsdp: [full_shard, auto_wrap]\nfsdp_config: {fsdp_version: 2}\n'
 says zero_twice 'x.yml: use_distributed_optimizer: true (line 2) and zero_stage: 0 (line 1) set memory.zero to different values: keep one of them' \
     'zero_stage: 0\nuse_distributed_optimizer: true\n'

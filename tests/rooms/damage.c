@@ -1,8 +1,8 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
  * In:    recipes with accumulation, recomputation and two ranks, with adapters, with sums during the backward pass,
- *        with sums in canonical order, with updates inside the backward pass, with moments in 8 bit and with a base in
- *        NF4.
+ *        with sums in canonical order, with updates inside the backward pass, with moments in 8 bit, with a base in
+ *        NF4 and with divided weights that are gathered ahead.
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
@@ -10,12 +10,13 @@
 #include "gen/lower/lower.h"
 #include "tests/rooms/find.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 7 };
+enum { RECIPES = 8 };
 static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
@@ -39,9 +40,13 @@ static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', model = { family = 'llama', layers = 4, hidden = 64, heads = 2, kv_heads = 1,\n"
     "  head_dim = 32, ffn = 64, vocab = 31 }, seq = { max = 6 }, batch = { micro = 2 },\n"
     "  lora = { rank = 2, base = 'nf4' } }\n",
+    "return { target = 'sm_90', gpus = 2, model = { family = 'llama', layers = 4, hidden = 64, heads = 2,\n"
+    "  kv_heads = 1, head_dim = 32, ffn = 512, vocab = 1100, tied = true }, seq = { max = 32 },\n"
+    "  batch = { micro = 2, accum = 2 },\n"
+    "  memory = { zero = 3 }, comm = { overlap = 'all' } }\n",
 };
 
-static const char *file[RECIPES];
+static const char *file[RECIPES], *scratch;
 
 static void drop(Op *op)
 {
@@ -305,12 +310,88 @@ static void codes_short(void) { value("b.o.w")->dim[1] = (Dim){31, "31"}; }
 static void pinned_elsewhere(void) { value("b.o.w")->pinned = true; }
 static void absmax_short(void) { value("absmax.b.o.w")->dim[0] = (Dim){63, "63"}; }
 
+/* ---- divided weights and gradients -------------------------------------------------------------- */
+
+/* The last op of that kind in the program. */
+static Op *last_of(const char *in, int kind)
+{
+    Program *p = program(in);
+    for (int i = p->nops - 1; i >= 0; i--)
+        if (p->ops[i].kind == kind)
+            return &p->ops[i];
+    return found(NULL);
+}
+
+/* The first op of that kind that has an attribute `if`. */
+static Op *conditional(const char *in, int kind)
+{
+    Program *p = program(in);
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == kind && op_attr(&p->ops[i], "if"))
+            return &p->ops[i];
+    return found(NULL);
+}
+
+static void summed_in_one_slot(void) { value("micro.grad.b.gate_up.w")->slots = 1; }
+static void gathered_in_one_slot(void) { value("micro.full.b.gate_up.w")->slots = 1; }
+static void summed_unfinished(void) { drop(op_of("micro", OP_scatter_end)); }
+static void summed_unfinished_last(void) { drop(last_of("micro", OP_scatter_end)); }
+static void gathered_unfinished(void) { drop(op_of("micro", OP_gather_end)); }
+static void gathered_unfinished_backward(void) { drop(last_of("micro", OP_gather_end)); }
+static void gathered_unfinished_eval(void) { drop(op_of("eval", OP_gather_end)); }
+static void gathered_for_nobody(void)
+{
+    Program *p = program("micro");
+    Op *begin = op_of("micro", OP_gather_begin);
+    *ir_op(p, begin->kind, 0, begin->loc) = *begin;
+}
+static void sum_for_nobody(void)
+{
+    Program *p = program("micro");
+    for (int i = p->nops - 1; i >= 0; i--)
+        if (p->ops[i].kind == OP_scatter_end || p->ops[i].in[0].v == value("micro.grad.b.gate_up.w"))
+            if (!p->ops[i].region)
+                drop(&p->ops[i]);
+}
+static void not_begun(void) { drop(op_of("micro", OP_gather_begin)); }
+static void not_begun_ahead(void) { drop(conditional("micro", OP_gather_begin)); }
+static void sum_of_layer_not_begun(void) { drop(op_of("micro", OP_scatter_begin)); }
+static void kept_gathered_again(void) { last_of("micro", OP_gather_end)->nattr = 0; }
+static void read_in_first_turn(void) { op_word(op_of("micro", OP_gather_end), "if", "later"); }
+static void parts_read(void)
+{
+    Op *op = op_of("micro", OP_gather_end) + 1;      /* the product that reads full.X */
+    op->in[1].v = value("b.gate_up.w");
+}
+static void divided_weight_whole(void) { value("wte")->place = PL_REP; }
+static void condition_outside(void) { op_word(op_of("micro", OP_gather_begin), "if", "inside"); }
+static void condition_missing(void) { conditional("micro", OP_gather_begin)->nattr = 0; }
+static void condition_other(void)
+{
+    Op *op = conditional("micro", OP_gather_begin);
+    op->nattr = 0;
+    op_word(op, "if", "later");
+}
+static void condition_unknown(void)
+{
+    Op *op = conditional("micro", OP_gather_begin);
+    op->nattr = 0;
+    op_word(op, "if", "ever");
+}
+static void over_gathered(void) { value("b.down")->offset = value("micro.full.b.gate_up.w")->offset; }
+static void over_summed(void) { value("b.datt")->offset = value("micro.grad.b.gate_up.w")->offset; }
+static void gathered_late(void) { value("micro.full.b.gate_up.w")->first++; }
+static void gathered_dead(void) { value("micro.full.b.gate_up.w")->last--; }
+static void summed_dead(void) { value("micro.grad.b.gate_up.w")->last--; }
+static void gathered_slots_few(void) { value("micro.full.b.gate_up.w")->slots = 1; }
+
 static const struct {
     const char *name, *room;
     void (*damage)(void);
     int recipe;
+    const char *says;        /* is in the message; NULL: anything */
 } damages[] = {
-#define D(room, f) {#f, room, f, 0}
+#define D(room, f) {#f, room, f, 0, NULL}
     D("graph", operand_missing), D("graph", operand_added), D("graph", region_beyond), D("graph", region_negative),
     D("graph", shape_wrong), D("graph", shape_of_result), D("graph", rank_wrong), D("graph", dtype_wrong),
     D("graph", attribute_missing), D("graph", attribute_unknown), D("graph", attribute_twice),
@@ -338,31 +419,71 @@ static const struct {
     D("plan", born_late), D("plan", state_dead), D("plan", cache_dead),
     D("plan", gradients_apart), D("plan", moments_apart),
 #undef D
-#define D(room, f) {#f "_adapters", room, f, 1}
+#define D(room, f) {#f "_adapters", room, f, 1, NULL}
     D("graph", two_definitions_straight), D("graph", gradient_not_in_norm), D("graph", dtype_mixed),
     D("fuse", op_outside_group), D("plan", slots_few), D("plan", unaligned), D("plan", dead_early),
     D("plan", over_parameter), D("plan", adapter_workspace),
 #undef D
-#define D(room, f) {#f "_gpus", room, f, 2}
+#define D(room, f) {#f "_gpus", room, f, 2, NULL}
     D("part", no_sum), D("part", norm_before_sum), D("part", summed_each_micro), D("part", sum_not_begun),
     D("part", sum_not_joined), D("part", sum_before_write),
 #undef D
-#define D(room, f) {#f, room, f, 3}
+#define D(room, f) {#f, room, f, 3, NULL}
     D("part", folded_whole), D("graph", not_folded), D("graph", folded_anew),
     D("graph", summed_over_micros), D("graph", micro_overwritten),
 #undef D
-#define D(room, f) {#f, room, f, 4}
+#define D(room, f) {#f, room, f, 4, NULL}
     D("graph", read_after_update), D("graph", updated_half_way), D("graph", read_later_in_the_step),
     D("graph", updated_twice), D("graph", squares_not_cleared), D("graph", read_from_slot),
     D("part", updated_by_a_rank),
 #undef D
-#define D(room, f) {#f, room, f, 5}
+#define D(room, f) {#f, room, f, 5, NULL}
     D("graph", blocks_few), D("graph", blocks_of_fewer_tensors), D("graph", moment_of_other_type),
     D("part", magnitudes_whole), D("part", magnitudes_more),
 #undef D
-#define D(room, f) {#f, room, f, 6}
+#define D(room, f) {#f, room, f, 6, NULL}
     D("graph", blocks_of_another), D("graph", tensors_swapped), D("graph", group_lost), D("graph", base_trained),
     D("graph", codes_short), D("graph", absmax_short), D("plan", pinned_elsewhere),
+#undef D
+#define D(room, f, says) {#f, room, f, 7, says}
+    D("part", summed_in_one_slot,
+      "linear_dw in micro writes over a tensor of micro.grad.b.gate_up.w, which is being summed in parts"),
+    D("part", gathered_in_one_slot,
+      "gather_begin in micro writes over a tensor of micro.full.b.gate_up.w, which is being gathered"),
+    D("part", summed_unfinished,
+      "add_part in micro reads micro.grad.b.gate_up.w, which is being summed in parts; want: in parts"),
+    D("part", summed_unfinished_last,
+      "add_part in micro reads micro.grad.b.gate_up.w, which is being summed in parts; want: in parts"),
+    D("part", gathered_unfinished,
+      "linear in micro reads micro.full.b.gate_up.w, which is being gathered; want: whole on every rank"),
+    D("part", gathered_unfinished_backward,
+      "linear_dx in micro reads micro.full.b.gate_up.w, which is being gathered; want: whole"),
+    D("part", gathered_unfinished_eval,
+      "linear in eval reads eval.full.b.gate_up.w, which is being gathered; want: whole on every rank"),
+    D("part", gathered_for_nobody, "gather_begin in micro leaves micro.full.b.gate_up.w, which is being gathered"),
+    D("part", sum_for_nobody, "in micro leaves micro.grad.b.gate_up.w, which is being summed in parts"),
+    D("part", not_begun,
+      "gather_end in micro reads micro.full.b.gate_up.w, which is whole on every rank; want: being gathered"),
+    D("part", not_begun_ahead,
+      "gather_end in micro reads micro.full.b.gate_up.w, which is whole on every rank; want: being gathered"),
+    D("part", sum_of_layer_not_begun,
+      "scatter_end in micro reads micro.grad.b.gate_up.w, which is partial; want: being summed in parts"),
+    D("part", kept_gathered_again,
+      "gather_end in micro reads micro.full.b.gate_up.w, which is whole on every rank; want: being gathered"),
+    D("part", read_in_first_turn,
+      "linear in micro reads micro.full.b.gate_up.w, which is being gathered; want: whole on every rank"),
+    D("part", parts_read, "linear in micro reads b.gate_up.w, which is in parts; want: whole on every rank"),
+    D("part", divided_weight_whole, "wte is whole on every rank between programs; want: in parts"),
+    D("part", condition_outside, "micro: gather_begin: attribute if: outside a region"),
+    D("part", condition_missing, "micro: gather_begin: index of b.gate_up.w beyond its 4 elements"),
+    D("part", condition_other, "micro: gather_begin: index of b.gate_up.w beyond its 4 elements"),
+    D("part", condition_unknown, "micro: gather_begin: attribute if: must be inside|later, found ever"),
+    D("plan", over_gathered, "comm_end of micro reads micro.full.b.gate_up.w, which is overwritten"),
+    D("plan", over_summed, "comm_end of micro reads micro.grad.b.gate_up.w, which is overwritten"),
+    D("plan", gathered_late, "micro.full.b.gate_up.w is used at 1..1, but lives 2.."),
+    D("plan", gathered_dead, "micro.full.b.gate_up.w is used at "),
+    D("plan", summed_dead, "micro.grad.b.gate_up.w is used at "),
+    D("plan", gathered_slots_few, "comm_end of micro reads micro.full.b.gate_up.w, which is overwritten"),
 #undef D
 };
 
@@ -385,22 +506,29 @@ static void run(Config *c, const char *last, void (*damage)(void))
     }
 }
 
-static const char *verdict(Config *c, const char *room, void (*damage)(void))
+/* says: is in the message of a check that fails; NULL: anything. */
+static const char *verdict(Config *c, const char *room, void (*damage)(void), const char *says)
 {
+    char message[PATH_MAX];
+    snprintf(message, sizeof message, "%s/message", scratch);
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        if (!freopen("/dev/null", "w", stderr))
+        if (!freopen(message, "w", stderr))
             _exit(3);
+        setvbuf(stderr, NULL, _IONBF, 0);
         run(c, room, damage);
         _exit(0);
     }
     int status;
     if (child < 0 || waitpid(child, &status, 0) != child)
         return "no process";
-    if (WIFSIGNALED(status))
-        return WTERMSIG(status) == SIGABRT ? "caught" : strsignal(WTERMSIG(status));
-    return WEXITSTATUS(status) == 0 ? "not caught" : "nothing to damage";
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT)
+        return strsignal(WTERMSIG(status));
+    if (!WIFSIGNALED(status))
+        return WEXITSTATUS(status) == 0 ? "not caught" : "nothing to damage";
+    const char *said = file_text(message, 1 << 16, NULL);
+    return !says || (said && strstr(said, says)) ? "caught" : text_print("it says %s", said);
 }
 
 /* Placements follow from what ops do, not from how a reader would write a dimension. */
@@ -478,10 +606,16 @@ static const struct { const char *name, *from, *to, *says; } mistakes[] = {
      "attention: dropout, site and sites go together, found a dropout and no site"},
     {"noise", "  mask causal", "  mask causal  dropout 0.5  site 0  sites 1",
      "attention: 1 operands in and 2 out; ops.def: \"qkv:act"},
+    {"condition", "  beta 1  if inside", "  beta 1  if ever",
+     "add_part: attribute if: must be inside|later, found ever"},
+    {"condition missing", "  beta 1  if inside", "  beta 1",
+     "add_part: index of micro.grad.b.gate_up.w beyond its 4 elements"},
+    {"condition outside", "%micro.grad.b.gate_up.w[0]  beta 1", "%micro.grad.b.gate_up.w[0]  beta 1  if inside",
+     "add_part: attribute if: outside a region"},
     {"mask", "  mask causal", "  mask docs", "attention: 1 operands in and 2 out; ops.def: \"qkv:act"},
 };
 
-static const char *parsed(const char *scratch, const char *text)
+static const char *parsed(const char *text)
 {
     char *said = text_print("%s/said", scratch);
     fflush(stdout);
@@ -504,14 +638,15 @@ static const char *parsed(const char *scratch, const char *text)
     return at + 2;
 }
 
-static int try_mistakes(Config *c, const char *scratch)
+/* Each in the first of the two texts that has what it replaces. */
+static int try_mistakes(const char *first, const char *second)
 {
-    const char *text = ir_print(graph_build(c));
     int failed = 0;
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        const char *text = strstr(first, mistakes[i].from) ? first : second;
         const char *at = strstr(text, mistakes[i].from), *said = "nothing to replace";
         if (at)
-            said = parsed(scratch, text_print("%.*s%s%s", (int)(at - text), text, mistakes[i].to,
+            said = parsed(text_print("%.*s%s%s", (int)(at - text), text, mistakes[i].to,
                                               at + strlen(mistakes[i].from)));
         bool ok = !strncmp(said, mistakes[i].says, strlen(mistakes[i].says));
         printf("%s text/%s%s%s\n", ok ? "ok" : "not ok", mistakes[i].name, ok ? "" : ": ", ok ? "" : said);
@@ -546,14 +681,15 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     objectives_install();
+    scratch = argv[1];
     Config *c[RECIPES];
     int failed = 0;
     for (int i = 0; i < RECIPES; i++) {
-        file[i] = text_print("%s/recipe%d.lua", argv[1], i);
+        file[i] = text_print("%s/recipe%d.lua", scratch, i);
         file_write_if_changed(file[i], recipe[i], strlen(recipe[i]), false);
         c[i] = config_fill(recipe_load(file[i], NULL, 0), file[i]);
         check_config(c[i]);
-        const char *sound = verdict(c[i], "plan", NULL);
+        const char *sound = verdict(c[i], "plan", NULL, NULL);
         bool ok = !strcmp(sound, "not caught");
         printf(ok ? "ok check/sound %d\n" : "not ok check/sound %d: %s\n", i, sound);
         failed |= !ok;
@@ -571,11 +707,12 @@ int main(int argc, char **argv)
         }
     }
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
-        const char *said = verdict(c[damages[i].recipe], damages[i].room, damages[i].damage);
+        const char *said = verdict(c[damages[i].recipe], damages[i].room, damages[i].damage,
+                                   damages[i].says);
         bool ok = !strcmp(said, "caught");
         printf("%s check/%s/%s%s%s\n", ok ? "ok" : "not ok", damages[i].room, damages[i].name, ok ? "" : ": ",
                ok ? "" : said);
         failed |= !ok;
     }
-    return failed | try_mistakes(c[0], argv[1]);
+    return failed | try_mistakes(ir_print(graph_build(c[0])), ir_print(graph_build(c[7])));
 }

@@ -18,7 +18,7 @@ function subset(words,    w, n, i, s) {
     return s ? s : "\"" w[below(n) + 1] "\""
 }
 
-function model(i,    family, s, D, H, K, C, tied) {
+function model(i,    family, s, H, K, C, tied) {
     family = pick("gpt2 llama qwen2 qwen3 mistral")
     H = pick("1 1 2 3 4 6")
     if (family == "gpt2") {
@@ -57,6 +57,15 @@ function model(i,    family, s, D, H, K, C, tied) {
     return s
 }
 
+# The stage of memory.zero: for two ranks or more, one model in two has matrices that are divided. Those of adapters are
+# too small; from stage 3 on, frozen ones are divided, too.
+function divided(ranks, adapter,    zero) {
+    zero = train || ranks == 1 || below(2) ? 0 : adapter ? 3 : below(3) + 1
+    if (zero && !sub(/, ffn = [0-9]+/, ", ffn = " 65536, m))
+        m = m ", ffn = 65536"
+    return zero
+}
+
 function lora(    s) {
     s = sprintf("rank = %d, targets = { %s }", pick("1 2 3 4 8 13"), below(4) ? subset(modules) : "\"all-linear\"")
     if (below(2))
@@ -77,7 +86,11 @@ BEGIN {
     for (i = 1; i <= count; i++) {
         file = sprintf("%s/r%03d.lua", dir, i)
         m = model(i)
-        print "return {\n    target = \"cpu\",\n    model = { " m " },\n    seq = { max = " T " }," > file
+        ranks = train ? 1 : pick("1 1 2 3")
+        adapter = train ? 0 : below(2)
+        zero = divided(ranks, adapter)
+        target = zero && D ~ /^(16|32|64)$/ ? "sm_90" : "cpu"    # a head size of that target
+        print "return {\n    target = \"" target "\",\n    model = { " m " },\n    seq = { max = " T " }," > file
         if (below(3) == 0)
             print "    precision = \"bf16\"," > file
         if (train)
@@ -86,13 +99,16 @@ BEGIN {
             B = pick("1 1 2 3 5 8")
             some = below(3) ? "" : ", targets = " B * (below(T) + 1)
             print "    batch = { micro = " B ", accum = " pick("1 1 2 3") some " }," > file
-            print "    gpus = " pick("1 1 2 3") "," > file
+            print "    gpus = " ranks "," > file
             print "    kernels = { fuse = " pick("true false") " }," > file
-            print "    memory = { recompute = \"" pick("none block") "\"" (below(4) ? "" : ", loss_rows = " B) " }," > file
+            print "    memory = { recompute = \"" pick("none block") "\"" (below(4) ? "" : ", loss_rows = " B) \
+                (zero ? ", zero = " zero : "") " }," > file
+            if (target != "cpu")
+                print "    comm = { overlap = \"all\" }," > file
             print "    data = { kind = \"" pick("packed rows bfd") "\" }," > file
             print "    optim = { decay_rule = \"" pick("hf5 all none") "\" }," > file
         }
-        if (below(2))
+        if (train ? below(2) : adapter)
             print "    lora = { " lora() " }," > file
         print "}" > file
         close(file)

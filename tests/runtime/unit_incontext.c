@@ -47,7 +47,7 @@ static const float *logits(void)
     return told;
 }
 
-static Actor actor = {ROWS, PLACES, TYPES, tokens, at, query, logits};
+static Actor actor = {ROWS, PLACES, TYPES, tokens, at, query, false, logits};
 
 static void run(const InContext *how, const int *task, int64_t n)
 {

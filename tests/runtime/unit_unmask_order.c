@@ -117,7 +117,7 @@ static const float *answers(void)
     return told;
 }
 
-static const DiffusionSampler model = {ROWS, PLACES, BLOCK, WORDS, tokens, lengths, at, answers};
+static const DiffusionSampler model = {ROWS, PLACES, BLOCK, WORDS, tokens, lengths, at, false, answers};
 
 /* n texts of a prompt of 2 and 8 hidden tokens; returns the first unlike what the model says. */
 static int64_t unlike(const DiffusionSchedule *how, int64_t n, DiffusionCost *cost)

@@ -64,12 +64,40 @@ static void say_dropped(const char *id, const char *why)
     json_say(line);
 }
 
+//@ if communicates_score
+enum { SECONDS = 7 * 24 * 3600 };        /* rank timeout while rank 0 reads */
+
+/* Ranks agree on whether to score once more; own: this rank has solutions. */
+static bool once_more(bool own)
+{
+    comm_expect(SECONDS);
+    const bool more = comm_any(own);
+    comm_expect(0);
+    return more;
+}
+
+/* Scores empty rows as often as rank 0 has solutions left. */
+static void accompany(void)
+{
+    const Inputs inputs = inputs_at(0);
+    for (int64_t b = 0; b < B; b++)
+        set_record(&inputs, b, NULL, 0);
+    while (once_more(false)) {
+        step_score();
+        step_wait();
+    }
+}
+
+//@ end
 /* Scores the solutions read so far and prints a line for each. */
 static void answer(Asked *a)
 {
     const Inputs inputs = inputs_at(0);
     for (int64_t b = a->n; b < B; b++)
         set_record(&inputs, b, NULL, 0);
+//@ if communicates_score
+    once_more(true);
+//@ end
     step_score();
     step_wait();
     for (int64_t b = 0; b < a->n; b++) {
@@ -133,7 +161,9 @@ static int score_packed(const Flags *f, const RecordRules *rules, const WeightFo
 
 static int score(const Flags *f, const WeightFolders folder)
 {
+//@ unless communicates_score
     enum { SECONDS = 7 * 24 * 3600 };    /* rank timeout while rank 0 reads */
+//@ end
     const StepsRules steps = steps_rules(true);
     const RecordRules rules = {.formats = formats, .more = &steps};
     char *tokenizer = tokenizer_of(f, "--score", folder);
@@ -146,8 +176,13 @@ static int score(const Flags *f, const WeightFolders folder)
     comm_expect(SECONDS);
     if (world.rank == 0)
         records_each(f, &model, &shape, &rules, "score", f->score, tokenizer, ask, &asked);
+//@ if communicates_score
+    accompany();
+//@ end
+//@ unless communicates_score
     comm_barrier();
     comm_expect(0);
+//@ end
     free(tokenizer);
     return EXIT_OK;
 }

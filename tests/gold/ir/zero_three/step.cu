@@ -1,0 +1,638 @@
+/* step.cu -- the programs of a training step.
+ *
+ * Every matrix product and kernel call of a step, straight down.
+ * Made by `gen tests/gold/ir/zero_three/recipe.lua`:
+ * change the recipe, not this file.
+ * IR sha256 441ad2f1122dfbcf, 95 kernel calls in 6 programs, arena 38.3 MiB a rank.
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
+ * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
+ * launch goes to the stream that it is given. */
+#define ACT_BF16 1        // activations and compute weights are bf16
+#include "kernels/cuda/adamw.cuh"
+#include "kernels/cuda/adamw_parts.cuh"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/ce.cuh"
+#include "kernels/cuda/embed.cuh"
+#include "kernels/cuda/fold.cuh"
+#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/pointwise.cuh"
+#include "kernels/cuda/rmsnorm.cuh"
+#include "kernels/cuda/rope.cuh"
+
+#include <stdio.h>               // snprintf()
+
+extern "C" {
+#include "runtime/base.h"        // the rank
+#include "runtime/ranks/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/device.h"      // the GPU, its arena, pinned memory
+}
+#include "shape.h"               // B, T, C, ...
+#include "step.h"
+
+/* Pointers into the arena, one per row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
+#include "plan.h"
+
+/* Slot l of a value with one slot per layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Where this rank's part of each tensor of a divided value begins; that of the first tensor. */
+#define PART(name) (world.rank * ((int64_t)name##_stride / RANKS))
+#define OWN(name) (name + PART(name))
+/* Number of elements from the start of one value to the end of another, including all between
+ * them. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
+/* Collectives that run beside kernels: numbers in a program, of a value's first slot. */
+enum {
+    micro_full_b_gate_up_w_event = 0,
+    micro_grad_b_gate_up_w_event = 2,
+    eval_full_b_gate_up_w_event = 0,
+    decode_full_b_gate_up_w_event = 0,
+};
+#define EVENT(name, l) (name##_event + (l) % name##_slots)
+/* Tensor l of a value with fewer slots than layers. */
+#define SLOT(name, l) AT(name, (l) % name##_slots)
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#ifdef __CUDACC_VER_BUILD__
+const char *const step_tools = "nvcc " TEXT(__CUDACC_VER_MAJOR__) "." TEXT(__CUDACC_VER_MINOR__) "."
+                               TEXT(__CUDACC_VER_BUILD__) ", g++ " __VERSION__;
+#else
+const char *const step_tools = "g++ " __VERSION__;     // no nvcc
+#endif
+
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+const ProfileOp step_ops[] = {
+#include "ops.h"
+};
+const int step_nops = sizeof step_ops / sizeof step_ops[0];
+
+/* In a step of --profile, marks the start of the call below: step_ops[op]. */
+static inline void profile_op(int op, cudaStream_t s)
+{
+    if (profile_on)
+        profile_mark(op, s);
+}
+
+/* Every matrix product of the program, each with a fixed algorithm. */
+static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
+static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_gate_up = {.name = "gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = ce_width(V), .k = C,
+    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = ce_width(V), .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = ce_width(V), .n = C, .k = ROWS, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
+static Gemm mm_down_dw = {.name = "down_dw", .m = C, .n = F, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1};
+static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_gate_up_dw = {.name = "gate_up_dw", .m = 2*F, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1};
+static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
+static Gemm mm_o_dw = {.name = "o_dw", .m = C, .n = H*D, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_qkv_dw = {.name = "qkv_dw", .m = (H+2*K)*D, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1};
+static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
+static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = (H+2*K)*D,
+    .k = C, .form = GEMM_NT};
+static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = H*D,
+    .form = GEMM_NT};
+static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B * DECODE_T, .n = 2*F,
+    .k = C, .form = GEMM_NT};
+static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
+    .form = GEMM_NT};
+static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
+    .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+
+static Gemm *const gemms[] = {
+    &mm_qkv, &mm_o, &mm_gate_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+    &mm_down_dw, &mm_down_dx, &mm_gate_up_dw, &mm_gate_up_dx, &mm_o_dw, &mm_o_dx, &mm_qkv_dw,
+    &mm_qkv_dx, &mm_qkv_decode, &mm_o_decode, &mm_gate_up_decode, &mm_down_decode,
+    &mm_head_logits_decode,
+};
+
+static char *arena;
+static void place_values(void)
+{
+    arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+    array_zero(arena, PERSISTENT_BYTES);         // the gaps between gradients count in the norm
+}
+
+/* The part of the arena with all inputs, and its pinned copy that the host writes. */
+enum : int64_t { INPUTS_OFFSET = 4611584, INPUTS_BYTES = 3072 };
+static char *inputs;
+#define PINNED(name) ((decltype(name))(inputs + ((char *)(name) - arena - INPUTS_OFFSET)))
+
+static cudaStream_t work, transfer;      // kernels; transfer of inputs
+static cudaEvent_t arrived, done;        // end of the transfer; end of the program
+
+/* The map from rows of parameters to tensors of Hugging Face and PEFT files. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+/* once at start: tables that the layers read */
+static void run_init(cudaStream_t s)
+{
+    profile_op(0, s);       // recipe.lua:5
+    rope_table(rope_cos, rope_sin, T, D/2, RopeRule{.theta = 10000.0f}, s);
+}
+
+/* forward and backward; sets the gradients, adds to the loss (0.165 GFLOP) */
+static void run_micro(cudaStream_t s)
+{
+    /* embedding */
+    profile_op(1, s);       // recipe.lua:11
+    comm_gather_begin(EVENT(micro_full_b_gate_up_w, 0), SLOT(micro_full_b_gate_up_w, 0),
+                      AT(b_gate_up_w, 0), sizeof *micro_full_b_gate_up_w,
+                      (int64_t)micro_full_b_gate_up_w_stride / RANKS, s);
+    profile_op(2, s);       // recipe.lua:10
+    comm_gather_parts(micro_full_wte, wte, sizeof *micro_full_wte,
+                      (int64_t)micro_full_wte_stride / RANKS, s);
+    profile_op(3, s);       // recipe.lua:6
+    embed_fwd(AT(x, 0), tokens, micro_full_wte, NULL, NULL, B * T, T, C, s);
+    for (int l = 0; l < L; l++) {
+        /* attention */
+        if (l + 1 < L) {
+            profile_op(4, s);       // recipe.lua:11
+            comm_gather_begin(EVENT(micro_full_b_gate_up_w, l + 1),
+                              SLOT(micro_full_b_gate_up_w, l + 1), AT(b_gate_up_w, l + 1),
+                              sizeof *micro_full_b_gate_up_w,
+                              (int64_t)micro_full_b_gate_up_w_stride / RANKS, s);
+        }
+        profile_op(5, s);       // recipe.lua:5
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    NORM_EPS, SCALE_W, s);
+        profile_op(6, s);       // recipe.lua:6
+        linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_qkv, ws_micro_1, s);
+        profile_op(7, s);       // recipe.lua:5
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
+        profile_op(8, s);       // recipe.lua:6
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                                                AttentionRule{}, B, T, H, K, ATTENTION_SCALE, NULL,
+                                                s);
+        profile_op(9, s);
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1, s);
+        /* feed-forward */
+        profile_op(10, s);
+        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
+                        AT(b_norm2_w, l), B * T, C, NORM_EPS, SCALE_W, s);
+        profile_op(11, s);      // recipe.lua:11
+        comm_end(EVENT(micro_full_b_gate_up_w, l), s);
+        profile_op(12, s);      // recipe.lua:6
+        linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), SLOT(micro_full_b_gate_up_w, l), &mm_gate_up,
+                   ws_micro_1, s);
+        profile_op(13, s);
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);
+        profile_op(14, s);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1, s);
+        profile_op(15, s);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);
+    }
+    /* head */
+    profile_op(16, s);      // recipe.lua:5
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
+    profile_op(17, s);      // recipe.lua:3
+    ce_bwd<512>(losses, dnorm_f, norm_f, micro_full_wte, labels, scale,
+                CeHead{.dw = micro_grad_wte}, B * T, V, C, ROWS, OVERWRITE, &mm_head_logits,
+                &mm_head_dx, &mm_head_dw, ws_micro_2, s);
+    profile_op(18, s);
+    loss_sum(loss, losses, B * T, s);
+    /* head, backward */
+    profile_op(19, s);      // recipe.lua:5
+    rmsnorm_bwd<128>(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C,
+                     SCALE_W, OVERWRITE, ws_micro_2, s);
+    for (int l = L - 1; l >= 0; l--) {
+        /* feed-forward, backward */
+        if (l >= 1) {
+            profile_op(20, s);      // recipe.lua:11
+            comm_gather_begin(EVENT(micro_full_b_gate_up_w, l - 1),
+                              SLOT(micro_full_b_gate_up_w, l - 1), AT(b_gate_up_w, l - 1),
+                              sizeof *micro_full_b_gate_up_w,
+                              (int64_t)micro_full_b_gate_up_w_stride / RANKS, s);
+        }
+        profile_op(21, s);      // recipe.lua:6
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_down_dw, ws_micro_3, s);
+        profile_op(22, s);      // recipe.lua:11
+        comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);
+        profile_op(23, s);      // recipe.lua:6
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3, s);
+        profile_op(24, s);
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s);
+        profile_op(25, s);
+        linear_dw(SLOT(micro_grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l),
+                  &mm_gate_up_dw, ws_micro_3, s);
+        profile_op(26, s);      // recipe.lua:11
+        comm_scatter_begin(EVENT(micro_grad_b_gate_up_w, l), SLOT(micro_grad_b_gate_up_w, l),
+                           (int64_t)micro_grad_b_gate_up_w_stride / RANKS, s);
+        if (l < L - 1) {
+            profile_op(27, s);
+            comm_end(EVENT(micro_full_b_gate_up_w, l), s);
+        }
+        profile_op(28, s);      // recipe.lua:6
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), SLOT(micro_full_b_gate_up_w, l), &mm_gate_up_dx,
+                  ws_micro_3, s);
+        profile_op(29, s);      // recipe.lua:5
+        rmsnorm_bwd_add<128>(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
+                             AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, SCALE_W,
+                             OVERWRITE, ws_micro_3, s);
+        profile_op(30, s);      // recipe.lua:11
+        comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);
+        /* attention, backward */
+        profile_op(31, s);      // recipe.lua:6
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3, s);
+        profile_op(32, s);      // recipe.lua:11
+        comm_allreduce_start(AT(grad_b_o_w, l), C * H*D, s);
+        profile_op(33, s);      // recipe.lua:6
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3, s);
+        profile_op(34, s);
+        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
+                                                AT(b_rot, l), AttentionRule{}, B, T, H, K,
+                                                ATTENTION_SCALE, ws_micro_3, s);
+        profile_op(35, s);      // recipe.lua:5
+        rope_bwd(b_dqkv, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
+        profile_op(36, s);      // recipe.lua:6
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3, s);
+        profile_op(37, s);      // recipe.lua:11
+        comm_allreduce_start(AT(grad_b_qkv_w, l), (H+2*K)*D * C, s);
+        profile_op(38, s);      // recipe.lua:6
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
+        profile_op(39, s);      // recipe.lua:5
+        rmsnorm_bwd_add<128>(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
+                             AT(b_norm1_rstd, l), b_dmid, B * T, C, SCALE_W, OVERWRITE, ws_micro_3,
+                             s);
+        profile_op(40, s);      // recipe.lua:11
+        comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);
+        /* sums of gradients over ranks */
+        if (l + 1 < L) {
+            profile_op(41, s);
+            comm_end(EVENT(micro_grad_b_gate_up_w, l + 1), s);
+            profile_op(42, s);      // recipe.lua:10
+            add_part(AT(grad_b_gate_up_w, l + 1), SLOT(micro_grad_b_gate_up_w, l + 1), 2*F * C,
+                     ONE_TENSOR, micro_grad_b_gate_up_w_stride, grad_b_gate_up_w_stride, OVERWRITE,
+                     world.rank, RANKS, s);
+        }
+    }
+    profile_op(43, s);      // recipe.lua:11
+    comm_end(EVENT(micro_grad_b_gate_up_w, 0), s);
+    profile_op(44, s);      // recipe.lua:10
+    add_part(AT(grad_b_gate_up_w, 0), SLOT(micro_grad_b_gate_up_w, 0), 2*F * C, ONE_TENSOR,
+             micro_grad_b_gate_up_w_stride, grad_b_gate_up_w_stride, OVERWRITE, world.rank, RANKS,
+             s);
+    /* embedding, backward */
+    profile_op(45, s);      // recipe.lua:6
+    embed_bwd(micro_grad_wte, dx, tokens, NO_PAD, B * T, C, V, ACCUMULATE, ws_micro_4, s);
+    profile_op(46, s);      // recipe.lua:10
+    comm_reduce_scatter(micro_grad_wte, micro_grad_wte_slots, micro_grad_wte_stride, s);
+    profile_op(47, s);
+    add_part(grad_wte, micro_grad_wte, V * C, micro_grad_wte_slots, micro_grad_wte_stride,
+             grad_wte_stride, OVERWRITE, world.rank, RANKS, s);
+}
+
+/* after the last micro-batch: the norm of the whole gradient */
+static void run_reduce(cudaStream_t s)
+{
+    profile_op(48, s);      // recipe.lua:11
+    comm_allreduce_sum(grad_norm_f_w, SPAN(grad_norm_f_w, grad_norm_f_w), BUCKET, s);
+    profile_op(49, s);
+    comm_allreduce_join(s);
+    profile_op(50, s);      // recipe.lua:3
+    grad_squares_whole(OWN(squares), SquareColumns{.first = 0, .all = NORM_COLUMNS}, grad_norm_f_w,
+                       SPAN(grad_norm_f_w, grad_b_norm2_w), world.rank, RANKS, s);
+    profile_op(51, s);
+    grad_squares(OWN(squares), SquareColumns{.first = 1, .all = NORM_COLUMNS}, grad_wte, V * C,
+                 grad_wte_slots, grad_wte_stride, share_elements(ce_width(V) * C), world.rank,
+                 RANKS, s);
+    profile_op(52, s);
+    grad_squares(OWN(squares), SquareColumns{.first = 2, .all = NORM_COLUMNS}, grad_b_gate_up_w,
+                 2*F * C, grad_b_gate_up_w_slots, grad_b_gate_up_w_stride, share_elements(2*F * C),
+                 world.rank, RANKS, s);
+    profile_op(53, s);      // recipe.lua:10
+    comm_all_gather(squares, sizeof *squares, squares_slots, squares_stride, s);
+    profile_op(54, s);      // recipe.lua:3
+    squares_norm(total_norm, squares, NORM_COLUMNS, squares_stride, RANKS, s);
+}
+
+/* clip and AdamW, one call for all parameters of a rule (0.00148 GFLOP) */
+static void run_update(cudaStream_t s)
+{
+    profile_op(55, s);      // recipe.lua:3
+    adamw_mixed(norm_f_w, Master{.remainder = remainder_norm_f_w}, m_norm_f_w, v_norm_f_w,
+                grad_norm_f_w, adamw_args, total_norm, SPAN(norm_f_w, norm_f_w), NO_DECAY, s);
+    profile_op(56, s);
+    adamw_mixed(b_qkv_w, Master{.remainder = remainder_b_qkv_w}, m_b_qkv_w, v_b_qkv_w,
+                grad_b_qkv_w, adamw_args, total_norm, SPAN(b_qkv_w, b_down_w), WITH_DECAY, s);
+    profile_op(57, s);
+    adamw_mixed(b_norm1_w, Master{.remainder = remainder_b_norm1_w}, m_b_norm1_w, v_b_norm1_w,
+                grad_b_norm1_w, adamw_args, total_norm, SPAN(b_norm1_w, b_norm2_w), NO_DECAY, s);
+    profile_op(58, s);
+    adamw_mixed_parts(wte, Master{.remainder = remainder_wte}, m_wte, v_wte, grad_wte, adamw_args,
+                      total_norm, m_wte_stride, wte_slots, wte_stride, grad_wte_stride, WITH_DECAY,
+                      s);
+    profile_op(59, s);
+    adamw_mixed_parts(b_gate_up_w, Master{.remainder = remainder_b_gate_up_w}, m_b_gate_up_w,
+                      v_b_gate_up_w, grad_b_gate_up_w, adamw_args, total_norm,
+                      m_b_gate_up_w_stride, b_gate_up_w_slots, b_gate_up_w_stride,
+                      grad_b_gate_up_w_stride, WITH_DECAY, s);
+}
+
+/* the loss of one micro-batch (0.0558 GFLOP) */
+static void run_eval(cudaStream_t s)
+{
+    /* embedding */
+    profile_op(60, s);      // recipe.lua:11
+    comm_gather_begin(EVENT(eval_full_b_gate_up_w, 0), SLOT(eval_full_b_gate_up_w, 0),
+                      AT(b_gate_up_w, 0), sizeof *eval_full_b_gate_up_w,
+                      (int64_t)eval_full_b_gate_up_w_stride / RANKS, s);
+    profile_op(61, s);      // recipe.lua:10
+    comm_gather_parts(eval_full_wte, wte, sizeof *eval_full_wte,
+                      (int64_t)eval_full_wte_stride / RANKS, s);
+    profile_op(62, s);      // recipe.lua:6
+    embed_fwd(e_x, tokens, eval_full_wte, NULL, NULL, B * T, T, C, s);
+    for (int l = 0; l < L; l++) {
+        /* attention */
+        if (l + 1 < L) {
+            profile_op(63, s);      // recipe.lua:11
+            comm_gather_begin(EVENT(eval_full_b_gate_up_w, l + 1),
+                              SLOT(eval_full_b_gate_up_w, l + 1), AT(b_gate_up_w, l + 1),
+                              sizeof *eval_full_b_gate_up_w,
+                              (int64_t)eval_full_b_gate_up_w_stride / RANKS, s);
+        }
+        profile_op(64, s);      // recipe.lua:5
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, NORM_EPS, SCALE_W, s);
+        profile_op(65, s);      // recipe.lua:6
+        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_qkv, ws_eval_1, s);
+        profile_op(66, s);      // recipe.lua:5
+        rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
+        profile_op(67, s);      // recipe.lua:6
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, AttentionRule{}, B, T, H,
+                                                K, ATTENTION_SCALE, NULL, s);
+        profile_op(68, s);
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1, s);
+        /* feed-forward */
+        profile_op(69, s);
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        NORM_EPS, SCALE_W, s);
+        profile_op(70, s);      // recipe.lua:11
+        comm_end(EVENT(eval_full_b_gate_up_w, l), s);
+        profile_op(71, s);      // recipe.lua:6
+        linear_fwd(e_gate_up, e_norm2, SLOT(eval_full_b_gate_up_w, l), &mm_gate_up, ws_eval_1, s);
+        profile_op(72, s);
+        swiglu_fwd(e_act, e_gate_up, B * T, F, s);
+        profile_op(73, s);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1, s);
+        profile_op(74, s);
+        add_fwd(e_x, e_mid, e_down, B * T * C, s);
+    }
+    /* head */
+    profile_op(75, s);      // recipe.lua:5
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
+    profile_op(76, s);      // recipe.lua:3
+    ce_fwd<512>(e_losses, e_norm_f, eval_full_wte, labels, CeHead{}, B * T, V, C, ROWS,
+                &mm_head_logits, ws_eval_2, s);
+    profile_op(77, s);
+    loss_sum(loss, e_losses, B * T, s);
+}
+
+/* a token of each text at its place: the logits of the next (0.00172 GFLOP) */
+static void run_decode(cudaStream_t s)
+{
+    /* embedding */
+    profile_op(78, s);      // recipe.lua:11
+    comm_gather_begin(EVENT(decode_full_b_gate_up_w, 0), SLOT(decode_full_b_gate_up_w, 0),
+                      AT(b_gate_up_w, 0), sizeof *decode_full_b_gate_up_w,
+                      (int64_t)decode_full_b_gate_up_w_stride / RANKS, s);
+    profile_op(79, s);      // recipe.lua:10
+    comm_gather_parts(decode_full_wte, wte, sizeof *decode_full_wte,
+                      (int64_t)decode_full_wte_stride / RANKS, s);
+    profile_op(80, s);      // recipe.lua:6
+    embed_fwd(d_x, token, decode_full_wte, NULL, NULL, DECODE_B * DECODE_T, DECODE_T, C, s);
+    for (int l = 0; l < L; l++) {
+        /* attention */
+        if (l + 1 < L) {
+            profile_op(81, s);      // recipe.lua:11
+            comm_gather_begin(EVENT(decode_full_b_gate_up_w, l + 1),
+                              SLOT(decode_full_b_gate_up_w, l + 1), AT(b_gate_up_w, l + 1),
+                              sizeof *decode_full_b_gate_up_w,
+                              (int64_t)decode_full_b_gate_up_w_stride / RANKS, s);
+        }
+        profile_op(82, s);      // recipe.lua:5
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B * DECODE_T, C, NORM_EPS,
+                    SCALE_W, s);
+        profile_op(83, s);      // recipe.lua:6
+        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_qkv_decode, ws_decode_1, s);
+        profile_op(84, s);      // recipe.lua:5
+        rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B * DECODE_T, DECODE_T, H, K, D, s);
+        profile_op(85, s);      // recipe.lua:6
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K,
+                            ATTENTION_SCALE, ws_decode_1, s);
+        profile_op(86, s);
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1, s);
+        /* feed-forward */
+        profile_op(87, s);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
+                        DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W, s);
+        profile_op(88, s);      // recipe.lua:11
+        comm_end(EVENT(decode_full_b_gate_up_w, l), s);
+        profile_op(89, s);      // recipe.lua:6
+        linear_fwd(d_gate_up, d_norm2, SLOT(decode_full_b_gate_up_w, l), &mm_gate_up_decode,
+                   ws_decode_1, s);
+        profile_op(90, s);
+        swiglu_fwd(d_act, d_gate_up, DECODE_B * DECODE_T, F, s);
+        profile_op(91, s);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1, s);
+        profile_op(92, s);
+        add_fwd(d_x, d_mid, d_down, DECODE_B * DECODE_T * C, s);
+    }
+    /* head */
+    profile_op(93, s);      // recipe.lua:5
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W,
+                s);
+    profile_op(94, s);
+    logits_fwd(logits, d_norm_f, decode_full_wte, &mm_head_logits_decode, ws_decode_2, s);
+}
+
+static void open_streams(void)
+{
+    cuda_check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaStreamCreateWithFlags(&transfer, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaEventCreateWithFlags(&arrived, cudaEventDisableTiming), "an event");
+    cuda_check(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
+}
+
+static void open_io(void)
+{
+    inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
+    io.loss[0] = (double *)device_pinned(sizeof *loss, "loss");
+    io.total_norm = (float *)device_pinned(sizeof *total_norm, "total_norm");
+    io.logits = (float *)device_pinned(DECODE_B * V * sizeof *logits, "logits");
+    io.tokens[0] = PINNED(tokens);
+    io.labels[0] = PINNED(labels);
+    io.scale = PINNED(scale);
+    io.adamw_args = PINNED(adamw_args);
+    io.token = PINNED(token);
+    io.position = PINNED(position);
+}
+
+/* Waits for the event, watching the other ranks meanwhile. */
+static void wait_for(cudaEvent_t event)
+{
+    cudaError_t state;
+    while ((state = cudaEventQuery(event)) == cudaErrorNotReady)
+        comm_poll();
+    comm_advance();
+    cuda_check(state, "the step");
+}
+
+/* Starts the transfer of the inputs. The stream `work` waits for it, and so does the host before it
+ * writes inputs again. */
+static void send_inputs(void)
+{
+    cuda_check(cudaMemcpyAsync(arena + INPUTS_OFFSET, inputs, INPUTS_BYTES, cudaMemcpyHostToDevice,
+                               transfer), "a copy to the GPU");
+    cuda_check(cudaEventRecord(arrived, transfer), "an event");
+    cuda_check(cudaStreamWaitEvent(work, arrived, 0), "an event");
+}
+
+void step_open(void)
+{
+    device_open(model.target);
+    comm_connect();
+    comm_count_programs();
+    place_values();
+    open_streams();
+    open_io();
+    name_tensors();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+    run_init(work);
+    cuda_check(cudaStreamSynchronize(work), "the tables");
+}
+
+static void clear(void *to, size_t bytes, cudaStream_t s)
+{
+    cuda_check(cudaMemsetAsync(to, 0, bytes, s), "a value");
+}
+
+static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
+{
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
+}
+
+/* Called after the last launch: records the event `done` and waits until the inputs have
+ * arrived. */
+static void begun(void)
+{
+    if (profile_on)
+        profile_mark(PROFILE_HOST, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(arrived);
+}
+
+void step_wait(void)
+{
+    wait_for(done);
+}
+
+/* The calls of a step. The first run is eager, because NCCL connects the ranks at the first
+ * collective of a size and the driver loads a kernel at its first launch; a capture allows
+ * neither. */
+typedef struct {
+    void (*run)(cudaStream_t s);
+    bool has_run;
+    cudaGraphExec_t graph;               // captured before the second run; NULL until then
+} Captured;
+
+/* Captures a step as a graph. The mode is relaxed, because NCCL may allocate for a captured call
+ * and launches from its own thread. */
+static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t all;
+    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
+    run(work);
+    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
+    cuda_check(cudaGraphInstantiate(&all, graph, 0), "the graph of a step");
+    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
+    return all;
+}
+
+/* Runs a step with the inputs in io: as a graph, or call by call on the first run and in steps of
+ * --profile. */
+static void launch(Captured *c)
+{
+    if (c->has_run && !c->graph && !profile_on)
+        c->graph = capture(c->run);
+    send_inputs();
+    if (c->graph && !profile_on)
+        cuda_check(cudaGraphLaunch(c->graph, work), "a step");
+    else
+        c->run(work);
+    c->has_run = true;
+    begun();
+}
+
+/* step_train() without the transfer of its inputs. */
+static void all_of_train(cudaStream_t s)
+{
+    clear(loss, sizeof *loss, s);
+    run_micro(s);
+    run_reduce(s);
+    run_update(s);
+    fetch(io.loss[0], loss, sizeof *loss, s);
+    fetch(io.total_norm, total_norm, sizeof *total_norm, s);
+}
+
+void step_train(void)
+{
+    static Captured all = {.run = all_of_train};
+    comm_program("train");
+    launch(&all);
+}
+
+void step_eval(void)
+{
+    comm_program("eval");
+    send_inputs();
+    clear(loss, sizeof *loss, work);
+    run_eval(work);
+    fetch(io.loss[0], loss, sizeof *loss, work);
+    begun();
+}
+
+void step_decode(void)
+{
+    comm_program("decode");
+    send_inputs();
+    run_decode(work);
+    fetch(io.logits, logits, DECODE_B * V * sizeof *logits, work);
+    begun();
+}
+
+void step_products(void (*say)(const char *line))
+{
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++) {
+        static const char *const forms[] = {"NT", "NN", "TN"};
+        const Gemm *g = gemms[i];
+        char how[GEMM_ALGO_BYTES], line[GEMM_ALGO_BYTES + 120];
+        gemm_describe(g, how);
+        snprintf(line, sizeof line, "%-20.40s %s %lld x %lld x %lld: %s", g->name, forms[g->form],
+                 (long long)g->m, (long long)g->n, (long long)g->k, how);
+        say(line);
+    }
+}
