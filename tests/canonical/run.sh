@@ -1,34 +1,42 @@
 #!/bin/bash
 # The same bits on any number of ranks (comm.order = "canonical"): programs of one recipe and one global batch, but
-# other gpus, write the same histories, weights and moments, and go on from each other's checkpoints.
+# other gpus and other stages of memory.zero, write the same histories, weights and moments, and go on from each
+# other's checkpoints.
 # parts: cpu sim
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/../train/lib.sh"
 
-# NAME K RANKS RECIPE FIELDS: K micro-batches an update, on each of RANKS; its programs are canonical.NAME.RANKS. shard
-# and those with wider layers have matrices that are divided; mlm has none.
-cases='lm 8 1,2,4 shard batch.micro=1
-six 6 1,3 shard batch.micro=1
-bf16 4 1,2 shard batch.micro=1 precision=bf16
-lora 2 1,2 qwen2_dropout batch.micro=2 lora.rank=1024 model.hidden=64
+# NAME K RANKS RECIPE FIELDS: K micro-batches an update, on each of RANKS; its programs are canonical.NAME.RANKS. Of
+# RANKS, N.zS is N ranks with memory.zero=S. shard and those with wider layers have matrices that are divided; mlm has
+# none.
+cases='lm 8 1,2,4,4.z3 shard batch.micro=1
+six 6 1,3,3.z2 shard batch.micro=1
+bf16 4 1,2,2.z3 shard batch.micro=1 precision=bf16
+lora 2 1,2,2.z3 qwen2_dropout batch.micro=2 lora.rank=1024 model.hidden=64 model.ffn=1024
 dpo 4 1,2 dpo_mean batch.micro=2 model.ffn=1024
+copy 4 1,2.z3 dpo_mean batch.micro=2 model.ffn=1024 dpo.reference=copy
 llada 2 1,2 mdm_llada model.ffn=1024
 mlm 2 1,2 mlm_microbert
-dot 2 1,2 prm_instance model.ffn=1024
+dot 2 1,2,2.z2 prm_instance model.ffn=1024
 fd 2 1,2 prm_instance model.ffn=1024 prm.hypergradient=fd'
 # On the simulator, which is slow, those that only a GPU has, or a GPU has in another way. FULL=1: all.
 if [ $BACKEND = sim ]; then
-    fp16='fp16 4 1,2 shard batch.micro=1 precision=fp16'
-    [ -n "$FULL" ] || cases=$(grep ^bf16 <<<"$cases")
-    cases+=$'\n'$fp16${FULL:+$'\neight 8 1,8 shard batch.micro=1 precision=bf16'}
+    fp16="fp16 4 1,2${FULL:+,2.z2} shard batch.micro=1 precision=fp16"
+    [ -n "$FULL" ] || cases=$(sed -n '/^bf16/s/ 1,2,/ 1,/p' <<<"$cases")
+    cases+=$'\n'$fp16${FULL:+$'\neight 8 1,8,8.z3 shard batch.micro=1 precision=bf16'}
 fi
 fields() {              # K RANKS RECIPE FIELDS
-    echo "$3 comm.order=canonical gpus=$2 batch.accum=$(($1 / $2)) ${*:4}"
+    local stage=
+    [[ $2 != *.z* ]] || stage=memory.zero=${2#*.z}
+    echo "$3 comm.order=canonical gpus=${2%.z*} batch.accum=$(($1 / ${2%.z*})) $stage ${*:4}"
 }
 programs <<<"$(while read -r name k ranks words; do
     # shellcheck disable=SC2086
     for n in ${ranks//,/ }; do echo "canonical.$name.$n $(fields $k $n $words)"; done
 done <<<"$cases")"
+
+verdict "weights are divided" "$(for n in "$work"/canonical.*.z3; do
+    grep -q '_full_' "$n"/step.c* || echo "${n##*/}: none"; done)"
 
 # Words that the model can only learn by their order, the same every time; ids that no batch has.
 awk 'BEGIN { x = 1; for (i = 0; i < 1000; i++) { x = (x * 1103515245 + 12345) % 2147483648
@@ -78,12 +86,13 @@ if [ $BACKEND = cpu ]; then
 fi
 while read -r name k ranks _; do
     for n in ${ranks//,/ }; do
+        stage=${n#"${n%.z*}"}
         if [ $BACKEND$name$n = cpulm4 ]; then
             SENT=$scratch/lm.4.sent LD_PRELOAD=$scratch/sent.so ran lm.4 lm.4
         else
             ran $name.$n $name.$n
         fi
-        [ $n = 1 ] || same "$name, $k micro-batches on $n ranks" $name.$n $name.1
+        [ $n = 1 ] || same "$name, $k micro-batches on ${n%.z*} ranks${stage:+, stage ${n#*.z}}" $name.$n $name.1
     done
 done <<<"$cases"
 
@@ -148,6 +157,8 @@ if [ $BACKEND = cpu ]; then
     from lm.1 4 lm.4 to4
     from lm.2 2 lm.1 to1
     from lm.4 4 lm.2 to2
+    from lm.2 4 lm.4.z3 toz
+    from six.3.z2 4 six.3 six.to3
     from six.3 4 six.1 six.to1
     DIECAST_FAULT=kill9:rank=1:step=6 DIECAST_TIMEOUT_SCALE=0.25 run lm.2 struck
     verdict "a rank is killed" "$([ $? = 84 ] || tail -n 2 "$scratch/struck.log")"
@@ -168,7 +179,7 @@ fi
 
 # ---- refused
 
-run "$(head -n 1 <<<"$cases" | cut -d' ' -f1).2" refused --lr-scale linear
+run $skips.2 refused --lr-scale linear
 verdict "a rate that counts ranks" "$([ $? = 80 ] &&
     grep -q 'lr-scale linear: comm.order = canonical trains alike' "$scratch/refused.log" ||
     tail -n 2 "$scratch/refused.log")"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Memory of ranks whose states are divided: what a rank saves against whole states, and that rank 0 writes, resumes and
-# exports them piece by piece. FULL=1 (make soak): 47 million parameters and 542 MiB of states.
+# Memory of ranks whose states, or weights too, are divided: what a rank saves against whole ones, and that rank 0
+# writes, resumes and exports them piece by piece. FULL=1 (make soak): 47 million parameters and 542 MiB of states.
 BACKEND=cpu
 source "$(dirname "$0")/../train/lib.sh"
 
@@ -10,7 +10,8 @@ large="model.vocab=36864 model.hidden=256 model.ffn=1024" most=$((24 << 10)) lea
 [ -z "$FULL" ] || large="model.vocab=72000 model.hidden=512 model.ffn=4096" most=$((64 << 10)) least=$((512 << 10))
 fields="gpus=2 precision=bf16 $large model.positions=16 seq.max=16 batch.micro=1"
 programs <<<"large shard $fields
-large.z shard $fields memory.zero=1"
+large.1 shard $fields memory.zero=1
+large.3 shard $fields memory.zero=3"
 gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$scratch/peak.so" tests/shard/peak.c ||
     verdict peak.c "does not compile"
 tr -dc 'a-z \n' <LICENSE >"$scratch/text.txt"
@@ -20,7 +21,7 @@ peaks() {
     local name=$1 program=$2
     shift 2
     LD_PRELOAD=$scratch/peak.so PEAK=$scratch/$name "$work/$program/run.sh" --data "$scratch/text.txt" \
-        --tokenizer bytes --out "$scratch/run" "$@" >"$scratch/$name.log" 2>&1 ||
+        --tokenizer bytes --out "$scratch/$program" "$@" >"$scratch/$name.log" 2>&1 ||
         verdict "$name" "exit $?: $(tail -n 2 "$scratch/$name.log")"
 }
 # planned KEY [FIELD ...]
@@ -37,22 +38,28 @@ below() {
 }
 
 peaks whole large --bench-steps 1
-peaks divided large.z --bench-steps 1
-saved=$((($(planned .device_bytes) - $(planned .device_bytes memory.zero=1)) / 1024))
-verdict "the plan's saving" "$([ $saved -gt $most ] || echo "$saved KiB")"
-below "rank 1 saves nine tenths of it" divided.1 "$(cat "$scratch/whole.1")" $((-9 * saved / 10))
-plan=$(($(planned .device_bytes memory.zero=1) / 1024))
-for use in save resume export; do
-    case $use in
-    save) peaks save large.z --steps 1 --save-every 1 ;;
-    resume) peaks resume large.z --steps 2 --save-every 2 ;;
-    export) peaks export large.z --export "$scratch/exported" --export-dtype fp32 ;;
-    esac
-    below "$use: rank 1 needs what is planned" $use.1 $plan
-    below "$use: rank 0 needs little more" $use.0 "$(cat "$scratch/$use.1")"
+for zero in 1 3; do
+    peaks $zero.divided large.$zero --bench-steps 1
+    saved=$((($(planned .device_bytes) - $(planned .device_bytes memory.zero=$zero)) / 1024))
+    verdict "$zero, the plan's saving" "$([ $saved -gt $most ] || echo "$saved KiB")"
+    below "$zero, rank 1 saves nine tenths of it" $zero.divided.1 "$(cat "$scratch/whole.1")" $((-9 * saved / 10))
+    plan=$(($(planned .device_bytes memory.zero=$zero) / 1024))
+    for use in save resume export load; do
+        case $use in
+        save) peaks $zero.save large.$zero --steps 1 --save-every 1 ;;
+        resume) peaks $zero.resume large.$zero --steps 2 --save-every 2 ;;
+        export) peaks $zero.export large.$zero --export "$scratch/exported.$zero" --export-dtype fp32 ;;
+        load) peaks $zero.load large.$zero --init-from "$scratch/exported.$zero" --bench-steps 1 ;;
+        esac
+        below "$zero, $use: rank 1 needs what is planned" $zero.$use.1 $plan
+        below "$zero, $use: rank 0 needs little more" $zero.$use.0 "$(cat "$scratch/$zero.$use.1")"
+    done
+    below "$zero, save: rank 0 needs little more than a step" $zero.save.0 "$(cat "$scratch/$zero.divided.0")"
+    states=$(du -k "$scratch/large.$zero/checkpoint-1/optimizer.safetensors" | cut -f 1)
+    verdict "$zero, size of the states" "$([ $states -gt $least ] || echo "$states KiB")"
+    verdict "$zero, it resumes" "$(grep -q "^resumed from .*checkpoint-1$" "$scratch/$zero.resume.log" ||
+        tail -n 1 "$scratch/$zero.resume.log")"
 done
-below "save: rank 0 needs little more than a step" save.0 "$(cat "$scratch/divided.0")"
-states=$(du -k "$scratch/run/checkpoint-1/optimizer.safetensors" | cut -f 1)
-verdict "size of the states" "$([ $states -gt $least ] || echo "$states KiB")"
-verdict "it resumes" "$(grep -q "^resumed from .*checkpoint-1$" "$scratch/resume.log" || tail -n 1 "$scratch/resume.log")"
+weights=$(du -k "$scratch/exported.3/model.safetensors" | cut -f 1)
+verdict "size of the weights" "$([ "$weights" -gt $most ] || echo "$weights KiB")"
 exit $failed

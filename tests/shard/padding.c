@@ -44,19 +44,25 @@ static int64_t end_of(const Model *m, const Tensor *t)
     return end;
 }
 
+/* of a slot of the parameter, whose tensors end at `end` */
+static void look_at_array(const Tensor *t, Array array, int64_t end, int64_t rank)
+{
+    const int64_t slot = t->first / t->stride, part = array.part;
+    int64_t skip = end - rank * part;
+    skip = skip < 0 ? 0 : skip < part ? skip : part;
+    if (part)
+        look(array, slot * part + skip, part - skip);
+    else
+        look(array, slot * t->stride + end, t->stride - end);
+}
+
 static void look_at(const Model *m, int64_t rank)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        const int64_t part = t->exp_avg.part, slot = part ? t->first / t->stride : 0,
-                      end = part ? end_of(m, t) : 0, own = rank * part;
-        const int64_t skip = end > own ? end - own : 0;
-        const Array whole[] = { t->weight, t->grad, t->start },
-                    parts[] = { t->master, t->exp_avg, t->exp_avg_sq };
-        for (int k = 0; part && k < 3; k++) {
-            look(whole[k], slot * t->stride + end, t->stride - end);
-            look(parts[k], slot * part + skip, part - skip);
-        }
+        const Array all[] = {t->weight, t->grad, t->start, t->master, t->exp_avg, t->exp_avg_sq};
+        for (int k = 0; t->exp_avg.part && k < 6; k++)
+            look_at_array(t, all[k], end_of(m, t), rank);
     }
 }
 

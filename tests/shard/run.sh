@@ -1,10 +1,11 @@
 #!/bin/bash
-# States divided over ranks (memory.zero = 1): each rank keeps the moments and master weights of its own shares. The
-# same bits as with whole states, in memory and in files; what is written by one resumes in the other.
-# parts: cpu sim memory faults small small_sim
+# States divided over ranks (memory.zero): each rank keeps the moments and master weights of its own shares, from
+# stage 2 on sums of gradients, too, from stage 3 weights. The same bits as with whole states, in memory and in files;
+# what is written by one resumes in the others.
+# parts: cpu sim overlap memory faults small small_sim weights counts counts_sim
 case ${1:-cpu} in
-memory | faults | small) exec "$(dirname "$0")/$1.sh" ;;
-small_sim) exec "$(dirname "$0")/small.sh" sim ;;
+overlap | memory | faults | small | weights | counts) exec "$(dirname "$0")/$1.sh" ;;
+small_sim | counts_sim) exec "$(dirname "$0")/${1%_sim}.sh" sim ;;
 esac
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/lib.sh"
@@ -14,19 +15,23 @@ ranks="2 3 2.bf16" objectives="dpo=dpo_mean llada=mdm_llada dot=prm_instance fd=
 [ "$BACKEND" = cpu ] || ranks="2.bf16 2.fp16"
 [ "$BACKEND" = cpu ] || [ -n "$FULL" ] || objectives=
 [ "$BACKEND" = cpu ] || [ -z "$FULL" ] || ranks="2 3 2.bf16 2.fp16"
-# divided RANKS[.PRECISION]: the name of its program with divided states
-divided() { echo "${1%%.*}z${1#[23]}"; }
+stages="1 2 3"
+# on the simulator, collectives of divided arrays run beside compute
+beside=
+[ "$BACKEND" = cpu ] || beside=comm.overlap=all
+# of_objective NAME: the stages of its programs
+of_objective() { case $1 in dpo* | dot*) echo 1 3 ;; llada*) echo 1 2 ;; *) echo 1 ;; esac; }
 programs <<<"$(
     for n in $ranks; do
         fields="shard gpus=${n%%.*} precision=$([[ $n == *.* ]] && echo "${n#*.}" || echo fp32)"
         echo "shard.$n $fields"
-        echo "shard.$(divided "$n") $fields memory.zero=1"
+        for zero in $stages; do echo "shard.$n.z$zero $fields $beside memory.zero=$zero"; done
     done
     for name in $objectives; do
         fields="${name#*=} model.ffn=1024 gpus=2 batch.accum=1"
         case $name in dot=*) fields+=" precision=bf16" ;; fd=*) fields+=" prm.hypergradient=fd" ;; esac
         echo "shard.${name%=*} $fields"
-        echo "shard.${name%=*}.z $fields memory.zero=1"
+        for zero in $(of_objective "$name"); do echo "shard.${name%=*}.z$zero $fields memory.zero=$zero"; done
     done
 )"
 first=${ranks%% *}       # whose faults are tried
@@ -37,12 +42,12 @@ looks() {
     MODEL=$(nm "$work/$1/train" | sed -n 's/ [A-Za-z] model$//p')
     export MODEL LD_PRELOAD=$scratch/padding.so
 }
-# padding TEST RUN RANKS: every rank has padding, and all of it is 0
+# padding TEST RUN RANKS STAGE: every rank has padding, or, of weights in parts, the last one; all of it is 0
 padding() {
-    verdict "$1" "$(grep -a '^padding: ' "$scratch/$2.log" | awk -v ranks="$3" '
+    verdict "$1" "$(grep -a '^padding: ' "$scratch/$2.log" | awk -v ranks="$3" -v stage="$4" '
         $4 > 10000 && $6 == 0 { n++ }
-        { all = all $0 "; " }
-        END { if (n != ranks || NR != ranks) print "of " ranks " ranks: " all }')"
+        { all = all $0 "; "; wrong += $6 }
+        END { if (wrong || n < (stage < 3 ? ranks : 1) || NR != ranks) print "of " ranks " ranks: " all }')"
 }
 # counted ...: as ran; what each rank sends is counted, into $scratch/RUN.sent.RANK (sent.c; tests/sim/nccl.cpp)
 counted() {
@@ -59,30 +64,39 @@ mpicc=$(command -v mpicc.openmpi || echo mpicc)
     -o "$scratch/sent.so" tests/shard/sent.c || verdict sent.c "does not compile"
 for n in $ranks; do
     counted shard.$n whole.$n --clip 0
-    (looks "shard.$(divided "$n")" && counted "shard.$(divided "$n")" divided.$n --clip 0
-        exit $failed) || failed=1
-    padding "$n, padding" divided.$n "${n%%.*}"
-    verdict "$n, losses" "$(diff <(losses "$scratch/whole.$n") <(losses "$scratch/divided.$n")
-        [ "$(losses "$scratch/whole.$n" | wc -l)" = 8 ] || echo "not 8 losses")"
-    files "$n, files" divided.$n whole.$n
+    for zero in $stages; do
+        name=$n.z$zero
+        (looks "shard.$name" && counted "shard.$name" divided.$name --clip 0
+            exit $failed) || failed=1
+        padding "$name, padding" divided.$name "${n%%.*}" $zero
+        verdict "$name, losses" "$(diff <(losses "$scratch/whole.$n") <(losses "$scratch/divided.$name")
+            [ "$(losses "$scratch/whole.$n" | wc -l)" = 8 ] || echo "not 8 losses")"
+        files "$name, files" divided.$name whole.$n
+    done
 done
 ran "shard.$first" clipped.whole
-ran "shard.$(divided "$first")" clipped.divided
+for zero in $stages; do ran shard.$first.z$zero clipped.$zero; done
 # within 1e-6: a norm differs in its last bits of fp32, 6e-8, and eight updates scale by it
-compare "clipped by norms whose sums have another order" history "$scratch/clipped.divided" "$scratch/clipped.whole" 1e-6
+compare "clipped by norms whose sums have another order" history "$scratch/clipped.1" "$scratch/clipped.whole" 1e-6
+for zero in ${stages#* }; do
+    verdict "clipped, stage $zero" "$(diff <(losses "$scratch/clipped.1") <(losses "$scratch/clipped.$zero"))"
+    files "clipped, stage $zero, files" clipped.$zero clipped.1
+done
 verdict "they do clip" "$(awk '{ most = $1 > most ? $1 : most } END { if (most <= 1) print most }' \
     <(sed -n 's/.*"grad_norm": \([^,]*\),.*/\1/p' "$scratch/clipped.whole/history.jsonl"))"
 
 for name in $objectives; do
-    case=$ref/${name#*=} name=${name%=*}
+    zeros=$(of_objective "$name") case=$ref/${name#*=} name=${name%=*}
     held=()
     [ ! -e "$case/meta.safetensors" ] || held=(--meta-data "$case/meta.safetensors")
-    for way in '' .z; do
+    for way in '' $(for zero in $zeros; do echo .z$zero; done); do
         "$work/shard.$name$way/run.sh" --data "$case/tokens.safetensors" "${held[@]}" --out "$scratch/$name$way" --steps 6 \
             --save-every 3 --clip 0 >"$scratch/$name$way.log" 2>&1 || verdict "$name$way" "$(tail -n 2 "$scratch/$name$way.log")"
     done
-    verdict "$name, losses" "$(diff <(losses "$scratch/$name") <(losses "$scratch/$name.z"))"
-    files "$name, files" $name.z $name
+    for zero in $zeros; do
+        verdict "$name.z$zero, losses" "$(diff <(losses "$scratch/$name") <(losses "$scratch/$name.z$zero"))"
+        files "$name.z$zero, files" $name.z$zero $name
+    done
 done
 
 # ---- bytes that ranks send: those of gen plan, times 8 steps. An all-reduce exchanges parts of the gradients and
@@ -94,7 +108,8 @@ sent() { cat "$scratch/$2.sent".* | awk -v kind="$1" '$1 == kind { n += $2 } END
 # planned EXPRESSION RANKS[.PRECISION] ZERO: bytes of all ranks in 8 steps; $a all-reduce, $r reduce-scatter, $g gather
 planned() {
     "$gen" plan "$here/recipes/shard.lua" "${target[@]}" gpus="${2%%.*}" precision="$([[ $2 == *.* ]] && echo "${2#*.}" || echo fp32)" \
-        memory.zero="$3" --json | jq -r "8 * .ranks $pass * (.schedules[] | select(.name == \"train\") | .sent_bytes |
+        memory.zero="$3" $([ "$3" = 0 ] || echo $beside) --json |
+        jq -r "8 * .ranks $pass * (.schedules[] | select(.name == \"train\") | .sent_bytes |
             map_values(.within_node + .between_nodes) | .allreduce as \$a | (.reduce_scatter // 0) as \$r |
             (.all_gather // 0) as \$g | $1) | round"
 }
@@ -107,8 +122,8 @@ for n in $ranks; do
         pass="* .ranks / (.ranks - 1)"
         kinds=(ncclAllReduce ncclReduceScatter ncclAllGather) formulas=('$a / 2' '$r' '$g') ;;
     esac
-    for zero in 0 1; do
-        name=$([ $zero = 0 ] && echo "whole.$n" || echo "divided.$n")
+    for zero in 0 $stages; do
+        name=$([ $zero = 0 ] && echo "whole.$n" || echo "divided.$n.z$zero")
         verdict "$name, bytes sent" "$(diff <(for kind in "${kinds[@]}"; do sent $kind "$name"; done) \
             <(for formula in "${formulas[@]}"; do planned "$formula" "$n" $zero; done))"
     done
@@ -128,39 +143,43 @@ from() {
 }
 for n in $ranks; do
     [[ $n == 2* ]] || continue
-    from divided.$n 4 shard.$n to_whole.$n
+    from divided.$n.z3 4 shard.$n to_whole.$n
     files "$n, divided, then whole" to_whole.$n whole.$n
-    from whole.$n 4 "shard.$(divided "$n")" to_divided.$n
+    from whole.$n 4 shard.$n.z1 to_divided.$n
     files "$n, whole, then divided" to_divided.$n whole.$n
+    from divided.$n.z1 4 shard.$n.z3 to_more.$n
+    files "$n, divided, then more" to_more.$n whole.$n
 done
-for name in whole.2.bf16 divided.2.bf16; do
-    program=shard.2z.bf16
-    [ $name != whole.2.bf16 ] || program=shard.2.bf16
+for name in whole.2.bf16 divided.2.bf16.z1 divided.2.bf16.z3; do
+    program=shard.${name#*.}
     "$work/$program/run.sh" --out "$scratch/$name" --export "$scratch/$name.fp32" --export-dtype fp32 \
         >"$scratch/$name.log" 2>&1 || verdict "$name, export" "$(tail -n 1 "$scratch/$name.log")"
 done
-verdict "export of master weights" "$(cmp "$scratch"/{whole,divided}.2.bf16.fp32/model.safetensors)"
+for zero in 1 3; do
+    verdict "export of master weights, stage $zero" \
+        "$(cmp "$scratch"/{whole.2.bf16,divided.2.bf16.z$zero}.fp32/model.safetensors)"
+done
 
 # ---- faults
 
-DIECAST_FAULT=kill9:rank=1:step=6 DIECAST_TIMEOUT_SCALE=0.25 run "shard.$(divided "$first")" struck --clip 0
+DIECAST_FAULT=kill9:rank=1:step=6 DIECAST_TIMEOUT_SCALE=0.25 run shard.$first.z3 struck --clip 0
 verdict "a rank is killed" "$([ $? = 84 ] || tail -n 2 "$scratch/struck.log")"
-ran "shard.$(divided "$first")" struck --clip 0
+ran shard.$first.z3 struck --clip 0
 files "a rank is killed, then resumed" struck whole.$first
 shim=$scratch/shim.so
 gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$shim" tests/checkpoint/shim.c -ldl ||
     verdict shim.c "does not compile"
-LD_PRELOAD=$shim BAD_DISK="$scratch/full 7 0 2" run "shard.$(divided "$first")" full --clip 0
+LD_PRELOAD=$shim BAD_DISK="$scratch/full 7 0 2" run shard.$first.z1 full --clip 0
 verdict "every other call of the disk fails" "$(
     grep -qE 'trying once more|exit code 90|not saved|cannot be written' "$scratch/full.log" || tail -n 3 "$scratch/full.log")"
-ran "shard.$(divided "$first")" full --clip 0
+ran shard.$first.z1 full --clip 0
 files "the disk is mended" full whole.$first
 
 # struck RANKS RANK CLAUSE: a bit of the first share of wte, which rank 0 updates, flips on RANK before a save: it is
 # found, and nothing of it saved
 struck() {
     local name="a bit of a gathered weight flips on rank $2, $1"
-    DIECAST_FAULT=flip_shared:rank=$2:step=4 run "shard.$(divided "$1")" "flipped.$1.$2" --clip 0 --steps 4
+    DIECAST_FAULT=flip_shared:rank=$2:step=4 run "shard.$1.z1" "flipped.$1.$2" --clip 0 --steps 4
     local code=$?
     verdict "$name" "$([ $code = 94 ] || echo "exit $code"
         grep -qE "^rank 0 .* step 4: $3: faulty memory or processor" "$scratch/flipped.$1.$2.log" ||
@@ -187,12 +206,17 @@ for n in $ranks; do
         ;;
     esac
 done
-ran "shard.$(divided "$first")" flipped.$first.1 --clip 0
+ran shard.$first.z1 flipped.$first.1 --clip 0
 files "a bit of a gathered weight flips, then resumed" flipped.$first.1 whole.$first
 
 # ---- what a rank holds: of wte, 701 x 96, 64 shares of 1280 elements; half of them on two ranks
 
-plan=$("$gen" plan "$here/recipes/shard.lua" "${target[@]}" gpus=2 memory.zero=1 --json)
-verdict "plan: bytes of moments" "$(jq -r '.buffers[] | select(.name == "m.wte") | .bytes' <<<"$plan" | grep -vx $((32 * 1280 * 4))
-    jq -r '.buffers[] | select(.name == "wte") | .bytes' <<<"$plan" | grep -vx $((64 * 1280 * 4)))"
+for zero in $stages; do
+    plan=$("$gen" plan "$here/recipes/shard.lua" "${target[@]}" gpus=2 memory.zero=$zero --json)
+    # bytes NAME SHARES: of a buffer
+    bytes() { jq -r --arg name "$1" '.buffers[] | select(.name == $name) | .bytes' <<<"$plan" | grep -vx $(($2 * 1280 * 4)); }
+    verdict "plan of stage $zero" "$(bytes m.wte 32
+        bytes grad.wte $((zero > 1 ? 32 : 64))
+        bytes wte $((zero > 2 ? 32 : 64)))"
+done
 exit $failed
