@@ -2,8 +2,9 @@
 -- moments and master weights. --init-from takes the folder of the downloaded model. In fp16 with loss scaling;
 -- precision=bf16 needs none and is the safer choice.
 -- Planned: 92.2 GiB of 137.5 GiB a card, 84.7 GiB in bf16, 92.8 GiB in fp32; 137.0 GiB with memory.zero=0.
--- memory.recompute=none needs 108.2 GiB and does less work. Smaller cards: two of 96 GB (card=gh200, rtxpro6000), four
--- of 80 GB (gpus=4 card=h100: 69.8 GiB); llada_8b_lora needs 18.3.
+-- memory.recompute=none needs 108.2 GiB and does less work. Smaller cards: two of 96 GB (card=gh200, rtxpro6000).
+-- gpus=4 card=h100: 69.8 GiB, 49.3 with memory.zero=2, 39.9 with 3. gpus=8 card=h100: 58.6, 34.4 with memory.zero=2,
+-- 23.1 with 3. llada_8b_lora needs 18.3.
 return {
     about = "LLaDA-8B, full training in fp16 on two H200: masked diffusion",
     target = "sm_90",
