@@ -5,6 +5,7 @@
 #include "gen/emit/lock.h"
 #include "gen/graph/objectives.h"
 #include "gen/lower/lower.h"
+#include "gen/tools/kept_choice.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/container.h"
 #include "gen/tools/packing_csv.h"
@@ -210,6 +211,7 @@ static Graph *run_rooms(const Command *cmd, Config **config)
             cmd->stop, objective);
     if (objective_find(objective)->standalone)
         return NULL;
+    choose_kept(c);
     Graph *g = graph_build(c);
     check_graph(g);
     return later_rooms(cmd, g, c);

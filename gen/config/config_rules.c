@@ -5,6 +5,7 @@
  * Keeps: values set by the recipe never change.
  * Method: rules in the order of fields.def; each message has the numbers and a remedy. */
 #include "gen/config/family.h"
+#include "gen/config/kept.h"
 #include "gen/config/objective.h"
 #include "gen/config/rules.h"
 
@@ -586,6 +587,27 @@ static void check_modules(const Config *c, int field, const char *const *word, i
     }
 }
 
+static void check_keep(const Config *c)
+{
+    const FieldValue *keep = &c->v[F_memory_keep];
+    const char *word[KEPT_WORDS];
+    const int n = kept_words(word);
+    if (keep->n && strcmp(c->v[F_memory_recompute].s, "block"))
+        err_add(keep->loc, "memory.keep: has no effect with memory.recompute = \"%s\", which keeps "
+                "everything; set it to \"block\", or leave this out", c->v[F_memory_recompute].s);
+    for (int i = 0; i < keep->n; i++) {
+        int k = 0;
+        while (k < n && strcmp(word[k], keep->list[i]))
+            k++;
+        if (k < n)
+            continue;
+        const char *near = text_nearest(keep->list[i], word, n);
+        err_add(keep->loc, "memory.keep: no value of a block is called \"%s\"; %s", keep->list[i],
+                near ? text_print("did you mean \"%s\"?", near)
+                     : text_print("there are: %s", with_blanks(word, n)));
+    }
+}
+
 static void check_lora(const Config *c, const Family *f)
 {
     if (!c->v[F_lora_rank].i) {
@@ -661,6 +683,7 @@ void check_config(Config *c)
     check_heads(c, f);
     check_family(c, f);
     check_lora(c, f);
+    check_keep(c);
     check_own(c);
     err_flush();
 }

@@ -220,6 +220,10 @@ void gradient_walk(Build *b, int first, int last);     /* of ops [first, last), 
 /* $grad.NAME, or that of b->gradient_prefix, created on first use */
 Value *gradient_of(Build *b, Value *param);
 
+/* keep.c: of a block, n ops from `block` on, which are repeated from `again` on, the ops after
+ * read the values that memory.keep names from the former. */
+void keep_values(Build *b, int block, int again, int n);
+
 /* order.c: sets beta of every gradient write: 1 if its schedule wrote or cleared the gradient
  * before, else 0. */
 void schedule_betas(Graph *g);

@@ -176,6 +176,8 @@ void pass_backward_block(Build *b, const Pass *p)
 {
     int first = p->first, last = p->last;
     Ref out = ref_loop(p->x, 1);
+    if (config_is(b->c, F_memory_recompute, "auto"))
+        bug("memory.recompute is not chosen");
     if (config_is(b->c, F_memory_recompute, "block")) {
         b->mode = MODE_AGAIN;
         b->x = ref_loop(p->x, 0);
@@ -186,6 +188,8 @@ void pass_backward_block(Build *b, const Pass *p)
     }
     gradient_set(out, ref_loop(p->dx, 1));
     gradient_walk(b, first, last);
+    if (first != p->first)
+        keep_values(b, p->first, first, last - first);
 }
 
 void pass_backward_first(Build *b, const Pass *p)

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "gen/config/family.h"
 #include "gen/lower/lower.h"
+#include "gen/tools/kept_choice.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
 
@@ -189,6 +190,7 @@ static bool passes(const Filter *f, Config *c, int64_t *bytes)
         return true;
     if (objective_find(c->v[F_objective].s)->standalone)
         return !f->card;
+    choose_kept(c);
     *bytes = fit_planned(c)->arena_bytes;
     return (!f->fits || *bytes <= f->fits) &&
            (!f->card || *bytes <= f->card->memory - target_find(f->card->target)->reserve);

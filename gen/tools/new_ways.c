@@ -9,6 +9,7 @@
 #include "gen/commands.h"
 #include "gen/graph/objectives.h"
 #include "gen/lower/lower.h"
+#include "gen/tools/kept_choice.h"
 #include "gen/tools/measure.h"
 #include "gen/tools/tools.h"
 
@@ -95,7 +96,9 @@ Config *new_config(const Ask *a, const Way *w)
     }
     for (int i = 0; i < o->nwords; i++)
         word[n++] = o->word[i];
-    return model_folder_config(m, name, word, n);
+    Config *c = model_folder_config(m, name, word, n);
+    choose_kept(c);
+    return c;
 }
 
 bool new_fits(const Ask *a, Way *w)

@@ -307,6 +307,8 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
     fprintf(to, "  %-14s %12s   arena / bound = %.4f, placed %s\n\n", "lower bound",
             text_bytes(g->lower_bound), (double)g->arena_bytes / (double)g->lower_bound,
             g->plan_method);
+    if (c->kept)
+        fprintf(to, "memory.recompute=auto keeps %s\n\n", c->kept);
     fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
             fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)),
             fit_largest_micro(g, c));

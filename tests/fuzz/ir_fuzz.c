@@ -1,5 +1,5 @@
-// link: ir_parts graph_settings model_files order ops rules kernels quote json base target family objective cluster config fields owners alias names config_text config_rules source tables environment
-// link: override recipe recipe_name renamed cards objectives standalone lm mlm masked_diffusion dpo prm ad ppo graph programs moment_types fold update_place backward_update head families layers nf4
+// link: ir_parts graph_settings model_files order ops rules kernels quote json base target family objective cluster config fields owners alias names config_text config_rules kept source tables environment
+// link: override recipe recipe_name renamed cards objectives standalone lm mlm masked_diffusion dpo prm ad ppo graph programs moment_types fold keep update_place backward_update head families layers nf4
 // link: gradient build bilevel inputs -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
 /* ir_fuzz.c -- any text as the text of a graph.
  *

@@ -1,5 +1,5 @@
-// link: source tables environment override renamed config fields owners alias names config_text config_rules cards
-// link: target family objective cluster quote objectives standalone lm mlm masked_diffusion dpo prm ad ppo graph programs moment_types fold update_place backward_update head families layers nf4
+// link: source tables environment override renamed config fields owners alias names config_text config_rules kept cards
+// link: target family objective cluster quote objectives standalone lm mlm masked_diffusion dpo prm ad ppo graph programs moment_types fold keep update_place backward_update head families layers nf4
 // link: gradient order build bilevel inputs graph_settings model_files ir ir_parts rules ops kernels json base
 // link: -I/usr/include/lua5.4 -llua5.4 -lcjson -lcrypto -lm
 /* recipe_fuzz.c -- any text as a recipe, or (when it begins with "# config") as the text of a Config.

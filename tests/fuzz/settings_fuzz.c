@@ -1,4 +1,4 @@
-// link: settings settings_file alias names config_text config_rules config fields owners source tables environment override recipe json base
+// link: settings settings_file alias names config_text config_rules kept config fields owners source tables environment override recipe json base
 // link: target family objective cluster recipe_name renamed cards quote -I/usr/include/lua5.4 -llua5.4 -lyaml -lcjson -lcrypto -lm
 /* settings_fuzz.c -- any text as a settings file of another trainer.
  *

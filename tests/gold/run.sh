@@ -18,7 +18,7 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util quote source recipe_name renamed recipe tables environment override config fields config_text config_rules objective target cards cluster family alias"
+ROOMS="util quote source recipe_name renamed recipe tables environment override config fields config_text config_rules kept objective target cards cluster family alias"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
@@ -536,6 +536,8 @@ $HERE/folder.sh || fails=$((fails + 1))
 $HERE/arguments.sh || fails=$((fails + 1))
 # ---- the commands by their table
 $HERE/commands.sh || fails=$((fails + 1))
+# ---- what recomputed blocks keep
+$HERE/kept.sh || fails=$((fails + 1))
 # ---- recipes of model folders
 $HERE/new.sh || fails=$((fails + 1))
 

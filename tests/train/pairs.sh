@@ -14,8 +14,12 @@ qwen2_dropout qwen2_dropout
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
 gpt2_dropout gpt2_dropout
 gpt2_dropout.again gpt2_dropout memory.recompute=block
+gpt2_dropout.norms gpt2_dropout memory.recompute=block memory.keep=norms,att
+gpt2_dropout.act gpt2_dropout memory.recompute=block memory.keep=o,act
 gpt2_dropout.2x2x2 gpt2_dropout gpus=2 batch.micro=2
 qwen2_dropout.bf16.again qwen2_dropout precision=bf16 memory.recompute=block
+qwen2_dropout.bf16.qkv qwen2_dropout precision=bf16 memory.recompute=block memory.keep=qkv,gate_up
+qwen2_dropout.bf16.all qwen2_dropout precision=bf16 memory.recompute=block memory.keep=norms,qkv,att,o,gate_up,act
 gpt2_tiny.1x4x2 gpt2_tiny batch.micro=2 batch.accum=4
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
 gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
@@ -76,6 +80,10 @@ done
 for name in gpt2_dropout qwen2_dropout.bf16 ${FULL:+llama_tiny.bf16 llama_tiny qwen2_dropout}; do
     trained $name.again ${name%%.*} $name.again
     same "$name recomputed" $name.again $name
+done
+for name in gpt2_dropout.{norms,act} qwen2_dropout.bf16.{qkv,all}; do
+    trained $name ${name%%.*} $name
+    same "$name kept" $name ${name%.*}
 done
 
 # ---- the same samples in other portions --------------------------------------------------

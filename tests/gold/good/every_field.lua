@@ -16,7 +16,7 @@ return {
         rank = 4, alpha = 12, dropout = 0.1, targets = { "q_proj", "down_proj" }, rslora = true,
         fold = "none", base = "nf4", modules_to_save = { "lm_head", "embed_tokens" },
     },
-    memory = { recompute = "block", loss_rows = 128, zero = 0, limit_gib = 2.5, embedding = "device" },
+    memory = { recompute = "block", keep = { "norms", "att" }, loss_rows = 128, zero = 0, limit_gib = 2.5, embedding = "device" },
     optim = { decay_rule = "all", master = "fp32", moments = "fp32", when = "step" },
     kernels = { fuse = false, graph = false },
     comm = { bucket_mib = 7, overlap = "all", order = "fast" },

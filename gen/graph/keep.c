@@ -1,0 +1,41 @@
+/* keep.c -- values of recomputed blocks that the forward pass keeps: memory.keep.
+ *
+ * In:    a block's forward pass, and the same ops again before its backward pass.
+ * Out:   the backward pass reads the kept values of the former; what the latter computes only for
+ *        them is dead. */
+#include "gen/config/kept.h"
+#include "gen/graph/graph.h"
+
+#include <string.h>
+
+/* True if the recipe keeps the value of that name in families.c. */
+static bool is_kept(const Build *b, const char *name)
+{
+    const char *word = kept_word(name);
+    return word && config_listed(b->c, F_memory_keep, word);
+}
+
+static void replace(Program *p, int first, const Value *again, Ref kept)
+{
+    for (int i = first; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nin; k++)
+            if (p->ops[i].in[k].v == again)
+                p->ops[i].in[k] = kept;
+}
+
+void keep_values(Build *b, int block, int again, int n)
+{
+    const char *pass = b->program_prefix ? b->program_prefix : "",
+               *prefix = text_print("b.%s%s", pass, b->stack.name);
+    for (int i = 0; i < n; i++) {
+        const Op *op = &b->p->ops[block + i], *other = &b->p->ops[again + i];
+        if (op->kind != other->kind || op->nout != other->nout)
+            bug("%s is computed again by %s", op_row[op->kind].name, op_row[other->kind].name);
+        for (int k = 0; k < op->nout; k++) {
+            const Ref kept = op->out[k];
+            if (!strncmp(kept.v->name, prefix, strlen(prefix)) &&
+                is_kept(b, kept.v->name + strlen(prefix)))
+                replace(b->p, again, other->out[k].v, kept);
+        }
+    }
+}

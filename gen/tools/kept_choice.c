@@ -1,0 +1,122 @@
+/* kept_choice.c -- memory.recompute = "auto": the fastest set of kept values that fits.
+ *
+ * Method: seconds and bytes of each word alone, against plain blocks, order the sets; those that
+ *         may fit are planned exactly, the fastest first. */
+#include "gen/tools/kept_choice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/config/kept.h"
+#include "gen/lower/lower.h"
+#include "gen/tools/measure.h"
+
+enum { SETS = 1 << KEPT_WORDS, PLANS = 12 };
+
+/* A set of words, a bit each, with the seconds and bytes that it has, or may have. */
+typedef struct {
+    unsigned words;
+    double seconds;
+    int64_t bytes;
+} Set;
+
+static void set_words(Config *c, unsigned words)
+{
+    FieldValue *keep = &c->v[F_memory_keep];
+    const char *word[KEPT_WORDS];
+    kept_words(word);
+    c->v[F_memory_recompute].s = "block";
+    keep->n = 0;
+    keep->list = arena_new(sizeof word);
+    for (int i = 0; i < KEPT_WORDS; i++)
+        if (words >> i & 1)
+            keep->list[keep->n++] = word[i];
+}
+
+static Set planned(const Config *old, unsigned words, int64_t *limit)
+{
+    Config *c = arena_new(sizeof *c);
+    *c = *old;
+    set_words(c, words);
+    const Graph *g = fit_planned(c);
+    *limit = fit_limit(g);
+    return (Set){words, step_cost(g, c).step, g->arena_bytes};
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const Set *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return (x->words > y->words) - (x->words < y->words);
+}
+
+/* "norms att (1.62 s a step, 124.2 GiB)" */
+static char *set_text(const Set *s)
+{
+    Str text = {0};
+    const char *word[KEPT_WORDS];
+    kept_words(word);
+    for (int i = 0; i < KEPT_WORDS; i++)
+        if (s->words >> i & 1)
+            str_print(&text, "%s%s", text.n ? " " : "", word[i]);
+    return text_print("%s (%.3g s a step, %s)", text.n ? text.text : "nothing", s->seconds,
+                      text_bytes(s->bytes));
+}
+
+/* Estimates all sets from those of single words; fastest first. */
+static void estimate(const Config *c, const Set *plain, Set *sets)
+{
+    int64_t limit;
+    Set one[KEPT_WORDS];
+    for (int i = 0; i < KEPT_WORDS; i++)
+        one[i] = planned(c, 1u << i, &limit);
+    for (unsigned words = 0; words < SETS; words++) {
+        sets[words] = (Set){words, plain->seconds, plain->bytes};
+        for (int i = 0; i < KEPT_WORDS; i++)
+            if (words >> i & 1) {
+                sets[words].seconds += one[i].seconds - plain->seconds;
+                sets[words].bytes += one[i].bytes - plain->bytes;
+            }
+    }
+    qsort(sets, SETS, sizeof *sets, by_seconds);
+}
+
+/* True if nothing has to be computed again. */
+static bool fits_whole(Config *c)
+{
+    Config *whole = arena_new(sizeof *whole);
+    *whole = *c;
+    whole->v[F_memory_recompute].s = "none";
+    const Graph *g = fit_planned(whole);
+    if (g->arena_bytes > fit_limit(g))
+        return false;
+    c->v[F_memory_recompute].s = "none";
+    c->kept = text_print("everything: nothing is recomputed");
+    return true;
+}
+
+void choose_kept(Config *c)
+{
+    int64_t limit;
+    Set sets[SETS], best[PLANS];
+    int n = 0;
+    if (!config_is(c, F_memory_recompute, "auto") || fits_whole(c))
+        return;
+    const Set plain = planned(c, 0, &limit);
+    set_words(c, 0);
+    if (plain.bytes > limit)
+        return;
+    estimate(c, &plain, sets);
+    for (int i = 0; i < SETS && n < PLANS; i++) {
+        const bool near = sets[i].bytes <= limit + limit / 16;
+        const Set s = near ? planned(c, sets[i].words, &limit) : sets[i];
+        if (s.bytes <= limit)
+            best[n++] = s;
+    }
+    qsort(best, (size_t)n, sizeof *best, by_seconds);
+    set_words(c, best[0].words);
+    c->kept = text_print("%s; next: %s", set_text(&best[0]), n > 1 ? set_text(&best[1]) : "none");
+}

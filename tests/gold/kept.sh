@@ -1,0 +1,38 @@
+#!/bin/bash
+# What recomputed blocks keep: memory.keep, and memory.recompute=auto against every set, planned one by one. FULL=1: more limits.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+. tests/compare.sh
+GEN=${GEN:-out/.gen/gen}
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+fails=0
+check() { if [ "$2" = "$3" ]; then echo "ok $1"; else echo "not ok $1: want '$2', got '$3'"; fails=$((fails + 1)); fi; }
+
+words=(norms qkv att o gate_up act)
+recipe=recipes/h200x1_qwen2.5_7b_full.lua
+# info FIELDS: bytes, seconds of a step
+info() { "$GEN" info $recipe memory.limit_gib=1000 "$@" --json | jq -r '"\(.device_bytes) \(.estimate.step_seconds)"'; }
+for ((set = 0; set < 64; set++)); do
+    keep=
+    for i in "${!words[@]}"; do [ $((set >> i & 1)) = 0 ] || keep+=${keep:+,}${words[i]}; done
+    echo "$(info memory.recompute=block memory.keep=$keep) $(tr , _ <<<"${keep:-nothing}")"
+done >"$T/sets"
+check kept/everything "$(info memory.recompute=none)" "$(tail -1 "$T/sets" | cut -d' ' -f1,2)"
+check kept/nothing "$(info memory.recompute=block)" "$(head -1 "$T/sets" | cut -d' ' -f1,2)"
+check kept/different 64 "$(cut -d' ' -f1 "$T/sets" | sort -u | wc -l)"
+
+# the fastest of all sets that fit, and the plan says so. The reserve of a card is 1.5 GiB.
+for limit in 127 ${FULL:+119 121 123 125 129 132}; do
+    best=$(awk -v most=$(((limit * 2 - 3) * 512 * 1024 * 1024)) '$1 <= most' "$T/sets" | sort -k2,2g -k1,1n | head -1)
+    "$GEN" plan $recipe memory.recompute=auto memory.limit_gib=$limit >"$T/plan"
+    "$GEN" info $recipe memory.recompute=auto memory.limit_gib=$limit --json | jq -r '"\(.device_bytes) \(.estimate.step_seconds)"' >"$T/chosen"
+    check "kept/auto $limit" "$(cut -d' ' -f1,2 <<<"$best")" "$(cat "$T/chosen")"
+    check "kept/auto $limit said" "$(cut -d' ' -f3 <<<"$best" | tr _ ' ' | sed 's/gate up/gate_up/')" \
+        "$(sed -n 's/^memory.recompute=auto keeps \([^(]*\) (.*/\1/p' "$T/plan")"
+done
+check kept/whole 1 "$("$GEN" plan $recipe memory.recompute=auto memory.limit_gib=1000 |
+    grep -c '^memory.recompute=auto keeps everything: nothing is recomputed$')"
+check kept/none "needs 116.1 GiB" \
+    "$("$GEN" plan $recipe memory.recompute=auto memory.limit_gib=100 2>&1 | grep -o 'needs [^,]*')"
+exit $((fails > 0))
