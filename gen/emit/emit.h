@@ -120,6 +120,14 @@ typedef struct {
     int64_t offset;
 } Product;
 char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */
+/* Sets list to the products of a group's call, at most MOST_PRODUCTS, one for each Gemm; returns
+ * their number. A kernel that goes through chunks of rows or parts repeats them. */
+enum { MOST_PRODUCTS = 16 };
+int group_products(const Graph *g, const Program *p, const Group *group, Product *list);
+/* Measured seconds of a product, and of a call of a kernel with variants, from the lock file; 0: no
+ * row applies. */
+double product_seconds(const Graph *g, const Product *p);
+double group_seconds(const Graph *g, const Program *p, const Group *group);
 void objects_clear(void);                          /* before the calls of a graph */
 /* Returns the layer of a weight, of its adapters or of its gradient, e.g. "qkv". */
 char *weight_layer(const Call *c, const Value *v);
@@ -135,6 +143,7 @@ char *site_text(const Call *c);                    /* "SITES * l + SITE_ATT", "N
 
 /* emit_lora.c */
 char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b_qkv" */
+int lora_products(const Call *c, Product *list);   /* see group_products() */
 
 /* emit_io.c: inputs, by the rows of inputs.def */
 int64_t emit_micros(const Graph *g);               /* micro-batches of a step */

@@ -77,8 +77,7 @@ static const AdapterRow adapter_rows[] = {
 #undef LORA_PRODUCT
 };
 
-/* Returns the Gemm of a row, "&mm_qkv_lora_u". */
-static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
+static Product adapter_gemm(const Call *c, const Adapters *l, const AdapterRow *row, int part)
 {
     Product p = {.form = row->form, .epilogue = "none", .scale = 1,
                  .adds = call_adds(c, row->flags)};
@@ -92,6 +91,14 @@ static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow 
     bool each = !strcmp(row->times, "part");
     if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
         p.offset = adapter_offset(l);
+    return p;
+}
+
+/* Returns the Gemm of a row, "&mm_qkv_lora_u". */
+static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
+{
+    const Product p = adapter_gemm(c, l, row, part);
+    const bool each = !strcmp(row->times, "part");
     const char *which = each && l->parts > 1 ? text_print("%d", part) : "";
     char *label = text_print("%s.lora.%s%s", l->layer, row->member, which);
     return text_print("&%s", object_name(c, label, product_text(c->g, &p), false));
@@ -118,6 +125,18 @@ static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
             str_print(s, "%s%s", part ? ", " : "", adapter_product(c, l, row, part));
         str_print(s, each ? "}" : "");
     }
+}
+
+int lora_products(const Call *c, Product *list)
+{
+    const Adapters l = adapters_of(c);
+    int n = 0;
+    for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++)
+        for (int part = 0; computes(&l, &adapter_rows[i]) &&
+                           part < (strcmp(adapter_rows[i].times, "part") ? 1 : l.parts);
+             part++)
+            list[n++] = adapter_gemm(c, &l, &adapter_rows[i], part);
+    return n;
 }
 
 static void print_parts(Str *s, const Adapters *l, char what)

@@ -166,8 +166,8 @@ static char *attribute(const Call *c, const char *word)
  * the extra ones are 0. */
 static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
 
-/* Returns the Gemm that a word {mm FORM|m|n|k|flags} describes. */
-static char *gemm_text(const Call *c, const char *word)
+/* Returns the product that a word {mm FORM|m|n|k|flags} describes. */
+static Product gemm_product(const Call *c, const char *word)
 {
     static const char *const epilogues[] = {"dgelu", "gelu", "bgrad", "bias", ""};
     char *copy = text_copy(word), *save = NULL;
@@ -188,6 +188,12 @@ static char *gemm_text(const Call *c, const char *word)
     while (!strstr(flags, epilogues[i]) || (!bias && !strcmp(epilogues[i], "bias")))
         i++;
     p.epilogue = *epilogues[i] ? epilogues[i] : "none";
+    return p;
+}
+
+static char *gemm_text(const Call *c, const char *word)
+{
+    const Product p = gemm_product(c, word);
     return product_text(c->g, &p);
 }
 
@@ -535,6 +541,25 @@ char *emit_programs(const Graph *g)
     return s.text;
 }
 
+static bool has_operand(const Op *op, const char *word);
+
+int group_products(const Graph *g, const Program *p, const Group *group, Product *list)
+{
+    const Call c = {.g = g, .p = p, .group = group};
+    int n = 0;
+    const char *at = kernel_row[group->kernel].args;
+    while ((at = strchr(at, '{'))) {
+        char *word = text_print("%.*s", (int)strcspn(at + 1, "}"), at + 1);
+        at++;
+        const char *mm = strstr(word, "mm ");
+        if (!strcmp(word, "lora"))
+            n += lora_products(&c, list + n);
+        else if (mm && (mm == word || has_operand(call_op(&c, 0), word)))
+            list[n++] = gemm_product(&c, text_copy(mm));
+    }
+    return n;
+}
+
 /* ---- ops.h ----------------------------------------------------------------------------------- */
 
 char *emit_ops(const Graph *g)
@@ -547,17 +572,18 @@ char *emit_ops(const Graph *g)
             const Group *group = &p->groups[k];
             const Op *op = &p->ops[group->first_op];
             const Region *loop = group->region ? &p->region[group->region] : NULL;
-            double flops = 0, bytes = 0;
-            for (int j = 0; j < group->nops; j++) {
+            double flops = 0;
+            for (int j = 0; j < group->nops; j++)
                 flops += op_flops(&op[j]);
-                bytes += op_share(&op[j]) * op_row[op[j].kind].bytes(&op[j]);
-            }
             if (group->pos != n++)
                 bug("group @g%d of %s is number %d", group->pos, p->name, n - 1);
             const Op *makes = &op[group->nops - 1];
             str_print(&s, "{\"%s\", \"%s\", %.0f, %.0f, %" PRId64 ", %s},\n",
                       kernel_row[group->kernel].name, makes->nout ? makes->out[0].v->name : "",
-                      flops, bytes, !loop ? 0 : loop->reverse ? -loop->count.n : loop->count.n,
+                      flops, group_bytes(p, group),
+                      !loop           ? 0
+                      : loop->reverse ? -loop->count.n
+                                      : loop->count.n,
                       g->ranks > 1 && op_is_collective(op->kind) ? "true" : "false");
         }
     return s.text;

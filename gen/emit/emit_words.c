@@ -216,6 +216,15 @@ static void print_algorithm(Str *s, const Graph *g, const Product *p)
         str_print(s, ", .raw = \"%.64s\"\n        \"%s\"", locked.raw, locked.raw + 64);
 }
 
+double product_seconds(const Graph *g, const Product *p)
+{
+    const char *act = g->setting[SETTING_precision].text;
+    return !*emit_backend(g)->tuner
+               ? 0
+               : lock_gemm_seconds(g, p->form, act, p->f32 ? "fp32" : act, p->m.n, p->n.n, p->k.n,
+                                   p->lda.n, p->ldb.n, p->ldc.n, p->epilogue, p->adds, p->offset);
+}
+
 char *product_text(const Graph *g, const Product *p)
 {
     Str s = {0};

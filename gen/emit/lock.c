@@ -3,8 +3,8 @@
  * In:    the lock file, the calls of step.cu.   Out: Gemm.algo and .raw, kernel variants; the
  *        untuned calls.
  * Keeps: a row applies only to the architecture of its card, these kernel sources and this shape.
- * Method: one section per card; its times are comments. The program compares the library version,
- *         since gen does not query the machine it runs on. */
+ * Method: one section per card; its times serve estimates. The program compares the library
+ *         version, since gen does not query the machine it runs on. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 #include "gen/emit/lock.h"
@@ -27,6 +27,7 @@ typedef struct {
     const char *key, *choice;    /* algorithm or variant */
     const char *raw;             /* of an algorithm: its bytes, NULL: the row has none */
     int kind;
+    double seconds;              /* as measured; 0: the row does not say */
 } LockRow;
 
 /* For each kind of row: its list in the file, and the name of its choice. */
@@ -120,7 +121,7 @@ static const struct {
     {1 << GEMM, "raw", cJSON_String, OPTIONAL, "^[0-9a-f]{128}$",
      "128 hex digits (64 bytes) in \"raw\""},
     {1 << KERNEL, "variant", cJSON_String, 0, "^[0-9]{1,9}$", "a number as \"variant\""},
-    {IN_ROWS, "us", 0, 0, NULL, NULL},
+    {IN_ROWS, "us", cJSON_Number, OPTIONAL, NULL, NULL},
     {IN_ROWS, "default_us", 0, 0, NULL, NULL}};
 enum { MEMBERS = sizeof member / sizeof *member };
 
@@ -155,7 +156,7 @@ static void check_members(const cJSON *o, int in, const char *place)
         const cJSON *v = json_get(o, member[i].name);
         if (!v && member[i].of == OPTIONAL)
             continue;
-        if (!v || v->type != type || (type == cJSON_String && !*v->valuestring))
+        if (!v || (v->type & 0xff) != type || (type == cJSON_String && !*v->valuestring))
             err((Loc){lock.path, 0}, "%s: needs a %s \"%s\"", place, type_name[type],
                 member[i].name);
         if (member[i].form && !has_form(v->valuestring, member[i].form))
@@ -218,10 +219,11 @@ static void read_rows(const cJSON *card, int kind)
     cJSON_ArrayForEach(row, json_get(card, kind_row[kind].list)) {
         if (lock.n == MAX_ROWS)
             err((Loc){lock.path, 0}, "more than %d rows for %s", MAX_ROWS, lock.gpu);
-        const cJSON *raw = json_get(row, "raw");
+        const cJSON *raw = json_get(row, "raw"), *us = json_get(row, "us");
         lock.row[lock.n++] = (LockRow){json_get(row, "key")->valuestring,
                                        json_get(row, kind_row[kind].choice)->valuestring,
-                                       raw ? raw->valuestring : NULL, kind};
+                                       raw ? raw->valuestring : NULL, kind,
+                                       cJSON_IsNumber(us) ? us->valuedouble / 1e6 : 0};
     }
 }
 
@@ -288,6 +290,26 @@ LockedAlgo lock_gemm_algo(const Graph *g, const char *form, const char *in, cons
     LockRow row = row_of(g, GEMM, key);
     return (LockedAlgo){row.choice, row.raw};
 }
+
+static double seconds_of(const Graph *g, int kind, const char *key)
+{
+    open_lock(g);
+    for (int i = 0; i < lock.n; i++)
+        if (lock.row[i].kind == kind && !strcmp(lock.row[i].key, key))
+            return lock.row[i].seconds;
+    return 0;
+}
+
+double lock_gemm_seconds(const Graph *g, const char *form, const char *in, const char *out,
+                         int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                         const char *epilogue, int beta, int64_t offset)
+{
+    char key[GEMM_KEY_BYTES];
+    gemm_key(key, form, in, out, m, n, k, lda, ldb, ldc, epilogue, beta, offset);
+    return seconds_of(g, GEMM, key);
+}
+
+double lock_kernel_seconds(const Graph *g, const char *key) { return seconds_of(g, KERNEL, key); }
 
 const char *lock_variant(const Graph *g, const char *key) { return row_of(g, KERNEL, key).choice; }
 

@@ -10,6 +10,12 @@ typedef struct { const char *algo, *raw; } LockedAlgo;
 LockedAlgo lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
                           int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
                           const char *epilogue, int beta, int64_t offset);
+/* Measured seconds of a product, and of a kernel by its key; 0: no row applies, or it does not say.
+ * These record nothing. */
+double lock_kernel_seconds(const Graph *g, const char *key);
+double lock_gemm_seconds(const Graph *g, const char *form, const char *in, const char *out,
+                         int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                         const char *epilogue, int beta, int64_t offset);
 /* Returns the variant of a kernel call as a number, or NULL. key: kernel, types and dimensions. */
 const char *lock_variant(const Graph *g, const char *key);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */

@@ -337,7 +337,7 @@ int group_number(const Graph *g, const Program *p, int index);
 typedef struct {
     const char *name;
     const char *operands, *place, *attrs;    /* as ops.def describes them */
-    double (*flops)(const Op *op), (*bytes)(const Op *op);
+    double (*flops)(const Op *op);
     const char *doc;
 } OpRow;
 extern const OpRow op_row[NOPS];
@@ -345,6 +345,11 @@ int op_find(const char *name);                               /* NOPS: none */
 /* Share of its elements that a rank works on: less than 1 if they are divided over the ranks. */
 double op_share(const Op *op);
 double op_flops(const Op *op);                               /* of a call on a rank */
+/* bytes.c */
+/* Bytes that a call on a rank reads from memory and writes to it: of an operand, counting outputs
+ * after inputs; of its workspace, operand nin + nout; of a group, without what stays inside. */
+double op_bytes(const Op *op, int operand);
+double group_bytes(const Program *p, const Group *group);
 double program_flops(const Program *p);                      /* FLOPs of one turn */
 
 /* A row of inputs.def: a value that the host writes. */

@@ -1,4 +1,4 @@
-/* ops.c -- the rows of ops.def; FLOPs and bytes of an op.
+/* ops.c -- the rows of ops.def; FLOPs of an op.
  *
  * A multiply-add counts as two FLOPs, softmax and other pointwise work as a few per element. These
  * counts serve reports and MFU; no result depends on them. */
@@ -42,7 +42,11 @@ static double flops_lora_bwd(const Op *op)
 {
     return 4 * rows(op->in[2]) * (elements(op->in[4]) + elements(op->in[5]));
 }
-static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
+static double flops_update(const Op *op)
+{
+    const bool all = !op->region && op->in[0].index == IX_NONE;
+    return 12 * elements(op->in[0]) * (all ? (double)op->in[0].v->slots : 1);
+}
 
 /* A causal mask leaves half of the score matrix, and so do limits; documents count as one, lengths
  * as full, holes as filled. (B, T, (H + 2 K) D) */
@@ -57,27 +61,9 @@ static double flops_attention(const Op *op)
 
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-static double element_bytes(Ref r) { return elements(r) * dtype_bytes[r.v->dtype]; }
-
-static double bytes_all(const Op *op)
-{
-    double bytes = 0;
-    for (int k = 0; k < op->nin + op->nout; k++) {
-        Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
-        bytes += r.v->internal ? 0 : element_bytes(r);
-    }
-    return bytes;
-}
-
-static double bytes_gather(const Op *op) { return 2 * element_bytes(op->out[0]); }
-static double bytes_scatter(const Op *op) { return 2 * element_bytes(op->in[0]); }
-static double bytes_none(const Op *op) { (void)op; return 0; }
-
 const OpRow op_row[NOPS] = {
 #define OP(name, operands, place, attrs, flops, bytes, grad, doc) \
-    {#name, operands, place, attrs, flops_##flops, bytes_##bytes, doc},
+    {#name, operands, place, attrs, flops_##flops, doc},
 #include "gen/graph/ops.def"
 #undef OP
 };

@@ -30,6 +30,7 @@ static Side side_of(Graph *g, Config *c, const char *name)
 {
     if (!g)
         return (Side){.c = c};
+    lock_renew(g);                       /* by the recipe's own path, which is removed below */
     Side s = {.g = g,
               .c = c,
               .held = measure_holdings(g),
@@ -43,7 +44,6 @@ static Side side_of(Graph *g, Config *c, const char *name)
             g->programs[i]->ops[k].loc = (Loc){0};
     for (int i = 0; i < NSETTINGS; i++)
         g->setting[i].loc = (Loc){0};
-    lock_renew(g);                       /* uses the recipe's own path, which is removed next */
     g->setting[SETTING_recipe].text = "@.lua";
     g->setting[SETTING_name].text = name;
     g->setting[SETTING_overrides].n = 0;

@@ -110,6 +110,35 @@ static void print_length(const Graph *g, const Info *n, FILE *to)
                             : ""));
 }
 
+/* "71 % products, 19 % attention": shares of a step of at least 1 %, the largest first. */
+static char *kinds_text(const Cost *cost)
+{
+    static const struct { const char *name; Effort first, last; } part[] = {
+        {"products", EFFORT_product, EFFORT_product},
+        {"attention", EFFORT_attention_fwd, EFFORT_attention_bwd},
+        {"elements", EFFORT_pointwise, EFFORT_pointwise},
+        {"softmax", EFFORT_head, EFFORT_head},
+        {"update", EFFORT_update, EFFORT_update}};
+    enum { PARTS = sizeof part / sizeof *part + 2 };
+    struct { const char *name; double share; } list[PARTS] = {
+        {"launches", cost->starts / cost->step}, {"other ranks", cost->ranks / cost->step}};
+    Str s = {0};
+    for (int i = 2; i < PARTS; i++) {
+        list[i].name = part[i - 2].name;
+        for (int k = (int)part[i - 2].first; k <= (int)part[i - 2].last; k++)
+            list[i].share += cost->kind[k] / cost->step;
+    }
+    for (;;) {
+        int most = 0;
+        for (int i = 1; i < PARTS; i++)
+            most = list[i].share > list[most].share ? i : most;
+        if (list[most].share < 0.01)
+            return s.text;
+        str_print(&s, "%s%.0f %% %s", s.n ? ", " : "", 100 * list[most].share, list[most].name);
+        list[most].share = 0;
+    }
+}
+
 static void print_time(const Info *n, FILE *to)
 {
     const Device *d = &n->device;
@@ -123,13 +152,14 @@ static void print_time(const Info *n, FILE *to)
         str_print(&s, "; %s in all", text_seconds(n->cost.step * (double)l->updates));
     line(to, "time", s.text);
     line(to, "",
-         text_print("estimated, not measured, without validation: %s of %.3g TFLOP/s and %.4g GB/s "
+         text_print("estimated, %swithout validation: %s of %.3g TFLOP/s and %.4g GB/s "
                     "a rank,",
+                    n->cost.measured ? text_print("%d calls as measured, ", n->cost.measured)
+                                     : "not measured, ",
                     d->name, d->peak / 1e12, d->bandwidth / 1e9));
     line(to, "",
-         text_print("each kernel at %g of one or %g of the other; at the peak %s; --bench-steps 20 "
-                    "measures",
-                    COST_PEAK, COST_BANDWIDTH, text_seconds(n->work.at_peak)));
+         text_print("%s; at the peak %s; --bench-steps 20 measures", kinds_text(&n->cost),
+                    text_seconds(n->work.at_peak)));
 }
 
 static void print_bytes(const Graph *g, const Info *n, FILE *to)
@@ -271,13 +301,15 @@ static void add_time(cJSON *o, const Info *n)
     answer_text(t, "device", n->device.name);
     answer_text(t, "card", n->device.card ? n->device.card->name : NULL);
     answer_float(t, "peak_flops", n->device.peak);
-    answer_float(t, "peak_share", COST_PEAK);
     answer_float(t, "bandwidth_bytes", n->device.bandwidth);
-    answer_float(t, "bandwidth_share", COST_BANDWIDTH);
     answer_float(t, "step_seconds", n->cost.step);
     answer_float(t, "kernels_seconds", n->cost.kernels);
+    cJSON *kinds = answer_object(t, "kind_seconds");
+    for (int i = 0; i < NEFFORTS; i++)
+        answer_float(kinds, effort_name[i], n->cost.kind[i]);
     answer_float(t, "starts_seconds", n->cost.starts);
     answer_float(t, "ranks_seconds", n->cost.ranks);
+    answer_int(t, "measured_calls", n->cost.measured);
     answer_float(t, "step_seconds_at_peak", n->work.at_peak);
     answer_float(t, "tokens_per_second", n->tokens / n->cost.step);
     if (l->updates)

@@ -63,24 +63,11 @@ Holdings measure_holdings(const Graph *g)
 
 static double turns_of(const Program *p, const Op *op) { return (double)op_turns(p, op); }
 
-static double op_bytes(const Program *p, const Op *op)
-{
-    double bytes = 0;
-    for (int k = 0; k < op->nin + op->nout; k++) {
-        Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
-        if (!r.v->internal)              /* internal values stay in registers */
-            bytes += (double)value_bytes(r.v) * (op->region           ? turns_of(p, op)
-                                                 : r.index == IX_NONE ? (double)r.v->slots
-                                                                      : 1);
-    }
-    return op_share(op) * bytes;
-}
-
 double program_bytes(const Program *p)
 {
     double bytes = 0;
-    for (int i = 0; i < p->nops; i++)
-        bytes += op_bytes(p, &p->ops[i]);
+    for (int i = 0; i < p->ngroups; i++)
+        bytes += turns_of(p, &p->ops[p->groups[i].first_op]) * group_bytes(p, &p->groups[i]);
     return bytes;
 }
 
@@ -100,7 +87,7 @@ bool schedule_updates(const Schedule *s)
     return false;
 }
 
-static bool in_fp32(const Graph *g)
+bool graph_in_fp32(const Graph *g)
 {
     return !strcmp(g->setting[SETTING_precision].text, "fp32");
 }
@@ -113,7 +100,7 @@ Work schedule_work(const Graph *g, const Schedule *s)
             w.flops += (double)s->item[k].times * program_flops(s->item[k].program);
             w.bytes += (double)s->item[k].times * program_bytes(s->item[k].program);
         }
-    w.at_peak = w.flops / (in_fp32(g) ? g->target->peak_fp32 : g->target->peak_bf16);
+    w.at_peak = w.flops / (graph_in_fp32(g) ? g->target->peak_fp32 : g->target->peak_bf16);
     return w;
 }
 
@@ -182,7 +169,7 @@ static double moved_bytes(const Graph *g, const Program *p, const Op *op)
     return bytes;
 }
 
-static Sent op_sent(const Graph *g, const Program *p, const Op *op, int64_t nodes)
+Sent op_sent(const Graph *g, const Program *p, const Op *op, int64_t nodes)
 {
     const Collective *c = collective_of(g, op);
     const double ranks = (double)g->ranks, n = (double)nodes,
@@ -242,119 +229,6 @@ Sent step_sent(const Graph *g, Config *c)
         if (schedule_updates(g->schedules[i]))
             return schedule_sent_sum(g, g->schedules[i], nodes_of(c));
     return (Sent){"step", 0, 0};
-}
-
-/* ---- the cost model -------------------------------------------------------------------------- */
-
-/* Finds a card by the driver's name, "NVIDIA H200", or gen's; NULL: unknown. */
-static const Card *card_named(const Target *t, const char *name)
-{
-    const Card *found = card_find(!strncmp(name, "NVIDIA ", 7) ? name + 7 : name);
-    return found && !strcmp(found->target, t->name) ? found : NULL;
-}
-
-/* The card that the recipe, its lock file's section or its cluster names; else of the target's the
- * smallest with the memory that the recipe plans with. */
-static const Card *card_of(const Graph *g, Config *c)
-{
-    const char *name = config_text(c, F_tune_card);
-    if (!*name && c->cluster)
-        name = c->v[F_cluster_card].s;
-    const Card *named = config_card(c), *best = NULL, *largest = NULL;
-    if (!named && *name)
-        named = card_named(g->target, name);
-    int64_t limit = g->setting[SETTING_memory].i, memory = limit ? limit : g->target->memory;
-    for (int i = 0; i < card_count(); i++) {
-        const Card *k = card_row(i);
-        if (strcmp(k->target, g->target->name))
-            continue;
-        if (!largest || k->memory > largest->memory)
-            largest = k;
-        if (k->memory >= memory && (!best || k->memory < best->memory))
-            best = k;
-    }
-    return named ? named : best ? best : largest;
-}
-
-Device device_of(const Graph *g, Config *c)
-{
-    bool fp32 = in_fp32(g);
-    const Backend *b = target_backend(g->target);
-    if (strcmp(g->target->backend, "cuda"))
-        return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16,
-                        b->bandwidth, b->link};
-    const Card *k = card_of(g, c);
-    const bool slower = c->cluster && !strcmp(c->v[F_cluster_link].s, "pcie") && k->link > b->link;
-    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth,
-                    slower ? b->link : k->link};
-}
-
-double schedule_send_seconds(const Graph *g, const Schedule *s, Config *c)
-{
-    const Sent sent = schedule_sent_sum(g, s, nodes_of(c));
-    return (sent.within + sent.between) / device_of(g, c).link;
-}
-
-/* Seconds of a run of a program: kernels, their launches, and collectives: those that kernels wait
- * for, those that run beside kernels, and those that do so only in the last micro-batch. */
-typedef struct { double kernels, starts, sums, beside, early; } Turn;
-
-static double *collective_seconds(Turn *t, const Op *op)
-{
-    const bool begins = op->kind == OP_gather_begin || op->kind == OP_scatter_begin;
-    return begins ? &t->beside : op_attr(op, "last") ? &t->early : &t->sums;
-}
-
-static Turn turn_of(const Graph *g, const Program *p, const Device *d)
-{
-    const Backend *of = target_backend(g->target);
-    Turn t = {0};
-    for (int i = 0; i < p->ngroups; i++) {
-        const Group *group = &p->groups[i];
-        double flops = 0, bytes = 0;
-        const Op *first = &p->ops[group->first_op];
-        for (int k = 0; k < group->nops; k++) {
-            const Op *op = &p->ops[group->first_op + k];
-            flops += op_flops(op) * turns_of(p, op);
-            bytes += op_bytes(p, op);
-        }
-        if (g->ranks > 1 && op_is_collective(first->kind)) {
-            const Sent s = op_sent(g, p, first, 1);
-            *collective_seconds(&t, first) +=
-                s.within > 0 ? turns_of(p, first) * of->meet + s.within / d->link : 0;
-            continue;
-        }
-        double work = flops / (COST_PEAK * d->peak), move = bytes / (COST_BANDWIDTH * d->bandwidth);
-        t.kernels += work > move ? work : move;
-        t.starts += turns_of(p, first) * of->start;
-    }
-    return t;
-}
-
-Cost step_cost(const Graph *g, Config *c)
-{
-    const Device d = device_of(g, c);
-    Cost cost = {0};
-    double early = 0;
-    for (int i = 0; i < g->nschedules; i++) {
-        const Schedule *s = g->schedules[i];
-        for (int k = 0; schedule_updates(s) && k < s->nitems; k++) {
-            if (!s->item[k].program)
-                continue;
-            const Turn t = turn_of(g, s->item[k].program, &d);
-            const double often = 1 / (double)objective_steps_a_turn(c, s->name),
-                times = often * (double)s->item[k].times;
-            cost.kernels += times * t.kernels;
-            cost.starts += times * t.starts;
-            cost.ranks += times * t.sums;
-            cost.ranks += t.beside > t.kernels ? times * (t.beside - t.kernels) : 0;
-            early += often * t.early;    /* only in the last micro-batch */
-        }
-    }
-    /* overlaps with the backward pass */
-    cost.ranks += early > cost.kernels / 2 ? early - cost.kernels / 2 : 0;
-    cost.step = cost.kernels + cost.starts + cost.ranks;
-    return cost;
 }
 
 /* ---- disk ------------------------------------------------------------------------------------ */

@@ -20,8 +20,7 @@ int64_t buffer_bytes(const Value *v);    /* of all its slots */
  * divided. */
 int64_t value_shares(const Graph *g, const Value *v);
 
-/* Bytes read and written by its calls, each operand once per call. */
-double program_bytes(const Program *p);
+double program_bytes(const Program *p);  /* of memory that its calls read and write */
 int program_calls(const Program *p);     /* of kernels */
 bool schedule_updates(const Schedule *s);        /* true if it changes weights */
 
@@ -32,6 +31,7 @@ typedef struct {
 } Work;
 Work schedule_work(const Graph *g, const Schedule *s);
 Work step_work(const Graph *g);          /* of the first schedule that changes weights */
+bool graph_in_fp32(const Graph *g);       /* its precision */
 double step_tokens(const Graph *g, Config *c);   /* positions of sequences, all ranks */
 
 /* Bytes that a rank sends by one kind of collective, on average over the ranks; gen/lower/
@@ -40,6 +40,7 @@ typedef struct {
     const char *name;
     double within, between;      /* to ranks of its node, and of other nodes */
 } Sent;
+Sent op_sent(const Graph *g, const Program *p, const Op *op, int64_t nodes);
 /* Sets *list to one entry a kind for one run of the schedule; returns their number. */
 int schedule_sent(const Graph *g, const Schedule *s, int64_t nodes, Sent **list);
 /* All kinds together; step_sent: of the first schedule that changes weights. */
@@ -60,14 +61,26 @@ Device device_of(const Graph *g, Config *c);
 /* Seconds in which a rank sends the bytes of one run of the schedule at the speed of its links. */
 double schedule_send_seconds(const Graph *g, const Schedule *s, Config *c);
 
-/* Time of a kernel: its launch, and the longer of its products at COST_PEAK of the peak and its
- * bytes at COST_BANDWIDTH of the bandwidth. A collective takes its bytes and its start; one that
- * runs beside kernels costs only what exceeds their time. */
-#define COST_PEAK 0.6
-#define COST_BANDWIDTH 0.8
+/* Kinds of work, the rows of efficiency.def. */
+#define EFFORTS(X) \
+    X(product) X(attention_fwd) X(attention_bwd) X(pointwise) X(head) X(update)
+#define EFFORT_ENUM(kind) EFFORT_##kind,
+typedef enum { EFFORTS(EFFORT_ENUM) NEFFORTS } Effort;
+extern const char *const effort_name[NEFFORTS];
+/* Share of the peak, or of the bandwidth, that a kind reaches on a target. */
+double effort_share(const Target *t, Effort kind);
+/* Share of the peak that a product (m, n) over k reaches. */
+double product_share(const Target *t, double m, double n, double k);
+
+/* Time of a call: each of its products takes as long as its FLOP or its bytes do, whichever is
+ * longer, or as the lock file says; everything else its bytes; and each launch its start.
+ * Collectives beside a loop's kernels count by how much they are longer. */
 typedef struct {
-    double kernels, starts, ranks;       /* seconds of a step (schedules that change weights) */
-    double step;                         /* their sum */
+    double kind[NEFFORTS];                 /* seconds of a step (schedules that change weights) */
+    double kernels;                      /* their sum */
+    double starts, ranks;
+    double step;                         /* sum of all */
+    int measured;                        /* products and calls that the lock file has seconds of */
 } Cost;
 Cost step_cost(const Graph *g, Config *c);
 

@@ -41,6 +41,14 @@ algo="algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 clu
 file "$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
 gen "$R" >"$T/out" 2>&1
 has lock/applies "r.lock.json: 1 of $products products, 0 of $kernels kernels as measured on NVIDIA H200\$" "$T/out"
+# estimates take the measured time: a millisecond more for each call
+takes() { "$GEN" info "$R" --json | sed -n "s/^\t*\"$1\":\t\([0-9.e-]*\),\$/\1/p"; }
+check lock/seconds_calls 1 "$(takes measured_calls)"
+first=$(takes step_seconds)
+file "$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo" | sed 's/"us": 1.5/"us": 1001.5/')"
+check lock/seconds "whole" "$(takes step_seconds | awk -v first="$first" '{
+    n = ($1 - first) * 1000; print (n > 0.99 && n - int(n + 0.5) < 1e-3 && int(n + 0.5) - n < 1e-3 ? "whole" : n) }')"
+file "$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
 check lock/emitted 1 "$(grep -c "\.algo = \"$algo\"" "$T/out_r/step.cu")"
 check lock/manifest $((products - 1)) "$(untuned)"
 gen "$R" --locked >"$T/out" 2>&1
@@ -105,6 +113,7 @@ bad library "{\"diecast_lock\": 1, \"cards\": [${c/13.0.2/x}]}" 'card 1: must ha
 bad no_library "{\"diecast_lock\": 1, \"cards\": [${c/\"cublaslt\": \"13.0.2\", /}]}" 'card 1: needs a text "cublaslt"'
 bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: needs a number "sms"'
 bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: needs a list "gemms"'
+bad time "{\"diecast_lock\": 1, \"cards\": [${c/\"us\": 1.5/\"us\": \"1.5\"}]}" 'card 1, row 1: needs a number "us"'
 bad row "{\"diecast_lock\": 1, \"cards\": [${c/\"us\"/\"uss\"}]}" 'card 1, row 1: unknown name "uss"'
 k=$(with_kernels "$c" "$sources" x 64)
 bad kernels "{\"diecast_lock\": 1, \"cards\": [${c/'"kernels": []'/'"kernels": 1'}]}" 'card 1: needs a list "kernels"'
