@@ -48,6 +48,12 @@ void sim_write(void *p, size_t bytes);
  * copies the state with the bytes instead of refusing. Call instead of sim_read + sim_write. */
 void sim_copy(void *to, const void *from, size_t bytes);
 
+/* Counts the bytes that operations read and write from here on, each time, by accesses that begin in
+ * these; any number of them. Not in the fast library. */
+void sim_count(const void *p, size_t bytes);
+/* Bytes counted since the last call; ends all counts. */
+uint64_t sim_moved(void);
+
 /* ---- kernels (fiber.cpp) ---- */
 /* A kernel with its arguments: run(arguments) calls it. */
 struct SimCall {

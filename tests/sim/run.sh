@@ -12,11 +12,12 @@ build() {                        # MODE NAME
     library=$(tests/sim/build.sh "$mode") || return 1
     mapfile -t flags < <(SIM_LINES=1 tests/sim/build.sh --flags "$mode")
     if [ ! -f "$out/$name.$mode" ] ||
-        [ -n "$(find "tests/sim/$name.cpp" tests/sim/{*.h,include} "$library" \
+        [ -n "$(find "tests/sim/$name.cpp" tests/sim/{*.h,include} kernels "$library" \
             -newer "$out/$name.$mode" -print -quit)" ]; then
-        g++ -std=c++20 -Wall -Wextra -Wshadow -Wvla -Werror "${flags[@]}" -I tests/sim/include \
+        g++ -std=c++20 -Wall -Wextra -Wshadow -Wvla -Werror "${flags[@]}" -I. -I tests/sim/include \
             -include tests/sim/ptx.h -c -o "$out/$name.$mode.o" "tests/sim/$name.cpp" &&
-            g++ -o "$out/$name.$mode" "$out/$name.$mode.o" "$library" -lpthread
+            gcc -O1 -std=c11 -I. -c -o "$out/$name.base.o" runtime/base.c &&
+            g++ -o "$out/$name.$mode" "$out/$name.$mode.o" "$out/$name.base.o" "$library" -lpthread
     fi
 }
 
@@ -41,6 +42,17 @@ for name in "${names[@]}"; do
 done
 for program in "${programs[@]}"; do
     case $program in
+    */d_bytes.*)
+        folder=$(mktemp -d)
+        if numbers=$(tests/sim/counted.sh "$folder"); then
+            # shellcheck disable=SC2086
+            env $numbers "$program"
+        else
+            echo "not ok bytes: gen emits no program"
+            failed=1
+        fi
+        rm -rf "$folder"
+        ;;
     *.fast) "$program" | sed 's/^\(\(not \)\?ok [a-z]*\)/\1.fast/' ;;
     *.sh)
         toolkit=${CUDA:-/usr/local/cuda}

@@ -394,6 +394,30 @@ void shadow_release(uintptr_t low, size_t bytes)
     }
 }
 
+/* ---- traffic ---- */
+
+static std::vector<std::pair<uintptr_t, size_t>> counted;
+static uint64_t moved;
+
+void sim_count(const void *p, size_t bytes)
+{
+    counted.push_back({(uintptr_t)p, bytes});
+}
+
+uint64_t sim_moved(void)
+{
+    const uint64_t bytes = moved;
+    counted.clear();
+    moved = 0;
+    return bytes;
+}
+
+static inline void count(uintptr_t a, size_t bytes)
+{
+    for (auto &c : counted)
+        moved += a - c.first < c.second ? bytes : 0;
+}
+
 /* ---- operations ---- */
 
 static Record new_segment()
@@ -432,8 +456,10 @@ static void op_access(const void *p, size_t bytes, Kind kind)
     int arena = arena_at((uintptr_t)p);
     if (arena >= 0 && bytes > 0 && current_op == 0)
         host_access((uintptr_t)p, bytes, kind);
-    else if (arena >= 0 && bytes > 0)
+    else if (arena >= 0 && bytes > 0) {
+        count((uintptr_t)p, bytes);
         arena_access(arena, (uintptr_t)p, bytes, kind, &now);
+    }
 }
 
 void sim_read(const void *p, size_t bytes)
@@ -607,6 +633,7 @@ static void device_access(uintptr_t a, size_t bytes, Kind kind)
 {
     int arena = arena_at(a);
     if (arena >= 0) {
+        count(a, bytes);
         arena_access(arena, a, bytes, kind, &now);
     } else if (a - (uintptr_t)sim_dynamic < SIM_DYNAMIC) {
         size_t at = a - (uintptr_t)sim_dynamic;
@@ -696,5 +723,7 @@ void sim_op_end(void) { sim_op_name = nullptr; }
 void sim_read(const void *, size_t) {}
 void sim_write(void *, size_t) {}
 void sim_copy(void *, const void *, size_t) {}
+void sim_count(const void *, size_t) {}
+uint64_t sim_moved(void) { return 0; }
 
 #endif
