@@ -292,7 +292,7 @@ static void run_reduce(cudaStream_t s)
     scaler_update(total_norm, scaler, adamw_args, s);
 }
 
-/* clip and AdamW, one call for all parameters of a rule */
+/* clip and AdamW, one call for all parameters of a rule (0.00142 GFLOP) */
 static void run_update(cudaStream_t s)
 {
     profile_op(48, s);      // recipe.lua:2
