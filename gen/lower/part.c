@@ -415,9 +415,20 @@ static bool insert_move_within(Graph *g, const Run *r)
     return false;
 }
 
+/* True if no other gradient lies between them: the plan keeps their order. */
+static bool are_adjacent(const Graph *g, const Value *v, const Value *w)
+{
+    int i = 0;
+    while (g->values[i] != v)
+        i++;
+    for (i++; i < g->nvalues && !value_is_gradient(g->values[i]); i++)
+        ;
+    return i < g->nvalues && g->values[i] == w;
+}
+
 /* Before the op that found a value elsewhere than it wants it: the collectives that move all such
- * operands of it and of the ops of its kind after it; one a row, or one a value. False: no row
- * does. */
+ * operands of it and of the ops of its kind after it: one for a row's values that lie side by side,
+ * or one a value. False: no row does. */
 static bool insert_moves(Graph *g, const Run *r)
 {
     if (r->op->region || r->v->kind == VK_TEMP)
@@ -436,7 +447,7 @@ static bool insert_moves(Graph *g, const Run *r)
         Op op = collective(g, move);
         for (int i = 0; i < n; i++) {
             op_in(&op, ref(list[i])), op_out(&op, ref(list[i]));
-            if (i < n - 1 && op_takes_list(move->op))
+            if (i < n - 1 && op_takes_list(move->op) && are_adjacent(g, list[i], list[i + 1]))
                 continue;
             insert_group(g, p, at++, op);
             op = collective(g, move);
