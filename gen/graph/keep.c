@@ -15,6 +15,19 @@ static bool is_kept(const Build *b, const char *name)
     return word && config_listed(b->c, F_memory_keep, word);
 }
 
+/* True if the op has to run again: it makes a matrix of weights, or what adapters are folded into in
+ * place. */
+static bool is_repeated(const Program *p, const Op *op)
+{
+    if (op->kind == OP_dequant || op->kind == OP_lora_fold)
+        return true;
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < op->nout && p->ops[i].kind == OP_lora_fold; k++)
+            if (p->ops[i].in[0].v == op->out[k].v)
+                return true;
+    return false;
+}
+
 static void replace(Program *p, int first, const Value *again, Ref kept)
 {
     for (int i = first; i < p->nops; i++)
@@ -31,7 +44,7 @@ void keep_values(Build *b, int block, int again, int n)
         const Op *op = &b->p->ops[block + i], *other = &b->p->ops[again + i];
         if (op->kind != other->kind || op->nout != other->nout)
             bug("%s is computed again by %s", op_row[op->kind].name, op_row[other->kind].name);
-        for (int k = 0; k < op->nout; k++) {
+        for (int k = 0; k < op->nout && !is_repeated(b->p, op); k++) {
             const Ref kept = op->out[k];
             if (!strncmp(kept.v->name, prefix, strlen(prefix)) &&
                 is_kept(b, kept.v->name + strlen(prefix)))

@@ -35,4 +35,14 @@ check kept/whole 1 "$("$GEN" plan $recipe memory.recompute=auto memory.limit_gib
     grep -c '^memory.recompute=auto keeps everything: nothing is recomputed$')"
 check kept/none "needs 116.1 GiB" \
     "$("$GEN" plan $recipe memory.recompute=auto memory.limit_gib=100 2>&1 | grep -o 'needs [^,]*')"
+# results of norms into which adapters are folded in place are computed again
+folded=recipes/h200x1_qwen2.5_7b_lora.lua
+check kept/folded "$("$GEN" info $folded memory.recompute=block --json | jq .device_bytes)" \
+    "$("$GEN" info $folded memory.recompute=block memory.keep=norms --json | jq .device_bytes)"
+# as are weights in NF4, of which one layer is in memory at a time
+check kept/nf4 "%b.qkv.nf4 slots 1" "$("$GEN" -d part recipes/qlora_7b_8gb.lua memory.keep=qkv memory.limit_gib=100 |
+    sed -n "s/^value \(%b.qkv.nf4\) .*\(slots [0-9]*\).*/\1 \2/p")"
+# gradients that are all-reduced in one call lie side by side, divided ones between them or not
+check plan/side "" "$(for divided in "dreamprm memory.zero=2" "dreamprm_full memory.zero=1 comm.overlap=all"; do
+    "$GEN" plan recipes/${divided%% *}.lua gpus=2 ${divided#* } 2>&1 >"$T/plan"; done)"
 exit $((fails > 0))
