@@ -593,8 +593,8 @@ static void check_keep(const Config *c)
     const char *word[KEPT_WORDS];
     const int n = kept_words(word);
     if (keep->n && strcmp(c->v[F_memory_recompute].s, "block"))
-        err_add(keep->loc, "memory.keep: has no effect with memory.recompute = \"%s\", which %s; set "
-                "that to \"block\", or leave this out", c->v[F_memory_recompute].s,
+        err_add(keep->loc, "memory.keep: has no effect with memory.recompute = \"%s\", which %s; "
+                "set that to \"block\", or leave this out", c->v[F_memory_recompute].s,
                 strcmp(c->v[F_memory_recompute].s, "auto") ? "keeps everything"
                                                              : "chooses what to keep");
     for (int i = 0; i < keep->n; i++) {

@@ -15,8 +15,8 @@ static bool is_kept(const Build *b, const char *name)
     return word && config_listed(b->c, F_memory_keep, word);
 }
 
-/* True if the op has to run again: it makes a matrix of weights, or what adapters are folded into in
- * place. */
+/* True if the op has to run again: it makes a matrix of weights, or a value into which adapters are
+ * folded in place. */
 static bool is_repeated(const Program *p, const Op *op)
 {
     if (op->kind == OP_dequant || op->kind == OP_lora_fold)
