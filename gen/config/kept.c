@@ -26,14 +26,11 @@ static bool lists(const char *list, const char *name, size_t n)
 
 const char *kept_word(const char *name)
 {
-    const char *of_base = NULL, *base = text_print("%.*s", (int)strcspn(name, "."), name);
-    for (int i = 0; i < ROWS; i++) {
-        if (lists(kept_row[i].values, name, strlen(name)))
-            return kept_row[i].word;
+    const char *base = text_print("%.*s", (int)strcspn(name, "."), name);
+    for (int i = 0; i < ROWS; i++)
         if (lists(kept_row[i].values, base, strlen(base)))
-            of_base = kept_row[i].word;
-    }
-    return of_base;
+            return kept_row[i].word;
+    return NULL;
 }
 
 int kept_words(const char *word[KEPT_WORDS])

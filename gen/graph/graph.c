@@ -159,6 +159,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     b.loc = config_loc(c, F_batch_micro);
     objective(&b);
     check_fold(&b);
+    check_kept(&b);
     check_pinned(g, c);
     remove_dead(g);
     update_in_backward(&b);

@@ -124,6 +124,7 @@ struct Build {
     Ref residual, to;        /* in a list of steps: operand of `add`; destination of the last */
     int adds;                /* `add` steps of the list so far */
     int block_first, block_last;   /* ops of the last block: [first, last) */
+    unsigned words_kept;     /* words of memory.keep with an effect: bit of their row in kept.def */
 };
 
 /* build.c */
@@ -223,6 +224,8 @@ Value *gradient_of(Build *b, Value *param);
 /* keep.c: of a block, n ops from `block` on, which are repeated from `again` on, the ops after
  * read the values that memory.keep names from the former. */
 void keep_values(Build *b, int block, int again, int n);
+/* Ends the program if the recipe sets a word of memory.keep that keeps nothing. */
+void check_kept(const Build *b);
 
 /* order.c: sets beta of every gradient write: 1 if its schedule wrote or cleared the gradient
  * before, else 0. */

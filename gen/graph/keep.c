@@ -28,12 +28,36 @@ static bool is_repeated(const Program *p, const Op *op)
     return false;
 }
 
-static void replace(Program *p, int first, const Value *again, Ref kept)
+/* Returns true if an op reads the value. */
+static bool replace(Program *p, int first, const Value *again, Ref kept)
 {
+    bool found = false;
     for (int i = first; i < p->nops; i++)
         for (int k = 0; k < p->ops[i].nin; k++)
             if (p->ops[i].in[k].v == again)
-                p->ops[i].in[k] = kept;
+                p->ops[i].in[k] = kept, found = true;
+    return found;
+}
+
+/* Notes that a word of memory.keep has an effect. */
+static void note_word(Build *b, const char *word)
+{
+    const char *all[KEPT_WORDS];
+    for (int i = 0; i < kept_words(all); i++)
+        if (!strcmp(all[i], word))
+            b->words_kept |= 1u << i;
+}
+
+void check_kept(const Build *b)
+{
+    const FieldValue *keep = &b->c->v[F_memory_keep];
+    const char *all[KEPT_WORDS];
+    const int n = kept_words(all);
+    for (int i = 0; keep->set && i < keep->n; i++)
+        for (int k = 0; k < n; k++)
+            if (!strcmp(all[k], keep->list[i]) && !(b->words_kept >> k & 1))
+                err(keep->loc, "memory.keep: \"%s\" has no effect: the backward pass of this "
+                    "recipe reads nothing of it that could be kept; leave it out", all[k]);
 }
 
 void keep_values(Build *b, int block, int again, int n)
@@ -47,8 +71,9 @@ void keep_values(Build *b, int block, int again, int n)
         for (int k = 0; k < op->nout && !is_repeated(b->p, op); k++) {
             const Ref kept = op->out[k];
             if (!strncmp(kept.v->name, prefix, strlen(prefix)) &&
-                is_kept(b, kept.v->name + strlen(prefix)))
-                replace(b->p, again, other->out[k].v, kept);
+                is_kept(b, kept.v->name + strlen(prefix)) &&
+                replace(b->p, again, other->out[k].v, kept))
+                note_word(b, kept_word(kept.v->name + strlen(prefix)));
         }
     }
 }

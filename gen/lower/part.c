@@ -554,11 +554,16 @@ static int loop_end(const Program *p, int at)
     return at;
 }
 
-/* The first group from `at` on that begins no gather in that region. */
-static int after_begins(const Program *p, int at, int region)
+static bool is_gather(const Op *op)
+{
+    return op->kind == OP_gather_begin || op->kind == OP_all_gather;
+}
+
+/* The first group from `at` on that is no gather of that region, nor begins one. */
+static int after_gathers(const Program *p, int at, int region)
 {
     while (at < p->ngroups && p->groups[at].region == region &&
-           p->ops[p->groups[at].first_op].kind == OP_gather_begin)
+           is_gather(&p->ops[p->groups[at].first_op]))
         at++;
     return at;
 }
@@ -578,10 +583,10 @@ static int gather_in_loop(const Graph *g, Program *p, int at, Value *x, Value *f
         return loop_end(p, at);
     }
     insert_gather(g, p, at, WHEN_read, ref_loop(full, 0), ref_loop(full, 0), when);
-    insert_gather(g, p, after_begins(p, loop_begin(p, at), region), WHEN_ahead, ref_loop(x, next),
+    insert_gather(g, p, after_gathers(p, loop_begin(p, at), region), WHEN_ahead, ref_loop(x, next),
                   ref_loop(full, next), "inside");
     if (!kept)
-        insert_gather(g, p, after_begins(p, start, 0), WHEN_ahead, ref_at(x, first),
+        insert_gather(g, p, after_gathers(p, start, 0), WHEN_ahead, ref_at(x, first),
                       ref_at(full, first), NULL);
     return loop_end(p, next_reader(p, full, at));
 }

@@ -84,6 +84,16 @@ static void estimate(const Config *c, const Set *plain, Set *sets)
     qsort(sets, SETS, sizeof *sets, by_seconds);
 }
 
+/* The fields have the chosen values, as if given: on the command line, if auto was. */
+static void settle(Config *c)
+{
+    const FieldValue *recompute = &c->v[F_memory_recompute];
+    FieldValue *keep = &c->v[F_memory_keep];
+    if (recompute->set && !recompute->loc.file && keep->n)
+        keep->set = true, keep->loc = recompute->loc;
+    c->hash = config_hash(c);
+}
+
 /* True if nothing has to be computed again. */
 static bool fits_whole(Config *c)
 {
@@ -94,6 +104,7 @@ static bool fits_whole(Config *c)
     if (g->arena_bytes > fit_limit(g))
         return false;
     c->v[F_memory_recompute].s = "none";
+    settle(c);
     c->kept = text_print("everything: nothing is recomputed");
     return true;
 }
@@ -118,5 +129,6 @@ void choose_kept(Config *c)
     }
     qsort(best, (size_t)n, sizeof *best, by_seconds);
     set_words(c, best[0].words);
+    settle(c);
     c->kept = text_print("%s; next: %s", set_text(&best[0]), n > 1 ? set_text(&best[1]) : "none");
 }

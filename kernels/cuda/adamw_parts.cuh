@@ -1,4 +1,4 @@
-/* adamw_parts.cuh -- AdamW on this rank's parts of divided parameters (ZeRO-1; Rajbhandari et al.
+/* adamw_parts.cuh -- AdamW on this rank's parts of divided parameters (ZeRO; Rajbhandari et al.
  * 2020), and the gradient norm from sums of squares of shares: runtime/shares.h.
  *
  * In:    as adamw.cuh. Of `slots` tensors, each of the weights begins `stride` elements after the
