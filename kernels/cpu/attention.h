@@ -139,7 +139,7 @@ typedef struct {
     const int32_t *kv_limits;    /* length (B); limit (B, T); from 0 to T */
     const int32_t *prompt_gaps;  /* shared (B, 2): first position, and that after the last, <= T */
     const uint32_t *noise;       /* of dropout, see philox.h; NULL: none */
-    uint32_t site;               /* of dropout, as its op has it */
+    int32_t site;                /* of dropout, as its op has it */
     float p;                     /* share of the probabilities that is dropped */
     int64_t sample, head;        /* of the block at work; callers leave them 0 */
 } AttentionRule;

@@ -48,7 +48,7 @@ struct AttentionRule {
     /* shared (B, 2): first position, that after the last, <= T */
     const int32_t *prompt_gaps = nullptr;
     const uint32_t *noise = nullptr; /* of dropout, see philox.cuh */
-    uint32_t site = 0;               /* of dropout, as its op has it */
+    int32_t site = 0;                /* of dropout, as its op has it */
     float p = 0;                     /* share of the probabilities that is dropped */
 };
 
