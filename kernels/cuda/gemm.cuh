@@ -3,7 +3,8 @@
  *
  * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no
  *        aliasing.
- * Out:   C, summed in fp32, rounded once; the same bits on the same GPU model and library
+ * Out:   C, summed in fp32, rounded once; with beta and 16-bit C the product is rounded before C is
+ *        added, too (cuBLASLt 13.1.0 on H200). The same bits on the same GPU model and library
  *        version.
  * Keeps: no allocation after gemm_init; ws is free for others between calls; can be captured
  *        into a graph.
@@ -214,20 +215,21 @@ static inline cublasLtEpilogue_t gemm_epilogue_(const Gemm *g)
     return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* The choice of an algorithm depends on the alignment of the pointers, not on their contents. */
+/* The choice of an algorithm depends on the alignment of the pointers, not on their contents. A
+ * product without a bias refuses to run with the address of one (cuBLASLt 13.1.0 on H200). */
 static inline void gemm_set_epilogue_(const Gemm *g)
 {
     const cublasLtEpilogue_t epilogue = gemm_epilogue_(g);
-    const cudaDataType_t f32 = CUDA_R_32F;
     const bool bgrad = g->epilogue == GEMM_BGRAD;
-    const uint32_t bias = bgrad ? gemm_alignment_(g, g->m, sizeof(float))
-                                : gemm_alignment_(g, g->n, sizeof(act_t));
+    const uint32_t alignment = bgrad ? gemm_alignment_(g, g->m, sizeof(float))
+                                     : gemm_alignment_(g, g->n, sizeof(act_t));
+    const void *bias = gemm_has_bias_(g) ? (const void *)(uintptr_t)alignment : NULL;
+    const int32_t type = bgrad && !g->apart ? CUDA_R_32F : -1;      /* -1: the default */
     const int64_t ld = g->n;
     gemm_check_epilogue_(g);
     gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (bgrad)
-        gemm_set_(g, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &f32, sizeof f32);
-    gemm_set_bias_(g, (const void *)(uintptr_t)bias);
+    gemm_set_(g, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
+    gemm_set_(g, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     gemm_set_aux_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
     if (gemm_has_aux_(g))
         gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
@@ -448,8 +450,9 @@ static inline const char *gemm_take_locked_(Gemm *g)
 /* ---- running ---- */
 
 /* GEMM_BGRAD: the bias gradient is apart unless a row of the lock file, which `gen tune` measured
- * on this library, has it in the product. cuBLASLt's documents list no BGRADB with fp32 results, so
- * the library may refuse it, or run it slower than the two kernels; not yet measured. */
+ * on this library, has it in the product. cuBLASLt's documents list no BGRADB with fp32 results;
+ * 13.1.0 computes it on an H200, where `gen tune` found the two kernels faster for each product of
+ * GPT-2 124M. */
 static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;

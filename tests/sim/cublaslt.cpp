@@ -780,6 +780,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     cublasStatus_t status = problem_from(&x.p, desc, a, b, c, d);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
+    /* as the library does on an H200 (13.1.0), whatever the pointer */
+    if (x.p.desc.bias && !(x.p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS || sums_k(x.p.desc)))
+        return CUBLAS_STATUS_INVALID_VALUE;
     if ((x.beta != 0 && x.p.desc.epilogue & 128) ||
         (sums_k(x.p.desc) && (x.beta != 0 || x.alpha != 1)))
         return CUBLAS_STATUS_NOT_SUPPORTED;

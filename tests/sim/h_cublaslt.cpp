@@ -20,6 +20,7 @@ struct Case {
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = 256;
     int pick = 0;                        /* which of the heuristic's answers */
     int shift = 0;                       /* bytes that D's pointer is off */
+    bool bias = false;                   /* its address is given although no epilogue reads it */
 };
 
 static size_t bytes_of(int type)
@@ -144,7 +145,8 @@ static cublasStatus_t run(const Case &given)
     Array bias(sums_b ? c.n : c.m, c.out);
     void *ws;
     OK(cudaMalloc(&ws, c.workspace));
-    set(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, (void *)bias.device);
+    if (c.bias || sums_a || sums_b || c.epilogue & CUBLASLT_EPILOGUE_BIAS)
+        set(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, (void *)bias.device);
     set(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, (void *)aux.device);
     Array before = d, aux_before = aux;
     status = cublasLtMatmul(handle(), p.desc, &c.alpha, a.device, p.a, b.device, p.b, &c.beta,
@@ -274,6 +276,7 @@ CASE(refused)
     CHECK(run({.m = 8, .n = 8, .k = 8, .lda = 7}) == bad);
     CHECK(run({.m = 8, .n = 8, .k = 8, .shift = 2}) == no);
     OK(run({.m = 8, .n = 8, .k = 8, .align = 2}));
+    CHECK(run({.m = 8, .n = 8, .k = 8, .bias = true}) == bad);
     CHECK(run({.m = 9, .n = 8, .k = 8, .in = CUDA_R_32F, .out = CUDA_R_32F, .align = 2}) == no);
 }
 
