@@ -49,13 +49,14 @@ static inline __device__ AdamwStep adamw_step(const float *adamw_args, float nor
     return s;
 }
 
-/* Returns the new weight; updates m and v. */
+/* Returns the new weight; updates m and v. Each fma is written out: left to the compiler, they
+ * differ from kernel to kernel, whose bits are to be the same. */
 static inline __device__ float adamw_element(float w, float *m, float *v, float g, AdamwStep s)
 {
     g *= s.clip;
-    *m = s.beta1 * *m + s.rest1 * g;
-    *v = s.beta2 * *v + s.rest2 * g * g;
-    return w * s.keep - s.rate * *m / (sqrtf(*v) * s.root + s.eps);
+    *m = fmaf(s.beta1, *m, s.rest1 * g);
+    *v = fmaf(s.beta2, *v, s.rest2 * g * g);
+    return fmaf(w, s.keep, -(s.rate * *m / fmaf(sqrtf(*v), s.root, s.eps)));
 }
 
 /* New values of four weights; loads and stores their moments, at aligned addresses. The loads do
@@ -95,7 +96,7 @@ struct Master {
     /* w alone, rounded stochastically: {seed low, seed high, update}; numbers of the parameter, of
      * its tensor (layer) and of the element in that which w[0] is, a multiple of 8. */
     const uint32_t *rounding = NULL;
-    uint32_t site = 0, tensor = 0;
+    int site = 0, tensor = 0;
     int64_t first = 0;
 };
 
@@ -106,7 +107,7 @@ static inline __device__ Master master_of(Master first, unsigned l, int64_t n)
         first.fp32 += l * n;
     if (first.remainder)
         first.remainder += l * n;
-    first.tensor += l;
+    first.tensor += (int)l;
     return first;
 }
 
@@ -132,9 +133,9 @@ static inline __device__ float bf16_drawn(float v, uint32_t draw)
 static inline __device__ void rounding_draw(uint32_t word[4], const Master &of, int64_t i)
 {
     const uint64_t eight = (uint64_t)(of.first + i) / 8;
-    const uint32_t key[2] = { rounding_key(of.rounding[0], of.site), of.rounding[1] },
+    const uint32_t key[2] = { rounding_key(of.rounding[0], (uint32_t)of.site), of.rounding[1] },
                    counter[4] = { (uint32_t)eight, (uint32_t)(eight >> 32), of.rounding[2],
-                                  of.tensor };
+                                  (uint32_t)of.tensor };
     philox(counter, key, word);
 }
 

@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
                 row_vector(scale, weight, k);
 #pragma unroll
                 for (int e = 0; e < W; e++) {
-                    c.x += g[e] * scale[e];
-                    c.y += g[e] * scale[e] * (v[e] - mu);
+                    c.x = fmaf(g[e], scale[e], c.x);      // as written, whatever DW is
+                    c.y = fmaf(g[e] * scale[e], v[e] - mu, c.y);
                 }
             }
         }
@@ -142,10 +142,11 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 #pragma unroll
                 for (int e = 0; e < W; e++) {
                     if (DW) {
-                        dw[k * W + e] += g[e] * ((v[e] - mu) * rs);
+                        dw[k * W + e] = fmaf(g[e], (v[e] - mu) * rs, dw[k * W + e]);
                         db[k * W + e] += g[e];
                     }
-                    v[e] = (g[e] * scale[e] - c1 - (v[e] - mu) * c2) * rs + more[e];
+                    const float dv = fmaf(mu - v[e], c2, fmaf(g[e], scale[e], -c1));
+                    v[e] = fmaf(dv, rs, more[e]);
                 }
                 row_store<W>(dx + row * C, v, k, at, n);
             }

@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
                 row_vector(v, in.x, k);
                 row_vector(scale, weight, k);
 #pragma unroll
-                for (int e = 0; e < W; e++)
-                    c += g[e] * rmsnorm_scale(scale[e], plus) * v[e];
+                for (int e = 0; e < W; e++)                    // as written, whatever DW is
+                    c = fmaf(g[e] * rmsnorm_scale(scale[e], plus), v[e], c);
             }
         }
         c = row_sum(c, sums[turn]) * rs * rs / (float)C;
@@ -132,8 +132,10 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 #pragma unroll
                 for (int e = 0; e < W; e++) {
                     if (DW)
-                        dw[k * W + e] += g[e] * rmsnorm_value(v[e] * rs, plus);
-                    v[e] = (g[e] * rmsnorm_scale(scale[e], plus) - v[e] * c) * rs + more[e];
+                        dw[k * W + e] =
+                            fmaf(g[e], rmsnorm_value(v[e] * rs, plus), dw[k * W + e]);
+                    const float dv = fmaf(-v[e], c, g[e] * rmsnorm_scale(scale[e], plus));
+                    v[e] = fmaf(dv, rs, more[e]);
                 }
                 row_store<W>(dx + row * C, v, k, at, n);
             }

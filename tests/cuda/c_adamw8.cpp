@@ -123,7 +123,7 @@ static void compare_mixed(int kind, int64_t n, int64_t slots)
         for (int64_t l = 0; l < slots; l++) {
             Master of = master[1];
             of.fp32 += of.fp32 ? l * stride : 0, of.remainder += of.remainder ? l * stride : 0;
-            of.tensor += (uint32_t)l;
+            of.tensor += (int)l;
             by_search(m, v, l * stride, l * blocks, n, [&](float *m_, float *v_) {
                 adamw_mixed(want + l * stride, of, m_, v_, g + l * stride, args, norm, n, 1, stream);
             });

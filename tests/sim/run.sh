@@ -1,6 +1,7 @@
 #!/bin/bash
 # The simulator's own tests: d_*.cpp the device side, h_*.cpp the host side, h_*.sh its constants.
-# d_runs also on the fast library, which most end-to-end tests use. run.sh NAME ..: only these.
+# d_runs also on the fast library, which most end-to-end tests use. run.sh NAME ..: only these; `tuners`: the sources
+# of all CUDA recipes, of which only a few are built as programs here.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/sim/own
@@ -23,11 +24,12 @@ build() {                        # MODE NAME
 
 names=("$@")
 [ $# != 0 ] || mapfile -t names < <(cd tests/sim && printf '%s\n' [dh]_*.cpp h_*.sh |
-    sed 's/\.cpp$//')
+    sed 's/\.cpp$//'; echo tuners)
 programs=()
 for name in "${names[@]}"; do
     case $name in
     *.sh) programs+=("tests/sim/$name"); continue ;;
+    tuners) programs+=(tuners); continue ;;
     esac
     modes=(checked)
     [ "$name" != d_runs ] || modes=(checked fast)
@@ -42,6 +44,22 @@ for name in "${names[@]}"; do
 done
 for program in "${programs[@]}"; do
     case $program in
+    tuners)
+        folder=$(mktemp -d)
+        nvcc=$(tests/sim/toolkit.sh fast)/bin/nvcc wrong= n=0
+        for recipe in recipes/*.lua; do
+            out/.gen/gen "$recipe" -o "$folder/program" >/dev/null || wrong+=" $recipe is not emitted;"
+            if [ -e "$folder/program/tune.cu" ]; then           # it includes step.cu
+                said=$(cd "$folder/program" && "$nvcc" -std=c++20 -fsyntax-only -I. -DDIECAST_RANKS=1 tune.cu 2>&1) ||
+                    wrong+=" $recipe: $(grep -m 1 error <<<"$said");"
+                n=$((n + 1))
+            fi
+            rm -rf "$folder/program"
+        done
+        [ -z "$wrong" ] && [ $n -gt 20 ] && echo "ok step.cu and tune.cu of every recipe compile" ||
+            { echo "not ok step.cu and tune.cu of every recipe compile: $n recipes;$wrong"; failed=1; }
+        rm -rf "$folder"
+        ;;
     */d_bytes.*)
         folder=$(mktemp -d)
         if numbers=$(tests/sim/counted.sh "$folder"); then
