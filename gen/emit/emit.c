@@ -594,7 +594,8 @@ static void write_build(const Graph *g)
         folder_put(tuner,
             FILL(text_print("templates/%s/%s", backend, tuner), {"ARCH", g->target->arch, false},
                  {"GENERATOR", lock_generator(), false}, {"SOURCES", lock_kernels(), false},
-                 {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
+                 {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false},
+                 {"tuned_tokens", strstr(variants, "TUNE_TOKEN") ? "yes" : "", false}),
             false);
     }
     char *objects = sources_put(g->objective, backend, g->ranks > 1);

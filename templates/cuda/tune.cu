@@ -168,6 +168,8 @@ void tune_compare_kernel(int *wrong, const char *c, const float *want, const act
         }
         if (p.beta) {
             const float before = tune_random(p.seed, at);
+            if (!f32)                    // the library rounds the product before it adds C
+                noise += 0x1p-8f * fabsf(v);
             v += p.f32 ? before : act_round(before);
         }
         bad += !(fabsf(got - v) <= eps * fabsf(v) + noise);
@@ -510,6 +512,8 @@ typedef struct {
 //@ variants
 //@ if tuned
 
+//@ end
+//@ if tuned_tokens
 __global__ __launch_bounds__(256) void tune_fill_token_kernel(int32_t *p, int64_t n, uint64_t seed)
 {
     for (int64_t i = tune_first(); i < n; i += tune_step()) {
@@ -518,6 +522,8 @@ __global__ __launch_bounds__(256) void tune_fill_token_kernel(int32_t *p, int64_
     }
 }
 
+//@ end
+//@ if tuned
 static __device__ inline float tune_element(const void *p, int64_t i, int f32)
 {
     return f32 ? ((const float *)p)[i] : act_load((const act_t *)p + i);
@@ -561,11 +567,16 @@ static void tune_fill_operands(const TuneKernel *k, void *const *p, uint64_t see
 {
     for (int i = 0; i < TUNE_OPERANDS && k->operand[i].n; i++) {
         const int64_t n = k->operand[i].n;
-        if (k->operand[i].type == TUNE_TOKEN)
+//@ end
+//@ if tuned_tokens
+        if (k->operand[i].type == TUNE_TOKEN) {
             launch(tune_fill_token_kernel, tune_grid(n), dim3(256), 0, s, (int32_t *)p[i], n,
                    seed + (uint64_t)i);
-        else
-            tune_fill(p[i], n, k->operand[i].type == TUNE_F32, seed + (uint64_t)i, s);
+            continue;
+        }
+//@ end
+//@ if tuned
+        tune_fill(p[i], n, k->operand[i].type == TUNE_F32, seed + (uint64_t)i, s);
     }
 }
 
