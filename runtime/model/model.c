@@ -583,19 +583,31 @@ void model_keep_start(const Model *m)
     }
 }
 
-/* NaN and Inf among the elements that this rank has. */
-static int64_t nonfinite(const Tensor *t, Array array)
+/* Returns how many of the n elements from e on are NaN or infinite. */
+static int64_t nonfinite(const Tensor *t, Array array, int64_t e, int64_t n)
 {
-    const int64_t n = model_elements(t);
     int64_t bad = 0;
     float *block = floats(n < PIECE ? n : PIECE);
     for (int64_t done = 0, k; done < n; done += k) {
         k = n - done < PIECE ? n - done : PIECE;
-        model_get_own(t, array, done, k, block);
+        model_get_own(t, array, e + done, k, block);
         for (int64_t j = 0; j < k; j++)
             bad += !isfinite(block[j]);
     }
     free(block);
+    return bad;
+}
+
+/* Returns the same of those that this rank counts: its part, or on rank 0 all of a whole array. */
+static int64_t nonfinite_here(const Tensor *t)
+{
+    const Array array = model_precise(t);
+    OwnElements own = {0};
+    int64_t bad = 0;
+    if (!array.part)
+        return world.rank == 0 ? nonfinite(t, array, 0, model_elements(t)) : 0;
+    while ((own = parts_next(t, array, own.e + own.n)).n)
+        bad += nonfinite(t, array, own.e, own.n);
     return bad;
 }
 
@@ -604,9 +616,7 @@ int64_t model_nonfinite(const Model *m, const char **where)
     double bad = 0;
     int first = m->ntensors;
     for (int i = 0; i < m->ntensors; i++) {
-        const Tensor *t = &m->tensors[i];
-        const Array array = model_precise(t);
-        const int64_t found = array.part || world.rank == 0 ? nonfinite(t, array) : 0;
+        const int64_t found = nonfinite_here(&m->tensors[i]);
         bad += (double)found;
         first = found && i < first ? i : first;
     }

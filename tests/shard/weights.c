@@ -272,6 +272,23 @@ static bool finds_nan(const Weights *parts)
     return good;
 }
 
+/* A NaN in a weight that each rank has whole beside its part of the remainders (memory.zero = 1, 2). */
+static bool counts_once(void)
+{
+    const int64_t n = 21 * COLUMNS, part = part_of(n, 256);
+    uint16_t *weight = calloc((size_t)n, sizeof *weight);
+    for (int64_t i = 0; i < n; i++)
+        weight[i] = i == n - 1 ? 0x7fc0 : 0x3f80;
+    Tensor t = {.name = "w", .rank = 2, .shape = {21, COLUMNS}, .trained = true, .stride = world.size * part,
+                .weight = {.at = weight, .type = EL_BF16},
+                .master = {.at = calloc((size_t)part, 2), .type = EL_REMAINDER, .part = part}};
+    const Model model = {.tensors = &t, .ntensors = 1};
+    const char *where = "";
+    const bool good = model_nonfinite(&model, &where) == 1 && where && !strcmp(where, "w");
+    free(t.master.at), free(weight);
+    return good;
+}
+
 /* A bit of a weight of rank 1 is not that of its fp32 master weight. */
 static bool finds_unrounded(const Weights *parts)
 {
@@ -347,6 +364,8 @@ static void try_kind(Kind kind)
     check(kind, "checksums", same_crc(whole, parts));
     check(kind, "all elements on every rank", everywhere(whole, parts));
     check(kind, "a NaN", finds_nan(parts));
+    if (kind == BF16_REMAINDER)
+        check(kind, "a NaN that every rank has", counts_once());
     check(kind, "zeros", all_zeros(parts));
     check(kind, "codes of NF4", codes(whole));
     check(kind, "weights that are not their master weights rounded", finds_unrounded(parts));
