@@ -29,7 +29,7 @@
 # make sim           runs the CUDA target end to end on a simulated GPU, against PyTorch's values
 # make gpu-check     tests the CUDA target on this machine's GPU  FAST=1
 # make gpu-bench     timings on that GPU against PyTorch  CASE=... PYTHON=python3
-# make gpu-carry     packs the libraries for a GPU machine without a package manager
+# make gpu-carry     packs the libraries for a GPU machine without a package manager; TARGET=sm_90: and what is run there
 # make lint sizes clean
 # make help          these lines
 

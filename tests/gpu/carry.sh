@@ -3,6 +3,7 @@
 # machine that has a GPU, nvcc, gcc and make, but neither these libraries nor a package manager. Programs are
 # built there, in the root of the same sources:
 #   tar xzf out/carry.tar.gz && . out/.carry/env.sh && make gen && tests/gpu/first_hour.sh A
+# TARGET=sm_90: with gen, tests and programs built here, so that first_hour.sh there spends no time on it.
 set -eu
 cd "$(dirname "$0")/../.."
 limit=64        # MiB that may be brought along
@@ -30,12 +31,24 @@ for file in "\$carried"/lib/*; do
 done
 export LD_LIBRARY_PATH=\$carried/missing\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
 export LIBRARY_PATH=\$carried/link\${LIBRARY_PATH:+:\$LIBRARY_PATH}
+nccl=\$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0])' 2>/dev/null) &&
+    export LD_LIBRARY_PATH=\$LD_LIBRARY_PATH:\$nccl/lib      # as PyTorch brings it
 headers=\$carried/include:\$carried/include/lua5.4:\$carried/include/$machine
 export C_INCLUDE_PATH=\$headers\${C_INCLUDE_PATH:+:\$C_INCLUDE_PATH}
 END
 
 archive=$folder/carry.tar.gz
-tar czf "$archive" -C "$folder/.." "${folder##*/}/.carry"
+built=()
+if [ -n "${TARGET:-}" ]; then
+    tests/gpu/first_hour.sh build "$folder/.carry.log" >&2
+    rm -rf "$folder/.carry.log"
+    # programs and what their scripts read, without debug information
+    mapfile -t built < <(find out/.gen/gen out/.first_hour out/.test/cuda-gpu out/.test/train.gpu out/.test/gpu -type f \
+        ! -path '*/.obj/*' ! -path '*/runtime/*' ! -path '*/kernels/*' ! -name '*.o' ! -name '*.lock' ! -name '*.log')
+    find out/.first_hour out/.test/cuda-gpu out/.test/train.gpu out/.test/gpu -type f -perm -100 -size +100k \
+        -exec strip --strip-debug {} +
+fi
+tar czf "$archive" -C "$folder/.." "${folder##*/}/.carry" ${built:+-C "$PWD" "${built[@]}"}
 bytes=$(stat -c %s "$archive")
 echo "$archive: $(numfmt --to=iec-i --suffix=B --format=%.1f "$bytes") of at most $limit MiB"
 [ "$bytes" -le $((limit * 1048576)) ] || { echo "$0: more than $limit MiB" >&2; exit 1; }

@@ -2,6 +2,8 @@
 # first_hour.sh A|B|C [FOLDER]: the first measurements on a new GPU, for a machine with nvcc, gcc, make and PyTorch but
 # no package manager (its libraries: make gpu-carry). Run the parts in this order, each takes at most ten minutes; B and
 # C use programs built by the parts before. Results go to FOLDER, else to $OUT, else to out/first_hour.
+# first_hour.sh build: builds what A and B run, for TARGET (sm_90) and MEMORY_GIB (139), without a GPU; for make
+# gpu-carry. Where that was unpacked, they build nothing.
 #   A  values: kernels against their references, training against PyTorch's values, sums of NCCL captured in a graph
 #   B  speed: the ceilings of the card, steps of five recipes, tuning of products and kernels
 #   C  profile and sanitizers: kernels under Nsight Compute, a run and a test under compute-sanitizer
@@ -11,8 +13,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/lib.sh
 part=${1:-}
-case $part in A | B | C) ;; *) echo "usage: $0 A|B|C [FOLDER]" >&2; exit 2 ;; esac
-gpu_there "$0" || exit 77
+case $part in A | B | C | build) ;; *) echo "usage: $0 A|B|C|build [FOLDER]" >&2; exit 2 ;; esac
+[ $part = build ] || gpu_there "$0" || exit 77
 results=$(realpath -m "${2:-${OUT:-out/first_hour}}")
 mkdir -p "$results" || exit 2
 if [ ! -e out/.carry/env.sh ] && [ -e out/carry.tar.gz ]; then tar xzf out/carry.tar.gz || exit 2; fi
@@ -21,7 +23,10 @@ programs=out/.first_hour
 mkdir -p $programs
 export CORES programs PYTHONUNBUFFERED=1
 CORES=$(nproc)
-ends=$((SECONDS + 590)) failed=0 steps=0
+ends=$((SECONDS + $([ $part = build ] && echo 3600 || echo 590))) failed=0 steps=0
+[ $part != build ] || rm -f $programs/built
+BUILT=$([ ! -e $programs/built ] || echo 1)      # elsewhere, and carried here
+export BUILT
 
 # step NAME SECONDS COMMAND ...: all it says goes to NAME.txt, what is not "ok" also here
 step() {
@@ -82,9 +87,10 @@ bench() {               # NAME STEPS
 }
 tuned() { "$programs/$1/tune" >"$results/rows_$1.json"; }       # NAME: what gen tune --rows takes
 
-ceilings() { gpu_build tests/bench/gpu_kernels.cu $programs/ceilings && $programs/ceilings; }
+build_ceilings() { gpu_build tests/bench/gpu_kernels.cu $programs/ceilings; }
+ceilings() { { [ -n "$BUILT" ] || build_ceilings; } && $programs/ceilings; }
 
-kernels() { FULL= ACTS=bf16 NVCC=1 ARCH=$TARGET tests/cuda/run.sh; }
+kernels() { FULL= NVCC=1 ARCH=$TARGET tests/cuda/run.sh; }
 training() { FULL= BACKEND=gpu tests/train/sim.sh; }
 build() {
     local pid failed=0
@@ -121,17 +127,29 @@ sanitized() {           # TOOL COMMAND ...
     compute-sanitizer --error-exitcode 9 --tool "$@"
 }
 
-export -f emit bench tuned ceilings kernels training build own_profile profile sanitized emit_all machine
+export -f emit bench tuned build_ceilings ceilings kernels training build own_profile profile sanitized emit_all machine
 export recipes results
 [ $part != A ] || step machine 60 machine
-step gen 180 make -s "-j$CORES" gen
+[ -n "$BUILT" ] || step gen 180 make -s "-j$CORES" gen
 [ -x out/.gen/gen ] || { echo "part $part: 1 of $steps steps failed: without gen there are no others"; exit 1; }
-gpu_need "$0"
+if [ $part = build ]; then
+    TARGET=${TARGET:-sm_90} MEMORY_GIB=${MEMORY_GIB:-139}
+    CUDA=$(cd "$(dirname "$(nvcc_path)")/.." && pwd) GPU=
+else
+    gpu_need "$0"
+fi
 export GPU TARGET MEMORY_GIB CUDA
 export PATH=$CUDA/bin:$PATH
 case $part in
+build)
+    step build 3000 build
+    BUILD=1 step ranks 60 tests/gpu/ranks.sh
+    step recipes 3000 emit_all
+    step ceilings 300 build_ceilings
+    [ $failed != 0 ] || touch $programs/built
+    ;;
 A)
-    step build 300 build
+    [ -n "$BUILT" ] || step build 300 build
     step kernels 240 kernels
     step training 240 training
     step sums 60 tests/gpu/ranks.sh
@@ -139,7 +157,7 @@ A)
 B)
     step ceilings 120 ceilings
     step ceilings_of_pytorch 60 python3 tests/bench/gpu_peer.py ceiling
-    step build_recipes 240 emit_all
+    [ -n "$BUILT" ] || step build_recipes 240 emit_all
     while read -r name recipe count <&3; do step "bench_$name" 90 bench "$name" "$count"; done 3<<<"$recipes"
     step tune_gpt2 120 tuned gpt2
     step tune_qwen_7b_lora 120 tuned qwen_7b_lora
