@@ -638,6 +638,16 @@ static __global__ void copy_to(const float *from, int at)
     sim_async_wait_all();
 }
 
+static __global__ void store_global(void)
+{
+    __stwb((float *)sim_dynamic_shared(), 1.0f);
+}
+
+FAILS(store_of_global_memory_to_shared, AT(store_global, 0, 0, "an instruction for global memory has another address"))
+{
+    launch_shared(512, 1, 1, store_global);
+}
+
 FAILS(copy_behind_shared, AT(copy_to, 0, 0, "cp.async to byte 512 of 512 of dynamic shared memory"))
 {
     launch_shared(512, 1, 1, copy_to, counted<float>(4), 128);

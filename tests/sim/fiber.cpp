@@ -149,6 +149,14 @@ extern "C" void sim_device_fail(const char *what)
     sim_fail("%s", what);
 }
 
+extern "C" void sim_global(const void *p)
+{
+    for (uintptr_t low : sim_arena_low)
+        if (low && (uintptr_t)p - low < sim_arena_bytes)
+            return;
+    sim_device_fail("an instruction for global memory has another address");
+}
+
 /* Nobody can go on: says who waits for whom. */
 [[noreturn]] static void fail_stuck()
 {

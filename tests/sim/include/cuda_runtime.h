@@ -61,6 +61,8 @@ void sim_async_commit(void);
 void sim_async_wait(unsigned groups);
 void sim_async_wait_all(void);
 
+/* Before an instruction for global memory only: fails for an address of shared memory or of a thread's own. */
+void sim_global(const void *p);
 /* Before an atomic on these bytes */
 void sim_atomic(void *p, unsigned bytes);
 /* The running kernel is wrong: one line that names it, block and thread, and exit 97 */
@@ -236,15 +238,15 @@ SIM_FLOAT_ATOMIC(double)
 #undef SIM_FLOAT_ATOMIC
 
 /* ---- memory ---- */
-template <typename T> static inline T __ldg(const T *p) { return *p; }
-template <typename T> static inline T __ldca(const T *p) { return *p; }
-template <typename T> static inline T __ldcg(const T *p) { return *p; }
-template <typename T> static inline T __ldcs(const T *p) { return *p; }
-template <typename T> static inline T __ldlu(const T *p) { return *p; }
-template <typename T> static inline void __stcg(T *p, T value) { *p = value; }
-template <typename T> static inline void __stcs(T *p, T value) { *p = value; }
-template <typename T> static inline void __stwb(T *p, T value) { *p = value; }
-template <typename T> static inline void __stwt(T *p, T value) { *p = value; }
+template <typename T> static inline T __ldg(const T *p) { return sim_global(p), *p; }
+template <typename T> static inline T __ldca(const T *p) { return sim_global(p), *p; }
+template <typename T> static inline T __ldcg(const T *p) { return sim_global(p), *p; }
+template <typename T> static inline T __ldcs(const T *p) { return sim_global(p), *p; }
+template <typename T> static inline T __ldlu(const T *p) { return sim_global(p), *p; }
+template <typename T> static inline void __stcg(T *p, T value) { sim_global(p), *p = value; }
+template <typename T> static inline void __stcs(T *p, T value) { sim_global(p), *p = value; }
+template <typename T> static inline void __stwb(T *p, T value) { sim_global(p), *p = value; }
+template <typename T> static inline void __stwt(T *p, T value) { sim_global(p), *p = value; }
 static inline size_t __cvta_generic_to_shared(const void *p) { return (size_t)p; }
 
 static inline long long clock64() { return (long long)__builtin_ia32_rdtsc(); }
