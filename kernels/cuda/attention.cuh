@@ -75,7 +75,9 @@ template <int D, int OWNED> struct AttentionForm<D, OWNED, true> {
 };
 #endif
 
-/* grid (blocks of ROWS queries, H, B) */
+/* grid (H, B, blocks of ROWS queries). With a causal mask blocks differ in their work. The slowest
+ * dimension of the grid is theirs, and those with the most work come first, so that the last ones
+ * to run are the shortest of all heads and sequences. */
 template <int D, AttentionMask MASK, int OWNED, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                                   AttentionForm<D, OWNED>::FWD_BLOCKS)
@@ -89,7 +91,7 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                                                       drop);
 }
 
-/* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
+/* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (H, B, blocks of ROWS queries) */
 template <int D, AttentionMask MASK, int OWNED, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                                   AttentionForm<D, OWNED>::DQ_BLOCKS)
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                                                      scale, positions, doc_ends, drop);
 }
 
-/* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
+/* dk and dv, summed over the query heads of a key head in order; grid (K, B, blocks of keys) */
 template <int D, AttentionMask MASK, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
@@ -203,7 +205,7 @@ static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv,
 {
     typedef AttentionForm<D, OWNED> F;
     launch(attention_fwd_kernel<D, MASK, OWNED, DROPS>,
-           dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
+           dim3((unsigned)H, (unsigned)B, blocks_over(T, F::ROWS)), dim3(F::FWD_THREADS),
            F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, attention_array_(rule),
            rule.doc_ends, drop);
 }
@@ -218,11 +220,11 @@ static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t
     typedef AttentionForm<D> G;
     float *delta = (float *)ws;
     launch(attention_dq_kernel<D, MASK, OWNED, DROPS>,
-           dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
+           dim3((unsigned)H, (unsigned)B, blocks_over(T, F::ROWS)), dim3(F::DQ_THREADS),
            F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale,
            attention_array_(rule), rule.doc_ends, drop);
     launch(attention_dkv_kernel<D, MASK, DROPS>,
-           dim3(blocks_over(T, G::ROWS), (unsigned)K, (unsigned)B), dim3(G::DKV_THREADS),
+           dim3((unsigned)K, (unsigned)B, blocks_over(T, G::ROWS)), dim3(G::DKV_THREADS),
            G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale,
            attention_array_(rule), rule.doc_ends, drop);
 }

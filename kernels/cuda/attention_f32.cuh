@@ -317,7 +317,7 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
         y[i] += p * x[i];
 }
 
-/* grid (blocks of queries, H, B); the last blocks, which have the most keys, run first */
+/* grid (H, B, blocks of queries): the blocks with the most keys, which are the last, run first */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
@@ -328,9 +328,9 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
-    const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
+    const int h = (int)blockIdx.x, i0 = (int)(gridDim.z - 1 - blockIdx.z) * L::ROWS;
     const int i = i0 + (int)threadIdx.x / L::LANES;
-    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
+    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.y;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
     const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
@@ -408,9 +408,9 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
-    const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
+    const int h = (int)blockIdx.x, i0 = (int)(gridDim.z - 1 - blockIdx.z) * L::ROWS;
     const int i = i0 + (int)threadIdx.x / L::LANES;
-    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
+    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.y;
     const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
     const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
@@ -464,8 +464,8 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     }
 }
 
-/* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K,
- * B) */
+/* dk and dv, summed over the query heads of a key head in their order; grid (K, B, blocks of
+ * keys) */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
 attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
@@ -480,9 +480,9 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     __shared__ __align__(16) float dys[L::TILE * L::PADDED];
     __shared__ float tops[L::TILE], sums[L::TILE];
     __shared__ int limits[L::TILE];               /* LIMITS: of the tile's queries */
-    const int kv = (int)blockIdx.y, group = H / K, j0 = (int)blockIdx.x * L::ROWS;
+    const int kv = (int)blockIdx.x, group = H / K, j0 = (int)blockIdx.z * L::ROWS;
     const int j = j0 + (int)threadIdx.x / L::LANES;
-    const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
+    const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.y;
     const int64_t at = (b * T + j) * row + (H + kv) * D;
     const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;

@@ -536,12 +536,12 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     DYNAMIC_SHARED(act_t, memory);
     const SharedAddress at = shared_address(memory), q_at = HELD ? at + STAGE : at,
                         stages = HELD ? at : at + M::OWNED * M::ROW;
-    const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
-    const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
+    const int h = (int)blockIdx.x, own = (int)threadIdx.x / WARP * BANDS * 16;
+    const int i0 = (int)(gridDim.z - 1 - blockIdx.z) * M::OWNED;
     const int first = i0 + own;
     const int own_end = attention_end_<BANDS * 16, AttentionDocs<MASK>::CAUSAL>(first, T);
     const int row = (H + 2 * K) * D;
-    const int64_t b = blockIdx.z;
+    const int64_t b = blockIdx.y;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
     const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
@@ -666,12 +666,12 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
     DYNAMIC_SHARED(act_t, memory);
     const SharedAddress at = shared_address(memory);
-    const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
-    const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
+    const int h = (int)blockIdx.x, own = (int)threadIdx.x / WARP * BANDS * 16;
+    const int i0 = (int)(gridDim.z - 1 - blockIdx.z) * M::OWNED;
     const int first = i0 + own;
     const int own_end = attention_end_<BANDS * 16, AttentionDocs<MASK>::CAUSAL>(first, T);
     const int row = (H + 2 * K) * D, orow = H * D;
-    const int64_t b = blockIdx.z;
+    const int64_t b = blockIdx.y;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
     const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
@@ -820,11 +820,11 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     float *numbers = (float *)(memory + M::DKV_ROWS * M::STRIDE);
     const SharedAddress v_at = shared_address(memory), k_at = v_at + M::OWNED * M::ROW,
                         stages = v_at + (M::DKV_ROWS - 4 * MET) * M::ROW;
-    const int kv = (int)blockIdx.y, group = H / K, thread = (int)threadIdx.x;
-    const int j0 = (int)blockIdx.x * M::OWNED, own = thread / WARP * BANDS * 16;
+    const int kv = (int)blockIdx.x, group = H / K, thread = (int)threadIdx.x;
+    const int j0 = (int)blockIdx.z * M::OWNED, own = thread / WARP * BANDS * 16;
     const int first = j0 + own, last = first + BANDS * 16 - 1;
     const int row = (H + 2 * K) * D, orow = H * D;
-    const int64_t b = blockIdx.z;
+    const int64_t b = blockIdx.y;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
     const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
     constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
