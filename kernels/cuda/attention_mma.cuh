@@ -31,10 +31,9 @@ template <int D, int ROWS = ATTENTION_ROWS> struct AttentionMma {
     static constexpr bool NARROW = D <= 64;          /* registers do for 32 rows a warp, else 16 */
     static constexpr int BLOCKS = D <= 16 ? 3 : 2;   /* of 4 warps, for which registers must do */
 
-    /* narrow: 2 stages of k and v, the second of which first holds q; wide: q, 2 stages */
-    static constexpr int FWD_WARPS = OWNED / 32, FWD_BLOCKS = BLOCKS * 4 / FWD_WARPS;
-    static constexpr int FWD_MET = NARROW ? 64 : 32;
-    static constexpr int FWD_SHARED = ((NARROW ? 0 : OWNED) + 2 * 2 * FWD_MET) * ROW;
+    /* narrow: 2 stages of k and v, the second of which first holds q; wide: q, k, v */
+    static constexpr int FWD_WARPS = OWNED / 32, FWD_BLOCKS = BLOCKS * 4 / FWD_WARPS, FWD_MET = 64;
+    static constexpr int FWD_SHARED = (NARROW ? 2 * 2 * FWD_MET : OWNED + 2 * FWD_MET) * ROW;
 
     /* 2 stages of k and v, whose memory first holds q and d_o */
     static constexpr int DQ_WARPS = OWNED / (NARROW ? 32 : 16), DQ_MET = 64, DQ_SUB = 32;
@@ -58,8 +57,10 @@ static __device__ __forceinline__ void attention_rows_begin_(SharedAddress to, c
                                                              int thread = (int)threadIdx.x)
 {
     constexpr int PARTS = D / 8, LANES = PARTS & -PARTS, PASS = THREADS / LANES;
+    constexpr bool NARROW = AttentionMma<D>::NARROW;    /* the same condition, fewer registers */
     const int r = thread / LANES, part = thread % LANES;
     const SharedAddress at = to + r * AttentionMma<D>::ROW + part * 16;
+    const int left = n - r;
     from += r * row + part * 8;
     if (PASS > ROWS && r >= ROWS)
         return;
@@ -68,7 +69,7 @@ static __device__ __forceinline__ void attention_rows_begin_(SharedAddress to, c
 #pragma unroll
         for (int i = 0; i < PARTS; i += LANES)
             copy16_async(at + pass * AttentionMma<D>::ROW + i * 16, from + i * 8,
-                         pass + r < n ? 16 : 0);
+                         (NARROW ? pass + r < n : pass < left) ? 16 : 0);
 }
 
 /* The same for MET rows and for as many that are `apart` elements further on: a group of copies. */
@@ -459,14 +460,21 @@ attention_mark_dropped_(float p[BANDS][N / 8][4], const AttentionDrop<true> &dro
 
 /* ---- forward ---- */
 
-/* Extends the softmax by N keys: raises top to the largest score so far, rescales y and sum to it,
- * replaces the scores s by 2^(c s - c top) and adds these to sum, which covers this lane's columns
- * only. */
+/* The sums of a row are rescaled when its scores, times log2 e, exceed `top` by more than this: the
+ * terms are then at most 2^8, and few tiles rescale. */
+#define ATTENTION_SLACK 8.0f
+
+/* Extends the softmax by N keys: raises top to the largest score so far where that exceeds it by
+ * more than ATTENTION_SLACK, rescales y and sum to it, replaces the scores s by 2^(c s - c top) and
+ * adds these to sum, which covers this lane's columns only. What a row gets does not depend on the
+ * other rows of the warp: without a rise its factor is 1. */
 template <int D, int BANDS, int N>
 static __device__ __forceinline__ void
 attention_softmax_(float s[BANDS][N / 8][4], float y[BANDS][D / 8][4], float top[BANDS][2],
                    float sum[BANDS][2], float c)
 {
+    float shrink[BANDS][2];
+    bool rises = false;
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
 #pragma unroll
@@ -477,14 +485,29 @@ attention_softmax_(float s[BANDS][N / 8][4], float y[BANDS][D / 8][4], float top
                 now = fmaxf(now, fmaxf(s[m][n][2 * r], s[m][n][2 * r + 1]));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
-            const float shrink = exp2_approx((top[m][r] - now) * c), minus = -now * c;
-            top[m][r] = now;
-            sum[m][r] *= shrink;
+            const bool rise = (now - top[m][r]) * c > ATTENTION_SLACK;
+            shrink[m][r] = rise ? exp2_approx((top[m][r] - now) * c) : 1.0f;
+            top[m][r] = rise ? now : top[m][r];
+            rises |= rise;
+        }
+    if (__any_sync(0xffffffffu, rises)) {
 #pragma unroll
-            for (int d = 0; d < D / 8; d++) {
-                y[m][d][2 * r] *= shrink;
-                y[m][d][2 * r + 1] *= shrink;
+        for (int m = 0; m < BANDS; m++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                sum[m][r] *= shrink[m][r];
+#pragma unroll
+                for (int d = 0; d < D / 8; d++) {
+                    y[m][d][2 * r] *= shrink[m][r];
+                    y[m][d][2 * r + 1] *= shrink[m][r];
+                }
             }
+    }
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float minus = -top[m][r] * c;
 #pragma unroll
             for (int n = 0; n < N / 8; n++)
 #pragma unroll
@@ -532,7 +555,7 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::FWD_WARPS, THREADS = WARPS * WARP, MET = M::FWD_MET;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
-    constexpr bool HELD = M::NARROW;
+    constexpr bool HELD = M::NARROW, STAGES = M::NARROW;
     DYNAMIC_SHARED(act_t, memory);
     const SharedAddress at = shared_address(memory), q_at = HELD ? at + STAGE : at,
                         stages = HELD ? at : at + M::OWNED * M::ROW;
@@ -565,30 +588,53 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
         spans[threadIdx.x] = docs.keys(i0 + (int)threadIdx.x);
     attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row,
                                                 T - i0);
-    attention_pair_begin_<D, MET, THREADS>(stages, k, K * D, row, T - begin);
+    if constexpr (STAGES) {
+        attention_pair_begin_<D, MET, THREADS>(stages, k, K * D, row, T - begin);
+    } else {
+        attention_rows_begin_<D, MET, THREADS>(stages, k, row, T - begin);
+        copy_commit();
+    }
     if constexpr (HELD) {
         copy_wait<0>();
         __syncthreads();
         attention_hold_<D, BANDS>(held, q_at + own * M::ROW);
     }
-    for (int j0 = begin, stage = 0, next; j0 < end; j0 = next, stage ^= 1) {
-        const SharedAddress k_at = stages + stage * STAGE;
+    for (int j0 = begin, stage = 0, next; j0 < end; j0 = next, stage ^= STAGES) {
+        const SharedAddress k_at = stages + stage * STAGE, v_at = k_at + MET * M::ROW;
         float s[BANDS][MET / 8][4];
         next = LIMITS   ? walk.next(j0)
                : SHARED ? attention_past_<MET>(hole, i0, j0 + MET)
                         : j0 + MET;
         copy_wait<0>();
         __syncthreads();
+        const bool meets =
+            DOCS     ? first < T && attention_meets_<BANDS * 16, MET>(spans, j0)
+            : LIMITS ? first < T && attention_meets_limits_<BANDS * 16, MET>(limits, first, j0)
+                     : j0 < own_end;
+        if constexpr (!STAGES) {        // v arrives during the scores, the next k after them
+            attention_rows_begin_<D, MET, THREADS>(v_at, k + K * D, row, T - j0,
+                                                   thread_anew());
+            copy_commit();
+            if (meets)
+                attention_scores_<D, BANDS, MET, HELD>(s, held, q_at + own * M::ROW, k_at);
+            copy_wait<0>();
+            __syncthreads();
+        }
         if (next < end) {
             k += (LIMITS || SHARED ? next - j0 : MET) * row;
-            attention_pair_begin_<D, MET, THREADS>(stages + (stage ^ 1) * STAGE, k, K * D, row,
-                                                   T - next);
+            if constexpr (STAGES) {
+                attention_pair_begin_<D, MET, THREADS>(stages + (stage ^ 1) * STAGE, k, K * D, row,
+                                                       T - next);
+            } else {
+                attention_rows_begin_<D, MET, THREADS>(k_at, k, row, T - next,
+                                                       thread_anew());
+                copy_commit();
+            }
         }
-        if (DOCS     ? first >= T || !attention_meets_<BANDS * 16, MET>(spans, j0)
-            : LIMITS ? first >= T || !attention_meets_limits_<BANDS * 16, MET>(limits, first, j0)
-                     : j0 >= own_end)
+        if (!meets)
             continue;
-        attention_scores_<D, BANDS, MET, HELD>(s, held, q_at + own * M::ROW, k_at);
+        if constexpr (STAGES)
+            attention_scores_<D, BANDS, MET, HELD>(s, held, q_at + own * M::ROW, k_at);
         if constexpr (DOCS)
             attention_mask_spans_<BANDS, MET>(s, spans, j0);
         else if constexpr (LIMITS)
@@ -600,7 +646,7 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
         attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
         if constexpr (DROP::DROPS)
             attention_drop_keys_<BANDS, MET>(s, drop, T, (int)b, h, first, j0, 1.0f);
-        attention_sums_<D, BANDS, MET>(y, s, k_at + MET * M::ROW);
+        attention_sums_<D, BANDS, MET>(y, s, v_at);
     }
     if constexpr (HELD)
         __syncthreads();        // the results pass through the memory of a stage
