@@ -40,11 +40,15 @@ template <int D, int ROWS = ATTENTION_ROWS> struct AttentionMma {
     static constexpr int DQ_BLOCKS = BLOCKS * 4 / DQ_WARPS;
     static constexpr int DQ_SHARED = 2 * 2 * DQ_MET * ROW;
 
-    /* narrow: k, v, 2 stages of q and d_o; wide: v, the stages, whose memory first holds k */
-    static constexpr int DKV_WARPS = NARROW ? 4 : 8, DKV_MET = 32;
+    /* narrow: k, v, 2 stages of q and d_o; wide: 3 stages, 2 tiles of probabilities, whose memory
+     * first holds k and v; the numbers of each stage */
+    static constexpr int DKV_WARPS = NARROW ? 4 : 8, DKV_STAGES = NARROW ? 2 : 3;
+    static constexpr int DKV_MET = 32, DKV_SUB = 16;
     static constexpr int DKV_BLOCKS = BLOCKS * 4 / DKV_WARPS;
-    static constexpr int DKV_ROWS = (NARROW ? 2 : 1) * OWNED + 2 * 2 * DKV_MET;
-    static constexpr int DKV_SHARED = DKV_ROWS * ROW + 2 * 2 * DKV_MET * 4;
+    static constexpr int DKV_TILE = OWNED * DKV_MET * 4;    /* bytes of probabilities */
+    static constexpr int DKV_BEFORE =                       /* bytes before the numbers */
+        DKV_STAGES * 2 * DKV_MET * ROW + 2 * (NARROW ? OWNED * ROW : DKV_TILE);
+    static constexpr int DKV_SHARED = DKV_BEFORE + DKV_STAGES * 2 * DKV_MET * 4;
 };
 
 /* ---- shared memory ---- */
@@ -237,12 +241,12 @@ attention_store_(act_t *to, int64_t row, int n, act_t *own, const float y[BANDS]
 /* ---- documents ---- */
 
 /* The spans of the rows of a block are in shared memory (OWNED): few tiles need them, and registers
- * are full. Returns true if one of ROWS rows of this warp attends to one of the N rows from `met`
+ * are full. Of the warps of a block, those past the last row own the first rows again. Returns true if one of ROWS rows of this warp attends to one of the N rows from `met`
  * on. */
 template <int ROWS, int N>
 static __device__ __forceinline__ bool attention_meets_(const AttentionSpan *spans, int met)
 {
-    spans += thread_anew() / WARP * ROWS;
+    spans += thread_anew() / WARP * ROWS % ATTENTION_ROWS;
     return met + N > spans[0].begin && met < spans[ROWS - 1].end;
 }
 
@@ -252,7 +256,7 @@ static __device__ __forceinline__ void attention_mask_spans_(float s[BANDS][N / 
                                                              const AttentionSpan *spans, int met)
 {
     const int thread = thread_anew();
-    spans += thread / WARP * (16 * BANDS);
+    spans += thread / WARP * (16 * BANDS) % ATTENTION_ROWS;
     if (met >= spans[16 * BANDS - 1].begin && met + N <= spans[0].end)
         return;
 #pragma unroll
@@ -851,7 +855,7 @@ static __device__ __forceinline__ float attention_number_(const float *lse, cons
  * shared memory (numbers: lse log2 e, then delta, of MET queries a stage). */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
-attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
+attention_dkv_narrow_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                   const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
@@ -861,11 +865,10 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::DKV_WARPS, THREADS = WARPS * WARP, MET = M::DKV_MET;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
-    constexpr bool HELD = !M::NARROW;
     DYNAMIC_SHARED(act_t, memory);
-    float *numbers = (float *)(memory + M::DKV_ROWS * M::STRIDE);
+    float *numbers = (float *)((char *)memory + M::DKV_BEFORE);
     const SharedAddress v_at = shared_address(memory), k_at = v_at + M::OWNED * M::ROW,
-                        stages = v_at + (M::DKV_ROWS - 4 * MET) * M::ROW;
+                        stages = k_at + M::OWNED * M::ROW;
     const int kv = (int)blockIdx.x, group = H / K, thread = (int)threadIdx.x;
     const int j0 = (int)blockIdx.z * M::OWNED, own = thread / WARP * BANDS * 16;
     const int first = j0 + own, last = first + BANDS * 16 - 1;
@@ -881,19 +884,13 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, M::OWNED);
     const int64_t k_first = (b * T + j0) * row + (H + kv) * D, v_first = k_first + K * D;
     const float c = scale * ATTENTION_LOG2E;
-    unsigned held[BANDS][HELD ? M::STEPS : 1][4], none[BANDS][1][4];
+    const unsigned none[BANDS][1][4] = {};
     float dk[BANDS][M::TILES][4] = {}, dv[BANDS][M::TILES][4] = {}, factor[BANDS][2];
     if (DOCS && thread < M::OWNED)
         spans[thread] = docs.queries(j0 + thread);
     attention_rows_begin_<D, M::OWNED, THREADS>(v_at, qkv + v_first, row, T - j0);
     attention_rows_begin_<D, M::OWNED, THREADS>(k_at, qkv + k_first, row, T - j0);
     copy_commit();
-    if constexpr (HELD) {
-        copy_wait<0>();
-        __syncthreads();
-        attention_hold_<D, BANDS>(held, k_at + own * M::ROW);
-        __syncthreads();
-    }
     /* The blocks of queries of all heads of the group, in order; `next` is one ahead. */
     const act_t *q = qkv + b * T * row + kv * group * D, *dy = d_o + b * T * orow + kv * group * D;
     int64_t place = (b * H + kv * group) * T;               // of the head in lse and delta
@@ -935,7 +932,7 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                                    : !(CAUSAL && now + MET - 1 < first)) &&
             !(SHARED && now >= hole.end && first >= hole.begin && last < hole.end)) {
             float p[BANDS][MET / 8][4], ds[BANDS][MET / 8][4];
-            attention_scores_<D, BANDS, MET, HELD>(p, held, k_at + own * M::ROW, q_at);
+            attention_scores_<D, BANDS, MET, false>(p, none, k_at + own * M::ROW, q_at);
             if constexpr (DOCS)
                 attention_mask_spans_<BANDS, MET>(p, spans, now);
             else if constexpr (LIMITS)
@@ -988,6 +985,191 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     for (int m = 0; m < BANDS; m++)
         factor[m][0] = factor[m][1] = scale;
     attention_store_<D, BANDS>(dqkv + k_first + own * row, row, T - first, mine, dk, factor);
+}
+
+/* The same for wide heads, whose sums are too many for one warp. Two warps own the same 32 keys: one
+ * computes their probabilities and sums dv, the other, a tile behind, their gradients and dk. They
+ * hold their rows of k or v as fragments. The probabilities of two tiles pass through shared memory
+ * (2, MET / SUB, pairs, fragments, WARP) float4: a lane of either warp needs the same ones. */
+template <int D, AttentionMask MASK, typename DROP>
+static __device__ __forceinline__ void
+attention_dkv_wide_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
+                    const act_t *__restrict__ d_o, const float *__restrict__ lse,
+                    const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                    const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
+                    DROP drop)
+{
+    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
+    typedef AttentionMma<D> M;
+    constexpr int WARPS = M::DKV_WARPS, PAIRS = WARPS / 2, THREADS = WARPS * WARP;
+    constexpr int BANDS = M::OWNED / PAIRS / 16, MET = M::DKV_MET, STAGE = 2 * MET * M::ROW;
+    constexpr int STAGES = M::DKV_STAGES, SUB = M::DKV_SUB, PARTS = BANDS * SUB / 8;
+    DYNAMIC_SHARED(act_t, memory);
+    const SharedAddress at = shared_address(memory);
+    float *numbers = (float *)((char *)memory + M::DKV_BEFORE);
+    float4 *shared_p = (float4 *)((char *)memory + STAGES * STAGE);
+    const int thread = (int)threadIdx.x, pair = thread / WARP % PAIRS;
+    const bool values = thread < PAIRS * WARP;              /* of the warp that sums dv */
+    const int kv = (int)blockIdx.x, group = H / K;
+    const int j0 = (int)blockIdx.z * M::OWNED, own = pair * BANDS * 16;
+    const int first = j0 + own, last = first + BANDS * 16 - 1;
+    const int row = (H + 2 * K) * D, orow = H * D;
+    const int64_t b = blockIdx.y;
+    __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
+    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = AttentionDocs<MASK>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
+    [[maybe_unused]] const AttentionSpan hole = docs.hole();
+    __shared__ int limits[LIMITS ? 2 * MET : 1];         /* of the queries of two tiles */
+    const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, M::OWNED);
+    const int64_t k_first = (b * T + j0) * row + (H + kv) * D, v_first = k_first + K * D;
+    const float c = scale * ATTENTION_LOG2E;
+    unsigned held[BANDS][M::STEPS][4];
+    float sums[BANDS][M::TILES][4] = {}, s[BANDS][SUB / 8][4], factor[BANDS][2];
+    if (DOCS && thread < M::OWNED)
+        spans[thread] = docs.queries(j0 + thread);
+    attention_rows_begin_<D, M::OWNED, THREADS>(at, qkv + k_first, row, T - j0);
+    attention_rows_begin_<D, M::OWNED, THREADS>(at + M::OWNED * M::ROW, qkv + v_first, row, T - j0);
+    copy_commit();
+    copy_wait<0>();
+    __syncthreads();
+    attention_hold_<D, BANDS>(held, at + ((values ? 0 : M::OWNED) + own) * M::ROW);
+    __syncthreads();
+    /* The tiles of queries of all heads of the group, in order; `i0` and `h` are one ahead. */
+    const int heads_end = (kv + 1) * group;
+    int i0 = begin, h = kv * group, stage = 0, before = STAGES - 1;
+    bool met = false;                                       // of the tile before
+    attention_queries_begin_<D, THREADS, DOCS>(at, qkv + b * T * row + h * D,
+                                               d_o + b * T * orow + h * D, row, orow, i0, T);
+    if (thread < 2 * MET) {
+        const int i = i0 + thread % MET;
+        numbers[thread] =
+            i >= T ? 0.0f : attention_number_(lse, delta, (b * H + h) * T + i, thread < MET);
+        if (LIMITS && thread < MET)
+            limits[thread] = docs.limit(i);
+    }
+    for (int tile = 0, ended = 0; !ended; tile ^= 1) {
+        const int now = i0, after = STAGES - stage - before;
+        [[maybe_unused]] const int head = h;
+        const SharedAddress q_at = at + stage * STAGE, dy_at = q_at + MET * M::ROW;
+        float ahead = 0.0f;
+        int limit_ahead = 0;
+        ended = h == heads_end;
+        copy_wait<0>();
+        __syncthreads();
+        i0 += MET;
+        if (i0 >= end && !ended)
+            i0 = begin, h++;
+        if (h < heads_end) {
+            attention_queries_begin_<D, THREADS, DOCS>(at + after * STAGE,
+                                                       qkv + b * T * row + h * D,
+                                                       d_o + b * T * orow + h * D, row, orow, i0,
+                                                       T);
+            const int i = i0 + thread % MET;
+            if (thread < 2 * MET && i < T)
+                ahead = attention_number_(lse, delta, (b * H + h) * T + i, thread < MET);
+            if (LIMITS && thread < MET)
+                limit_ahead = docs.limit(i);
+        }
+        const int *limit = limits + (LIMITS ? tile * MET : 0);
+        const bool meets =
+            !ended && first < T &&
+            (DOCS     ? attention_meets_<BANDS * 16, MET>(spans, now)
+             : LIMITS ? attention_met_<BANDS * 16, MET>(limit, first, now)
+                      : !(CAUSAL && now + MET - 1 < first)) &&
+            !(SHARED && now >= hole.end && first >= hole.begin && last < hole.end);
+        float4 *p_at = shared_p + (values ? tile : tile ^ 1) * (MET / SUB * PAIRS * PARTS * WARP) +
+                       pair * PARTS * WARP + thread % WARP;
+        if (values && meets) {
+#pragma unroll 1
+            for (int u = 0; u < MET; u += SUB, p_at += PAIRS * PARTS * WARP) {
+                const float *top = numbers + stage * 2 * MET + u;
+                attention_scores_<D, BANDS, SUB, true>(s, held, at, q_at + u * M::ROW);
+                if constexpr (DOCS)
+                    attention_mask_spans_<BANDS, SUB>(s, spans, now + u);
+                else if constexpr (LIMITS)
+                    attention_mask_limited_<BANDS, SUB>(s, limit + u, first, now + u);
+                else if (CAUSAL && now + u < last)
+                    attention_mask_queries_<BANDS, SUB>(s, first, now + u);
+                if constexpr (SHARED)
+                    attention_mask_hole_<BANDS, SUB, true>(s, hole, first, now + u);
+#pragma unroll
+                for (int m = 0; m < BANDS; m++)
+#pragma unroll
+                    for (int n = 0; n < SUB / 8; n++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++)
+                            s[m][n][i] =
+                                exp2_approx(s[m][n][i] * c - top[attention_c_column_(n, i)]);
+                if constexpr (DROP::DROPS)
+                    attention_mark_dropped_<BANDS, SUB>(s, drop, T, (int)b, head, first, now + u);
+#pragma unroll
+                for (int m = 0; m < BANDS; m++)
+#pragma unroll
+                    for (int n = 0; n < SUB / 8; n++)
+                        p_at[(m * (SUB / 8) + n) * WARP] =
+                            make_float4(s[m][n][0], s[m][n][1], s[m][n][2], s[m][n][3]);
+                attention_sums_<D, BANDS, SUB, DROP::DROPS>(sums, s, dy_at + u * M::ROW);
+            }
+        }
+        if (!values && met) {
+            const SharedAddress q_before = at + before * STAGE;
+#pragma unroll 1
+            for (int u = 0; u < MET; u += SUB, p_at += PAIRS * PARTS * WARP) {
+                const float *sum = numbers + before * 2 * MET + MET + u;
+                if (u > 0)
+                    attention_scores_<D, BANDS, SUB, true>(s, held, at,
+                                                           q_before + (MET + u) * M::ROW);
+#pragma unroll
+                for (int m = 0; m < BANDS; m++)
+#pragma unroll
+                    for (int n = 0; n < SUB / 8; n++) {
+                        const float4 four = p_at[(m * (SUB / 8) + n) * WARP];
+                        const float p[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            float dp = s[m][n][i];
+                            if constexpr (DROP::DROPS)
+                                dp = p[i] > 0.0f ? dp * drop.scale : 0.0f;
+                            s[m][n][i] = (DROP::DROPS ? fabsf(p[i]) : p[i]) *
+                                         (dp - sum[attention_c_column_(n, i)]);
+                        }
+                    }
+                attention_sums_<D, BANDS, SUB>(sums, s, q_before + u * M::ROW);
+            }
+        }
+        if (!values && meets)
+            attention_scores_<D, BANDS, SUB, true>(s, held, at, dy_at);
+        if (thread < 2 * MET)
+            numbers[after * 2 * MET + thread] = ahead;
+        if (LIMITS && thread < MET)
+            limits[(tile ^ 1) * MET + thread] = limit_ahead;
+        before = stage, stage = after, met = meets;
+    }
+    __syncthreads();            // the results pass through the memory of the stages
+    if (first >= T)
+        return;
+    float by = scale;
+    if (values)
+        by = 1.0f;
+    if constexpr (DROP::DROPS)
+        by = values ? drop.scale : scale;
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+        factor[m][0] = factor[m][1] = by;
+    attention_store_<D, BANDS>(dqkv + (values ? v_first : k_first) + own * row, row, T - first,
+                               memory + ((values ? 0 : M::OWNED) + own) * M::STRIDE, sums, factor);
+}
+
+/* dk and dv of keys. */
+template <int D, AttentionMask MASK, typename... A>
+static __device__ __forceinline__ void attention_dkv_mma(A... a)
+{
+    if constexpr (AttentionMma<D>::NARROW)
+        attention_dkv_narrow_<D, MASK>(a...);
+    else
+        attention_dkv_wide_<D, MASK>(a...);
 }
 
 #endif
