@@ -42,9 +42,9 @@ struct AttentionForm {
         attention_dq_f32<D, MASK>(a...);
     }
     template <AttentionMask MASK, typename... A>
-    static __device__ __forceinline__ void dkv(A... a)
+    static __device__ __forceinline__ void dkv(act_t *dqkv, float *, A... a)
     {
-        attention_dkv_f32<D, MASK>(a...);
+        attention_dkv_f32<D, MASK>(dqkv, a...);
     }
 };
 
@@ -105,18 +105,18 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                                                      scale, positions, doc_ends, drop);
 }
 
-/* dk and dv, summed over the query heads of a key head in order; grid (K, B, blocks of keys) */
+/* dk and dv, summed over the query heads of a key head in order; grid (K parts, B, blocks of keys).
+ * Several parts, on tensor cores alone, go to sums, see attention_dkv_store_. */
 template <int D, AttentionMask MASK, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
-    attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
-                         const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                         const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                         const int32_t *__restrict__ positions,
-                         const int32_t *__restrict__ doc_ends,
-                         AttentionDrop<DROPS> drop)
+    attention_dkv_kernel(act_t *__restrict__ dqkv, float *__restrict__ sums,
+                         const float *__restrict__ delta, const act_t *__restrict__ d_o,
+                         const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
+                         int K, float scale, const int32_t *__restrict__ positions,
+                         const int32_t *__restrict__ doc_ends, AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D>::template dkv<MASK>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, positions,
-                                               doc_ends, drop);
+    AttentionForm<D>::template dkv<MASK>(dqkv, sums, delta, d_o, lse, qkv, T, H, K, scale,
+                                               positions, doc_ends, drop);
 }
 
 /* One token of head blockIdx.x of text blockIdx.y. The first head of a group writes the caches' row
@@ -218,15 +218,24 @@ static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t
 {
     typedef AttentionForm<D, OWNED> F;
     typedef AttentionForm<D> G;
+    const int64_t parts = attention_dkv_parts(B, T, H, K, D, sizeof(act_t));
     float *delta = (float *)ws;
+    float *sums = (float *)((char *)ws + cuda_workspace_round(4 * B * H * T));
     launch(attention_dq_kernel<D, MASK, OWNED, DROPS>,
            dim3((unsigned)H, (unsigned)B, blocks_over(T, F::ROWS)), dim3(F::DQ_THREADS),
            F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale,
            attention_array_(rule), rule.doc_ends, drop);
     launch(attention_dkv_kernel<D, MASK, DROPS>,
-           dim3((unsigned)K, (unsigned)B, blocks_over(T, G::ROWS)), dim3(G::DKV_THREADS),
-           G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale,
+           dim3((unsigned)(K * parts), (unsigned)B, blocks_over(T, G::ROWS)), dim3(G::DKV_THREADS),
+           G::DKV_SHARED, s, dqkv, sums, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale,
            attention_array_(rule), rule.doc_ends, drop);
+#if defined ACT_BF16 || defined ACT_F16
+    const int64_t row = 2 * K * D, vectors = B * T * row / ACT_VECTOR;
+    if (parts > 1)
+        launch(attention_dkv_sum_kernel, blocks_over(vectors, ATTENTION_SUM_THREADS),
+               ATTENTION_SUM_THREADS, 0, s, dqkv, (const float *)sums, vectors, (int)parts,
+               (int)(row / ACT_VECTOR), (int)(H * D));
+#endif
 }
 
 /* OWNED: queries of a block, on tensor cores. ws is not used. */
@@ -295,8 +304,8 @@ static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const 
         int, float, const int32_t *, const int32_t *, AttentionDrop<drop>);
 #define ATTENTION_KEYS(mask, drop)                                                               \
     template __global__ void attention_dkv_kernel<D, mask, drop>(                                \
-        act_t *, const float *, const act_t *, const float *, const act_t *, int, int, int,      \
-        float, const int32_t *, const int32_t *, AttentionDrop<drop>);
+        act_t *, float *, const float *, const act_t *, const float *, const act_t *, int, int,  \
+        int, float, const int32_t *, const int32_t *, AttentionDrop<drop>);
 #define ATTENTION_BOTH(mask, drop)                                                               \
     ATTENTION_QUERIES(mask, ATTENTION_ROWS, drop) ATTENTION_KEYS(mask, drop)
 #ifdef KERNEL_attention_fwd_causal

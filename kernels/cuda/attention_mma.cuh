@@ -241,8 +241,8 @@ attention_store_(act_t *to, int64_t row, int n, act_t *own, const float y[BANDS]
 /* ---- documents ---- */
 
 /* The spans of the rows of a block are in shared memory (OWNED): few tiles need them, and registers
- * are full. Of the warps of a block, those past the last row own the first rows again. Returns true if one of ROWS rows of this warp attends to one of the N rows from `met`
- * on. */
+ * are full. Of the warps of a block, those past the last row own the first rows again. Returns true
+ * if one of ROWS rows of this warp attends to one of the N rows from `met` on. */
 template <int ROWS, int N>
 static __device__ __forceinline__ bool attention_meets_(const AttentionSpan *spans, int met)
 {
@@ -851,15 +851,78 @@ static __device__ __forceinline__ float attention_number_(const float *lse, cons
     return of_lse ? lse[place] * ATTENTION_LOG2E : delta[place];
 }
 
+/* The query heads of a block of keys: all that use a key head, or one part of them. */
+struct AttentionHeads {
+    int H, K;
+
+    __device__ __forceinline__ int parts() const { return (int)gridDim.x / K; }
+    __device__ __forceinline__ int part() const { return (int)blockIdx.x % parts(); }
+    __device__ __forceinline__ int kv() const { return (int)blockIdx.x / parts(); }
+    __device__ __forceinline__ int n() const { return H / K / parts(); }
+    __device__ __forceinline__ int begin() const { return kv() * (H / K) + part() * n(); }
+};
+
+/* The rows of a warp of dk, or (values) of dv, keys `first` on, times the factor of each: to `to`,
+ * or, of one of several parts, to `parts` (parts, B, T, 2 K, D). */
+template <int D, int BANDS>
+static __device__ __forceinline__ void
+attention_dkv_store_(act_t *to, float *parts, bool values, int first, int T, int H, int K,
+                     act_t *own, const float y[BANDS][D / 8][4], const float factor[BANDS][2])
+{
+    const AttentionHeads heads = {H, K};
+    if (heads.parts() == 1) {
+        attention_store_<D, BANDS>(to, (H + 2 * K) * D, T - first, own, y, factor);
+        return;
+    }
+    const int row = 2 * K * D;
+    parts += (((int64_t)heads.part() * gridDim.y + blockIdx.y) * T + first) * row +
+             (heads.kv() + (values ? K : 0)) * D;
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            const int r = attention_c_row_(m, i);
+            if (first + r < T)
+#pragma unroll
+                for (int d = 0; d < D / 8; d++)
+                    *(float2 *)(parts + (int64_t)r * row + attention_c_column_(d, i)) =
+                        make_float2(y[m][d][i] * factor[m][i / 2],
+                                    y[m][d][i + 1] * factor[m][i / 2]);
+        }
+}
+
+enum { ATTENTION_SUM_THREADS = 256 };
+
+/* dk and dv = the sums of their parts in order. n: vectors of a part, `row` of them a token, whose
+ * keys begin at element `skip` of its row of dqkv. */
+__global__ void attention_dkv_sum_kernel(act_t *__restrict__ dqkv, const float *__restrict__ parts,
+                                         int64_t n, int count, int row, int skip)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    float sum[ACT_VECTOR], x[ACT_VECTOR];
+    if (i >= n)
+        return;
+    parts += i * ACT_VECTOR;
+    for (int part = 0; part < count; part++, parts += n * ACT_VECTOR) {
+        f32_load4(x, parts);
+        f32_load4(x + 4, parts + 4);
+#pragma unroll
+        for (int e = 0; e < ACT_VECTOR; e++)
+            sum[e] = part == 0 ? x[e] : sum[e] + x[e];
+    }
+    const int64_t token = i / row, at = i % row;
+    act_store_vector(dqkv + token * (skip + row * ACT_VECTOR) + skip + at * ACT_VECTOR, sum);
+}
+
 /* The scores are those of keys by queries here: a column is a query, whose lse and delta come from
  * shared memory (numbers: lse log2 e, then delta, of MET queries a stage). */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
-attention_dkv_narrow_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
-                  const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                  const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
-                  DROP drop)
+attention_dkv_narrow_(act_t *__restrict__ dqkv, float *__restrict__ parts,
+                  const float *__restrict__ delta, const act_t *__restrict__ d_o,
+                  const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
+                  int K, float scale, const int32_t *__restrict__ positions,
+                  const int32_t *__restrict__ doc_ends, DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D> M;
@@ -869,7 +932,8 @@ attention_dkv_narrow_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     float *numbers = (float *)((char *)memory + M::DKV_BEFORE);
     const SharedAddress v_at = shared_address(memory), k_at = v_at + M::OWNED * M::ROW,
                         stages = k_at + M::OWNED * M::ROW;
-    const int kv = (int)blockIdx.x, group = H / K, thread = (int)threadIdx.x;
+    const AttentionHeads heads = {H, K};
+    const int kv = heads.kv(), thread = (int)threadIdx.x;
     const int j0 = (int)blockIdx.z * M::OWNED, own = thread / WARP * BANDS * 16;
     const int first = j0 + own, last = first + BANDS * 16 - 1;
     const int row = (H + 2 * K) * D, orow = H * D;
@@ -891,9 +955,10 @@ attention_dkv_narrow_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     attention_rows_begin_<D, M::OWNED, THREADS>(v_at, qkv + v_first, row, T - j0);
     attention_rows_begin_<D, M::OWNED, THREADS>(k_at, qkv + k_first, row, T - j0);
     copy_commit();
-    /* The blocks of queries of all heads of the group, in order; `next` is one ahead. */
-    const act_t *q = qkv + b * T * row + kv * group * D, *dy = d_o + b * T * orow + kv * group * D;
-    int64_t place = (b * H + kv * group) * T;               // of the head in lse and delta
+    /* The blocks of queries of all heads of the part, in order; `next` is one ahead. */
+    const act_t *q = qkv + b * T * row + heads.begin() * D;
+    const act_t *dy = d_o + b * T * orow + heads.begin() * D;
+    int64_t place = (b * H + heads.begin()) * T;               // of the head in lse and delta
     int i0 = begin, stage = 0;
     attention_queries_begin_<D, THREADS, DOCS>(stages, q, dy, row, orow, i0, T);
     if (thread < 2 * MET) {
@@ -903,11 +968,11 @@ attention_dkv_narrow_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         if (LIMITS && thread < MET)
             limits[thread] = docs.limit(i);
     }
-    for (int left = group; left > 0; stage ^= 1) {
+    for (int left = heads.n(); left > 0; stage ^= 1) {
         const SharedAddress q_at = stages + stage * STAGE, dy_at = q_at + MET * M::ROW;
         const float *top = numbers + stage * 2 * MET, *sum = top + MET;
         const int now = i0;
-        [[maybe_unused]] const int head = (kv + 1) * group - left;
+        [[maybe_unused]] const int head = heads.begin() + heads.n() - left;
         float ahead = 0.0f;
         int limit_ahead = 0;
         copy_wait<0>();
@@ -980,24 +1045,26 @@ attention_dkv_narrow_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
             factor[m][0] = factor[m][1] = drop.scale;
         else
             factor[m][0] = factor[m][1] = 1.0f;
-    attention_store_<D, BANDS>(dqkv + v_first + own * row, row, T - first, mine, dv, factor);
+    attention_dkv_store_<D, BANDS>(dqkv + v_first + own * row, parts, true, first, T, H, K, mine,
+                                   dv, factor);
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
         factor[m][0] = factor[m][1] = scale;
-    attention_store_<D, BANDS>(dqkv + k_first + own * row, row, T - first, mine, dk, factor);
+    attention_dkv_store_<D, BANDS>(dqkv + k_first + own * row, parts, false, first, T, H, K, mine,
+                                   dk, factor);
 }
 
-/* The same for wide heads, whose sums are too many for one warp. Two warps own the same 32 keys: one
- * computes their probabilities and sums dv, the other, a tile behind, their gradients and dk. They
- * hold their rows of k or v as fragments. The probabilities of two tiles pass through shared memory
- * (2, MET / SUB, pairs, fragments, WARP) float4: a lane of either warp needs the same ones. */
+/* The same for wide heads, whose sums are too many for one warp. Two warps own the same 32 keys:
+ * one computes their probabilities and sums dv, the other, a tile behind, their gradients and dk.
+ * They hold their rows of k or v as fragments. The probabilities of two tiles pass through shared
+ * memory (2, MET / SUB, pairs, fragments, WARP) float4: a lane of either warp needs the same. */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
-attention_dkv_wide_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
-                    const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                    const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                    const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
-                    DROP drop)
+attention_dkv_wide_(act_t *__restrict__ dqkv, float *__restrict__ parts,
+                    const float *__restrict__ delta, const act_t *__restrict__ d_o,
+                    const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
+                    int K, float scale, const int32_t *__restrict__ positions,
+                    const int32_t *__restrict__ doc_ends, DROP drop)
 {
     constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionMma<D> M;
@@ -1010,7 +1077,8 @@ attention_dkv_wide_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     float4 *shared_p = (float4 *)((char *)memory + STAGES * STAGE);
     const int thread = (int)threadIdx.x, pair = thread / WARP % PAIRS;
     const bool values = thread < PAIRS * WARP;              /* of the warp that sums dv */
-    const int kv = (int)blockIdx.x, group = H / K;
+    const AttentionHeads heads = {H, K};
+    const int kv = heads.kv();
     const int j0 = (int)blockIdx.z * M::OWNED, own = pair * BANDS * 16;
     const int first = j0 + own, last = first + BANDS * 16 - 1;
     const int row = (H + 2 * K) * D, orow = H * D;
@@ -1036,9 +1104,9 @@ attention_dkv_wide_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     __syncthreads();
     attention_hold_<D, BANDS>(held, at + ((values ? 0 : M::OWNED) + own) * M::ROW);
     __syncthreads();
-    /* The tiles of queries of all heads of the group, in order; `i0` and `h` are one ahead. */
-    const int heads_end = (kv + 1) * group;
-    int i0 = begin, h = kv * group, stage = 0, before = STAGES - 1;
+    /* The tiles of queries of all heads of the part, in order; `i0` and `h` are one ahead. */
+    const int heads_end = heads.begin() + heads.n();
+    int i0 = begin, h = heads.begin(), stage = 0, before = STAGES - 1;
     bool met = false;                                       // of the tile before
     attention_queries_begin_<D, THREADS, DOCS>(at, qkv + b * T * row + h * D,
                                                d_o + b * T * orow + h * D, row, orow, i0, T);
@@ -1158,8 +1226,10 @@ attention_dkv_wide_(act_t *__restrict__ dqkv, const float *__restrict__ delta,
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
         factor[m][0] = factor[m][1] = by;
-    attention_store_<D, BANDS>(dqkv + (values ? v_first : k_first) + own * row, row, T - first,
-                               memory + ((values ? 0 : M::OWNED) + own) * M::STRIDE, sums, factor);
+    attention_dkv_store_<D, BANDS>(dqkv + (values ? v_first : k_first) + own * row, parts, values,
+                                   first, T, H, K,
+                                   memory + ((values ? 0 : M::OWNED) + own) * M::STRIDE, sums,
+                                   factor);
 }
 
 /* dk and dv of keys. */

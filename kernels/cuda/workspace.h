@@ -24,6 +24,10 @@ enum {
     CUDA_CE_SHORT = 1024,
     /* Elements that all ranks send each other at once: 64 MiB. */
     CUDA_FOLD_ELEMENTS = 1 << 24,
+    /* Keys of a block of the gradient of keys and values on tensor cores, and blocks of a launch
+     * that are enough: with a causal mask about four for each multiprocessor. */
+    CUDA_DKV_KEYS = 128,
+    CUDA_DKV_BLOCKS = 512,
     /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
     CUDA_GEMM_WORKSPACE = 32 << 20
 };
@@ -103,12 +107,26 @@ static inline int64_t attention_fwd_cuda_workspace(int64_t B, int64_t T, int64_t
     return 0;
 }
 
-/* Row sums of do * o, (B, H, T) fp32 */
+/* Parts that the H / K query heads of a key head are divided among for the gradient of keys and
+ * values: the fewest of equal size that make enough blocks. Only tensor cores divide them. */
+static inline int64_t attention_dkv_parts(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
+                                          int64_t act)
+{
+    const int64_t blocks = B * K * ((T + CUDA_DKV_KEYS - 1) / CUDA_DKV_KEYS), group = H / K;
+    int64_t parts = 1;
+    if (act != 2 || D % 16 != 0 || D > 128)
+        return 1;
+    while (parts < group && (blocks * parts < CUDA_DKV_BLOCKS || group % parts != 0))
+        parts++;
+    return parts;
+}
+
+/* [row sums of do * o, (B, H, T) fp32 | if several: (parts, B, T, 2 K, D) fp32] */
 static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K,
                                                    int64_t D, int64_t act)
 {
-    (void)K, (void)D, (void)act;
-    return 4 * B * H * T;
+    const int64_t parts = attention_dkv_parts(B, T, H, K, D, act), sums = 4 * B * H * T;
+    return parts == 1 ? sums : cuda_workspace_round(sums) + 4 * parts * B * T * 2 * K * D;
 }
 
 /* Scores (rows, H, T) fp32 */
