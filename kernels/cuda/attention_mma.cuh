@@ -18,8 +18,9 @@
  *
  * Rows lie an odd number of 16-byte units apart in shared memory: the eight rows that ldmatrix
  * reads at once fall into all 32 banks, as swizzled rows do, but offsets in a tile are constants.
- * No kernel takes more than 70 KB, with documents 71, so that two blocks share a multiprocessor
- * where it has 164 KB.
+ * Forward and dq take at most 70 KB, with documents 71: two blocks of the forward share a
+ * multiprocessor where it has 164 KB. dkv takes at most 86 KB; its block of 8 warps is alone there,
+ * as its registers are.
  *
  * The gradient has two kernels, one that owns queries and one that owns keys. Both compute the
  * scores, which makes 7 products; a single kernel would need only 5, but also fp32 sums of dq in
