@@ -833,13 +833,13 @@ static __device__ __forceinline__ void attention_mask_queries_(float s[BANDS][N 
 }
 
 /* Queries i0.. of one head for attention_dkv_mma: q and d_o begin their way to shared memory. */
-template <int D, int THREADS, bool DOCS>
+template <int D, int THREADS>
 static __device__ __forceinline__ void attention_queries_begin_(SharedAddress to, const act_t *q,
                                                                 const act_t *d_o, int row, int orow,
                                                                 int i0, int T)
 {
     constexpr int MET = AttentionMma<D>::DKV_MET;
-    const int thread = DOCS ? thread_anew() : (int)threadIdx.x;
+    const int thread = thread_anew();
     attention_rows_begin_<D, MET, THREADS>(to, q + (int64_t)i0 * row, row, T - i0, thread);
     attention_rows_begin_<D, MET, THREADS>(to + MET * AttentionMma<D>::ROW,
                                            d_o + (int64_t)i0 * orow, orow, T - i0, thread);
@@ -956,39 +956,37 @@ attention_dkv_narrow_(act_t *__restrict__ dqkv, float *__restrict__ parts,
     attention_rows_begin_<D, M::OWNED, THREADS>(v_at, qkv + v_first, row, T - j0);
     attention_rows_begin_<D, M::OWNED, THREADS>(k_at, qkv + k_first, row, T - j0);
     copy_commit();
-    /* The blocks of queries of all heads of the part, in order; `next` is one ahead. */
-    const act_t *q = qkv + b * T * row + heads.begin() * D;
-    const act_t *dy = d_o + b * T * orow + heads.begin() * D;
-    int64_t place = (b * H + heads.begin()) * T;               // of the head in lse and delta
-    int i0 = begin, stage = 0;
-    attention_queries_begin_<D, THREADS, DOCS>(stages, q, dy, row, orow, i0, T);
+    /* The tiles of queries of all heads of the part, in order; `i0` and `h` are one ahead. */
+    const int heads_end = heads.begin() + heads.n();
+    int i0 = begin, h = heads.begin(), stage = 0;
+    attention_queries_begin_<D, THREADS>(stages, qkv + b * T * row + h * D,
+                                         d_o + b * T * orow + h * D, row, orow, i0, T);
     if (thread < 2 * MET) {
         const int i = i0 + thread % MET;
-        const float x = i >= T ? 0.0f : attention_number_(lse, delta, place + i, thread < MET);
-        numbers[thread] = x;
+        numbers[thread] =
+            i >= T ? 0.0f : attention_number_(lse, delta, (b * H + h) * T + i, thread < MET);
         if (LIMITS && thread < MET)
             limits[thread] = docs.limit(i);
     }
-    for (int left = heads.n(); left > 0; stage ^= 1) {
+    for (; h < heads_end; stage ^= 1) {
         const SharedAddress q_at = stages + stage * STAGE, dy_at = q_at + MET * M::ROW;
         const float *top = numbers + stage * 2 * MET, *sum = top + MET;
         const int now = i0;
-        [[maybe_unused]] const int head = heads.begin() + heads.n() - left;
+        [[maybe_unused]] const int head = h;
         float ahead = 0.0f;
         int limit_ahead = 0;
         copy_wait<0>();
         __syncthreads();
         i0 += MET;
-        if (i0 >= end) {
-            i0 = begin, left--;
-            q += D, dy += D, place += T;
-        }
-        if (left > 0) {
-            attention_queries_begin_<D, THREADS, DOCS>(stages + (stage ^ 1) * STAGE, q, dy, row,
-                                                       orow, i0, T);
+        if (i0 >= end)
+            i0 = begin, h++;
+        if (h < heads_end) {
+            attention_queries_begin_<D, THREADS>(stages + (stage ^ 1) * STAGE,
+                                                 qkv + b * T * row + h * D,
+                                                 d_o + b * T * orow + h * D, row, orow, i0, T);
             const int i = i0 + thread % MET;
             if (thread < 2 * MET && i < T)
-                ahead = attention_number_(lse, delta, place + i, thread < MET);
+                ahead = attention_number_(lse, delta, (b * H + h) * T + i, thread < MET);
             if (LIMITS && thread < MET)
                 limit_ahead = docs.limit(i);
         }
@@ -1109,8 +1107,8 @@ attention_dkv_wide_(act_t *__restrict__ dqkv, float *__restrict__ parts,
     const int heads_end = heads.begin() + heads.n();
     int i0 = begin, h = heads.begin(), stage = 0, before = STAGES - 1;
     bool met = false;                                       // of the tile before
-    attention_queries_begin_<D, THREADS, DOCS>(at, qkv + b * T * row + h * D,
-                                               d_o + b * T * orow + h * D, row, orow, i0, T);
+    attention_queries_begin_<D, THREADS>(at, qkv + b * T * row + h * D,
+                                         d_o + b * T * orow + h * D, row, orow, i0, T);
     if (thread < 2 * MET) {
         const int i = i0 + thread % MET;
         numbers[thread] =
@@ -1131,10 +1129,9 @@ attention_dkv_wide_(act_t *__restrict__ dqkv, float *__restrict__ parts,
         if (i0 >= end && !ended)
             i0 = begin, h++;
         if (h < heads_end) {
-            attention_queries_begin_<D, THREADS, DOCS>(at + after * STAGE,
-                                                       qkv + b * T * row + h * D,
-                                                       d_o + b * T * orow + h * D, row, orow, i0,
-                                                       T);
+            attention_queries_begin_<D, THREADS>(at + after * STAGE,
+                                                 qkv + b * T * row + h * D,
+                                                 d_o + b * T * orow + h * D, row, orow, i0, T);
             const int i = i0 + thread % MET;
             if (thread < 2 * MET && i < T)
                 ahead = attention_number_(lse, delta, (b * H + h) * T + i, thread < MET);
