@@ -896,8 +896,9 @@ enum { ATTENTION_SUM_THREADS = 256 };
 
 /* dk and dv = the sums of their parts in order. n: vectors of a part, `row` of them a token, whose
  * keys begin at element `skip` of its row of dqkv. */
-__global__ void attention_dkv_sum_kernel(act_t *__restrict__ dqkv, const float *__restrict__ parts,
-                                         int64_t n, int count, int row, int skip)
+__global__ void __launch_bounds__(ATTENTION_SUM_THREADS)
+    attention_dkv_sum_kernel(act_t *__restrict__ dqkv, const float *__restrict__ parts, int64_t n,
+                             int count, int row, int skip)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     float sum[ACT_VECTOR], x[ACT_VECTOR];
