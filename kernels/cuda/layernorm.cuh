@@ -66,45 +66,34 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     }
 }
 
-/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. DW: parts (gridDim.x, 2, C) collects
- * dw then db; shared memory (C) fp32 where blockDim.y > 1. */
+/* Vectors a thread holds in the gradient at most: registers. */
+static constexpr int LAYERNORM_VECTORS = sizeof(act_t) == 2 ? 3 : 4;
+
+/* Any row, by row_threads(C) threads; sums of rows longer than a block holds stay in parts
+ * meanwhile. */
 template <int W, bool DW>
-__global__ void __launch_bounds__(ROW_THREADS, 1)
-    layernorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
-                         const act_t *__restrict__ x, const wt_t *__restrict__ w,
-                         const float *__restrict__ mean, const float *__restrict__ rstd,
-                         const act_t *res, int64_t rows, int64_t C)
+static __device__ __forceinline__ void
+layernorm_bwd_walk(float *parts, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                   const float *mean, const float *rstd, const act_t *res, int64_t begin,
+                   int64_t end, int64_t C, float *shared, float2 (&sums)[2][ROW_WARPS])
 {
-    DYNAMIC_SHARED(float, shared);
-    __shared__ float2 sums[2][ROW_WARPS];
-    const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
-    const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
     const int n = (int)(C / W), round = (int)blockDim.x * (ROW_HELD<W> / W);
-    const bool early = ROW_AHEAD<W> || !DW;         // res is loaded before the sums
     const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
-    float *pw = parts + blockIdx.x * 2 * C, *pb = pw + C;
+    float *pw = parts, *pb = pw + C;
     float dw[ROW_HELD<W>] = {}, db[ROW_HELD<W>] = {};
-    RowGrad<W> in, next;
+    RowGrad<W> in;
     RowVec<W> held;                       // of res
-    if (DW && ROW_AHEAD<W>)
-        row_grad_load(next, dy, x, mean, rstd, begin + threadIdx.y, end, C);
     int turn = 0;                         // of sums: the other one may still be read
     for (int64_t t = begin; t < end; t += blockDim.y, turn ^= 1) {
         const int64_t row = t + threadIdx.y;
         const int mine = row < end ? n : 0;
-        if (DW && ROW_AHEAD<W>) {
-            in = next;
-            row_grad_load(next, dy, x, mean, rstd, row + blockDim.y, end, C);
-        } else {
-            row_grad_load(in, dy, x, mean, rstd, row, end, C);
-        }
-        if (early)
-            row_res_load(held, res, row * C, (int)threadIdx.x, wide ? 0 : mine);
-        const float mu = in.mean, rs = in.rstd;
+        if (!wide)
+            row_grad_load(in, dy, x, row * C, (int)threadIdx.x, mine);
+        const float mu = mine ? mean[row] : 0, rs = mine ? rstd[row] : 0;
         float2 c = make_float2(0, 0);
         for (int at = (int)threadIdx.x; at < mine; at += round) {
-            if (at >= round)
-                row_grad_round(in, dy, x, row * C, at, n);
+            if (wide)
+                row_grad_load(in, dy, x, row * C, at, n);
             RowVec<W> weight;
             row_load(weight, w, at, n);
 #pragma unroll
@@ -123,10 +112,9 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         c = row_sums(c, sums[turn]);
         const float c1 = c.x / (float)C, c2 = c.y * rs * rs / (float)C;
         for (int at = (int)threadIdx.x; at < mine; at += round) {
-            if (!early || wide)
-                row_res_load(held, res, row * C, at, n);
+            row_res_load(held, res, row * C, at, n);
             if (wide) {
-                row_grad_round(in, dy, x, row * C, at, n);
+                row_grad_load(in, dy, x, row * C, at, n);
                 row_kept<W>(dw, pw, at, DW && t > begin ? n : 0);
                 row_kept<W>(db, pb, at, DW && t > begin ? n : 0);
             }
@@ -168,6 +156,93 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     }
 }
 
+/* Rows of K vectors per thread, loaded ahead. */
+template <int K, bool DW>
+static __device__ __forceinline__ void
+layernorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                   const float *mean, const float *rstd, const act_t *res, int64_t begin,
+                   int64_t end, int64_t C, int stages, float *shared,
+                   float2 (&sums)[2][ROW_WARPS])
+{
+    constexpr int W = ACT_VECTOR;
+    const float each = 1.0f / (float)C;
+    RowRing<K> ring = ring_begin<K>(shared, stages, dy, x, res, begin, end, C);
+    float scale[K * W], dw[K * W] = {}, db[K * W] = {};
+    grad_weights<K>(scale, w, C);
+    int64_t row = begin + threadIdx.y;
+    float mu = row < end ? mean[row] : 0, rs = row < end ? rstd[row] : 0;
+    int turn = 0;                         // of sums: the other one may still be read
+    for (int64_t t = begin; t < end; t += blockDim.y, turn ^= 1) {
+        const int64_t next = row + blockDim.y;
+        const float next_mu = next < end ? mean[next] : 0, next_rs = next < end ? rstd[next] : 0;
+        ring_copy(ring, dy, x, res);
+        ring_wait(ring);
+        float2 c = make_float2(0, 0);
+#pragma unroll
+        for (int k = 0; k < K && row < end; k++) {
+            float g[W], v[W];
+            ring_load(g, ring, 0, k);
+            ring_load(v, ring, 1, k);
+#pragma unroll
+            for (int e = 0; e < W; e++) {
+                const float s = scale[k * W + e];
+                c.x = fmaf(g[e], s, c.x);                 // as written, whatever DW is
+                c.y = fmaf(g[e] * s, v[e] - mu, c.y);
+            }
+        }
+        c = row_sums(c, sums[turn]);
+        const float c1 = c.x * each, c2 = c.y * rs * rs * each;
+        act_t *to = dx + row * C + threadIdx.x * W;
+#pragma unroll
+        for (int k = 0; k < K && row < end; k++) {
+            float g[W], v[W], more[W];
+            ring_load(g, ring, 0, k);
+            ring_load(v, ring, 1, k);
+            ring_load(more, ring, 2, k);
+#pragma unroll
+            for (int e = 0; e < W; e++) {
+                const int i = k * W + e;
+                const float d = v[e] - mu;
+                if (DW) {
+                    dw[i] = fmaf(g[e], d * rs, dw[i]);
+                    db[i] += g[e];
+                }
+                const float dv = fmaf(-d, c2, fmaf(g[e], scale[i], -c1));
+                v[e] = fmaf(dv, rs, more[e]);
+            }
+            if (ring_has(ring, k))
+                act_store_vector(to + k * (int)blockDim.x * W, v);
+        }
+        row = next, mu = next_mu, rs = next_rs;
+    }
+    if (DW) {
+        grad_join<K>(parts, dw, shared, C);
+        grad_join<K>(parts + C, db, shared, C);
+    }
+}
+
+/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: grad_vectors; W: row_width;
+ * stages: of a RowRing. DW: parts (gridDim.x, 2, C) collects dw then db. */
+template <int W, int K, bool DW>
+__global__ void __launch_bounds__(ROW_THREADS, 1)
+    layernorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
+                         const act_t *__restrict__ x, const wt_t *__restrict__ w,
+                         const float *__restrict__ mean, const float *__restrict__ rstd,
+                         const act_t *res, int64_t rows, int64_t C, int stages)
+{
+    DYNAMIC_SHARED(float, shared);
+    __shared__ float2 sums[2][ROW_WARPS];
+    const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
+    const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
+    parts += blockIdx.x * 2 * C;
+    if constexpr (K > 0)
+        layernorm_bwd_held<K, DW>(parts, dx, dy, x, w, mean, rstd, res, begin, end, C, stages,
+                                  shared, sums);
+    else
+        layernorm_bwd_walk<W, DW>(parts, dx, dy, x, w, mean, rstd, res, begin, end, C, shared,
+                                  sums);
+}
+
 #ifndef __CUDACC_RTC__
 static inline void layernorm_rows(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a,
                                   const act_t *r, const wt_t *w, const wt_t *b, int64_t rows,
@@ -197,6 +272,19 @@ static inline void add_layernorm_fwd(act_t *sum, act_t *y, float *mean, float *r
     layernorm_rows(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, s);
 }
 
+/* The kernel for rows of C elements. */
+template <bool DW>
+static inline auto layernorm_bwd_of(int64_t C)
+{
+    static constexpr int LAST = LAYERNORM_VECTORS;
+    const decltype(&layernorm_bwd_kernel<1, 0, DW>) of[] = {
+        C % ACT_VECTOR ? layernorm_bwd_kernel<1, 0, DW> : layernorm_bwd_kernel<ACT_VECTOR, 0, DW>,
+        layernorm_bwd_kernel<ACT_VECTOR, 1, DW>, layernorm_bwd_kernel<ACT_VECTOR, 2, DW>,
+        layernorm_bwd_kernel<ACT_VECTOR, 3, DW>, layernorm_bwd_kernel<ACT_VECTOR, LAST, DW>,
+    };
+    return of[grad_vectors(C, LAST)];
+}
+
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
  * ws: layernorm_bwd_cuda_workspace(C) bytes. PARTS: blocks that the rows are divided among. */
 template <int PARTS>
@@ -206,11 +294,9 @@ static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_
                                      int beta, void *ws, cudaStream_t s)
 {
     static_assert(PARTS <= CUDA_NORM_BWD_PARTS, "the workspace has no more");
-    const int threads = row_threads(C), groups = row_part_groups(threads, rows, PARTS);
-    auto kernel =
-        row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, true> : layernorm_bwd_kernel<1, true>;
-    launch(kernel, PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
-           x, w, mean, rstd, res, rows, C);
+    const GradShape shape = grad_shape(rows, C, PARTS, LAYERNORM_VECTORS);
+    launch(layernorm_bwd_of<true>(C), PARTS, shape.block, shape.shared, s, (float *)ws, dx, dy,
+           x, w, mean, rstd, res, rows, C, shape.stages);
     part_sum<PARTS>(dw, db, (float *)ws, C, beta, s);
 }
 
@@ -227,11 +313,10 @@ static inline void layernorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, 
                                     const float *mean, const float *rstd, const act_t *res,
                                     int64_t rows, int64_t C, cudaStream_t s)
 {
-    const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
-    auto kernel =
-        row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, false> : layernorm_bwd_kernel<1, false>;
-    launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x,
-           w, mean, rstd, res, rows, C);
+    const int parts = rows < CUDA_NORM_BWD_PARTS ? (int)rows : CUDA_NORM_BWD_PARTS;
+    const GradShape shape = grad_shape(rows, C, parts, LAYERNORM_VECTORS);
+    launch(layernorm_bwd_of<false>(C), parts, shape.block, shape.shared, s, (float *)NULL, dx, dy,
+           x, w, mean, rstd, res, rows, C, shape.stages);
 }
 
 static inline void layernorm_dx(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
@@ -247,13 +332,15 @@ template __global__ void layernorm_fwd_kernel<row_width(C), false>(
 template __global__ void layernorm_fwd_kernel<row_width(C), true>(
     act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
     int64_t, int64_t, float, int64_t);
-template __global__ void layernorm_bwd_kernel<row_width(C), false>(
+template __global__ void
+layernorm_bwd_kernel<row_width(C), grad_vectors(C, LAYERNORM_VECTORS), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
-    const act_t *, int64_t, int64_t);
-template __global__ void layernorm_bwd_kernel<row_width(C), true>(
+    const act_t *, int64_t, int64_t, int);
+template __global__ void
+layernorm_bwd_kernel<row_width(C), grad_vectors(C, LAYERNORM_VECTORS), true>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
-    const act_t *, int64_t, int64_t);
-SHARED_BYTES(layernorm_bwd_kernel, row_join_bytes(C));
+    const act_t *, int64_t, int64_t, int);
+SHARED_BYTES(layernorm_bwd_kernel, grad_bytes(C, LAYERNORM_VECTORS));
 #endif
 
 #endif

@@ -60,45 +60,33 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         rstd[row] = rs;
 }
 
-/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. DW: parts (gridDim.x, C) collects dw;
- * shared memory (C) fp32 where blockDim.y > 1. */
+/* Vectors a thread holds in the gradient at most: registers. */
+static constexpr int RMSNORM_VECTORS = 4;
+
+/* Any row, by row_threads(C) threads; sums of rows longer than a block holds stay in parts
+ * meanwhile. */
 template <int W, bool DW>
-__global__ void __launch_bounds__(ROW_THREADS, 1)
-    rmsnorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
-                       const act_t *__restrict__ x, const wt_t *__restrict__ w,
-                       const float *__restrict__ rstd, const act_t *res, int64_t rows, int64_t C,
-                       int plus)
+static __device__ __forceinline__ void
+rmsnorm_bwd_walk(float *parts, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                 const float *rstd, const act_t *res, int64_t begin, int64_t end, int64_t C,
+                 int plus, float *shared, float (&sums)[2][ROW_WARPS])
 {
-    DYNAMIC_SHARED(float, shared);
-    __shared__ float sums[2][ROW_WARPS];
-    const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
-    const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
     const int n = (int)(C / W), round = (int)blockDim.x * (ROW_HELD<W> / W);
-    const bool early = ROW_AHEAD<W> || !DW;         // res is loaded before the sums
     const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
-    float *pw = parts + blockIdx.x * C;
     float dw[ROW_HELD<W>] = {};
-    RowGrad<W> in, next;
+    RowGrad<W> in;
     RowVec<W> held;                       // of res
-    if (DW && ROW_AHEAD<W>)
-        row_grad_load(next, dy, x, (const float *)nullptr, rstd, begin + threadIdx.y, end, C);
     int turn = 0;                         // of sums: the other one may still be read
     for (int64_t t = begin; t < end; t += blockDim.y, turn ^= 1) {
         const int64_t row = t + threadIdx.y;
         const int mine = row < end ? n : 0;
-        if (DW && ROW_AHEAD<W>) {
-            in = next;
-            row_grad_load(next, dy, x, (const float *)nullptr, rstd, row + blockDim.y, end, C);
-        } else {
-            row_grad_load(in, dy, x, (const float *)nullptr, rstd, row, end, C);
-        }
-        if (early)
-            row_res_load(held, res, row * C, (int)threadIdx.x, wide ? 0 : mine);
-        const float rs = in.rstd;
+        if (!wide)
+            row_grad_load(in, dy, x, row * C, (int)threadIdx.x, mine);
+        const float rs = mine ? rstd[row] : 0;
         float c = 0;
         for (int at = (int)threadIdx.x; at < mine; at += round) {
-            if (at >= round)
-                row_grad_round(in, dy, x, row * C, at, n);
+            if (wide)
+                row_grad_load(in, dy, x, row * C, at, n);
             RowVec<W> weight;
             row_load(weight, w, at, n);
 #pragma unroll
@@ -114,11 +102,10 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         }
         c = row_sum(c, sums[turn]) * rs * rs / (float)C;
         for (int at = (int)threadIdx.x; at < mine; at += round) {
-            if (!early || wide)
-                row_res_load(held, res, row * C, at, n);
+            row_res_load(held, res, row * C, at, n);
             if (wide) {
-                row_grad_round(in, dy, x, row * C, at, n);
-                row_kept<W>(dw, pw, at, DW && t > begin ? n : 0);
+                row_grad_load(in, dy, x, row * C, at, n);
+                row_kept<W>(dw, parts, at, DW && t > begin ? n : 0);
             }
             RowVec<W> weight;
             row_load(weight, w, at, n);
@@ -140,15 +127,94 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
                 row_store<W>(dx + row * C, v, k, at, n);
             }
             if (DW && wide)
-                row_keep<W>(pw, dw, at, n);
+                row_keep<W>(parts, dw, at, n);
         }
     }
     if (DW && (!wide || begin == end)) {
         if (blockDim.y > 1)
             row_join<W>(dw, shared, n);
         for (int at = (int)threadIdx.x; at < n && threadIdx.y == blockDim.y - 1; at += round)
-            row_keep<W>(pw, dw, at, n);
+            row_keep<W>(parts, dw, at, n);
     }
+}
+
+/* Rows of K vectors per thread, loaded ahead. */
+template <int K, bool DW>
+static __device__ __forceinline__ void
+rmsnorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                 const float *rstd, const act_t *res, int64_t begin, int64_t end, int64_t C,
+                 int plus, int stages, float *shared, float (&sums)[2][ROW_WARPS])
+{
+    constexpr int W = ACT_VECTOR;
+    const float each = 1.0f / (float)C;
+    RowRing<K> ring = ring_begin<K>(shared, stages, dy, x, res, begin, end, C);
+    float scale[K * W], dw[K * W] = {};
+    grad_weights<K>(scale, w, C);
+#pragma unroll
+    for (int e = 0; e < K * W; e++)
+        scale[e] = rmsnorm_scale(scale[e], plus);
+    int64_t row = begin + threadIdx.y;
+    float rs = row < end ? rstd[row] : 0;
+    int turn = 0;                         // of sums: the other one may still be read
+    for (int64_t t = begin; t < end; t += blockDim.y, turn ^= 1) {
+        const int64_t next = row + blockDim.y;
+        const float next_rs = next < end ? rstd[next] : 0;
+        ring_copy(ring, dy, x, res);
+        ring_wait(ring);
+        float c = 0;
+#pragma unroll
+        for (int k = 0; k < K && row < end; k++) {
+            float g[W], v[W];
+            ring_load(g, ring, 0, k);
+            ring_load(v, ring, 1, k);
+#pragma unroll
+            for (int e = 0; e < W; e++)                   // as written, whatever DW is
+                c = fmaf(g[e] * scale[k * W + e], v[e], c);
+        }
+        c = row_sum(c, sums[turn]) * rs * rs * each;
+        act_t *to = dx + row * C + threadIdx.x * W;
+#pragma unroll
+        for (int k = 0; k < K && row < end; k++) {
+            float g[W], v[W], more[W];
+            ring_load(g, ring, 0, k);
+            ring_load(v, ring, 1, k);
+            ring_load(more, ring, 2, k);
+#pragma unroll
+            for (int e = 0; e < W; e++) {
+                const int i = k * W + e;
+                if (DW)
+                    dw[i] = fmaf(g[e], rmsnorm_value(v[e] * rs, plus), dw[i]);
+                const float dv = fmaf(-v[e], c, g[e] * scale[i]);
+                v[e] = fmaf(dv, rs, more[e]);
+            }
+            if (ring_has(ring, k))
+                act_store_vector(to + k * (int)blockDim.x * W, v);
+        }
+        row = next, rs = next_rs;
+    }
+    if (DW)
+        grad_join<K>(parts, dw, shared, C);
+}
+
+/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: grad_vectors; W: row_width;
+ * stages: of a RowRing. DW: parts (gridDim.x, C) collects dw. */
+template <int W, int K, bool DW>
+__global__ void __launch_bounds__(ROW_THREADS, 1)
+    rmsnorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
+                       const act_t *__restrict__ x, const wt_t *__restrict__ w,
+                       const float *__restrict__ rstd, const act_t *res, int64_t rows, int64_t C,
+                       int plus, int stages)
+{
+    DYNAMIC_SHARED(float, shared);
+    __shared__ float sums[2][ROW_WARPS];
+    const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
+    const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
+    parts += blockIdx.x * C;
+    if constexpr (K > 0)
+        rmsnorm_bwd_held<K, DW>(parts, dx, dy, x, w, rstd, res, begin, end, C, plus, stages, shared,
+                                sums);
+    else
+        rmsnorm_bwd_walk<W, DW>(parts, dx, dy, x, w, rstd, res, begin, end, C, plus, shared, sums);
 }
 
 #ifndef __CUDACC_RTC__
@@ -179,6 +245,19 @@ static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_
     rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, plus, ldy, s);
 }
 
+/* The kernel for rows of C elements. */
+template <bool DW>
+static inline auto rmsnorm_bwd_of(int64_t C)
+{
+    static constexpr int LAST = RMSNORM_VECTORS;
+    const decltype(&rmsnorm_bwd_kernel<1, 0, DW>) of[] = {
+        C % ACT_VECTOR ? rmsnorm_bwd_kernel<1, 0, DW> : rmsnorm_bwd_kernel<ACT_VECTOR, 0, DW>,
+        rmsnorm_bwd_kernel<ACT_VECTOR, 1, DW>, rmsnorm_bwd_kernel<ACT_VECTOR, 2, DW>,
+        rmsnorm_bwd_kernel<ACT_VECTOR, 3, DW>, rmsnorm_bwd_kernel<ACT_VECTOR, LAST, DW>,
+    };
+    return of[grad_vectors(C, LAST)];
+}
+
 /* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
  * ws: rmsnorm_bwd_cuda_workspace(C) bytes. PARTS: blocks that the rows are divided among. */
 template <int PARTS>
@@ -187,11 +266,9 @@ static inline void rmsnorm_bwd_add(float *dw, act_t *dx, const act_t *dy, const 
                                    int64_t C, int plus, int beta, void *ws, cudaStream_t s)
 {
     static_assert(PARTS <= CUDA_NORM_BWD_PARTS, "the workspace has no more");
-    const int threads = row_threads(C), groups = row_part_groups(threads, rows, PARTS);
-    auto kernel =
-        row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, true> : rmsnorm_bwd_kernel<1, true>;
-    launch(kernel, PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
-           x, w, rstd, res, rows, C, plus);
+    const GradShape shape = grad_shape(rows, C, PARTS, RMSNORM_VECTORS);
+    launch(rmsnorm_bwd_of<true>(C), PARTS, shape.block, shape.shared, s, (float *)ws, dx, dy,
+           x, w, rstd, res, rows, C, plus, shape.stages);
     part_sum<PARTS>(dw, NULL, (float *)ws, C, beta, s);
 }
 
@@ -208,11 +285,10 @@ static inline void rmsnorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, co
                                   const float *rstd, const act_t *res, int64_t rows, int64_t C,
                                   int plus, cudaStream_t s)
 {
-    const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
-    auto kernel =
-        row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, false> : rmsnorm_bwd_kernel<1, false>;
-    launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x,
-           w, rstd, res, rows, C, plus);
+    const int parts = rows < CUDA_NORM_BWD_PARTS ? (int)rows : CUDA_NORM_BWD_PARTS;
+    const GradShape shape = grad_shape(rows, C, parts, RMSNORM_VECTORS);
+    launch(rmsnorm_bwd_of<false>(C), parts, shape.block, shape.shared, s, (float *)NULL, dx, dy,
+           x, w, rstd, res, rows, C, plus, shape.stages);
 }
 
 static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
@@ -227,13 +303,15 @@ template __global__ void rmsnorm_fwd_kernel<row_width(C), false>(
 template __global__ void rmsnorm_fwd_kernel<row_width(C), true>(
     act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
     int, int64_t);
-template __global__ void rmsnorm_bwd_kernel<row_width(C), false>(
+template __global__ void
+rmsnorm_bwd_kernel<row_width(C), grad_vectors(C, RMSNORM_VECTORS), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
-    int64_t, int64_t, int);
-template __global__ void rmsnorm_bwd_kernel<row_width(C), true>(
+    int64_t, int64_t, int, int);
+template __global__ void
+rmsnorm_bwd_kernel<row_width(C), grad_vectors(C, RMSNORM_VECTORS), true>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
-    int64_t, int64_t, int);
-SHARED_BYTES(rmsnorm_bwd_kernel, row_join_bytes(C));
+    int64_t, int64_t, int, int);
+SHARED_BYTES(rmsnorm_bwd_kernel, grad_bytes(C, RMSNORM_VECTORS));
 #endif
 
 #endif

@@ -7,12 +7,16 @@
 #ifndef DIECAST_KERNELS_CUDA_ROWS_CUH
 #define DIECAST_KERNELS_CUDA_ROWS_CUH
 
+#include "ptx.cuh"
 #include "types.cuh"
 #include "workspace.h"
 
 enum {
     ROW_THREADS = 512,               /* threads of a block, at most */
     ROW_BLOCK = 128,                 /* threads of a block of short rows */
+    GRAD_BLOCK = 256,                /* the same in a norm's gradient */
+    GRAD_STAGES = 3,                 /* rows of a RowRing, at most */
+    GRAD_RING_BYTES = 96 << 10,      /* shared memory of a RowRing, at most: sm_86 has 99 KiB */
     ROW_WARPS = ROW_THREADS / 32,
     PART_LANES = 32,                 /* columns per block of part_sum_kernel */
     PART_GROUPS = 8                  /* ranges of parts that it sums separately */
@@ -27,10 +31,6 @@ static __host__ __device__ constexpr int row_width(int64_t C)
 /* Elements held by a thread: 2 vectors of 16-bit elements, 4 of fp32, 4 single ones. */
 template <int W>
 constexpr int ROW_HELD = W == 1 ? 4 : 16;
-
-/* True if there are registers to load the next row while this one is computed. */
-template <int W>
-constexpr bool ROW_AHEAD = W == 8;
 
 /* Threads per row: whole warps, or 1, 2, 4 .. of a warp that has several short rows. */
 static __host__ __device__ constexpr int row_threads(int64_t C)
@@ -51,14 +51,15 @@ static __host__ __device__ constexpr int row_groups(int threads, int most)
 
 /* The same for a block with one of `parts` parts of the rows: at most as many as the part has,
  * in whole warps. */
-static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows, int parts)
+static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows, int parts,
+                                                         int most = ROW_THREADS)
 {
     const int64_t part = (rows + parts - 1) / parts;
-    const int groups = row_groups(threads, ROW_THREADS), warp = row_groups(threads, WARP);
+    const int groups = row_groups(threads, most), warp = row_groups(threads, WARP);
     return part < groups ? (int)((part + warp - 1) / warp * warp) : groups;
 }
 
-/* Shared memory of row_join in bytes, in a block of ROW_THREADS. */
+/* Shared memory of row_join in bytes, in a block of at most ROW_THREADS. */
 static __host__ __device__ constexpr int row_join_bytes(int64_t C)
 {
     return row_groups(row_threads(C), ROW_THREADS) > 1 ? (int)(4 * C) : 0;
@@ -208,33 +209,19 @@ static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
     return v;
 }
 
-/* Inputs of a norm's gradient that may be loaded one row ahead. The residual's gradient is not
- * among them: it is used last, and holding it would spill registers. */
+/* Inputs of a norm's gradient: elements of a thread. */
 template <int W>
 struct RowGrad {
     RowVec<W> dy, x;
-    float mean, rstd;
 };
 
 /* Its elements from vector `at`. */
 template <int W>
-static __device__ __forceinline__ void row_grad_round(RowGrad<W> &to, const act_t *dy,
-                                                      const act_t *x, int64_t offset, int at, int n)
+static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
+                                                     const act_t *x, int64_t offset, int at, int n)
 {
     row_load(to.dy, dy + offset, at, n);
     row_load(to.x, x + offset, at, n);
-}
-
-/* The first round of a row; zeros after the last row. mean NULL: none. */
-template <int W>
-static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
-                                                     const act_t *x, const float *mean,
-                                                     const float *rstd, int64_t row, int64_t end,
-                                                     int64_t C)
-{
-    row_grad_round(to, dy, x, row * C, (int)threadIdx.x, row < end ? (int)(C / W) : 0);
-    to.mean = mean && row < end ? mean[row] : 0.0f;
-    to.rstd = row < end ? rstd[row] : 0.0f;
 }
 
 /* Elements of the residual's gradient from vector `at`; 0 if res is NULL. */
@@ -274,6 +261,215 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
         __syncthreads();
     }
 }
+
+/* ---- gradients of norms: rows of whole vectors that a block holds, loaded ahead ---- */
+
+/* Threads per row with k vectors each: whole warps, or 1, 2, 4 .. of a warp. */
+static __host__ __device__ constexpr int grad_threads(int64_t C, int k)
+{
+    const int wanted = (int)((C / ACT_VECTOR + k - 1) / k);
+    int threads = 1;
+    while (threads < WARP && threads < wanted)
+        threads *= 2;
+    return wanted <= WARP ? threads : (wanted + WARP - 1) / WARP * WARP;
+}
+
+/* Vectors per thread, at most `most`, with which rows take the least time if a warp needs as long
+ * for two vectors as for all else. 0: no whole vectors, or a row longer than a block holds. */
+static __host__ __device__ constexpr int grad_vectors(int64_t C, int most)
+{
+    int best = 0;
+    for (int k = 1; k <= most && row_width(C) > 1; k++) {
+        const int64_t threads = grad_threads(C, k), time = threads * (k + 2);
+        if (threads <= ROW_THREADS &&
+            (!best || time < grad_threads(C, best) * (int64_t)(best + 2)))
+            best = k;
+    }
+    return best;
+}
+
+/* Threads of a block with as many rows as it can have. */
+static __host__ __device__ constexpr int grad_block(int64_t C, int k)
+{
+    return grad_threads(C, k) * row_groups(grad_threads(C, k), GRAD_BLOCK);
+}
+
+/* Rows of a RowRing, and its bytes for a block of `threads`. */
+static __host__ __device__ constexpr int grad_stages(int64_t C, int k)
+{
+    const int fit = GRAD_RING_BYTES / (3 * 16 * k * grad_block(C, k));
+    return fit < GRAD_STAGES ? fit : GRAD_STAGES;
+}
+
+static __host__ __device__ constexpr int grad_ring_bytes(int64_t C, int k, int threads)
+{
+    return grad_stages(C, k) * 3 * 16 * k * threads;
+}
+
+/* Shared memory in bytes of the largest blocks of a norm's gradient. */
+static __host__ __device__ constexpr int grad_bytes(int64_t C, int most)
+{
+    const int k = grad_vectors(C, most);
+    return k ? grad_ring_bytes(C, k, grad_block(C, k)) : row_join_bytes(C);
+}
+
+#ifndef __CUDACC_RTC__
+/* Launch of a norm's gradient with `parts` blocks. */
+struct GradShape {
+    dim3 block;
+    int stages;                      /* of a RowRing */
+    int64_t shared;                  /* bytes */
+};
+
+static inline GradShape grad_shape(int64_t rows, int64_t C, int parts, int most)
+{
+    const int k = grad_vectors(C, most), threads = k ? grad_threads(C, k) : row_threads(C);
+    const int groups = row_part_groups(threads, rows, parts, k ? GRAD_BLOCK : ROW_THREADS);
+    return {dim3(threads, groups), k ? grad_stages(C, k) : 0,
+            k ? grad_ring_bytes(C, k, threads * groups) : row_join_bytes(C)};
+}
+#endif
+
+/* The next rows of each thread: dy, x and res, K vectors of each, in shared memory. A thread reads
+ * only what it copied itself, so there are no barriers. */
+template <int K>
+struct RowRing {
+    ActVector *first;                /* this thread's; its others are `apart` */
+    int apart, stages, stage;        /* stage: of the oldest row, and then of the next one */
+    int n;                           /* vectors of a row */
+    int64_t row, end, C;             /* row: the next one to copy */
+};
+
+/* True if vector k of this thread is inside the row. */
+template <int K>
+static __device__ __forceinline__ bool ring_has(const RowRing<K> &ring, int k)
+{
+    return (int)(threadIdx.x + k * blockDim.x) < ring.n;
+}
+
+/* Vector k of an array of the oldest row: 0 dy, 1 x, 2 res. */
+template <int K>
+static __device__ __forceinline__ ActVector *ring_place(const RowRing<K> &ring, int array, int k)
+{
+    return ring.first + ((ring.stage * 3 + array) * K + k) * ring.apart;
+}
+
+/* Begins to copy the next row, if there is one. */
+template <int K>
+static __device__ __forceinline__ void ring_copy(RowRing<K> &ring, const act_t *dy, const act_t *x,
+                                                 const act_t *res)
+{
+    if (ring.row < ring.end) {
+        const int64_t at = ring.row * ring.C + threadIdx.x * ACT_VECTOR;
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const int64_t i = at + k * (int)blockDim.x * ACT_VECTOR;
+            if (!ring_has(ring, k))
+                continue;
+            copy16_async(shared_address(ring_place(ring, 0, k)), dy + i, 16);
+            copy16_async(shared_address(ring_place(ring, 1, k)), x + i, 16);
+            if (res)
+                copy16_async(shared_address(ring_place(ring, 2, k)), res + i, 16);
+        }
+    }
+    copy_commit();
+    ring.row += blockDim.y;
+    ring.stage = ring.stage + 1 < ring.stages ? ring.stage + 1 : 0;
+}
+
+/* A ring in `shared` that copies all rows from `begin` on but the last that fits; zeros outside of
+ * rows and for res NULL. */
+template <int K>
+static __device__ __forceinline__ RowRing<K> ring_begin(void *shared, int stages, const act_t *dy,
+                                                        const act_t *x, const act_t *res,
+                                                        int64_t begin, int64_t end, int64_t C)
+{
+    RowRing<K> ring = {(ActVector *)shared + threadIdx.y * blockDim.x + threadIdx.x,
+                       (int)(blockDim.x * blockDim.y), stages, 0, (int)(C / ACT_VECTOR),
+                       begin + threadIdx.y, end, C};
+    for (int k = 0; k < stages * 3 * K; k++)
+        if (!ring_has(ring, k % K) || (!res && k / K % 3 == 2))
+            ring.first[k * ring.apart] = ActVector();
+    for (int k = 1; k < stages; k++)
+        ring_copy(ring, dy, x, res);
+    return ring;
+}
+
+/* Waits for the oldest row; all that fit must have been begun. */
+template <int K>
+static __device__ __forceinline__ void ring_wait(const RowRing<K> &ring)
+{
+    static_assert(GRAD_STAGES == 3, "a case each");
+    if (ring.stages == 3)
+        copy_wait<2>();
+    else if (ring.stages == 2)
+        copy_wait<1>();
+    else
+        copy_wait<0>();
+}
+
+/* Elements of vector k. */
+template <int K>
+static __device__ __forceinline__ void ring_load(float (&to)[ACT_VECTOR], const RowRing<K> &ring,
+                                                 int array, int k)
+{
+    act_load_vector(to, (const act_t *)ring_place(ring, array, k));
+}
+
+/* Weights of this thread: K vectors; 0 outside of the row. */
+template <int K>
+static __device__ __forceinline__ void grad_weights(float (&to)[K * ACT_VECTOR], const wt_t *w,
+                                                    int64_t C)
+{
+#pragma unroll
+    for (int e = 0; e < K * ACT_VECTOR; e++)
+        to[e] = 0;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int i = (int)(threadIdx.x + k * blockDim.x);
+        if (i < C / ACT_VECTOR)
+            act_load_vector(to + k * ACT_VECTOR, w + (int64_t)i * ACT_VECTOR);
+    }
+}
+
+/* sum (C) = this block's sums: of the rows of a thread, of those of a warp, then the warps or the
+ * rows of several warps in order. shared (C) may be in use before. */
+template <int K>
+static __device__ __forceinline__ void grad_join(float *sum, float (&acc)[K * ACT_VECTOR],
+                                                 float *shared, int64_t C)
+{
+    const unsigned rows = blockDim.x < WARP ? WARP / blockDim.x : 1;         // of a warp
+    for (unsigned step = blockDim.x; step < WARP; step *= 2) {
+#pragma unroll
+        for (int e = 0; e < K * ACT_VECTOR; e++)
+            acc[e] += __shfl_xor_sync(0xffffffffu, acc[e], step);
+    }
+    for (unsigned g = rows - 1; g < blockDim.y; g += rows) {
+        __syncthreads();
+        if (threadIdx.y != g)
+            continue;
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const int i = (int)(threadIdx.x + k * blockDim.x);
+            if (i >= C / ACT_VECTOR)
+                continue;
+            float *to = g + rows < blockDim.y ? shared : sum;
+#pragma unroll
+            for (int e = k * ACT_VECTOR; e < (k + 1) * ACT_VECTOR; e += 4) {
+                const int64_t at = (int64_t)i * ACT_VECTOR + e % ACT_VECTOR;
+                float before[4] = {};
+                if (g >= rows)
+                    f32_load4(before, shared + at);
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    acc[e + j] = g >= rows ? before[j] + acc[e + j] : acc[e + j];
+                f32_store4(to + at, acc + e);
+            }
+        }
+    }
+}
+
+/* ---- sums over the parts ---- */
 
 /* Loads and stores a thread's elements of a row of floats, in 16-byte accesses if W is a
  * vector. */
@@ -345,7 +541,7 @@ static inline void part_sum(float *y0, float *y1, const float *ws, int64_t C, in
     const dim3 grid((unsigned)((C + PART_LANES - 1) / PART_LANES), y1 ? 2 : 1);
     launch(part_sum_kernel<PARTS>, grid, dim3(PART_LANES, PART_GROUPS), 0, s, y0, y1, ws, C, beta);
 }
-#else                            /* the first of norm_parts is CUDA_REDUCE_PARTS */
+#else
 #define PART_SUM_VARIANT(parts) \
     template __global__ void part_sum_kernel<parts>(float *, float *, const float *, int64_t, int);
 VARIANTS_norm_parts(PART_SUM_VARIANT)

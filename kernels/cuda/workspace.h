@@ -13,7 +13,7 @@ enum {
     /* Column sums add rows in this many fixed blocks, then the blocks in order. */
     CUDA_REDUCE_PARTS = 128,
     /* Blocks of a norm's gradient: at most this many, see norm_parts in kernels.def. */
-    CUDA_NORM_BWD_PARTS = 256,
+    CUDA_NORM_BWD_PARTS = 264,
     /* Ranges of the gradient that are summed separately. */
     CUDA_NORM_PARTS = 1024,
     /* Ranges of a sample's elements. */

@@ -55,7 +55,7 @@ gen "$R" --locked >"$T/out" 2>&1
 check lock/missing "1 $((products - 1))" "$? $(grep -c '^    .* m [0-9]* n [0-9]* k ' "$T/out")"
 gen "$R" batch.micro=3 >"$T/out" 2>&1
 has lock/other_shape "0 of $products products, 0 of $kernels kernels as measured" "$T/out"
-check lock/default 1 "$(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
+check lock/default 1 "$(grep -c ' rmsnorm_bwd<256>(' "$T/out_r/step.cu")"
 c=$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")
 raw=$(printf '%064d%064d' 42 7)
 file "$(with_raw "$c" "$raw")"
@@ -68,14 +68,14 @@ file "$(with_kernels "$c" "$sources" "$kernel" 64)"
 gen "$R" >"$T/out" 2>&1
 has lock/kernel "r.lock.json: 1 of $products products, 1 of $kernels kernels as measured on NVIDIA H200\$" "$T/out"
 check lock/kernel_emitted "1 0" \
-    "$(grep -c ' rmsnorm_bwd<64>(' "$T/out_r/step.cu") $(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
+    "$(grep -c ' rmsnorm_bwd<64>(' "$T/out_r/step.cu") $(grep -c ' rmsnorm_bwd<256>(' "$T/out_r/step.cu")"
 check lock/kernel_manifest 0 "$(grep -c "\"$kernel\"" "$T/out_r/manifest.json")"
 file "$(with_kernels "$c" 12345678 "$kernel" 64)"
 gen "$R" >"$T/out" 2>&1
 has lock/kernel_stale \
     "0 of $kernels kernels .*; its kernels were measured from other sources (12345678, now $sources): run gen tune again" \
     "$T/out"
-check lock/kernel_stale_emitted 1 "$(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
+check lock/kernel_stale_emitted 1 "$(grep -c ' rmsnorm_bwd<256>(' "$T/out_r/step.cu")"
 file "$(with_kernels "$c" "$sources" "$kernel" 65)"
 gen "$R" >"$T/out" 2>&1
 check lock/kernel_unknown "1 $T/recipes/r.lock.json: $kernel: has no variant 65; delete that row" \

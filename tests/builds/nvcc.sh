@@ -34,7 +34,7 @@ END
             watched && /st\.global\.(wb\.)?v4/ { wide[k]++ }
             watched && /st\.global\.(wb\.)?[a-z]32/ { words[k]++ }
             /^}/ { if (watched && (!wide[k] || words[k])) print k, wide[k] + 0, words[k] + 0; watched = 0 }
-            END { if (n != 24) print n " kernels" }'
+            END { if (n != 38) print n " kernels" }'
     }
     "$nvcc" -std=c++20 -O3 -arch=sm_90a -DACT_BF16 -I. -ptx -o "$T/vectors.ptx" "$T/vectors.cu" >"$T/out" 2>&1
     check "vectors of 16 bytes" 0 "$?$(split <"$T/vectors.ptx")"
