@@ -168,12 +168,17 @@ static double bytes_ce(const Op *op, int k)
     return in_chunks(op, k, 1, 1, 4 + 4 + hits + bias);
 }
 
-/* The gradient of a logit needs it again; dx reads that, dw too, and the bias's. */
+/* The gradient of a logit needs it again: from memory if a warp reads the row, or if shared memory
+ * has no room; CUDA_CE_HELD is that of sm_90. dx reads the gradient, dw too, and the bias's. */
 static double bytes_ce_bwd(const Op *op, int k)
 {
+    const double V = rows(op->in[1]), again = V <= CUDA_CE_SHORT  ? 1
+                                              : V <= CUDA_CE_HELD ? 0
+                                                                  : 1 - CUDA_CE_HELD / V;
     const int act = dtype_bytes[op->in[0].v->dtype], trained = op_attr(op, "trained") != NULL,
               bias = attribute(op, "bias") != 0, db = op->nout > 3 ? 1 : 0;
-    return in_chunks(op, k, 2, 1 + trained, 4 + 2 * 4 + 8 * bias + act * (2 + trained + db));
+    return in_chunks(op, k, 2, 1 + trained,
+                     4 + 4 + 4 * again + 8 * bias + act * (2 + trained + db));
 }
 
 /* Two heads w and v (input 3) read by one product each, w also by those of gradients. */

@@ -3,19 +3,67 @@
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
  * Out:   loss (rows) fp32, 0 without target; dx (rows, C) and those of CeHead, of scale[0] loss.
  * Keeps: sums fp32, in an order that V decides; logit gradients act_t.
- * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
+ * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. A block
+ *         takes rows in turn. Shared memory holds the first logits of its row, or all, for the
+ *         gradient, which makes room for those of the next row. */
 #ifndef DIECAST_KERNELS_CE_CUH
 #define DIECAST_KERNELS_CE_CUH
 
 #include "gemm.cuh"
+#include "ptx.cuh"
 #include "types.cuh"
 #include "workspace.h"
 
 enum {
     CE_ROWS = 4,                 /* short rows of a block, a warp each */
     CE_SUM = 1024,               /* threads of loss_sum */
-    CE_BIAS_ROWS = 8             /* of threads, that sum every so many rows of a bias's gradient */
+    CE_BIAS_ROWS = 8,            /* of threads, that sum every so many rows of a bias's gradient */
+    CE_GROUPS = 7                /* groups of copies on their way that ce_wait_ can tell apart */
 };
+
+/* Vectors of 4 logits of a row that each thread holds if a block may have `bytes` of shared memory:
+ * all, or an even number. */
+static __host__ __device__ constexpr int ce_held(int64_t V, int threads, int64_t bytes)
+{
+    const int64_t all = (V / 4 + threads - 1) / threads, fit = (bytes - 1024) / (16 * threads);
+    return (int)(all <= fit ? all : fit / 2 * 2);
+}
+
+/* Logits in shared memory: vector k of this thread is at[k * THREADS]. */
+struct CeHeld {
+    float4 *at;
+    int n;
+};
+
+/* Waits until at most `pending` groups of this thread's copies are on their way. */
+static __device__ __forceinline__ void ce_wait_(int pending)
+{
+    static_assert(CE_GROUPS == 7, "a case each");
+    switch (pending) {
+    case 0: return copy_wait<0>();
+    case 1: return copy_wait<1>();
+    case 2: return copy_wait<2>();
+    case 3: return copy_wait<3>();
+    case 4: return copy_wait<4>();
+    case 5: return copy_wait<5>();
+    case 6: return copy_wait<6>();
+    default: return copy_wait<CE_GROUPS>();
+    }
+}
+
+/* Begins to copy vectors k and k + 1 of a row, of those held: a group. l NULL: none. */
+template <int THREADS>
+static __device__ __forceinline__ void ce_copy_(const CeHeld &held, const float *l, int k,
+                                                int vectors, int thread)
+{
+#pragma unroll
+    for (int j = k; j < k + 2; j++) {
+        const int i = thread + j * THREADS;
+        if (l && j < held.n && i < vectors)
+            copy16_async(shared_address(held.at + j * THREADS), l + 4 * (int64_t)i, 16);
+    }
+    copy_commit();
+}
 
 /* The running maximum and the sum of exp(l - maximum) take in n more logits. */
 template <int n>
@@ -33,15 +81,34 @@ static __device__ __forceinline__ void ce_take_(float &max, float &sum, const fl
 }
 
 /* Maximum and sum of a row, returned to every thread. THREADS: a warp, or the block; they read
- * vectors of 4, THREADS apart. */
+ * vectors of 4, THREADS apart: those held, then the others. */
 template <int THREADS>
 static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const float *l, int V,
-                                                   int thread)
+                                                   int thread, const CeHeld &held)
 {
     constexpr bool WIDE = THREADS > WARP;
     const int vectors = V / 4;
-    float m = -3.4e38f, part = 0, v[8];
+    float m = -3.4e38f, part = 0, v[16];
     int i = thread;
+    if constexpr (WIDE)
+        for (int k = 0; k < held.n; k += 2, i += 2 * THREADS) {
+            ce_wait_((held.n + 1) / 2 - 1 - k / 2);
+            if (i + THREADS < vectors) {
+                f32_load4(v, (const float *)(held.at + k * THREADS));
+                f32_load4(v + 4, (const float *)(held.at + (k + 1) * THREADS));
+                ce_take_<8>(m, part, v);
+            } else if (i < vectors) {
+                f32_load4(v, (const float *)(held.at + k * THREADS));
+                ce_take_<4>(m, part, v);
+            }
+        }
+    for (; i + 3 * THREADS < vectors; i += 4 * THREADS) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            f32_load4(v + 4 * k, l + 4 * (int64_t)(i + k * THREADS));
+        ce_take_<8>(m, part, v);
+        ce_take_<8>(m, part, v + 8);
+    }
     for (; i + THREADS < vectors; i += 2 * THREADS) {
         f32_load4(v, l + 4 * (int64_t)i);
         f32_load4(v + 4, l + 4 * (int64_t)(i + THREADS));
@@ -60,27 +127,62 @@ static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const
     sum = WIDE ? block_sum(part) : warp_sum(part);
 }
 
-/* g = exp(l - max) * factor, less scale at the label; g may be l. The last vectors, which are in
- * the cache, come first. */
-template <int THREADS>
-static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, float max,
-                                                    float factor, float scale, int label, int V,
-                                                    int thread)
+/* The gradient of logits i to i + n, of a row. */
+struct CeGradient {
+    float max, factor, scale;        /* exp(l - max) * factor, less scale at the label */
+    int label;
+};
+
+template <int n>
+static __device__ __forceinline__ void ce_slope_(float *v, int i, const CeGradient &of)
 {
-    const int vectors = V / 4;
-    float v[4];
+#pragma unroll
+    for (int j = 0; j < n; j++)
+        v[j] = __expf(v[j] - of.max) * of.factor - (i + j == of.label ? of.scale : 0.0f);
+}
+
+/* g = the gradient of a row; g may be l. The last vectors, which are in the cache, come first, and
+ * those held last: next, or NULL, is the row that takes their place. */
+template <int THREADS>
+static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, const CeGradient &of,
+                                                    int V, int thread, const CeHeld &held,
+                                                    const float *next)
+{
+    const int vectors = V / 4, first = held.n * THREADS;
+    float v[16];
     if (thread < V % 4) {
         const int i = 4 * vectors + thread;
-        act_store(g + i, __expf(l[i] - max) * factor - (i == label ? scale : 0.0f));
+        *v = l[i];
+        ce_slope_<1>(v, i, of);
+        act_store(g + i, *v);
     }
-    const int last = vectors - 1 - thread;
-#pragma unroll 2
-    for (int i = last; i >= 0; i -= THREADS) {
-        f32_load4(v, l + 4 * (int64_t)i);
+    int i = vectors - 1 - thread;
+    for (; i - 3 * THREADS >= first; i -= 4 * THREADS) {
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            v[j] = __expf(v[j] - max) * factor - (4 * i + j == label ? scale : 0.0f);
+        for (int k = 0; k < 4; k++)
+            f32_load4(v + 4 * k, l + 4 * (int64_t)(i - k * THREADS));
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            ce_slope_<4>(v + 4 * k, 4 * (i - k * THREADS), of);
+            act_store4(g + 4 * (int64_t)(i - k * THREADS), v + 4 * k);
+        }
+    }
+    for (; i >= first; i -= THREADS) {
+        f32_load4(v, l + 4 * (int64_t)i);
+        ce_slope_<4>(v, 4 * i, of);
         act_store4(g + 4 * (int64_t)i, v);
+    }
+    for (int k = 0; k < held.n; k += 2) {
+#pragma unroll
+        for (int j = k; j < k + 2; j++) {
+            const int at = thread + j * THREADS;
+            if (j >= held.n || at >= vectors)
+                continue;
+            f32_load4(v, (const float *)(held.at + j * THREADS));
+            ce_slope_<4>(v, 4 * at, of);
+            act_store4(g + 4 * (int64_t)at, v);
+        }
+        ce_copy_<THREADS>(held, next, k, vectors, thread);
     }
 }
 
@@ -93,41 +195,55 @@ static __device__ __forceinline__ void ce_pad_(act_t *d, int V, int64_t ld, int 
 }
 
 /* Losses of a chunk from its logits (chunk, ld) and, with GRAD, their gradient d (chunk, ld), which
- * may be the logits' own place. ld: a multiple of 4. weights: with WEIGHTED. */
+ * may be the logits' own place. ld: a multiple of 4. weights: with WEIGHTED. A block takes every
+ * gridDim.x-th row. held: ce_held; 0 without GRAD and for short rows. */
 template <int THREADS, bool GRAD, bool WEIGHTED>
 __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
     ce_rows_kernel(float *__restrict__ loss, act_t *d, const float *logits,
                    const int32_t *__restrict__ labels, const float *__restrict__ scale,
-                   const float *__restrict__ weights, int64_t chunk, int V, int64_t ld)
+                   const float *__restrict__ weights, int64_t chunk, int V, int64_t ld, int rounds)
 {
     constexpr bool WIDE = THREADS > WARP;
-    const int64_t row = WIDE ? blockIdx.x : blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
+    DYNAMIC_SHARED(float4, shared);
+    const int64_t step = WIDE ? gridDim.x : gridDim.x * (int64_t)CE_ROWS;
+    int64_t row = WIDE ? blockIdx.x : blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
     const int thread = threadIdx.x;
-    if (!WIDE && row >= chunk)
-        return;
-    const float *l = logits + row * ld;
-    const int label = labels[row];
-    if (label < 0) {
-        if (thread == 0)
-            loss[row] = 0;
-        if constexpr (GRAD) {
-            const float zero[4] = { 0 };
-            for (int i = thread; i < V / 4; i += blockDim.x)
-                act_store4(d + row * ld + 4 * (int64_t)i, zero);
-            ce_pad_<THREADS>(d + row * ld, V / 4 * 4, ld, thread);
+    const CeHeld held = {shared + thread, GRAD && WIDE ? rounds : 0};
+    int label = row < chunk ? labels[row] : -1;
+    for (int k = 0; k < held.n; k += 2)
+        ce_copy_<THREADS>(held, label < 0 ? nullptr : logits + row * ld, k, V / 4, thread);
+    for (; row < chunk; row += step) {
+        const float *l = logits + row * ld;
+        const int next = row + step < chunk ? labels[row + step] : -1;
+        const float *then = next < 0 ? nullptr : l + step * ld;
+        if (label < 0) {
+            if (thread == 0)
+                loss[row] = 0;
+            if constexpr (GRAD) {
+                const float zero[4] = { 0 };
+                for (int i = thread; i < V / 4; i += blockDim.x)
+                    act_store4(d + row * ld + 4 * (int64_t)i, zero);
+                ce_pad_<THREADS>(d + row * ld, V / 4 * 4, ld, thread);
+                for (int k = 0; k < held.n; k += 2)
+                    ce_copy_<THREADS>(held, then, k, V / 4, thread);
+            }
+            label = next;
+            continue;
         }
-        return;
-    }
-    float max, sum;
-    const float target = thread == 0 ? l[label] : 0.0f;
-    ce_exp_sum_<THREADS>(max, sum, l, V, thread);
-    const float weight = WEIGHTED ? weights[row] : 1.0f;
-    if (thread == 0)
-        loss[row] = WEIGHTED ? weight * (logf(sum) - (target - max)) : logf(sum) - (target - max);
-    if constexpr (GRAD) {
-        const float of_row = WEIGHTED ? weight * scale[0] : scale[0];
-        ce_gradient_<THREADS>(d + row * ld, l, max, of_row / sum, of_row, label, V, thread);
-        ce_pad_<THREADS>(d + row * ld, V, ld, thread);
+        float max, sum;
+        const float target = thread == 0 ? l[label] : 0.0f;
+        ce_exp_sum_<THREADS>(max, sum, l, V, thread, held);
+        const float weight = WEIGHTED ? weights[row] : 1.0f;
+        if (thread == 0)
+            loss[row] =
+                WEIGHTED ? weight * (logf(sum) - (target - max)) : logf(sum) - (target - max);
+        if constexpr (GRAD) {
+            const float of_row = WEIGHTED ? weight * scale[0] : scale[0];
+            ce_gradient_<THREADS>(d + row * ld, l, {max, of_row / sum, of_row, label}, V, thread,
+                                  held, then);
+            ce_pad_<THREADS>(d + row * ld, V, ld, thread);
+        }
+        label = next;
     }
 }
 
@@ -205,9 +321,16 @@ static inline void ce_rows(float *loss, act_t *d, const float *logits, const int
                            : ce_rows_kernel<WARP, true, WEIGHTED>
                     : wide ? ce_rows_kernel<THREADS, false, WEIGHTED>
                            : ce_rows_kernel<WARP, false, WEIGHTED>;
-    launch(kernel, wide ? (unsigned)chunk : blocks_over(chunk, CE_ROWS),
-           wide ? dim3(THREADS) : dim3(WARP, CE_ROWS), 0, s, loss, d, logits, labels, scale,
-           weights, chunk, (int)V, ce_width(V));
+    int64_t blocks = wide ? chunk : blocks_over(chunk, CE_ROWS);
+    int held = 0;
+    if (wide && d) {             // a block for each multiprocessor
+        const int64_t processors = device_limit(cudaDevAttrMultiProcessorCount);
+        held = ce_held(V, THREADS, device_limit(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+        blocks = chunk < processors ? chunk : processors;
+    }
+    launch(kernel, (unsigned)blocks, wide ? dim3(THREADS) : dim3(WARP, CE_ROWS),
+           16 * (int64_t)held * THREADS, s, loss, d, logits, labels, scale, weights, chunk, (int)V,
+           ce_width(V), held);
 }
 
 /* Operands that not every head has; nullptr: none. */
@@ -303,17 +426,23 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
     launch(loss_sum_kernel, 1, CE_SUM, 0, s, acc, loss, rows);
 }
 #else
-#define CE_VARIANT_OF(threads, weighted)                                                       \
-    template __global__ void                                                                   \
-    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), true, weighted>(                      \
-        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t, \
-        int, int64_t);                                                                         \
-    template __global__ void                                                                   \
-    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), false, weighted>(                     \
-        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t, \
-        int, int64_t);
+#define CE_VARIANT_OF(threads, weighted)                                                  \
+    template __global__ void                                                              \
+    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), true, weighted>(                 \
+        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t,\
+        int, int64_t, int);                                                               \
+    template __global__ void                                                              \
+    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), false, weighted>(                \
+        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t,\
+        int, int64_t, int);
 #define CE_VARIANT(threads) CE_VARIANT_OF(threads, false) CE_VARIANT_OF(threads, true)
 VARIANTS_ce_threads(CE_VARIANT)
+static constexpr int64_t CE_SHARED_KIB = __CUDA_ARCH__ < 860   ? 163
+                                         : __CUDA_ARCH__ < 900  ? 99
+                                         : __CUDA_ARCH__ < 1200 ? 227
+                                                                : 99;
+SHARED_BYTES(ce_rows_kernel,
+             V > CUDA_CE_SHORT ? 16 * 1024 * ce_held(V, 1024, CE_SHARED_KIB << 10) : 0);
 #endif
 
 #endif

@@ -257,6 +257,15 @@ static inline bool aligned(const void *p, int64_t bytes)
     return (uintptr_t)p % (uintptr_t)bytes == 0;
 }
 
+/* A limit of the current device. */
+static inline int device_limit(cudaDeviceAttr of)
+{
+    int device = 0, limit = 0;
+    cuda_check(cudaGetDevice(&device), "finding the device");
+    cuda_check(cudaDeviceGetAttribute(&limit, of, device), "reading a limit of the device");
+    return limit;
+}
+
 /* Launches a kernel; all launches go through here. Can be captured into a graph. shared_bytes:
  * dynamic shared memory; opts in if it and the static shared memory exceed 48 KiB. */
 template <typename... P, typename... A>

@@ -22,6 +22,9 @@ enum {
     CUDA_EMBED_PIECE = 64,
     /* Longest row of logits that one warp reads; longer rows take a block. */
     CUDA_CE_SHORT = 1024,
+    /* Logits of a longer row that a block of sm_90 holds in shared memory: 14 vectors for each of
+     * 1,024 threads. */
+    CUDA_CE_HELD = 14 * 4 * 1024,
     /* Elements that all ranks send each other at once: 64 MiB. */
     CUDA_FOLD_ELEMENTS = 1 << 24,
     /* Keys of a block of the gradient of keys and values on tensor cores, and blocks of a launch

@@ -216,6 +216,47 @@ TEST(ce_rows)
     }
 }
 
+/* Rows that a block takes in turn, with some, all or none of their logits in shared memory: the same bits
+ * as a block each, and the gradient of the reference. */
+TEST(ce_rows_in_turn)
+{
+    for (int64_t V : { 1030, 5003, 20006 }) {
+        const int64_t rows = 5, width = ce_width(V), n = rows * width;
+        const float one = 3;
+        const int32_t some[rows] = { -1, 2, (int32_t)V - 1, -1, (int32_t)V / 2 };
+        float *logits = f32_normal(n, 0, 3), *loss = NEW(float, rows), *again = NEW(float, rows);
+        float *scale = upload(&one, 1);
+        const int32_t *labels = upload(some, rows);
+        act_t *d = NEW(act_t, n), *turn = NEW(act_t, n);
+        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, rows, V, stream); });
+        const double *of = f32_double(logits, n), *got = act_double(d, n);
+        for (int64_t i = 0; i < rows; i++) {
+            double most = -1e9, sum = 0, error = 0;
+            for (int64_t v = 0; v < V; v++)
+                most = fmax(most, of[i * width + v]);
+            for (int64_t v = 0; v < V; v++)
+                sum += exp(of[i * width + v] - most);
+            for (int64_t v = 0; v < width; v++) {
+                double want = v < V ? one * exp(of[i * width + v] - most) / sum : 0;
+                want = some[i] < 0 ? 0 : want - (v == some[i] ? one : 0);
+                error = fmax(error, fabs(got[i * width + v] - want) / (fabs(want) + 1e-4));
+            }
+            check_true("gradient", error < 0.01);
+        }
+        const int all = ce_held(V, WIDE, 227 << 10);
+        for (int held = 0; held <= all; held = held + 2 < all || held == all ? held + 2 : all)
+            for (unsigned blocks = 1; blocks < 3; blocks++) {
+                run([&] {
+                    launch(ce_rows_kernel<WIDE, true, false>, blocks, WIDE, 16 * WIDE * held, stream,
+                           again, turn, logits, labels, scale, (const float *)NULL, rows, (int)V,
+                           width, held);
+                });
+                check_same("loss in turn", again, loss, rows * 4);
+                check_same("gradient in turn", turn, d, n * (int64_t)sizeof *d);
+            }
+    }
+}
+
 /* A row that is not finite gives a loss that is not: the step then does nothing. */
 TEST(ce_not_finite)
 {
