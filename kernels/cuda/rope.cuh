@@ -9,7 +9,10 @@
 
 #include "types.cuh"
 
-enum { ROPE_THREADS = 256 };
+enum {
+    ROPE_THREADS = 256,
+    ROPE_HEADS = 2                   /* that a thread loads before it turns the first */
+};
 
 /* Elements of a vector of half a head. */
 static __host__ __device__ constexpr int rope_width(int64_t pairs)
@@ -17,8 +20,51 @@ static __host__ __device__ constexpr int rope_width(int64_t pairs)
     return pairs % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
 }
 
+/* W elements of a row: x1 and x2 of a head. */
+template <int W>
+struct RopePair {
+    float a[W], b[W];
+};
+
+template <int W>
+static __device__ __forceinline__ void rope_load(float *to, const act_t *from)
+{
+    if constexpr (W == 1)
+        *to = act_load(from);
+    else
+        act_load_vector(to, from);
+}
+
+template <int W>
+static __device__ __forceinline__ void rope_store(act_t *to, const float *from)
+{
+    if constexpr (W == 1)
+        act_store(to, *from);
+    else
+        act_store_vector(to, from);
+}
+
+/* Turns by the angles of cosine c and sine s. */
+template <int W>
+static __device__ __forceinline__ void rope_turn(RopePair<W> &x, const float *c, const float *s)
+{
+    float ac[W], bs[W], bc[W], as[W];
+#pragma unroll
+    for (int k = 0; k < W; k++) {
+        ac[k] = x.a[k] * c[k], bs[k] = x.b[k] * s[k];
+        bc[k] = x.b[k] * c[k], as[k] = x.a[k] * s[k];
+    }
+    act_round_all<W>(ac), act_round_all<W>(bs), act_round_all<W>(bc), act_round_all<W>(as);
+#pragma unroll
+    for (int k = 0; k < W; k++) {
+        x.a[k] = ac[k] - bs[k];
+        x.b[k] = bc[k] + as[k];
+    }
+}
+
 /* Vectors of half a head among the threads of x, heads among y, rows among z: each thread turns the
- * same columns of several heads. sign 1, or -1 (inverse); positions NULL: position r % T. */
+ * same columns of several heads, ROPE_HEADS at a time. sign 1, or -1 (inverse); positions NULL:
+ * position r % T. rows and T: below 2^32. */
 template <int W>
 __global__ void __launch_bounds__(ROPE_THREADS)
     rope_kernel(act_t *__restrict__ qkv, const float *__restrict__ cosine,
@@ -28,9 +74,10 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     const int64_t r = blockIdx.x * (int64_t)blockDim.z + threadIdx.z;
     if (r >= rows)
         return;
-    const int64_t angle = (positions ? positions[r] : r % T) * pairs;
+    const int64_t angle =
+        (positions ? (int64_t)positions[r] : (int64_t)((uint32_t)r % (uint32_t)T)) * pairs;
     for (int j = (int)threadIdx.x * W; j < pairs; j += (int)blockDim.x * W) {
-        float c[W], s[W], a[W], b[W];
+        float c[W], s[W];
         if constexpr (W == 1) {
             c[0] = cosine[angle + j];
             s[0] = sine[angle + j];
@@ -41,28 +88,26 @@ __global__ void __launch_bounds__(ROPE_THREADS)
                 f32_load4(s + k, sine + angle + j + k);
             }
         }
-        for (int h = (int)threadIdx.y; h < heads; h += (int)blockDim.y) {
-            act_t *x1 = qkv + r * stride + (int64_t)h * 2 * pairs + j, *x2 = x1 + pairs;
-            if constexpr (W == 1) {
-                a[0] = act_load(x1);
-                b[0] = act_load(x2);
-            } else {
-                act_load_vector(a, x1);
-                act_load_vector(b, x2);
-            }
 #pragma unroll
-            for (int k = 0; k < W; k++) {
-                const float u = a[k], v = b[k], t = sign * s[k];
-                a[k] = act_round(u * c[k]) - act_round(v * t);
-                b[k] = act_round(v * c[k]) + act_round(u * t);
-            }
-            if constexpr (W == 1) {
-                act_store(x1, a[0]);
-                act_store(x2, b[0]);
-            } else {
-                act_store_vector(x1, a);
-                act_store_vector(x2, b);
-            }
+        for (int k = 0; k < W; k++)
+            s[k] *= sign;
+        for (int h = (int)threadIdx.y; h < heads; h += ROPE_HEADS * (int)blockDim.y) {
+            RopePair<W> x[ROPE_HEADS];
+            act_t *at = qkv + r * stride + (int64_t)h * 2 * pairs + j;
+            const int64_t apart = (int64_t)blockDim.y * 2 * pairs;
+#pragma unroll
+            for (int k = 0; k < ROPE_HEADS; k++)
+                if (h + k * (int)blockDim.y < heads) {
+                    rope_load<W>(x[k].a, at + k * apart);
+                    rope_load<W>(x[k].b, at + k * apart + pairs);
+                }
+#pragma unroll
+            for (int k = 0; k < ROPE_HEADS; k++)
+                if (h + k * (int)blockDim.y < heads) {
+                    rope_turn(x[k], c, s);
+                    rope_store<W>(at + k * apart, x[k].a);
+                    rope_store<W>(at + k * apart + pairs, x[k].b);
+                }
         }
     }
 }
@@ -128,7 +173,8 @@ static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
 {
     const int pairs = (int)(D / 2), heads = (int)(NH + KV), W = rope_width(pairs);
     const int x = pairs / W < ROPE_THREADS ? pairs / W : ROPE_THREADS;
-    const int y = heads < ROPE_THREADS / x ? heads : ROPE_THREADS / x;
+    const int groups = (heads + ROPE_HEADS - 1) / ROPE_HEADS;
+    const int y = groups < ROPE_THREADS / x ? groups : ROPE_THREADS / x;
     const int z = ROPE_THREADS / (x * y) < 32 ? ROPE_THREADS / (x * y) : 32;
     launch(W > 1 ? rope_kernel<ACT_VECTOR> : rope_kernel<1>, blocks_over(rows, z), dim3(x, y, z), 0,
            s, qkv, cosine, sine, positions, rows, T, heads, (NH + 2 * KV) * D, pairs, sign);

@@ -119,6 +119,27 @@ static inline __device__ void act_unpack(float v[2], uint32_t bits)
 }
 #endif
 
+/* Each of two after a store and a load: a conversion of two takes less time than two of one. */
+static inline __device__ void act_round2(float v[2])
+{
+#if defined ACT_BF16 || defined ACT_F16
+    act_unpack(v, act_pack(v[0], v[1]));
+#else
+    (void)v;
+#endif
+}
+
+/* The same of n, an even number, or 1. */
+template <int n>
+static inline __device__ void act_round_all(float *v)
+{
+    if constexpr (n == 1)
+        *v = act_round(*v);
+#pragma unroll
+    for (int k = 0; k + 1 < n; k += 2)
+        act_round2(v + k);
+}
+
 /* 4 elements, 8 or 16 bytes */
 static inline __device__ void act_load4(float v[4], const act_t *p)
 {
