@@ -179,12 +179,20 @@ rmsnorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, const
             ring_load(g, ring, 0, k);
             ring_load(v, ring, 1, k);
             ring_load(more, ring, 2, k);
+            if (DW) {
+                float normal[W];
+#pragma unroll
+                for (int e = 0; e < W; e++)
+                    normal[e] = v[e] * rs;
+                if (!plus)
+                    act_round_all<W>(normal);
+#pragma unroll
+                for (int e = 0; e < W; e++)
+                    dw[k * W + e] = fmaf(g[e], normal[e], dw[k * W + e]);
+            }
 #pragma unroll
             for (int e = 0; e < W; e++) {
-                const int i = k * W + e;
-                if (DW)
-                    dw[i] = fmaf(g[e], rmsnorm_value(v[e] * rs, plus), dw[i]);
-                const float dv = fmaf(-v[e], c, g[e] * scale[i]);
+                const float dv = fmaf(-v[e], c, g[e] * scale[k * W + e]);
                 v[e] = fmaf(dv, rs, more[e]);
             }
             if (ring_has(ring, k))

@@ -162,7 +162,8 @@ static __device__ __forceinline__ void row_add(float (&x)[ROW_HELD<W>], act_t *s
     row_read<W>(other, r, at, n);
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e++)
-        x[e] = act_round(x[e] + other[e]);
+        x[e] += other[e];
+    act_round_all<ROW_HELD<W>>(x);
     row_write<W>(sum, x, at, n);
 }
 
