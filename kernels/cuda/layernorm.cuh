@@ -14,15 +14,16 @@
 #include "types.cuh"
 #include "workspace.h"
 
-/* One row per blockDim.x threads, blockDim.y rows per block. ADD: x = sum = a + r; else x = a. */
+/* Vectors a thread holds at most: registers. */
+static constexpr int LAYERNORM_VECTORS = sizeof(act_t) == 2 ? 3 : 4;
+
+/* One row per row_threads(C) threads. */
 template <int W, bool ADD>
-__global__ void __launch_bounds__(ROW_THREADS, 1)
-    layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd,
-                         const act_t *a, const act_t *r, const wt_t *__restrict__ w,
-                         const wt_t *__restrict__ b, int64_t rows, int64_t C, float eps,
-                         int64_t ldy)
+static __device__ __forceinline__ void
+layernorm_fwd_walk(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a, const act_t *r,
+                   const wt_t *w, const wt_t *b, int64_t rows, int64_t C, float eps, int64_t ldy,
+                   float (&sums)[2][ROW_WARPS])
 {
-    __shared__ float sums[2][ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     const int n = row < rows ? (int)(C / W) : 0, round = (int)blockDim.x * (ROW_HELD<W> / W);
     const act_t *from = ADD ? sum + row * C : a + row * C;
@@ -66,8 +67,73 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     }
 }
 
-/* Vectors a thread holds in the gradient at most: registers. */
-static constexpr int LAYERNORM_VECTORS = sizeof(act_t) == 2 ? 3 : 4;
+/* Rows of K vectors per thread, in turn; the next one is loaded meanwhile. */
+template <int K, bool ADD>
+static __device__ __forceinline__ void
+layernorm_fwd_held(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a, const act_t *r,
+                   const wt_t *w, const wt_t *b, int64_t rows, int64_t C, float eps, int64_t ldy,
+                   float (&sums)[2][ROW_WARPS])
+{
+    constexpr int W = ACT_VECTOR;
+    const int64_t step = (int64_t)gridDim.x * blockDim.y;
+    const float each = 1.0f / (float)C;
+    HeldRow<K> next, next_r;
+    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    held_load(next, a, row, rows, C);
+    if (ADD)
+        held_load(next_r, r, row, rows, C);
+    for (; row - threadIdx.y < rows; row += step) {
+        float x[K * W], total = 0, squares = 0;
+        held_next<K, ADD>(x, next, next_r, sum, a, r, row, step, rows, C);
+#pragma unroll
+        for (int e = 0; e < K * W; e++)
+            total += x[e];
+        const float m = row_sum(total, sums[0]) * each;
+#pragma unroll
+        for (int e = 0; e < K * W; e++) {
+            const bool has = (int)(threadIdx.x + e / W * blockDim.x) < (int)(C / W);
+            x[e] = has ? x[e] - m : 0.0f;
+            squares = fmaf(x[e], x[e], squares);
+        }
+        const float rs = 1.0f / sqrtf(row_sum(squares, sums[1]) * each + eps);
+        if (row >= rows)
+            continue;
+        HeldRow<K> weight, bias;
+        held_load(weight, w, 0, 1, C);
+        held_load(bias, b, 0, 1, C);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            float scale[W], shift[W];
+            act_load_vector(scale, (const act_t *)&weight.v[k]);
+            act_load_vector(shift, (const act_t *)&bias.v[k]);
+#pragma unroll
+            for (int e = 0; e < W; e++)
+                x[k * W + e] = x[k * W + e] * rs * scale[e] + shift[e];
+        }
+        held_store<K>(y + row * ldy, x, C);
+        if (threadIdx.x == 0) {
+            if (mean)
+                mean[row] = m;
+            if (rstd)
+                rstd[row] = rs;
+        }
+    }
+}
+
+/* K: held_vectors; W: row_width. ADD: x = sum = a + r; else x = a. */
+template <int W, int K, bool ADD>
+__global__ void __launch_bounds__(ROW_THREADS, 1)
+    layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd,
+                         const act_t *a, const act_t *r, const wt_t *__restrict__ w,
+                         const wt_t *__restrict__ b, int64_t rows, int64_t C, float eps,
+                         int64_t ldy)
+{
+    __shared__ float sums[2][ROW_WARPS];
+    if constexpr (K > 0)
+        layernorm_fwd_held<K, ADD>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, sums);
+    else
+        layernorm_fwd_walk<W, ADD>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, sums);
+}
 
 /* Any row, by row_threads(C) threads; sums of rows longer than a block holds stay in parts
  * meanwhile. */
@@ -168,7 +234,7 @@ layernorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, con
     const float each = 1.0f / (float)C;
     RowRing<K> ring = ring_begin<K>(shared, stages, dy, x, res, begin, end, C);
     float scale[K * W], dw[K * W] = {}, db[K * W] = {};
-    grad_weights<K>(scale, w, C);
+    held_weights<K>(scale, w, C);
     int64_t row = begin + threadIdx.y;
     float mu = row < end ? mean[row] : 0, rs = row < end ? rstd[row] : 0;
     int turn = 0;                         // of sums: the other one may still be read
@@ -221,7 +287,7 @@ layernorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, con
     }
 }
 
-/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: grad_vectors; W: row_width;
+/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: held_vectors; W: row_width;
  * stages: of a RowRing. DW: parts (gridDim.x, 2, C) collects dw then db. */
 template <int W, int K, bool DW>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
@@ -244,16 +310,26 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 }
 
 #ifndef __CUDACC_RTC__
+/* The kernel for rows of C elements. */
+template <bool ADD>
+static inline auto layernorm_fwd_of(int64_t C)
+{
+    static constexpr int LAST = LAYERNORM_VECTORS;
+    const decltype(&layernorm_fwd_kernel<1, 0, ADD>) of[] = {
+        C % ACT_VECTOR ? layernorm_fwd_kernel<1, 0, ADD> : layernorm_fwd_kernel<ACT_VECTOR, 0, ADD>,
+        layernorm_fwd_kernel<ACT_VECTOR, 1, ADD>, layernorm_fwd_kernel<ACT_VECTOR, 2, ADD>,
+        layernorm_fwd_kernel<ACT_VECTOR, 3, ADD>, layernorm_fwd_kernel<ACT_VECTOR, LAST, ADD>,
+    };
+    return of[held_vectors(C, LAST)];
+}
+
 static inline void layernorm_rows(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a,
                                   const act_t *r, const wt_t *w, const wt_t *b, int64_t rows,
                                   int64_t C, float eps, int64_t ldy, cudaStream_t s)
 {
-    const bool vector = row_width(C) > 1;
-    const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
-    auto plain = vector ? layernorm_fwd_kernel<ACT_VECTOR, false> : layernorm_fwd_kernel<1, false>;
-    auto add = vector ? layernorm_fwd_kernel<ACT_VECTOR, true> : layernorm_fwd_kernel<1, true>;
-    launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, mean,
-           rstd, a, r, w, b, rows, C, eps, ldy ? ldy : C);
+    const NormShape shape = norm_shape(rows, C, LAYERNORM_VECTORS);
+    launch(sum ? layernorm_fwd_of<true>(C) : layernorm_fwd_of<false>(C), shape.blocks, shape.block,
+           0, s, sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy ? ldy : C);
 }
 
 /* y = LN(x); ldy: elements from row to row of y, whole vectors; 0: C */
@@ -282,7 +358,7 @@ static inline auto layernorm_bwd_of(int64_t C)
         layernorm_bwd_kernel<ACT_VECTOR, 1, DW>, layernorm_bwd_kernel<ACT_VECTOR, 2, DW>,
         layernorm_bwd_kernel<ACT_VECTOR, 3, DW>, layernorm_bwd_kernel<ACT_VECTOR, LAST, DW>,
     };
-    return of[grad_vectors(C, LAST)];
+    return of[held_vectors(C, LAST)];
 }
 
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
@@ -326,18 +402,20 @@ static inline void layernorm_dx(act_t *dx, const act_t *dy, const act_t *x, cons
     layernorm_dx_add(dx, dy, x, w, mean, rstd, NULL, rows, C, s);
 }
 #else
-template __global__ void layernorm_fwd_kernel<row_width(C), false>(
-    act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
-    int64_t, int64_t, float, int64_t);
-template __global__ void layernorm_fwd_kernel<row_width(C), true>(
+template __global__ void
+layernorm_fwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), false>(
     act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
     int64_t, int64_t, float, int64_t);
 template __global__ void
-layernorm_bwd_kernel<row_width(C), grad_vectors(C, LAYERNORM_VECTORS), false>(
+layernorm_fwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), true>(
+    act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
+    int64_t, int64_t, float, int64_t);
+template __global__ void
+layernorm_bwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
     const act_t *, int64_t, int64_t, int);
 template __global__ void
-layernorm_bwd_kernel<row_width(C), grad_vectors(C, LAYERNORM_VECTORS), true>(
+layernorm_bwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), true>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
     const act_t *, int64_t, int64_t, int);
 SHARED_BYTES(layernorm_bwd_kernel, grad_bytes(C, LAYERNORM_VECTORS));

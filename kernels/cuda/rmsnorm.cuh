@@ -24,14 +24,16 @@ static __device__ __forceinline__ float rmsnorm_value(float normal, int plus)
     return plus ? normal : act_round(normal);
 }
 
-/* A row for blockDim.x threads, blockDim.y rows. ADD: x = sum = a + r; else x = a. */
+/* Vectors a thread holds at most: registers. */
+static constexpr int RMSNORM_VECTORS = 4;
+
+/* A row for row_threads(C) threads. */
 template <int W, bool ADD>
-__global__ void __launch_bounds__(ROW_THREADS, 1)
-    rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a,
-                       const act_t *r, const wt_t *__restrict__ w, int64_t rows, int64_t C,
-                       float eps, int plus, int64_t ldy)
+static __device__ __forceinline__ void
+rmsnorm_fwd_walk(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r, const wt_t *w,
+                 int64_t rows, int64_t C, float eps, int plus, int64_t ldy,
+                 float (&sums)[2][ROW_WARPS])
 {
-    __shared__ float sums[ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     const int n = row < rows ? (int)(C / W) : 0, round = (int)blockDim.x * (ROW_HELD<W> / W);
     const act_t *from = ADD ? sum + row * C : a + row * C;
@@ -45,7 +47,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         for (int e = 0; e < ROW_HELD<W>; e++)
             squares += x[e] * x[e];
     }
-    const float rs = 1.0f / sqrtf(row_sum(squares, sums) / (float)C + eps);
+    const float rs = 1.0f / sqrtf(row_sum(squares, sums[0]) / (float)C + eps);
     for (int at = (int)threadIdx.x; at < n; at += round) {
         float scale[ROW_HELD<W>];
         if (n > round)
@@ -60,8 +62,65 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         rstd[row] = rs;
 }
 
-/* Vectors a thread holds in the gradient at most: registers. */
-static constexpr int RMSNORM_VECTORS = 4;
+/* Rows of K vectors per thread, in turn; the next one is loaded meanwhile. */
+template <int K, bool ADD>
+static __device__ __forceinline__ void
+rmsnorm_fwd_held(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r, const wt_t *w,
+                 int64_t rows, int64_t C, float eps, int plus, int64_t ldy,
+                 float (&sums)[2][ROW_WARPS])
+{
+    constexpr int W = ACT_VECTOR;
+    const int64_t step = (int64_t)gridDim.x * blockDim.y;
+    const float each = 1.0f / (float)C;
+    HeldRow<K> next, next_r;
+    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    held_load(next, a, row, rows, C);
+    if (ADD)
+        held_load(next_r, r, row, rows, C);
+    int turn = 0;                         // of sums: the other one may still be read
+    for (; row - threadIdx.y < rows; row += step, turn ^= 1) {
+        float x[K * W], squares = 0;
+        held_next<K, ADD>(x, next, next_r, sum, a, r, row, step, rows, C);
+#pragma unroll
+        for (int e = 0; e < K * W; e++)
+            squares += x[e] * x[e];
+        const float rs = 1.0f / sqrtf(row_sum(squares, sums[turn]) * each + eps);
+        if (row >= rows)
+            continue;
+        HeldRow<K> weight;
+        held_load(weight, w, 0, 1, C);
+#pragma unroll
+        for (int e = 0; e < K * W; e++)
+            x[e] *= rs;
+        if (!plus)
+            act_round_all<K * W>(x);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            float scale[W];
+            act_load_vector(scale, (const act_t *)&weight.v[k]);
+#pragma unroll
+            for (int e = 0; e < W; e++)
+                x[k * W + e] *= rmsnorm_scale(scale[e], plus);
+        }
+        held_store<K>(y + row * ldy, x, C);
+        if (threadIdx.x == 0 && rstd)
+            rstd[row] = rs;
+    }
+}
+
+/* K: held_vectors; W: row_width. ADD: x = sum = a + r; else x = a. */
+template <int W, int K, bool ADD>
+__global__ void __launch_bounds__(ROW_THREADS, 1)
+    rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a,
+                       const act_t *r, const wt_t *__restrict__ w, int64_t rows, int64_t C,
+                       float eps, int plus, int64_t ldy)
+{
+    __shared__ float sums[2][ROW_WARPS];
+    if constexpr (K > 0)
+        rmsnorm_fwd_held<K, ADD>(sum, y, rstd, a, r, w, rows, C, eps, plus, ldy, sums);
+    else
+        rmsnorm_fwd_walk<W, ADD>(sum, y, rstd, a, r, w, rows, C, eps, plus, ldy, sums);
+}
 
 /* Any row, by row_threads(C) threads; sums of rows longer than a block holds stay in parts
  * meanwhile. */
@@ -149,7 +208,7 @@ rmsnorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, const
     const float each = 1.0f / (float)C;
     RowRing<K> ring = ring_begin<K>(shared, stages, dy, x, res, begin, end, C);
     float scale[K * W], dw[K * W] = {};
-    grad_weights<K>(scale, w, C);
+    held_weights<K>(scale, w, C);
 #pragma unroll
     for (int e = 0; e < K * W; e++)
         scale[e] = rmsnorm_scale(scale[e], plus);
@@ -204,7 +263,7 @@ rmsnorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, const
         grad_join<K>(parts, dw, shared, C);
 }
 
-/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: grad_vectors; W: row_width;
+/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: held_vectors; W: row_width;
  * stages: of a RowRing. DW: parts (gridDim.x, C) collects dw. */
 template <int W, int K, bool DW>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
@@ -226,16 +285,26 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 }
 
 #ifndef __CUDACC_RTC__
+/* The kernel for rows of C elements. */
+template <bool ADD>
+static inline auto rmsnorm_fwd_of(int64_t C)
+{
+    static constexpr int LAST = RMSNORM_VECTORS;
+    const decltype(&rmsnorm_fwd_kernel<1, 0, ADD>) of[] = {
+        C % ACT_VECTOR ? rmsnorm_fwd_kernel<1, 0, ADD> : rmsnorm_fwd_kernel<ACT_VECTOR, 0, ADD>,
+        rmsnorm_fwd_kernel<ACT_VECTOR, 1, ADD>, rmsnorm_fwd_kernel<ACT_VECTOR, 2, ADD>,
+        rmsnorm_fwd_kernel<ACT_VECTOR, 3, ADD>, rmsnorm_fwd_kernel<ACT_VECTOR, LAST, ADD>,
+    };
+    return of[held_vectors(C, LAST)];
+}
+
 static inline void rmsnorm_rows(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r,
                                 const wt_t *w, int64_t rows, int64_t C, float eps, int plus,
                                 int64_t ldy, cudaStream_t s)
 {
-    const bool vector = row_width(C) > 1;
-    const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
-    auto plain = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, false> : rmsnorm_fwd_kernel<1, false>;
-    auto add = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, true> : rmsnorm_fwd_kernel<1, true>;
-    launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, rstd,
-           a, r, w, rows, C, eps, plus, ldy ? ldy : C);
+    const NormShape shape = norm_shape(rows, C, RMSNORM_VECTORS);
+    launch(sum ? rmsnorm_fwd_of<true>(C) : rmsnorm_fwd_of<false>(C), shape.blocks, shape.block, 0,
+           s, sum, y, rstd, a, r, w, rows, C, eps, plus, ldy ? ldy : C);
 }
 
 /* y = RMS(x) w, or RMS(x) (1 + w); ldy: elements from row to row of y, whole vectors; 0: C */
@@ -263,7 +332,7 @@ static inline auto rmsnorm_bwd_of(int64_t C)
         rmsnorm_bwd_kernel<ACT_VECTOR, 1, DW>, rmsnorm_bwd_kernel<ACT_VECTOR, 2, DW>,
         rmsnorm_bwd_kernel<ACT_VECTOR, 3, DW>, rmsnorm_bwd_kernel<ACT_VECTOR, LAST, DW>,
     };
-    return of[grad_vectors(C, LAST)];
+    return of[held_vectors(C, LAST)];
 }
 
 /* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
@@ -305,18 +374,20 @@ static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *x, const 
     rmsnorm_dx_add(dx, dy, x, w, rstd, NULL, rows, C, plus, s);
 }
 #else
-template __global__ void rmsnorm_fwd_kernel<row_width(C), false>(
-    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
-    int, int64_t);
-template __global__ void rmsnorm_fwd_kernel<row_width(C), true>(
+template __global__ void
+rmsnorm_fwd_kernel<row_width(C), held_vectors(C, RMSNORM_VECTORS), false>(
     act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
     int, int64_t);
 template __global__ void
-rmsnorm_bwd_kernel<row_width(C), grad_vectors(C, RMSNORM_VECTORS), false>(
+rmsnorm_fwd_kernel<row_width(C), held_vectors(C, RMSNORM_VECTORS), true>(
+    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
+    int, int64_t);
+template __global__ void
+rmsnorm_bwd_kernel<row_width(C), held_vectors(C, RMSNORM_VECTORS), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
     int64_t, int64_t, int, int);
 template __global__ void
-rmsnorm_bwd_kernel<row_width(C), grad_vectors(C, RMSNORM_VECTORS), true>(
+rmsnorm_bwd_kernel<row_width(C), held_vectors(C, RMSNORM_VECTORS), true>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
     int64_t, int64_t, int, int);
 SHARED_BYTES(rmsnorm_bwd_kernel, grad_bytes(C, RMSNORM_VECTORS));

@@ -14,7 +14,7 @@
 enum {
     ROW_THREADS = 512,               /* threads of a block, at most */
     ROW_BLOCK = 128,                 /* threads of a block of short rows */
-    GRAD_BLOCK = 256,                /* the same in a norm's gradient */
+    HELD_BLOCK = 256,                /* the same of rows that are loaded ahead */
     GRAD_STAGES = 3,                 /* rows of a RowRing, at most */
     GRAD_RING_BYTES = 96 << 10,      /* shared memory of a RowRing, at most: sm_86 has 99 KiB */
     ROW_WARPS = ROW_THREADS / 32,
@@ -263,10 +263,10 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
     }
 }
 
-/* ---- gradients of norms: rows of whole vectors that a block holds, loaded ahead ---- */
+/* ---- rows of whole vectors that a block holds, loaded ahead ---- */
 
 /* Threads per row with k vectors each: whole warps, or 1, 2, 4 .. of a warp. */
-static __host__ __device__ constexpr int grad_threads(int64_t C, int k)
+static __host__ __device__ constexpr int held_threads(int64_t C, int k)
 {
     const int wanted = (int)((C / ACT_VECTOR + k - 1) / k);
     int threads = 1;
@@ -277,28 +277,91 @@ static __host__ __device__ constexpr int grad_threads(int64_t C, int k)
 
 /* Vectors per thread, at most `most`, with which rows take the least time if a warp needs as long
  * for two vectors as for all else. 0: no whole vectors, or a row longer than a block holds. */
-static __host__ __device__ constexpr int grad_vectors(int64_t C, int most)
+static __host__ __device__ constexpr int held_vectors(int64_t C, int most)
 {
     int best = 0;
     for (int k = 1; k <= most && row_width(C) > 1; k++) {
-        const int64_t threads = grad_threads(C, k), time = threads * (k + 2);
+        const int64_t threads = held_threads(C, k), time = threads * (k + 2);
         if (threads <= ROW_THREADS &&
-            (!best || time < grad_threads(C, best) * (int64_t)(best + 2)))
+            (!best || time < held_threads(C, best) * (int64_t)(best + 2)))
             best = k;
     }
     return best;
 }
 
 /* Threads of a block with as many rows as it can have. */
-static __host__ __device__ constexpr int grad_block(int64_t C, int k)
+static __host__ __device__ constexpr int held_block(int64_t C, int k)
 {
-    return grad_threads(C, k) * row_groups(grad_threads(C, k), GRAD_BLOCK);
+    return held_threads(C, k) * row_groups(held_threads(C, k), HELD_BLOCK);
+}
+
+/* Vectors of this thread in a row; 0 outside of it and from row `end` on. */
+template <int K>
+struct HeldRow {
+    ActVector v[K];
+};
+
+template <int K>
+static __device__ __forceinline__ void held_load(HeldRow<K> &to, const act_t *from, int64_t row,
+                                                 int64_t end, int64_t C)
+{
+    const int n = row < end ? (int)(C / ACT_VECTOR) : 0;
+    const ActVector *vectors = (const ActVector *)(from + row * C);
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int i = (int)(threadIdx.x + k * blockDim.x);
+        to.v[k] = i < n ? vectors[i] : ActVector();
+    }
+}
+
+template <int K>
+static __device__ __forceinline__ void held_floats(float (&to)[K * ACT_VECTOR],
+                                                   const HeldRow<K> &from)
+{
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        act_load_vector(to + k * ACT_VECTOR, (const act_t *)&from.v[k]);
+}
+
+/* Writes a thread's elements of a row. */
+template <int K>
+static __device__ __forceinline__ void held_store(act_t *row, const float (&from)[K * ACT_VECTOR],
+                                                  int64_t C)
+{
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const int i = (int)(threadIdx.x + k * blockDim.x);
+        if (i < C / ACT_VECTOR)
+            act_store_vector(row + (int64_t)i * ACT_VECTOR, from + k * ACT_VECTOR);
+    }
+}
+
+/* x = a row, and begins to load the next one. ADD: x = a + r as act_t holds it, written to sum. */
+template <int K, bool ADD>
+static __device__ __forceinline__ void held_next(float (&x)[K * ACT_VECTOR], HeldRow<K> &next,
+                                                 HeldRow<K> &next_r, act_t *sum, const act_t *a,
+                                                 const act_t *r, int64_t row, int64_t step,
+                                                 int64_t rows, int64_t C)
+{
+    held_floats(x, next);
+    held_load(next, a, row + step, rows, C);
+    if constexpr (ADD) {
+        float other[K * ACT_VECTOR];
+        held_floats(other, next_r);
+        held_load(next_r, r, row + step, rows, C);
+#pragma unroll
+        for (int e = 0; e < K * ACT_VECTOR; e++)
+            x[e] += other[e];
+        act_round_all<K * ACT_VECTOR>(x);
+        if (row < rows)
+            held_store<K>(sum + row * C, x, C);
+    }
 }
 
 /* Rows of a RowRing, and its bytes for a block of `threads`. */
 static __host__ __device__ constexpr int grad_stages(int64_t C, int k)
 {
-    const int fit = GRAD_RING_BYTES / (3 * 16 * k * grad_block(C, k));
+    const int fit = GRAD_RING_BYTES / (3 * 16 * k * held_block(C, k));
     return fit < GRAD_STAGES ? fit : GRAD_STAGES;
 }
 
@@ -310,11 +373,26 @@ static __host__ __device__ constexpr int grad_ring_bytes(int64_t C, int k, int t
 /* Shared memory in bytes of the largest blocks of a norm's gradient. */
 static __host__ __device__ constexpr int grad_bytes(int64_t C, int most)
 {
-    const int k = grad_vectors(C, most);
-    return k ? grad_ring_bytes(C, k, grad_block(C, k)) : row_join_bytes(C);
+    const int k = held_vectors(C, most);
+    return k ? grad_ring_bytes(C, k, held_block(C, k)) : row_join_bytes(C);
 }
 
 #ifndef __CUDACC_RTC__
+/* Launch of a norm: two blocks for each multiprocessor take rows in turn, or a block a row each. */
+struct NormShape {
+    unsigned blocks;
+    dim3 block;
+};
+
+static inline NormShape norm_shape(int64_t rows, int64_t C, int most)
+{
+    const int k = held_vectors(C, most), threads = k ? held_threads(C, k) : row_threads(C);
+    const int groups = row_groups(threads, k ? HELD_BLOCK : ROW_BLOCK);
+    const unsigned all = blocks_over(rows, groups);
+    const unsigned at_once = 2 * (unsigned)device_limit(cudaDevAttrMultiProcessorCount);
+    return {k && at_once < all ? at_once : all, dim3(threads, groups)};
+}
+
 /* Launch of a norm's gradient with `parts` blocks. */
 struct GradShape {
     dim3 block;
@@ -324,8 +402,8 @@ struct GradShape {
 
 static inline GradShape grad_shape(int64_t rows, int64_t C, int parts, int most)
 {
-    const int k = grad_vectors(C, most), threads = k ? grad_threads(C, k) : row_threads(C);
-    const int groups = row_part_groups(threads, rows, parts, k ? GRAD_BLOCK : ROW_THREADS);
+    const int k = held_vectors(C, most), threads = k ? held_threads(C, k) : row_threads(C);
+    const int groups = row_part_groups(threads, rows, parts, k ? HELD_BLOCK : ROW_THREADS);
     return {dim3(threads, groups), k ? grad_stages(C, k) : 0,
             k ? grad_ring_bytes(C, k, threads * groups) : row_join_bytes(C)};
 }
@@ -419,7 +497,7 @@ static __device__ __forceinline__ void ring_load(float (&to)[ACT_VECTOR], const 
 
 /* Weights of this thread: K vectors; 0 outside of the row. */
 template <int K>
-static __device__ __forceinline__ void grad_weights(float (&to)[K * ACT_VECTOR], const wt_t *w,
+static __device__ __forceinline__ void held_weights(float (&to)[K * ACT_VECTOR], const wt_t *w,
                                                     int64_t C)
 {
 #pragma unroll

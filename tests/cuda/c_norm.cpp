@@ -320,7 +320,7 @@ TEST(rmsnorm_bwd)
 }
 
 /* Heads of q and k: rows, NH, KV, D. Vectors and single elements; heads of several warps; fewer rows than
- * parts and more than a block has at a time. Also: rmsnorm's arithmetic, head by head; v as it is. */
+ * parts and more than a block has at a time. Also: rmsnorm's values, head by head; v as it is. */
 TEST(qk_norm)
 {
     static const int64_t heads[][4] = {
@@ -381,7 +381,7 @@ TEST(qk_norm)
         check_act("y", y, y_, n, D);
         check_f32("rstd", rstd, rstd_, normed, D);
         check_same("without statistics", eval, y, bytes);
-        check_same("heads", y + last, one, (NH + KV) * D * (int64_t)sizeof *one);
+        check_act("heads by rmsnorm", one, y_ + last, (NH + KV) * D, D);
         check_act_terms("dx", dx, dx_, terms, n, D);
         (plus ? check_f32_terms : check_via_act_terms)("dw", dw, dw_, dw_terms, 2 * D, rows * NH);
         check_same("frozen dx", frozen, dx, bytes);
