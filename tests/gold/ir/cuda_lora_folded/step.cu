@@ -302,8 +302,8 @@ static void run_micro(cudaStream_t s)
     profile_op(15, s);      // recipe.lua:4
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(16, s);      // recipe.lua:2
-    ce_bwd<512>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C, ROWS,
-                OVERWRITE, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
+    ce_bwd<1024>(losses, dnorm_f, norm_f, wte, labels, scale, CeHead{}, B * T, V, C, ROWS,
+                 OVERWRITE, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
     profile_op(17, s);
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
@@ -414,8 +414,8 @@ static void run_eval(cudaStream_t s)
     profile_op(47, s);      // recipe.lua:4
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(48, s);      // recipe.lua:2
-    ce_fwd<512>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
-                ws_eval_2, s);
+    ce_fwd<1024>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
+                 ws_eval_2, s);
     profile_op(49, s);
     loss_sum(loss, e_losses, B * T, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 ea5974d241302ed0, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 2f7dcfd340352d30, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -172,14 +172,14 @@ static void run_micro(int micro, cudaStream_t s)
     profile_op(10, s);      // recipe.lua:2
     scale_loss(scaled, scale, scaler, s);
     profile_op(11, s);
-    ce_bwd<512>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scaled, CeHead{.dw = grad_wte},
-                B * T, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-                ws_micro_2, s);
+    ce_bwd<1024>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scaled, CeHead{.dw = grad_wte},
+                 B * T, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+                 ws_micro_2, s);
     profile_op(12, s);
     loss_sum(AT(loss, micro), losses, B * T, s);
     /* head, backward */
     profile_op(13, s);      // recipe.lua:4
-    layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
+    layernorm_bwd<256>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
                        norm_f_rstd, B * T, C, ACCUMULATE, ws_micro_2, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
@@ -212,7 +212,7 @@ static void run_micro(int micro, cudaStream_t s)
         profile_op(23, s);      // recipe.lua:4
         linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_up_dx, ws_micro_3, s);
         profile_op(24, s);
-        layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
+        layernorm_bwd_add<256>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
                                AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
                                AT(b_norm2_rstd, l), dx, B * T, C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
@@ -255,7 +255,7 @@ static void run_micro(int micro, cudaStream_t s)
         profile_op(37, s);      // recipe.lua:5
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
         profile_op(38, s);      // recipe.lua:4
-        layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
+        layernorm_bwd_add<256>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
                                AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
                                AT(b_norm1_rstd, l), b_dmid, B * T, C, ACCUMULATE, ws_micro_3, s);
         if (micro == MICROS - 1) {
@@ -344,8 +344,8 @@ static void run_eval(cudaStream_t s)
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   NORM_EPS, s);
     profile_op(62, s);      // recipe.lua:2
-    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
-                &mm_head_logits, ws_eval_2, s);
+    ce_fwd<1024>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
+                 &mm_head_logits, ws_eval_2, s);
     profile_op(63, s);
     loss_sum(AT(loss, 0), e_losses, B * T, s);
 }

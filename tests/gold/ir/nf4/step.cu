@@ -309,8 +309,8 @@ static void run_micro(cudaStream_t s)
     profile_op(19, s);      // recipe.lua:5
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(20, s);      // recipe.lua:3
-    ce_bwd<512>(losses, dnorm_f, norm_f, head, labels, scale, CeHead{}, B * T, V, C, ROWS,
-                OVERWRITE, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
+    ce_bwd<1024>(losses, dnorm_f, norm_f, head, labels, scale, CeHead{}, B * T, V, C, ROWS,
+                 OVERWRITE, &mm_head_logits, &mm_head_dx, NULL, ws_micro_2, s);
     profile_op(21, s);
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
@@ -499,8 +499,8 @@ static void run_eval(cudaStream_t s)
     profile_op(75, s);      // recipe.lua:5
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(76, s);      // recipe.lua:3
-    ce_fwd<512>(e_losses, e_norm_f, head, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
-                ws_eval_2, s);
+    ce_fwd<1024>(e_losses, e_norm_f, head, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
+                 ws_eval_2, s);
     profile_op(77, s);
     loss_sum(loss, e_losses, B * T, s);
 }

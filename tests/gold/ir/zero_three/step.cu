@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/zero_three/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 c0e73b7cc8e68788, 95 kernel calls in 6 programs, arena 38.3 MiB a rank.
+ * IR sha256 20b453db3c330411, 95 kernel calls in 6 programs, arena 38.3 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -207,14 +207,14 @@ static void run_micro(cudaStream_t s)
     profile_op(16, s);      // recipe.lua:5
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(17, s);      // recipe.lua:3
-    ce_bwd<512>(losses, dnorm_f, norm_f, micro_full_wte, labels, scale,
-                CeHead{.dw = micro_grad_wte}, B * T, V, C, ROWS, OVERWRITE, &mm_head_logits,
-                &mm_head_dx, &mm_head_dw, ws_micro_2, s);
+    ce_bwd<1024>(losses, dnorm_f, norm_f, micro_full_wte, labels, scale,
+                 CeHead{.dw = micro_grad_wte}, B * T, V, C, ROWS, OVERWRITE, &mm_head_logits,
+                 &mm_head_dx, &mm_head_dw, ws_micro_2, s);
     profile_op(18, s);
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
     profile_op(19, s);      // recipe.lua:5
-    rmsnorm_bwd<128>(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C,
+    rmsnorm_bwd<256>(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C,
                      SCALE_W, OVERWRITE, ws_micro_2, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
@@ -247,7 +247,7 @@ static void run_micro(cudaStream_t s)
         linear_dx(b_dnorm2, AT(b_dgate_up, l), SLOT(micro_full_b_gate_up_w, l), &mm_gate_up_dx,
                   ws_micro_3, s);
         profile_op(29, s);      // recipe.lua:5
-        rmsnorm_bwd_add<128>(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
+        rmsnorm_bwd_add<256>(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
                              AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, SCALE_W,
                              OVERWRITE, ws_micro_3, s);
         profile_op(30, s);      // recipe.lua:11
@@ -272,7 +272,7 @@ static void run_micro(cudaStream_t s)
         profile_op(38, s);      // recipe.lua:6
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
         profile_op(39, s);      // recipe.lua:5
-        rmsnorm_bwd_add<128>(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
+        rmsnorm_bwd_add<256>(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
                              AT(b_norm1_rstd, l), b_dmid, B * T, C, SCALE_W, OVERWRITE, ws_micro_3,
                              s);
         profile_op(40, s);      // recipe.lua:11
@@ -402,8 +402,8 @@ static void run_eval(cudaStream_t s)
     profile_op(75, s);      // recipe.lua:5
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
     profile_op(76, s);      // recipe.lua:3
-    ce_fwd<512>(e_losses, e_norm_f, eval_full_wte, labels, CeHead{}, B * T, V, C, ROWS,
-                &mm_head_logits, ws_eval_2, s);
+    ce_fwd<1024>(e_losses, e_norm_f, eval_full_wte, labels, CeHead{}, B * T, V, C, ROWS,
+                 &mm_head_logits, ws_eval_2, s);
     profile_op(77, s);
     loss_sum(loss, e_losses, B * T, s);
 }
