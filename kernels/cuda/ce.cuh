@@ -31,8 +31,8 @@ static __host__ __device__ constexpr int ce_held(int64_t V, int threads, int64_t
 
 /* Logits in shared memory: vector k of this thread is at[k * THREADS]. */
 struct CeHeld {
-    float4 *at;
-    int n;
+    float4 *at = nullptr;
+    int n = 0;
 };
 
 /* Waits until at most `pending` groups of this thread's copies are on their way. */
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void ce_take_(float &max, float &sum, const fl
  * vectors of 4, THREADS apart: those held, then the others. */
 template <int THREADS>
 static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const float *l, int V,
-                                                   int thread, const CeHeld &held)
+                                                   int thread, const CeHeld &held = {})
 {
     constexpr bool WIDE = THREADS > WARP;
     const int vectors = V / 4;

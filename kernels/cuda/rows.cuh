@@ -1,8 +1,9 @@
 /* rows.cuh -- thread layout for rows of C elements: vectors of W across x, rows across y.
  *
  * Keeps: a thread holds ROW_HELD<W> elements of a row, in vectors blockDim.x apart; a row
- *        longer than the block holds is processed in rounds and read again. Summation order:
- *        fixed by C; over rows, by parts.
+ *        longer than the block holds is processed in rounds and read again. Norms load rows of
+ *        whole vectors that a block holds ahead, K = held_vectors(C) vectors a thread. Summation
+ *        order: fixed by C; over rows, by parts.
  * Method: W is 16 bytes of act_t if C is a multiple of it, else 1. */
 #ifndef DIECAST_KERNELS_CUDA_ROWS_CUH
 #define DIECAST_KERNELS_CUDA_ROWS_CUH
