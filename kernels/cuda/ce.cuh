@@ -141,6 +141,16 @@ static __device__ __forceinline__ void ce_slope_(float *v, int i, const CeGradie
         v[j] = __expf(v[j] - of.max) * of.factor - (i + j == of.label ? of.scale : 0.0f);
 }
 
+/* Stores 4 gradients whose logits were read again: L2 keeps logits of long rows, not these. */
+template <int THREADS>
+static __device__ __forceinline__ void ce_store_(act_t *to, const float *v)
+{
+    if constexpr (THREADS > WARP)
+        act_stream4(to, v);
+    else
+        act_store4(to, v);
+}
+
 /* g = the gradient of a row; g may be l. The last vectors, which are in the cache, come first, and
  * those held last: next, or NULL, is the row that takes their place. */
 template <int THREADS>
@@ -164,13 +174,13 @@ static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, co
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             ce_slope_<4>(v + 4 * k, 4 * (i - k * THREADS), of);
-            act_store4(g + 4 * (int64_t)(i - k * THREADS), v + 4 * k);
+            ce_store_<THREADS>(g + 4 * (int64_t)(i - k * THREADS), v + 4 * k);
         }
     }
     for (; i >= first; i -= THREADS) {
         f32_load4(v, l + 4 * (int64_t)i);
         ce_slope_<4>(v, 4 * i, of);
-        act_store4(g + 4 * (int64_t)i, v);
+        ce_store_<THREADS>(g + 4 * (int64_t)i, v);
     }
     for (int k = 0; k < held.n; k += 2) {
 #pragma unroll
