@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     form.both_ways = form.bias = form.weights = true;
     t = planned(argv[1], "gpu", GPU);
     has("gpu, mask", t.calls, "attention_bwd<D, ATTENTION_FULL, 128>");
-    has("gpu, head", t.calls, "ce_bwd<512>(");
+    has("gpu, head", t.calls, "ce_bwd<1024>(");
     form.limits = true;
     has("gpu, limit", planned(argv[1], "gpu_limit", GPU).calls, "attention_bwd<D, ATTENTION_LIMIT, 128>(b_drot,");
     return failed;
