@@ -543,7 +543,8 @@ static __device__ __forceinline__ void grad_join(float *sum, float (&acc)[K * AC
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     acc[e + j] = g >= rows ? before[j] + acc[e + j] : acc[e + j];
-                f32_store4(to + at, acc + e);
+                *(float4 *)(to + at) =              // global or shared
+                    make_float4(acc[e], acc[e + 1], acc[e + 2], acc[e + 3]);
             }
         }
     }
