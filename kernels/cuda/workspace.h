@@ -132,6 +132,23 @@ static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t
     return parts == 1 ? sums : cuda_workspace_round(sums) + 4 * parts * B * T * 2 * K * D;
 }
 
+/* Those of cuDNN 9 on Hopper, see runtime/attention_cudnn.h: what it says itself for 9.19. */
+static inline int64_t attention_fwd_cudnn_workspace(void)
+{
+    return 256;
+}
+
+/* [256 bytes | scores (B, H, T, T), in tiles of 64 queries and 128 keys | dk and dv of each query
+ * head, if H > K | row sums of do * o (B, H, T) fp32] */
+static inline int64_t attention_bwd_cudnn_workspace(int64_t B, int64_t T, int64_t H, int64_t K,
+                                                    int64_t D, int64_t act)
+{
+    const int64_t queries = (T + 63) / 64 * 64, keys = (T + 127) / 128 * 128;
+    const int64_t scores = B * H * queries * keys * act;
+    const int64_t dkv = H > K ? 2 * B * H * T * D * act : 0;
+    return cuda_workspace_round(256 + scores + dkv) + cuda_workspace_round(4 * B * H * T);
+}
+
 /* Scores (rows, H, T) fp32 */
 static inline int64_t attention_decode_cuda_workspace(int64_t rows, int64_t T, int64_t H)
 {

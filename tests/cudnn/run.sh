@@ -1,0 +1,67 @@
+#!/bin/bash
+# Attention by cuDNN, without a GPU: our constants against its headers; what it compiles for an H200 described by
+# h200.json, its workspaces against our formula, and its errors. A driver of the tests takes the place of libcuda: its
+# functions do nothing. Left out where the library or CUDA's stub of the driver is not installed.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+cuda=${CUDA_HOME:-/usr/local/cuda}
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+failed=0
+
+verdict() {             # NAME STATUS WHY
+    if [ "$2" = 0 ]; then
+        echo "ok $1"
+    else
+        echo "not ok $1: $(head -c 500 <<<"$3" | tr '\n' ' ')"
+        failed=1
+    fi
+}
+says() { grep -qxE -- "$2" "$T/out"; verdict "$1" $? "no line '$2' in: $(cat "$T/out")"; }
+
+gcc -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -O1 -g -I. tests/cudnn/plans.c runtime/attention_cudnn.c \
+    runtime/base.c -o "$T/plans" -lm 2>"$T/cc"
+verdict cudnn/build $? "$(cat "$T/cc")"
+
+if [ -f "$cuda/include/cudnn.h" ]; then
+    gcc -std=c11 -fsyntax-only -I. -I"$cuda/include" -x c - 2>"$T/cc" <<'END'
+#include <cudnn.h>
+#define CUDNN(name, value) _Static_assert((int)CUDNN_##name == value, #name);
+#include "runtime/cudnn.def"
+END
+    verdict cudnn/constants $? "$(cat "$T/cc")"
+else
+    echo "ok cudnn/constants: left out, no cudnn.h here"
+fi
+
+# a library that is damaged, and one of an older version
+mkdir "$T/damaged" "$T/older"
+: >"$T/damaged/libcudnn.so.9"
+LD_LIBRARY_PATH=$T/damaged "$T/plans" tests/cudnn/h200.json >"$T/out" 2>&1
+says cudnn/damaged '0 0 .*libcudnn.so.9: file too short'
+gcc -shared -o "$T/older/libcudnn.so.9" -x c /dev/null
+LD_LIBRARY_PATH=$T/older "$T/plans" tests/cudnn/h200.json >"$T/out" 2>&1
+says cudnn/older '0 0 libcudnn.so.9 has no cudnn[A-Za-z]*: install a newer cuDNN 9'
+
+# dummies of the driver: libraries and kernels get an address that is not NULL
+mkdir "$T/driver"
+if [ -f "$cuda/lib64/libcudnn.so.9" ] && [ -f "$cuda/lib64/stubs/libcuda.so" ]; then
+    nm -D --defined-only "$cuda/lib64/stubs/libcuda.so" | awk '
+        $2 != "T" { next }
+        $3 ~ /^cu(LibraryLoadData|LibraryGetKernel|KernelGetFunction)$/ {
+            print "int " $3 "(void **to) { *to = (void *)16; return 0; }"; next }
+        $3 ~ /^cu(FuncSetAttribute|KernelSetAttribute|LibraryUnload)$/ { print "int " $3 "(void) { return 0; }"; next }
+        { print "int " $3 "(void) { return 100; }" }' >"$T/driver.c"
+    gcc -w -shared -fPIC "$T/driver.c" -Wl,-soname,libcuda.so.1 -o "$T/driver/libcuda.so.1" &&
+        LD_LIBRARY_PATH=$T/driver:$cuda/lib64 "$T/plans" tests/cudnn/h200.json >"$T/out" 2>&1
+    verdict cudnn/plans $? "$(cat "$T/out")"
+    for shape in 0 1 2 3; do
+        says cudnn/forward/$shape "$shape 0 as planned"
+        says cudnn/backward/$shape "$shape 1 as planned"
+    done
+    says cudnn/odd_head 'odd cudnnBackend.*: CUDNN_STATUS_[A-Z_]+: .+|odd cuDNN has no kernel for this graph: .*'
+    says cudnn/no_device 'json cudnnBackendFinalize: CUDNN_STATUS_[A-Z_]+: .+'
+else
+    echo "ok cudnn/plans: left out, no libcudnn.so.9 or no stub of libcuda here"
+fi
+exit $failed
