@@ -283,7 +283,7 @@ static void check_master(const Config *c)
 static void check_gpu_fields(const Config *c)
 {
     static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune_lock,
-                                F_tune_card, F_memory_embedding};
+                                F_tune_card, F_memory_embedding, F_kernels_attention};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
         if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
             err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",

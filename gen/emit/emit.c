@@ -160,10 +160,21 @@ static char *recipe_h(const Graph *g)
     return s.text;
 }
 
-/* Returns the calls of the schedules that run once at start. */
+static bool uses_cudnn(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            if (op_attr(&g->programs[i]->ops[j], "cudnn"))
+                return true;
+    return false;
+}
+
+/* Returns the calls that open libraries, and of the schedules that run once at start. */
 static char *start_calls(const Graph *g)
 {
     Str s = {0};
+    if (uses_cudnn(g))
+        str_print(&s, "    attention_cudnn_start();\n");
     for (int i = 0; i < g->nschedules; i++)
         if (schedule_at_start(g->schedules[i]))
             str_print(&s, "%s", emit_calls(g, g->schedules[i], emit_backend(g)->stream));

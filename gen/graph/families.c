@@ -147,6 +147,27 @@ static Value *cache(Build *b, const char *what)
     return v;
 }
 
+/* Marks the op for cuDNN if the recipe says so. Elsewhere than on Hopper this form of the gradient
+ * is not known to be deterministic. */
+static void choose_cudnn(const Build *b, Op *op, bool drops)
+{
+    if (!config_is(b->c, F_kernels_attention, "cudnn"))
+        return;
+    const bool hopper = !strcmp(b->g->target->name, "sm_90");
+    const bool causal = !strcmp(b->in.mask.word, "causal");
+    const char *why =
+        !hopper ? "is for target = \"sm_90\"; leave it out"
+        : b->model.act == DT_F32 ? "needs precision = \"bf16\" or \"fp16\""
+        : !causal ? "has only causal attention over whole sequences; leave it out"
+        : drops ? "drops no probabilities; try model.attention_dropout = 0"
+        : b->model.D % 8 || b->model.D > 128
+            ? "needs a model.head_dim that is a multiple of 8, at most 128; leave it out"
+            : NULL;
+    if (why)
+        err(config_loc(b->c, F_kernels_attention), "kernels.attention: \"cudnn\" %s", why);
+    op_int(op, "cudnn", 1);
+}
+
 static Ref attention(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_heads);
@@ -171,6 +192,8 @@ static Ref attention(Build *b, Ref qkv)
         op_word(op, "mask", b->in.mask.word);
     op_float(op, "scale", 1 / sqrt(config_float(b->c, F_model_query_scalar)));
     double p = drop_share(b, F_model_attention_dropout);
+    if (op->kind == OP_attention)
+        choose_cudnn(b, op, p > 0);
     int place = b->drops++;
     if (p > 0)
         drop_attrs(b, op, p, place);

@@ -48,6 +48,11 @@ static const char *fits_head_size(const Op *op)
     return d > 256 || d % 2 ? "head_dim: must be an even number from 2 to 256" : NULL;
 }
 
+static const char *fits_cudnn(const Op *op)
+{
+    return op_attr(op, "cudnn") ? NULL : "kernels.attention is \"builtin\"";
+}
+
 static const char *fits_drops_head_size(const Op *op)
 {
     return !op_attr(op, "dropout") ? "nothing is dropped"
@@ -58,7 +63,7 @@ static const char *fits_drops_head_size(const Op *op)
 
 static const char *fits_undropped_head_size(const Op *op)
 {
-    const char *why = fits_head_size(op);
+    const char *why = op_attr(op, "cudnn") ? "kernels.attention is \"cudnn\"" : fits_head_size(op);
     return why ? why : op_attr(op, "dropout") ? "probabilities are dropped" : NULL;
 }
 

@@ -2,6 +2,7 @@
 # Attention by cuDNN, without a GPU: our constants against its headers; what it compiles for an H200 described by
 # h200.json, its workspaces against our formula, and its errors. A driver of the tests takes the place of libcuda: its
 # functions do nothing. Left out where the library or CUDA's stub of the driver is not installed.
+# A program with kernels.attention = "cudnn" on the simulator, with the library of library.c: the losses of our kernels.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 cuda=${CUDA_HOME:-/usr/local/cuda}
@@ -64,4 +65,37 @@ if [ -f "$cuda/lib64/libcudnn.so.9" ] && [ -f "$cuda/lib64/stubs/libcuda.so" ]; 
 else
     echo "ok cudnn/plans: left out, no libcudnn.so.9 or no stub of libcuda here"
 fi
+# ---- a program, with grouped heads, captured from its second step on
+. tests/programs.sh
+gen=${GEN:-out/.gen/gen} case=tests/train/ref/llama_tiny work=out/.test/cudnn
+toolkit=$(tests/sim/toolkit.sh fast) || { verdict cudnn/simulator 1 "no simulator"; exit 1; }
+mkdir -p "$T/library" $work
+gcc -std=c11 -Wall -Wextra -Wshadow -Werror -O2 -shared -fPIC -I. tests/cudnn/library.c \
+    -o "$T/library/libcudnn.so.9" -lm -ldl 2>"$T/cc"
+verdict cudnn/library $? "$(cat "$T/cc")"
+train() {               # KIND LIBRARY ARGS...: into $T/KIND.run, a line a step into $T/KIND.losses
+    local kind=$1 library=$2
+    shift 2
+    LD_LIBRARY_PATH=$library "$work/$kind/run.sh" --data $case/tokens.safetensors --eval-data $case/eval.safetensors \
+        --init-from $case/model --out "$T/$kind.run" --steps 6 "$@" >"$T/out" 2>&1
+}
+for kind in builtin cudnn; do
+    rm -rf "${work:?}/$kind" "$T/$kind.run"
+    { "$gen" tests/train/recipes/llama_tiny.lua target=sm_90 precision=bf16 kernels.attention=$kind -o $work/$kind &&
+        make_program $work/$kind CUDA="$toolkit" EXTRA=-rdynamic; } >"$T/out" 2>&1 && train $kind "$T/library"
+    verdict cudnn/$kind $? "$(tail -n 3 "$T/out")"
+    grep -o '"\(eval_\)\?loss": *[0-9.]*' "$T/$kind.run/history.jsonl" >"$T/$kind.losses"
+done
+paste "$T/builtin.losses" "$T/cudnn.losses" | awk '
+    { n++; if (NF != 4 || ($2 - $4) ^ 2 > 4e-6) { print; bad = 1 } }
+    END { exit bad || n < 6 }' >"$T/out"
+verdict cudnn/losses $? "not the same to 2e-3: $(cat "$T/out")"
+! cmp -s "$T/builtin.losses" "$T/cudnn.losses"
+verdict cudnn/other_kernels $? "the losses are equal to the last bit"
+rm -rf "$T/cudnn.run"
+train cudnn "$T/damaged"
+says cudnn/start ".*kernels.attention = cudnn: .*libcudnn.so.9: file too short; install cuDNN 9"
+rm -rf "$T/cudnn.run"
+MORE_BYTES=4096 train cudnn "$T/library"
+says cudnn/more ".*cuDNN 91900 needs 4352 bytes of workspace, but the plan has 256; try .*"
 exit $failed

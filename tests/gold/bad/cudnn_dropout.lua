@@ -1,0 +1,7 @@
+-- args: -d graph
+return {
+    target = "sm_90", precision = "bf16",
+    model = { family = "llama", layers = 2, hidden = 64, heads = 4, ffn = 96, vocab = 257, attention_dropout = 0.1 },
+    seq = { max = 32 }, batch = { micro = 2 },
+    kernels = { attention = "cudnn" },
+}
