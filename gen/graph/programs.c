@@ -337,19 +337,22 @@ static int update_rule(const Build *b, const Value *gradient)
 static void order_gradients(Build *b)
 {
     Graph *g = b->g;
+    struct { Value *v; int rule; } *gradient = arena_new(sizeof *gradient * (size_t)g->nvalues);
     Value **sorted = arena_new(sizeof *sorted * (size_t)g->nvalues);
-    int n = 0, next = 0;
-    for (int i = 0; i < g->nvalues; i++)
-        if (value_is_gradient(g->values[i]))
-            g->values[i]->early = sums_early(b, g->values[i]);
+    int gradients = 0, n = 0, next = 0;
+    for (int i = 0; i < g->nvalues; i++) {       /* in the order of their parameters */
+        Value *v = ir_value(g, text_print("grad.%s", g->values[i]->name));
+        if (!v || !value_is_gradient(v))
+            continue;
+        v->early = sums_early(b, v);
+        gradient[gradients].v = v;
+        gradient[gradients++].rule = update_rule(b, v);
+    }
     for (Set *set = b->added.sets; set < b->added.sets + b->added.nsets; set++)
         for (int rule = 0; rule < RULES; rule++)
-            for (int i = 0; i < g->nvalues; i++) {
-                Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
-                if (gradient && value_is_gradient(gradient) && gradient->set == set->name &&
-                    update_rule(b, gradient) == rule)
-                    sorted[n++] = gradient;
-            }
+            for (int i = 0; i < gradients; i++)
+                if (gradient[i].v->set == set->name && gradient[i].rule == rule)
+                    sorted[n++] = gradient[i].v;
     for (int i = 0; i < g->nvalues; i++)
         if (value_is_gradient(g->values[i]))
             g->values[i] = sorted[next++];
