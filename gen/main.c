@@ -8,6 +8,7 @@
 #include "gen/tools/kept_choice.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/container.h"
+#include "gen/tools/fit_table.h"
 #include "gen/tools/packing_csv.h"
 #include "gen/tools/tools.h"
 
@@ -32,6 +33,7 @@ typedef struct {
     const char *snapshot;            /* of gen container: time of its packages */
     const char *rows;                /* of gen tune: output of the tuner from another machine */
     const char *base, *allow;        /* of gen diff */
+    FitOptions fit;
     char **override;
     int noverrides;
 } Command;
@@ -272,6 +274,10 @@ static const struct {
     {"--base", "file of gen plan --json, or none,", offsetof(Command, base)},
     {"--allow", "size, such as 2GiB, or any,", offsetof(Command, allow)},
     {"--snapshot", "time", offsetof(Command, snapshot)},
+    {"--gpus", "number", offsetof(Command, fit.gpus)},
+    {"--host-gib", "number", offsetof(Command, fit.host_gib)},
+    {"--exact", NULL, offsetof(Command, fit.exact)},
+    {"--all", NULL, offsetof(Command, fit.all)},
     {"--roundtrip", NULL, offsetof(Command, roundtrip)},
     {"--locked", NULL, offsetof(Command, locked)},
     {"--force", NULL, offsetof(Command, force)},
@@ -417,6 +423,12 @@ static int run_info(int argc, char **argv)
     else
         report_standalone(c, true, stdout);
     return 0;
+}
+
+static int run_fit(int argc, char **argv)
+{
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
+    return fit_run(cmd.recipe, cmd.override, cmd.noverrides, &cmd.fit);
 }
 
 static int run_check(int argc, char **argv)

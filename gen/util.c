@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -441,9 +442,31 @@ static void tell_mistakes(const Mistake *last, int status)
     teller(n, loc, text, status);
 }
 
+static jmp_buf *caught;      /* where err_try() goes on; NULL: errors end the program */
+
+bool err_try(void (*f)(void *data), void *data)
+{
+    jmp_buf here;
+    if (caught || nmistakes)
+        bug("err_try() inside another, or after errors");
+    if (setjmp(here)) {
+        caught = NULL;
+        nmistakes = 0;
+        return false;
+    }
+    caught = &here;
+    f(data);
+    caught = NULL;
+    if (nmistakes)
+        bug("err_try(): errors that nobody flushed");
+    return true;
+}
+
 void err(Loc loc, const char *fmt, ...)
 {
     va_list ap;
+    if (caught)
+        longjmp(*caught, 1);
     va_start(ap, fmt);
     char *text = print_va(fmt, ap);
     va_end(ap);
@@ -469,6 +492,8 @@ void err_flush(void)
 {
     if (!nmistakes)
         return;
+    if (caught)
+        longjmp(*caught, 1);
     fflush(stdout);
     print_mistakes();
     tell_mistakes(NULL, 1);

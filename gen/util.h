@@ -59,6 +59,9 @@ char *sha256_hex(const void *data, size_t n);
 void err(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 void err_add(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_flush(void);
+/* Calls f(data). Returns false if it ended with user errors, which are dropped; what it allocated
+ * stays. Calls do not nest. */
+bool err_try(void (*f)(void *data), void *data);
 /* Sets a function that receives the errors before they end the program with `status`. */
 void err_on_end(void (*tell)(int n, const Loc *loc, const char *const *text, int status));
 /* Registers the text of a file, so that errors show their line. */

@@ -450,12 +450,15 @@ static void drop_limit(Config *c)
 {
     FieldValue *limit = &c->v[F_memory_limit_gib];
     const char *now = c->v[F_target].s, *limit_target = recipe_limit_target(limit->loc, limit->f);
+    static const char *noted = "";           /* a note is for all configs of a recipe */
     if (!now || !limit_target || !strcmp(limit_target, now))
         return;
-    fprintf(stderr,
-            "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
-            "memory.limit_gib=N sets one\n",
-            limit->f, limit_target, limit->loc.file, limit->loc.line, now);
+    const char *note = text_print(
+        "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
+        "memory.limit_gib=N sets one\n",
+        limit->f, limit_target, limit->loc.file, limit->loc.line, now);
+    if (strcmp(note, noted))
+        fputs(noted = note, stderr);
     *limit = (FieldValue){0};
 }
 

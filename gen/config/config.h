@@ -7,7 +7,7 @@
 #include "runtime/files/names.h"
 
 enum {
-#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
+#define FIELD(id, path, type, def, lo, hi, choices, unit, bits, doc) F_##id,
 #include "gen/config/fields.def"
     NFIELDS
 };
@@ -39,6 +39,10 @@ typedef struct {
     const char *chosen;
 } Config;
 
+/* Bits of a run with another value of a field: column of fields.def. */
+typedef enum { BITS_same, BITS_rounding, BITS_method } Bits;
+extern const char *const bits_name[];    /* the words of that column */
+
 /* A row of fields.def. */
 typedef struct {
     const char *path;
@@ -46,11 +50,16 @@ typedef struct {
     const char *def;         /* as in the row; "": required, "?": set by config_derive() */
     double lo, hi;
     const char *choices;     /* "a|b|c"; of target: the names of targets.def */
-    const char *unit, *doc;
+    const char *unit;
+    Bits bits;
+    const char *doc;
 } FieldRow;
 extern const FieldRow field_row[NFIELDS];
 int field_find(const char *path);                           /* by path, in any spelling; -1: none */
 const char *field_choices(int field);
+/* The column bits, given the other fields: with comm.order = "canonical" ranks and what they divide
+ * change no bits. */
+Bits field_bits(const Config *c, int field);
 const char *field_default_word(int field);  /* of a CHOICE or STRING field, without quotes */
 
 /* A row of runtime/run/flags.def. */

@@ -20,8 +20,8 @@ static const char SCHEDULE_NAMES[] =       /* the same as in runtime/run/schedul
     ;
 #undef SCHEDULE
 
-#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) \
-    {path, FT_##type, def, lo, hi, choices, unit, doc},
+#define FIELD(id, path, type, def, lo, hi, choices, unit, bits, doc) \
+    {path, FT_##type, def, lo, hi, choices, unit, BITS_##bits, doc},
 const FieldRow field_row[NFIELDS] = {
 #include "gen/config/fields.def"
 };
@@ -32,6 +32,15 @@ const RunFlag run_flag[] = {
 #include "runtime/run/flags.def"
 };
 const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
+
+const char *const bits_name[] = {"same", "rounding", "method"};
+
+Bits field_bits(const Config *c, int field)
+{
+    const bool of_ranks = field == F_gpus || field == F_memory_zero;
+    return of_ranks && !strcmp(c->v[F_comm_order].s, "canonical") ? BITS_same
+                                                                    : field_row[field].bits;
+}
 
 static const char *target_name(int i) { return target_row(i)->name; }
 static const char *family_name(int i) { return family_row(i)->name; }

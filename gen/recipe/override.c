@@ -78,3 +78,19 @@ void recipe_override(Rval *recipe, const char *word)
     }
     named(t, path, parse_word(eq + 1));
 }
+
+Rval *recipe_copy(const Rval *r)
+{
+    Rval *copy = arena_new(sizeof *copy);
+    *copy = *r;
+    copy->key = arena_new((size_t)r->nkeys * sizeof *copy->key + 1);
+    copy->value = arena_new((size_t)r->nkeys * sizeof *copy->value + 1);
+    copy->item = arena_new((size_t)r->nitems * sizeof *copy->item + 1);
+    for (int i = 0; i < r->nkeys; i++) {
+        copy->key[i] = r->key[i];
+        copy->value[i] = recipe_copy(r->value[i]);
+    }
+    for (int i = 0; i < r->nitems; i++)
+        copy->item[i] = recipe_copy(r->item[i]);
+    return copy;
+}

@@ -81,5 +81,6 @@ struct lua_State;
 void environment_push(struct lua_State *L);          /* environment.c: pushes a table of globals */
 /* override.c: sets a field by a word "a.b=value". */
 void recipe_override(Rval *recipe, const char *word);
+Rval *recipe_copy(const Rval *r);        /* to set other fields of it */
 
 #endif

@@ -78,6 +78,8 @@ double doctor_scale(const Doctor *d);        /* DIECAST_TIMEOUT_SCALE, a factor 
 
 /* doctor_system.c: distribution, kernel, CPU, memory; shared memory, limits, disks. */
 void doctor_system(Doctor *d);
+/* Bytes of memory of this machine, or of the container; *left, unless NULL: of these, free. */
+int64_t doctor_memory(const Doctor *d, int64_t *left);
 void doctor_limits(Doctor *d);
 /* doctor_tools.c: compilers, libraries. */
 void doctor_compilers(Doctor *d);

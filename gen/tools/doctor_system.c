@@ -194,10 +194,10 @@ static void judge_memory(Doctor *d)
             ->todo = text_print("gpus=%d", d->cpus);
 }
 
-static void find_memory(Doctor *d)
+int64_t doctor_memory(const Doctor *d, int64_t *left)
 {
-    const char *text = doctor_read(d, "/proc/meminfo"), *node[256];
-    int64_t total = kilobytes(text, "MemTotal"), left = kilobytes(text, "MemAvailable");
+    const char *text = doctor_read(d, "/proc/meminfo");
+    const int64_t total = kilobytes(text, "MemTotal"), free = kilobytes(text, "MemAvailable");
     int64_t most = number_in(d, "/sys/fs/cgroup/memory.max"),
             used = number_in(d, "/sys/fs/cgroup/memory.current");
     if (most < 0) {
@@ -205,8 +205,17 @@ static void find_memory(Doctor *d)
         used = number_in(d, "/sys/fs/cgroup/memory/memory.usage_in_bytes");
     }
     const bool limited = most >= 0 && most < total;
-    d->memory = limited ? most : total;
-    d->memory_free = limited && used >= 0 && most - used < left ? most - used : left;
+    if (left)
+        *left = limited && used >= 0 && most - used < free ? most - used : free;
+    return limited ? most : total;
+}
+
+static void find_memory(Doctor *d)
+{
+    const char *text = doctor_read(d, "/proc/meminfo"), *node[256];
+    const int64_t total = kilobytes(text, "MemTotal");
+    d->memory = doctor_memory(d, &d->memory_free);
+    const bool limited = d->memory < total;
     Finding *f =
         doctor_add(d, DOCTOR_OK, "memory", "%s, %s free%s", text_bytes(d->memory),
                    text_bytes(d->memory_free),

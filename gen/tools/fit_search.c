@@ -1,0 +1,730 @@
+/* fit_search.c -- the search for settings with which a recipe fits a memory limit.
+ *
+ * In:    the recipe as a function of words; rows of fit.def.
+ * Out:   plans, each made from its own words, so that bytes and speed are those of its command.
+ * Method: for each set of losses, the divisions of memory from the largest on. Of each the fastest
+ *         plan comes first: if that fits, or is no faster than what was found, it is the last.
+ *         Else the smallest one tells whether anything fits, and the largest micro-batch is found by
+ *         halving. A division whose persistent bytes alone are too many rules out all larger ones. */
+#include "gen/tools/fit_search.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/config/objective.h"
+#include "gen/lower/lower.h"
+#include "gen/tools/kept_choice.h"
+#include "gen/tools/measure.h"
+
+/* ---- what may change ------------------------------------------------------------------------- */
+
+typedef struct {
+    int field;
+    const char *words, *lost;
+} Try;
+
+static const Try try_row[] = {
+#define TRY(field, words, lost) {F_##field, words, lost},
+#include "gen/tools/fit.def"
+};
+enum {
+    TRIES = sizeof try_row / sizeof *try_row,
+    MOST_WORDS = 32,             /* of a plan */
+    MOST_SPLITS = 64,            /* of a rank's samples into micro-batches */
+    AS_IS = -1,                  /* in the place of a row: the recipe's value */
+    ROWS = 8, NEAREST = 3,       /* of an answer */
+    NAMED = 3                    /* rows for which gen chooses what recomputed blocks keep */
+};
+/* By how much a row must be faster than one that loses less; a leaner one must need this much
+ * less. */
+static const double faster = 1.05, leaner = 0.9;
+
+/* Values of a field that may be tried, indices of try_row. */
+typedef struct {
+    int field;
+    int n, row[8];
+} Axis;
+
+enum { AXES = 16 };
+
+/* Rows of each axis (AS_IS or of try_row), and the index of the split. */
+typedef struct {
+    int row[AXES];
+    int split;
+} Choice;
+
+typedef struct {
+    const FitAsk *ask;
+    Config *base;                /* to whose values words are compared */
+    Axis axis[AXES];
+    int naxes;
+    int losing[AXES], nlosing;   /* axes that lose something, and the free ones by their field */
+    int zero, embedding, recompute;
+    int64_t samples, ranks;      /* of an update */
+    int64_t split[MOST_SPLITS];  /* values of batch.micro, ascending */
+    int nsplits;                 /* 0: the user's batch stays */
+    FitPlan **plan;              /* all, also those that the config room refused: limit 0 */
+    Choice *choice;              /* of each */
+    char **key;                  /* its words */
+    int nplans, capplans, made;
+} Search;
+
+static const char *name_of(const char *word)
+{
+    return text_print("%.*s", (int)strcspn(word, "="), word);
+}
+
+/* Value of a field as in a word; lists joined by commas. */
+static const char *value_text(const Config *c, int field)
+{
+    const FieldValue *v = &c->v[field];
+    Str s = {0};
+    str_print(&s, "%s", "");
+    if (field_row[field].type == FT_CHOICE || field_row[field].type == FT_STRING)
+        return v->s;
+    if (field_row[field].type != FT_LIST)
+        return value_print(field_row[field].type, v);
+    for (int i = 0; i < v->n; i++)
+        str_print(&s, "%s%s", i ? "," : "", v->list[i]);
+    return s.text;
+}
+
+/* Index of a run-time flag that the recipe sets; -1: none. */
+static int run_index(const Config *c, const char *name)
+{
+    int i = c->nrun - 1;
+    while (i >= 0 && strcmp(c->run_name[i], name))
+        i--;
+    return i;
+}
+
+/* True if the recipe has the word's value already. */
+static bool has_word(const Config *c, const char *word)
+{
+    const char *name = name_of(word), *value = strchr(word, '=') + 1;
+    if (!strncmp(name, "run.", 4)) {
+        const int i = run_index(c, name + 4);
+        return i >= 0 && strtod(c->run_value[i], NULL) == strtod(value, NULL);
+    }
+    return !strcmp(value_text(c, field_find(name)), value);
+}
+
+/* True if the user's command or, outside of memory, the recipe says otherwise than the word. */
+static bool is_taken(const Config *c, const char *word)
+{
+    const char *name = name_of(word);
+    if (has_word(c, word))
+        return false;
+    if (!strncmp(name, "run.", 4)) {
+        const int i = run_index(c, name + 4);
+        const char *usual = objective_default(c->v[F_objective].s, name + 4);
+        return i >= 0 && (!usual || strtod(usual, NULL) != strtod(c->run_value[i], NULL));
+    }
+    const FieldValue *v = &c->v[field_find(name)];
+    return v->set && (!v->loc.file || strncmp(name, "memory.", 7));
+}
+
+/* Splits a row's words; returns their number. */
+static int words_of(int row, char **word)
+{
+    int n = 0;
+    for (const char *p = row == AS_IS ? "" : try_row[row].words; *p; p += strspn(p, " ")) {
+        word[n++] = text_print("%.*s", (int)strcspn(p, " "), p);
+        p += strcspn(p, " ");
+    }
+    return n;
+}
+
+static bool may_try(const Search *s, int row)
+{
+    char *word[MOST_WORDS];
+    const int n = words_of(row, word);
+    bool other = false;
+    if (!field_applies(s->base, try_row[row].field) || field_fixed(s->base, try_row[row].field))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const int field = field_find(name_of(word[i]));
+        if (is_taken(s->base, word[i]))
+            return false;
+        const bool differs = !has_word(s->base, word[i]);
+        other |= differs;
+        if (differs && s->ask->exact && field >= 0 && field_bits(s->base, field) != BITS_same)
+            return false;
+    }
+    return other || !*try_row[row].lost;
+}
+
+/* The axes of fit.def with rows that may be tried. */
+static void set_axes(Search *s)
+{
+    s->zero = s->embedding = s->recompute = AS_IS;
+    for (int i = 0, end; i < TRIES; i = end) {
+        Axis *a = &s->axis[s->naxes];
+        *a = (Axis){.field = try_row[i].field};
+        for (end = i; end < TRIES && try_row[end].field == a->field; end++)
+            if (may_try(s, end))
+                a->row[a->n++] = end;
+        if (!a->n)
+            continue;
+        if (*try_row[i].lost)
+            s->losing[s->nlosing++] = s->naxes;
+        s->zero = a->field == F_memory_zero ? s->naxes : s->zero;
+        s->embedding = a->field == F_memory_embedding ? s->naxes : s->embedding;
+        s->recompute = a->field == F_memory_recompute ? s->naxes : s->recompute;
+        s->naxes++;
+    }
+}
+
+/* ---- the batch ------------------------------------------------------------------------------- */
+
+/* A bound of targets that holds for `micro` samples if the recipe's holds for its own; 0: none. */
+static int64_t bound_of(const Config *c, int64_t micro)
+{
+    const int64_t bound = c->v[F_batch_targets].i, was = c->v[F_batch_micro].i,
+                  most = micro > was ? (bound * micro + was - 1) / was : bound,
+                  rows = micro * c->v[F_seq_max].i * objective_sequences(c);
+    return most < rows ? most : rows;
+}
+
+static bool is_typed(const Config *c, int field)
+{
+    return c->v[field].set && !c->v[field].loc.file;
+}
+
+/* The divisors of a rank's samples, at most MOST_SPLITS; all of them if the batch may change. */
+static void set_splits(Search *s, int64_t samples)
+{
+    const Config *c = s->base;
+    const int64_t own = (samples + s->ranks - 1) / s->ranks;
+    s->samples = own * s->ranks;
+    if (is_typed(c, F_batch_micro) || is_typed(c, F_batch_accum)) {
+        s->samples = c->v[F_batch_micro].i * c->v[F_batch_accum].i * s->ranks;
+        return;
+    }
+    for (int64_t n = 1; n <= own && s->nsplits < MOST_SPLITS; n++)
+        if (own % n == 0 && own / n <= (int64_t)field_row[F_batch_accum].hi &&
+            n <= (int64_t)field_row[F_batch_micro].hi)
+            s->split[s->nsplits++] = n;
+}
+
+static int add_number(char **word, int n, const Config *c, int field, int64_t value)
+{
+    if (c->v[field].i != value)
+        word[n++] = text_print("%s=%" PRId64, field_row[field].path, value);
+    return n;
+}
+
+static int batch_words(const Search *s, int split, char **word)
+{
+    const Config *c = s->base;
+    int n = 0;
+    if (!s->nsplits)
+        return 0;
+    const int64_t micro = s->split[split], accum = s->samples / s->ranks / micro;
+    if (micro != c->v[F_batch_micro].i || accum != c->v[F_batch_accum].i) {
+        word[n++] = text_print("batch.micro=%" PRId64, micro);
+        word[n++] = text_print("batch.accum=%" PRId64, accum);
+    }
+    if (c->v[F_batch_global].i)
+        n = add_number(word, n, c, F_batch_global, s->samples);
+    if (c->v[F_batch_targets].set && c->v[F_batch_targets].i)
+        n = add_number(word, n, c, F_batch_targets, bound_of(c, micro));
+    if (micro != c->v[F_batch_micro].i && c->v[F_memory_loss_rows].i)
+        word[n++] = "memory.loss_rows=0";
+    return n;
+}
+
+/* ---- a plan ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const FitAsk *ask;
+    FitPlan *p;
+} Making;
+
+static void make_plan(void *data)
+{
+    const Making *m = data;
+    FitPlan *p = m->p;
+    const FitAsk *ask = m->ask;
+    char **word = arena_new(sizeof *word * (size_t)(ask->nwords + ask->nplace + p->nwords + 1));
+    int n = 0;
+    for (int i = 0; i < ask->nwords; i++)
+        word[n++] = ask->word[i];
+    for (int i = 0; i < ask->nplace; i++)
+        word[n++] = ask->place[i];
+    for (int i = 0; i < p->nwords; i++)
+        word[n++] = p->word[i];
+    Config *c = ask->make(ask->of, word, n);
+    choose_kept(c);
+    const Graph *g = fit_planned(c);
+    const Sent sent = step_sent(g, c);
+    p->limit = fit_limit(g);
+    p->device = g->arena_bytes;
+    p->persistent = g->persistent_bytes;
+    p->host = graph_pinned_bytes(g) * g->ranks / nodes_of(c);
+    p->sent = sent.within + sent.between;
+    p->step = step_cost(g, c).step;
+    p->tokens = step_tokens(g, c) / p->step;
+    p->kept = c->kept;
+    p->fits = p->device <= p->limit && p->host <= ask->host;
+}
+
+static unsigned lost_by(const Search *s, const Choice *choice)
+{
+    unsigned lost = 0;
+    for (int i = 0; i < s->nlosing; i++)
+        if (choice->row[s->losing[i]] != AS_IS)
+            lost |= 1u << choice->row[s->losing[i]];
+    return lost;
+}
+
+/* The words of a choice that the recipe does not have. */
+static int choice_words(const Search *s, const Choice *choice, char **word)
+{
+    int n = 0;
+    for (int i = 0; i < s->naxes; i++) {
+        char *own[MOST_WORDS];
+        const int k = words_of(choice->row[i], own);
+        for (int j = 0; j < k; j++)
+            if (!has_word(s->base, own[j]))
+                word[n++] = own[j];
+    }
+    return n + batch_words(s, choice->split, word + n);
+}
+
+static bool keeps_bits(const Search *s, char *const *word, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int field = field_find(name_of(word[i]));
+        if (field < 0 || field_bits(s->base, field) != BITS_same)
+            return false;
+    }
+    return true;
+}
+
+/* The plan of a choice, made once; NULL: the recipe does not accept its words. */
+static const FitPlan *plan_of(Search *s, const Choice *choice)
+{
+    char *word[MOST_WORDS];
+    const int n = choice_words(s, choice, word);
+    Str key = {0};
+    str_print(&key, "%s", "");
+    for (int i = 0; i < n; i++)
+        str_print(&key, " %s", word[i]);
+    for (int i = 0; i < s->nplans; i++)
+        if (!strcmp(s->key[i], key.text))
+            return s->plan[i]->limit ? s->plan[i] : NULL;
+    if (s->nplans == s->capplans) {
+        const size_t was = sizeof *s->plan * (size_t)s->capplans;
+        s->capplans = s->capplans ? 2 * s->capplans : 64;
+        s->plan = arena_grow(s->plan, was, sizeof *s->plan * (size_t)s->capplans);
+        s->key = arena_grow(s->key, was, sizeof *s->key * (size_t)s->capplans);
+        s->choice = arena_grow(s->choice, was / sizeof *s->plan * sizeof *s->choice,
+                               sizeof *s->choice * (size_t)s->capplans);
+    }
+    FitPlan *p = arena_new(sizeof *p);
+    p->word = arena_new(sizeof *p->word * (size_t)(n + 1));
+    memcpy(p->word, word, sizeof *word * (size_t)n);
+    p->nwords = n;
+    p->lost = lost_by(s, choice);
+    p->exact = keeps_bits(s, word, n);
+    s->key[s->nplans] = key.text;
+    s->choice[s->nplans] = *choice;
+    s->plan[s->nplans++] = p;
+    const bool made = err_try(make_plan, &(Making){s->ask, p});
+    s->made += made;
+    return made ? p : NULL;
+}
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+static int rows_of(const Search *s, int axis) { return axis == AS_IS ? 1 : s->axis[axis].n; }
+
+static void set_row(const Search *s, Choice *choice, int axis, int k)
+{
+    if (axis != AS_IS)
+        choice->row[axis] = s->axis[axis].row[k];
+}
+
+/* Tokens a second of the fastest plan that fits and loses part of `lost`; 0: none. */
+static double best_within(const Search *s, unsigned lost)
+{
+    double best = 0;
+    for (int i = 0; i < s->nplans; i++)
+        if (s->plan[i]->fits && !(s->plan[i]->lost & ~lost) && s->plan[i]->tokens > best)
+            best = s->plan[i]->tokens;
+    return best;
+}
+
+/* Plans the largest micro-batch that fits, if one of at least `low` does. */
+static void largest_split(Search *s, Choice choice, int low)
+{
+    int high = s->nsplits;               /* does not fit, or is none */
+    choice.split = low;
+    while (low + 1 < high) {
+        choice.split = (low + high) / 2;
+        const FitPlan *p = plan_of(s, &choice);
+        if (p && p->fits)
+            low = choice.split;
+        else
+            high = choice.split;
+    }
+}
+
+/* The plans of one division of memory. */
+static void search_division(Search *s, Choice choice)
+{
+    const int last = s->nsplits ? s->nsplits - 1 : 0, kept = rows_of(s, s->recompute);
+    choice.split = last;
+    set_row(s, &choice, s->recompute, 0);
+    const FitPlan *fast = plan_of(s, &choice);
+    if (fast && (fast->fits || fast->tokens <= best_within(s, fast->lost)))
+        return;
+    for (int k = 0; k < kept; k += kept > 1 ? kept - 1 : 1) {
+        set_row(s, &choice, s->recompute, k);
+        choice.split = 0;
+        const FitPlan *small = plan_of(s, &choice);
+        if (small && small->fits)
+            largest_split(s, choice, 0);
+    }
+}
+
+/* The smallest plan of a division; NULL: the recipe accepts none of its micro-batches. */
+static const FitPlan *smallest(Search *s, Choice choice)
+{
+    const FitPlan *p = NULL;
+    set_row(s, &choice, s->recompute, rows_of(s, s->recompute) - 1);
+    for (choice.split = 0; !p && choice.split < (s->nsplits ? s->nsplits : 1); choice.split++)
+        p = plan_of(s, &choice);
+    return p;
+}
+
+/* True if a set of losses may give a faster plan than one that loses less. */
+static bool may_pay(Search *s, Choice choice)
+{
+    const double best = best_within(s, lost_by(s, &choice));
+    set_row(s, &choice, s->embedding, 0);
+    set_row(s, &choice, s->recompute, 0);
+    choice.split = s->nsplits ? s->nsplits - 1 : 0;
+    bool known = false;
+    for (int z = 0; best > 0 && z < rows_of(s, s->zero); z++) {
+        set_row(s, &choice, s->zero, z);
+        const FitPlan *p = plan_of(s, &choice);
+        known |= p != NULL;
+        if (p && p->tokens >= faster * best)
+            return true;
+    }
+    return !known;
+}
+
+/* The plans of one set of losses. */
+static void search_losses(Search *s, Choice choice)
+{
+    const int zeros = rows_of(s, s->zero), places = rows_of(s, s->embedding);
+    bool fits[64] = {0};
+    int most = 0;                /* divisions below this one need too much */
+    if (zeros * places > (int)(sizeof fits / sizeof *fits))
+        bug("fit.def: more divisions than there is room for");
+    if (!may_pay(s, choice))
+        return;
+    for (int i = zeros * places - 1; i >= most; i--) {
+        set_row(s, &choice, s->zero, i / places);
+        set_row(s, &choice, s->embedding, i % places);
+        const FitPlan *p = smallest(s, choice);
+        fits[i] = p && p->fits;
+        if (p && p->persistent > p->limit && i % places == places - 1)
+            most = i;
+    }
+    for (int i = most; i < zeros * places; i++) {
+        set_row(s, &choice, s->zero, i / places);
+        set_row(s, &choice, s->embedding, i % places);
+        if (fits[i])
+            search_division(s, choice);
+    }
+}
+
+/* Order of sets: that with the worst loss last. */
+static int by_lost(unsigned a, unsigned b) { return (a > b) - (a < b); }
+
+static int by_choice(const void *a, const void *b)
+{
+    const Choice *x = a, *y = b;
+    return by_lost((unsigned)x->split, (unsigned)y->split);
+}
+
+/* All sets of losses, in order; the set is in `split` for the sort. */
+static int all_losses(const Search *s, Choice **list)
+{
+    int n = 1;
+    for (int i = 0; i < s->nlosing; i++)
+        n *= s->axis[s->losing[i]].n + 1;
+    *list = arena_new(sizeof **list * (size_t)n);
+    for (int k = 0; k < n; k++) {
+        Choice *c = &(*list)[k];
+        int rest = k;
+        for (int i = 0; i < AXES; i++)
+            c->row[i] = AS_IS;
+        for (int i = 0; i < s->nlosing; i++) {
+            const Axis *a = &s->axis[s->losing[i]];
+            c->row[s->losing[i]] = rest % (a->n + 1) ? a->row[rest % (a->n + 1) - 1] : AS_IS;
+            rest /= a->n + 1;
+        }
+        c->split = (int)lost_by(s, c);
+    }
+    qsort(*list, (size_t)n, sizeof **list, by_choice);
+    for (int k = 0; k < n; k++)
+        (*list)[k].split = 0;
+    return n;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* Worst loss first, then speed, then bytes, then words. */
+static int by_merit(const void *a, const void *b)
+{
+    const FitPlan *x = *(const FitPlan *const *)a, *y = *(const FitPlan *const *)b;
+    if (x->lost != y->lost)
+        return by_lost(x->lost, y->lost);
+    if (x->tokens != y->tokens)
+        return x->tokens > y->tokens ? -1 : 1;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return strcmp(fit_words(x), fit_words(y));
+}
+
+static int by_device(const void *a, const void *b)
+{
+    const FitPlan *x = *(const FitPlan *const *)a, *y = *(const FitPlan *const *)b;
+    return x->device != y->device ? (x->device > y->device) - (x->device < y->device)
+                                  : by_merit(a, b);
+}
+
+/* True if a plan is worth a row beside those before it, which lose no more than it does: it is
+ * faster, or needs less and is the leanest of its set. */
+static bool is_worth(const FitTable *t, const FitPlan *p)
+{
+    bool lean = true;
+    for (int i = 0; i < t->nrows; i++) {
+        const FitPlan *q = t->row[i];
+        if (q->lost & ~p->lost)
+            continue;
+        if (q->lost != p->lost && p->tokens < faster * q->tokens)
+            return false;
+        if (q->lost == p->lost && (double)p->device > leaner * (double)q->device)
+            return false;
+    }
+    for (int i = 0; i < t->nall; i++)
+        lean &= t->all[i]->lost != p->lost || t->all[i]->device >= p->device;
+    bool first = true;
+    for (int i = 0; i < t->nrows; i++)
+        first &= t->row[i]->lost != p->lost;
+    return first || lean;
+}
+
+static void choose_rows(FitTable *t)
+{
+    t->row = arena_new(sizeof *t->row * (size_t)(t->nall + 1));
+    for (int i = 0; i < t->nall; i++)
+        if (t->nrows < ROWS && is_worth(t, t->all[i]))
+            t->row[t->nrows++] = t->all[i];
+}
+
+/* Of plans that do not fit: the smallest of each set, and the fastest that loses no more than the
+ * first row. */
+static void choose_over(const Search *s, FitTable *t)
+{
+    const FitPlan **over = t->over = arena_new(sizeof *over * (size_t)(s->nplans + 1));
+    for (int i = 0; i < s->nplans; i++) {
+        const FitPlan *p = s->plan[i];
+        int k = 0;
+        if (p->fits || !p->limit)
+            continue;
+        const bool same = t->nrows && !(p->lost & ~t->row[0]->lost);
+        if (same && (!t->next || p->tokens > t->next->tokens))
+            t->next = p;
+        while (k < t->nover && over[k]->lost != p->lost)
+            k++;
+        if (k == t->nover || p->device < over[k]->device)
+            over[k] = p;
+        t->nover += k == t->nover;
+    }
+    qsort(over, (size_t)t->nover, sizeof *over, by_device);
+    t->nover = t->nover < NEAREST ? t->nover : NEAREST;
+}
+
+static FitTable table_of(const Search *s)
+{
+    FitTable t = {.samples = s->samples, .ranks = s->ranks, .config = s->base, .plans = s->made};
+    t.all = arena_new(sizeof *t.all * (size_t)(s->nplans + 1));
+    for (int i = 0; i < s->nplans; i++) {
+        if (s->plan[i]->fits)
+            t.all[t.nall++] = s->plan[i];
+        if (!s->plan[i]->nwords && s->plan[i]->limit)
+            t.as_is = s->plan[i];
+    }
+    qsort(t.all, (size_t)t.nall, sizeof *t.all, by_merit);
+    choose_rows(&t);
+    choose_over(s, &t);
+    return t;
+}
+
+typedef struct {
+    const FitAsk *ask;
+    bool place;                  /* with its words */
+    Config *c;
+} Basing;
+
+static void make_base(void *data)
+{
+    Basing *b = data;
+    const FitAsk *ask = b->ask;
+    char **word = arena_new(sizeof *word * (size_t)(ask->nwords + ask->nplace + 1));
+    int n = 0;
+    for (int i = 0; i < ask->nwords; i++)
+        word[n++] = ask->word[i];
+    for (int i = 0; b->place && i < ask->nplace; i++)
+        word[n++] = ask->place[i];
+    b->c = ask->make(ask->of, word, n);
+}
+
+int64_t fit_ranks(const FitAsk *ask, const Config *c)
+{
+    for (int i = 0; i < ask->nplace; i++)
+        if (!strncmp(ask->place[i], "gpus=", 5) && strcmp(ask->place[i], "gpus=all"))
+            return strtoll(ask->place[i] + 5, NULL, 10);
+    return c->v[F_gpus].i;
+}
+
+/* Tries the rows of fit.def between the first and the last, where gen chooses what recomputed blocks
+ * keep, for the first rows of the table that recompute all. */
+static void refine(Search *s, const FitTable *t)
+{
+    const int kept = rows_of(s, s->recompute);
+    for (int i = 0; i < t->nrows && i < NAMED && kept > 2; i++) {
+        int k = 0;
+        while (s->plan[k] != t->row[i])
+            k++;
+        Choice choice = s->choice[k];
+        if (choice.row[s->recompute] != s->axis[s->recompute].row[kept - 1])
+            continue;
+        for (int row = 1; row < kept - 1; row++) {
+            set_row(s, &choice, s->recompute, row);
+            plan_of(s, &choice);
+        }
+    }
+}
+
+FitTable fit_search(const FitAsk *ask)
+{
+    Search s = {.ask = ask};
+    Basing own = {.ask = ask}, placed = {.ask = ask, .place = true};
+    Choice *set;
+    make_base(&own);
+    s.base = err_try(make_base, &placed) ? placed.c : own.c;
+    s.ranks = fit_ranks(ask, s.base);
+    set_axes(&s);
+    set_splits(&s, own.c->v[F_batch_micro].i * own.c->v[F_batch_accum].i * own.c->v[F_gpus].i);
+    Choice as_is = {.split = 0};
+    for (int i = 0; i < AXES; i++)
+        as_is.row[i] = AS_IS;
+    const int splits = s.nsplits;
+    s.nsplits = 0;               /* without words of the batch, too */
+    plan_of(&s, &as_is);
+    s.nsplits = splits;
+    const int n = all_losses(&s, &set);
+    for (int i = 0; i < n; i++)
+        search_losses(&s, set[i]);
+    FitTable t = table_of(&s);
+    refine(&s, &t);
+    return table_of(&s);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Rval *recipe;
+    const char *path;
+} Recipe;
+
+static Config *make_from_recipe(const void *of, char **word, int n)
+{
+    const Recipe *r = of;
+    Rval *copy = recipe_copy(r->recipe);
+    for (int i = 0; i < n; i++)
+        recipe_override(copy, word[i]);
+    Config *c = config_fill(copy, r->path);
+    check_config(c);
+    return c;
+}
+
+FitAsk fit_ask(const char *path, char **word, int n)
+{
+    static const char *const place[] = {"card=", "gpus=", "ranks=", "memory.limit_gib="};
+    const size_t bytes = sizeof *word * (size_t)(n + 3);
+    FitAsk ask = {.make = make_from_recipe, .host = INT64_MAX, .word = arena_new(bytes),
+                  .place = arena_new(bytes)};
+    char **cluster = arena_new(bytes);
+    int nclusters = 0;
+    word = renamed_words(word, n);
+    for (int i = 0; i < n; i++) {
+        bool placed = false;
+        for (size_t k = 0; k < sizeof place / sizeof *place; k++)
+            placed |= !strncmp(word[i], place[k], strlen(place[k]));
+        if (!strncmp(word[i], "cluster=", 8))
+            cluster[nclusters++] = word[i];
+        else if (placed)
+            ask.place[ask.nplace++] =
+                strncmp(word[i], "ranks=", 6) ? word[i] : text_print("gpus=%s", word[i] + 6);
+        else
+            ask.word[ask.nwords++] = word[i];
+    }
+    Recipe *r = arena_new(sizeof *r);
+    *r = (Recipe){recipe_load(path, cluster, nclusters), path};
+    ask.of = r;
+    return ask;
+}
+
+const Card *fit_card(const FitAsk *ask, const FitPlan *plan)
+{
+    FitAsk other = *ask;
+    other.place = arena_new(sizeof *other.place * (size_t)(ask->nplace + 1));
+    const Card *found = NULL;
+    for (int i = 0; i < card_count(); i++) {
+        const Card *card = card_row(i);
+        const int64_t room = card->memory - target_find(card->target)->reserve;
+        FitPlan p = {.word = plan->word, .nwords = plan->nwords};
+        if ((double)room < 0.9 * (double)plan->device || (found && card->memory >= found->memory))
+            continue;
+        other.nplace = 0;
+        for (int k = 0; k < ask->nplace; k++)
+            if (!strncmp(ask->place[k], "gpus=", 5))
+                other.place[other.nplace++] = ask->place[k];
+        other.place[other.nplace++] = text_print("card=%s", card->name);
+        if (err_try(make_plan, &(Making){&other, &p}) && p.fits)
+            found = card;
+    }
+    return found;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+char *fit_words(const FitPlan *p)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
+    for (int i = 0; i < p->nwords; i++)
+        str_print(&s, " %s", text_shell(p->word[i]));
+    return s.text;
+}
+
+char *fit_lost(const FitPlan *p)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
+    for (int i = 0; i < TRIES; i++)
+        if (p->lost >> i & 1)
+            str_print(&s, "%s%s", *s.text ? ", " : "", try_row[i].lost);
+    return s.text;
+}
+
