@@ -182,7 +182,7 @@ static Graph *later_rooms(const Command *cmd, Graph *g, Config *c)
         plan_run(g);
         check_plan(g);
     }
-    fit_check(g, c);
+    fit_refuse(g, c);
     if (done < find_room("plan"))
         graph_left(cmd, g, "plan");
     return g;

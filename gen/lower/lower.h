@@ -15,9 +15,11 @@ void part_run(Graph *g);
 void check_part(const Graph *g);
 void plan_run(Graph *g);
 void check_plan(const Graph *g);
-/* Ends the program if the plan needs more memory than the target has. c: configuration from which
- * the message derives similar recipes that fit; NULL: it suggests none. */
-void fit_check(const Graph *g, Config *c);
+/* Returns NULL, or how much more memory the plan needs than the target has, and its largest buffers,
+ * in two lines. place: name of the target in them; NULL: "target NAME". */
+char *fit_fault(const Graph *g, const char *place);
+/* A bound of targets that holds for `micro` samples if the recipe's holds for its own; 0: none. */
+int64_t fit_targets(const Config *c, int64_t micro);
 /* Returns the bytes that a rank may plan with; INT64_MAX: the target sets no limit. */
 int64_t fit_limit(const Graph *g);
 /* Builds the graph of c and runs fuse, part and plan, whether or not the result fits. */

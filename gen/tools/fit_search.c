@@ -19,13 +19,17 @@
 
 /* ---- what may change ------------------------------------------------------------------------- */
 
+typedef enum { WHEN_any, WHEN_ranks, WHEN_adapters } When;
+
 typedef struct {
     int field;
-    const char *words, *lost;
+    const char *words;
+    When when;
+    const char *lost;
 } Try;
 
 static const Try try_row[] = {
-#define TRY(field, words, lost) {F_##field, words, lost},
+#define TRY(field, words, when, lost) {F_##field, words, WHEN_##when, lost},
 #include "gen/tools/fit.def"
 };
 enum {
@@ -64,7 +68,7 @@ typedef struct {
     int64_t samples, ranks;      /* of an update */
     int64_t split[MOST_SPLITS];  /* values of batch.micro, ascending */
     int nsplits;                 /* 0: the user's batch stays */
-    FitPlan **plan;              /* all, also those that the config room refused: limit 0 */
+    FitPlan **plan;              /* all, also those that gen refused: device 0 */
     Choice *choice;              /* of each */
     char **key;                  /* its words */
     int nplans, capplans, made;
@@ -110,19 +114,36 @@ static bool has_word(const Config *c, const char *word)
     return !strcmp(value_text(c, field_find(name)), value);
 }
 
-/* True if the user's command or, outside of memory, the recipe says otherwise than the word. */
-static bool is_taken(const Config *c, const char *word)
+/* Index of the word for a field; -1: none. */
+static int word_index(char *const *word, int n, const char *name)
 {
+    const size_t k = strlen(name);
+    int i = n - 1;
+    while (i >= 0 && (strncmp(word[i], name, k) || word[i][k] != '='))
+        i--;
+    return i;
+}
+
+static bool is_typed(const Search *s, const char *name)
+{
+    return word_index(s->ask->word, s->ask->nwords, name) >= 0;
+}
+
+/* True if the user's command or, outside of memory, the recipe says otherwise than the word. */
+static bool is_taken(const Search *s, const char *word)
+{
+    const Config *c = s->base;
     const char *name = name_of(word);
     if (has_word(c, word))
         return false;
+    if (is_typed(s, name))
+        return true;
     if (!strncmp(name, "run.", 4)) {
         const int i = run_index(c, name + 4);
         const char *usual = objective_default(c->v[F_objective].s, name + 4);
         return i >= 0 && (!usual || strtod(usual, NULL) != strtod(c->run_value[i], NULL));
     }
-    const FieldValue *v = &c->v[field_find(name)];
-    return v->set && (!v->loc.file || strncmp(name, "memory.", 7));
+    return c->v[field_find(name)].set && strncmp(name, "memory.", 7);
 }
 
 /* Splits a row's words; returns their number. */
@@ -145,7 +166,7 @@ static bool may_try(const Search *s, int row)
         return false;
     for (int i = 0; i < n; i++) {
         const int field = field_find(name_of(word[i]));
-        if (is_taken(s->base, word[i]))
+        if (is_taken(s, word[i]))
             return false;
         const bool differs = !has_word(s->base, word[i]);
         other |= differs;
@@ -178,27 +199,13 @@ static void set_axes(Search *s)
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
-/* A bound of targets that holds for `micro` samples if the recipe's holds for its own; 0: none. */
-static int64_t bound_of(const Config *c, int64_t micro)
-{
-    const int64_t bound = c->v[F_batch_targets].i, was = c->v[F_batch_micro].i,
-                  most = micro > was ? (bound * micro + was - 1) / was : bound,
-                  rows = micro * c->v[F_seq_max].i * objective_sequences(c);
-    return most < rows ? most : rows;
-}
-
-static bool is_typed(const Config *c, int field)
-{
-    return c->v[field].set && !c->v[field].loc.file;
-}
-
 /* The divisors of a rank's samples, at most MOST_SPLITS; all of them if the batch may change. */
 static void set_splits(Search *s, int64_t samples)
 {
     const Config *c = s->base;
     const int64_t own = (samples + s->ranks - 1) / s->ranks;
     s->samples = own * s->ranks;
-    if (is_typed(c, F_batch_micro) || is_typed(c, F_batch_accum)) {
+    if (is_typed(s, "batch.micro") || is_typed(s, "batch.accum")) {
         s->samples = c->v[F_batch_micro].i * c->v[F_batch_accum].i * s->ranks;
         return;
     }
@@ -229,13 +236,28 @@ static int batch_words(const Search *s, int split, char **word)
     if (c->v[F_batch_global].i)
         n = add_number(word, n, c, F_batch_global, s->samples);
     if (c->v[F_batch_targets].set && c->v[F_batch_targets].i)
-        n = add_number(word, n, c, F_batch_targets, bound_of(c, micro));
+        n = add_number(word, n, c, F_batch_targets, fit_targets(c, micro));
     if (micro != c->v[F_batch_micro].i && c->v[F_memory_loss_rows].i)
         word[n++] = "memory.loss_rows=0";
     return n;
 }
 
 /* ---- a plan ---------------------------------------------------------------------------------- */
+
+int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words)
+{
+    char **word = *words = arena_new(sizeof *word *
+                                     (size_t)(ask->nwords + ask->nplace + p->nwords + 1));
+    int n = 0;
+    for (int i = 0; i < ask->nwords; i++)
+        word[n++] = ask->word[i];
+    for (int i = 0; i < ask->nplace; i++)
+        if (word_index(p->word, p->nwords, name_of(ask->place[i])) < 0)
+            word[n++] = ask->place[i];
+    for (int i = 0; i < p->nwords; i++)
+        word[n++] = p->word[i];
+    return n;
+}
 
 typedef struct {
     const FitAsk *ask;
@@ -247,14 +269,8 @@ static void make_plan(void *data)
     const Making *m = data;
     FitPlan *p = m->p;
     const FitAsk *ask = m->ask;
-    char **word = arena_new(sizeof *word * (size_t)(ask->nwords + ask->nplace + p->nwords + 1));
-    int n = 0;
-    for (int i = 0; i < ask->nwords; i++)
-        word[n++] = ask->word[i];
-    for (int i = 0; i < ask->nplace; i++)
-        word[n++] = ask->place[i];
-    for (int i = 0; i < p->nwords; i++)
-        word[n++] = p->word[i];
+    char **word;
+    const int n = fit_all_words(ask, p, &word);
     Config *c = ask->make(ask->of, word, n);
     choose_kept(c);
     const Graph *g = fit_planned(c);
@@ -303,10 +319,28 @@ static bool keeps_bits(const Search *s, char *const *word, int n)
     return true;
 }
 
+/* True if the rows of a choice go together. */
+static bool applies(const Search *s, const Choice *choice)
+{
+    bool adapters = s->base->v[F_lora_rank].i > 0, ranks = s->ranks > 1;
+    for (int i = 0; i < s->naxes; i++)
+        adapters |= choice->row[i] != AS_IS && try_row[choice->row[i]].field == F_lora_rank;
+    for (int i = 0; i < s->naxes; i++)
+        if (choice->row[i] != AS_IS)
+            switch (try_row[choice->row[i]].when) {
+            case WHEN_any: break;
+            case WHEN_ranks: if (!ranks) return false; break;
+            case WHEN_adapters: if (!adapters) return false; break;
+            }
+    return true;
+}
+
 /* The plan of a choice, made once; NULL: the recipe does not accept its words. */
 static const FitPlan *plan_of(Search *s, const Choice *choice)
 {
     char *word[MOST_WORDS];
+    if (!applies(s, choice))
+        return NULL;
     const int n = choice_words(s, choice, word);
     Str key = {0};
     str_print(&key, "%s", "");
@@ -314,7 +348,7 @@ static const FitPlan *plan_of(Search *s, const Choice *choice)
         str_print(&key, " %s", word[i]);
     for (int i = 0; i < s->nplans; i++)
         if (!strcmp(s->key[i], key.text))
-            return s->plan[i]->limit ? s->plan[i] : NULL;
+            return s->plan[i]->device ? s->plan[i] : NULL;
     if (s->nplans == s->capplans) {
         const size_t was = sizeof *s->plan * (size_t)s->capplans;
         s->capplans = s->capplans ? 2 * s->capplans : 64;
@@ -331,6 +365,7 @@ static const FitPlan *plan_of(Search *s, const Choice *choice)
     p->exact = keeps_bits(s, word, n);
     s->key[s->nplans] = key.text;
     s->choice[s->nplans] = *choice;
+    p->order = s->nplans;
     s->plan[s->nplans++] = p;
     const bool made = err_try(make_plan, &(Making){s->ask, p});
     s->made += made;
@@ -347,13 +382,15 @@ static void set_row(const Search *s, Choice *choice, int axis, int k)
         choice->row[axis] = s->axis[axis].row[k];
 }
 
-/* Tokens a second of the fastest plan that fits and loses part of `lost`; 0: none. */
-static double best_within(const Search *s, unsigned lost)
+/* Tokens a second of the fastest plan that fits and loses part of `lost`, or all of it; 0: none. */
+static double best_within(const Search *s, unsigned lost, bool all)
 {
     double best = 0;
-    for (int i = 0; i < s->nplans; i++)
-        if (s->plan[i]->fits && !(s->plan[i]->lost & ~lost) && s->plan[i]->tokens > best)
-            best = s->plan[i]->tokens;
+    for (int i = 0; i < s->nplans; i++) {
+        const FitPlan *p = s->plan[i];
+        if (p->fits && !(p->lost & ~lost) && (all || p->lost != lost) && p->tokens > best)
+            best = p->tokens;
+    }
     return best;
 }
 
@@ -372,17 +409,16 @@ static void largest_split(Search *s, Choice choice, int low)
     }
 }
 
-/* The plans of one division of memory. */
+/* The plans of one division of memory that may be faster than what was found. */
 static void search_division(Search *s, Choice choice)
 {
-    const int last = s->nsplits ? s->nsplits - 1 : 0, kept = rows_of(s, s->recompute);
-    choice.split = last;
-    set_row(s, &choice, s->recompute, 0);
-    const FitPlan *fast = plan_of(s, &choice);
-    if (fast && (fast->fits || fast->tokens <= best_within(s, fast->lost)))
-        return;
+    const int kept = rows_of(s, s->recompute);
     for (int k = 0; k < kept; k += kept > 1 ? kept - 1 : 1) {
         set_row(s, &choice, s->recompute, k);
+        choice.split = s->nsplits ? s->nsplits - 1 : 0;
+        const FitPlan *fast = plan_of(s, &choice);
+        if (fast && (fast->fits || fast->tokens <= best_within(s, fast->lost, true)))
+            return;
         choice.split = 0;
         const FitPlan *small = plan_of(s, &choice);
         if (small && small->fits)
@@ -390,56 +426,70 @@ static void search_division(Search *s, Choice choice)
     }
 }
 
+static void set_division(const Search *s, Choice *choice, int division)
+{
+    const int places = rows_of(s, s->embedding);
+    set_row(s, choice, s->zero, division / places);
+    set_row(s, choice, s->embedding, division % places);
+}
+
 /* The smallest plan of a division; NULL: the recipe accepts none of its micro-batches. */
-static const FitPlan *smallest(Search *s, Choice choice)
+static const FitPlan *smallest(Search *s, Choice choice, int division)
 {
     const FitPlan *p = NULL;
+    set_division(s, &choice, division);
     set_row(s, &choice, s->recompute, rows_of(s, s->recompute) - 1);
     for (choice.split = 0; !p && choice.split < (s->nsplits ? s->nsplits : 1); choice.split++)
         p = plan_of(s, &choice);
     return p;
 }
 
-/* True if a set of losses may give a faster plan than one that loses less. */
-static bool may_pay(Search *s, Choice choice)
+/* The plan of the largest division that recomputes nothing, in one micro-batch. */
+static const FitPlan *largest(Search *s, Choice choice)
 {
-    const double best = best_within(s, lost_by(s, &choice));
-    set_row(s, &choice, s->embedding, 0);
+    set_division(s, &choice, 0);
     set_row(s, &choice, s->recompute, 0);
     choice.split = s->nsplits ? s->nsplits - 1 : 0;
-    bool known = false;
-    for (int z = 0; best > 0 && z < rows_of(s, s->zero); z++) {
-        set_row(s, &choice, s->zero, z);
-        const FitPlan *p = plan_of(s, &choice);
-        known |= p != NULL;
-        if (p && p->tokens >= faster * best)
+    return plan_of(s, &choice);
+}
+
+/* True if a set of losses may give a plan that is faster than those of a set that loses less, of
+ * which some fit: what it saves, on all ranks together, lets a faster one fit, or it is faster
+ * itself. */
+static bool may_pay(Search *s, Choice choice, const FitPlan *small, int divisions)
+{
+    const unsigned lost = lost_by(s, &choice);
+    const double best = best_within(s, lost, false);
+    const FitPlan *fast = best > 0 ? largest(s, choice) : NULL;
+    const int nplans = s->nplans;
+    for (int i = 0; i < nplans && fast; i++) {
+        const FitPlan *p = s->plan[i];
+        Choice other = s->choice[i];
+        if (!p->device || p->lost == lost || p->lost & ~lost)
+            continue;
+        const FitPlan *wide = smallest(s, other, divisions - 1), *full = largest(s, other);
+        const int64_t saved = wide ? (wide->device - small->device) * s->ranks : 0;
+        const double gain = full && fast->tokens > full->tokens ? fast->tokens / full->tokens : 1;
+        if (p->device <= p->limit + saved && p->tokens * gain >= faster * best)
             return true;
     }
-    return !known;
+    return !fast;
 }
 
 /* The plans of one set of losses. */
 static void search_losses(Search *s, Choice choice)
 {
-    const int zeros = rows_of(s, s->zero), places = rows_of(s, s->embedding);
-    bool fits[64] = {0};
-    int most = 0;                /* divisions below this one need too much */
-    if (zeros * places > (int)(sizeof fits / sizeof *fits))
-        bug("fit.def: more divisions than there is room for");
-    if (!may_pay(s, choice))
+    const int divisions = rows_of(s, s->zero) * rows_of(s, s->embedding);
+    const FitPlan *small = NULL;
+    int last = divisions;
+    while (!small && last)
+        small = smallest(s, choice, --last);
+    if (!small || small->persistent > small->limit || !may_pay(s, choice, small, divisions))
         return;
-    for (int i = zeros * places - 1; i >= most; i--) {
-        set_row(s, &choice, s->zero, i / places);
-        set_row(s, &choice, s->embedding, i % places);
-        const FitPlan *p = smallest(s, choice);
-        fits[i] = p && p->fits;
-        if (p && p->persistent > p->limit && i % places == places - 1)
-            most = i;
-    }
-    for (int i = most; i < zeros * places; i++) {
-        set_row(s, &choice, s->zero, i / places);
-        set_row(s, &choice, s->embedding, i % places);
-        if (fits[i])
+    for (int i = 0; i <= last; i++) {
+        small = smallest(s, choice, i);
+        set_division(s, &choice, i);
+        if (small && small->fits)
             search_division(s, choice);
     }
 }
@@ -480,7 +530,8 @@ static int all_losses(const Search *s, Choice **list)
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* Worst loss first, then speed, then bytes, then words. */
+/* The smallest losses first, then speed, bytes of the host and of the device, and what was planned
+ * first. */
 static int by_merit(const void *a, const void *b)
 {
     const FitPlan *x = *(const FitPlan *const *)a, *y = *(const FitPlan *const *)b;
@@ -488,9 +539,11 @@ static int by_merit(const void *a, const void *b)
         return by_lost(x->lost, y->lost);
     if (x->tokens != y->tokens)
         return x->tokens > y->tokens ? -1 : 1;
+    if (x->host != y->host)
+        return x->host < y->host ? -1 : 1;
     if (x->device != y->device)
         return x->device < y->device ? -1 : 1;
-    return strcmp(fit_words(x), fit_words(y));
+    return x->order - y->order;
 }
 
 static int by_device(const void *a, const void *b)
@@ -538,7 +591,7 @@ static void choose_over(const Search *s, FitTable *t)
     for (int i = 0; i < s->nplans; i++) {
         const FitPlan *p = s->plan[i];
         int k = 0;
-        if (p->fits || !p->limit)
+        if (p->fits || !p->device)
             continue;
         const bool same = t->nrows && !(p->lost & ~t->row[0]->lost);
         if (same && (!t->next || p->tokens > t->next->tokens))
@@ -560,7 +613,7 @@ static FitTable table_of(const Search *s)
     for (int i = 0; i < s->nplans; i++) {
         if (s->plan[i]->fits)
             t.all[t.nall++] = s->plan[i];
-        if (!s->plan[i]->nwords && s->plan[i]->limit)
+        if (!s->plan[i]->nwords && s->plan[i]->device)
             t.as_is = s->plan[i];
     }
     qsort(t.all, (size_t)t.nall, sizeof *t.all, by_merit);
@@ -578,14 +631,10 @@ typedef struct {
 static void make_base(void *data)
 {
     Basing *b = data;
-    const FitAsk *ask = b->ask;
-    char **word = arena_new(sizeof *word * (size_t)(ask->nwords + ask->nplace + 1));
-    int n = 0;
-    for (int i = 0; i < ask->nwords; i++)
-        word[n++] = ask->word[i];
-    for (int i = 0; b->place && i < ask->nplace; i++)
-        word[n++] = ask->place[i];
-    b->c = ask->make(ask->of, word, n);
+    const FitPlan none = {0};
+    char **word;
+    const int n = fit_all_words(b->ask, &none, &word);
+    b->c = b->ask->make(b->ask->of, word, b->place ? n : b->ask->nwords);
 }
 
 int64_t fit_ranks(const FitAsk *ask, const Config *c)

@@ -19,6 +19,7 @@ typedef struct {
     double step;                 /* estimated seconds */
     double tokens;               /* a second, all ranks */
     const char *kept;            /* choice of memory.recompute = "auto"; NULL: none */
+    int order;                   /* in which it was planned */
 } FitPlan;
 
 /* What is asked. */
@@ -28,7 +29,7 @@ typedef struct {
     const void *of;
     char **word;                 /* FIELD=VALUE words of the user: those fields stay */
     int nwords;
-    char **place;                /* words of card, gpus and memory.limit_gib */
+    char **place;                /* words of card, gpus and memory.limit_gib, and defaults */
     int nplace;
     int64_t host;                /* bytes of pinned memory of a machine at most */
     bool exact;                  /* only words that give the bits of the recipe */
@@ -54,6 +55,8 @@ const Card *fit_card(const FitAsk *ask, const FitPlan *plan);
 /* "fp32 moments, clipping"; "": nothing. */
 char *fit_lost(const FitPlan *p);
 char *fit_words(const FitPlan *p);       /* with a blank before each; "": none */
+/* Stores all words of a plan: the user's, those of the place, its own; returns their number. */
+int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words);
 /* The question for a recipe and FIELD=VALUE words; `place` has room for two more. */
 FitAsk fit_ask(const char *path, char **word, int n);
 /* Ranks that are asked for, else those of the config. */

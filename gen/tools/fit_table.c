@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/doctor.h"
 #include "gen/tools/fit_search.h"
@@ -90,13 +91,12 @@ static FitAsk question(const char *recipe, char **word, int n, const FitOptions 
 /* The arguments of gen for a plan: "recipes/x.lua card=rtx3070 lora.base=nf4". */
 static char *arguments(const FitAsk *ask, const char *recipe, const FitPlan *p)
 {
+    char **word;
+    const int n = fit_all_words(ask, p, &word);
     Str s = {0};
-    str_print(&s, "%s", text_shell(recipe));
-    for (int i = 0; i < ask->nwords; i++)
-        str_print(&s, " %s", text_shell(ask->word[i]));
-    for (int i = 0; i < ask->nplace; i++)
-        str_print(&s, " %s", text_shell(ask->place[i]));
-    str_print(&s, "%s", fit_words(p));
+    str_print(&s, "%s", recipe);
+    for (int i = 0; i < n; i++)
+        str_print(&s, " %s", text_shell(word[i]));
     return s.text;
 }
 
@@ -174,8 +174,7 @@ static void print_table(const FitAsk *ask, const FitTable *t, const char *recipe
     }
     print_rows(all ? t->all : t->row, all ? t->nall : t->nrows, to);
     if (t->next) {
-        fprintf(to, "\ndoes not fit, and is%s faster:\n",
-                t->next->tokens > t->row[0]->tokens ? "" : " no");
+        fprintf(to, "\nthe fastest that does not fit:\n");
         print_over(t->next, to);
     }
     fprintf(to, "\nbytes are those of a plan and its program, tokens/s an estimate; the first row:\n"
@@ -235,4 +234,49 @@ int fit_run(const char *recipe, char **word, int n, const FitOptions *o)
     else
         print_table(&ask, &t, recipe, o->all, stdout);
     return !t.nall;
+}
+
+/* ---- when gen refuses a plan ----------------------------------------------------------------- */
+
+/* ", 1,234 tokens/s, without fp32 moments": of a plan that fits. */
+static char *merits(const FitPlan *p)
+{
+    const char *lost = fit_lost(p);
+    return text_print("%s%s, about %s tokens/s%s%s", text_bytes(p->device),
+                      p->host ? text_print(" and %s of the host", text_bytes(p->host)) : "",
+                      text_grouped((int64_t)p->tokens), *lost ? ", without " : "", lost);
+}
+
+static char *alternatives(const Config *c)
+{
+    char **word;
+    const int n = config_overrides(c, &word);
+    const FitAsk ask = fit_ask(c->recipe, word, n);
+    const FitTable t = fit_search(&ask);
+    Str s = {0};
+    for (int i = 0; i < t.nrows; i++)
+        str_print(&s, "\n    fits:%s   (%s)", fit_words(t.row[i]), merits(t.row[i]));
+    if (t.nrows)
+        return s.text;
+    for (int i = 0; i < t.nover; i++)
+        if (t.over[i]->nwords)
+            str_print(&s, "\n    nearest:%s   (%s, over by %s)", fit_words(t.over[i]),
+                      text_bytes(t.over[i]->device),
+                      text_bytes(t.over[i]->device - t.over[i]->limit));
+    const Card *card = t.nover && strcmp(target_find(c->v[F_target].s)->backend, "cpu")
+                           ? fit_card(&ask, t.over[0])
+                           : NULL;
+    str_print(&s, "\n    nothing fits: a smaller model or seq.max, or %s",
+              card ? text_print("card=%s%s", card->name, fit_words(t.over[0]))
+                   : "memory.limit_gib if there is more memory");
+    return s.text;
+}
+
+void fit_refuse(const Graph *g, const Config *c)
+{
+    const Card *card = c ? config_card(c) : NULL;
+    const char *fault = fit_fault(
+        g, card ? text_print("card %s (target %s)", card->name, card->target) : NULL);
+    if (fault)
+        err(g->setting[SETTING_memory].loc, "%s%s", fault, c ? alternatives(c) : "");
 }

@@ -1,8 +1,8 @@
-/* fit_table.h -- `gen fit`. */
+/* fit_table.h -- `gen fit`, and what gen says of a plan that does not fit. */
 #ifndef GEN_FIT_TABLE_H
 #define GEN_FIT_TABLE_H
 
-#include <stdbool.h>
+#include "gen/graph/ir.h"
 
 typedef struct {
     const char *gpus, *host_gib;         /* as typed; NULL: not given */
@@ -11,5 +11,9 @@ typedef struct {
 
 /* Prints the table for a recipe and FIELD=VALUE words. Returns the exit status, 1: nothing fits. */
 int fit_run(const char *recipe, char **word, int n, const FitOptions *o);
+
+/* Ends the program if a plan does not fit, with the settings that do. c: its config; NULL: a text of
+ * a room, for which there are none. */
+void fit_refuse(const Graph *g, const Config *c);
 
 #endif
