@@ -427,6 +427,8 @@ static int run_info(int argc, char **argv)
 
 static int run_fit(int argc, char **argv)
 {
+    if (new_is_folder(argc, argv))
+        return new_fit_main(argc, argv);
     Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     return fit_run(cmd.recipe, cmd.override, cmd.noverrides, &cmd.fit);
 }

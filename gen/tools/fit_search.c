@@ -701,35 +701,43 @@ static Config *make_from_recipe(const void *of, char **word, int n)
     const Recipe *r = of;
     Rval *copy = recipe_copy(r->recipe);
     for (int i = 0; i < n; i++)
-        recipe_override(copy, word[i]);
+        if (strncmp(word[i], "cluster=", 8))     /* in the recipe already */
+            recipe_override(copy, word[i]);
     Config *c = config_fill(copy, r->path);
     check_config(c);
     return c;
 }
 
-FitAsk fit_ask(const char *path, char **word, int n)
+void fit_ask_words(FitAsk *ask, char **word, int n)
 {
     static const char *const place[] = {"card=", "gpus=", "ranks=", "memory.limit_gib="};
-    const size_t bytes = sizeof *word * (size_t)(n + 3);
-    FitAsk ask = {.make = make_from_recipe, .host = INT64_MAX, .word = arena_new(bytes),
-                  .place = arena_new(bytes)};
-    char **cluster = arena_new(bytes);
+    ask->host = INT64_MAX;
+    ask->word = arena_new(sizeof *word * (size_t)(n + 1));
+    ask->place = arena_new(sizeof *word * (size_t)(n + FIT_ROOM));
+    for (int i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < sizeof place / sizeof *place && strncmp(word[i], place[k], strlen(place[k])))
+            k++;
+        if (k == sizeof place / sizeof *place)
+            ask->word[ask->nwords++] = word[i];
+        else
+            ask->place[ask->nplace++] =
+                strncmp(word[i], "ranks=", 6) ? word[i] : text_print("gpus=%s", word[i] + 6);
+    }
+}
+
+FitAsk fit_ask(const char *path, char **word, int n)
+{
+    FitAsk ask = {.make = make_from_recipe};
+    char **cluster = arena_new(sizeof *word * (size_t)(n + 1));
     int nclusters = 0;
     word = renamed_words(word, n);
-    for (int i = 0; i < n; i++) {
-        bool placed = false;
-        for (size_t k = 0; k < sizeof place / sizeof *place; k++)
-            placed |= !strncmp(word[i], place[k], strlen(place[k]));
+    for (int i = 0; i < n; i++)
         if (!strncmp(word[i], "cluster=", 8))
             cluster[nclusters++] = word[i];
-        else if (placed)
-            ask.place[ask.nplace++] =
-                strncmp(word[i], "ranks=", 6) ? word[i] : text_print("gpus=%s", word[i] + 6);
-        else
-            ask.word[ask.nwords++] = word[i];
-    }
     Recipe *r = arena_new(sizeof *r);
     *r = (Recipe){recipe_load(path, cluster, nclusters), path};
+    fit_ask_words(&ask, word, n);
     ask.of = r;
     return ask;
 }

@@ -23,7 +23,7 @@ typedef struct {
 } FitPlan;
 
 /* What is asked. */
-typedef struct {
+typedef struct FitAsk {
     /* Returns the config with n words set over the recipe; errors as err(). */
     Config *(*make)(const void *of, char **word, int n);
     const void *of;
@@ -57,8 +57,11 @@ char *fit_lost(const FitPlan *p);
 char *fit_words(const FitPlan *p);       /* with a blank before each; "": none */
 /* Stores all words of a plan: the user's, those of the place, its own; returns their number. */
 int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words);
-/* The question for a recipe and FIELD=VALUE words; `place` has room for two more. */
+/* The question for a recipe and FIELD=VALUE words. */
 FitAsk fit_ask(const char *path, char **word, int n);
+/* Sets `word` and `place` to the user's words, `host` to any; `place` has room for FIT_ROOM more. */
+enum { FIT_ROOM = 8 };
+void fit_ask_words(FitAsk *ask, char **word, int n);
 /* Ranks that are asked for, else those of the config. */
 int64_t fit_ranks(const FitAsk *ask, const Config *c);
 

@@ -67,34 +67,31 @@ static void use_machine(FitAsk *ask)
         text_print("memory.limit_gib=%.1f", (double)(int64_t)(10 * gib / (double)ranks) / 10);
 }
 
-static FitAsk question(const char *recipe, char **word, int n, const FitOptions *o)
+/* Adds the options to a question, and this machine's memory. */
+static void complete(FitAsk *ask, const FitOptions *o)
 {
-    char **all = arena_new(sizeof *all * (size_t)(n + 1));
-    memcpy(all, word, sizeof *all * (size_t)n);
-    FitAsk ask = fit_ask(recipe, all, n);
     if (o->gpus)
-        add_gpus(&ask, o->gpus);
+        add_gpus(ask, o->gpus);
     if (o->host_gib)
-        ask.host = host_bytes(o->host_gib);
-    ask.exact = o->exact;
-    for (int i = 0; i < ask.nplace; i++)
-        if (!strncmp(ask.place[i], "card=", 5) && card_fault(ask.place[i] + 5))
-            err((Loc){0}, "fit: card: %s", card_fault(ask.place[i] + 5));
-    const Config *c = ask.make(ask.of, ask.word, ask.nwords);
+        ask->host = host_bytes(o->host_gib);
+    ask->exact = o->exact;
+    for (int i = 0; i < ask->nplace; i++)
+        if (!strncmp(ask->place[i], "card=", 5) && card_fault(ask->place[i] + 5))
+            err((Loc){0}, "fit: card: %s", card_fault(ask->place[i] + 5));
+    const Config *c = ask->make(ask->of, ask->word, ask->nwords);
     if (objective_find(c->v[F_objective].s)->standalone)
-        err(c->v[F_objective].loc, "fit: the objective %s trains no model of layers, and has no plan",
-            c->v[F_objective].s);
-    use_machine(&ask);
-    return ask;
+        err(c->v[F_objective].loc, "fit: recipes whose objective is %s train no model of layers: there "
+            "is nothing to fit", c->v[F_objective].s);
+    use_machine(ask);
 }
 
 /* The arguments of gen for a plan: "recipes/x.lua card=rtx3070 lora.base=nf4". */
-static char *arguments(const FitAsk *ask, const char *recipe, const FitPlan *p)
+static char *arguments(const FitAsk *ask, const char *command, const FitPlan *p)
 {
     char **word;
     const int n = fit_all_words(ask, p, &word);
     Str s = {0};
-    str_print(&s, "%s", recipe);
+    str_print(&s, "%s", command);
     for (int i = 0; i < n; i++)
         str_print(&s, " %s", text_shell(word[i]));
     return s.text;
@@ -160,7 +157,7 @@ static void print_card(const FitAsk *ask, const FitTable *t, FILE *to)
         fprintf(to, "the first of them fits %s (%s)\n", card->name, card->about);
 }
 
-static void print_table(const FitAsk *ask, const FitTable *t, const char *recipe, bool all,
+static void print_table(const FitAsk *ask, const FitTable *t, const char *command, bool all,
                         FILE *to)
 {
     print_head(ask, t, to);
@@ -178,17 +175,17 @@ static void print_table(const FitAsk *ask, const FitTable *t, const char *recipe
         print_over(t->next, to);
     }
     fprintf(to, "\nbytes are those of a plan and its program, tokens/s an estimate; the first row:\n"
-                "  gen %s\n", arguments(ask, recipe, t->row[0]));
+                "  gen %s\n", arguments(ask, command, t->row[0]));
 }
 
 /* ---- as JSON --------------------------------------------------------------------------------- */
 
-static void add_plan(const FitAsk *ask, const char *recipe, const FitPlan *p, cJSON *list)
+static void add_plan(const FitAsk *ask, const char *command, const FitPlan *p, cJSON *list)
 {
     cJSON *o = answer_item(list), *words = answer_list(o, "add");
     for (int i = 0; i < p->nwords; i++)
         answer_word(words, p->word[i]);
-    answer_text(o, "recipe_arguments", arguments(ask, recipe, p));
+    answer_text(o, "arguments", arguments(ask, command, p));
     answer_bool(o, "fits", p->fits);
     answer_int(o, "device_bytes", p->device);
     answer_int(o, "host_bytes", p->host);
@@ -198,13 +195,12 @@ static void add_plan(const FitAsk *ask, const char *recipe, const FitPlan *p, cJ
     answer_text(o, "lost", *fit_lost(p) ? fit_lost(p) : NULL);
 }
 
-static void print_json(const FitAsk *ask, const FitTable *t, const char *recipe, bool all)
+static void print_json(const FitAsk *ask, const FitTable *t, const char *command, bool all)
 {
     cJSON *o = answer_new(), *list;
     const Card *card = t->nall || !t->nover ? NULL : fit_card(ask, t->over[0]);
     const FitPlan *any = t->nall ? t->all[0] : t->nover ? t->over[0] : NULL;
     answer_text(o, "name", t->config->name);
-    answer_text(o, "recipe", recipe);
     answer_int(o, "ranks", t->ranks);
     answer_int(o, "batch_global", t->samples);
     if (!any || any->limit == INT64_MAX)
@@ -215,25 +211,31 @@ static void print_json(const FitAsk *ask, const FitTable *t, const char *recipe,
     answer_int(o, "plans", t->plans);
     list = answer_list(o, "rows");
     for (int i = 0; i < (all ? t->nall : t->nrows); i++)
-        add_plan(ask, recipe, all ? t->all[i] : t->row[i], list);
+        add_plan(ask, command, all ? t->all[i] : t->row[i], list);
     list = answer_list(o, "over");
     if (t->next)
-        add_plan(ask, recipe, t->next, list);
+        add_plan(ask, command, t->next, list);
     for (int i = 0; i < t->nover && !t->nall; i++)
-        add_plan(ask, recipe, t->over[i], list);
+        add_plan(ask, command, t->over[i], list);
     answer_text(o, "card_that_fits", card ? card->name : NULL);
     answer_print(o);
 }
 
+int fit_answer(FitAsk *ask, const char *command, const FitOptions *o)
+{
+    complete(ask, o);
+    const FitTable t = fit_search(ask);
+    if (answer_wanted())
+        print_json(ask, &t, command, o->all);
+    else
+        print_table(ask, &t, command, o->all, stdout);
+    return !t.nall;
+}
+
 int fit_run(const char *recipe, char **word, int n, const FitOptions *o)
 {
-    const FitAsk ask = question(recipe, word, n, o);
-    const FitTable t = fit_search(&ask);
-    if (answer_wanted())
-        print_json(&ask, &t, recipe, o->all);
-    else
-        print_table(&ask, &t, recipe, o->all, stdout);
-    return !t.nall;
+    FitAsk ask = fit_ask(recipe, word, n);
+    return fit_answer(&ask, text_shell(recipe), o);
 }
 
 /* ---- when gen refuses a plan ----------------------------------------------------------------- */

@@ -11,6 +11,10 @@ typedef struct {
 
 /* Prints the table for a recipe and FIELD=VALUE words. Returns the exit status, 1: nothing fits. */
 int fit_run(const char *recipe, char **word, int n, const FitOptions *o);
+/* The same for a question, to whose `place` the options are added. command: of gen, to which a row's
+ * words are added. */
+struct FitAsk;
+int fit_answer(struct FitAsk *ask, const char *command, const FitOptions *o);
 
 /* Ends the program if a plan does not fit, with the settings that do. c: its config; NULL: a text of
  * a room, for which there are none. */

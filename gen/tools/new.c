@@ -8,6 +8,7 @@
 #include "gen/config/rules.h"
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/fit_search.h"
 #include "gen/tools/new_ways.h"
 #include "gen/tools/tools.h"
 
@@ -29,6 +30,10 @@ static const struct { const char *word, *wants; size_t at; } option[] = {
     {"--data", "file", offsetof(NewOptions, data)},
     {"--full", NULL, offsetof(NewOptions, full)},
     {"--force", NULL, offsetof(NewOptions, force)},
+    {"--gpus", "number", offsetof(NewOptions, fit.gpus)},
+    {"--host-gib", "number", offsetof(NewOptions, fit.host_gib)},
+    {"--exact", NULL, offsetof(NewOptions, fit.exact)},
+    {"--all", NULL, offsetof(NewOptions, fit.all)},
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
@@ -573,4 +578,39 @@ int new_plan_main(int argc, char **argv)
            : o.target ? text_print(" --target %s", o.target)
                       : "");
     return 0;
+}
+
+/* ---- gen fit FOLDER -------------------------------------------------------------------------- */
+
+static Config *make_from_folder(const void *of, char **word, int n)
+{
+    Ask a = *(const Ask *)of;
+    NewOptions o = *a.o;
+    o.word = word;
+    o.nwords = n;
+    o.card = new_given(&o, "card") ? card_find(new_given(&o, "card")) : NULL;
+    a.o = &o;
+    return new_config(&a, &(Way){.lora = a.m->nf4, .tokens = a.tokens, .samples = NEW_SAMPLES});
+}
+
+int new_fit_main(int argc, char **argv)
+{
+    NewOptions o = parse(argc, argv, "fit");
+    if (!o.file || !folder_exists(o.file))
+        err((Loc){0}, "fit: --target is for models' folders; of a recipe: gen fit %s target=NAME",
+            o.file ? o.file : "RECIPE");
+    check_words(&o, "fit");
+    ModelFolder *m = model_folder_read(o.file, "gen fit", new_given(&o, "objective"));
+    Ask a = new_ask(m, &o, "fit");
+    FitAsk ask = {.make = make_from_folder, .of = &a};
+    /* which gen new would choose itself */
+    const char *usual[] = {text_print("batch.micro=%d", NEW_SAMPLES), "batch.accum=1",
+                           "memory.recompute=none"};
+    fit_ask_words(&ask, o.word, o.nwords);
+    const bool batch = new_given(&o, "batch.micro") || new_given(&o, "batch.global") ||
+                       new_given(&o, "batch.accum");
+    for (int i = batch ? 2 : 0; i < 3; i++)
+        if (!new_given(&o, text_print("%.*s", (int)strcspn(usual[i], "="), usual[i])))
+            ask.place[ask.nplace++] = text_copy(usual[i]);
+    return fit_answer(&ask, text_print("new FILE.lua --from %s", text_shell(m->path)), &o.fit);
 }

@@ -23,8 +23,7 @@
 enum {
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
     TOKENS_STEP = 16,            /* seq.max that follows from data is a multiple of it */
-    LEAST_TOKENS = 128,          /* the shortest that is tried */
-    MOST_SAMPLES = 8             /* of a micro-batch */
+    LEAST_TOKENS = 128           /* the shortest that is tried */
 };
 
 const char *new_given(const NewOptions *o, const char *field)
@@ -302,7 +301,7 @@ Way new_choose(const Ask *a)
                     ", or precision=bf16" : "");
     }
     bool open = !new_given(o, "batch.micro") && !new_given(o, "batch.global");
-    for (int64_t samples = 2; open && samples <= MOST_SAMPLES; samples *= 2) {
+    for (int64_t samples = 2; open && samples <= NEW_SAMPLES; samples *= 2) {
         Way next = w;
         next.samples = samples;
         if (!new_fits(a, &next))

@@ -2,6 +2,7 @@
 #ifndef DIECAST_NEW_WAYS_H
 #define DIECAST_NEW_WAYS_H
 
+#include "gen/tools/fit_table.h"
 #include "gen/tools/model_folder.h"
 #include "gen/tools/new_data.h"
 
@@ -9,6 +10,7 @@ typedef struct {
     const char *file, *from, *target, *lora, *data;
     const Card *card;            /* of the word card=NAME; NULL: none */
     bool full, force;
+    FitOptions fit;              /* of gen fit */
     int nwords;
     char **word;                 /* field=value */
 } NewOptions;
@@ -48,6 +50,9 @@ Ask new_ask(ModelFolder *m, const NewOptions *o, const char *command);
 Config *new_config(const Ask *a, const Way *w);
 /* Plans a way: sets w->c, w->g and w->differs. True if it fits the target's memory. */
 bool new_fits(const Ask *a, Way *w);
+/* The samples of an update in gen fit, if the user does not say; the most of a micro-batch that
+ * new_choose() tries. */
+enum { NEW_SAMPLES = 8 };
 /* The first way that fits: all weights, then adapters; each as it is, then with recomputed blocks;
  * then shorter sequences. Of it the largest micro-batch. Exits with a message if none fits. */
 Way new_choose(const Ask *a);

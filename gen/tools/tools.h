@@ -47,9 +47,10 @@ int64_t bytes_of(const char *what, const char *text);
 struct cJSON;
 void list_rows(const char *section, struct cJSON *list);      /* appends the rows of --json */
 int new_main(int argc, char **argv);                         /* gen new */
-/* True if the arguments of `gen plan` name a model folder; the plan of one. */
+/* True if the arguments of `gen plan` or `gen fit` name a model folder; the plan of one. */
 bool new_is_folder(int argc, char **argv);
 int new_plan_main(int argc, char **argv);
+int new_fit_main(int argc, char **argv);                     /* gen fit of one */
 
 /* gen tune. rows: file with output of the tuner; NULL: build and run it. Returns the exit
  * status. */
