@@ -63,8 +63,10 @@ typedef struct {
     Config *base;                /* to whose values words are compared */
     Axis axis[AXES];
     int naxes;
-    int losing[AXES], nlosing;   /* axes that lose something, and the free ones by their field */
-    int zero, embedding, recompute;
+    int losing[AXES], nlosing;   /* axes that lose something */
+    int free[AXES], nfree;       /* those that do not, but for memory.recompute: divisions of memory */
+    int recompute;
+    int divisions;               /* how many, from the most memory to the least */
     int64_t samples, ranks;      /* of an update */
     int64_t split[MOST_SPLITS];  /* values of batch.micro, ascending */
     int nsplits;                 /* 0: the user's batch stays */
@@ -86,7 +88,7 @@ static const char *value_text(const Config *c, int field)
     Str s = {0};
     str_print(&s, "%s", "");
     if (field_row[field].type == FT_CHOICE || field_row[field].type == FT_STRING)
-        return v->s;
+        return v->s ? v->s : "";
     if (field_row[field].type != FT_LIST)
         return value_print(field_row[field].type, v);
     for (int i = 0; i < v->n; i++)
@@ -176,25 +178,46 @@ static bool may_try(const Search *s, int row)
     return other || !*try_row[row].lost;
 }
 
-/* The axes of fit.def with rows that may be tried. */
+/* Adds the rows of a field, `begin` to `end`, that may be tried. */
+static void add_axis(Search *s, int begin, int end)
+{
+    Axis *a = &s->axis[s->naxes];
+    bool other = true;           /* the recipe has another value than all of them */
+    *a = (Axis){.field = try_row[begin].field};
+    for (int i = begin; i < end; i++) {
+        char *word[MOST_WORDS];
+        words_of(i, word);
+        other &= !has_word(s->base, word[0]);
+        if (may_try(s, i))
+            a->row[a->n++] = i;
+    }
+    if (!a->n)
+        return;
+    if (*try_row[begin].lost)
+        s->losing[s->nlosing++] = s->naxes++;
+    else {
+        if (other) {
+            memmove(a->row + 1, a->row, sizeof *a->row * (size_t)a->n++);
+            a->row[0] = AS_IS;
+        }
+        if (a->field == F_memory_recompute)
+            s->recompute = s->naxes++;
+        else
+            s->free[s->nfree++] = s->naxes++;
+    }
+}
+
 static void set_axes(Search *s)
 {
-    s->zero = s->embedding = s->recompute = AS_IS;
+    s->recompute = AS_IS;
     for (int i = 0, end; i < TRIES; i = end) {
-        Axis *a = &s->axis[s->naxes];
-        *a = (Axis){.field = try_row[i].field};
-        for (end = i; end < TRIES && try_row[end].field == a->field; end++)
-            if (may_try(s, end))
-                a->row[a->n++] = end;
-        if (!a->n)
-            continue;
-        if (*try_row[i].lost)
-            s->losing[s->nlosing++] = s->naxes;
-        s->zero = a->field == F_memory_zero ? s->naxes : s->zero;
-        s->embedding = a->field == F_memory_embedding ? s->naxes : s->embedding;
-        s->recompute = a->field == F_memory_recompute ? s->naxes : s->recompute;
-        s->naxes++;
+        for (end = i + 1; end < TRIES && try_row[end].field == try_row[i].field; end++)
+            ;
+        add_axis(s, i, end);
     }
+    s->divisions = 1;
+    for (int i = 0; i < s->nfree; i++)
+        s->divisions *= s->axis[s->free[i]].n;
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */
@@ -428,9 +451,11 @@ static void search_division(Search *s, Choice choice)
 
 static void set_division(const Search *s, Choice *choice, int division)
 {
-    const int places = rows_of(s, s->embedding);
-    set_row(s, choice, s->zero, division / places);
-    set_row(s, choice, s->embedding, division % places);
+    for (int i = s->nfree - 1; i >= 0; i--) {
+        const Axis *a = &s->axis[s->free[i]];
+        choice->row[s->free[i]] = a->row[division % a->n];
+        division /= a->n;
+    }
 }
 
 /* The smallest plan of a division; NULL: the recipe accepts none of its micro-batches. */
@@ -456,7 +481,7 @@ static const FitPlan *largest(Search *s, Choice choice)
 /* True if a set of losses may give a plan that is faster than those of a set that loses less, of
  * which some fit: what it saves, on all ranks together, lets a faster one fit, or it is faster
  * itself. */
-static bool may_pay(Search *s, Choice choice, const FitPlan *small, int divisions)
+static bool may_pay(Search *s, Choice choice, const FitPlan *small)
 {
     const unsigned lost = lost_by(s, &choice);
     const double best = best_within(s, lost, false);
@@ -467,7 +492,7 @@ static bool may_pay(Search *s, Choice choice, const FitPlan *small, int division
         Choice other = s->choice[i];
         if (!p->device || p->lost == lost || p->lost & ~lost)
             continue;
-        const FitPlan *wide = smallest(s, other, divisions - 1), *full = largest(s, other);
+        const FitPlan *wide = smallest(s, other, s->divisions - 1), *full = largest(s, other);
         const int64_t saved = wide ? (wide->device - small->device) * s->ranks : 0;
         const double gain = full && fast->tokens > full->tokens ? fast->tokens / full->tokens : 1;
         if (p->device <= p->limit + saved && p->tokens * gain >= faster * best)
@@ -479,12 +504,11 @@ static bool may_pay(Search *s, Choice choice, const FitPlan *small, int division
 /* The plans of one set of losses. */
 static void search_losses(Search *s, Choice choice)
 {
-    const int divisions = rows_of(s, s->zero) * rows_of(s, s->embedding);
     const FitPlan *small = NULL;
-    int last = divisions;
+    int last = s->divisions;
     while (!small && last)
         small = smallest(s, choice, --last);
-    if (!small || small->persistent > small->limit || !may_pay(s, choice, small, divisions))
+    if (!small || small->persistent > small->limit || !may_pay(s, choice, small))
         return;
     for (int i = 0; i <= last; i++) {
         small = smallest(s, choice, i);
@@ -583,6 +607,22 @@ static void choose_rows(FitTable *t)
             t->row[t->nrows++] = t->all[i];
 }
 
+/* Keeps of plans that do not fit those that need less than all that lose less. */
+static int nearest(const FitPlan **over, int n)
+{
+    int kept = 0;
+    qsort(over, (size_t)n, sizeof *over, by_device);
+    for (int i = 0; i < n && kept < NEAREST; i++) {
+        bool worth = true;
+        for (int k = i + 1; k < n; k++)
+            worth &= over[k]->lost & ~over[i]->lost ||
+                     (double)over[i]->device < leaner * (double)over[k]->device;
+        if (worth)
+            over[kept++] = over[i];
+    }
+    return kept;
+}
+
 /* Of plans that do not fit: the smallest of each set, and the fastest that loses no more than the
  * first row. */
 static void choose_over(const Search *s, FitTable *t)
@@ -602,8 +642,7 @@ static void choose_over(const Search *s, FitTable *t)
             over[k] = p;
         t->nover += k == t->nover;
     }
-    qsort(over, (size_t)t->nover, sizeof *over, by_device);
-    t->nover = t->nover < NEAREST ? t->nover : NEAREST;
+    t->nover = nearest(over, t->nover);
 }
 
 static FitTable table_of(const Search *s)
