@@ -95,6 +95,7 @@ struct Value {
     /* after part */
     Placement place;
     int axis;                /* PL_SHARD: the sharded axis */
+    int index;               /* within part: in Graph.values */
     /* after plan */
     const char *arena;       /* "device", "pinned" */
     int storage;             /* within plan: values with the same storage share slots and stride */

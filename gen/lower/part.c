@@ -53,17 +53,25 @@ static Placement at_rest(const Value *v)
 /* Returns the letter of the op's operand k; the last one also stands for all operands after it. */
 static char letter(const Op *op, bool out, int k)
 {
-    const char *side = out ? strchr(op_row[op->kind].place, '>') + 1 : op_row[op->kind].place;
-    int n = (int)strcspn(side, "-"), at = op_row_operand(op, out, k);
-    return side[at < n ? at : n - 1];
+    static struct { const char *text; int n; } sides[NOPS][2];
+    if (!sides[op->kind][out].text) {
+        const char *text = op_row[op->kind].place;
+        text = out ? strchr(text, '>') + 1 : text;
+        sides[op->kind][out].text = text;
+        sides[op->kind][out].n = (int)strcspn(text, "-");
+    }
+    const int n = sides[op->kind][out].n, at = op_row_operand(op, out, k);
+    return sides[op->kind][out].text[at < n ? at : n - 1];
 }
 
 /* How the op's rows are placed, or the sums that it is linear in. */
 static Placement rows_of(const Op *op)
 {
-    for (int k = 0; k < op->nin; k++)
-        if (strchr("rl", letter(op, false, k)))
+    for (int k = 0; k < op->nin; k++) {
+        const char c = letter(op, false, k);
+        if (c == 'r' || c == 'l')
             return op->in[k].v->place;
+    }
     return PL_REP;
 }
 
@@ -117,10 +125,7 @@ typedef struct {
 
 static unsigned char *elements_of(const Run *r, const Value *v)
 {
-    int i = 0;
-    while (r->g->values[i] != v)
-        i++;
-    return r->now[i];
+    return r->now[v->index];
 }
 
 /* The elements that a reference means in turn l: first to last. */
@@ -252,6 +257,7 @@ static Run run_placements(const Graph *g)
     Run r = {.g = g, .now = arena_new(sizeof *r.now * (size_t)g->nvalues)};
     for (int i = 0; i < g->nvalues; i++) {
         size_t n = g->values[i]->count ? (size_t)g->values[i]->count : 1;
+        g->values[i]->index = i;
         memset(r.now[i] = arena_new(n), g->values[i]->place, n);
     }
     for (int i = 0; i < 2 * g->nschedules; i++) {

@@ -213,28 +213,30 @@ static void run_group(Memory *m, const Program *p, const Group *group, int64_t l
     }
 }
 
-/* Runs every program once with the values' present storages and offsets. NULL, or what fails. */
+/* Runs a program once with the values' present storages and offsets. NULL, or what fails. */
+static char *run_program(const Program *p)
+{
+    Memory m = {0};
+    for (int k = 0, next; k < p->ngroups && !m.error; k = next) {
+        int region = p->groups[k].region;
+        for (next = k + 1; region && next < p->ngroups && p->groups[next].region == region; next++)
+            ;
+        int64_t turns = region ? p->region[region].count.n : 1;
+        turns = turns > TURNS ? TURNS : turns;
+        for (int64_t t = 0; t < turns; t++)
+            for (int q = k; q < next && !m.error; q++)
+                run_group(&m, p, &p->groups[q],
+                          region && p->region[region].reverse ? turns - 1 - t : t, turns);
+    }
+    return m.error;
+}
+
 static char *run_programs(const Graph *g)
 {
-    for (int i = 0; i < g->nprograms; i++) {
-        const Program *p = g->programs[i];
-        Memory m = {0};
-        for (int k = 0, next; k < p->ngroups && !m.error; k = next) {
-            int region = p->groups[k].region;
-            for (next = k + 1; region && next < p->ngroups && p->groups[next].region == region;
-                 next++)
-                ;
-            int64_t turns = region ? p->region[region].count.n : 1;
-            turns = turns > TURNS ? TURNS : turns;
-            for (int64_t t = 0; t < turns; t++)
-                for (int q = k; q < next && !m.error; q++)
-                    run_group(&m, p, &p->groups[q],
-                              region && p->region[region].reverse ? turns - 1 - t : t, turns);
-        }
-        if (m.error)
-            return m.error;
-    }
-    return NULL;
+    char *error = NULL;
+    for (int i = 0; i < g->nprograms && !error; i++)
+        error = run_program(g->programs[i]);
+    return error;
 }
 
 /* ---- storages -------------------------------------------------------------------------------- */
@@ -310,7 +312,8 @@ static void merge_in_place(Graph *g)
                     saved[n] = *g->values[n];
                 if (fit)
                     join(g, in.v, out.v);
-                char *error = fit ? run_programs(g) : text_copy("they are not alike");
+                /* both are of this program alone */
+                char *error = fit ? run_program(p) : text_copy("they are not alike");
                 if (!error)
                     continue;
                 if (must)
