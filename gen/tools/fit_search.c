@@ -126,9 +126,11 @@ static int word_index(char *const *word, int n, const char *name)
     return i;
 }
 
+/* True if the user gives the field a value. */
 static bool is_typed(const Search *s, const char *name)
 {
-    return word_index(s->ask->word, s->ask->nwords, name) >= 0;
+    const int i = word_index(s->ask->word, s->ask->nwords, name);
+    return i >= 0 && s->ask->word[i][strlen(name) + 1];
 }
 
 /* True if the user's command or, outside of memory, the recipe says otherwise than the word. */
@@ -272,11 +274,11 @@ int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words)
     char **word = *words = arena_new(sizeof *word *
                                      (size_t)(ask->nwords + ask->nplace + p->nwords + 1));
     int n = 0;
-    for (int i = 0; i < ask->nwords; i++)
-        word[n++] = ask->word[i];
-    for (int i = 0; i < ask->nplace; i++)
-        if (word_index(p->word, p->nwords, name_of(ask->place[i])) < 0)
-            word[n++] = ask->place[i];
+    for (int i = 0; i < ask->nwords + ask->nplace; i++) {
+        char *own = i < ask->nwords ? ask->word[i] : ask->place[i - ask->nwords];
+        if (word_index(p->word, p->nwords, name_of(own)) < 0)
+            word[n++] = own;
+    }
     for (int i = 0; i < p->nwords; i++)
         word[n++] = p->word[i];
     return n;
@@ -672,7 +674,7 @@ static void make_base(void *data)
     Basing *b = data;
     const FitPlan none = {0};
     char **word;
-    const int n = fit_all_words(b->ask, &none, &word);
+    const int n = fit_all_words(b->ask, &none, &word);       /* the user's first */
     b->c = b->ask->make(b->ask->of, word, b->place ? n : b->ask->nwords);
 }
 

@@ -55,7 +55,8 @@ const Card *fit_card(const FitAsk *ask, const FitPlan *plan);
 /* "fp32 moments, clipping"; "": nothing. */
 char *fit_lost(const FitPlan *p);
 char *fit_words(const FitPlan *p);       /* with a blank before each; "": none */
-/* Stores all words of a plan: the user's, those of the place, its own; returns their number. */
+/* Stores all words of a plan, each field once: the user's, those of the place, and its own, which
+ * take the place of the others; returns their number. */
 int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words);
 /* The question for a recipe and FIELD=VALUE words. */
 FitAsk fit_ask(const char *path, char **word, int n);
