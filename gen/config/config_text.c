@@ -254,6 +254,9 @@ static void print_field(FILE *to, int i)
         fprintf(to, "; default %s", row->def);
     if (field_objectives(i))
         fprintf(to, "; of the objective %s", field_objectives(i));
+    if (row->bits != BITS_method)
+        fprintf(to, row->bits == BITS_same ? "; any value trains the same bits"
+                                           : "; values differ by rounding");
     fprintf(to, "\n    %s\n", row->doc);
     for (int k = 0; k < family_count() && i == F_model_family; k++)
         fprintf(to, "    %s: %s; %s\n", family_row(k)->name, family_row(k)->about,

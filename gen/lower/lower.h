@@ -15,8 +15,8 @@ void part_run(Graph *g);
 void check_part(const Graph *g);
 void plan_run(Graph *g);
 void check_plan(const Graph *g);
-/* Returns NULL, or how much more memory the plan needs than the target has, and its largest buffers,
- * in two lines. place: name of the target in them; NULL: "target NAME". */
+/* Returns NULL, or how much more memory the plan needs than the target has, and its largest
+ * buffers, in two lines. place: name of the target in them; NULL: "target NAME". */
 char *fit_fault(const Graph *g, const char *place);
 /* A bound of targets that holds for `micro` samples if the recipe's holds for its own; 0: none. */
 int64_t fit_targets(const Config *c, int64_t micro);

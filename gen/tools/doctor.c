@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "gen/tools/answer.h"
 #include "gen/tools/doctor.h"
+#include "gen/tools/fit_table.h"
 #include "gen/tools/measure.h"
 #include "gen/tools/process.h"
 #include "gen/tools/tools.h"
@@ -165,6 +166,8 @@ static void print_json(const Doctor *d, unsigned wants, FILE *to)
 static Wanted *wanted_of(const Graph *g, Config *c)
 {
     Wanted *w = arena_new(sizeof *w);
+    w->config = c;
+    w->remedy = fit_remedy;
     w->recipe = c->recipe;
     w->name = c->name;
     w->target = target_find(config_text(c, F_target));

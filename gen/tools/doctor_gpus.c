@@ -333,9 +333,7 @@ static void judge_recipe(Doctor *d, const Gpu *gpu, int ranks)
                                   text_bytes(left), text_bytes(g->use.total),
                                   text_bytes(w->rank_bytes), text_bytes(w->target->reserve)))
                 ->todo =
-                need > g->use.total
-                    ? "gen plan says what fits: smaller batch.micro, memory.recompute=block, LoRA"
-                    : "end what else uses it";
+                need > g->use.total ? w->remedy(w->config, g->use.total) : "end what else uses it";
     }
 }
 

@@ -185,8 +185,8 @@ static void judge_memory(Doctor *d)
                                 ? text_print("of which %s are free now", text_bytes(d->memory_free))
                                 : text_print("more than the %s there are", text_bytes(d->memory)));
     doctor_number(f, "bytes", (double)all);
-    f->todo = "a smaller batch.micro with more batch.accum, memory.recompute=block, or end other "
-              "programs";
+    f->todo = state == DOCTOR_MISSING ? w->remedy(w->config, d->memory / ranks)
+                                      : "end other programs";
     f->blocks = state == DOCTOR_MISSING ? NEED_CPU_RUN : 0;
     if (ranks > d->cpus)
         doctor_add(d, DOCTOR_WARNING, "processes", "%d share %d CPUs: right, but slow", ranks,

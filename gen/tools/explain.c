@@ -57,6 +57,7 @@ static void add_field(cJSON *list, int i)
     answer_bool(o, "required", !*r->def);
     add_default(o, r);
     answer_text(o, "unit", *r->unit ? r->unit : NULL);
+    answer_text(o, "bits", bits_name[r->bits]);
     answer_words(o, "objectives", field_objectives(i) ? field_objectives(i) : "");
     answer_text(o, "about", r->doc);
 }

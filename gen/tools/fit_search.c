@@ -2,10 +2,10 @@
  *
  * In:    the recipe as a function of words; rows of fit.def.
  * Out:   plans, each made from its own words, so that bytes and speed are those of its command.
- * Method: for each set of losses, the divisions of memory from the largest on. Of each the fastest
- *         plan comes first: if that fits, or is no faster than what was found, it is the last.
- *         Else the smallest one tells whether anything fits, and the largest micro-batch is found by
- *         halving. A division whose persistent bytes alone are too many rules out all larger ones. */
+ * Method: for each set of losses, the divisions of memory from the largest on. The smallest plan
+ *         of a division tells whether anything fits, the fastest whether it is worth a search;
+ *         then the largest micro-batch is found by halving. If what the smallest plan of all keeps
+ *         from step to step is too much already, the set is left out. */
 #include "gen/tools/fit_search.h"
 
 #include <inttypes.h>
@@ -64,9 +64,9 @@ typedef struct {
     Axis axis[AXES];
     int naxes;
     int losing[AXES], nlosing;   /* axes that lose something */
-    int free[AXES], nfree;       /* those that do not, but for memory.recompute: divisions of memory */
-    int recompute;
-    int divisions;               /* how many, from the most memory to the least */
+    int free[AXES], nfree;       /* those that do not, without memory.recompute */
+    int recompute;               /* AS_IS: the user has it */
+    int divisions;               /* combinations of the free ones, from the most memory on */
     int64_t samples, ranks;      /* of an update */
     int64_t split[MOST_SPLITS];  /* values of batch.micro, ascending */
     int nsplits;                 /* 0: the user's batch stays */
@@ -686,8 +686,8 @@ int64_t fit_ranks(const FitAsk *ask, const Config *c)
     return c->v[F_gpus].i;
 }
 
-/* Tries the rows of fit.def between the first and the last, where gen chooses what recomputed blocks
- * keep, for the first rows of the table that recompute all. */
+/* Tries the rows of fit.def between the first and the last, where gen chooses what recomputed
+ * blocks keep, for the first rows of the table that recompute all. */
 static void refine(Search *s, const FitTable *t)
 {
     const int kept = rows_of(s, s->recompute);

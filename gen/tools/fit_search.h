@@ -60,7 +60,8 @@ char *fit_words(const FitPlan *p);       /* with a blank before each; "": none *
 int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words);
 /* The question for a recipe and FIELD=VALUE words. */
 FitAsk fit_ask(const char *path, char **word, int n);
-/* Sets `word` and `place` to the user's words, `host` to any; `place` has room for FIT_ROOM more. */
+/* Sets `word` and `place` to the user's words, `host` to any; `place` has room for FIT_ROOM
+ * more. */
 enum { FIT_ROOM = 8 };
 void fit_ask_words(FitAsk *ask, char **word, int n);
 /* Ranks that are asked for, else those of the config. */

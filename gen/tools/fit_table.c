@@ -1,7 +1,8 @@
 /* fit_table.c -- `gen fit`: settings with which a recipe fits a card, as a table.
  *
  * In:    a recipe, FIELD=VALUE words, a card, a number of GPUs.
- * Out:   plans that fit, best first, with what to add; or the nearest that do not. Exit code 0 or 1.
+ * Out:   plans that fit, best first, with what to add; or the nearest that do not. Exit code 0
+ *        or 1.
  * Keeps: every row is a plan that was made: gen plan with its words prints the same bytes. */
 #include "gen/tools/fit_table.h"
 
@@ -52,6 +53,14 @@ static int64_t host_bytes(const char *text)
     return (int64_t)(gib * (double)(INT64_C(1) << GIB_SHIFT));
 }
 
+/* memory.limit_gib with at most so many bytes. */
+static char *limit_word(int64_t bytes)
+{
+    const int64_t tenths = bytes / (INT64_C(1) << GIB_SHIFT) * 10 +
+                           bytes % (INT64_C(1) << GIB_SHIFT) * 10 / (INT64_C(1) << GIB_SHIFT);
+    return text_print("memory.limit_gib=%" PRId64 ".%" PRId64, tenths / 10, tenths % 10);
+}
+
 /* Without a card, programs for a CPU may use this machine, its ranks a part each. */
 static void use_machine(FitAsk *ask)
 {
@@ -61,10 +70,7 @@ static void use_machine(FitAsk *ask)
         has_field(ask, "memory.limit_gib"))
         return;
     const Doctor d = {.root = ""};
-    const double gib = (double)doctor_memory(&d, NULL) / (double)(INT64_C(1) << GIB_SHIFT);
-    const int64_t ranks = fit_ranks(ask, c);
-    ask->place[ask->nplace++] =
-        text_print("memory.limit_gib=%.1f", (double)(int64_t)(10 * gib / (double)ranks) / 10);
+    ask->place[ask->nplace++] = limit_word(doctor_memory(&d, NULL) / fit_ranks(ask, c));
 }
 
 /* Adds the options to a question, and this machine's memory. */
@@ -80,8 +86,8 @@ static void complete(FitAsk *ask, const FitOptions *o)
             err((Loc){0}, "fit: card: %s", card_fault(ask->place[i] + 5));
     const Config *c = ask->make(ask->of, ask->word, ask->nwords);
     if (objective_find(c->v[F_objective].s)->standalone)
-        err(c->v[F_objective].loc, "fit: recipes whose objective is %s train no model of layers: there "
-            "is nothing to fit", c->v[F_objective].s);
+        err(c->v[F_objective].loc, "fit: recipes whose objective is %s train no model of layers: "
+            "there is nothing to fit", c->v[F_objective].s);
     use_machine(ask);
 }
 
@@ -174,8 +180,8 @@ static void print_table(const FitAsk *ask, const FitTable *t, const char *comman
         fprintf(to, "\nthe fastest that does not fit:\n");
         print_over(t->next, to);
     }
-    fprintf(to, "\nbytes are those of a plan and its program, tokens/s an estimate; the first row:\n"
-                "  gen %s\n", arguments(ask, command, t->row[0]));
+    fprintf(to, "\nbytes are those of a plan and its program, tokens/s an estimate; the first "
+                "row:\n  gen %s\n", arguments(ask, command, t->row[0]));
 }
 
 /* ---- as JSON --------------------------------------------------------------------------------- */
@@ -281,4 +287,24 @@ void fit_refuse(const Graph *g, const Config *c)
         g, card ? text_print("card %s (target %s)", card->name, card->target) : NULL);
     if (fault)
         err(g->setting[SETTING_memory].loc, "%s%s", fault, c ? alternatives(c) : "");
+}
+
+const char *fit_remedy(const Config *c, int64_t bytes)
+{
+    char **word;
+    const int words = config_overrides(c, &word);
+    FitAsk ask = fit_ask(c->recipe, word, words);
+    int n = 0;
+    for (int i = 0; i < ask.nplace; i++)
+        if (!strncmp(ask.place[i], "gpus=", 5))
+            ask.place[n++] = ask.place[i];
+    ask.nplace = n;
+    if (config_card(c)) {
+        ask.place[ask.nplace++] = text_copy("card=");
+        ask.place[ask.nplace++] = text_print("target=%s", c->v[F_target].s);
+    }
+    ask.place[ask.nplace++] = limit_word(bytes);
+    const FitTable t = fit_search(&ask);
+    return t.nrows ? text_print("add%s; gen fit shows more", fit_words(t.row[0]))
+                   : "gen fit: no other setting fits, either";
 }

@@ -2,6 +2,7 @@
 #ifndef GEN_FIT_TABLE_H
 #define GEN_FIT_TABLE_H
 
+#include "gen/config/config.h"
 #include "gen/graph/ir.h"
 
 typedef struct {
@@ -9,15 +10,18 @@ typedef struct {
     bool exact, all;
 } FitOptions;
 
-/* Prints the table for a recipe and FIELD=VALUE words. Returns the exit status, 1: nothing fits. */
+/* Prints the table for a recipe and FIELD=VALUE words. Returns the exit status; 1: nothing
+ * fits. */
 int fit_run(const char *recipe, char **word, int n, const FitOptions *o);
-/* The same for a question, to whose `place` the options are added. command: of gen, to which a row's
- * words are added. */
+/* The same for a question, to whose `place` the options are added. command: of gen, to which a
+ * row's words are added. */
 struct FitAsk;
 int fit_answer(struct FitAsk *ask, const char *command, const FitOptions *o);
 
-/* Ends the program if a plan does not fit, with the settings that do. c: its config; NULL: a text of
- * a room, for which there are none. */
+/* Ends the program if a plan does not fit, with the settings that do. c: its config; NULL: a text
+ * of a room, for which there are none. */
 void fit_refuse(const Graph *g, const Config *c);
+/* What to do if a rank has only so many bytes: the words with which the recipe of a config fits. */
+const char *fit_remedy(const Config *c, int64_t bytes);
 
 #endif

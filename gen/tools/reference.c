@@ -148,22 +148,23 @@ static void fields_page(Str *s)
     begin(s, "Fields of recipes",
           "Generated from `gen/config/fields.def` and `runtime/objectives`. A field `a.b` is in "
           "the table `a` of a recipe; on the command line of gen, write `a.b=VALUE` after the "
-          "recipe. `gen explain FIELD` shows one field. Recipes also set defaults of flags, `run = "
-          "{ ... }`: [flags](flags.md).");
+          "recipe. `gen explain FIELD` shows one field. Bits: whether another value trains the "
+          "same, differs by rounding or is another method. Recipes also set defaults of flags, "
+          "`run = { ... }`: [flags](flags.md).");
     const char *group = "?";
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path, *dot = strchr(path, '.');
         const char *section = dot ? text_print("%.*s", (int)(dot - path), path) : "";
         if (strcmp(section, group)) {
             str_print(s, *section ? "\n## %s\n" : "\n## Of the recipe as a whole\n", section);
-            table(s, "field | value | default | objectives | description");
+            table(s, "field | value | default | bits | objectives | description");
             group = section;
         }
         const char *doc = field_row[i].doc;
         if (i == F_model_family)
             doc = text_print("%s [families](list.md#families)", doc);
-        ROW(s, "cttwt", path, field_range(i), field_default(&field_row[i]),
-            or_empty(field_objectives(i)), doc);
+        ROW(s, "ctttwt", path, field_range(i), field_default(&field_row[i]),
+            bits_name[field_row[i].bits], or_empty(field_objectives(i)), doc);
     }
 }
 

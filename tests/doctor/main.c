@@ -59,6 +59,11 @@ static int packages(void)
     return 0;
 }
 
+static const char *remedy(const Config *c, int64_t bytes)
+{
+    return c ? "" : text_print("less than %s", text_bytes(bytes));
+}
+
 int main(int argc, char **argv)
 {
     Doctor d = {.root = argc > 2 ? argv[2] : "", .env = environ, .section = "x", .cpus = 2, .cc = {"gcc"},
@@ -67,7 +72,7 @@ int main(int argc, char **argv)
     const char *part = argc > 2 ? argv[1] : "";
     const Target *t = target_find(argc > 3 ? argv[3] : "cpu");
     Wanted w = {.recipe = "r.lua", .name = "r", .target = t, .ranks = 2,
-                .precision = "bf16", .wants = NEED_CPU_RUN, .rank_bytes = INT64_C(5) << 30};
+                .precision = "bf16", .wants = NEED_CPU_RUN, .rank_bytes = INT64_C(5) << 30, .remedy = remedy};
     objectives_install();
     if (!strcmp(part, "interface"))
         return interface_of(argc - 3, argv + 3);
