@@ -696,7 +696,8 @@ static void refine(Search *s, const FitTable *t)
         while (s->plan[k] != t->row[i])
             k++;
         Choice choice = s->choice[k];
-        if (choice.row[s->recompute] != s->axis[s->recompute].row[kept - 1])
+        set_row(s, &choice, s->recompute, kept - 1);
+        if (plan_of(s, &choice) != t->row[i])
             continue;
         for (int row = 1; row < kept - 1; row++) {
             set_row(s, &choice, s->recompute, row);
@@ -719,7 +720,10 @@ FitTable fit_search(const FitAsk *ask)
     for (int i = 0; i < AXES; i++)
         as_is.row[i] = AS_IS;
     const int splits = s.nsplits;
-    s.nsplits = 0;               /* without words of the batch, too */
+    while (as_is.split < splits && s.split[as_is.split] != s.base->v[F_batch_micro].i)
+        as_is.split++;
+    if (as_is.split == splits)
+        s.nsplits = as_is.split = 0;         /* without words of the batch, too */
     plan_of(&s, &as_is);
     s.nsplits = splits;
     const int n = all_losses(&s, &set);
