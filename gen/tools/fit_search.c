@@ -174,7 +174,7 @@ static bool may_try(const Search *s, int row)
             return false;
         const bool differs = !has_word(s->base, word[i]);
         other |= differs;
-        if (differs && s->ask->exact && field >= 0 && field_bits(s->base, field) != BITS_same)
+        if (differs && s->ask->exact && (field < 0 || field_bits(s->base, field) != BITS_same))
             return false;
     }
     return other || !*try_row[row].lost;
@@ -224,13 +224,13 @@ static void set_axes(Search *s)
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
-/* The divisors of a rank's samples, at most MOST_SPLITS; all of them if the batch may change. */
+/* The divisors of a rank's samples, at most MOST_SPLITS; none if the batch may not change. */
 static void set_splits(Search *s, int64_t samples)
 {
     const Config *c = s->base;
     const int64_t own = (samples + s->ranks - 1) / s->ranks;
     s->samples = own * s->ranks;
-    if (is_typed(s, "batch.micro") || is_typed(s, "batch.accum")) {
+    if (is_typed(s, "batch.micro") || is_typed(s, "batch.accum") || s->ask->exact) {
         s->samples = c->v[F_batch_micro].i * c->v[F_batch_accum].i * s->ranks;
         return;
     }

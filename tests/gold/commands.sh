@@ -73,13 +73,47 @@ check json/bad-word "1 null $(sed -n '1s/^gen: //p' "$T/stderr")" "$(ask bad exi
 said plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_89 >"$T/bad"
 check json/bad-memory "1 $(sed -n '/does not fit/s/^[^ ]* \(.*\)/\1/p' "$T/stderr")" \
     "$(ask bad exit_status error.message | sed 's/ *largest:.*//')"
-# what a refusal names fits
-"$GEN" plan tests/gold/bad/plan_memory_zero_more.lua 2>&1 | sed -n 's/^ *fits: \(.*memory.zero=[123]\) .*/\1/p' >"$T/words"
-check plan/fits_with_zero 1 "$(while read -ra words; do
-    "$GEN" plan tests/gold/bad/plan_memory_zero_more.lua "${words[@]}"
-done <"$T/words" | grep -c '^  arena (peak) ')"
-check plan/fits_bilevel 1 \
-    "$("$GEN" plan recipes/dreamprm_full.lua gpus=2 memory.limit_gib=100 2>&1 | grep -c '^ *fits: memory.zero=1 ')"
+# what a refusal names fits, with the bytes that it says
+"$GEN" plan tests/gold/bad/plan_memory_zero_more.lua 2>&1 | sed -n 's/^ *fits: \(.*\)   (\(.*\), about .*/\1 \2/p' >"$T/words"
+check plan/fits_with_zero "4 $(sed 's/.* \([0-9.]* [KMG]iB\)$/\1/' "$T/words" | paste -sd' ')" "$(while read -ra words; do
+    "$GEN" plan tests/gold/bad/plan_memory_zero_more.lua "${words[@]:0:${#words[@]}-2}"
+done <"$T/words" | sed -n 's/^  arena (peak)  *\([0-9.]* [KMG]iB\) .*/\1/p' | paste -sd' ' | sed 's/^/4 /')"
+check plan/fits_bilevel 1 "$("$GEN" plan recipes/dreamprm_full.lua gpus=2 memory.limit_gib=100 2>&1 |
+    grep -c '^ *fits: memory.zero=3 memory.recompute=none   ')"
+
+# ---- gen fit: what it finds, in JSON too; commands that make no sense
+F=recipes/h200x1_qwen2.5_0.5b.lua
+"$GEN" fit $F --card rtx4090 >"$T/text"
+check fit/status 0 $?
+said fit $F --card=rtx4090 >"$T/fit"
+check fit/json "fit true 1 32" "$(ask fit command fits ranks batch_global)"
+check fit/text "$(ask fit 'rows[0].arguments')" "$(sed -n '$s/^  gen //p' "$T/text")"
+check fit/rows "$("$B/json" "$T/fit" -q 'rows[*].tokens_per_second' | sed 's/\..*//' | paste -sd' ')" \
+    "$(sed -n '4,/^$/s/^ *\([0-9,]*\) .*/\1/p' "$T/text" | tr -d , | paste -sd' ')"
+"$GEN" fit $F --card rtx4090 --all --json >"$T/all"
+check fit/all "$("$B/json" "$T/fit" -q 'rows[*].arguments' | sort)" "$("$B/json" "$T/all" -q 'rows[*].arguments' |
+    grep -xFf <("$B/json" "$T/fit" -q 'rows[*].arguments') | sort)"
+"$GEN" fit $F --card rtx3070 --exact --json >"$T/exact"
+check fit/exact "true" "$("$B/json" "$T/exact" -q 'rows[*].same_bits' 'over[*].same_bits' | sort -u | paste -sd' ')"
+"$GEN" fit dreamprm --card rtx3070 --host-gib 0.5 --json >"$T/host"
+check fit/host "0" "$("$B/json" "$T/host" -q 'rows[*].host_bytes' | sort -u)"
+"$GEN" fit recipes/dreamprm.lua --card rtx3070 lora.base=same lora.rank=16 >"$T/text"
+check fit/none "1 nothing fits; the nearest:| memory.embedding=host: 14.6 GiB, over by 7.9 GiB|the first of them fits rtx4080 (NVIDIA RTX 4080, 16 GB)" \
+    "$? $(sed -n '3,$p' "$T/text" | sed 's/^ */ /; s/^ the/the/; s/^ nothing/nothing/' | paste -sd'|')"
+check fit/machine "memory.limit_gib=$("$GEN" fit cpu_tiny | sed -n '1s/.*limit_gib=\([0-9.]*\):.*/\1/p')" \
+    "$("$GEN" fit cpu_tiny --json >"$T/cpu"; ask cpu 'rows[0].arguments' | tr ' ' '\n' | grep limit)"
+wrong() { check "fit/$1" "1 $2" "$("$GEN" fit "${@:3}" >"$T/out" 2>&1; echo "$? $(cat "$T/out")")"; }
+wrong card 'gen: fit: card: unknown card "rtx9999"; did you mean rtx3090? gen list cards prints all' \
+    $F --card rtx9999
+wrong gpus "gen: fit: --gpus 0: must be a number of GPUs from 1 to 65536" $F --gpus 0
+wrong gpus_twice "gen: fit: --gpus 2: the words set gpus, too; leave one of them out" $F --gpus 2 gpus=4
+wrong host "gen: fit: --host-gib abc: must be a number of GiB from 0 to 1048576" $F --host-gib abc
+wrong field 'gen: lora.rnk: unknown key; did you mean "rank"?' $F lora.rnk=4
+wrong option "gen: unknown option --crad; \`gen --help\` lists them" $F --crad h100
+wrong target "gen: fit: --target is for models' folders; of a recipe: gen fit cpu_tiny target=NAME" cpu_tiny --target sm_90
+wrong nothing "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them"
+wrong standalone 'recipes/darkroom_ppo.lua:5: fit: recipes whose objective is ppo train no model of layers: there is nothing to fit
+    objective = "ppo",' recipes/darkroom_ppo.lua --card rtx3070
 "$GEN" plan recipes/cpu_tiny.lua >"$T/text"
 check json/plan "$(sed -n '2s/^\([0-9]*\) parameters, \([0-9]*\) trained; \([0-9]*\) seq.*of \([0-9]*\) tok.*/\1 \2 \3 \4/p' "$T/text") $(
     sed -n 's/^largest batch.micro.*: //p' "$T/text")" \
@@ -343,6 +377,8 @@ completes bf16 gen info cpu_tiny gpus = 2 precision = b
 completes "cosine cosine_with_min_lr cosine_with_restarts" gen cpu_tiny run.schedule = cos
 completes "--card" gen plan x --ca
 completes "h100 h100-nvl" gen plan x --card h1
+completes "--gpus" gen fit x --gp
+completes "recipes/dreamprm_full_4x24.lua recipes/dreamprm_full.lua recipes/dreamprm_full_40gb.lua" gen fit recipes/dreamprm_full
 completes graph gen -d gr
 completes "cards" gen list ca
 completes "adapter=" gen list recipes adap

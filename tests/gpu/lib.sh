@@ -41,21 +41,27 @@ gpu_describe() {
             printf "\"clock_max_mhz\": %d, \"nvcc\": \"%s\", \"target\": \"%s\"}\n", $5, nvcc, target }'
 }
 
-# Words that make a recipe fit this card: those given or, beside them, the smaller micro-batch of as many samples
-# a step that gen names. If neither fits: gen's reason, and 1.
+# Words that make a recipe fit this card: those given or, beside them, the largest half, quarter ... of its micro-batch,
+# of as many samples a step. If none fits: gen's reason, and 1.
 gpu_fitting() {                               # RECIPE [WORD ...]
-    local recipe=$1 said words
+    local file=recipes/$1.lua said micro accum words=("target=$TARGET" "memory.limit_gib=$MEMORY_GIB")
     shift
-    words=("$@")
-    if ! said=$(out/.gen/gen plan "recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" "$@" 2>&1); then
-        read -ra words < <(sed -n 's/^ *fits: \(batch.micro=[0-9]* batch.accum=[0-9]*\)  *(.*/\1/p' <<<"$said")
-        if [ ${#words[@]} = 0 ]; then
-            head -n 1 <<<"$said" | sed 's/^gen: //'
-            return 1
-        fi
-        mapfile -t -O 2 words < <(printf '%s\n' "$@" | grep -v -e '^batch.micro=' -e '^batch.accum=' -e '^$')
+    if said=$(out/.gen/gen plan "$file" "${words[@]}" "$@" 2>&1); then
+        echo "$*"
+        return
     fi
-    echo "${words[*]}"
+    read -r micro accum < <(out/.gen/gen -d config "$file" "${words[@]}" "$@" |
+        sed -n 's/^batch.\(micro\|accum\) = \([0-9]*\) .*/\2/p' | paste -sd' ')
+    mapfile -t -O 2 words < <(printf '%s\n' "$@" | grep -v -e '^batch.micro=' -e '^batch.accum=' -e '^$')
+    while [ $((micro % 2)) = 0 ]; do
+        micro=$((micro / 2)) accum=$((accum * 2))
+        if out/.gen/gen info "$file" "${words[@]}" batch.micro=$micro batch.accum=$accum >/dev/null 2>&1; then
+            echo "batch.micro=$micro batch.accum=$accum${words[2]:+ ${words[*]:2}}"
+            return
+        fi
+    done
+    head -n 1 <<<"$said" | sed 's/^gen: //'
+    return 1
 }
 
 # The flags that gen's target has for nvcc, split into words.
