@@ -27,6 +27,7 @@ echo "soak: $minutes minutes; the same again: SEED=$seed make soak MINUTES=$minu
 round() {               # NUMBER SEED
     local target files part=$(($1 % 4))
     echo "SEED=$2 COUNT=200 FULL=1 tests/rooms/run.sh"
+    echo "SEED=$2 COUNT=10000 tests/shard/fit.sh"
     echo "SEED=$2 FULL=1 tests/packing/run.sh"
     echo "SEED=$2 KILLS=200 FULL=1 tests/checkpoint/run.sh"
     echo "SEED=$2 KILLS=200 INJECT=1 tests/train/faults.sh"
@@ -48,7 +49,7 @@ round() {               # NUMBER SEED
         for target in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m; do
             echo "out/.gen/gen check recipes/$target.lua"
         done
-        for target in sim memory faults; do echo "FULL=1 tests/shard/run.sh $target"; done
+        for target in sim memory faults fit; do echo "FULL=1 tests/shard/run.sh $target"; done
         echo "FULL=1 tests/canonical/run.sh sim"
         for target in reference pairs sim checked sanitize; do echo "FULL=1 tests/train/$target.sh"; done
     fi

@@ -38,7 +38,8 @@ enum {
     MOST_SPLITS = 64,            /* of a rank's samples into micro-batches */
     AS_IS = -1,                  /* in the place of a row: the recipe's value */
     ROWS = 8, NEAREST = 3,       /* of an answer */
-    NAMED = 3                    /* rows for which gen chooses what recomputed blocks keep */
+    NAMED = 3,                   /* rows for which gen chooses what recomputed blocks keep */
+    SMALLER = 2                  /* micro-batches with which it does so, too, for the first */
 };
 /* By how much a row must be faster than one that loses less; a leaner one must need this much
  * less. */
@@ -687,7 +688,8 @@ int64_t fit_ranks(const FitAsk *ask, const Config *c)
 }
 
 /* Tries the rows of fit.def between the first and the last, where gen chooses what recomputed
- * blocks keep, for the first rows of the table that recompute all. */
+ * blocks keep, for the first rows of the table that recompute all; of the first one with smaller
+ * micro-batches, too. */
 static void refine(Search *s, const FitTable *t)
 {
     const int kept = rows_of(s, s->recompute);
@@ -699,10 +701,13 @@ static void refine(Search *s, const FitTable *t)
         set_row(s, &choice, s->recompute, kept - 1);
         if (plan_of(s, &choice) != t->row[i])
             continue;
-        for (int row = 1; row < kept - 1; row++) {
-            set_row(s, &choice, s->recompute, row);
-            plan_of(s, &choice);
-        }
+        for (int row = 1; row < kept - 1; row++)
+            for (int less = 0; less <= (i ? 0 : SMALLER) && choice.split >= less; less++) {
+                Choice other = choice;
+                other.split -= less;
+                set_row(s, &other, s->recompute, row);
+                plan_of(s, &other);
+            }
     }
 }
 

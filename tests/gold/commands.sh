@@ -283,7 +283,7 @@ check list/fits "ad_compressed_2gpu ad_compressed_4gpu ad_compressed_8gpu" "$(li
     listed objective=ad fits=20GiB gpus=4) $(listed objective=ad fits=20GiB gpus=8)"
 check list/card "rtx4090_lora rtx4090x2_lora" "$(listed card="RTX 4090" target=sm_89 | tr ' ' '\n' | grep ^rtx4 | paste -sd' ')"
 # once the card is set: two of four for H200 and H100 fit 24 GB, full training only on four
-check list/card-set "dreamprm dreamprm_full_4x24 dreamprm_llama2_7b dreamprm_q4 dreamprm_tiny" "$(listed recipes card=rtx4090 objective=prm)"
+check list/card-set "dreamprm dreamprm_full_4x24 dreamprm_llama2_7b dreamprm_q4 dreamprm_rtx3080 dreamprm_rtx4070 dreamprm_rtx4090 dreamprm_rtx4090x2 dreamprm_tiny" "$(listed recipes card=rtx4090 objective=prm)"
 # a card has less GiB than its name says GB, and not much less; a GB10 shares its memory with a system
 check list/cards-memory "" "$("$GEN" list cards | awk 'match($0, /, [0-9]+ GB/) {
     gb = substr($0, RSTART + 2, RLENGTH - 5) + 0; gib = $NF == "GiB" ? $(NF - 1) : 0
@@ -294,7 +294,7 @@ check list/targets-limits "$(sed -n 's/^CARD(\([0-9]*\), \([0-9]*\), \([0-9]*\),
     sed 's/"[^"]*", \([0-9]*\), \([0-9]*\), \([0-9]*\) << 10, \([0-9]*\) << 10, \([0-9]*\),.*/\1 \2 \3 \4 \5/' | sort)"
 check list/targets "cards rtx3060 rtx3070 rtx3080 rtx3080-12 rtx3090 a10 a40 a6000" "$("$GEN" list targets |
     sed -n 's/^  sm_86 .*; cards/cards/p')"
-check list/card-option "dreamprm_q4 dreamprm_tiny" "$(listed recipes --card rtx3080 objective=prm)"
+check list/card-option "dreamprm_q4 dreamprm_rtx3080 dreamprm_tiny" "$(listed recipes --card rtx3080 objective=prm)"
 check list/none "gen: list: none of the $(ls recipes/*.lua | wc -l) recipes has gpus=3" "$(listed gpus=3)"
 refused() { check "list/$1" "$2" "$("$GEN" list "${@:3}" 2>&1)"; }
 refused field "gen: list: objectve: no field of recipes; did you mean objective?; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB" \
