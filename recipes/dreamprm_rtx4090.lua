@@ -1,5 +1,5 @@
--- DreamPRM of Qwen2.5-Math-PRM-7B by adapters on one card of 24 GB: the embedding in the host's memory; blocks keep what
--- else fits.
+-- DreamPRM of Qwen2.5-Math-PRM-7B by adapters on one card of 24 GB: the embedding in the host's memory; blocks keep
+-- what else fits.
 -- Planned: 22.4 GiB of 22.5 GiB, and 1.0 GiB of pinned host memory. Other settings as in dreamprm. batch.micro=4
 -- batch.accum=1: 19.6 GiB, and slower by gen's estimate.
 return extend(use "dreamprm", {

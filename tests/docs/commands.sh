@@ -76,7 +76,7 @@ gen() {
         esac
         config "${plain[@]}"
         ;;
-    plan) [ ${#plain[@]} = 0 ] || [ -n "${made[${plain[0]}]:-}" ] && return; config "${plain[@]}" ;;
+    plan | fit) [ ${#plain[@]} = 0 ] || [ -n "${made[${plain[0]}]:-}" ] && return; config "${plain[@]}" ;;
     *) [ ${#plain[@]} = 0 ] || config "${plain[@]}" ;;
     esac
 }

@@ -294,7 +294,7 @@ check list/targets-limits "$(sed -n 's/^CARD(\([0-9]*\), \([0-9]*\), \([0-9]*\),
     sed 's/"[^"]*", \([0-9]*\), \([0-9]*\), \([0-9]*\) << 10, \([0-9]*\) << 10, \([0-9]*\),.*/\1 \2 \3 \4 \5/' | sort)"
 check list/targets "cards rtx3060 rtx3070 rtx3080 rtx3080-12 rtx3090 a10 a40 a6000" "$("$GEN" list targets |
     sed -n 's/^  sm_86 .*; cards/cards/p')"
-check list/card-option "dreamprm_q4 dreamprm_rtx3080 dreamprm_tiny" "$(listed recipes --card rtx3080 objective=prm)"
+check list/card-option "dreamprm_q4 dreamprm_rtx3080 dreamprm_rtx4070 dreamprm_tiny" "$(listed recipes --card rtx3080 objective=prm)"
 check list/none "gen: list: none of the $(ls recipes/*.lua | wc -l) recipes has gpus=3" "$(listed gpus=3)"
 refused() { check "list/$1" "$2" "$("$GEN" list "${@:3}" 2>&1)"; }
 refused field "gen: list: objectve: no field of recipes; did you mean objective?; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB" \
