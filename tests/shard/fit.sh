@@ -96,11 +96,10 @@ END {
     print n && most > 0 && most <= arena && arena <= most * 1.02 + 1048576 ? "" : n " values of " most " in " arena
 }
 AWK
-# neighbours LIMIT ARGUMENTS: other values of one field with which they fit
+# neighbours LIMIT ARGUMENTS: other values of one to three fields with which they fit
 neighbours() {
     local word left
-    while read -r word; do
-        [[ " ${*:2} " == *" ${word%%=*}="* ]] && continue
+    while read -r word; do       # those of a field that the arguments set, gen refuses
         # shellcheck disable=SC2086
         left=$(bytes "${@:2}" $word)
         [ -n "$left" ] && [ "$left" -le "$1" ] && echo "$word: $left"
@@ -111,7 +110,12 @@ optim.moments=8bit
 lora.base=nf4
 precision=bf16
 optim.master=none
-lora.rank=16 lora.targets=all-linear"
+lora.rank=16 lora.targets=all-linear
+memory.zero=3 memory.recompute=block
+optim.moments=8bit memory.recompute=block
+lora.base=nf4 memory.recompute=block
+lora.base=nf4 memory.embedding=host
+lora.base=nf4 memory.embedding=host memory.recompute=block"
 }
 # ask RECIPE CARD WORD ...: what is wrong with the answer
 ask() {
@@ -135,10 +139,10 @@ export -f neighbours ask
 light="h200x1_qwen2.5_7b_full h200x1_qwen2.5_0.5b h200x1_qwen2.5_1.5b h200x1_gpt2_124m h200x1_mistral_7b_lora
     rtx3080_lora rtx4090_lora mlm_1gpu_standard a100x4_lora"
 [ -z "$FULL" ] || light=$recipes
-awk -v seed="$SEED" -v count="${COUNT:-300}" -v recipes="$light" -v cards="$cards h100 h200 b200 b200" -f tests/shard/questions.awk |
+awk -v seed="$SEED" -v count="${COUNT:-300}" -v recipes="$light" -v cards="${cards#* } h200 b200 b200 b300" -f tests/shard/questions.awk |
     xargs -P "$cores" -d '\n' -n 1 bash -c 'ask $1' _ >"$scratch/answers"
 count() { grep -cx "$1" "$scratch/answers"; }
 verdict "questions: $(count accepted) fit, $(count another) with other words, $(count nothing) with none, $(
     count refused) are none" "$(grep -vx -e accepted -e another -e nothing -e refused "$scratch/answers"
-    [ "$(count accepted)" -gt 50 ] && [ "$(count another)" -gt 20 ] && [ "$(count nothing)" -gt 3 ] || echo "too few")"
+    [ "$(count accepted)" -gt 50 ] && [ "$(count another)" -gt 20 ] && [ "$(count nothing)" -gt 2 ] || echo "too few")"
 exit $failed
