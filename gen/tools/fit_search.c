@@ -734,6 +734,8 @@ FitTable fit_search(const FitAsk *ask)
     const int n = all_losses(&s, &set);
     for (int i = 0; i < n; i++)
         search_losses(&s, set[i]);
+    if (!s.made)                 /* the words of the user do not go together: say why */
+        make_plan(&(Making){ask, arena_new(sizeof(FitPlan))});
     FitTable t = table_of(&s);
     refine(&s, &t);
     return table_of(&s);

@@ -49,6 +49,7 @@ typedef struct {
     int plans;                   /* that were made */
 } FitTable;
 
+/* Ends the program if the recipe accepts no words with what is asked. */
 FitTable fit_search(const FitAsk *ask);
 /* The smallest card on which the words of a plan fit; NULL: none, or target is a CPU. */
 const Card *fit_card(const FitAsk *ask, const FitPlan *plan);

@@ -81,9 +81,11 @@ static void complete(FitAsk *ask, const FitOptions *o)
     if (o->host_gib)
         ask->host = host_bytes(o->host_gib);
     ask->exact = o->exact;
-    for (int i = 0; i < ask->nplace; i++)
-        if (!strncmp(ask->place[i], "card=", 5) && card_fault(ask->place[i] + 5))
-            err((Loc){0}, "fit: card: %s", card_fault(ask->place[i] + 5));
+    for (int i = 0; i < ask->nplace; i++) {
+        const char *card = strncmp(ask->place[i], "card=", 5) ? "" : ask->place[i] + 5;
+        if (*card && strcmp(card, "none") && card_fault(card))
+            err((Loc){0}, "fit: card: %s", card_fault(card));
+    }
     const Config *c = ask->make(ask->of, ask->word, ask->nwords);
     if (objective_find(c->v[F_objective].s)->standalone)
         err(c->v[F_objective].loc, "fit: recipes whose objective is %s train no model of layers: "
