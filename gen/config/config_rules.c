@@ -610,6 +610,52 @@ static void check_keep(const Config *c)
     }
 }
 
+/* An adapter on a feed-forward layer; NULL: none. */
+static const char *ffn_adapter(const Config *c, const Family *f)
+{
+    const FieldValue *targets = &c->v[F_lora_targets];
+    const char *const path[] = {f->gate, f->up, f->down};
+    for (int i = 0; c->v[F_lora_rank].i && i < targets->n; i++)
+        for (int k = 0; k < 3; k++)
+            if (!strcmp(targets->list[i], "all-linear") ||
+                (path[k] && family_names(targets->list[i], path[k])))
+                return targets->list[i];
+    return NULL;
+}
+
+static void check_ffn_rows(const Config *c, const Family *f)
+{
+    const FieldValue *tile = &c->v[F_memory_ffn_rows], *keep = &c->v[F_memory_keep];
+    const int64_t rows = c->v[F_batch_micro].i * objective_sequences(c) * c->v[F_seq_max].i;
+    const char *adapter = ffn_adapter(c, f);
+    int64_t most = tile->i;
+    if (!tile->i)
+        return;
+    if (tile->i >= rows) {
+        err_add(tile->loc,
+                "memory.ffn_rows: has no effect with %" PRId64 " rows of a micro-batch; choose fewer, "
+                "for example %" PRId64 ", or leave it out", rows, rows > 1 ? rows / 2 : 1);
+        return;
+    }
+    while (rows % most)
+        most--;
+    if (2 * most <= tile->i)
+        err_add(tile->loc,
+                "memory.ffn_rows: a tile has the most of %" PRId64 " rows that divide the %" PRId64
+                " of a micro-batch, which is %" PRId64 "; choose a divisor", tile->i, rows, most);
+    for (int i = 0; i < keep->n; i++)
+        if (!strcmp(keep->list[i], "gate_up") || !strcmp(keep->list[i], "act"))
+            err_add(keep->loc, "memory.keep: \"%s\" exists for a tile at a time with "
+                    "memory.ffn_rows = %" PRId64 ", so it cannot be kept; leave one of the two out",
+                    keep->list[i], tile->i);
+    if (adapter)
+        err_add(tile->loc, "memory.ffn_rows: adapters on feed-forward layers (lora.targets: \"%s\") "
+                "are not supported in tiles; choose targets of attention, or leave it out", adapter);
+    if (f->hidden_drop && c->v[F_model_dropout].f > 0)
+        err_add(tile->loc, "memory.ffn_rows: %s drops elements inside feed-forward layers, which "
+                "tiles do not; set model.dropout = 0, or leave it out", f->name);
+}
+
 static void check_lora(const Config *c, const Family *f)
 {
     if (!c->v[F_lora_rank].i) {
@@ -686,6 +732,7 @@ void check_config(Config *c)
     check_family(c, f);
     check_lora(c, f);
     check_keep(c);
+    check_ffn_rows(c, f);
     check_own(c);
     err_flush();
 }

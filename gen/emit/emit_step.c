@@ -198,13 +198,17 @@ static char *gemm_text(const Call *c, const char *word)
 }
 
 /* Returns the layer of a product and the quantity it computes: "up", "up.dx", "up.dw",
- * "head.logits". */
+ * "head.logits". The weight is input 1, or the one that the word names. */
 static char *gemm_label(const Call *c, const char *word)
 {
     const Op *op = call_op(c, call_op(c, 0)->kind == OP_bias_grad);    /* skips the bias gradient */
     const char *form = word + strlen("mm ");
     const char *what = form[0] == 'T' ? ".dw" : form[1] == 'N' ? ".dx" : "";
-    const char *layer = weight_layer(c, (op->kind == OP_linear_dw ? op->out[0] : op->in[1]).v);
+    const char *of = strstr(word, "of ");
+    const Ref w = of                         ? kernel_operand(c->p, c->group, of + strlen("of "))
+                  : op->kind == OP_linear_dw ? op->out[0]
+                                             : op->in[1];
+    const char *layer = weight_layer(c, w.v);
     if (!strcmp(layer, "wte"))           /* the head shares its weights */
         layer = "head";
     return text_print("%s%s", layer, !*what && !strcmp(layer, "head") ? ".logits" : what);

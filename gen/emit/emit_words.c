@@ -167,7 +167,8 @@ Dim call_measure(const Call *c, const char *word)
     const char *colon = strchr(word, ':');
     if (!colon) {
         const Attr *a = op_attr(call_op(c, 0), word);
-        return (Dim){a->i, text_copy(attr_symbol(word) ? attr_symbol(word) : integer(a->i))};
+        const char *name = argument_name(c->g, call_op(c, 0), word);
+        return (Dim){a->i, text_copy(name ? name : integer(a->i))};
     }
     const Value *v = kernel_operand(c->p, c->group, colon + 1).v;
     int n = v->rank;

@@ -181,6 +181,33 @@ static double bytes_ce_bwd(const Op *op, int k)
                      4 + 4 + 4 * again + 8 * bias + act * (2 + trained + db));
 }
 
+/* Feed-forward layers, a tile at a time: up is read by of_up products of each, down by one, gradients
+ * are added to from the second one on. wide, act: how often the workspace's values of that width
+ * are read and written. */
+static double in_tiles(const Op *op, int k, int up, int of_up, double wide, double act)
+{
+    const double tiles = rows(op->in[0]) / attribute(op, "tile"), F = columns(op->in[up + 1]),
+                 all = rows(op->in[0]) * dtype_bytes[op->in[0].v->dtype] * F;
+    return k == op->nin + op->nout ? all * (wide * attribute(op, "gates") + act)
+           : k == up               ? of_up * tiles * size_of(op, k)
+           : k == up + 1           ? tiles * size_of(op, k)
+           : is_output(op, k) && letter(op, k) == 's'
+               ? (2 * tiles - (attribute(op, "beta") ? 0 : 1)) * size_of(op, k)
+               : size_of(op, k);
+}
+
+/* What each product writes, the next kernel reads. */
+static double bytes_ffn(const Op *op, int k) { return in_tiles(op, k, 1, 1, 2, 2); }
+
+/* The wide rows: written, read by the activation and its gradient, which writes theirs; both layers'
+ * dx read those, dw too, and the bias's. dy and x: by a product each, and by one of dw. */
+static double bytes_ffn_bwd(const Op *op, int k)
+{
+    const int trained = op_attr(op, "trained") != NULL, db = op->nout > 3 ? 1 : 0;
+    return (k < 2 ? 1 + trained : 1) *
+           in_tiles(op, k, 2, 2, 4 + 2 * trained + db, 2 + 2 * trained);
+}
+
 /* Two heads w and v (input 3) read by one product each, w also by those of gradients. */
 static double of_two(const Op *op, int k, int of_w, int of_x, double logit)
 {

@@ -515,19 +515,58 @@ static void step_attention(Build *b, const char *next)
     b->x = drop(b, "o.drop", b->x);
 }
 
+/* Rows of a tile: the most of memory.ffn_rows that divide the rows of x; 0: no tiles. A token of
+ * each text needs none. */
+static int64_t ffn_tile(const Build *b, Ref x)
+{
+    const int64_t rows = value_elements(x.v) / ref_columns(x).n,
+                  most = config_int(b->c, F_memory_ffn_rows);
+    int64_t tile = b->mode == MODE_DECODE ? 0 : most < rows ? most : rows;
+    while (tile && rows % tile)
+        tile--;
+    return tile;
+}
+
+/* The layers as one op, whose wide rows exist for a tile at a time. */
+static Ref tiled(Build *b, int64_t tile, const char *name, const Module *up, int n,
+                 const Module *down, bool bias)
+{
+    const Dim C = dim_hidden(b), F = dim(b->model.F, "F");
+    const LayerUse first = layer_plain(b, name, C, dim_up(b), up, n, bias),
+                   second = layer_plain(b, "down", F, C, down, 1, bias);
+    Ref y = build_like(b, "down", b->x, C);
+    b->drops += b->family->hidden_drop;          /* its site stays unused */
+    Op *op = build_op(b, OP_ffn);
+    op_in(op, b->x), op_in(op, first.w), op_in(op, second.w);
+    if (bias)
+        op_in(op, first.b), op_in(op, second.b);
+    op_out(op, y);
+    op_int(op, "tile", tile), op_word(op, "activation", b->family->activation);
+    op_int(op, "gates", n);
+    if (bias)
+        op_int(op, "bias", 1);
+    return y;
+}
+
 static void step_ffn(Build *b, const char *next)
 {
     (void)next;
     Module up[2], down = {b->family->down, b->model.C};
+    const int n = up_modules(b, up);
+    const char *name = b->family->gate ? "gate_up" : "up";
+    const int64_t tile = ffn_tile(b, b->x);
     Dim F = dim(b->model.F, "F");
     bool bias = biased(b, BIAS_FFN);
-    b->loc = config_loc(b->c, F_model_ffn);
-    Ref y = layer_linear(b, b->family->gate ? "gate_up" : "up", b->x, dim_hidden(b), dim_up(b), up,
-                         up_modules(b, up), bias);
-    y = pointwise(b, op_find(b->family->activation), "act", y, F);
-    if (b->family->hidden_drop)
-        y = drop(b, "act.drop", y);
-    b->x = layer_linear(b, "down", y, F, dim_hidden(b), &down, 1, bias);
+    b->loc = config_loc(b->c, tile ? F_memory_ffn_rows : F_model_ffn);
+    if (tile)
+        b->x = tiled(b, tile, name, up, n, &down, bias);
+    else {
+        Ref y = layer_linear(b, name, b->x, dim_hidden(b), dim_up(b), up, n, bias);
+        y = pointwise(b, op_find(b->family->activation), "act", y, F);
+        if (b->family->hidden_drop)
+            y = drop(b, "act.drop", y);
+        b->x = layer_linear(b, "down", y, F, dim_hidden(b), &down, 1, bias);
+    }
     residual_init(b, layer_name(b, "down", "w"));
     b->x = drop(b, "down.drop", b->x);
 }

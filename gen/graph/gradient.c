@@ -510,6 +510,37 @@ static void grad_geglu(Build *b, const Op *fwd, int i)
     pointwise(b, fwd, OP_geglu_bwd);
 }
 
+/* The second bias's gradient is a sum of its own: that of dy. */
+static void grad_ffn(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    const bool bias = fwd->nin > 3;
+    Ref x = fwd->in[0], dy = gradient_get(fwd->out[0]), dx = contribution(b, x);
+    if (b->jvp)
+        err(fwd->loc, "memory.ffn_rows: tiles have no derivative along a gradient, which "
+            "prm.hypergradient = \"lockstep\" needs; leave it out, or set that to \"dot\"");
+    if (bias && learns(b, fwd->in[4])) {
+        Op *op = build_op(b, OP_bias_grad);
+        op_in(op, dy);
+        out_gradient(b, op, fwd->in[4]);
+        beta(op);
+    }
+    Ref up = nf4_again(b, fwd->in[1]), down = nf4_again(b, fwd->in[2]);
+    Op *op = build_op(b, OP_ffn_bwd);
+    op_in(op, dy), op_in(op, x), op_in(op, up), op_in(op, down);
+    if (bias)
+        op_in(op, fwd->in[3]);
+    op_out(op, dx);
+    copy_attrs(op, fwd);
+    if (learns(b, fwd->in[1])) {
+        for (int k = 1; k < (bias ? 4 : 3); k++)
+            out_gradient(b, op, fwd->in[k]);
+        op_int(op, "trained", 1);
+        beta(op);
+    }
+    contribute(b, x, dx);
+}
+
 static void grad_scale(Build *b, const Op *fwd, int i)
 {
     (void)i;

@@ -159,6 +159,7 @@ static float dropout(const Op *op)
 #define CE_CUDA ce_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define KL kl_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define KL_CUDA kl_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
+#define FFN(pass, up) pass##_workspace(attr(tile), size(up, 0), attr(gates), bytes(in[0]))
 #define LORA(x, y) \
     lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op), bytes(x))
 #define LORA_CUDA(x, a) \

@@ -302,29 +302,42 @@ static Ref fold(Build *b, const char *name, Ref x, Ref *w, Adapters *l, Dim in, 
     return xu;
 }
 
+/* The matrix of a layer, whose rows have room after their `in` columns if wide is more. */
+static Ref matrix(Build *b, const char *name, Dim in, Dim wide, Dim out, const Module *m,
+                  int nmodules, First first)
+{
+    const bool nf4 = nf4_is_base(b);
+    Value *param = layer_parameter(b, layer_name(b, name, "w"), out, nf4 ? in : wide, m, nmodules,
+                                   "weight", first);
+    b->sites++;
+    for (int i = 0; i < nmodules && wide.n > in.n; i++)
+        param->piece[i].cols = in.n;
+    return nf4 ? nf4_matrix(b, name, param, in, wide) : layer_use(param);
+}
+
+static Ref bias_of(Build *b, const char *name, Dim out, const Module *m, int nmodules, First first)
+{
+    return layer_use(layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules,
+                                     "bias", first));
+}
+
 Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m,
                       int nmodules, bool bias, First first_w, First first_b)
 {
     Adapters l = adapters(b, m, nmodules);
     Dim wide = ref_columns(x);
     Loc loc = b->loc;
-    bool folded = wide.n > in.n, nf4 = nf4_is_base(b);
-    Value *param = layer_parameter(b, layer_name(b, name, "w"), out, nf4 ? in : wide, m, nmodules,
-                                   "weight", first_w);
-    b->sites++;
-    for (int i = 0; i < nmodules && folded; i++)
-        param->piece[i].cols = in.n;
-    Ref w = nf4 ? nf4_matrix(b, name, param, in, wide) : layer_use(param);
+    bool folded = wide.n > in.n;
+    Ref w = matrix(b, name, in, wide, out, m, nmodules, first_w);
     if (folded)
         x = fold(b, name, x, &w, &l, in, out);
     b->loc = loc;
     Ref y = build_like(b, name, x, out);
     Op *op;
     if (bias) {
-        Value *v = layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules,
-                                   "bias", first_b);
+        Ref v = bias_of(b, name, out, m, nmodules, first_b);
         op = build_op(b, OP_linear_bias);
-        op_in(op, x), op_in(op, w), op_in(op, layer_use(v));
+        op_in(op, x), op_in(op, w), op_in(op, v);
     } else {
         op = build_op(b, OP_linear);
         op_in(op, x), op_in(op, w);
@@ -341,6 +354,17 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
 {
     return layer_linear_from(b, name, x, in, out, m, nmodules, bias, first_weight(b, in),
                              first_bias(b, in));
+}
+
+LayerUse layer_plain(Build *b, const char *name, Dim in, Dim out, const Module *m, int nmodules,
+                     bool bias)
+{
+    if (adapters(b, m, nmodules).parts)
+        bug("%s has adapters", name);
+    LayerUse use = {.w = matrix(b, name, in, in, out, m, nmodules, first_weight(b, in))};
+    if (bias)
+        use.b = bias_of(b, name, out, m, nmodules, first_bias(b, in));
+    return use;
 }
 
 /* ---- layers outside the family's blocks ------------------------------------------------------ */

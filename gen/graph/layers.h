@@ -52,5 +52,13 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
 /* The same with explicit initialisation. */
 Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m,
                       int nmodules, bool bias, First first_w, First first_b);
+/* The current layer's matrix (out, in), from NF4 where it is stored so, and its bias; b.v NULL: it
+ * has none. */
+typedef struct {
+    Ref w, b;
+} LayerUse;
+/* The weights of such a layer for an op of the caller's. It has no adapters. */
+LayerUse layer_plain(Build *b, const char *name, Dim in, Dim out, const Module *m, int nmodules,
+                     bool bias);
 
 #endif

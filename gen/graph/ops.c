@@ -31,6 +31,16 @@ static double flops_margin(const Op *op) { return 4 * elements(op->in[0]); }
 static double flops_margin_dw(const Op *op) { return 2 * elements(op->in[1]); }
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
 static double flops_ce_bwd(const Op *op) { return (op_attr(op, "trained") ? 3 : 2) * flops_ce(op); }
+static double flops_ffn(const Op *op)
+{
+    return 2 * rows(op->in[0]) * (elements(op->in[1]) + elements(op->in[2]));
+}
+/* The first layer's product again; then two products a layer, or dx alone. */
+static double flops_ffn_bwd(const Op *op)
+{
+    const double own = op_attr(op, "trained") ? 2 : 1;
+    return 2 * rows(op->in[0]) * ((own + 1) * elements(op->in[2]) + own * elements(op->in[3]));
+}
 static double flops_kl(const Op *op) { return 2 * flops_ce(op); }
 static double flops_kl_grad(const Op *op) { return 4 * flops_ce(op); }
 static double flops_lora(const Op *op)

@@ -107,6 +107,20 @@ static inline int64_t kl_workspace(int64_t chunk, int64_t V, int64_t act)
     return GEMM_WORKSPACE + 2 * chunk * V * (4 + (act == 4 ? 0 : act));
 }
 
+/* Of a product, or of the sums of a bias gradient (G). */
+static inline int64_t ffn_products_workspace(int64_t G)
+{
+    const int64_t product = GEMM_WORKSPACE, sums = workspace_round(bias_grad_workspace(G));
+    return sums > product ? sums : product;
+}
+
+/* [those | results of the first layer (tile, G) act_t | what the second reads, (tile, G / gates)
+ * act_t] */
+static inline int64_t ffn_workspace(int64_t tile, int64_t G, int64_t gates, int64_t act)
+{
+    return ffn_products_workspace(G) + workspace_round(tile * G * act) + tile * (G / gates) * act;
+}
+
 /* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 |
  * with dropout: masked x] */
 static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank,

@@ -177,6 +177,14 @@ static inline int64_t kl_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
     return CUDA_GEMM_WORKSPACE + 2 * chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
 }
 
+/* [linear_dw_bias_cuda_workspace(G) | results of the first layer (tile, G) act_t | what the second
+ * reads, (tile, G / gates) act_t] */
+static inline int64_t ffn_cuda_workspace(int64_t tile, int64_t G, int64_t gates, int64_t act)
+{
+    return cuda_workspace_round(linear_dw_bias_cuda_workspace(G)) +
+           cuda_workspace_round(act * tile * G) + act * tile * (G / gates);
+}
+
 /* [CUDA_GEMM_WORKSPACE | du (rows, parts * rank) act_t | dropout: masked x (rows, in) act_t] */
 static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank, int64_t parts,
                                           float dropout, int64_t act)
