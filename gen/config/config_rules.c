@@ -633,8 +633,8 @@ static void check_ffn_rows(const Config *c, const Family *f)
         return;
     if (tile->i >= rows) {
         err_add(tile->loc,
-                "memory.ffn_rows: has no effect with %" PRId64 " rows of a micro-batch; choose fewer, "
-                "for example %" PRId64 ", or leave it out", rows, rows > 1 ? rows / 2 : 1);
+                "memory.ffn_rows: has no effect with %" PRId64 " rows of a micro-batch; choose "
+                "fewer, for example %" PRId64 ", or leave it out", rows, rows > 1 ? rows / 2 : 1);
         return;
     }
     while (rows % most)
@@ -649,8 +649,9 @@ static void check_ffn_rows(const Config *c, const Family *f)
                     "memory.ffn_rows = %" PRId64 ", so it cannot be kept; leave one of the two out",
                     keep->list[i], tile->i);
     if (adapter)
-        err_add(tile->loc, "memory.ffn_rows: adapters on feed-forward layers (lora.targets: \"%s\") "
-                "are not supported in tiles; choose targets of attention, or leave it out", adapter);
+        err_add(tile->loc, "memory.ffn_rows: adapters on feed-forward layers (lora.targets: "
+                "\"%s\") are not supported in tiles; choose targets of attention, or leave it out",
+                adapter);
     if (f->hidden_drop && c->v[F_model_dropout].f > 0)
         err_add(tile->loc, "memory.ffn_rows: %s drops elements inside feed-forward layers, which "
                 "tiles do not; set model.dropout = 0, or leave it out", f->name);

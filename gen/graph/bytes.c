@@ -181,9 +181,9 @@ static double bytes_ce_bwd(const Op *op, int k)
                      4 + 4 + 4 * again + 8 * bias + act * (2 + trained + db));
 }
 
-/* Feed-forward layers, a tile at a time: up is read by of_up products of each, down by one, gradients
- * are added to from the second one on. wide, act: how often the workspace's values of that width
- * are read and written. */
+/* Feed-forward layers, a tile at a time: up is read by of_up products of each, down by one,
+ * gradients are added to from the second one on. wide, act: how often the workspace's values of
+ * that width are read and written. */
 static double in_tiles(const Op *op, int k, int up, int of_up, double wide, double act)
 {
     const double tiles = rows(op->in[0]) / attribute(op, "tile"), F = columns(op->in[up + 1]),
@@ -199,8 +199,8 @@ static double in_tiles(const Op *op, int k, int up, int of_up, double wide, doub
 /* What each product writes, the next kernel reads. */
 static double bytes_ffn(const Op *op, int k) { return in_tiles(op, k, 1, 1, 2, 2); }
 
-/* The wide rows: written, read by the activation and its gradient, which writes theirs; both layers'
- * dx read those, dw too, and the bias's. dy and x: by a product each, and by one of dw. */
+/* The wide rows: written, read by the activation and its gradient, which writes theirs; dx reads
+ * those, dw too, and the bias's. dy and x: by a product each, and by one of dw. */
 static double bytes_ffn_bwd(const Op *op, int k)
 {
     const int trained = op_attr(op, "trained") != NULL, db = op->nout > 3 ? 1 : 0;

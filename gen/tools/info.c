@@ -178,6 +178,8 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
     line(to, "", text_print("of these, activations%s workspace%s share memory over time",
                             others ? "," : " and",
                             others ? " and some of weights and gradients" : ""));
+    if (tiles_text(g))
+        line(to, "", tiles_text(g));
     const double sent = n->sent.within + n->sent.between;
     if (sent > 0)
         line(to, "sends",

@@ -160,6 +160,28 @@ char *cluster_text(const Config *c)
     return s.text;
 }
 
+char *tiles_text(const Graph *g)
+{
+    double flops = 0;
+    int64_t tile = 0, tiles = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            const Op *op = &g->programs[i]->ops[k];
+            if (op->kind != OP_ffn_bwd)
+                continue;
+            const Value *x = op->in[1].v, *up = op->in[2].v;
+            const int64_t rows = value_elements(x) / x->dim[x->rank - 1].n;
+            tile = op_attr(op, "tile")->i;
+            tiles = rows / tile;
+            flops += 2.0 * (double)op_turns(g->programs[i], op) * (double)rows *
+                     (double)value_elements(up);
+        }
+    return tile ? text_print("feed-forward layers: %" PRId64 " tiles of %" PRId64 " rows; "
+                             "backward, their first product again: %.3f GFLOP a micro-batch",
+                             tiles, tile, flops / 1e9)
+                : NULL;
+}
+
 static void answer_cluster(cJSON *o, const Config *c)
 {
     if (!c->cluster) {
@@ -309,6 +331,8 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
             g->plan_method);
     if (c->kept)
         fprintf(to, "memory.recompute=auto keeps %s\n\n", c->kept);
+    if (tiles_text(g))
+        fprintf(to, "%s\n\n", tiles_text(g));
     fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
             fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)),
             fit_largest_micro(g, c));

@@ -77,10 +77,10 @@ static inline void ffn_fwd(act_t *y, const act_t *x, const FfnWeights *w, FfnAct
     }
 }
 
-/* mm_up: as above; mm_down_dx: { .m = tile, .n = F, .k = C, .form = GEMM_NN }, mm_up_dx: { .m = tile,
- * .n = C, .k = G, .form = GEMM_NN }; mm_down_dw: { .m = C, .n = F, .k = tile, .form = GEMM_TN,
- * .out_f32 = 1, .beta = 1 }, mm_up_dw: { .m = G, .n = C, .k = tile } likewise, for tiles add up, NULL
- * with frozen weights. beta: the call adds to the gradients. dx may be dy or x. */
+/* mm_up: as above; mm_down_dx: { .m = tile, .n = F, .k = C, .form = GEMM_NN }, mm_up_dx:
+ * { .m = tile, .n = C, .k = G, .form = GEMM_NN }; mm_down_dw: { .m = C, .n = F, .k = tile, .form =
+ * GEMM_TN, .out_f32 = 1, .beta = 1 }, mm_up_dw: { .m = G, .n = C, .k = tile } likewise, for tiles
+ * add up, NULL with frozen weights. beta: the call adds to the gradients. dx may be dy or x. */
 static inline void ffn_bwd(act_t *dx, const act_t *dy, const act_t *x, const FfnWeights *w,
                            const FfnGrads *d, FfnActivation activation, int64_t rows, int64_t C,
                            int64_t F, int64_t tile, int beta, Gemm *mm_up, Gemm *mm_down_dw,

@@ -45,16 +45,16 @@ enum FfnActivation { FFN_GELU, FFN_GELU_ERF, FFN_RELU, FFN_SWIGLU, FFN_GEGLU };
 /* Operands that not every layer has are nullptr. */
 struct FfnWeights {
     const wt_t *up = nullptr, *down = nullptr;   // (G, C), G = F or, of a gated one, 2 F; (C, F)
-    const wt_t *up_bias = nullptr, *down_bias = nullptr;                           // (G), (C)
+    const wt_t *up_bias = nullptr, *down_bias = nullptr;             // (G), (C)
 };
 
 struct FfnGrads {
-    float *up = nullptr, *down = nullptr, *up_bias = nullptr;                      // nullptr: frozen
+    float *up = nullptr, *down = nullptr, *up_bias = nullptr;        // nullptr: frozen
 };
 
 /* Values of a tile in the workspace. */
 struct FfnTile {
-    act_t *wide, *act;                                                             // (tile, G), (tile, F)
+    act_t *wide, *act;                                               // (tile, G), (tile, F)
 };
 
 static constexpr int64_t ffn_wide_(FfnActivation activation, int64_t F)
@@ -113,10 +113,10 @@ static inline void ffn_fwd(act_t *y, const act_t *x, const FfnWeights &w, int64_
     }
 }
 
-/* mm_up: as above; mm_down_dx: { .m = tile, .n = F, .k = C, .form = GEMM_NN }, mm_up_dx: { .m = tile,
- * .n = C, .k = G, .form = GEMM_NN }; mm_down_dw: { .m = C, .n = F, .k = tile, .form = GEMM_TN,
- * .out_f32 = 1, .beta = 1 }, mm_up_dw: { .m = G, .n = C, .k = tile } likewise, for tiles add up,
- * nullptr with frozen weights. beta: the call adds to the gradients. dx may be dy or x. */
+/* mm_up: as above; mm_down_dx: { .m = tile, .n = F, .k = C, .form = GEMM_NN }, mm_up_dx:
+ * { .m = tile, .n = C, .k = G, .form = GEMM_NN }; mm_down_dw: { .m = C, .n = F, .k = tile, .form =
+ * GEMM_TN, .out_f32 = 1, .beta = 1 }, mm_up_dw: { .m = G, .n = C, .k = tile } likewise, for tiles
+ * add up, nullptr with frozen weights. beta: the call adds to the gradients. dx may be dy or x. */
 template <FfnActivation ACTIVATION>
 static inline void ffn_bwd(act_t *dx, const act_t *dy, const act_t *x, const FfnWeights &w,
                            const FfnGrads &d, int64_t rows, int64_t C, int64_t F, int64_t tile,

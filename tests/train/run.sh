@@ -1,7 +1,7 @@
 #!/bin/bash
 # The targets end to end: run.sh [PART ...], all parts in turn. sanitize.sh, whole runs under sanitizers, is soak's.
 # Parts that compile alike stand apart: the second takes from the cache what the first put there.
-# parts: sim isa reference nf4 mlm masked_diffusion dpo prm ad ppo
+# parts: sim isa reference nf4 ffn mlm masked_diffusion dpo prm ad ppo
 # parts: checked pairs terminal faults export new talk yesterday
 cd "$(dirname "$0")" || exit 1
 failed=0

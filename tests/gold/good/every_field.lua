@@ -13,10 +13,10 @@ return {
         tied = false, attention_bias = true, dropout = 0.0, attention_dropout = 0.1, init_std = 0.1 + 0.2, bos = 256, eos = 257, pad = -1,
     },
     lora = {
-        rank = 4, alpha = 12, dropout = 0.1, targets = { "q_proj", "down_proj" }, rslora = true,
+        rank = 4, alpha = 12, dropout = 0.1, targets = { "q_proj", "o_proj" }, rslora = true,
         fold = "none", base = "nf4", modules_to_save = { "lm_head", "embed_tokens" },
     },
-    memory = { recompute = "block", keep = { "norms", "att" }, loss_rows = 128, zero = 0, limit_gib = 2.5, embedding = "device" },
+    memory = { recompute = "block", keep = { "norms", "att" }, loss_rows = 128, ffn_rows = 64, zero = 0, limit_gib = 2.5, embedding = "device" },
     optim = { decay_rule = "all", master = "fp32", moments = "fp32", when = "step" },
     kernels = { fuse = false, graph = false, attention = "builtin" },
     comm = { bucket_mib = 7, overlap = "all", order = "fast" },

@@ -1,0 +1,3 @@
+return extend(use "ad_tiny", {
+    memory = { ffn_rows = 16 },
+})

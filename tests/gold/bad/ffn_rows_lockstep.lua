@@ -1,0 +1,5 @@
+-- args: -d graph
+return extend(use "dreamprm_tiny", {
+    prm = { hypergradient = "lockstep" },
+    memory = { ffn_rows = 32 },
+})
