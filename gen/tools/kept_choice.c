@@ -66,22 +66,31 @@ static char *set_text(const Set *s)
                       text_bytes(s->bytes));
 }
 
-/* Estimates all sets from those of single words; fastest first. */
-static void estimate(const Config *c, const Set *plain, Set *sets)
+/* Estimates all sets from those of single words; fastest first. Words that change nothing, such as
+ * gate_up where it exists in tiles, are in none. Returns how many there are. */
+static int estimate(const Config *c, const Set *plain, Set *sets)
 {
     int64_t limit;
+    int n = 0;
+    unsigned useless = 0;
     Set one[KEPT_WORDS];
-    for (int i = 0; i < KEPT_WORDS; i++)
+    for (int i = 0; i < KEPT_WORDS; i++) {
         one[i] = planned(c, 1u << i, &limit);
+        if (one[i].bytes == plain->bytes && one[i].seconds == plain->seconds)
+            useless |= 1u << i;
+    }
     for (unsigned words = 0; words < SETS; words++) {
-        sets[words] = (Set){words, plain->seconds, plain->bytes};
+        Set s = {words, plain->seconds, plain->bytes};
         for (int i = 0; i < KEPT_WORDS; i++)
             if (words >> i & 1) {
-                sets[words].seconds += one[i].seconds - plain->seconds;
-                sets[words].bytes += one[i].bytes - plain->bytes;
+                s.seconds += one[i].seconds - plain->seconds;
+                s.bytes += one[i].bytes - plain->bytes;
             }
+        if (!(words & useless))
+            sets[n++] = s;
     }
-    qsort(sets, SETS, sizeof *sets, by_seconds);
+    qsort(sets, (size_t)n, sizeof *sets, by_seconds);
+    return n;
 }
 
 /* The fields have the chosen values, as if given: on the command line, if auto was. */
@@ -120,8 +129,8 @@ void choose_kept(Config *c)
     set_words(c, 0);
     if (plain.bytes > limit)
         return;
-    estimate(c, &plain, sets);
-    for (int i = 0; i < SETS && n < PLANS; i++) {
+    const int nsets = estimate(c, &plain, sets);
+    for (int i = 0; i < nsets && n < PLANS; i++) {
         const bool near = sets[i].bytes <= limit + limit / 16;
         const Set s = near ? planned(c, sets[i].words, &limit) : sets[i];
         if (s.bytes <= limit)
