@@ -648,10 +648,15 @@ static void check_ffn_rows(const Config *c, const Family *f)
             err_add(keep->loc, "memory.keep: \"%s\" exists for a tile at a time with "
                     "memory.ffn_rows = %" PRId64 ", so it cannot be kept; leave one of the two out",
                     keep->list[i], tile->i);
-    if (adapter)
-        err_add(tile->loc, "memory.ffn_rows: adapters on feed-forward layers (lora.targets: "
-                "\"%s\") are not supported in tiles; choose targets of attention, or leave it out",
-                adapter);
+    if (adapter && c->v[F_lora_dropout].f > 0)
+        err_add(c->v[F_lora_dropout].loc, "lora.dropout: memory.ffn_rows = %" PRId64 " computes "
+                "adapters on feed-forward layers (lora.targets: \"%s\") in tiles, which drop "
+                "nothing; leave one of the two out, or choose targets of attention",
+                tile->i, adapter);
+    if (adapter && !strcmp(c->v[F_lora_fold].s, "all"))
+        err_add(c->v[F_lora_fold].loc, "lora.fold: \"all\" cannot fold adapters on feed-forward "
+                "layers (lora.targets: \"%s\") that memory.ffn_rows computes in tiles; set "
+                "lora.fold = \"auto\"", adapter);
     if (f->hidden_drop && c->v[F_model_dropout].f > 0)
         err_add(tile->loc, "memory.ffn_rows: %s drops elements inside feed-forward layers, which "
                 "tiles do not; set model.dropout = 0, or leave it out", f->name);

@@ -142,8 +142,9 @@ void print_sites(Str *s, const Graph *g);          /* rows of shape.h; none with
 char *site_text(const Call *c);                    /* "SITES * l + SITE_ATT", "NO_SITE" */
 
 /* emit_lora.c */
-char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b_qkv" */
-int lora_products(const Call *c, Product *list);   /* see group_products() */
+/* The Lora of a word {lora}, "&lora_b_qkv"; "NULL": the layer has no adapters. */
+char *lora_object(const Call *c, const char *word);
+int lora_products(const Call *c, const char *word, Product *list);   /* see group_products() */
 
 /* emit_io.c: inputs, by the rows of inputs.def */
 int64_t emit_micros(const Graph *g);               /* micro-batches of a step */

@@ -9,17 +9,53 @@
 
 typedef struct {
     const Op *op;
-    bool backward, folded;
+    bool backward, folded, adds;     /* adds: gradients are added to, whatever beta is */
     int64_t parts;
     Dim rows, T, in, out;
     Dim row;                         /* row stride of x, and of w where u and B follow its
                                       * columns */
+    int64_t column[3], width[3];     /* of parts, in rows of y */
     const char *layer;               /* "qkv" */
 } Adapters;
 
-static Adapters adapters_of(const Call *c)
+static int64_t of_part(const Op *op, char what, int part)
+{
+    return op_attr(op, text_print("%c%d", what, part))->i;
+}
+
+static void read_parts(Adapters *l)
+{
+    for (int i = 0; i < l->parts; i++)
+        l->column[i] = of_part(l->op, 'c', i), l->width[i] = of_part(l->op, 'w', i);
+}
+
+/* Of a word {lora up} or {lora down bwd}, a layer of a feed-forward op: its rows are a tile's. */
+static Adapters adapters_in_tiles(const Call *c, const char *word)
 {
     const Op *op = call_op(c, 0);
+    const bool back = op->kind == OP_ffn_lora_bwd, down = strstr(word, "down");
+    const Attr *parts = op_attr(op, down ? "down_parts" : "up_parts");
+    Adapters l = {.op = op, .parts = parts ? parts->i : 0, .backward = strstr(word, "bwd"),
+                  .adds = true};
+    if (!parts)
+        return l;
+    const Dim *a = op->in[op_operand(op, false, 3 + back + 2 * down)].v->dim,
+              *w = op->in[1 + back + down].v->dim;
+    l.rows = l.T = call_measure(c, "tile");
+    l.in = l.row = a[1], l.out = w[0];
+    l.layer = weight_layer(c, op->in[1 + back + down].v);
+    if (down)
+        l.width[0] = w[0].n;
+    else
+        read_parts(&l);
+    return l;
+}
+
+static Adapters adapters_of(const Call *c, const char *word)
+{
+    const Op *op = call_op(c, 0);
+    if (strchr(word, ' '))
+        return adapters_in_tiles(c, word);
     Adapters l = {.op = op, .parts = op_attr(op, "parts")->i};
     bool fold = op->kind == OP_lora_fold;
     l.backward = op->kind == OP_lora_bwd;
@@ -31,18 +67,14 @@ static Adapters adapters_of(const Call *c)
     l.T = dim[x->rank - 2], l.in = a->dim[1], l.row = dim[x->rank - 1];
     l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[x->rank - 1];
     l.layer = weight_layer(c, a);
+    read_parts(&l);
     return l;
-}
-
-static int64_t of_part(const Op *op, char what, int part)
-{
-    return op_attr(op, text_print("%c%d", what, part))->i;
 }
 
 /* Returns the size that a word of lora.def names. */
 static Dim adapter_dim(const Adapters *l, const char *word, int part)
 {
-    int64_t rank = op_attr(l->op, "rank")->i, width = of_part(l->op, 'w', part);
+    int64_t rank = op_attr(l->op, "rank")->i, width = l->width[part];
     const Dim one = {rank, "R"},
               all = {l->parts * rank, l->parts > 1 ? text_print("%" PRId64 "*R", l->parts) : "R"};
     const struct { const char *word; Dim dim; } table[] = {
@@ -62,7 +94,7 @@ static int64_t adapter_offset(const Adapters *l)
 {
     int64_t bits = l->folded ? l->in.n : 0;
     for (int i = 0; i < l->parts; i++)
-        bits |= of_part(l->op, 'c', i) | i * op_attr(l->op, "rank")->i;
+        bits |= l->column[i] | i * op_attr(l->op, "rank")->i;
     return bits ? (bits | 8) & -(bits | 8) : 0;
 }
 
@@ -80,7 +112,7 @@ static const AdapterRow adapter_rows[] = {
 static Product adapter_gemm(const Call *c, const Adapters *l, const AdapterRow *row, int part)
 {
     Product p = {.form = row->form, .epilogue = "none", .scale = 1,
-                 .adds = call_adds(c, row->flags)};
+                 .adds = call_adds(c, row->flags) || (l->adds && strstr(row->flags, "beta"))};
     p.m = adapter_dim(l, row->m, part), p.n = adapter_dim(l, row->n, part);
     p.k = adapter_dim(l, row->k, part);
     p.lda = adapter_dim(l, row->lda, part), p.ldb = adapter_dim(l, row->ldb, part);
@@ -127,11 +159,11 @@ static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
     }
 }
 
-int lora_products(const Call *c, Product *list)
+int lora_products(const Call *c, const char *word, Product *list)
 {
-    const Adapters l = adapters_of(c);
+    const Adapters l = adapters_of(c, word);
     int n = 0;
-    for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++)
+    for (size_t i = 0; l.parts && i < sizeof adapter_rows / sizeof adapter_rows[0]; i++)
         for (int part = 0; computes(&l, &adapter_rows[i]) &&
                            part < (strcmp(adapter_rows[i].times, "part") ? 1 : l.parts);
              part++)
@@ -139,10 +171,10 @@ int lora_products(const Call *c, Product *list)
     return n;
 }
 
-static void print_parts(Str *s, const Adapters *l, char what)
+static void print_parts(Str *s, const Adapters *l, const int64_t *what)
 {
     for (int i = 0; i < l->parts; i++)
-        str_print(s, "%s%" PRId64, i ? ", " : "", of_part(l->op, what, i));
+        str_print(s, "%s%" PRId64, i ? ", " : "", what[i]);
 }
 
 /* An initialiser without its name. */
@@ -157,9 +189,9 @@ static char *lora_text(const Call *c, const Adapters *l)
     if (!points || (l->folded && !l->backward))
         str_print(&s, ", .out = %s", l->out.sym);
     str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
-    print_parts(&s, l, 'c');
+    print_parts(&s, l, l->column);
     str_print(&s, "}, .width = {");
-    print_parts(&s, l, 'w');
+    print_parts(&s, l, l->width);
     str_print(&s, "}");
     if (!points)
         str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
@@ -167,14 +199,16 @@ static char *lora_text(const Call *c, const Adapters *l)
         str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
     if (points)
         print_adapter_products(&s, c, l);
-    else if (beta && beta->i)
+    else if (l->backward && (l->adds || beta->i))
         str_print(&s, ", .beta = 1");
     return s.text;
 }
 
-char *lora_object(const Call *c)
+char *lora_object(const Call *c, const char *word)
 {
-    const Adapters l = adapters_of(c);
+    const Adapters l = adapters_of(c, word);
+    if (!l.parts)
+        return text_copy("NULL");
     char *label = text_print("%s%s", l.layer, l.backward ? ".bwd" : "");
     return text_print("&%s", object_name(c, label, lora_text(c, &l), true));
 }

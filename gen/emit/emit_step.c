@@ -244,6 +244,8 @@ static bool has_operand(const Op *op, const char *word)
     return op_operand(op, word[0] == 'o', atoi(word + 1)) >= 0;
 }
 
+static bool is_lora(const char *word) { return !strncmp(word, "lora", 4); }
+
 static char *expand(const Call *c, const char *word)
 {
     const char *mark = strchr(word, '?');
@@ -272,8 +274,8 @@ static char *expand(const Call *c, const char *word)
     }
     if (!strcmp(word, "site"))
         return site_text(c);
-    if (!strcmp(word, "lora"))
-        return lora_object(c);
+    if (is_lora(word))
+        return lora_object(c, word);
     if (!strncmp(word, "mm ", 3))
         return text_print("&%s", object_name(c, gemm_label(c, word), gemm_text(c, word), false));
     if (!strncmp(word, "layer:", 6))
@@ -556,8 +558,8 @@ int group_products(const Graph *g, const Program *p, const Group *group, Product
         char *word = text_print("%.*s", (int)strcspn(at + 1, "}"), at + 1);
         at++;
         const char *mm = strstr(word, "mm ");
-        if (!strcmp(word, "lora"))
-            n += lora_products(&c, list + n);
+        if (is_lora(word))
+            n += lora_products(&c, word, list + n);
         else if (mm && (mm == word || has_operand(call_op(&c, 0), word)))
             list[n++] = gemm_product(&c, text_copy(mm));
     }

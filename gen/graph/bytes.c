@@ -190,7 +190,7 @@ static double in_tiles(const Op *op, int k, int up, int of_up, double wide, doub
                  all = rows(op->in[0]) * dtype_bytes[op->in[0].v->dtype] * F;
     return k == op->nin + op->nout ? all * (wide * attribute(op, "gates") + act)
            : k == up               ? of_up * tiles * size_of(op, k)
-           : k == up + 1           ? tiles * size_of(op, k)
+           : k > up && k < op->nin ? tiles * size_of(op, k)
            : is_output(op, k) && letter(op, k) == 's'
                ? (2 * tiles - (attribute(op, "beta") ? 0 : 1)) * size_of(op, k)
                : size_of(op, k);
@@ -206,6 +206,12 @@ static double bytes_ffn_bwd(const Op *op, int k)
     const int trained = op_attr(op, "trained") != NULL, db = op->nout > 3 ? 1 : 0;
     return (k < 2 ? 1 + trained : 1) *
            in_tiles(op, k, 2, 2, 4 + 2 * trained + db, 2 + 2 * trained);
+}
+
+/* Of frozen layers; act and its gradient both, which the second layer's adapter reads. */
+static double bytes_ffn_lora_bwd(const Op *op, int k)
+{
+    return in_tiles(op, k, 2, 2, 4, op_attr(op, "down_parts") ? 5 : 2);
 }
 
 /* Two heads w and v (input 3) read by one product each, w also by those of gradients. */

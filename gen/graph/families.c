@@ -269,7 +269,7 @@ static Dim dim_up(const Build *b)
 }
 
 /* Columns of a norm's result; next: the steps after it. If only a linear layer reads it, they
- * include room for that layer's adapters. */
+ * include room for that layer's adapters, but not of feed-forward layers in tiles. */
 static Dim dim_normed(const Build *b, const char *next)
 {
     Module *qkv, up[2];
@@ -278,7 +278,7 @@ static Dim dim_normed(const Build *b, const char *next)
         n = qkv_modules(b, &qkv);
         return dim_folded(b, dim_hidden(b), dim_qkv(b), qkv, n);
     }
-    if (is_step(next, "ffn")) {
+    if (is_step(next, "ffn") && !config_int(b->c, F_memory_ffn_rows)) {
         n = up_modules(b, up);
         return dim_folded(b, dim_hidden(b), dim_up(b), up, n);
     }
@@ -532,19 +532,35 @@ static Ref tiled(Build *b, int64_t tile, const char *name, const Module *up, int
                  const Module *down, bool bias)
 {
     const Dim C = dim_hidden(b), F = dim(b->model.F, "F");
-    const LayerUse first = layer_plain(b, name, C, dim_up(b), up, n, bias),
-                   second = layer_plain(b, "down", F, C, down, 1, bias);
+    const LayerUse use[2] = {layer_weights(b, name, C, dim_up(b), up, n, bias),
+                             layer_weights(b, "down", F, C, down, 1, bias)};
+    const bool adapted = use[0].parts || use[1].parts;
     Ref y = build_like(b, "down", b->x, C);
     b->drops += b->family->hidden_drop;          /* its site stays unused */
-    Op *op = build_op(b, OP_ffn);
-    op_in(op, b->x), op_in(op, first.w), op_in(op, second.w);
+    Op *op = build_op(b, adapted ? OP_ffn_lora : OP_ffn);
+    op_in(op, b->x), op_in(op, use[0].w), op_in(op, use[1].w);
+    for (int i = 0; i < 2; i++)
+        if (use[i].parts)
+            op_in(op, use[i].A), op_in(op, use[i].B);
     if (bias)
-        op_in(op, first.b), op_in(op, second.b);
+        op_in(op, use[0].b), op_in(op, use[1].b);
     op_out(op, y);
     op_int(op, "tile", tile), op_word(op, "activation", b->family->activation);
     op_int(op, "gates", n);
     if (bias)
         op_int(op, "bias", 1);
+    if (!adapted)
+        return y;
+    op_int(op, "rank", config_int(b->c, F_lora_rank));
+    op_float(op, "scale", use[use[0].parts ? 0 : 1].scale);
+    if (use[0].parts)
+        op_int(op, "up_parts", use[0].parts);
+    for (int i = 0; i < use[0].parts; i++) {
+        op_int(op, text_print("c%d", i), use[0].column[i]);
+        op_int(op, text_print("w%d", i), use[0].width[i]);
+    }
+    if (use[1].parts)
+        op_int(op, "down_parts", use[1].parts);
     return y;
 }
 

@@ -510,15 +510,42 @@ static void grad_geglu(Build *b, const Op *fwd, int i)
     pointwise(b, fwd, OP_geglu_bwd);
 }
 
+static void refuse_tiles(const Build *b, const Op *fwd)
+{
+    if (b->jvp)
+        err(fwd->loc, "memory.ffn_rows: tiles have no derivative along a gradient, which "
+            "prm.hypergradient = \"lockstep\" needs; leave it out, or set that to \"dot\"");
+}
+
+/* Adapters on frozen layers: the operands of fwd, and the gradients of the adapters. */
+static void grad_ffn_lora(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    refuse_tiles(b, fwd);
+    const int last = fwd->nin - (op_attr(fwd, "bias") ? 2 : 0);
+    Ref x = fwd->in[0], dy = gradient_get(fwd->out[0]), dx = contribution(b, x);
+    Ref up = nf4_again(b, fwd->in[1]), down = nf4_again(b, fwd->in[2]);
+    Op *op = build_op(b, OP_ffn_lora_bwd);
+    op_in(op, dy), op_in(op, x), op_in(op, up), op_in(op, down);
+    for (int k = 3; k < last; k++)
+        op_in(op, fwd->in[k]);
+    if (last < fwd->nin)
+        op_in(op, fwd->in[last]);
+    op_out(op, dx);
+    for (int k = 3; k < last; k++)
+        out_gradient(b, op, fwd->in[k]);
+    copy_attrs(op, fwd);
+    beta(op);
+    contribute(b, x, dx);
+}
+
 /* The second bias's gradient is a sum of its own: that of dy. */
 static void grad_ffn(Build *b, const Op *fwd, int i)
 {
     (void)i;
+    refuse_tiles(b, fwd);
     const bool bias = fwd->nin > 3;
     Ref x = fwd->in[0], dy = gradient_get(fwd->out[0]), dx = contribution(b, x);
-    if (b->jvp)
-        err(fwd->loc, "memory.ffn_rows: tiles have no derivative along a gradient, which "
-            "prm.hypergradient = \"lockstep\" needs; leave it out, or set that to \"dot\"");
     if (bias && learns(b, fwd->in[4])) {
         Op *op = build_op(b, OP_bias_grad);
         op_in(op, dy);

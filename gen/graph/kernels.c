@@ -149,6 +149,12 @@ static float dropout(const Op *op)
     return a ? (float)a->f : 0;
 }
 
+static int64_t parts_of(const Op *op, const char *key)
+{
+    const Attr *a = op_attr(op, key);
+    return a ? a->i : 0;
+}
+
 #define attr(key) (op_attr(op, #key)->i)
 #define ATTENTION(pass, x) \
     attention_##pass##_workspace(size(x, 0), size(x, 1), attr(kv), attr(dim), bytes(x))
@@ -160,6 +166,9 @@ static float dropout(const Op *op)
 #define KL kl_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define KL_CUDA kl_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define FFN(pass, up) pass##_workspace(attr(tile), size(up, 0), attr(gates), bytes(in[0]))
+#define FFN_LORA(pass, up) \
+    pass##_workspace(attr(tile), size(up, 0), attr(gates), cols(in[0]), attr(rank), \
+                     parts_of(op, "up_parts"), parts_of(op, "down_parts"), bytes(in[0]))
 #define LORA(x, y) \
     lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op), bytes(x))
 #define LORA_CUDA(x, a) \

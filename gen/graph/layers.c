@@ -247,13 +247,19 @@ static int64_t site(const Build *b)
     return b->stack.site + last_block + b->sites - 1;
 }
 
+/* Factor of adapters' sums. */
+static double adapter_scale(Config *c)
+{
+    const double r = (double)config_int(c, F_lora_rank);
+    return config_float(c, F_lora_alpha) / (config_bool(c, F_lora_rslora) ? sqrt(r) : r);
+}
+
 /* Adds an op of the layer's adapters: the caller's two operands, the adapter weights, and in
  * training the dropout noise. */
 static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters *l)
 {
     Config *c = b->c;
-    double r = (double)config_int(c, F_lora_rank), alpha = config_float(c, F_lora_alpha),
-           p = drop_share(b, F_lora_dropout);
+    double p = drop_share(b, F_lora_dropout);
     const Value *x = kind == OP_lora_fold ? first.v : second.v;
     if (p > 0 && x->rank < 3)
         err(config_loc(c, F_lora_dropout),
@@ -269,7 +275,7 @@ static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters 
         op_int(op, text_print("c%d", i), l->column[i]);
         op_int(op, text_print("w%d", i), l->b[i].rows);
     }
-    op_float(op, "scale", alpha / (config_bool(c, F_lora_rslora) ? sqrt(r) : r));
+    op_float(op, "scale", adapter_scale(c));
     if (p > 0)
         op_float(op, "dropout", p), op_int(op, "site", site(b)),
             op_int(op, "sites", b->region ? block_sites(b) : 0);
@@ -356,14 +362,24 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
                              first_bias(b, in));
 }
 
-LayerUse layer_plain(Build *b, const char *name, Dim in, Dim out, const Module *m, int nmodules,
-                     bool bias)
+LayerUse layer_weights(Build *b, const char *name, Dim in, Dim out, const Module *m, int nmodules,
+                       bool bias)
 {
-    if (adapters(b, m, nmodules).parts)
-        bug("%s has adapters", name);
-    LayerUse use = {.w = matrix(b, name, in, in, out, m, nmodules, first_weight(b, in))};
+    const Loc loc = b->loc;
+    Adapters l = adapters(b, m, nmodules);
+    LayerUse use = {.w = matrix(b, name, in, in, out, m, nmodules, first_weight(b, in)),
+                    .parts = l.parts};
     if (bias)
         use.b = bias_of(b, name, out, m, nmodules, first_bias(b, in));
+    if (l.parts) {
+        b->loc = config_loc(b->c, F_lora_rank);
+        adapter_weights(b, name, &l, in, out);
+        use.A = layer_use(l.A), use.B = layer_use(l.B);
+        use.scale = adapter_scale(b->c);
+        b->loc = loc;
+    }
+    for (int i = 0; i < l.parts; i++)
+        use.column[i] = l.column[i], use.width[i] = l.b[i].rows;
     return use;
 }
 

@@ -52,13 +52,17 @@ Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modul
 /* The same with explicit initialisation. */
 Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m,
                       int nmodules, bool bias, First first_w, First first_b);
-/* The current layer's matrix (out, in), from NF4 where it is stored so, and its bias; b.v NULL: it
- * has none. */
+/* The current layer's matrix (out, in), from NF4 where it is stored so; its bias, v NULL: it has
+ * none; and its adapters: A of all parts, B of each after the other, added times scale to columns
+ * column..column + width. */
 typedef struct {
-    Ref w, b;
+    Ref w, b, A, B;
+    int parts;
+    int64_t column[3], width[3];
+    double scale;
 } LayerUse;
-/* The weights of such a layer for an op of the caller's. It has no adapters. */
-LayerUse layer_plain(Build *b, const char *name, Dim in, Dim out, const Module *m, int nmodules,
-                     bool bias);
+/* The weights of such a layer for an op of the caller's. */
+LayerUse layer_weights(Build *b, const char *name, Dim in, Dim out, const Module *m, int nmodules,
+                       bool bias);
 
 #endif

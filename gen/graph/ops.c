@@ -31,15 +31,29 @@ static double flops_margin(const Op *op) { return 4 * elements(op->in[0]); }
 static double flops_margin_dw(const Op *op) { return 2 * elements(op->in[1]); }
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
 static double flops_ce_bwd(const Op *op) { return (op_attr(op, "trained") ? 3 : 2) * flops_ce(op); }
+/* A product with each matrix. */
 static double flops_ffn(const Op *op)
 {
-    return 2 * rows(op->in[0]) * (elements(op->in[1]) + elements(op->in[2]));
+    double matrices = 0;
+    for (int k = 1; k < op->nin; k++)
+        matrices += op->in[k].v->rank == 2 ? elements(op->in[k]) : 0;
+    return 2 * rows(op->in[0]) * matrices;
 }
 /* The first layer's product again; then two products a layer, or dx alone. */
 static double flops_ffn_bwd(const Op *op)
 {
     const double own = op_attr(op, "trained") ? 2 : 1;
     return 2 * rows(op->in[0]) * ((own + 1) * elements(op->in[2]) + own * elements(op->in[3]));
+}
+/* Of each adapter two gradients of two products, and its own products again, but for the last. */
+static double flops_ffn_lora_bwd(const Op *op)
+{
+    double matrices = 0;
+    for (int k = 4; k < op->nin; k++)
+        matrices += op->in[k].v->rank == 2 ? 3 * elements(op->in[k]) : 0;
+    if (op_attr(op, "down_parts"))
+        matrices -= elements(op->out[op->nout - 1]);
+    return flops_ffn_bwd(op) + 2 * rows(op->in[0]) * matrices;
 }
 static double flops_kl(const Op *op) { return 2 * flops_ce(op); }
 static double flops_kl_grad(const Op *op) { return 4 * flops_ce(op); }

@@ -167,7 +167,7 @@ char *tiles_text(const Graph *g)
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 0; k < g->programs[i]->nops; k++) {
             const Op *op = &g->programs[i]->ops[k];
-            if (op->kind != OP_ffn_bwd)
+            if (op->kind != OP_ffn_bwd && op->kind != OP_ffn_lora_bwd)
                 continue;
             const Value *x = op->in[1].v, *up = op->in[2].v;
             const int64_t rows = value_elements(x) / x->dim[x->rank - 1].n;

@@ -131,4 +131,25 @@ static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int6
            (dropout > 0 ? workspace_round(rows * in * act) : 0);
 }
 
+/* Of a product, or of the adapters of either layer. */
+static inline int64_t ffn_lora_products_workspace(int64_t tile, int64_t G, int64_t F, int64_t C,
+                                                  int64_t rank, int64_t up, int64_t down,
+                                                  int64_t act)
+{
+    const int64_t first = lora_workspace(tile, C, G, rank, up, 0, act),
+                  second = lora_workspace(tile, F, C, rank, down, 0, act);
+    return first > second ? first : second;
+}
+
+/* [that | results of the first layer (tile, G) act_t | what the second reads, and its gradient,
+ * (tile, F) each | u of the first layer (tile, up * rank), of the second (tile, down * rank)] */
+static inline int64_t ffn_lora_workspace(int64_t tile, int64_t G, int64_t gates, int64_t C,
+                                         int64_t rank, int64_t up, int64_t down, int64_t act)
+{
+    const int64_t F = G / gates;
+    return ffn_lora_products_workspace(tile, G, F, C, rank, up, down, act) +
+           workspace_round(tile * G * act) + 2 * workspace_round(tile * F * act) +
+           workspace_round(tile * up * rank * act) + workspace_round(tile * down * rank * act);
+}
+
 #endif

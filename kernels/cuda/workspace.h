@@ -192,6 +192,26 @@ static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank
     return CUDA_GEMM_WORKSPACE + cuda_workspace_round(act * rows * parts * rank) +
            (dropout > 0 ? cuda_workspace_round(act * rows * in) : 0);
 }
+
+/* Of a product, or of the adapters of either layer. */
+static inline int64_t ffn_lora_cuda_products_workspace(int64_t tile, int64_t rank, int64_t up,
+                                                       int64_t down, int64_t act)
+{
+    return lora_cuda_workspace(tile, 0, rank, up > down ? up : down, 0, act);
+}
+
+/* [that | results of the first layer (tile, G) act_t | what the second reads, and its gradient,
+ * (tile, F) each | u of the first layer (tile, up * rank), of the second (tile, down * rank)] */
+static inline int64_t ffn_lora_cuda_workspace(int64_t tile, int64_t G, int64_t gates, int64_t C,
+                                              int64_t rank, int64_t up, int64_t down, int64_t act)
+{
+    (void)C;
+    return ffn_lora_cuda_products_workspace(tile, rank, up, down, act) +
+           cuda_workspace_round(act * tile * G) +
+           2 * cuda_workspace_round(act * tile * (G / gates)) +
+           cuda_workspace_round(act * tile * up * rank) +
+           cuda_workspace_round(act * tile * down * rank);
+}
 #endif
 
 #endif

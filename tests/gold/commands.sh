@@ -203,17 +203,17 @@ rows=64 V=2048 C=64
 check bytes/ce_bwd $((rows * V * (4 + 2 * 4 + 3 * 2) + 3 * 2 * rows * C + 4 * 2 * 2 * V * C + 4 * 2 * 4 * V * C + 8 * rows + 4)) \
     "$(moved ce_bwd losses)"
 check bytes/ce_fwd $((rows * V * (4 + 4) + 2 * rows * C + 4 * 2 * V * C + 8 * rows)) "$(moved ce_fwd e.losses)"
-# Feed-forward layers of 64 and 256 in four tiles of 16 rows, with biases: each reads both matrices, backward the first
-# twice, and adds to their gradients and that of a bias. The wide rows are written and read by gelu, act by the second
+# Feed-forward layers of 64 and 256 in four tiles of 16 rows, with biases: each reads both matrices and biases, backward
+# the first matrix twice, and adds to their gradients and that of a bias. The wide rows are written and read by gelu, act by the second
 # product; backward the wide rows are written, read by gelu and its gradient, written again and read by dx, dw and db,
 # act written twice and read by dw and gelu's gradient. dy and x are read by two products each.
 # shellcheck disable=SC2086
 "$GEN" recipes/h200x1_tiny.lua $words memory.ffn_rows=16 -o "$T/tiled" >/dev/null
 tiled() { sed -n "s/^{\"$1\", \"$2\", \([0-9]*\), \([0-9]*\), .*/\1 \2/p" "$T/tiled/ops.h" | paste -sd' '; }
 F=256
-check bytes/ffn_fwd "$((4 * rows * C * F)) $((2 * 2 * rows * C + 4 * 2 * 2 * F * C + 2 * (F + C) + 2 * rows * F * (2 + 2)))" \
+check bytes/ffn_fwd "$((4 * rows * C * F)) $((2 * 2 * rows * C + 4 * 2 * 2 * F * C + 4 * 2 * (F + C) + 2 * rows * F * (2 + 2)))" \
     "$(tiled ffn_fwd b.down)"
-check bytes/ffn_bwd "$((10 * rows * C * F)) $((5 * 2 * rows * C + 4 * 3 * 2 * F * C + 2 * F + 4 * 2 * 4 * (2 * F * C + F) +
+check bytes/ffn_bwd "$((10 * rows * C * F)) $((5 * 2 * rows * C + 4 * 3 * 2 * F * C + 4 * 2 * F + 4 * 2 * 4 * (2 * F * C + F) +
     2 * rows * F * (7 + 4)))" "$(tiled ffn_bwd b.dnorm2)"
 # dw = or += dy^T x of 256 by 64 in fp32; dy reads the scores' inputs twice, o once, the sums of rows twice
 check bytes/linear_dw "$((2 * rows * (256 + C) + 2 * 4 * 256 * C))" "$(moved linear_dw grad.b.up.w)"

@@ -16,7 +16,7 @@ llama_rows llama_rows
 qwen2_lora qwen2_lora
 qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_nf4.folded qwen2_nf4 lora.fold=all
-qwen2_nf4.bf16 qwen2_nf4 precision=bf16
+qwen2_nf4.bf16 qwen2_nf4 precision=bf16 memory.ffn_rows=16
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 qwen2_rslora.bf16.host qwen2_rslora precision=bf16 memory.embedding=host
