@@ -46,7 +46,7 @@ static inline void ffn_lora_up_(FfnLoraTile t, const act_t *x, const FfnWeights 
         lora_fwd(t.t.wide, t.up_u, x, a->up_a, a->up_b, NULL, 0, up, ws);
 }
 
-/* mm_up, mm_down: as of ffn_fwd; up, down: of a tile's rows, without dropout, NULL without adapters;
+/* mm_up, mm_down: as of ffn_fwd; up, down: of a tile's rows, without dropout, NULL: no adapters;
  * ws: ffn_lora_workspace(...) bytes. y may be x. */
 static inline void ffn_lora_fwd(act_t *y, const act_t *x, const FfnWeights *w, const FfnAdapters *a,
                                 FfnActivation activation, int64_t rows, int64_t C, int64_t F,

@@ -1,9 +1,10 @@
-/* b_ffn.c -- ffn.h: layers in tiles against the same kernels over all rows, bit for bit, and their gradients against
- * double sums. */
+/* b_ffn.c -- ffn.h and ffn_lora.h: layers in tiles against the same kernels over all rows, bit for bit; gradients
+ * against double sums, those of adapters against those of one tile. */
 #include <omp.h>
 #include <string.h>
 
 #include "../../kernels/cpu/ffn.h"
+#include "../../kernels/cpu/ffn_lora.h"
 #include "../../kernels/reference/linear.h"
 #include "harness.h"
 
@@ -107,4 +108,79 @@ TEST(ffn)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int beta = 0; beta < 2; beta++)
             run_case(&cases[i], beta != (int)(i % 2), beta);
+}
+
+enum { RANK = 4 };
+
+/* What a layer with adapters reads, and what one way of computing it gives. */
+typedef struct {
+    const act_t *x, *dy;
+    FfnWeights w;
+    FfnAdapters a;
+} Inputs;
+
+typedef struct {
+    act_t *y, *dx;
+    float *grad[4];
+} Results;
+
+static Results adapted(const Case *c, const Inputs *in, const int64_t size[4], const float *const *before,
+                       int64_t tile, int beta)
+{
+    const int64_t rows = c->rows, C = c->C, F = c->F, G = ffn_wide_(c->activation, F), gates = G / F;
+    const bool first = in->a.up_a, second = in->a.down_a;
+    Results r = { .y = NEW(act_t, rows * C), .dx = NEW(act_t, rows * C) };
+    for (int i = 0; i < 4; i++)
+        r.grad[i] = beta ? f32_copy(before[i], size[i]) : NEW(float, size[i]);
+    Gemm up = { .name = "up", .m = tile, .n = G, .k = C, .form = GEMM_NT };
+    Gemm down = { .name = "down", .m = tile, .n = C, .k = F, .form = GEMM_NT };
+    Gemm down_dx = { .name = "down_dx", .m = tile, .n = F, .k = C, .form = GEMM_NN };
+    Gemm up_dx = { .name = "up_dx", .m = tile, .n = C, .k = G, .form = GEMM_NN };
+    Lora of_up[2] = { { .name = "up", .rows = tile, .in = C, .out = G, .rank = RANK, .parts = gates, .scale = 0.5f,
+                        .col = { 0, F }, .width = { F, F } } };
+    Lora of_down[2] = { { .name = "down", .rows = tile, .in = F, .out = C, .rank = RANK, .parts = 1,
+                          .scale = 0.5f, .width = { C } } };
+    of_up[1] = of_up[0], of_down[1] = of_down[0];
+    of_up[1].beta = of_down[1].beta = 1;
+    Gemm *const products[] = { &up, &down, &down_dx, &up_dx };
+    for (int i = 0; i < 4; i++)
+        gemm_init(products[i]);
+    for (int i = 0; i < 2; i++)
+        lora_init(&of_up[i]), lora_init(&of_down[i]);
+    Lora *const u = first ? of_up : NULL, *const d = second ? of_down : NULL;
+    void *ws = new_bytes(ffn_lora_workspace(tile, G, gates, C, RANK, first ? gates : 0, second, sizeof(act_t)));
+    ffn_lora_fwd(r.y, in->x, &in->w, &in->a, c->activation, rows, C, F, tile, &up, &down, u, d, ws);
+    ffn_lora_bwd(r.dx, in->dy, in->x, &in->w, &in->a,
+                 &(FfnAdapterGrads){ r.grad[0], r.grad[1], r.grad[2], r.grad[3] }, c->activation, rows, C, F, tile,
+                 beta, &up, &down_dx, &up_dx, u, d, first ? of_up + 1 : NULL, second ? of_down + 1 : NULL, ws);
+    return r;
+}
+
+static void check_adapted(const Case *c, bool first, bool second, int beta)
+{
+    const int64_t rows = c->rows, C = c->C, F = c->F, G = ffn_wide_(c->activation, F), gates = G / F;
+    const int64_t size[4] = { gates * RANK * C, G * RANK, RANK * F, C * RANK };
+    act_t *adapter[4];
+    const float *before[4];
+    for (int i = 0; i < 4; i++)
+        adapter[i] = act_normal(size[i], 0, 0.3), before[i] = f32_normal(size[i], 0, 1);
+    const Inputs in = { act_normal(rows * C, 0, 1), act_normal(rows * C, 0, 1),
+                        { .up = act_normal(G * C, 0, 0.2), .down = act_normal(C * F, 0, 0.2) },
+                        { first ? adapter[0] : NULL, adapter[1], second ? adapter[2] : NULL, adapter[3] } };
+    const Results one = adapted(c, &in, size, before, rows, beta), many = adapted(c, &in, size, before, c->tile, beta);
+    check_same("y with adapters", many.y, one.y, rows * C * (int64_t)sizeof *one.y);
+    check_same("dx with adapters", many.dx, one.dx, rows * C * (int64_t)sizeof *one.dx);
+    for (int i = first ? 0 : 2; i < (second ? 4 : 2); i++)
+        check_f32("gradient of an adapter", many.grad[i], f32_double(one.grad[i], size[i]), size[i], rows);
+}
+
+TEST(ffn_lora)
+{
+    harness_library();
+    omp_set_num_threads(2);
+    gemm_setup();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_adapted(&cases[i], true, true, i % 2);
+        check_adapted(&cases[i], i % 2, !(i % 2), 0);
+    }
 }
