@@ -122,7 +122,7 @@ typedef struct {
 char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */
 /* Sets list to the products of a group's call, at most MOST_PRODUCTS, one for each Gemm; returns
  * their number. A kernel that goes through chunks of rows or parts repeats them. */
-enum { MOST_PRODUCTS = 16 };
+enum { MOST_PRODUCTS = 28, ADAPTER_PRODUCTS = 8 };        /* the latter: of one {lora} */
 int group_products(const Graph *g, const Program *p, const Group *group, Product *list);
 /* Measured seconds of a product, and of a call of a kernel with variants, from the lock file; 0: no
  * row applies. */

@@ -557,6 +557,8 @@ int group_products(const Graph *g, const Program *p, const Group *group, Product
     while ((at = strchr(at, '{'))) {
         char *word = text_print("%.*s", (int)strcspn(at + 1, "}"), at + 1);
         at++;
+        if (n + ADAPTER_PRODUCTS > MOST_PRODUCTS)
+            bug("%s has more than %d products", kernel_row[group->kernel].name, MOST_PRODUCTS);
         const char *mm = strstr(word, "mm ");
         if (is_lora(word))
             n += lora_products(&c, word, list + n);
