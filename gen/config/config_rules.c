@@ -627,19 +627,14 @@ static void check_ffn_rows(const Config *c, const Family *f)
 {
     const FieldValue *tile = &c->v[F_memory_ffn_rows], *keep = &c->v[F_memory_keep];
     const int64_t rows = c->v[F_batch_micro].i * objective_sequences(c) * c->v[F_seq_max].i;
+    const int64_t wanted = tile->i < rows ? tile->i : rows;
     const char *adapter = ffn_adapter(c, f);
-    int64_t most = tile->i;
+    int64_t most = wanted;
     if (!tile->i)
         return;
-    if (tile->i >= rows) {
-        err_add(tile->loc,
-                "memory.ffn_rows: has no effect with %" PRId64 " rows of a micro-batch; choose "
-                "fewer, for example %" PRId64 ", or leave it out", rows, rows > 1 ? rows / 2 : 1);
-        return;
-    }
     while (rows % most)
         most--;
-    if (2 * most <= tile->i)
+    if (2 * most <= wanted)
         err_add(tile->loc,
                 "memory.ffn_rows: a tile has the most of %" PRId64 " rows that divide the %" PRId64
                 " of a micro-batch, which is %" PRId64 "; choose a divisor", tile->i, rows, most);

@@ -176,9 +176,9 @@ char *tiles_text(const Graph *g)
             flops += 2.0 * (double)op_turns(g->programs[i], op) * (double)rows *
                      (double)value_elements(up);
         }
-    return tile ? text_print("feed-forward layers: %" PRId64 " tiles of %" PRId64 " rows; "
+    return tile ? text_print("feed-forward layers: %" PRId64 " tile%s of %" PRId64 " rows; "
                              "backward, their first product again: %.3f GFLOP a micro-batch",
-                             tiles, tile, flops / 1e9)
+                             tiles, tiles == 1 ? "" : "s", tile, flops / 1e9)
                 : NULL;
 }
 
