@@ -510,18 +510,17 @@ static void grad_geglu(Build *b, const Op *fwd, int i)
     pointwise(b, fwd, OP_geglu_bwd);
 }
 
-static void refuse_tiles(const Build *b, const Op *fwd)
+static void check_tiles(const Build *b)
 {
     if (b->jvp)
-        err(fwd->loc, "memory.ffn_rows: tiles have no derivative along a gradient, which "
-            "prm.hypergradient = \"lockstep\" needs; leave it out, or set that to \"dot\"");
+        bug("tiles have no derivative along a gradient");
 }
 
 /* Adapters on frozen layers: the operands of fwd, and the gradients of the adapters. */
 static void grad_ffn_lora(Build *b, const Op *fwd, int i)
 {
     (void)i;
-    refuse_tiles(b, fwd);
+    check_tiles(b);
     const int last = fwd->nin - (op_attr(fwd, "bias") ? 2 : 0);
     Ref x = fwd->in[0], dy = gradient_get(fwd->out[0]), dx = contribution(b, x);
     Ref up = nf4_again(b, fwd->in[1]), down = nf4_again(b, fwd->in[2]);
@@ -543,7 +542,7 @@ static void grad_ffn_lora(Build *b, const Op *fwd, int i)
 static void grad_ffn(Build *b, const Op *fwd, int i)
 {
     (void)i;
-    refuse_tiles(b, fwd);
+    check_tiles(b);
     const bool bias = fwd->nin > 3;
     Ref x = fwd->in[0], dy = gradient_get(fwd->out[0]), dx = contribution(b, x);
     if (bias && learns(b, fwd->in[4])) {

@@ -2,8 +2,8 @@
  *
  * In:    parameters of linear layers.
  * Out:   the same as codes, the states of their blocks, and ops that dequantise them.
- * Keeps: every product has a dequantised matrix of its own, so at most one of a layer exists, or two
- *        where memory.ffn_rows makes a feed-forward layer one op. */
+ * Keeps: every product has a dequantised matrix of its own, so at most one of a layer exists; both
+ *        of a feed-forward layer where memory.ffn_rows makes it one op. */
 #include "gen/graph/nf4.h"
 
 #include <inttypes.h>

@@ -92,6 +92,10 @@ static void check_lockstep(Prm *prm)
     if (is_canonical(prm->b))
         err(loc, "prm.hypergradient: \"lockstep\" sums each layer over ranks in any order; set "
             "prm.hypergradient = \"dot\" with comm.order = \"canonical\"");
+    if (config_int(c, F_memory_ffn_rows))
+        err(loc, "prm.hypergradient: \"lockstep\" needs a derivative along the gradient, which the "
+            "tiles of memory.ffn_rows do not have; leave that out, or set prm.hypergradient = "
+            "\"dot\"");
 }
 
 static void check_fields(Prm *prm)
