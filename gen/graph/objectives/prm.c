@@ -92,10 +92,6 @@ static void check_lockstep(Prm *prm)
     if (is_canonical(prm->b))
         err(loc, "prm.hypergradient: \"lockstep\" sums each layer over ranks in any order; set "
             "prm.hypergradient = \"dot\" with comm.order = \"canonical\"");
-    if (config_int(c, F_memory_ffn_rows))
-        err(loc, "prm.hypergradient: \"lockstep\" needs a derivative along the gradient, which the "
-            "tiles of memory.ffn_rows do not have; leave that out, or set prm.hypergradient = "
-            "\"dot\"");
 }
 
 static void check_fields(Prm *prm)
@@ -122,6 +118,10 @@ static void check_fields(Prm *prm)
             "optim.when: \"backward\" keeps no whole gradient, which prm.hypergradient = \"%s\" "
             "needs of the meta records; set prm.hypergradient = \"lockstep\"",
             config_text(b->c, F_prm_hypergradient));
+    if (!none && config_int(b->c, F_memory_ffn_rows) && !field_is(prm, F_prm_hypergradient, "fd"))
+        err(config_loc(b->c, F_memory_ffn_rows),
+            "memory.ffn_rows: tiles have no derivative along the gradient, by which record weights "
+            "are learned; leave it out, or set prm.hypergradient = \"fd\" in fp32");
     if (field_is(prm, F_prm_hypergradient, "lockstep"))
         check_lockstep(prm);
     if (!*config_text(b->c, F_prm_mark))
