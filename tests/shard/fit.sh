@@ -93,7 +93,7 @@ END {
             if (first[j] <= k && k <= last[j] && !(at[j] in there)) { there[at[j]] = 1; sum += size[j] }
         most = sum > most ? sum : most
     }
-    print n && most > 0 && most <= arena && arena <= most * 1.02 + 1048576 ? "" : n " values of " most " in " arena
+    print ((n && most > 0 && most <= arena && arena <= most * 1.02 + 1048576) ? "" : n " values of " most " in " arena)
 }
 AWK
 # neighbours LIMIT ARGUMENTS: other values of one to three fields with which they fit
