@@ -652,12 +652,9 @@ static FitTable table_of(const Search *s)
 {
     FitTable t = {.samples = s->samples, .ranks = s->ranks, .config = s->base, .plans = s->made};
     t.all = arena_new(sizeof *t.all * (size_t)(s->nplans + 1));
-    for (int i = 0; i < s->nplans; i++) {
+    for (int i = 0; i < s->nplans; i++)
         if (s->plan[i]->fits)
             t.all[t.nall++] = s->plan[i];
-        if (!s->plan[i]->nwords && s->plan[i]->device)
-            t.as_is = s->plan[i];
-    }
     qsort(t.all, (size_t)t.nall, sizeof *t.all, by_merit);
     choose_rows(&t);
     choose_over(s, &t);
@@ -677,6 +674,19 @@ static void make_base(void *data)
     char **word;
     const int n = fit_all_words(b->ask, &none, &word);       /* the user's first */
     b->c = b->ask->make(b->ask->of, word, b->place ? n : b->ask->nwords);
+}
+
+Config *fit_config(const FitAsk *ask)
+{
+    Basing own = {.ask = ask}, placed = {.ask = ask, .place = true};
+    if (!err_try(make_base, &own))
+        make_base(&placed);
+    return own.c ? own.c : placed.c;
+}
+
+int64_t fit_samples(const Config *c)
+{
+    return c->v[F_batch_micro].i * c->v[F_batch_accum].i * c->v[F_gpus].i;
 }
 
 int64_t fit_ranks(const FitAsk *ask, const Config *c)
@@ -714,13 +724,13 @@ static void refine(Search *s, const FitTable *t)
 FitTable fit_search(const FitAsk *ask)
 {
     Search s = {.ask = ask};
-    Basing own = {.ask = ask}, placed = {.ask = ask, .place = true};
+    Basing placed = {.ask = ask, .place = true};
     Choice *set;
-    make_base(&own);
-    s.base = err_try(make_base, &placed) ? placed.c : own.c;
+    Config *own = fit_config(ask);
+    s.base = err_try(make_base, &placed) ? placed.c : own;
     s.ranks = fit_ranks(ask, s.base);
     set_axes(&s);
-    set_splits(&s, own.c->v[F_batch_micro].i * own.c->v[F_batch_accum].i * own.c->v[F_gpus].i);
+    set_splits(&s, ask->samples ? ask->samples : fit_samples(own));
     Choice as_is = {.split = 0};
     for (int i = 0; i < AXES; i++)
         as_is.row[i] = AS_IS;
@@ -728,8 +738,10 @@ FitTable fit_search(const FitAsk *ask)
     while (as_is.split < splits && s.split[as_is.split] != s.base->v[F_batch_micro].i)
         as_is.split++;
     if (as_is.split == splits)
-        s.nsplits = as_is.split = 0;         /* without words of the batch, too */
-    plan_of(&s, &as_is);
+        s.nsplits = as_is.split = 0;         /* without words of the batch */
+    if (s.nsplits ||
+        s.base->v[F_batch_micro].i * s.base->v[F_batch_accum].i * s.ranks == s.samples)
+        plan_of(&s, &as_is);
     s.nsplits = splits;
     const int n = all_losses(&s, &set);
     for (int i = 0; i < n; i++)

@@ -33,11 +33,11 @@ typedef struct FitAsk {
     int nplace;
     int64_t host;                /* bytes of pinned memory of a machine at most */
     bool exact;                  /* only words that give the bits of the recipe */
+    int64_t samples;             /* of an update; 0: those of the recipe without `place` */
 } FitAsk;
 
 typedef struct {
-    const FitPlan *as_is;        /* without words; NULL: `place` needs some */
-    Config *config;              /* of as_is, or of the recipe without `place` */
+    Config *config;              /* of the recipe; without `place` if that needs other words */
     int64_t samples, ranks;      /* of an update; GPUs or processes */
     const FitPlan **row;         /* those that fit and that no other surpasses, best first */
     int nrows;
@@ -65,6 +65,11 @@ FitAsk fit_ask(const char *path, char **word, int n);
  * more. */
 enum { FIT_ROOM = 8 };
 void fit_ask_words(FitAsk *ask, char **word, int n);
+/* The recipe with the user's words; with the place, too, if it does not accept them without
+ * (memory.zero needs gpus). Ends the program if it does not accept them at all. */
+Config *fit_config(const FitAsk *ask);
+/* Samples of an update. */
+int64_t fit_samples(const Config *c);
 /* Ranks that are asked for, else those of the config. */
 int64_t fit_ranks(const FitAsk *ask, const Config *c);
 

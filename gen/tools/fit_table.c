@@ -64,7 +64,7 @@ static char *limit_word(int64_t bytes)
 /* Without a card, programs for a CPU may use this machine, its ranks a part each. */
 static void use_machine(FitAsk *ask)
 {
-    const Config *c = ask->make(ask->of, ask->word, ask->nwords);
+    const Config *c = fit_config(ask);
     const Target *t = target_find(c->v[F_target].s);
     if (strcmp(t->backend, "cpu") || c->cluster || has_field(ask, "card") ||
         has_field(ask, "memory.limit_gib"))
@@ -86,7 +86,7 @@ static void complete(FitAsk *ask, const FitOptions *o)
         if (*card && strcmp(card, "none") && card_fault(card))
             err((Loc){0}, "fit: card: %s", card_fault(card));
     }
-    const Config *c = ask->make(ask->of, ask->word, ask->nwords);
+    const Config *c = fit_config(ask);
     if (objective_find(c->v[F_objective].s)->standalone)
         err(c->v[F_objective].loc, "fit: recipes whose objective is %s train no model of layers: "
             "there is nothing to fit", c->v[F_objective].s);
@@ -261,7 +261,8 @@ static char *alternatives(const Config *c)
 {
     char **word;
     const int n = config_overrides(c, &word);
-    const FitAsk ask = fit_ask(c->recipe, word, n);
+    FitAsk ask = fit_ask(c->recipe, word, n);
+    ask.samples = fit_samples(c);
     const FitTable t = fit_search(&ask);
     Str s = {0};
     for (int i = 0; i < t.nrows; i++)
@@ -297,6 +298,7 @@ const char *fit_remedy(const Config *c, int64_t bytes)
     const int words = config_overrides(c, &word);
     FitAsk ask = fit_ask(c->recipe, word, words);
     int n = 0;
+    ask.samples = fit_samples(c);
     for (int i = 0; i < ask.nplace; i++)
         if (!strncmp(ask.place[i], "gpus=", 5))
             ask.place[n++] = ask.place[i];

@@ -73,6 +73,23 @@ done | awk -v seed="$SEED" -v all="$FULL" 'all != "" || (NR + int((NR - 1) / 6) 
     xargs -P "$cores" -n 2 bash -c 'rows "$@"' _)
 verdict "tables: $(grep -c . "$scratch/rows"), $(awk '{ n += $1 } END { print n }' "$scratch/rows") rows" "$lies"
 
+# an update of every row has as many samples as the head says, with more ranks, too; fields that need gpus go with it
+lies=$(while read -r recipe options; do
+    # shellcheck disable=SC2086
+    "$gen" fit "recipes/$recipe.lua" $options --all --json >"$scratch/samples.json" || echo "$recipe $options: exit code $?"
+    while read -r samples arguments; do
+        # shellcheck disable=SC2086
+        [ "$("$gen" info $arguments --json | jq .batch_global)" = "$samples" ] || echo "$arguments: not $samples samples"
+    done < <(jq -r '.batch_global as $n | .rows[] | "\($n) \(.arguments)"' "$scratch/samples.json")
+done <<EOF
+cpu_tiny --gpus 2
+cpu_tiny --gpus 3
+cpu_tiny memory.zero=1 --gpus 2
+cpu_tiny gpus=4 memory.zero=3 batch.accum=2
+EOF
+)
+verdict "samples of rows" "$lies"
+
 # ---- what is accepted fits, what is refused has no neighbour that does
 
 # living: bytes of what lives at a time, at most, of the text of a plan; values that share a place count once
