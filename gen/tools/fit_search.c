@@ -312,12 +312,31 @@ static void make_plan(void *data)
     p->fits = p->device <= p->limit && p->host <= ask->host;
 }
 
+static bool keeps_bits(const Search *s, char *const *word, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int field = field_find(name_of(word[i]));
+        if (field < 0 || field_bits(s->base, field) != BITS_same)
+            return false;
+    }
+    return true;
+}
+
+/* Bits of the rows that lose something: not a row whose words that would, the recipe has. */
 static unsigned lost_by(const Search *s, const Choice *choice)
 {
     unsigned lost = 0;
-    for (int i = 0; i < s->nlosing; i++)
-        if (choice->row[s->losing[i]] != AS_IS)
-            lost |= 1u << choice->row[s->losing[i]];
+    for (int i = 0; i < s->nlosing; i++) {
+        const int row = choice->row[s->losing[i]];
+        char *word[MOST_WORDS];
+        int n = 0;
+        const int all = words_of(row, word);
+        for (int k = 0; k < all; k++)
+            if (!has_word(s->base, word[k]))
+                word[n++] = word[k];
+        if (!keeps_bits(s, word, n))
+            lost |= 1u << row;
+    }
     return lost;
 }
 
@@ -333,16 +352,6 @@ static int choice_words(const Search *s, const Choice *choice, char **word)
                 word[n++] = own[j];
     }
     return n + batch_words(s, choice->split, word + n);
-}
-
-static bool keeps_bits(const Search *s, char *const *word, int n)
-{
-    for (int i = 0; i < n; i++) {
-        const int field = field_find(name_of(word[i]));
-        if (field < 0 || field_bits(s->base, field) != BITS_same)
-            return false;
-    }
-    return true;
 }
 
 /* True if the rows of a choice go together. */

@@ -90,6 +90,10 @@ EOF
 )
 verdict "samples of rows" "$lies"
 
+# a recipe that does not clip loses nothing by updates in the backward pass
+verdict "nothing lost" "$("$gen" fit recipes/mlm_2gpu_standard.lua run.clip=0 --card rtx3070 --exact --all --json |
+    jq -e '.rows | any(.add == ["optim.when=backward"] and .lost == null and .same_bits)' 2>&1 | grep -v '^true$')"
+
 # ---- what is accepted fits, what is refused has no neighbour that does
 
 # living: bytes of what lives at a time, at most, of the text of a plan; values that share a place count once
