@@ -74,12 +74,12 @@ def add(case, recipe, folder, results):
 
 
 def summary(runs):
-    """Median tokens/s, spread in percent, first step in s, the card's memory in GiB."""
+    """Median tokens/s, spread in percent, first step in s, the card's memory in GiB as text, if known."""
     rates = [r["tokens_per_second"] for r in runs]
     mid = statistics.median(rates)
     return (mid, 100 * (max(rates) - min(rates)) / mid,
             statistics.median(r["first_step_seconds"] for r in runs),
-            max(r["card_mib"] for r in runs) / 1024)
+            f"{max(r['card_mib'] for r in runs) / 1024:.1f}" if all("card_mib" in r for r in runs) else "-")
 
 
 def show(results, cases):
@@ -100,8 +100,8 @@ def show(results, cases):
             print(ROW.format(
                 case, mode or "none", f"{a[0]:.0f}", f"{a[1]:.1f}%", f"{a[0] * mfu:.1f}%",
                 *((f"{b[0]:.0f}", f"{b[1]:.1f}%", f"{b[0] * mfu:.1f}%", f"{a[0] / b[0]:.2f}",
-                   f"{a[2]:.2f} / {b[2]:.2f}", f"{a[3]:.1f} / {b[3]:.1f}") if b else
-                  ("", "", "", "", f"{a[2]:.2f}", f"{a[3]:.1f}"))))
+                   f"{a[2]:.2f} / {b[2]:.2f}", f"{a[3]} / {b[3]}") if b else
+                  ("", "", "", "", f"{a[2]:.2f}", a[3]))))
     if doc:
         print(f"    {doc['card']}, driver {doc['driver']}, nvcc {doc['nvcc']}, power limit "
               f"{doc['power_limit_w']} W")
