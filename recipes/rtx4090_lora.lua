@@ -1,5 +1,5 @@
 -- LoRA on Qwen2.5-7B on one RTX 4090 (24 GB): 14.2 GiB are weights, so blocks are computed again.
--- Planned: 16.4 GiB of 22.5 GiB a card.
+-- Planned: 16.5 GiB of 22.5 GiB a card.
 return {
     about = "Qwen2.5-7B, LoRA rank 16 on all linear layers, bf16, one RTX 4090",
     target = "sm_89",

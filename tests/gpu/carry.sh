@@ -43,9 +43,9 @@ if [ -n "${TARGET:-}" ]; then
     tests/gpu/first_hour.sh build "$folder/.carry.log" >&2
     rm -rf "$folder/.carry.log"
     # programs and what their scripts read, without debug information
-    mapfile -t built < <(find out/.gen/gen out/.first_hour out/.test/cuda-gpu out/.test/train.gpu out/.test/gpu -type f \
+    mapfile -t built < <(find out/.gen/gen out/.first_hour out/.test/{cuda-gpu,train.gpu,gpu} -type f \
         ! -path '*/.obj/*' ! -path '*/runtime/*' ! -path '*/kernels/*' ! -name '*.o' ! -name '*.lock' ! -name '*.log')
-    find out/.first_hour out/.test/cuda-gpu out/.test/train.gpu out/.test/gpu -type f -perm -100 -size +100k \
+    find out/.first_hour out/.test/{cuda-gpu,train.gpu,gpu} -type f -perm -100 -size +100k \
         -exec strip --strip-debug {} +
 fi
 tar czf "$archive" -C "$folder/.." "${folder##*/}/.carry" ${built:+-C "$PWD" "${built[@]}"}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # ranks.sh: sums over ranks by NCCL, one by one and captured into a graph, in a world of one rank on this machine's GPU.
-# Prints `ok NAME` or `not ok NAME: why`. BUILD=1 builds the program and stops, which takes no GPU; BUILT=1 takes the one
-# that is there. CUDA: the toolkit; NCCL: the folder of include/nccl.h and lib, where that is not the toolkit's.
+# Prints `ok NAME` or `not ok NAME: why`. BUILD=1 builds the program and stops, which takes no GPU; BUILT=1 takes the
+# one that is there. CUDA: the toolkit; NCCL: the folder of include/nccl.h and lib, where that is not the toolkit's.
 cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/lib.sh
 . tests/sources.sh
@@ -14,8 +14,9 @@ NCCL=${NCCL:-$CUDA}
 out=out/.test/gpu
 mkdir -p $out
 # shellcheck disable=SC2046
-if [ -z "${BUILT:-}" ] && ! said=$(gcc -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -I. -O0 -I"$NCCL/include" -I"$CUDA/include" \
-    -fopenmp tests/runtime/nccl_main.c $(sources runtime base names launch comm comm_rendezvous comm_nccl device_cuda \
+if [ -z "${BUILT:-}" ] && ! said=$(gcc -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -I. -O0 \
+    -I"$NCCL/include" -I"$CUDA/include" -fopenmp tests/runtime/nccl_main.c \
+    $(sources runtime base names launch comm comm_rendezvous comm_nccl device_cuda \
         nvml_cuda rendezvous rendezvous_join sha256 model model_parts crc32c safetensors safetensors_write json) \
     -o $out/ranks \
     -L"$NCCL/lib" -L"$CUDA/lib64" -Wl,-rpath,"$(realpath "$NCCL")/lib:$(realpath "$CUDA")/lib64" -l:libnccl.so.2 -lcudart \

@@ -120,9 +120,8 @@ static void check_fields(Prm *prm)
             config_text(b->c, F_prm_hypergradient));
     if (!none && config_int(b->c, F_memory_ffn_rows) && !field_is(prm, F_prm_hypergradient, "fd"))
         err(config_loc(b->c, F_memory_ffn_rows),
-            "memory.ffn_rows: prm.hypergradient = \"%s\" needs a derivative along the gradient, "
-            "which tiles do not have; leave memory.ffn_rows out",
-            config_text(b->c, F_prm_hypergradient));
+            "memory.ffn_rows: tiles have no derivative along the gradient, by which record weights "
+            "are learned; leave it out, or set prm.hypergradient = \"fd\" in fp32");
     if (field_is(prm, F_prm_hypergradient, "lockstep"))
         check_lockstep(prm);
     if (!*config_text(b->c, F_prm_mark))

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/feed_forward_tiles/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 e79be4b20e85214d, 51 kernel calls in 6 programs, arena 34.1 MiB a rank.
+ * IR sha256 abf63f1e1da7b0b9, 51 kernel calls in 6 programs, arena 34.1 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -167,14 +167,14 @@ static void run_micro(int micro, cudaStream_t s)
     layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
                   NORM_EPS, s);
     profile_op(9, s);       // recipe.lua:2
-    ce_bwd<512>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scale, CeHead{.dw = grad_wte},
-                B * T, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx, &mm_head_dw,
-                ws_micro_2, s);
+    ce_bwd<1024>(losses, dnorm_f, norm_f, wte, AT(labels, micro), scale, CeHead{.dw = grad_wte},
+                 B * T, V, C, ROWS, ACCUMULATE, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+                 ws_micro_2, s);
     profile_op(10, s);
     loss_sum(AT(loss, micro), losses, B * T, s);
     /* head, backward */
     profile_op(11, s);      // recipe.lua:4
-    layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
+    layernorm_bwd<256>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
                        norm_f_rstd, B * T, C, ACCUMULATE, ws_micro_2, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
@@ -187,7 +187,7 @@ static void run_micro(int micro, cudaStream_t s)
                           .up_bias = AT(grad_b_up_b, l)}, B * T, C, F, FFN_ROWS, ACCUMULATE,
                           &mm_up, &mm_down_dw, &mm_down_dx, &mm_up_dw, &mm_up_dx, ws_micro_3, s);
         profile_op(14, s);      // recipe.lua:4
-        layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid,
+        layernorm_bwd_add<256>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid,
                                AT(b_dnorm2, l), AT(b_mid, l), AT(b_norm2_w, l),
                                AT(b_norm2_mean, l), AT(b_norm2_rstd, l), dx, B * T, C, ACCUMULATE,
                                ws_micro_3, s);
@@ -209,7 +209,7 @@ static void run_micro(int micro, cudaStream_t s)
         profile_op(21, s);
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
         profile_op(22, s);
-        layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
+        layernorm_bwd_add<256>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
                                AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
                                AT(b_norm1_rstd, l), b_dmid, B * T, C, ACCUMULATE, ws_micro_3, s);
     }
@@ -279,8 +279,8 @@ static void run_eval(cudaStream_t s)
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   NORM_EPS, s);
     profile_op(38, s);      // recipe.lua:2
-    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
-                &mm_head_logits, ws_eval_2, s);
+    ce_fwd<1024>(e_losses, e_norm_f, wte, AT(labels, 0), CeHead{}, B * T, V, C, ROWS,
+                 &mm_head_logits, ws_eval_2, s);
     profile_op(39, s);
     loss_sum(AT(loss, 0), e_losses, B * T, s);
 }

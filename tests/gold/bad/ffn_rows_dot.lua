@@ -1,4 +1,0 @@
--- args: -d graph
-return extend(use "dreamprm_tiny", {
-    memory = { ffn_rows = 32 },
-})
