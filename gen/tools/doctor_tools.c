@@ -396,6 +396,32 @@ static void judge_library(Doctor *d, const Library *l, const Built *b)
     f->state = f->blocks ? DOCTOR_MISSING : DOCTOR_WARNING;
 }
 
+/* NULL if a library loads; else why not. */
+static const char *not_loaded(const char *file)
+{
+    void *is = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    const char *why = is ? NULL : dlerror();
+    if (is)
+        dlclose(is);
+    return is ? NULL : why ? why : "no reason is known";
+}
+
+/* cuDNN, which a program of kernels.attention = "cudnn" loads when it starts. */
+static void judge_cudnn(Doctor *d)
+{
+    const Config *c = d->wanted ? d->wanted->config : NULL;
+    if (!c || strcmp(c->v[F_kernels_attention].s, "cudnn"))
+        return;
+    const char *file = "libcudnn.so.9", *why = not_loaded(file);
+    Finding *f = doctor_add(d, why ? DOCTOR_MISSING : DOCTOR_OK, "cuDNN", "%s%s", file,
+                            why ? text_print(" does not load (%s): kernels.attention needs it", why)
+                                : "");
+    if (why) {
+        f->blocks = NEED_CUDA_RUN;
+        f->todo = "install NVIDIA's package libcudnn9-cuda-13, or set kernels.attention=builtin";
+    }
+}
+
 void doctor_libraries(Doctor *d)
 {
     static const struct { const char *name, *loads, *package, *without; } opened[] = {
@@ -416,14 +442,12 @@ void doctor_libraries(Doctor *d)
             d->nccl = b[i].version && !b[i].bad;
     }
     for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
-        void *is = dlopen(opened[i].loads, RTLD_LAZY | RTLD_LOCAL);
-        const char *why = is ? NULL : dlerror();
-        Finding *f = doctor_add(d, is ? DOCTOR_OK : DOCTOR_WARNING, opened[i].name, "%s%s%s",
+        const char *why = not_loaded(opened[i].loads);
+        Finding *f = doctor_add(d, why ? DOCTOR_WARNING : DOCTOR_OK, opened[i].name, "%s%s%s",
                                 opened[i].loads,
-                                is ? "" : text_print(" does not load (%s): ", why ? why : ""),
-                                is ? "" : opened[i].without);
+                                why ? text_print(" does not load (%s): ", why) : "",
+                                why ? opened[i].without : "");
         f->package = opened[i].package;
-        if (is)
-            dlclose(is);
     }
+    judge_cudnn(d);
 }

@@ -336,6 +336,10 @@ has "make doctor without Lua: told" 'liblua5.4.so.0'
 doctor "$R"
 same "a CUDA recipe without a GPU" 1 $code
 says "a CUDA recipe without a GPU runs elsewhere" ".*/r.lua: builds here: (yes|no), runs here: no"
+hasnt "cuDNN: only where it is used" cuDNN
+echo broken >"$T/broken/libcudnn.so.9"
+LD_LIBRARY_PATH=$T/broken doctor recipes/h200x1_tiny.lua kernels.attention=cudnn
+says "broken: cuDNN" '  missing +cuDNN +libcudnn.so.9 does not load .*: kernels.attention needs it.*'
 
 # ---- the program for GPUs, on the simulator
 
