@@ -12,8 +12,8 @@
 
 #include "../../runtime/shares.h"
 
-/* Grid: quads of a part by tensors. */
-__global__ void __launch_bounds__(ADAMW_THREADS)
+/* Grid: quads of a part by tensors. Five blocks: left alone, nvcc takes 32 registers and spills. */
+__global__ void __launch_bounds__(ADAMW_THREADS, 5)
     adamw_parts_kernel(float *__restrict__ w, float *__restrict__ m, float *__restrict__ v,
                        const float *__restrict__ g, const float *__restrict__ adamw_args,
                        const float *__restrict__ norm, int64_t n, int64_t stride, int64_t apart,
