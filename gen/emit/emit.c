@@ -227,8 +227,8 @@ static bool has_parts(const Graph *g)
     return false;
 }
 
-/* Numbers of the collectives that run beside kernels, those of a program from 0 on, as many for a
- * value as it has slots; "": none does. */
+/* Numbers of the asynchronous collectives, those of a program from 0 on, as many for a value as it
+ * has slots; "": there are none. */
 static char *operations(const Graph *g)
 {
     Str s = {0};
@@ -245,10 +245,10 @@ static char *operations(const Graph *g)
             n += (int)op->out[0].v->slots;
         }
         if (n > COMM_OPERATIONS)
-            bug("%s has %d collectives beside its kernels", g->programs[i]->name, n);
+            bug("%s has %d asynchronous collectives", g->programs[i]->name, n);
     }
-    return !s.n ? "" : text_print("/* Collectives that run beside kernels: numbers in a program, "
-                                  "of a value's first slot. */\nenum {\n%s};\n"
+    return !s.n ? "" : text_print("/* Asynchronous collectives: numbers in a program, of a "
+                                  "value's first slot. */\nenum {\n%s};\n"
                                   "#define EVENT(name, l) (name##_event + (l) %% name##_slots)\n"
                                   "/* Tensor l of a value with fewer slots than layers. */\n"
                                   "#define SLOT(name, l) AT(name, (l) %% name##_slots)\n", s.text);
@@ -265,7 +265,7 @@ static const char *host_bytes(const Graph *g)
 
 static void write_step(const Graph *g)
 {
-    char *programs = emit_programs(g), *merges = emit_merges(g);
+    char *programs = emit_programs(g), *merges = emit_merges(g), *asynchronous = operations(g);
     const EmitBackend *b = emit_backend(g);
     const char *precision = g->setting[SETTING_precision].text;
     const char *name = text_print("step.%s", b->suffix);
@@ -275,8 +275,8 @@ static void write_step(const Graph *g)
               false},
              {"precision", activations(precision), false},
              {"kernels", kernel_includes(g), false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
-             {"divided", has_parts(g) ? "yes" : "", false}, {"operations", operations(g), false},
-             {"beside", *operations(g) ? "yes" : "", false},
+             {"divided", has_parts(g) ? "yes" : "", false}, {"operations", asynchronous, false},
+             {"asynchronous", *asynchronous ? "yes" : "", false},
              {"counted", emit_counts(g) ? "yes" : "", false},
              {"fp16", strcmp(precision, "fp16") ? "" : "yes", false},
              {"scalers", emit_scalers(g, "    io.%s = %s;\n"), false},

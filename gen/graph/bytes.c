@@ -82,7 +82,7 @@ static double bytes_scatter(const Op *op, int k)
     return (op_attr(op, "beta")->i ? 0 : all) + 2 * (some < all ? some : all);
 }
 
-/* x w^T and dy w, of whose rows columns behind those of x and dx are not read. */
+/* x w^T and dy w, of whose rows the columns after those of x and dx are not read. */
 static double columns_of(const Op *op, int k, Ref x)
 {
     return size_of(op, k) * (k == 1 ? columns(x) / columns(op->in[1]) : 1);
@@ -124,7 +124,7 @@ static double bytes_lora(const Op *op, int k)
                    : (k == 1 && parts ? parts : k == u ? 2 : 1) * size_of(op, k);
 }
 
-/* u behind the columns of x, B behind those of w. */
+/* u after the columns of x, B after those of w. */
 static double bytes_lora_fold(const Op *op, int k)
 {
     const double parts = op_attr(op, "dropout") ? attribute(op, "parts") : 0,

@@ -89,11 +89,11 @@ static int end_of_region(const Program *p, int at)
 static void add_to_part(Build *b, Program *p, int at, Value *gradient)
 {
     const int region = p->ops[at].region;
-    const bool beside = region && moves_beside(b, gradient);
+    const bool overlapped = region && is_overlapped(b, gradient);
     const char *stage = p->ops[at].stage;
-    Value *micro = micro_gradient(b, p, gradient, beside ? 2 : region ? 1 : 0);
+    Value *micro = micro_gradient(b, p, gradient, overlapped ? 2 : region ? 1 : 0);
     replace(p, gradient, micro);
-    if (!beside) {
+    if (!overlapped) {
         Op *op = insert_after(b, p, at, OP_add_part, region, stage);
         set_operands(op, region ? ref_loop(micro, 0) : ref(micro),
                      region ? ref_loop(gradient, 0) : ref(gradient));

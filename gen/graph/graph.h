@@ -240,7 +240,7 @@ bool gradient_has_shares(const Build *b, const Value *gradient);
 bool gradients_are_divided(const Build *b);
 /* True if a layer's gradient is summed over ranks, or its divided weight gathered, while another
  * layer is computed: comm.overlap, on a GPU. */
-bool moves_beside(const Build *b, const Value *v);
+bool is_overlapped(const Build *b, const Value *v);
 /* fold.c: in canonical order, or if their sums are divided, has programs write each micro-batch's
  * gradients apart, and adds them to those of the update. After all programs exist. */
 void fold_gradients(Build *b);

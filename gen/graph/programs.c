@@ -291,7 +291,7 @@ void divide_states(Build *b)
         if (absmax_moment(b->g, v))
             v->part = absmax_part(param);
         v->gathered |= v->part && v->purpose == PU_weights && zero_stage(b) < 3;
-        v->early |= v->part && v->purpose == PU_weights && !v->gathered && moves_beside(b, v);
+        v->early |= v->part && v->purpose == PU_weights && !v->gathered && is_overlapped(b, v);
     }
     if (divides(b) && !found && b->c->v[F_memory_zero].set)
         err(config_loc(b->c, F_memory_zero),
@@ -303,7 +303,7 @@ void divide_states(Build *b)
 
 bool gradients_are_divided(const Build *b) { return zero_stage(b) > 1; }
 
-bool moves_beside(const Build *b, const Value *v)
+bool is_overlapped(const Build *b, const Value *v)
 {
     const char *overlap = config_text(b->c, F_comm_overlap);
     if (strcmp(b->g->target->backend, "cuda") || b->g->ranks == 1 || v->count < 2 ||
@@ -315,7 +315,7 @@ bool moves_beside(const Build *b, const Value *v)
 /* True if the layers of a whole gradient are all-reduced early. */
 static bool sums_early(const Build *b, const Value *gradient)
 {
-    return !part_of(b, ir_value(b->g, gradient->of)) && moves_beside(b, gradient);
+    return !part_of(b, ir_value(b->g, gradient->of)) && is_overlapped(b, gradient);
 }
 
 enum { RULES = 32 };

@@ -263,8 +263,8 @@ static Time group_time(const Sum *s, const Program *p, const Group *group)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* True for a collective that runs beside the kernels of its loop. */
-static bool runs_beside(int kind)
+/* True for a collective that overlaps with the kernels of its loop. */
+static bool is_asynchronous(int kind)
 {
     return kind == OP_gather_begin || kind == OP_scatter_begin || kind == OP_allreduce_layer;
 }
@@ -284,15 +284,15 @@ static void add_program(Cost *cost, const Graph *g, const Program *p, const Devi
                         double times)
 {
     const size_t bytes = sizeof(double) * (size_t)(p->nregions + 1);
-    double *kernels = arena_new(bytes), *beside = arena_new(bytes), *last = arena_new(bytes);
+    double *kernels = arena_new(bytes), *overlapped = arena_new(bytes), *last = arena_new(bytes);
     for (int i = 0; i < p->ngroups; i++) {
         const Group *group = &p->groups[i];
         const Op *op = &p->ops[group->first_op];
         const Sum s = {g, d, cost, often * times * turns_of(p, op)};
         if (g->ranks > 1 && op_is_collective(op->kind)) {
             const double seconds = collective_time(&s, p, op);
-            if (runs_beside(op->kind))
-                *(op_attr(op, "last") ? &last[group->region] : &beside[group->region]) += seconds;
+            if (is_asynchronous(op->kind))
+                (op_attr(op, "last") ? last : overlapped)[group->region] += seconds;
             else
                 cost->ranks += often * times * seconds;
             continue;
@@ -303,8 +303,9 @@ static void add_program(Cost *cost, const Graph *g, const Program *p, const Devi
         kernels[group->region] += turns_of(p, op) * (t.kernels + start);
     }
     for (int i = 0; i <= p->nregions; i++) {
-        const double more = longer(0, beside[i] - kernels[i]);
-        cost->ranks += often * (times * more + longer(0, beside[i] + last[i] - kernels[i]) - more);
+        const double more = longer(0, overlapped[i] - kernels[i]);
+        cost->ranks +=
+            often * (times * more + longer(0, overlapped[i] + last[i] - kernels[i]) - more);
     }
 }
 

@@ -74,7 +74,7 @@ double product_share(const Target *t, double m, double n, double k);
 
 /* Time of a call: each of its products takes as long as its FLOP or its bytes do, whichever is
  * longer, or as the lock file says; everything else its bytes; and each launch its start.
- * Collectives beside a loop's kernels count by how much they are longer. */
+ * Asynchronous collectives count by how much they are longer than their loop's kernels. */
 typedef struct {
     double kind[NEFFORTS];                 /* seconds of a step (schedules that change weights) */
     double kernels;                      /* their sum */

@@ -4,7 +4,8 @@
  * Out:   o (B, T, H, D) = softmax(scale q k^T, masked) v; lse (B, H, T) fp32 = log sum exp.
  * Keeps: D even, at most 256, with dropout 128. Scores live in registers only; sums in a fixed
  *        order, no atomics.
- * Method: attention_mma.cuh (16-bit types, D a multiple of 16, at most 128), attention_f32.cuh. */
+ * Method: attention_mma.cuh, attention_mma_bwd.cuh (16-bit types, D a multiple of 16, at most 128),
+ *         attention_f32.cuh. */
 #ifndef DIECAST_KERNELS_ATTENTION_CUH
 #define DIECAST_KERNELS_ATTENTION_CUH
 
@@ -13,7 +14,7 @@
 #include "workspace.h"
 
 #if defined ACT_BF16 || defined ACT_F16
-#include "attention_mma.cuh"
+#include "attention_mma_bwd.cuh"
 #endif
 
 /* MASK: which keys a query attends to; positions and doc_ends of a kernel: arrays of the mask, see

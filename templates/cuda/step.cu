@@ -37,7 +37,7 @@ extern "C" {
 /* Number of elements from the start of one value to the end of another, including all between
  * them. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
-//@ if beside
+//@ if asynchronous
 //@ operations
 //@ end
 

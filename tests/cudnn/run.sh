@@ -63,7 +63,7 @@ if [ -f "$cuda/lib64/libcudnn.so.9" ] && [ -f "$cuda/lib64/stubs/libcuda.so" ]; 
     says cudnn/odd_head 'odd cudnnBackend.*: CUDNN_STATUS_[A-Z_]+: .+|odd cuDNN has no kernel for this graph: .*'
     says cudnn/no_device 'json cudnnBackendFinalize: CUDNN_STATUS_[A-Z_]+: .+'
 else
-    echo "ok cudnn/plans: left out, no libcudnn.so.9 or no stub of libcuda here"
+    echo "skipped: cudnn/plans needs libcudnn.so.9 and the stub of libcuda"
 fi
 # ---- a program, with grouped heads, captured from its second step on
 . tests/programs.sh
