@@ -18,7 +18,7 @@ roots=(mmdebstrap mount)
 nodes=(iproute2 iptables util-linux)
 slurm=(slurmctld slurmd slurm-client munge iproute2 util-linux)
 extra=(ccache g++)
-nvidia=(cuda-toolkit-13-0 libnccl-dev)      # from NVIDIA's own repository
+nvidia=(cuda-toolkit-13-0 libnccl-dev libcudnn9-cuda-13)      # from NVIDIA's own repository
 texts=(fortunes fortunes-min)
 
 case ${1:-} in

@@ -481,10 +481,7 @@ static int run_container(int argc, char **argv)
     const char *command =
         text_print("gen container%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
                    cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "");
-    char *lines = c ? cluster_lines(c) : NULL;
-    container_print(command, words.n ? words.text : "", c ? c->name : NULL,
-                    c ? target_find(config_text(c, F_target)) : NULL, g ? g->ranks : 1, c && !g,
-                    lines ? cluster_value(lines, "name", 0) : NULL, cmd.snapshot, stdout);
+    container_print(command, words.n ? words.text : "", c, g, cmd.snapshot, stdout);
     return 0;
 }
 

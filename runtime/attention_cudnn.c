@@ -81,6 +81,14 @@ int64_t cudnn_version(void)
     return (int64_t)cudnn.GetVersion();
 }
 
+LibraryVersion cudnn_library(void)
+{
+    static char version[32];
+    const int v = cudnn_open() ? 0 : (int)cudnn_version();
+    snprintf(version, sizeof version, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return (LibraryVersion){"cuDNN", "9", v ? version : NULL, true};
+}
+
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 /* Unique ids of the tensors that a run passes addresses of; ids of virtual tensors follow. */

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "library.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,6 +33,8 @@ typedef struct CudnnAttention CudnnAttention;
  * reason, with the name of the library. */
 const char *cudnn_open(void);
 int64_t cudnn_version(void);                 /* 91900 is 9.19.0; after cudnn_open() */
+/* With its version, unless it is missing. */
+LibraryVersion cudnn_library(void);
 
 /* Both compile one pass, which takes seconds. device: cuDNN's JSON of a GPU's properties, to
  * compile without that GPU; NULL: for the current one. Return memory that lives until exit, or NULL

@@ -17,7 +17,8 @@ int libraries_of_model(LibraryVersion *list)
     int n = libraries_of_text(list);
     snprintf(loaded, sizeof loaded, "%d.%d.%d", v->major, v->minor, v->patch);
     list[n++] = (LibraryVersion){
-        "oneDNN", VERSION_3(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH), loaded};
+        "oneDNN", VERSION_3(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH), loaded,
+        true};
 #if DIECAST_RANKS > 1
     /* version of the standard; the library describes itself in words */
     static char said[MPI_MAX_LIBRARY_VERSION_STRING], built[32];
@@ -30,7 +31,7 @@ int libraries_of_model(LibraryVersion *list)
 #else
     snprintf(built, sizeof built, "MPI %d.%d", MPI_VERSION, MPI_SUBVERSION);
 #endif
-    list[n++] = (LibraryVersion){"MPI", built, said};
+    list[n++] = (LibraryVersion){"MPI", built, said, false};
 #endif
     return n;
 }

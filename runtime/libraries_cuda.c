@@ -32,17 +32,17 @@ int libraries_of_model(LibraryVersion *list)
         runtime = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess)
         driver = 0;
-    list[n++] =
-        (LibraryVersion){"CUDA runtime", number(0, CUDART_VERSION, 1000), number(1, runtime, 1000)};
-    list[n++] = (LibraryVersion){"CUDA driver", NULL, number(2, driver, 1000)};
+    list[n++] = (LibraryVersion){"CUDA runtime", number(0, CUDART_VERSION, 1000),
+                                 number(1, runtime, 1000), false};
+    list[n++] = (LibraryVersion){"CUDA driver", NULL, number(2, driver, 1000), false};
     list[n++] = (LibraryVersion){"cuBLASLt", number(3, CUBLAS_VERSION, 10000),
-                                 number(4, (long long)cublasLtGetVersion(), 10000)};
+                                 number(4, (long long)cublasLtGetVersion(), 10000), true};
 #if DIECAST_RANKS > 1
     int nccl = 0;
     if (ncclGetVersion(&nccl) != ncclSuccess)
         nccl = 0;
-    list[n++] =
-        (LibraryVersion){"NCCL", number(5, NCCL_VERSION_CODE, 10000), number(6, nccl, 10000)};
+    list[n++] = (LibraryVersion){"NCCL", number(5, NCCL_VERSION_CODE, 10000),
+                                 number(6, nccl, 10000), false};
 #endif
     return n;
 }

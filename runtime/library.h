@@ -2,10 +2,13 @@
 #ifndef DIECAST_LIBRARY_H
 #define DIECAST_LIBRARY_H
 
+#include <stdbool.h>
+
 /* A library with its versions at build time and now; NULL: unknown. */
 typedef struct {
     const char *name;
     const char *built, *loaded;  /* loaded is valid until the next call of the same function */
+    bool computes;               /* with another version, values may have other last bits */
 } LibraryVersion;
 
 enum { LIBRARY_VERSIONS = 16 };

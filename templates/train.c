@@ -14,7 +14,6 @@
 #include "runtime/base.h"             // die(), note(), the world of ranks
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run per folder
-#include "runtime/libraries.h"        // versions of libraries
 #include "runtime/ranks/comm.h"       // the ranks of a run
 #include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
@@ -73,7 +72,7 @@ static void print_version(const Flags *f)
         .family = model.family, .precision = model.precision, .target = model.target,
         .cluster = model.cluster, .ranks = model.ranks, .ir = model.ir, .kernels = model.kernels,
         .compiler = "gcc " __VERSION__, .kernel_compiler = step_tools, .flags = BUILD_FLAGS,
-        .lock = BUILD_LOCK, .libraries = libraries_of_model};
+        .lock = BUILD_LOCK, .libraries = libraries_of_program};
     if (!f->json)
         printf(
             "%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %lld"
@@ -193,6 +192,8 @@ int main(int argc, char **argv)
         note("%s", f->renamed);
     comm_check_local_rank(f->local_rank);
     ranks_check_flags(f);
+    LibraryVersion library[LIBRARY_VERSIONS];
+    ranks_check_libraries(library, libraries_of_program(library));
     fault_arm();
     set_threads(f);
     stop_ignore();

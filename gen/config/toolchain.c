@@ -7,6 +7,7 @@ static const struct { unsigned needs; const char *package; } row[] = {
 #define TOOL(name, variable, commands, version, least, blocks, package, why) {blocks, package},
 #define LIBRARY(name, header, version, link, loads, major, cuda, builds, runs, package, why) \
     {(builds) | (runs), package},
+#define LOADED(name, loads, cuda, runs, package, why) {runs, package},
 #include "runtime/toolchain.def"
 };
 
@@ -23,7 +24,8 @@ int toolchain_packages(unsigned needs, bool nvidia, const char *name[TOOLCHAIN_P
     int n = 0;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         const bool theirs =
-            !strncmp(row[i].package, "cuda-", 5) || !strncmp(row[i].package, "libnccl", 7);
+            !strncmp(row[i].package, "cuda-", 5) || !strncmp(row[i].package, "libnccl", 7) ||
+            !strncmp(row[i].package, "libcudnn", 8);
         bool wanted = (row[i].needs & needs) && theirs == nvidia;
         for (int k = 0; k < n; k++)
             wanted = wanted && strcmp(name[k], row[i].package);

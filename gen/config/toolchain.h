@@ -22,7 +22,8 @@ enum {
     NEED_CUDA_RUN = 1024,
     NEED_NCCL_BUILD = 2048,
     NEED_NCCL_RUN = 4096, /* on GPUs, several ranks */
-    NEED_ALL_RUN = 8192,  /* every program */
+    NEED_ALL_RUN = 8192,   /* every program */
+    NEED_CUDNN_RUN = 16384, /* attention by cuDNN */
     NEED_BUILDS = NEED_CPU_BUILD | NEED_MODEL_BUILD | NEED_DNNL_BUILD | NEED_MPI_BUILD |
                   NEED_CUDA_BUILD | NEED_NCCL_BUILD
 };

@@ -160,21 +160,11 @@ static char *recipe_h(const Graph *g)
     return s.text;
 }
 
-static bool uses_cudnn(const Graph *g)
-{
-    for (int i = 0; i < g->nprograms; i++)
-        for (int j = 0; j < g->programs[i]->nops; j++)
-            if (op_attr(&g->programs[i]->ops[j], "cudnn"))
-                return true;
-    return false;
-}
-
-/* Returns the calls that open libraries, and of the schedules that run once at start. */
+/* Returns the calls that compile attention, and of the schedules that run once at start. */
 static char *start_calls(const Graph *g)
 {
     Str s = {0};
-    if (uses_cudnn(g))
-        str_print(&s, "    attention_cudnn_start();\n");
+    str_print(&s, "%s", emit_attention_starts(g));
     for (int i = 0; i < g->nschedules; i++)
         if (schedule_at_start(g->schedules[i]))
             str_print(&s, "%s", emit_calls(g, g->schedules[i], emit_backend(g)->stream));
@@ -578,6 +568,7 @@ static void write_train(const Graph *g)
     const Hole train[] = {{"head", head(g, about), false},
                           {"defaults", run_defaults(g), false},
                           {"sets", emit_sets(g), false},
+                          {"cudnn", graph_calls_cudnn(g) ? "yes" : "", false},
                           {"lora", ir_size(g, "R") ? "yes" : "", false}};
     const Hole header[] = {{"metrics", metric_names(g), false},
                            {"sets", emit_set_names(g), false}};
@@ -591,9 +582,10 @@ static void write_train(const Graph *g)
     folder_put("objective.h", fill(&with_names, "templates/objective.h"), false);
 }
 
-static unsigned needs(const Graph *g)
+unsigned emit_needs(const Graph *g)
 {
-    return toolchain_needs(g->target, g->ranks, false);
+    return toolchain_needs(g->target, g->ranks, false) |
+           (graph_calls_cudnn(g) ? NEED_CUDNN_RUN : 0);
 }
 
 static void write_build(const Graph *g)
@@ -617,8 +609,8 @@ static void write_build(const Graph *g)
         FILL_SOME(text_print("templates/%s/Makefile", backend), {"NAME", name, false},
              {"COMMAND", command(g), false},
              {"CFLAGS", g->target->cflags, false},
-             {"PACKAGES", toolchain_package_words(needs(g), false), false},
-             {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), false},
+             {"PACKAGES", toolchain_package_words(emit_needs(g), false), false},
+             {"NVIDIA_PACKAGES", toolchain_package_words(emit_needs(g), true), false},
              {"RANKS", ranks, false}, {"OBJECTS", objects, false},
              {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
@@ -651,7 +643,7 @@ static char *manifest(const Graph *g)
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
-    emit_toolchain_manifest(o, cluster_of(g), needs(g));
+    emit_toolchain_manifest(o, cluster_of(g), emit_needs(g));
     cJSON_AddStringToObject(o, "model_fields", g->setting[SETTING_model_fields].text);
     if (*emit_backend(g)->tuner)
         add_untuned(o);
@@ -675,8 +667,8 @@ static void write_readme(const Graph *g)
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
                     {"STEP", text_print("step.%s", emit_backend(g)->suffix), false},
-                    {"PACKAGES", toolchain_package_words(needs(g), false), false},
-                    {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), false},
+                    {"PACKAGES", toolchain_package_words(emit_needs(g), false), false},
+                    {"NVIDIA_PACKAGES", toolchain_package_words(emit_needs(g), true), false},
                     {"backend", g->target->backend, false}),
                false);
 }

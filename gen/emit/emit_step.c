@@ -370,12 +370,10 @@ static char *struct_text(const Call *c, const char *word)
     return text_print("%s{%s}", object, s.n ? s.text : "");
 }
 
-static char *arguments(const Call *c)
+/* Returns the text with its words in braces expanded. */
+static char *expand_all(const Call *c, const char *a)
 {
     Str s = {0};
-    const char *a = kernel_row[c->group->kernel].args;
-    if (!emit_backend(c->g)->templates && *a == '<')
-        a += strcspn(a, ">") + 1;
     while (*a) {
         size_t n = strcspn(a, "{");
         str_print(&s, "%.*s", (int)n, a);
@@ -387,6 +385,14 @@ static char *arguments(const Call *c)
         a = end + 1;
     }
     return s.text;
+}
+
+static char *arguments(const Call *c)
+{
+    const char *a = kernel_row[c->group->kernel].args;
+    if (!emit_backend(c->g)->templates && *a == '<')
+        a += strcspn(a, ">") + 1;
+    return expand_all(c, a);
 }
 
 /* Returns the length up to the first comma outside brackets of these kinds, except those that
@@ -754,6 +760,25 @@ char *emit_collectives(const Graph *g)
         if (!schedule_at_start(g->schedules[i]) && schedule_communicates(g->schedules[i]))
             str_print(&s, "%s %s", n++ ? "," : ":", g->schedules[i]->name);
     str_print(&s, ".\n");
+    return s.text;
+}
+
+char *emit_attention_starts(const Graph *g)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        for (int k = 0; k < p->ngroups; k++) {
+            const Call c = {.g = g, .p = p, .group = &p->groups[k]};
+            if (!op_attr(call_op(&c, 0), "cudnn"))
+                continue;
+            char *args = expand_all(&c, "{d0:i0}, {d1:i0}, {heads}, {kv}, {dim}, {scale}");
+            char *call = text_print("    %s_start(%s);\n", kernel_row[c.group->kernel].name, args);
+            if (!strstr(s.text, call))
+                str_print(&s, "%s", call);
+        }
+    }
     return s.text;
 }
 

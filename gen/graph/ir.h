@@ -279,6 +279,7 @@ const Value *absmax_moment(const Graph *g, const Value *v);
 /* Elements of the magnitudes that a rank owns, if it owns a part of the moment, else 0. They are
  * (tensors, blocks of its part), and room to spare. */
 int64_t absmax_part(const Value *moment);
+bool graph_calls_cudnn(const Graph *g);                      /* for attention */
 const char *value_set(const Value *v);                      /* "model" or another */
 bool value_same_set(const Value *v, const Value *w);
 Program *ir_program(Graph *g, const char *name, Role role, const char *about);

@@ -108,6 +108,15 @@ int64_t piece_columns(const Value *v, const Piece *piece)
 
 int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
 
+bool graph_calls_cudnn(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            if (op_attr(&g->programs[i]->ops[j], "cudnn"))
+                return true;
+    return false;
+}
+
 int64_t graph_pinned_bytes(const Graph *g)
 {
     int64_t bytes = 0;

@@ -113,16 +113,19 @@ static char *sources(const char *date, const char *system)
                       date, suite, suite);
 }
 
-void container_print(const char *command, const char *words, const char *name, const Target *t,
-                     int64_t ranks, bool standalone, const char *cluster, const char *snapshot,
-                     FILE *to)
+void container_print(const char *command, const char *words, Config *c, const Graph *g,
+                     const char *snapshot, FILE *to)
 {
-    const bool cuda = name && strcmp(t->backend, "cpu");
-    const unsigned needs = NEED_GEN | (name ? toolchain_needs(t, ranks, standalone)
-                                       : NEED_CPU_MANY);
+    const char *name = c ? c->name : NULL;
+    const Target *t = c ? target_find(config_text(c, F_target)) : NULL;
+    const unsigned needs = g ? emit_needs(g) : c ? toolchain_needs(t, 1, true)
+                                                 : NEED_GEN | NEED_CPU_MANY;
+    char *lines = c ? cluster_lines(c) : NULL;
+    const char *cluster = lines ? cluster_value(lines, "name", 0) : NULL;
+    const bool cuda = t && strcmp(t->backend, "cpu");
     cJSON *lock = read_lock(cluster);
     const char *system = image(lock);
-    char *packages = pins(lock, name ? needs & ~NEED_GEN : needs);
+    char *packages = pins(lock, needs);
     const char *about =
         name ? text_print("%s, built and run", name) : "gen, and CPU programs it writes";
     const char *pins_of = lock ? text_print("the lock of the cluster %s", cluster)
@@ -142,6 +145,8 @@ void container_print(const char *command, const char *words, const char *name, c
         {"snapshot", sources(snapshot, system), false},
         {"recipe", name ? "yes" : "", true},
         {"cuda", cuda ? "yes" : "", true},
-        {"nccl", cuda && ranks > 1 ? "yes" : "", true}};
+        {"nccl", needs & NEED_NCCL_RUN ? "yes" : "", true},
+        {"cudnn", needs & NEED_CUDNN_RUN ? "yes" : "", true},
+        {"CUDNN_IMAGE", needs & NEED_CUDNN_RUN ? "cudnn-" : "", true}};
     fputs(template_fill("templates/container/Containerfile", hole, sizeof hole / sizeof *hole), to);
 }

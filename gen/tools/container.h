@@ -2,12 +2,14 @@
 #ifndef GEN_CONTAINER_H
 #define GEN_CONTAINER_H
 
-#include "gen/config/target.h"
+#include <stdio.h>
 
-/* command: the command line as typed; words: its recipe and fields. name: NAME of out/NAME; NULL: a
- * container for gen. standalone: the objective is. cluster, snapshot: NULL: none. */
-void container_print(const char *command, const char *words, const char *name, const Target *t,
-                     int64_t ranks, bool standalone, const char *cluster, const char *snapshot,
-                     FILE *to);
+#include "gen/config/config.h"
+#include "gen/graph/ir.h"
+
+/* command: the command line as typed; words: its recipe and fields. c: the recipe; NULL: container
+ * of gen. g: its graph; NULL: the objective has none. snapshot: NULL: none. */
+void container_print(const char *command, const char *words, Config *c, const Graph *g,
+                     const char *snapshot, FILE *to);
 
 #endif

@@ -5,6 +5,7 @@
  *        and runs here, else 1. */
 #define _GNU_SOURCE
 #include "gen/tools/answer.h"
+#include "gen/emit/emit.h"
 #include "gen/tools/doctor.h"
 #include "gen/tools/fit_table.h"
 #include "gen/tools/measure.h"
@@ -176,7 +177,7 @@ static Wanted *wanted_of(const Graph *g, Config *c)
     w->precision = g ? config_text(c, F_precision) : "fp32";
     w->rank_bytes = g ? g->arena_bytes : 0;
     w->kept_bytes = g ? disk_of(g, c).checkpoint : 0;
-    w->wants = toolchain_needs(w->target, w->ranks, !g);
+    w->wants = g ? emit_needs(g) : toolchain_needs(w->target, 1, true);
     return w;
 }
 

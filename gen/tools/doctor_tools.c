@@ -345,14 +345,15 @@ static const char *link_all(const Doctor *d, int first, int last, const Built *b
     return !e.code && !e.late ? NULL : e.late ? "no answer" : first_line(why ? why + 4 : e.text);
 }
 
-/* NULL, or why programs cannot load any of the names between bars. */
-static const char *load(const Doctor *d, const Library *l)
+/* NULL, or why programs cannot load any of the names between bars; cuda: the toolkit's folder is
+ * searched first. */
+static const char *load(const Doctor *d, const char *names, bool cuda)
 {
-    char *list = text_copy(l->loads), *save = NULL;
+    char *list = text_copy(names), *save = NULL;
     const char *why = NULL;
     for (char *name = strtok_r(list, "|", &save); name; name = strtok_r(NULL, "|", &save)) {
-        const char *const path[] = {l->cuda && d->cuda ? text_print("%s/lib64/%s", d->cuda, name)
-                                                       : name,
+        const bool theirs = cuda && d->cuda;
+        const char *const path[] = {theirs ? text_print("%s/lib64/%s", d->cuda, name) : name,
                                     name};
         for (int i = 0; i < 2; i++) {
             void *opened = dlopen(path[i], RTLD_LAZY | RTLD_LOCAL);
@@ -370,7 +371,7 @@ static const char *load(const Doctor *d, const Library *l)
 
 static void judge_library(Doctor *d, const Library *l, const Built *b)
 {
-    const char *bad = load(d, l);
+    const char *bad = load(d, l->loads, l->cuda);
     Finding *f;
     if (d->cc[0] && !b->version)
         f = doctor_add(d, DOCTOR_MISSING, l->name, "no header %s%s; %s", l->header,
@@ -396,37 +397,29 @@ static void judge_library(Doctor *d, const Library *l, const Built *b)
     f->state = f->blocks ? DOCTOR_MISSING : DOCTOR_WARNING;
 }
 
-/* NULL if a library loads; else why not. */
-static const char *not_loaded(const char *file)
-{
-    void *is = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-    const char *why = is ? NULL : dlerror();
-    if (is)
-        dlclose(is);
-    return is ? NULL : why ? why : "no reason is known";
-}
+/* A library that programs open when they need it. */
+typedef struct {
+    const char *name, *loads;
+    bool cuda;
+    unsigned runs;
+    const char *package, *why;
+} Loaded;
 
-/* cuDNN, which a program of kernels.attention = "cudnn" loads when it starts. */
-static void judge_cudnn(Doctor *d)
+static void judge_loaded(Doctor *d, const Loaded *l)
 {
-    const Config *c = d->wanted ? d->wanted->config : NULL;
-    if (!c || strcmp(c->v[F_kernels_attention].s, "cudnn"))
-        return;
-    const char *file = "libcudnn.so.9", *why = not_loaded(file);
-    Finding *f = doctor_add(d, why ? DOCTOR_MISSING : DOCTOR_OK, "cuDNN", "%s%s", file,
-                            why ? text_print(" does not load (%s): kernels.attention needs it", why)
-                                : "");
-    if (why) {
-        f->blocks = NEED_CUDA_RUN;
-        f->todo = "install NVIDIA's package libcudnn9-cuda-13, or set kernels.attention=builtin";
-    }
+    const char *why = load(d, l->loads, l->cuda);
+    Finding *f = doctor_add(d, !why ? DOCTOR_OK : l->runs ? DOCTOR_MISSING : DOCTOR_WARNING,
+                            l->name, "%s%s; %s", l->loads,
+                            why ? text_print(" does not load: %s", why) : "", l->why);
+    f->package = l->package;
+    f->blocks = why ? l->runs : 0;
 }
 
 void doctor_libraries(Doctor *d)
 {
-    static const struct { const char *name, *loads, *package, *without; } opened[] = {
-#define LOADED(name, loads, package, without) {name, loads, package, without},
-#include "gen/tools/doctor.def"
+    static const Loaded loaded[] = {
+#define LOADED(name, loads, cuda, runs, package, why) {name, loads, cuda, runs, package, why},
+#include "runtime/toolchain.def"
     };
     Built b[LIBRARIES] = {0};
     if (d->cc[0] && !ask_headers(d, 0, LIBRARIES, b))
@@ -441,13 +434,7 @@ void doctor_libraries(Doctor *d)
         if (!strcmp(library[i].name, "NCCL"))
             d->nccl = b[i].version && !b[i].bad;
     }
-    for (size_t i = 0; i < sizeof opened / sizeof *opened; i++) {
-        const char *why = not_loaded(opened[i].loads);
-        Finding *f = doctor_add(d, why ? DOCTOR_WARNING : DOCTOR_OK, opened[i].name, "%s%s%s",
-                                opened[i].loads,
-                                why ? text_print(" does not load (%s): ", why) : "",
-                                why ? opened[i].without : "");
-        f->package = opened[i].package;
-    }
-    judge_cudnn(d);
+    for (size_t i = 0; i < sizeof loaded / sizeof *loaded; i++)
+        if (!loaded[i].runs || (d->wanted && (d->wanted->wants & loaded[i].runs)))
+            judge_loaded(d, &loaded[i]);
 }

@@ -623,8 +623,9 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     return layout;
 }
 
-/* True if that entry does not matter: of two layouts of canonical order, whose bits do not depend
- * on ranks, or products where one has another order, which is told. */
+/* True if that entry does not matter: libraries that a layout from before it named them lacks; of
+ * two layouts of canonical order, whose bits do not depend on ranks; products where one has another
+ * order, which is told. */
 static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
 {
     static const char *const of_ranks[] = {"ranks", "accum", "recipe_hash", "nccl",
@@ -634,6 +635,8 @@ static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
     bool found = !strncmp(entry, "NCCL_", 5);
     for (size_t i = 0; i < sizeof of_ranks / sizeof *of_ranks; i++)
         found |= !strcmp(entry, of_ranks[i]);
+    if (!strcmp(entry, "libraries"))
+        return !json_get(saved, entry);
     if (!strcmp(entry, "products"))
         return !order || !here;
     return found && order && here && !strcmp(order, here);

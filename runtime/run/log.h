@@ -76,6 +76,7 @@ typedef struct {
     int threads;
     const Data *train, *eval;    /* NULL: none */
     const char *weights;         /* origin of the weights */
+    const char *libraries;       /* those that compute, with their versions */
     int64_t lr_ranks;            /* ranks for --lr-scale */
     int64_t total;               /* steps */
 } Banner;

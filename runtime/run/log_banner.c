@@ -142,6 +142,7 @@ void log_banner(const Banner *b)
          ncpus == 1 ? "" : "s", gpus, world.host, comm_launcher(), cpu ? "MPI" : "NCCL",
          comm_library());
     free(gpus);
+    note("  %-10s %s", "libraries", b->libraries);
     banner_settings();
     char *vocab = field_text(m, "model.vocab");
     note("  %-10s %s, %lld parameters, %lld trained%s%s, %.3f GiB planned a rank", "model",

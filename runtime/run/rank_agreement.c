@@ -123,6 +123,17 @@ void ranks_check_flags(const Flags *f)
         free((char *)l.what[i]);
 }
 
+void ranks_check_libraries(const LibraryVersion *list, int n)
+{
+    List l = { .n = 0 };
+    if (world.size == 1)
+        return;
+    for (int i = 0; i < n; i++)
+        if (list[i].computes)
+            add(&l, list[i].name, format("%s", list[i].loaded ? list[i].loaded : "missing"));
+    compare(&l, "load the same libraries on all machines");
+}
+
 void ranks_check_data(const Data *train, const Data *eval)
 {
     List l = { .changes = fingerprint_changes };

@@ -21,10 +21,10 @@ static int libraries(const Built *b, LibraryVersion *list)
 {
     int n = 0;
     list[n++] = (LibraryVersion){"C library", VERSION_2(__GLIBC__, __GLIBC_MINOR__),
-                                 gnu_get_libc_version()};
+                                 gnu_get_libc_version(), false};
     list[n++] = (LibraryVersion){
         "cJSON", VERSION_3(CJSON_VERSION_MAJOR, CJSON_VERSION_MINOR, CJSON_VERSION_PATCH),
-        cJSON_Version()};
+        cJSON_Version(), false};
     return b->libraries ? n + b->libraries(list + n) : n;
 }
 
@@ -92,6 +92,19 @@ void version_more(const Built *b, bool json)
         printf("library %s %s, loaded %s\n", list[i].name,
                list[i].built ? list[i].built : "of unknown version",
                list[i].loaded ? list[i].loaded : "of unknown version");
+}
+
+char *version_computes(const LibraryVersion *list, int n)
+{
+    char *words = format("%s", "");
+    for (int i = 0; i < n; i++)
+        if (list[i].computes) {
+            char *longer = format("%s%s%s %s", words, *words ? ", " : "", list[i].name,
+                                  list[i].loaded ? list[i].loaded : "missing");
+            free(words);
+            words = longer;
+        }
+    return words;
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */

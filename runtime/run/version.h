@@ -32,6 +32,10 @@ typedef struct {
  * instead. */
 void version_more(const Built *b, bool json);
 
+/* Returns "cuBLASLt 13.1.0, cuDNN 9.14.0": those that compute, as loaded, with commas between them;
+ * malloc'ed. */
+char *version_computes(const LibraryVersion *list, int n);
+
 /* Refuses to run a program built before gen last rewrote its sources. sources: hash of the sources
  * the program was built from. EXIT_CONFIG if the manifest.json next to the program has another
  * hash; a program without a manifest, such as a copied one, runs. */

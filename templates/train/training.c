@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+//@ if cudnn
+#include "runtime/attention_cudnn.h"  // its version
+//@ end
 #include "runtime/base.h"             // die(), note(), the world of ranks
 //@ if uses_tokens
 #include "runtime/data/vocabulary.h"  // the tokenizer of the records
@@ -17,6 +20,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run per folder
+#include "runtime/libraries.h"        // versions of libraries
 #include "runtime/model/weights.h"    // how long reading and writing them takes
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/failure.h"      // hints after a failure
@@ -30,6 +34,7 @@
 //@ end
 #include "runtime/run/run_folder.h"   // files in OUT
 #include "runtime/run/stop.h"         // signals, DONE, fault files
+#include "runtime/run/version.h"      // versions as words
 #include "step.h"                     // the programs of a step
 
 const ParamGroupRow param_groups[SETS] = {
@@ -368,6 +373,21 @@ static void add_product(const char *line)
 /* What decides bits besides the recipe, for a checkpoint's layout: in canonical order the
  * algorithms of the matrix products; the threads of a CPU rank in 16 bits, where oneDNN may divide
  * a sum over them. */
+int libraries_of_program(LibraryVersion *list)
+{
+    int n = libraries_of_model(list);
+//@ if cudnn
+    list[n++] = cudnn_library();
+//@ end
+    return n;
+}
+
+static char *computing_libraries(void)
+{
+    LibraryVersion list[LIBRARY_VERSIONS];
+    return version_computes(list, libraries_of_program(list));
+}
+
 static cJSON *layout_of_bits(void)
 {
     cJSON *layout = cJSON_CreateObject();
@@ -379,6 +399,9 @@ static cJSON *layout_of_bits(void)
     }
     if (!strcmp(device_name(), "CPU") && strcmp(model.precision, "fp32"))
         cJSON_AddNumberToObject(layout, "threads", omp_get_max_threads());
+    char *libraries = computing_libraries();
+    cJSON_AddStringToObject(layout, "libraries", libraries);
+    free(libraries);
     return layout;
 }
 
@@ -440,10 +463,12 @@ void prepare(Run *r)
     if (c->found)
         checkpoint_check_data(c, &model);
     set_schedule(r);
+    char *libraries = computing_libraries();
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
-                         .weights = initial_words(c, &model), .lr_ranks = r->lr_ranks,
-                         .total = r->total});
+                         .weights = initial_words(c, &model), .libraries = libraries,
+                         .lr_ranks = r->lr_ranks, .total = r->total});
+    free(libraries);
 //@ if hook_banner
     objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
 //@ end

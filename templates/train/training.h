@@ -3,6 +3,7 @@
 #define TRAINING_H
 
 #include "objective.h"
+#include "runtime/library.h"
 #include "runtime/run/best.h"
 #include "runtime/run/figures.h"
 #include "runtime/run/log.h"
@@ -41,6 +42,8 @@ typedef struct {
     double started;              /* clock */
 } Run;
 
+/* Sets `list` to the libraries of the program, at most LIBRARY_VERSIONS; returns their number. */
+int libraries_of_program(LibraryVersion *list);
 /* Folders of the weights, for the objective. */
 void folders_of(const Run *r, WeightFolders to);
 /* Opens --data and --eval-data and checks that they suit the weights. */

@@ -62,6 +62,8 @@ check container/packages "$(sed -n 's/^    apt-get install //p' "$T/there"/*/REA
 check container/pin "gcc=$(dpkg-query -W -f '${Version}' gcc)" "$(grep -o 'gcc=[^ ]*' "$T/out")"
 box recipes/h200x1_tiny.lua
 check container/cuda "1 0" "$(grep -c '^COPY --from=cuda .* /usr/local/cuda$' "$T/out") $(grep -c nccl "$T/out")"
+box recipes/h200x1_tiny.lua kernels.attention=cudnn
+check container/cudnn "1 1" "$(grep -c '^ARG CUDA_IMAGE=.*-cudnn-devel-' "$T/out") $(grep -c '^COPY .*/libcudnn\* ' "$T/out")"
 box --snapshot 20260101T000000Z
 has container/snapshot 'snapshot.debian.org/archive/%s/20260101T000000Z' "$T/out"
 box --snapshot yesterday

@@ -84,6 +84,7 @@ for kind in builtin cudnn; do
     { "$gen" tests/train/recipes/llama_tiny.lua target=sm_90 precision=bf16 kernels.attention=$kind -o $work/$kind &&
         make_program $work/$kind CUDA="$toolkit" EXTRA=-rdynamic; } >"$T/out" 2>&1 && train $kind "$T/library"
     verdict cudnn/$kind $? "$(tail -n 3 "$T/out")"
+    mv "$T/out" "$T/$kind.log"
     grep -o '"\(eval_\)\?loss": *[0-9.]*' "$T/$kind.run/history.jsonl" >"$T/$kind.losses"
 done
 paste "$T/builtin.losses" "$T/cudnn.losses" | awk '
@@ -92,10 +93,12 @@ paste "$T/builtin.losses" "$T/cudnn.losses" | awk '
 verdict cudnn/losses $? "not the same to 2e-3: $(cat "$T/out")"
 ! cmp -s "$T/builtin.losses" "$T/cudnn.losses"
 verdict cudnn/other_kernels $? "the losses are equal to the last bit"
+grep -qx '  libraries  cuBLASLt [0-9.]*, cuDNN 9.19.0' "$T/cudnn.log"
+verdict cudnn/version $? "$(head -n 5 "$T/cudnn.log")"
 rm -rf "$T/cudnn.run"
 train cudnn "$T/damaged"
-says cudnn/start ".*kernels.attention = cudnn: .*libcudnn.so.9: file too short; install cuDNN 9"
+says cudnn/start ".*kernels.attention = cudnn: .*libcudnn.so.9: file too short; install cuDNN 9.19, or set .*"
 rm -rf "$T/cudnn.run"
 MORE_BYTES=4096 train cudnn "$T/library"
-says cudnn/more ".*cuDNN 91900 needs 4352 bytes of workspace, but the plan has 256; try .*"
+says cudnn/more ".*cuDNN 9.19.0 needs 4352 bytes of workspace, but the plan has 256; try .*"
 exit $failed

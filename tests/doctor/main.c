@@ -50,9 +50,8 @@ static int packages(void)
     static const char *const name[] = {
 #define TOOL(name, variable, commands, version, least, blocks, package, why) package,
 #define LIBRARY(name, header, version, link, loads, major, cuda, builds, runs, package, why) package,
+#define LOADED(name, loads, cuda, runs, package, why) package,
 #include "runtime/toolchain.def"
-#define LOADED(name, loads, package, without) package,
-#include "gen/tools/doctor.def"
     };
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         puts(name[i]);

@@ -218,7 +218,7 @@ mkdir "$T/broken"
 for name in libdnnl.so.2 libcairo.so.2; do echo broken >"$T/broken/$name"; done
 LD_LIBRARY_PATH=$T/broken part libraries x
 says "broken: oneDNN" 'missing oneDNN: does not load: .*\[libdnnl-dev\]'
-says "broken: cairo" 'warning cairo: libcairo.so.2 does not load .*: plots are not drawn \[libcairo2\]'
+says "broken: cairo" 'warning cairo: libcairo.so.2 does not load: .*; plots are not drawn without it \[libcairo2\]'
 # every package that doctor names is in the one list, and every one of those that are built with has a row
 same "packages: those of gen/deps.sh" "" "$(gen/deps.sh list | sort -u | comm -3 - <($work/parts packages x |
     sort -u) | tr -d '\t')"
@@ -338,8 +338,9 @@ same "a CUDA recipe without a GPU" 1 $code
 says "a CUDA recipe without a GPU runs elsewhere" ".*/r.lua: builds here: (yes|no), runs here: no"
 hasnt "cuDNN: only where it is used" cuDNN
 echo broken >"$T/broken/libcudnn.so.9"
-LD_LIBRARY_PATH=$T/broken doctor recipes/h200x1_tiny.lua kernels.attention=cudnn
-says "broken: cuDNN" '  missing +cuDNN +libcudnn.so.9 does not load .*: kernels.attention needs it.*'
+CUDA=$T LD_LIBRARY_PATH=$T/broken doctor recipes/h200x1_tiny.lua kernels.attention=cudnn
+says "broken: cuDNN" '  missing +cuDNN +libcudnn.so.9 does not load: .*; kernels.attention = "cudnn".*'
+has "broken: cuDNN: its package" 'libcudnn9-cuda-13'
 
 # ---- the program for GPUs, on the simulator
 

@@ -220,6 +220,17 @@ check bytes/ffn_bwd "$((10 * rows * C * F)) $((5 * 2 * rows * C + 4 * 3 * 2 * F 
 check bytes/linear_dw "$((2 * rows * (256 + C) + 2 * 4 * 256 * C))" "$(moved linear_dw grad.b.up.w)"
 check bytes/attention_bwd $((2 * rows * (2 * C + 2 * 3 * C + C + 3 * C) + (2 + 2) * 4 * rows * 4)) "$(moved attention_bwd b.dqkv)"
 
+# ---- kernels.attention=auto: cuDNN where it works and pays
+auto() { # RECIPE KERNELS WORDS: those of the forward passes, for training and validation
+    "$GEN" -d fuse "recipes/$1.lua" kernels.attention=auto "${@:3}" >"$T/auto" 2>&1
+    check "auto/$1${3:+/$3}" "$2" "$(sed -nE 's/^ *@g[0-9]+ (attention[a-z_]*fwd).*/\1/p' "$T/auto" | sort -u | paste -sd" ")"
+}
+auto h200x1_qwen2.5_7b_full attention_cudnn_fwd
+auto h200x1_qwen2.5_7b_full attention_fwd precision=fp32
+auto h200x1_qwen2.5_7b_full "attention_drop_fwd attention_fwd" model.attention_dropout=0.1
+auto h200x1_gpt2_124m attention_fwd
+auto a100x4_lora attention_fwd
+
 # ---- the estimate of a step. Not fitted to: what llmq measures on one H100 in bf16 with 1024 tokens a sequence
 # (IST-DASLab/llmq, benchmarks/H100x1.md: 149k, 59.1k, 30.9k and 13.9k tokens/s of Qwen2.5 in four sizes). Its attention
 # is cuDNN's, with 484 and 370 of 989 TFLOP/s (NVIDIA/cudnn-frontend, H200, causal, heads of 128, 2k) in place of 30 and

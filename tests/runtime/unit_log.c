@@ -566,9 +566,11 @@ void test_log(const char *scratch)
     cJSON *r = json_parse(got, strlen(got) - 1, &error);
     check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "targets"), "NaN is null", "%s",
           got);
-    log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 2, .weights = "models/x" });
+    log_banner(&(Banner){ .libraries = "cuBLASLt 13.1.0", .model = &model, .flags = &flags,
+                          .threads = 2, .weights = "models/x" });
     flags.lr_scale = "linear";
-    log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 2, .weights = "models/x",
+    log_banner(&(Banner){ .libraries = "cuBLASLt 13.1.0", .model = &model, .flags = &flags,
+                          .threads = 2, .weights = "models/x",
                           .lr_ranks = 4 });
     flags.lr_scale = "none";
     Model tuned = model;
@@ -579,10 +581,12 @@ void test_log(const char *scratch)
                          "lora.modules_to_save={}\n";
     Data eval = { .eval = true, .n = 100, .T = 8, .G = 10, .nfiles = 1, .kind = "packed" };
     flags.eval_batches = 3;
-    log_banner(&(Banner){ .model = &tuned, .flags = &flags, .threads = 1, .weights = "models/x",
+    log_banner(&(Banner){ .libraries = "cuBLASLt 13.1.0", .model = &tuned, .flags = &flags,
+                          .threads = 1, .weights = "models/x",
                           .eval = &eval });
     flags.eval_batches = 30;
-    log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 1, .weights = "models/x",
+    log_banner(&(Banner){ .libraries = "cuBLASLt 13.1.0", .model = &model, .flags = &flags,
+                          .threads = 1, .weights = "models/x",
                           .eval = &eval });
     check_kinds(scratch);
     check_long(scratch);

@@ -579,6 +579,18 @@ replicas "one rank times more steps" 83 "--bench-steps is 3 on rank 0, 4 on rank
 cp "$work/$two/train" "$scratch/other"; echo >>"$scratch/other"
 replicas "another program on a rank" 83 "rank 1 runs another binary than rank 0: SHA-256" $two \
     "$ours" "$ours" "$scratch/other"
+gcc -shared -fPIC -o "$scratch/older.so" -x c - <<'END'
+#include <oneapi/dnnl/dnnl.h>
+const dnnl_version_t *dnnl_version(void)
+{
+    static const dnnl_version_t v = {.major = 2, .minor = 0, .patch = 1};
+    return &v;
+}
+END
+printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$scratch/older.so" "$work/$two/train" >"$scratch/older"
+chmod +x "$scratch/older"
+replicas "another library on a rank" 83 "oneDNN is [0-9.]* on rank 0, 2.0.1 on rank 1 (.*): load the same" $two \
+    "$ours" "$ours" "$scratch/older"
 other="ranks 0 (.*) and 1 (.*) have different weights to start from: one of them is wrong"
 fresh; poke "$weights" -3 3c
 replicas "ranks that load other weights" 83 "$other" $two "$ours $from" \
@@ -594,6 +606,9 @@ mpirun --oversubscribe --bind-to none -n 1 "$work/$two/train" $ours --out "$scra
     : -n 1 "$work/$two/train" --data "$scratch/in/tokens.safetensors" --out "$scratch/elsewhere" --steps 1 \
     --threads 2 >"$scratch/elsewhere.log" 2>&1
 expect "the same data at another place" 0 "^step 1/1"
+mpirun --oversubscribe --bind-to none -n 2 "$scratch/older" $ours --out "$scratch/elsewhere" --steps 2 \
+    >"$scratch/elsewhere.log" 2>&1
+expect "another library after a checkpoint" 0 'INEXACT RESUME: .*libraries "oneDNN [0-9.]*" -> "oneDNN 2.0.1"'
 rm -rf "$scratch/elsewhere"
 
 # ---- ranks that die, freeze or compute wrongly --------------------------------------------------
