@@ -283,11 +283,15 @@ static void check_master(const Config *c)
 static void check_gpu_fields(const Config *c)
 {
     static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune_lock,
-                                F_tune_card, F_memory_embedding, F_kernels_attention};
+                                F_tune_card, F_memory_embedding, F_kernels_attention,
+                                F_kernels_logits};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
         if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
             err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",
                     field_row[field[i]].path, c->v[F_target].s);
+    if (!strcmp(c->v[F_kernels_logits].s, "16bit") && !strcmp(c->v[F_precision].s, "fp32"))
+        err_add(rule_loc(c, F_kernels_logits, F_precision),
+                "kernels.logits: \"16bit\" needs precision = \"bf16\" or \"fp16\"; leave it out");
 }
 
 static void check_batch(const Config *c)

@@ -183,7 +183,8 @@ static Product gemm_product(const Call *c, const char *word)
         p.ldb = call_measure(c, "cols:i1");
     const bool no_bias = strstr(flags, "bias?") && !op_attr(call_op(c, 0), "bias");
     const char *bias = no_bias ? NULL : strstr(flags, "bias");
-    p.bias = bias, p.f32 = strstr(flags, "f32"), p.adds = call_adds(c, flags);
+    const bool f32_logits = strstr(flags, "logits") && !op_attr(call_op(c, 0), "act_logits");
+    p.bias = bias, p.f32 = strstr(flags, "f32") || f32_logits, p.adds = call_adds(c, flags);
     int i = 0;
     while (!strstr(flags, epilogues[i]) || (!bias && !strcmp(epilogues[i], "bias")))
         i++;
@@ -258,6 +259,11 @@ static char *expand(const Call *c, const char *word)
         return struct_text(c, word + 7);
     if (!strncmp(word, "variant ", 8))
         return variant_text(c, word);
+    if (!strncmp(word, "flag ", 5)) {
+        const char *bar = strchr(word, '|');
+        char *name = text_print("%.*s", (int)(bar - word - 5), word + 5);
+        return text_copy(op_attr(call_op(c, 0), name) ? bar + 1 : "");
+    }
     if (!strcmp(word, "ws") && c->tuned)
         return text_copy("ws");
     if (!strcmp(word, "ws"))

@@ -161,24 +161,29 @@ static double in_chunks(const Op *op, int k, int of_w, int of_x, double logit)
                  : size_of(op, k);
 }
 
-/* Logits in fp32, which the product writes and the softmax reads; hits and a bias also. */
+/* Bytes of a logit. */
+static double logit_bytes(const Op *op)
+{
+    return op_attr(op, "act_logits") ? dtype_bytes[op->in[0].v->dtype] : 4;
+}
+
+/* Logits, which the product writes and the softmax reads; hits and a bias also. */
 static double bytes_ce(const Op *op, int k)
 {
-    const double hits = op->nout > 1 ? 4 : 0, bias = attribute(op, "bias") ? 8 : 0;
-    return in_chunks(op, k, 1, 1, 4 + 4 + hits + bias);
+    const double hits = op->nout > 1 ? 1 : 0, bias = attribute(op, "bias") ? 2 : 0;
+    return in_chunks(op, k, 1, 1, logit_bytes(op) * (2 + hits + bias));
 }
 
 /* The gradient of a logit needs it again: from memory if a warp reads the row, or if shared memory
  * has no room; CUDA_CE_HELD is that of sm_90. dx reads the gradient, dw too, and the bias's. */
 static double bytes_ce_bwd(const Op *op, int k)
 {
-    const double V = rows(op->in[1]), again = V <= CUDA_CE_SHORT  ? 1
-                                              : V <= CUDA_CE_HELD ? 0
-                                                                  : 1 - CUDA_CE_HELD / V;
+    const double V = rows(op->in[1]), logit = logit_bytes(op), held = CUDA_CE_HELD * 4 / logit,
+                 again = V <= CUDA_CE_SHORT ? 1 : V <= held ? 0 : 1 - held / V;
     const int act = dtype_bytes[op->in[0].v->dtype], trained = op_attr(op, "trained") != NULL,
               bias = attribute(op, "bias") != 0, db = op->nout > 3 ? 1 : 0;
     return in_chunks(op, k, 2, 1 + trained,
-                     4 + 4 + 4 * again + 8 * bias + act * (2 + trained + db));
+                     logit * (2 + again + 2 * bias) + act * (2 + trained + db));
 }
 
 /* Feed-forward layers, a tile at a time: up is read by of_up products of each, down by one,

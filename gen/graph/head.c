@@ -15,9 +15,17 @@ static int64_t logits_room(const Build *b)
     return !strcmp(b->g->target->backend, "cuda") ? b->g->target->memory / 64 : 128 << 20;
 }
 
+static bool has_short_logits(const Build *b)
+{
+    return config_is(b->c, F_kernels_logits, "16bit");
+}
+
+/* Bytes of a row of logits. */
+static int64_t row_bytes(const Build *b) { return (has_short_logits(b) ? 2 : 4) * b->model.V; }
+
 static int64_t most_rows(const Build *b)
 {
-    int64_t most = logits_room(b) / (4 * b->model.V);
+    int64_t most = logits_room(b) / row_bytes(b);
     return most < 16 ? 16 : most;
 }
 
@@ -29,7 +37,7 @@ int64_t head_chunk(Build *b)
     if (!chunk) {
         for (chunk = half < most ? half : most; rows % chunk; chunk--)
             ;
-        if (chunk < 16 && rows * b->model.V * 4 <= logits_room(b))
+        if (chunk < 16 && rows * row_bytes(b) <= logits_room(b))
             chunk = rows;
     }
     if (rows % chunk)
@@ -112,6 +120,8 @@ static Op *head_op(Build *b, Ref y, int kind, const Ref *scale, Ref weights)
     op_int(op, "chunk", head_chunk(b));
     if (bias)
         op_int(op, "bias", 1);
+    if (has_short_logits(b))
+        op_int(op, "act_logits", 1);
     return op;
 }
 

@@ -162,7 +162,9 @@ static int64_t parts_of(const Op *op, const char *key)
     attention_##pass##_cuda_workspace(size(x, 0), size(x, 1), attr(heads), attr(kv), attr(dim), \
                                       bytes(x))
 #define CE ce_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
-#define CE_CUDA ce_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
+#define CE_CUDA \
+    ce_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]), \
+                      op_attr(op, "act_logits") ? bytes(in[0]) : 4)
 #define KL kl_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define KL_CUDA kl_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define FFN(pass, up) pass##_workspace(attr(tile), size(up, 0), attr(gates), bytes(in[0]))

@@ -2,7 +2,8 @@
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
  * Out:   loss (rows) fp32, 0 without target; dx (rows, C) and those of CeHead, of scale[0] loss.
- * Keeps: sums fp32, in an order that V decides; logit gradients act_t.
+ * Keeps: sums fp32, in an order that V decides; logit gradients act_t. Logits are fp32, or act_t:
+ *        then their gradient takes their place.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. A block
  *         takes rows in turn. Shared memory holds the first logits of its row, or all, for the
  *         gradient, which makes room for those of the next row. */
@@ -21,11 +22,21 @@ enum {
     CE_GROUPS = 7                /* groups of copies on their way that ce_wait_ can tell apart */
 };
 
-/* Vectors of 4 logits of a row that each thread holds if a block may have `bytes` of shared memory:
+/* Logits of a vector of 16 bytes. */
+template <typename Logit> static constexpr int CE_VECTOR = 16 / (int)sizeof(Logit);
+
+static __device__ __forceinline__ void ce_load_(float *v, const float *l) { f32_load4(v, l); }
+static __device__ __forceinline__ float ce_logit_(const float *l) { return *l; }
+#if defined ACT_BF16 || defined ACT_F16
+static __device__ __forceinline__ void ce_load_(float *v, const act_t *l) { act_load_vector(v, l); }
+static __device__ __forceinline__ float ce_logit_(const act_t *l) { return act_load(l); }
+#endif
+
+/* Vectors of n logits of a row that each thread holds if a block may have `bytes` of shared memory:
  * all, or an even number. */
-static __host__ __device__ constexpr int ce_held(int64_t V, int threads, int64_t bytes)
+static __host__ __device__ constexpr int ce_held(int64_t V, int n, int threads, int64_t bytes)
 {
-    const int64_t all = (V / 4 + threads - 1) / threads, fit = (bytes - 1024) / (16 * threads);
+    const int64_t all = (V / n + threads - 1) / threads, fit = (bytes - 1024) / (16 * threads);
     return (int)(all <= fit ? all : fit / 2 * 2);
 }
 
@@ -52,15 +63,16 @@ static __device__ __forceinline__ void ce_wait_(int pending)
 }
 
 /* Begins to copy vectors k and k + 1 of a row, of those held: a group. l NULL: none. */
-template <int THREADS>
-static __device__ __forceinline__ void ce_copy_(const CeHeld &held, const float *l, int k,
+template <int THREADS, typename Logit>
+static __device__ __forceinline__ void ce_copy_(const CeHeld &held, const Logit *l, int k,
                                                 int vectors, int thread)
 {
 #pragma unroll
     for (int j = k; j < k + 2; j++) {
         const int i = thread + j * THREADS;
         if (l && j < held.n && i < vectors)
-            copy16_async(shared_address(held.at + j * THREADS), l + 4 * (int64_t)i, 16);
+            copy16_async(shared_address(held.at + j * THREADS),
+                         l + CE_VECTOR<Logit> * (int64_t)i, 16);
     }
     copy_commit();
 }
@@ -81,45 +93,51 @@ static __device__ __forceinline__ void ce_take_(float &max, float &sum, const fl
 }
 
 /* Maximum and sum of a row, returned to every thread. THREADS: a warp, or the block; they read
- * vectors of 4, THREADS apart: those held, then the others. */
-template <int THREADS>
-static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const float *l, int V,
+ * vectors THREADS apart: those held, then the others. */
+template <int THREADS, typename Logit>
+static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const Logit *l, int V,
                                                    int thread, const CeHeld &held = {})
 {
     constexpr bool WIDE = THREADS > WARP;
-    const int vectors = V / 4;
+    constexpr int N = CE_VECTOR<Logit>, K = 16 / N, H = 8 / N;
+    const int vectors = V / N;
     float m = -3.4e38f, part = 0, v[16];
     int i = thread;
     if constexpr (WIDE)
         for (int k = 0; k < held.n; k += 2, i += 2 * THREADS) {
             ce_wait_((held.n + 1) / 2 - 1 - k / 2);
+            if (i < vectors)
+                ce_load_(v, (const Logit *)(held.at + k * THREADS));
             if (i + THREADS < vectors) {
-                f32_load4(v, (const float *)(held.at + k * THREADS));
-                f32_load4(v + 4, (const float *)(held.at + (k + 1) * THREADS));
-                ce_take_<8>(m, part, v);
+                ce_load_(v + N, (const Logit *)(held.at + (k + 1) * THREADS));
+#pragma unroll
+                for (int j = 0; j < 2 * N; j += 8)
+                    ce_take_<8>(m, part, v + j);
             } else if (i < vectors) {
-                f32_load4(v, (const float *)(held.at + k * THREADS));
-                ce_take_<4>(m, part, v);
+                ce_take_<N>(m, part, v);
             }
         }
-    for (; i + 3 * THREADS < vectors; i += 4 * THREADS) {
+    for (; i + (K - 1) * THREADS < vectors; i += K * THREADS) {
 #pragma unroll
-        for (int k = 0; k < 4; k++)
-            f32_load4(v + 4 * k, l + 4 * (int64_t)(i + k * THREADS));
+        for (int k = 0; k < K; k++)
+            ce_load_(v + N * k, l + N * (int64_t)(i + k * THREADS));
         ce_take_<8>(m, part, v);
         ce_take_<8>(m, part, v + 8);
     }
-    for (; i + THREADS < vectors; i += 2 * THREADS) {
-        f32_load4(v, l + 4 * (int64_t)i);
-        f32_load4(v + 4, l + 4 * (int64_t)(i + THREADS));
+    for (; i + (H - 1) * THREADS < vectors; i += H * THREADS) {
+#pragma unroll
+        for (int k = 0; k < H; k++)
+            ce_load_(v + N * k, l + N * (int64_t)(i + k * THREADS));
         ce_take_<8>(m, part, v);
     }
-    if (i < vectors) {
-        f32_load4(v, l + 4 * (int64_t)i);
-        ce_take_<4>(m, part, v);
+    if (H > 1 && i < vectors) {
+        ce_load_(v, l + N * (int64_t)i);
+        ce_take_<N>(m, part, v);
     }
-    if (thread < V % 4)
-        ce_take_<1>(m, part, l + 4 * (int64_t)vectors + thread);
+    if (thread < V % N) {
+        *v = ce_logit_(l + N * (int64_t)vectors + thread);
+        ce_take_<1>(m, part, v);
+    }
     if (!WIDE)
         __syncwarp();            // all have read before the first writes
     max = WIDE ? block_max(m) : warp_max(m);
@@ -141,11 +159,14 @@ static __device__ __forceinline__ void ce_slope_(float *v, int i, const CeGradie
         v[j] = __expf(v[j] - of.max) * of.factor - (i + j == of.label ? of.scale : 0.0f);
 }
 
-/* Stores 4 gradients whose logits were read again: L2 keeps logits of long rows, not these. */
-template <int THREADS>
-static __device__ __forceinline__ void ce_store_(act_t *to, const float *v)
+/* Stores n gradients. streamed: their logits were read again; L2 keeps logits of long rows, not
+ * these. */
+template <int n>
+static __device__ __forceinline__ void ce_store_(act_t *to, const float *v, bool streamed)
 {
-    if constexpr (THREADS > WARP)
+    if constexpr (n > 4)
+        act_store_vector(to, v);
+    else if (streamed)
         act_stream4(to, v);
     else
         act_store4(to, v);
@@ -153,34 +174,36 @@ static __device__ __forceinline__ void ce_store_(act_t *to, const float *v)
 
 /* g = the gradient of a row; g may be l. The last vectors, which are in the cache, come first, and
  * those held last: next, or NULL, is the row that takes their place. */
-template <int THREADS>
-static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, const CeGradient &of,
+template <int THREADS, typename Logit>
+static __device__ __forceinline__ void ce_gradient_(act_t *g, const Logit *l, const CeGradient &of,
                                                     int V, int thread, const CeHeld &held,
-                                                    const float *next)
+                                                    const Logit *next)
 {
-    const int vectors = V / 4, first = held.n * THREADS;
+    constexpr bool WIDE = THREADS > WARP;
+    constexpr int N = CE_VECTOR<Logit>, K = 16 / N;
+    const int vectors = V / N, first = held.n * THREADS;
     float v[16];
-    if (thread < V % 4) {
-        const int i = 4 * vectors + thread;
-        *v = l[i];
+    if (thread < V % N) {
+        const int i = N * vectors + thread;
+        *v = ce_logit_(l + i);
         ce_slope_<1>(v, i, of);
         act_store(g + i, *v);
     }
     int i = vectors - 1 - thread;
-    for (; i - 3 * THREADS >= first; i -= 4 * THREADS) {
+    for (; i - (K - 1) * THREADS >= first; i -= K * THREADS) {
 #pragma unroll
-        for (int k = 0; k < 4; k++)
-            f32_load4(v + 4 * k, l + 4 * (int64_t)(i - k * THREADS));
+        for (int k = 0; k < K; k++)
+            ce_load_(v + N * k, l + N * (int64_t)(i - k * THREADS));
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            ce_slope_<4>(v + 4 * k, 4 * (i - k * THREADS), of);
-            ce_store_<THREADS>(g + 4 * (int64_t)(i - k * THREADS), v + 4 * k);
+        for (int k = 0; k < K; k++) {
+            ce_slope_<N>(v + N * k, N * (i - k * THREADS), of);
+            ce_store_<N>(g + N * (int64_t)(i - k * THREADS), v + N * k, WIDE);
         }
     }
     for (; i >= first; i -= THREADS) {
-        f32_load4(v, l + 4 * (int64_t)i);
-        ce_slope_<4>(v, 4 * i, of);
-        ce_store_<THREADS>(g + 4 * (int64_t)i, v);
+        ce_load_(v, l + N * (int64_t)i);
+        ce_slope_<N>(v, N * i, of);
+        ce_store_<N>(g + N * (int64_t)i, v, WIDE);
     }
     for (int k = 0; k < held.n; k += 2) {
 #pragma unroll
@@ -188,9 +211,9 @@ static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, co
             const int at = thread + j * THREADS;
             if (j >= held.n || at >= vectors)
                 continue;
-            f32_load4(v, (const float *)(held.at + j * THREADS));
-            ce_slope_<4>(v, 4 * at, of);
-            act_store4(g + 4 * (int64_t)at, v);
+            ce_load_(v, (const Logit *)(held.at + j * THREADS));
+            ce_slope_<N>(v, N * at, of);
+            ce_store_<N>(g + N * (int64_t)at, v, false);
         }
         ce_copy_<THREADS>(held, next, k, vectors, thread);
     }
@@ -205,15 +228,17 @@ static __device__ __forceinline__ void ce_pad_(act_t *d, int V, int64_t ld, int 
 }
 
 /* Losses of a chunk from its logits (chunk, ld) and, with GRAD, their gradient d (chunk, ld), which
- * may be the logits' own place. ld: a multiple of 4. weights: with WEIGHTED. A block takes every
+ * may be the logits' own place. ld: a multiple of 8. weights: with WEIGHTED. A block takes every
  * gridDim.x-th row. held: ce_held; 0 without GRAD and for short rows. */
-template <int THREADS, bool GRAD, bool WEIGHTED>
+template <int THREADS, bool GRAD, bool WEIGHTED, typename Logit>
 __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
-    ce_rows_kernel(float *__restrict__ loss, act_t *d, const float *logits,
+    ce_rows_kernel(float *__restrict__ loss, act_t *d, const Logit *logits,
                    const int32_t *__restrict__ labels, const float *__restrict__ scale,
                    const float *__restrict__ weights, int64_t chunk, int V, int64_t ld, int rounds)
 {
     constexpr bool WIDE = THREADS > WARP;
+    const int vectors = V / CE_VECTOR<Logit>;
+    const Logit *const none = nullptr;
     DYNAMIC_SHARED(float4, shared);
     const int64_t step = WIDE ? gridDim.x : gridDim.x * (int64_t)CE_ROWS;
     int64_t row = WIDE ? blockIdx.x : blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
@@ -221,11 +246,11 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
     const CeHeld held = {shared + thread, GRAD && WIDE ? rounds : 0};
     int label = row < chunk ? labels[row] : -1;
     for (int k = 0; k < held.n; k += 2)
-        ce_copy_<THREADS>(held, label < 0 ? nullptr : logits + row * ld, k, V / 4, thread);
+        ce_copy_<THREADS>(held, label < 0 ? none : logits + row * ld, k, vectors, thread);
     for (; row < chunk; row += step) {
-        const float *l = logits + row * ld;
+        const Logit *l = logits + row * ld;
         const int next = row + step < chunk ? labels[row + step] : -1;
-        const float *then = next < 0 ? nullptr : l + step * ld;
+        const Logit *then = next < 0 ? none : l + step * ld;
         if (label < 0) {
             if (thread == 0)
                 loss[row] = 0;
@@ -235,13 +260,13 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
                     act_store4(d + row * ld + 4 * (int64_t)i, zero);
                 ce_pad_<THREADS>(d + row * ld, V / 4 * 4, ld, thread);
                 for (int k = 0; k < held.n; k += 2)
-                    ce_copy_<THREADS>(held, then, k, V / 4, thread);
+                    ce_copy_<THREADS>(held, then, k, vectors, thread);
             }
             label = next;
             continue;
         }
         float max, sum;
-        const float target = thread == 0 ? l[label] : 0.0f;
+        const float target = thread == 0 ? ce_logit_(l + label) : 0.0f;
         ce_exp_sum_<THREADS>(max, sum, l, V, thread, held);
         const float weight = WEIGHTED ? weights[row] : 1.0f;
         if (thread == 0)
@@ -258,30 +283,38 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
 }
 
 /* hits of a chunk from its logits (chunk, ld), a warp a row. */
+template <typename Logit>
 __global__ void __launch_bounds__(WARP *CE_ROWS)
-    ce_hits_kernel(float *__restrict__ hits, const float *__restrict__ logits,
+    ce_hits_kernel(float *__restrict__ hits, const Logit *__restrict__ logits,
                    const int32_t *__restrict__ labels, int64_t chunk, int V, int64_t ld)
 {
     const int64_t row = blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
     if (row >= chunk)
         return;
-    const float *l = logits + row * ld;
+    const Logit *l = logits + row * ld;
     const int label = labels[row];
     float max = -3.4e38f;
     for (int v = threadIdx.x; label >= 0 && v < V; v += WARP)
-        max = fmaxf(max, l[v]);
+        max = fmaxf(max, ce_logit_(l + v));
     max = warp_max(max);
     if (threadIdx.x == 0)
-        hits[row] = label >= 0 && l[label] >= max;
+        hits[row] = label >= 0 && ce_logit_(l + label) >= max;
 }
 
+static __device__ __forceinline__ void ce_set_(float *l, float v) { *l = v; }
+#if defined ACT_BF16 || defined ACT_F16
+static __device__ __forceinline__ void ce_set_(act_t *l, float v) { act_store(l, v); }
+#endif
+
 /* logits (chunk, ld) += bias (V); grid (rows, blocks of columns). */
-__global__ void ce_bias_kernel(float *__restrict__ logits, const wt_t *__restrict__ bias, int V,
+template <typename Logit>
+__global__ void ce_bias_kernel(Logit *__restrict__ logits, const wt_t *__restrict__ bias, int V,
                                int64_t ld)
 {
     const int v = (int)(blockIdx.y * blockDim.x + threadIdx.x);
+    Logit *l = logits + blockIdx.x * ld + v;
     if (v < V)
-        logits[blockIdx.x * ld + v] += act_load(bias + v);
+        ce_set_(l, ce_logit_(l) + act_load(bias + v));
 }
 
 /* db (V) = or += the column sums of d (chunk, ld): each of CE_BIAS_ROWS threads adds every so many
@@ -321,21 +354,22 @@ __global__ void __launch_bounds__(CE_SUM)
 
 #ifndef __CUDACC_RTC__
 /* d: NULL where only the losses are wanted. THREADS: of a row that is not short. */
-template <int THREADS, bool WEIGHTED = false>
-static inline void ce_rows(float *loss, act_t *d, const float *logits, const int32_t *labels,
+template <int THREADS, bool WEIGHTED = false, typename Logit>
+static inline void ce_rows(float *loss, act_t *d, const Logit *logits, const int32_t *labels,
                            const float *scale, const float *weights, int64_t chunk, int64_t V,
                            cudaStream_t s)
 {
     const bool wide = V > CUDA_CE_SHORT;
-    auto kernel = d ? wide ? ce_rows_kernel<THREADS, true, WEIGHTED>
-                           : ce_rows_kernel<WARP, true, WEIGHTED>
-                    : wide ? ce_rows_kernel<THREADS, false, WEIGHTED>
-                           : ce_rows_kernel<WARP, false, WEIGHTED>;
+    auto kernel = d ? wide ? ce_rows_kernel<THREADS, true, WEIGHTED, Logit>
+                           : ce_rows_kernel<WARP, true, WEIGHTED, Logit>
+                    : wide ? ce_rows_kernel<THREADS, false, WEIGHTED, Logit>
+                           : ce_rows_kernel<WARP, false, WEIGHTED, Logit>;
     int64_t blocks = wide ? chunk : blocks_over(chunk, CE_ROWS);
     int held = 0;
     if (wide && d) {             // a block for each multiprocessor
         const int64_t processors = device_limit(cudaDevAttrMultiProcessorCount);
-        held = ce_held(V, THREADS, device_limit(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+        held = ce_held(V, CE_VECTOR<Logit>, THREADS,
+                       device_limit(cudaDevAttrMaxSharedMemoryPerBlockOptin));
         blocks = chunk < processors ? chunk : processors;
     }
     launch(kernel, (unsigned)blocks, wide ? dim3(THREADS) : dim3(WARP, CE_ROWS),
@@ -352,8 +386,8 @@ struct CeHead {
 };
 
 /* A chunk's logits, then losses and, unless d is NULL, the gradient of its logits. */
-template <int THREADS, bool WEIGHTED>
-static inline void ce_chunk_(float *loss, act_t *d, float *logits, const act_t *x, const wt_t *w,
+template <int THREADS, bool WEIGHTED, typename Logit>
+static inline void ce_chunk_(float *loss, act_t *d, Logit *logits, const act_t *x, const wt_t *w,
                              const int32_t *labels, const float *scale, const CeHead *h,
                              int64_t first, int64_t V, int64_t C, int64_t chunk,
                              const Gemm *mm_logits, void *ws, cudaStream_t s)
@@ -361,36 +395,37 @@ static inline void ce_chunk_(float *loss, act_t *d, float *logits, const act_t *
     enum { THREADS_OF_BIAS = 256 };
     gemm_run(mm_logits, logits, x + first * C, w, NULL, NULL, ws, s);
     if (h->bias)
-        launch(ce_bias_kernel, dim3((unsigned)chunk, blocks_over(V, THREADS_OF_BIAS)),
+        launch(ce_bias_kernel<Logit>, dim3((unsigned)chunk, blocks_over(V, THREADS_OF_BIAS)),
                dim3(THREADS_OF_BIAS), 0, s, logits, h->bias, (int)V, ce_width(V));
     ce_rows<THREADS, WEIGHTED>(loss + first, d, logits, labels + first, scale,
                                WEIGHTED ? h->weights + first : NULL, chunk, V, s);
 }
 
-template <int THREADS, bool WEIGHTED>
+template <int THREADS, bool WEIGHTED, typename Logit>
 static inline void ce_fwd_(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
                            const CeHead *h, int64_t rows, int64_t V, int64_t C, int64_t chunk,
                            const Gemm *mm_logits, void *ws, cudaStream_t s)
 {
-    float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
+    Logit *logits = (Logit *)((char *)ws + CUDA_GEMM_WORKSPACE);
     for (int64_t i = 0; i < rows; i += chunk) {
         ce_chunk_<THREADS, WEIGHTED>(loss, NULL, logits, x, w, labels, NULL, h, i, V, C, chunk,
                                      mm_logits, ws, s);
         if (h->hits)
-            launch(ce_hits_kernel, blocks_over(chunk, CE_ROWS), dim3(WARP, CE_ROWS), 0, s,
-                   h->hits + i, (const float *)logits, labels + i, chunk, (int)V, ce_width(V));
+            launch(ce_hits_kernel<Logit>, blocks_over(chunk, CE_ROWS), dim3(WARP, CE_ROWS), 0, s,
+                   h->hits + i, (const Logit *)logits, labels + i, chunk, (int)V, ce_width(V));
     }
 }
 
 /* The first chunk adds to dw and db when beta. */
-template <int THREADS, bool WEIGHTED>
+template <int THREADS, bool WEIGHTED, typename Logit>
 static inline void ce_bwd_(float *loss, act_t *dx, const act_t *x, const wt_t *w,
                            const int32_t *labels, const float *scale, const CeHead *h, int64_t rows,
                            int64_t V, int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
                            const Gemm *mm_dx, const Gemm *mm_dw, void *ws, cudaStream_t s)
 {
-    float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
-    act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * ce_width(V));
+    Logit *logits = (Logit *)((char *)ws + CUDA_GEMM_WORKSPACE);
+    const bool in_place = sizeof(act_t) == sizeof(Logit);
+    act_t *d = (act_t *)(in_place ? logits : logits + chunk * ce_width(V));
     for (int64_t i = 0; i < rows; i += chunk) {
         ce_chunk_<THREADS, WEIGHTED>(loss, d, logits, x, w, labels, scale, h, i, V, C, chunk,
                                      mm_logits, ws, s);
@@ -403,29 +438,29 @@ static inline void ce_bwd_(float *loss, act_t *dx, const act_t *x, const wt_t *w
     }
 }
 
-/* THREADS: see ce_rows.
- * mm_logits: { .m = chunk, .n = ce_width(V), .k = C, .form = GEMM_NT, .out_f32 = 1 };
- * ws: ce_cuda_workspace(chunk, V) bytes. */
-template <int THREADS>
+/* THREADS: see ce_rows. Logit: float or act_t.
+ * mm_logits: { .m = chunk, .n = ce_width(V), .k = C, .form = GEMM_NT, .out_f32 = Logit is float };
+ * ws: ce_cuda_workspace(chunk, V, sizeof(act_t), sizeof(Logit)) bytes. */
+template <int THREADS, typename Logit = float>
 static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
                           const CeHead &head, int64_t rows, int64_t V, int64_t C, int64_t chunk,
                           const Gemm *mm_logits, void *ws, cudaStream_t s)
 {
-    auto run = head.weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
+    auto run = head.weights ? ce_fwd_<THREADS, true, Logit> : ce_fwd_<THREADS, false, Logit>;
     run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
 }
 
 /* mm_dx: { .m = chunk, .n = C, .k = ce_width(V), .form = GEMM_NN }
  * mm_dw: { .m = ce_width(V), .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }, for
  * chunks add up; nullptr with a frozen head. beta: the call adds to dw and db. */
-template <int THREADS>
+template <int THREADS, typename Logit = float>
 static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
                           const int32_t *labels, const float *scale, const CeHead &head,
                           int64_t rows, int64_t V, int64_t C, int64_t chunk, int beta,
                           const Gemm *mm_logits, const Gemm *mm_dx, const Gemm *mm_dw, void *ws,
                           cudaStream_t s)
 {
-    auto run = head.weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
+    auto run = head.weights ? ce_bwd_<THREADS, true, Logit> : ce_bwd_<THREADS, false, Logit>;
     run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta, mm_logits, mm_dx, mm_dw, ws,
         s);
 }
@@ -436,23 +471,26 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
     launch(loss_sum_kernel, 1, CE_SUM, 0, s, acc, loss, rows);
 }
 #else
-#define CE_VARIANT_OF(threads, weighted)                                                  \
+#define CE_VARIANT_OF(threads, weighted, gradient, Logit)                                 \
     template __global__ void                                                              \
-    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), true, weighted>(                 \
-        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t,\
-        int, int64_t, int);                                                               \
-    template __global__ void                                                              \
-    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), false, weighted>(                \
-        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t,\
+    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), gradient, weighted, Logit>(      \
+        float *, act_t *, const Logit *, const int32_t *, const float *, const float *, int64_t,\
         int, int64_t, int);
-#define CE_VARIANT(threads) CE_VARIANT_OF(threads, false) CE_VARIANT_OF(threads, true)
+#define CE_VARIANTS(threads, Logit)                                                       \
+    CE_VARIANT_OF(threads, false, true, Logit) CE_VARIANT_OF(threads, false, false, Logit) \
+    CE_VARIANT_OF(threads, true, true, Logit) CE_VARIANT_OF(threads, true, false, Logit)
+#if defined ACT_BF16 || defined ACT_F16
+#define CE_VARIANT(threads) CE_VARIANTS(threads, float) CE_VARIANTS(threads, act_t)
+#else
+#define CE_VARIANT(threads) CE_VARIANTS(threads, float)
+#endif
 VARIANTS_ce_threads(CE_VARIANT)
 static constexpr int64_t CE_SHARED_KIB = __CUDA_ARCH__ < 860   ? 163
                                          : __CUDA_ARCH__ < 900  ? 99
                                          : __CUDA_ARCH__ < 1200 ? 227
                                                                 : 99;
 SHARED_BYTES(ce_rows_kernel,
-             V > CUDA_CE_SHORT ? 16 * 1024 * ce_held(V, 1024, CE_SHARED_KIB << 10) : 0);
+             V > CUDA_CE_SHORT ? 16 * 1024 * ce_held(V, 4, 1024, CE_SHARED_KIB << 10) : 0);
 #endif
 
 #endif

@@ -163,11 +163,11 @@ static inline int64_t ce_width(int64_t V)
     return (V + 63) / 64 * 64;
 }
 
-/* [CUDA_GEMM_WORKSPACE | logits (chunk, ce_width(V)) fp32 | their gradient, as wide, act_t; in fp32
- * in place] */
-static inline int64_t ce_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
+/* [CUDA_GEMM_WORKSPACE | logits (chunk, ce_width(V)) of `logit` bytes | their gradient, as wide,
+ * act_t; of the same size in place] */
+static inline int64_t ce_cuda_workspace(int64_t chunk, int64_t V, int64_t act, int64_t logit)
 {
-    return CUDA_GEMM_WORKSPACE + chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
+    return CUDA_GEMM_WORKSPACE + chunk * ce_width(V) * (logit + (act == logit ? 0 : act));
 }
 
 /* [CUDA_GEMM_WORKSPACE | logits of two (2, chunk, ce_width(V)) fp32 | their gradients, likewise,

@@ -69,7 +69,7 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
     float *before = f32_normal(nw, 0, 1), *dw = beta ? padded(before, nw, nwide) : NEW(float, nwide);
     float *scale = upload(&scale_, 1);
     int32_t *labels_ = labels_random(s, skip), *labels = upload(labels_, s.rows);
-    void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
+    void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t), 4));
     Gemms g = gemms(s);
     double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = f32_double(before, nw);
     double *x_ = act_double(x, nx), *w_ = act_double(w, nw);
@@ -132,7 +132,7 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
         db = beta ? f32_copy(b_before, s.V) : NEW(float, s.V);
     float *scale = upload(&scale_, 1);
     int32_t *labels_ = labels_random(s, true), *best = HOST(int32_t, s.rows);
-    void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
+    void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t), 4));
     Gemms g = gemms(s);
     double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = f32_double(before, nw);
     double *x_ = act_double(x, nx), *w_ = act_double(w, nw), *db_ = f32_double(b_before, s.V);
@@ -189,6 +189,91 @@ TEST(ce_large_logits)
     run_case<WIDE>({ 4, 1500, 16, 2 }, false, 0, true);
 }
 
+#if defined ACT_BF16 || defined ACT_F16
+/* Logits of 16 bit, whose gradient takes their place: where they are exact integers, the losses of
+ * fp32 ones up to the order of sums, and the gradient of the reference; zeros are written, too. */
+TEST(ce_short_logits)
+{
+    gemm_setup();
+    for (const Shape &s : shapes) {
+        const int64_t nx = s.rows * s.C, nw = s.V * s.C, nwide = ce_width(s.V) * s.C;
+        const float scale_ = 37;
+        act_t *x = act_integers(nx, 1), *w = padded(act_integers(nw, 1), nw, nwide);
+        act_t *bias = act_integers(s.V, 2), *dx = NEW(act_t, nx);
+        float *loss = NEW(float, s.rows), *alone = NEW(float, s.rows), *hits = NEW(float, s.rows);
+        float *dw = NEW(float, nwide), *db = NEW(float, s.V), *scale = upload(&scale_, 1);
+        int32_t *labels_ = labels_random(s, false), *labels = upload(labels_, s.rows);
+        int32_t *best = HOST(int32_t, s.rows);
+        void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t), sizeof(act_t)));
+        Gemms g = gemms(s);
+        g.logits.out_f32 = 0;
+        gemm_init(&g.logits);
+        double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = HOST(double, nw);
+        double *db_ = HOST(double, s.V), *above = HOST(double, s.rows);
+        double *dx_terms = HOST(double, nx), *dw_terms = HOST(double, nw), *db_terms = HOST(double, s.V);
+        double *x_ = act_double(x, nx), *w_ = act_double(w, nw), *bias_ = act_double(bias, s.V);
+        ce_head_ref(loss_, dx_, dw_, db_, x_, w_, bias_, labels_, NULL, scale_, s.rows, s.V, s.C, 0);
+        ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels_, NULL, scale_, s.rows, s.V, s.C,
+                 true);
+        ce_best_ref(best, above, x_, w_, bias_, s.rows, s.V, s.C);
+        run([&] {
+            ce_fwd<WIDE, act_t>(alone, x, w, labels, {.bias = bias, .hits = hits}, s.rows, s.V, s.C,
+                                s.chunk, &g.logits, ws, stream);
+            ce_bwd<WIDE, act_t>(loss, dx, x, w, labels, scale, {.bias = bias, .dw = dw, .db = db},
+                                s.rows, s.V, s.C, s.chunk, 0, &g.logits, &g.dx, &g.dw, ws, stream);
+        });
+        check_f32("loss", loss, loss_, s.rows, s.C + s.V);
+        check_same("loss alone", alone, loss, s.rows * 4);
+        check_act_terms("dx", dx, dx_, dx_terms, nx, s.C + s.V);
+        check_via_act_terms("dw", dw, dw_, dw_terms, nw, s.rows + s.C);
+        check_via_act_terms("db", db, db_, db_terms, s.V, s.rows);
+        check_true("rows from V on stay 0", all_zero(dw + nw, nwide - nw));
+        const float *hit = download(hits, s.rows);
+        for (int64_t i = 0; i < s.rows; i++)
+            check_true("hits", labels_[i] >= 0 || hit[i] == 0);
+    }
+}
+
+/* Rounded logits that a block reads from shared memory, from memory or both: the same bits, in place
+ * and elsewhere, and the gradient of these logits. */
+TEST(ce_short_rows)
+{
+    for (int64_t V : { 30, 1030, 5003, 40006 }) {
+        const int64_t rows = 5, width = ce_width(V), n = rows * width;
+        const float one = 3;
+        const int32_t some[rows] = { -1, 2, (int32_t)V - 1, -1, (int32_t)V / 2 };
+        act_t *logits = act_normal(n, 0, 3), *d = NEW(act_t, n), *in_place = NEW(act_t, n);
+        float *loss = NEW(float, rows), *again = NEW(float, rows), *scale = upload(&one, 1);
+        const int32_t *labels = upload(some, rows);
+        const double *of = act_double(logits, n);
+        double *want = HOST(double, rows);
+        run([&] {
+            cudaMemcpyAsync(in_place, logits, (size_t)n * sizeof *d, cudaMemcpyDeviceToDevice, stream);
+            ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, rows, V, stream);
+            ce_rows<WIDE>(again, in_place, in_place, labels, scale, NULL, rows, V, stream);
+        });
+        check_same("loss in place", again, loss, rows * 4);
+        check_same("gradient in place", in_place, d, n * (int64_t)sizeof *d);
+        const double *got = act_double(d, n);
+        for (int64_t i = 0; i < rows; i++) {
+            double most = -1e9, sum = 0, error = 0;
+            for (int64_t v = 0; v < V; v++)
+                most = fmax(most, of[i * width + v]);
+            for (int64_t v = 0; v < V; v++)
+                sum += exp(of[i * width + v] - most);
+            want[i] = some[i] < 0 ? 0 : log(sum) - (of[i * width + some[i]] - most);
+            for (int64_t v = 0; v < width; v++) {
+                double slope = v < V ? one * exp(of[i * width + v] - most) / sum : 0;
+                slope = some[i] < 0 ? 0 : slope - (v == some[i] ? one : 0);
+                error = fmax(error, fabs(got[i * width + v] - slope) / (fabs(slope) + 1e-4));
+            }
+            check_true("gradient", error < 0.01);
+        }
+        check_f32("loss", loss, want, rows, V);
+    }
+}
+#endif
+
 /* Rows of equal logits: the loss is log V, whatever the vectors; a row's gradient adds up to 0. */
 TEST(ce_rows)
 {
@@ -243,11 +328,11 @@ TEST(ce_rows_in_turn)
             }
             check_true("gradient", error < 0.01);
         }
-        const int all = ce_held(V, WIDE, 227 << 10);
+        const int all = ce_held(V, 4, WIDE, 227 << 10);
         for (int held = 0; held <= all; held = held + 2 < all || held == all ? held + 2 : all)
             for (unsigned blocks = 1; blocks < 3; blocks++) {
                 run([&] {
-                    launch(ce_rows_kernel<WIDE, true, false>, blocks, WIDE, 16 * WIDE * held, stream,
+                    launch(ce_rows_kernel<WIDE, true, false, float>, blocks, WIDE, 16 * WIDE * held, stream,
                            again, turn, logits, labels, scale, (const float *)NULL, rows, (int)V,
                            width, held);
                 });
@@ -299,7 +384,7 @@ BENCH(ce)
         const float one = 1;
         float *scale = upload(&one, 1);
         int32_t *labels = tokens_random(s.rows, s.V);
-        char *ws = (char *)new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
+        char *ws = (char *)new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t), 4));
         Gemms g = gemms(s);
         char what[80];
         snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V,
@@ -316,5 +401,11 @@ BENCH(ce)
                          ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, s.chunk, s.V, stream);
                      }),
                      (double)(s.chunk * s.V) * (2 * 4 + sizeof(act_t)), 0);
+        act_t *in_place = (act_t *)logits;
+        bench_report("  the same, in the place of logits of 16 bit", bench_time([&] {
+                         ce_rows<WIDE>(loss, in_place, in_place, labels, scale, NULL, s.chunk, s.V,
+                                       stream);
+                     }),
+                     (double)(s.chunk * s.V) * 3 * sizeof(act_t), 0);
     }
 }

@@ -11,7 +11,7 @@ source "$(dirname "$0")/lib.sh"
 programs="
 gpt2_tiny gpt2_tiny
 gpt2_dropout.fp16 gpt2_dropout precision=fp16
-llama_tiny.bf16 llama_tiny precision=bf16 memory.ffn_rows=16
+llama_tiny.bf16 llama_tiny precision=bf16 memory.ffn_rows=16 kernels.logits=16bit
 llama_rows llama_rows
 qwen2_lora qwen2_lora
 qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
@@ -24,9 +24,9 @@ gemma_tiny.bf16 gemma_tiny precision=bf16
 gemma3_lora.fp16 gemma3_lora precision=fp16
 qwen3_tiny.bf16 qwen3_tiny precision=bf16
 mistral_tiny mistral_tiny
-mlm_microbert.fp16 mlm_microbert precision=fp16 memory.ffn_rows=16
+mlm_microbert.fp16 mlm_microbert precision=fp16 memory.ffn_rows=16 kernels.logits=16bit
 dpo_sum.fp16 dpo_sum precision=fp16 dpo.shared_prompt=true seq.max=48
-mdm_sft.fp16 mdm_sft precision=fp16
+mdm_sft.fp16 mdm_sft precision=fp16 kernels.logits=16bit
 ad_all.fp16 ad_all precision=fp16
 "
 ranks="
