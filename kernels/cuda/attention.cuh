@@ -28,10 +28,11 @@ enum { ATTENTION_DECODE_THREADS = 256 };
 template <int D, int OWNED = ATTENTION_ROWS,
           bool MMA = sizeof(act_t) == 2 && D % 16 == 0 && D <= 128>
 struct AttentionForm {
-    static constexpr int ROWS = AttentionLanes<D>::ROWS;
-    static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;
-    static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 3, DQ_SHARED = 0;
-    static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
+    typedef AttentionLanes<D> L;
+    static constexpr int ROWS = L::ROWS, WIDE = L::HOLDS;
+    static constexpr int FWD_THREADS = L::THREADS, FWD_BLOCKS = 3 * WIDE, FWD_SHARED = 0;
+    static constexpr int DQ_THREADS = L::THREADS, DQ_BLOCKS = 3 * WIDE, DQ_SHARED = 0;
+    static constexpr int DKV_THREADS = L::THREADS, DKV_BLOCKS = WIDE == 1 ? 3 : 4, DKV_SHARED = 0;
     template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void fwd(A... a)
     {

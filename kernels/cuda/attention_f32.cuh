@@ -3,16 +3,20 @@
  * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta,
  *          attention_dkv_f32 reads it.
  * Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
- *         registers; the rows that the block attends to pass through shared memory. */
+ *         registers, or HOLDS rows; the rows that the block attends to pass through shared memory,
+ *         which sets the pace: a warp needs four cycles to read 16 bytes a lane, even the same
+ *         ones, and each row read serves all rows that a lane holds. A warp passes over tiles that
+ *         none of its rows attends to. */
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
 #define DIECAST_KERNELS_ATTENTION_F32_CUH
 
 #include "philox.cuh"
+#include "ptx.cuh"
 #include "types.cuh"
 
 enum {
     ATTENTION_ROWS = 128,       /* of a block on tensor cores; queries: see kernels.def */
-    ATTENTION_THREADS = 128,
+    ATTENTION_THREADS = 128,    /* of a block whose threads hold one row each */
     ATTENTION_TILE = 32,        /* rows in shared memory at a time, of wide heads half */
     ATTENTION_STEP = 8          /* of them, between two updates of the softmax */
 };
@@ -198,8 +202,28 @@ template <int D> struct AttentionLanes {
     static constexpr int HELD = CHUNKS * WIDTH;          /* elements of a lane */
     static constexpr int PADDED = HELD * LANES;
     static constexpr int ROWS = ATTENTION_THREADS / LANES;   /* of a block */
+    static constexpr int HOLDS = HELD == 16 ? 2 : 1;         /* rows of a thread */
+    static constexpr int THREADS = ATTENTION_THREADS / HOLDS, WARP_ROWS = WARP / LANES;
+    static constexpr int UNROLLED = 4 / HOLDS;               /* rows of a tile, backward */
     /* rows in shared memory at a time, of which 48 KB need no asking */
     static constexpr int TILE = D <= 128 ? ATTENTION_TILE : ATTENTION_TILE / 2;
+
+    /* Row r of this thread in its block: the rows of a warp lie side by side. */
+    static __device__ __forceinline__ int row(int r)
+    {
+        const int warp = (int)threadIdx.x / WARP;
+        return (warp * HOLDS + r) * WARP_ROWS + (int)threadIdx.x % WARP / LANES;
+    }
+
+    /* The first row of this thread's warp, and the last. */
+    static __device__ __forceinline__ int first_row()
+    {
+        return (int)threadIdx.x / WARP * HOLDS * WARP_ROWS;
+    }
+    static __device__ __forceinline__ int last_row()
+    {
+        return first_row() + HOLDS * WARP_ROWS - 1;
+    }
 };
 
 /* 2 elements one by one, 4 or 16 bytes of them at once: rows begin at multiples of D elements, and
@@ -262,7 +286,7 @@ static __device__ __forceinline__ void attention_tile_load_(float *tile, const a
 {
     typedef AttentionLanes<D> L;
     constexpr int WIDTH = L::WIDTH, PARTS = L::PADDED / WIDTH;
-    for (int i = (int)threadIdx.x; i < L::TILE * PARTS; i += ATTENTION_THREADS) {
+    for (int i = (int)threadIdx.x; i < L::TILE * PARTS; i += L::THREADS) {
         const int r = i / PARTS, d = i % PARTS * WIDTH;
         float x[WIDTH] = {};
         if (r < n && d < D)
@@ -317,6 +341,56 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
         y[i] += p * x[i];
 }
 
+/* Query t of sequence b, which this thread holds, as the tile of n rows from j0 on sees it. */
+template <AttentionMask MASK> struct AttentionQuery {
+    typedef AttentionDocs<MASK> Docs;
+    int t, begin, end;          /* it attends to these keys; LIMITS: and to itself */
+    bool after;                 /* SHARED: comes after the hole */
+
+    AttentionQuery() = default;
+    __device__ __forceinline__ AttentionQuery(const Docs &docs, int t_)
+        : t(t_), begin(docs.keys(t_).begin),
+          end(Docs::LIMITS ? docs.limit(t_) : docs.keys(t_).end),
+          after(Docs::SHARED && t_ >= docs.hole().end)
+    {
+    }
+
+    /* Whether it attends to key j of the n from j0 on. */
+    __device__ __forceinline__ bool meets(int j, int j0, int n, AttentionSpan hole) const
+    {
+        const int unseen = Docs::DOCS ? begin - j0 : 0, seen = min(n, end - j0);
+        bool met = (j >= unseen && j < seen) || (Docs::LIMITS && j == t - j0);
+        if constexpr (Docs::SHARED)
+            met &= j < (after ? hole.begin - j0 : n) || j >= hole.end - j0;
+        return met;
+    }
+
+    /* LIMITS: whether it attends to any of them. */
+    __device__ __forceinline__ bool needs(int j0, int n) const
+    {
+        return end > j0 || (t >= j0 && t < j0 + n);
+    }
+};
+
+/* Whether no query of the block from i0 on attends to the tile of n keys from j0 on: all threads
+ * of the block ask. Only limits and holes leave out tiles between others. */
+template <AttentionMask MASK, int HOLDS>
+static __device__ __forceinline__ bool
+attention_skips_(const AttentionQuery<MASK> (&query)[HOLDS], int i0, int j0, int n,
+                 AttentionSpan hole)
+{
+    if constexpr (AttentionDocs<MASK>::LIMITS) {
+        bool needs = false;
+#pragma unroll
+        for (int r = 0; r < HOLDS; r++)
+            needs |= query[r].needs(j0, n);
+        return !__syncthreads_or(needs);
+    } else {
+        return AttentionDocs<MASK>::SHARED && i0 >= hole.end && j0 >= hole.begin &&
+               j0 + n <= hole.end;
+    }
+}
+
 /* grid (H, B, blocks of queries): the blocks with the most keys, which are the last, run first */
 template <int D, AttentionMask MASK, typename DROP>
 static __device__ __forceinline__ void
@@ -324,74 +398,87 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
                   int T, int H, int K, float scale, const int32_t *__restrict__ positions,
                   const int32_t *__restrict__ doc_ends, DROP drop)
 {
-    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
+    typedef AttentionDocs<MASK> Docs;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
     const int h = (int)blockIdx.x, i0 = (int)(gridDim.z - 1 - blockIdx.z) * L::ROWS;
-    const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.y;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
-    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
-    const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
-    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
+    const Docs docs = {positions, doc_ends, b * T, T, (int)b};
     const AttentionSpan hole = docs.hole();
     const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
-    float q[L::HELD], y[L::HELD] = {}, sum = 0.0f;
-    float top = DOCS || LIMITS || SHARED ? ATTENTION_LEAST : ATTENTION_NONE;
-    attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
+    const int warp_end = docs.keys(i0 + L::last_row()).end;
+    AttentionQuery<MASK> query[L::HOLDS];
+    float q[L::HOLDS][L::HELD], y[L::HOLDS][L::HELD] = {}, sum[L::HOLDS] = {}, top[L::HOLDS];
+#pragma unroll
+    for (int r = 0; r < L::HOLDS; r++) {
+        const int i = i0 + L::row(r);
+        query[r] = AttentionQuery<MASK>(docs, i);
+        top[r] = Docs::DOCS || Docs::LIMITS || Docs::SHARED ? ATTENTION_LEAST : ATTENTION_NONE;
+        attention_row_load_<D>(q[r], qkv + (b * T + i) * row + h * D, i < T,
+                               scale * ATTENTION_LOG2E);
+    }
     for (int j0 = begin; j0 < end; j0 += L::TILE) {
         const int n = min(end - j0, L::TILE);
-        /* by query i, of this tile */
-        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
-        if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
+        if (attention_skips_<MASK, L::HOLDS>(query, i0, j0, n, hole))
             continue;
-        if (SHARED && i0 >= hole.end && j0 >= hole.begin && j0 + n <= hole.end)
-            continue;
-        [[maybe_unused]] const int hidden = i >= hole.end ? hole.begin - j0 : n;
-        [[maybe_unused]] const int shown = hole.end - j0;
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
         __syncthreads();
-        uint32_t kept = 0;
+        if (j0 >= warp_end)
+            continue;
+        uint32_t kept[L::HOLDS] = {};
         if constexpr (DROP::DROPS)
-            kept = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, i, j0);
+            for (int r = 0; r < L::HOLDS; r++)
+                kept[r] = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, query[r].t, j0);
         for (int j = 0; j < n; j += ATTENTION_STEP) {
-            float s[ATTENTION_STEP], x[L::HELD];
-            const float before = top;
+            float s[L::HOLDS][ATTENTION_STEP], x[L::HELD], before[L::HOLDS];
+#pragma unroll
+            for (int r = 0; r < L::HOLDS; r++)
+                before[r] = top[r];
 #pragma unroll
             for (int u = 0; u < ATTENTION_STEP; u++) {
                 attention_part_<D>(x, keys + (j + u) * L::PADDED);
-                s[u] = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-                bool met = (j + u >= unseen && j + u < seen) || (LIMITS && j + u == self);
-                if constexpr (SHARED)
-                    met &= j + u < hidden || j + u >= shown;
-                s[u] = met ? s[u] : ATTENTION_NONE;
-                top = fmaxf(top, s[u]);
-            }
-            const float shrink = exp2f(before - top);
-            sum *= shrink;
 #pragma unroll
-            for (int e = 0; e < L::HELD; e++)
-                y[e] *= shrink;
+                for (int r = 0; r < L::HOLDS; r++) {
+                    const float dot = attention_lane_sum_<D>(attention_dot_<D>(q[r], x));
+                    s[r][u] = query[r].meets(j + u, j0, n, hole) ? dot : ATTENTION_NONE;
+                    top[r] = fmaxf(top[r], s[r][u]);
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < L::HOLDS; r++) {
+                const float shrink = exp2_approx(before[r] - top[r]);
+                sum[r] *= shrink;
+#pragma unroll
+                for (int e = 0; e < L::HELD; e++)
+                    y[r][e] *= shrink;
+            }
 #pragma unroll
             for (int u = 0; u < ATTENTION_STEP; u++) {
-                const float p = exp2f(s[u] - top);
-                sum += p;
                 attention_part_<D>(x, values + (j + u) * L::PADDED);
-                attention_add_<D>(y, !DROP::DROPS || kept >> (j + u) & 1 ? p : 0.0f, x);
+#pragma unroll
+                for (int r = 0; r < L::HOLDS; r++) {
+                    const float p = exp2_approx(s[r][u] - top[r]);
+                    sum[r] += p;
+                    attention_add_<D>(y[r], !DROP::DROPS || kept[r] >> (j + u) & 1 ? p : 0.0f, x);
+                }
             }
         }
     }
-    if (i < T) {
-        float factor = 1.0f / sum;
+#pragma unroll
+    for (int r = 0; r < L::HOLDS; r++) {
+        const int i = query[r].t;
+        if (i >= T)
+            continue;
+        float factor = 1.0f / sum[r];
         if constexpr (DROP::DROPS)
             factor *= drop.scale;
-        attention_row_store_<D>(o + ((b * T + i) * H + h) * D, y, factor);
+        attention_row_store_<D>(o + ((b * T + i) * H + h) * D, y[r], factor);
         if (threadIdx.x % L::LANES == 0)
-            lse[(b * H + h) * T + i] = (top + log2f(sum)) * ATTENTION_LN2;
+            lse[(b * H + h) * T + i] = (top[r] + log2f(sum[r])) * ATTENTION_LN2;
     }
 }
 
@@ -404,63 +491,73 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
                  const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
                  DROP drop)
 {
-    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
+    typedef AttentionDocs<MASK> Docs;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
     const int h = (int)blockIdx.x, i0 = (int)(gridDim.z - 1 - blockIdx.z) * L::ROWS;
-    const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.y;
-    const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
-    const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
-    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
-    const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
-    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
+    const Docs docs = {positions, doc_ends, b * T, T, (int)b};
     const AttentionSpan hole = docs.hole();
     const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
-    float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
-    attention_row_load_<D>(q, qkv + at, i < T, scale * ATTENTION_LOG2E);
-    attention_row_load_<D>(dy, d_o + oat, i < T, 1.0f);
-    attention_row_load_<D>(x, o + oat, i < T, 1.0f);
-    const float sum = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
-    const float top = i < T ? lse[lat] * ATTENTION_LOG2E : 0.0f;
+    const int warp_end = docs.keys(i0 + L::last_row()).end;
+    AttentionQuery<MASK> query[L::HOLDS];
+    float q[L::HOLDS][L::HELD], dy[L::HOLDS][L::HELD], dq[L::HOLDS][L::HELD] = {}, x[L::HELD];
+    float sum[L::HOLDS], top[L::HOLDS];
+#pragma unroll
+    for (int r = 0; r < L::HOLDS; r++) {
+        const int i = i0 + L::row(r);
+        const int64_t oat = ((b * T + i) * H + h) * D;
+        query[r] = AttentionQuery<MASK>(docs, i);
+        attention_row_load_<D>(q[r], qkv + (b * T + i) * row + h * D, i < T,
+                               scale * ATTENTION_LOG2E);
+        attention_row_load_<D>(dy[r], d_o + oat, i < T, 1.0f);
+        attention_row_load_<D>(x, o + oat, i < T, 1.0f);
+        sum[r] = attention_lane_sum_<D>(attention_dot_<D>(dy[r], x));
+        top[r] = i < T ? lse[(b * H + h) * T + i] * ATTENTION_LOG2E : 0.0f;
+    }
     for (int j0 = begin; j0 < end; j0 += L::TILE) {
         const int n = min(end - j0, L::TILE);
-        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
-        if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
+        if (attention_skips_<MASK, L::HOLDS>(query, i0, j0, n, hole))
             continue;
-        if (SHARED && i0 >= hole.end && j0 >= hole.begin && j0 + n <= hole.end)
-            continue;
-        [[maybe_unused]] const int hidden = i >= hole.end ? hole.begin - j0 : n;
-        [[maybe_unused]] const int shown = hole.end - j0;
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
         __syncthreads();
-        uint32_t kept = 0;
+        if (j0 >= warp_end)
+            continue;
+        uint32_t kept[L::HOLDS] = {};
         if constexpr (DROP::DROPS)
-            kept = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, i, j0);
-#pragma unroll 4
+            for (int r = 0; r < L::HOLDS; r++)
+                kept[r] = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, query[r].t, j0);
+#pragma unroll L::UNROLLED
         for (int j = 0; j < n; j++) {
+            float dp[L::HOLDS];
             attention_part_<D>(x, values + j * L::PADDED);
-            float dp = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
-            if constexpr (DROP::DROPS)
-                dp = kept >> j & 1 ? dp * drop.scale : 0.0f;
+#pragma unroll
+            for (int r = 0; r < L::HOLDS; r++) {
+                dp[r] = attention_lane_sum_<D>(attention_dot_<D>(dy[r], x));
+                if constexpr (DROP::DROPS)
+                    dp[r] = kept[r] >> j & 1 ? dp[r] * drop.scale : 0.0f;
+            }
             attention_part_<D>(x, keys + j * L::PADDED);
-            const float s = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-            bool met = (j >= unseen && j < seen) || (LIMITS && j == self);
-            if constexpr (SHARED)
-                met &= j < hidden || j >= shown;
-            const float p = met ? exp2f(s - top) : 0.0f;
-            attention_add_<D>(dq, p * (dp - sum), x);
+#pragma unroll
+            for (int r = 0; r < L::HOLDS; r++) {
+                const float s = attention_lane_sum_<D>(attention_dot_<D>(q[r], x));
+                const float p = query[r].meets(j, j0, n, hole) ? exp2_approx(s - top[r]) : 0.0f;
+                attention_add_<D>(dq[r], p * (dp[r] - sum[r]), x);
+            }
         }
     }
-    if (i < T) {
-        attention_row_store_<D>(dqkv + at, dq, scale);
+#pragma unroll
+    for (int r = 0; r < L::HOLDS; r++) {
+        const int i = query[r].t;
+        if (i >= T)
+            continue;
+        attention_row_store_<D>(dqkv + (b * T + i) * row + h * D, dq[r], scale);
         if (threadIdx.x % L::LANES == 0)
-            delta[lat] = sum;
+            delta[(b * H + h) * T + i] = sum[r];
     }
 }
 
@@ -474,24 +571,29 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const int32_t *__restrict__ positions, const int32_t *__restrict__ doc_ends,
                   DROP drop)
 {
-    constexpr bool DOCS = AttentionDocs<MASK>::DOCS;
     typedef AttentionLanes<D> L;
+    typedef AttentionDocs<MASK> Docs;
+    constexpr bool LIMITS = Docs::LIMITS, ENDS = Docs::DOCS || Docs::SHARED;
     __shared__ __align__(16) float queries[L::TILE * L::PADDED];
     __shared__ __align__(16) float dys[L::TILE * L::PADDED];
     __shared__ float tops[L::TILE], sums[L::TILE];
     __shared__ int limits[L::TILE];               /* LIMITS: of the tile's queries */
     const int kv = (int)blockIdx.x, group = H / K, j0 = (int)blockIdx.z * L::ROWS;
-    const int j = j0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.y;
-    const int64_t at = (b * T + j) * row + (H + kv) * D;
-    const AttentionDocs<MASK> docs = {positions, doc_ends, b * T, T, (int)b};
-    constexpr bool LIMITS = AttentionDocs<MASK>::LIMITS;
-    const AttentionSpan mine = docs.queries(j);
-    constexpr bool SHARED = AttentionDocs<MASK>::SHARED;
+    const Docs docs = {positions, doc_ends, b * T, T, (int)b};
     const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, L::ROWS);
-    float k[L::HELD], v[L::HELD], dk[L::HELD] = {}, dv[L::HELD] = {}, x[L::HELD];
-    attention_row_load_<D>(k, qkv + at, j < T, scale * ATTENTION_LOG2E);
-    attention_row_load_<D>(v, qkv + at + K * D, j < T, 1.0f);
+    const int warp_begin = docs.queries(j0 + L::first_row()).begin;
+    AttentionSpan mine[L::HOLDS];
+    float k[L::HOLDS][L::HELD], v[L::HOLDS][L::HELD], dk[L::HOLDS][L::HELD] = {};
+    float dv[L::HOLDS][L::HELD] = {}, x[L::HELD], y[L::HELD];
+#pragma unroll
+    for (int r = 0; r < L::HOLDS; r++) {
+        const int j = j0 + L::row(r);
+        const int64_t at = (b * T + j) * row + (H + kv) * D;
+        mine[r] = docs.queries(j);
+        attention_row_load_<D>(k[r], qkv + at, j < T, scale * ATTENTION_LOG2E);
+        attention_row_load_<D>(v[r], qkv + at + K * D, j < T, 1.0f);
+    }
     for (int h = kv * group; h < (kv + 1) * group; h++)
         for (int i0 = begin; i0 < end; i0 += L::TILE) {
             const int n = min(end - i0, L::TILE), t = (int)threadIdx.x;
@@ -509,32 +611,44 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                     limits[t] = limit;
             }
             __syncthreads();
-            uint32_t kept = 0;
+            if (i0 + n <= warp_begin)
+                continue;
+            uint32_t kept[L::HOLDS] = {};
             if constexpr (DROP::DROPS)
-                kept = attention_kept_queries_<L::LANES>(drop, T, (int)b, h, i0, j);
-#pragma unroll 4
+                for (int r = 0; r < L::HOLDS; r++)
+                    kept[r] = attention_kept_queries_<L::LANES>(drop, T, (int)b, h, i0,
+                                                                j0 + L::row(r));
+#pragma unroll L::UNROLLED
             for (int i = 0; i < n; i++) {
-                float y[L::HELD];
                 attention_part_<D>(x, queries + i * L::PADDED);
                 attention_part_<D>(y, dys + i * L::PADDED);
-                const float s = attention_lane_sum_<D>(attention_dot_<D>(k, x));
-                float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
-                if constexpr (DROP::DROPS)
-                    dp = kept >> i & 1 ? dp * drop.scale : 0.0f;
-                const bool met =
-                    LIMITS ? j < limits[i] || i0 + i == j
-                           : i0 + i >= mine.begin && (!(DOCS || SHARED) || i0 + i < mine.end);
-                const float p = met ? exp2f(s - tops[i]) : 0.0f;
-                attention_add_<D>(dv, !DROP::DROPS || kept >> i & 1 ? p : 0.0f, y);
-                attention_add_<D>(dk, p * (dp - sums[i]), x);
+#pragma unroll
+                for (int r = 0; r < L::HOLDS; r++) {
+                    const float s = attention_lane_sum_<D>(attention_dot_<D>(k[r], x));
+                    float dp = attention_lane_sum_<D>(attention_dot_<D>(v[r], y));
+                    if constexpr (DROP::DROPS)
+                        dp = kept[r] >> i & 1 ? dp * drop.scale : 0.0f;
+                    const int j = j0 + L::row(r);
+                    const bool met =
+                        LIMITS ? j < limits[i] || i0 + i == j
+                               : i0 + i >= mine[r].begin && (!ENDS || i0 + i < mine[r].end);
+                    const float p = met ? exp2_approx(s - tops[i]) : 0.0f;
+                    attention_add_<D>(dv[r], !DROP::DROPS || kept[r] >> i & 1 ? p : 0.0f, y);
+                    attention_add_<D>(dk[r], p * (dp - sums[i]), x);
+                }
             }
         }
-    if (j < T) {
-        attention_row_store_<D>(dqkv + at, dk, scale);
+#pragma unroll
+    for (int r = 0; r < L::HOLDS; r++) {
+        const int j = j0 + L::row(r);
+        if (j >= T)
+            continue;
+        const int64_t at = (b * T + j) * row + (H + kv) * D;
         float factor = 1.0f;
         if constexpr (DROP::DROPS)
             factor = drop.scale;
-        attention_row_store_<D>(dqkv + at + K * D, dv, factor);
+        attention_row_store_<D>(dqkv + at, dk[r], scale);
+        attention_row_store_<D>(dqkv + at + K * D, dv[r], factor);
     }
 }
 
