@@ -139,7 +139,7 @@ char *emit_products(const Graph *g);               /* Gemm and Lora objects, and
 
 /* emit_sites.c */
 void print_sites(Str *s, const Graph *g);          /* rows of shape.h; none without dropout */
-char *site_text(const Call *c);                    /* "SITES * l + SITE_ATT", "NO_SITE" */
+char *site_text(const Call *c, const Op *op);      /* "SITES * l + SITE_ATT", "NO_SITE" */
 
 /* emit_lora.c */
 /* The Lora of a word {lora}, "&lora_b_qkv"; "NULL": the layer has no adapters. */

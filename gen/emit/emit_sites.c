@@ -82,9 +82,8 @@ void print_sites(Str *text, const Graph *g)
                                   s.list[i].what));
 }
 
-char *site_text(const Call *c)
+char *site_text(const Call *c, const Op *op)
 {
-    const Op *op = call_op(c, 0);
     if (!op_attr(op, "site"))
         return text_copy(argument_name(c->g, op, "site"));
     const Sites s = sites_of(c->g);

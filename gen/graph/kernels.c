@@ -39,6 +39,11 @@ static const char *fits_bgrad_epilogue(const Op *op)
                : NULL;
 }
 
+static const char *fits_whole_vectors(const Op *op)
+{
+    return cols(op->in[0]) % 8 ? "rows must be of whole vectors of 16 bytes" : NULL;
+}
+
 static const char *fits_head_size(const Op *op)
 {
     int64_t d = op_attr(op, "dim")->i;

@@ -60,9 +60,43 @@ static bool shares_operand(const Op *a, const Op *b)
     return false;
 }
 
+/* Whether the row's call passes operand k of op i of its group, an input ('i') or an output. */
+static bool passes(const KernelRow *row, int i, char side, int k)
+{
+    return strstr(row->args, text_print("{%d.%c%d}", i, side, k));
+}
+
+/* Whether ops of the group read the value, and whether others do. */
+typedef struct { bool inside, outside; } Readers;
+
+static Readers readers_of(const Graph *g, const Program *p, int first, int n, const Value *v)
+{
+    Readers found = {0};
+    for (int j = 0; j < g->nprograms; j++)
+        for (int k = 0; k < g->programs[j]->nops; k++)
+            for (int i = 0; i < g->programs[j]->ops[k].nin; i++)
+                if (g->programs[j]->ops[k].in[i].v == v) {
+                    bool same = g->programs[j] == p && k >= first && k < first + n;
+                    found.inside |= same;
+                    found.outside |= !same;
+                }
+    return found;
+}
+
+/* Nobody else reads what the call leaves in the middle: outputs that it does not pass. */
+static bool hides(const Graph *g, const Program *p, int first, int n, const KernelRow *row)
+{
+    for (int i = 0; i < n - 1; i++)
+        for (int k = 0; k < p->ops[first + i].nout; k++)
+            if (!passes(row, i, 'o', k) &&
+                readers_of(g, p, first, n, p->ops[first + i].out[k].v).outside)
+                return false;
+    return true;
+}
+
 /* A group of different ops is one piece of work: each after the first reads something of one before
  * it. */
-static bool connected(const Program *p, int first, int n)
+static bool connected(const Program *p, int first, int n, const KernelRow *row)
 {
     for (int i = 1; i < n; i++) {
         bool found = false;
@@ -71,9 +105,13 @@ static bool connected(const Program *p, int first, int n)
         if (!found)
             return false;
     }
-    /* a sum after a norm's gradient takes that gradient as its first operand */
-    const Op *last = &p->ops[first + n - 1];
-    return n < 2 || last->kind != OP_add || last->in[0].v == p->ops[first + n - 2].out[0].v;
+    /* the operand of a sum that the call does not pass is the result before it */
+    for (int i = 1; i < n; i++)
+        for (int k = 0; k < 2 && p->ops[first + i].kind == OP_add; k++)
+            if (!passes(row, i, 'i', k) &&
+                p->ops[first + i].in[k].v != p->ops[first + i - 1].out[0].v)
+                return false;
+    return true;
 }
 
 static int choose(const Graph *g, const Program *p, int i, int *nops)
@@ -88,7 +126,8 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
             n = 1;
         if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) ||
             strcmp(kernel_row[k].backend, g->target->backend) ||
-            (!kernel_repeats(&kernel_row[k]) && !connected(p, i, n)))
+            (!kernel_repeats(&kernel_row[k]) &&
+             !(connected(p, i, n, &kernel_row[k]) && hides(g, p, i, n, &kernel_row[k]))))
             continue;
         const char *reason = kernel_row[k].fits(&p->ops[i]);
         if (reason) {
@@ -110,18 +149,10 @@ static void mark_internal(const Graph *g, const Program *p, const Group *group)
     for (int i = 0; i < group->nops; i++)
         for (int o = 0; o < p->ops[group->first_op + i].nout; o++) {
             Value *v = p->ops[group->first_op + i].out[o].v;
-            bool passed = strstr(kernel_row[group->kernel].args, text_print("{%d.o%d}", i, o));
-            bool inside = v->kind == VK_TEMP && group->nops > 1 && !passed, read = false;
-            for (int j = 0; j < g->nprograms && inside; j++)
-                for (int k = 0; k < g->programs[j]->nops; k++)
-                    for (int n = 0; n < g->programs[j]->ops[k].nin; n++)
-                        if (g->programs[j]->ops[k].in[n].v == v) {
-                            bool same = g->programs[j] == p && k >= group->first_op &&
-                                        k < group->first_op + group->nops;
-                            inside &= same;
-                            read |= same;
-                        }
-            v->internal = inside && read;
+            bool passed = passes(&kernel_row[group->kernel], i, 'o', o);
+            const Readers by = readers_of(g, p, group->first_op, group->nops, v);
+            v->internal = v->kind == VK_TEMP && group->nops > 1 && !passed && by.inside &&
+                          !by.outside;
         }
 }
 

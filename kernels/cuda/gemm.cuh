@@ -473,15 +473,23 @@ g->algo, wrong);
     gemm_use(g, &found.algo, found.workspaceSize);
 }
 
-/* gemm_run with a beta of the call's own. */
-static inline void gemm_run_beta(const Gemm *g, float beta, void *c, const void *a, const void *b,
-                                 const void *bias, const void *aux, void *ws, cudaStream_t s)
+/* gemm_run into d, to which beta times c is added; d may be c. */
+static inline void gemm_run_onto(const Gemm *g, float beta, void *d, const void *c, const void *a,
+                                 const void *b, const void *bias, const void *aux, void *ws,
+                                 cudaStream_t s)
 {
     gemm_set_bias_(g, bias);
     gemm_set_aux_(g, aux);
     gemm_check_(cublasLtMatmul(gemm_handle, g->product, &g->scale, b, g->b, a, g->a, &beta, c, g->c,
-                               c, g->c, &g->chosen, ws, g->bytes, s),
+                               d, g->c, &g->chosen, ws, g->bytes, s),
                 g->name, "to run");
+}
+
+/* gemm_run with a beta of the call's own. */
+static inline void gemm_run_beta(const Gemm *g, float beta, void *c, const void *a, const void *b,
+                                 const void *bias, const void *aux, void *ws, cudaStream_t s)
+{
+    gemm_run_onto(g, beta, c, c, a, b, bias, aux, ws, s);
 }
 
 /* bias (written by GEMM_BGRAD), aux (by GEMM_GELU): NULL without. ws: CUDA_GEMM_WORKSPACE bytes. */

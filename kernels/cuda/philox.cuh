@@ -72,4 +72,29 @@ static inline __device__ void dropout_mask4(float mask[4], const uint32_t *noise
         mask[i] = words[i] >= threshold ? scale : 0.0f;
 }
 
+/* A place where the model drops elements of rows: its masks. */
+struct Dropped {
+    const uint32_t *noise;
+    uint32_t site, threshold;
+    float scale;                    /* of what is kept: 1 / (1 - p) */
+    int64_t T;
+
+    /* Multiplies elements 4 quad .. of a row. */
+    __device__ __forceinline__ void quad(float v[4], int64_t row, uint32_t quad) const
+    {
+        float kept[4];
+        dropout_mask4(kept, noise, site, T, row, quad, threshold, scale);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] *= kept[i];
+    }
+};
+
+/* s: of the place, as its op has it. */
+static inline __host__ __device__ Dropped dropped_at(const uint32_t *noise, uint32_t s, float p,
+                                                     int64_t T)
+{
+    return {noise, dropout_site(s), dropout_threshold(p), 1.0f / (1.0f - p), T};
+}
+
 #endif

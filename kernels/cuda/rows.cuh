@@ -72,6 +72,21 @@ typedef uint4 ActVector;
 typedef float4 ActVector;
 #endif
 
+/* W elements as they lie in memory: 16 bytes, or one element. */
+template <int W> struct RowVector {
+    ActVector v;
+    __device__ __forceinline__ void load(const act_t *p) { v = *(const ActVector *)p; }
+    __device__ __forceinline__ void floats(float *to) const
+    {
+        act_load_vector(to, (const act_t *)&v);
+    }
+};
+template <> struct RowVector<1> {
+    act_t v;
+    __device__ __forceinline__ void load(const act_t *p) { v = *p; }
+    __device__ __forceinline__ void floats(float *to) const { *to = act_load(&v); }
+};
+
 /* Loads a thread's elements: vector k is number at + k * blockDim.x of a row of n. */
 template <int W>
 struct RowVec {

@@ -330,6 +330,13 @@ TEST(linear)
     run([&] { linear_dx(dx, dy, w, &back, ws, stream); });
     gemm_ref(ref, dy_, w_, NULL, rows, in, out, GEMM_NN, 1, 0);
     check_act("dx", dx, ref, rows * in, out);
+    Gemm onto = { .name = "dx", .m = rows, .n = in, .k = out, .form = GEMM_NN, .beta = 1 };
+    gemm_init(&onto);
+    double *sum = act_double(x, rows * in);
+    for (int64_t i = 0; i < rows * in; i++)
+        sum[i] += ref[i];
+    run([&] { linear_dx_add(dx, dy, w, x, &onto, ws, stream); });
+    check_act("dx and a residual", dx, sum, rows * in, out + 1);
     run([&] { linear_dw(dw, dy, x, &grad, ws, stream); });
     gemm_ref(ref, dy_, x_, NULL, out, in, rows, GEMM_TN, 1, 0);
     check_f32("dw", dw, ref, out * in, rows);

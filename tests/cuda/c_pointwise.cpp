@@ -1,5 +1,6 @@
-/* c_pointwise.cpp -- pointwise.cuh, activation.cuh and dropout.cuh. */
+/* c_pointwise.cpp -- pointwise.cuh, activation.cuh, dropout.cuh and bias_rows.cuh. */
 #include "../../kernels/cuda/activation.cuh"
+#include "../../kernels/cuda/bias_rows.cuh"
 #include "../../kernels/cuda/dropout.cuh"
 #include "../../kernels/cuda/pointwise.cuh"
 #include "harness.h"
@@ -61,6 +62,66 @@ TEST(dropout_fwd)
         act_t *odd = act_shifted(x, n);
         run([&] { dropout_fwd(odd, odd, noise, 5, p, ROWS, T, C, stream); });
         check_same("one element off, in place", odd, y, n * (int64_t)sizeof *y);
+    }
+}
+
+/* Dropout joined to its neighbours, and the sums of a bias: the bits of the kernels in turn, also in
+ * place. Rows: fewer than parts, and more. */
+TEST(dropout_joined)
+{
+    constexpr int64_t T = 7;
+    constexpr float p = 0.3f;
+    const uint32_t key[4] = { random_u32(), random_u32(), 7, 40 };
+    const uint32_t *noise = upload(key, 4);
+    static const int64_t shapes[][2] = { { 4 * T, 8 }, { 91 * T, 24 }, { 3 * T, 264 }, { T, 130 } };
+    for (auto &shape : shapes) {
+        const int64_t rows = shape[0], C = shape[1], n = rows * C;
+        const int64_t bytes = n * (int64_t)sizeof(act_t);
+        act_t *x = act_normal(n, 0, 1), *r = act_normal(n, 0, 1), *kept = NEW(act_t, n);
+        act_t *want = NEW(act_t, n), *y = NEW(act_t, n);
+        run([&] {
+            gelu_erf_fwd(want, x, n, stream);
+            dropout_fwd(want, want, noise, 5, p, rows, T, C, stream);
+            gelu_erf_dropout_fwd(y, x, noise, 5, p, rows, T, C, stream);
+        });
+        check_same("dropout of gelu", y, want, bytes);
+        run([&] {
+            dropout_fwd(kept, x, noise, 5, p, rows, T, C, stream);
+            add_fwd(want, r, kept, n, stream);
+            dropout_add_fwd(y, x, r, noise, 5, p, rows, T, C, stream);
+        });
+        check_same("dropout and sum", y, want, bytes);
+        act_t *odd = act_shifted(x, n);
+        run([&] { dropout_add_fwd(odd, odd, r, noise, 5, p, rows, T, C, stream); });
+        check_same("dropout and sum, one element off, in place", odd, want, bytes);
+        if (C % 8)
+            continue;
+        void *ws = new_bytes(bias_grad_cuda_workspace(C));
+        float *before = f32_normal(C, 0, 1);
+        for (int beta = 0; beta < 2; beta++) {
+            float *want_db = f32_copy(before, C), *db = f32_copy(before, C);
+            run([&] {
+                bias_grad(want_db, kept, rows, C, beta, ws, stream);
+                dropout_bias_grad(db, y, x, noise, 5, p, rows, T, C, beta, ws, stream);
+            });
+            check_same("masked gradient", y, kept, bytes);
+            check_same("its sums", db, want_db, 4 * C);
+        }
+        float *want_db = NEW(float, C), *db = NEW(float, C);
+        run([&] {
+            gelu_erf_bwd(want, x, r, n, stream);
+            bias_grad(want_db, want, rows, C, 0, ws, stream);
+            gelu_erf_bwd_bias(db, y, x, r, rows, C, 0, ws, stream);
+        });
+        check_same("gradient of gelu", y, want, bytes);
+        check_same("its sums", db, want_db, 4 * C);
+        run([&] {
+            gelu_erf_bwd(want, kept, r, n, stream);
+            bias_grad(want_db, want, rows, C, 0, ws, stream);
+            dropout_gelu_erf_bwd_bias(db, x, x, r, noise, 5, p, rows, T, C, 0, ws, stream);
+        });
+        check_same("masked gradient of gelu, in place", x, want, bytes);
+        check_same("its sums", db, want_db, 4 * C);
     }
 }
 
