@@ -79,6 +79,13 @@ static const char *fits_wide_rows(const Op *op)
     return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
+/* Of dropout, a residual sum and a norm: whole vectors, side by side. */
+static const char *fits_dropped_norm(const Op *op)
+{
+    const char *why = fits_whole_vectors(op);
+    return why ? why : fits_wide_rows(op + 1) ? NULL : "the norm leaves room after its rows";
+}
+
 /* The states of an update are divided over ranks. */
 static const char *fits_divided(const Op *op)
 {

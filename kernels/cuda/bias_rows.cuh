@@ -34,12 +34,8 @@ template <bool DROPS, bool GELU> struct BackwardRows {
                                          int64_t column, int64_t N) const
     {
         held.dy.floats(v);
-        if constexpr (DROPS) {
-#pragma unroll
-            for (int k = 0; k < W; k += 4)
-                drop.quad(v + k, row, (uint32_t)((column + k) / 4));
-            act_round_all<W>(v);
-        }
+        if constexpr (DROPS)
+            drop.vector<W>(v, row, column);
         if constexpr (GELU) {
             float z[W];
             held.x.floats(z);

@@ -1,5 +1,5 @@
 /* layernorm.cuh -- LayerNorm (Ba, Kiros, Hinton 2016), optionally fused with a residual
- * addition, and its gradients.
+ * addition, of which one operand may be dropped, and its gradients.
  *
  * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased
  *        variance.
@@ -18,11 +18,11 @@
 static constexpr int LAYERNORM_VECTORS = sizeof(act_t) == 2 ? 3 : 4;
 
 /* One row per row_threads(C) threads. */
-template <int W, bool ADD>
+template <int W, bool ADD, typename DROP>
 static __device__ __forceinline__ void
 layernorm_fwd_walk(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a, const act_t *r,
                    const wt_t *w, const wt_t *b, int64_t rows, int64_t C, float eps, int64_t ldy,
-                   float (&sums)[2][ROW_WARPS])
+                   const DROP &drop, float (&sums)[2][ROW_WARPS])
 {
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     const int n = row < rows ? (int)(C / W) : 0, round = (int)blockDim.x * (ROW_HELD<W> / W);
@@ -30,7 +30,7 @@ layernorm_fwd_walk(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *
     float x[ROW_HELD<W>], total = 0, squares = 0;
     for (int at = (int)threadIdx.x; at < n; at += round) {
         if (ADD)
-            row_add<W>(x, sum + row * C, a + row * C, r + row * C, at, n);
+            row_add<W>(x, sum + row * C, a + row * C, r + row * C, at, n, row, drop);
         else
             row_read<W>(x, from, at, n);
 #pragma unroll
@@ -68,11 +68,11 @@ layernorm_fwd_walk(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *
 }
 
 /* Rows of K vectors per thread, in turn; the next one is loaded meanwhile. */
-template <int K, bool ADD>
+template <int K, bool ADD, typename DROP>
 static __device__ __forceinline__ void
 layernorm_fwd_held(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a, const act_t *r,
                    const wt_t *w, const wt_t *b, int64_t rows, int64_t C, float eps, int64_t ldy,
-                   float (&sums)[2][ROW_WARPS])
+                   const DROP &drop, float (&sums)[2][ROW_WARPS])
 {
     constexpr int W = ACT_VECTOR;
     const int64_t step = (int64_t)gridDim.x * blockDim.y;
@@ -84,7 +84,7 @@ layernorm_fwd_held(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *
         held_load(next_r, r, row, rows, C);
     for (; row - threadIdx.y < rows; row += step) {
         float x[K * W], total = 0, squares = 0;
-        held_next<K, ADD>(x, next, next_r, sum, a, r, row, step, rows, C);
+        held_next<K, ADD>(x, next, next_r, sum, a, r, row, step, rows, C, drop);
 #pragma unroll
         for (int e = 0; e < K * W; e++)
             total += x[e];
@@ -120,19 +120,19 @@ layernorm_fwd_held(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *
     }
 }
 
-/* K: held_vectors; W: row_width. ADD: x = sum = a + r; else x = a. */
-template <int W, int K, bool ADD>
+/* K: held_vectors; W: row_width. ADD: x = sum = a + r, where DROP drops of r; else x = a. */
+template <int W, int K, bool ADD, typename DROP>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd,
                          const act_t *a, const act_t *r, const wt_t *__restrict__ w,
                          const wt_t *__restrict__ b, int64_t rows, int64_t C, float eps,
-                         int64_t ldy)
+                         int64_t ldy, DROP drop)
 {
     __shared__ float sums[2][ROW_WARPS];
     if constexpr (K > 0)
-        layernorm_fwd_held<K, ADD>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, sums);
+        layernorm_fwd_held<K, ADD>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, drop, sums);
     else
-        layernorm_fwd_walk<W, ADD>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, sums);
+        layernorm_fwd_walk<W, ADD>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, drop, sums);
 }
 
 /* Any row, by row_threads(C) threads; sums of rows longer than a block holds stay in parts
@@ -310,26 +310,27 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 }
 
 #ifndef __CUDACC_RTC__
-/* The kernel for rows of C elements. */
-template <bool ADD>
+/* The kernel for rows of C elements. SINGLE: their width where C is of no whole vectors. */
+template <bool ADD, typename DROP, int SINGLE>
 static inline auto layernorm_fwd_of(int64_t C)
 {
-    static constexpr int LAST = LAYERNORM_VECTORS;
-    const decltype(&layernorm_fwd_kernel<1, 0, ADD>) of[] = {
-        C % ACT_VECTOR ? layernorm_fwd_kernel<1, 0, ADD> : layernorm_fwd_kernel<ACT_VECTOR, 0, ADD>,
-        layernorm_fwd_kernel<ACT_VECTOR, 1, ADD>, layernorm_fwd_kernel<ACT_VECTOR, 2, ADD>,
-        layernorm_fwd_kernel<ACT_VECTOR, 3, ADD>, layernorm_fwd_kernel<ACT_VECTOR, LAST, ADD>,
+    static constexpr int W = ACT_VECTOR, LAST = LAYERNORM_VECTORS;
+    const decltype(&layernorm_fwd_kernel<W, 0, ADD, DROP>) of[] = {
+        C % W ? layernorm_fwd_kernel<SINGLE, 0, ADD, DROP> : layernorm_fwd_kernel<W, 0, ADD, DROP>,
+        layernorm_fwd_kernel<W, 1, ADD, DROP>, layernorm_fwd_kernel<W, 2, ADD, DROP>,
+        layernorm_fwd_kernel<W, 3, ADD, DROP>, layernorm_fwd_kernel<W, LAST, ADD, DROP>,
     };
     return of[held_vectors(C, LAST)];
 }
 
+template <bool ADD, int SINGLE = 1, typename DROP = Undropped>
 static inline void layernorm_rows(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a,
                                   const act_t *r, const wt_t *w, const wt_t *b, int64_t rows,
-                                  int64_t C, float eps, int64_t ldy, cudaStream_t s)
+                                  int64_t C, float eps, int64_t ldy, cudaStream_t s, DROP drop = {})
 {
     const NormShape shape = norm_shape(rows, C, LAYERNORM_VECTORS);
-    launch(sum ? layernorm_fwd_of<true>(C) : layernorm_fwd_of<false>(C), shape.blocks, shape.block,
-           0, s, sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy ? ldy : C);
+    launch(layernorm_fwd_of<ADD, DROP, SINGLE>(C), shape.blocks, shape.block, 0, s, sum, y, mean,
+           rstd, a, r, w, b, rows, C, eps, ldy ? ldy : C, drop);
 }
 
 /* y = LN(x); ldy: elements from row to row of y, whole vectors; 0: C */
@@ -337,7 +338,8 @@ static inline void layernorm_fwd(act_t *y, float *mean, float *rstd, const act_t
                                  const wt_t *b, int64_t rows, int64_t C, float eps, cudaStream_t s,
                                  int64_t ldy = 0)
 {
-    layernorm_rows(NULL, y, mean, rstd, x, NULL, w, b, rows, C, eps, ldy, s);
+    act_t *none = NULL;
+    layernorm_rows<false>(none, y, mean, rstd, x, none, w, b, rows, C, eps, ldy, s);
 }
 
 /* sum = a + r, rounded to act_t; y = LN(sum) */
@@ -345,7 +347,18 @@ static inline void add_layernorm_fwd(act_t *sum, act_t *y, float *mean, float *r
                                      const act_t *r, const wt_t *w, const wt_t *b, int64_t rows,
                                      int64_t C, float eps, cudaStream_t s, int64_t ldy = 0)
 {
-    layernorm_rows(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, s);
+    layernorm_rows<true>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, s);
+}
+
+/* The same with dropout of r, see dropout.cuh; C is a multiple of 8. */
+static inline void dropout_add_layernorm_fwd(act_t *sum, act_t *y, float *mean, float *rstd,
+                                             const act_t *a, const act_t *r, const uint32_t *noise,
+                                             uint32_t site, float p, int64_t T, const wt_t *w,
+                                             const wt_t *b, int64_t rows, int64_t C, float eps,
+                                             cudaStream_t s)
+{
+    layernorm_rows<true, ACT_VECTOR>(sum, y, mean, rstd, a, r, w, b, rows, C, eps, C, s,
+                                     dropped_at(noise, site, p, T));
 }
 
 /* The kernel for rows of C elements. */
@@ -405,11 +418,17 @@ static inline void layernorm_dx(act_t *dx, const act_t *dy, const act_t *x, cons
 template __global__ void
 layernorm_fwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), false>(
     act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
-    int64_t, int64_t, float, int64_t);
+    int64_t, int64_t, float, int64_t, Undropped);
 template __global__ void
 layernorm_fwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), true>(
     act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
-    int64_t, int64_t, float, int64_t);
+    int64_t, int64_t, float, int64_t, Undropped);
+#ifdef KERNEL_dropout_add_layernorm_fwd
+template __global__ void
+layernorm_fwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), true>(
+    act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
+    int64_t, int64_t, float, int64_t, Dropped);
+#endif
 template __global__ void
 layernorm_bwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,

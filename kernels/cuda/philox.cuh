@@ -88,6 +88,22 @@ struct Dropped {
         for (int i = 0; i < 4; i++)
             v[i] *= kept[i];
     }
+
+    /* The same of W elements from `column`, a multiple of W, rounded as if they were stored. */
+    template <int W>
+    __device__ __forceinline__ void vector(float *v, int64_t row, int64_t column) const
+    {
+        static_assert(W % 4 == 0, "whole quads");
+#pragma unroll
+        for (int k = 0; k < W; k += 4)
+            quad(v + k, row, (uint32_t)((column + k) / 4));
+        act_round_all<W>(v);
+    }
+};
+
+/* A place where nothing is dropped. */
+struct Undropped {
+    template <int W> __device__ __forceinline__ void vector(float *, int64_t, int64_t) const {}
 };
 
 /* s: of the place, as its op has it. */

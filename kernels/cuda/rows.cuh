@@ -8,6 +8,7 @@
 #ifndef DIECAST_KERNELS_CUDA_ROWS_CUH
 #define DIECAST_KERNELS_CUDA_ROWS_CUH
 
+#include "philox.cuh"
 #include "ptx.cuh"
 #include "types.cuh"
 #include "workspace.h"
@@ -168,14 +169,18 @@ static __device__ __forceinline__ void row_write(act_t *row, const float (&from)
         row_store<W>(row, from + k * W, k, at, n);
 }
 
-/* x = a + r as act_t holds it, written to sum, which may be a or r. */
-template <int W>
+/* x = a + r as act_t holds it, written to sum, which may be a or r. r is dropped as row `row`. */
+template <int W, typename DROP = Undropped>
 static __device__ __forceinline__ void row_add(float (&x)[ROW_HELD<W>], act_t *sum, const act_t *a,
-                                               const act_t *r, int at, int n)
+                                               const act_t *r, int at, int n, int64_t row = 0,
+                                               const DROP &drop = {})
 {
     float other[ROW_HELD<W>];
     row_read<W>(x, a, at, n);
     row_read<W>(other, r, at, n);
+#pragma unroll
+    for (int k = 0; k < ROW_HELD<W> / W; k++)
+        drop.template vector<W>(other + k * W, row, (at + k * (int)blockDim.x) * W);
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e++)
         x[e] += other[e];
@@ -352,12 +357,13 @@ static __device__ __forceinline__ void held_store(act_t *row, const float (&from
     }
 }
 
-/* x = a row, and begins to load the next one. ADD: x = a + r as act_t holds it, written to sum. */
-template <int K, bool ADD>
+/* x = a row, and begins to load the next one. ADD: x = a + r as act_t holds it, written to sum; r
+ * is dropped. */
+template <int K, bool ADD, typename DROP = Undropped>
 static __device__ __forceinline__ void held_next(float (&x)[K * ACT_VECTOR], HeldRow<K> &next,
                                                  HeldRow<K> &next_r, act_t *sum, const act_t *a,
                                                  const act_t *r, int64_t row, int64_t step,
-                                                 int64_t rows, int64_t C)
+                                                 int64_t rows, int64_t C, const DROP &drop = {})
 {
     held_floats(x, next);
     held_load(next, a, row + step, rows, C);
@@ -365,6 +371,10 @@ static __device__ __forceinline__ void held_next(float (&x)[K * ACT_VECTOR], Hel
         float other[K * ACT_VECTOR];
         held_floats(other, next_r);
         held_load(next_r, r, row + step, rows, C);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            drop.template vector<ACT_VECTOR>(other + k * ACT_VECTOR, row,
+                                             (threadIdx.x + k * blockDim.x) * ACT_VECTOR);
 #pragma unroll
         for (int e = 0; e < K * ACT_VECTOR; e++)
             x[e] += other[e];

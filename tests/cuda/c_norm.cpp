@@ -1,4 +1,5 @@
 /* c_norm.cpp -- layernorm.cuh, rmsnorm.cuh and qk_norm.cuh. */
+#include "../../kernels/cuda/dropout.cuh"
 #include "../../kernels/cuda/layernorm.cuh"
 #include "../../kernels/cuda/qk_norm.cuh"
 #include "../../kernels/cuda/rmsnorm.cuh"
@@ -207,6 +208,34 @@ TEST(add_norm_fwd)
         check_same("rmsnorm rstd", p.rstd, rstd, rows * 4);
         check_same("in place sum", a, sum, p.bytes);
         check_same("in place y", again, y, p.bytes);
+    }
+}
+
+/* Dropout before it is the same as dropout alone, bit for bit, also in place. */
+TEST(dropout_add_norm_fwd)
+{
+    constexpr float p_dropped = 0.3f;
+    const uint32_t key[4] = { random_u32(), random_u32(), 7, 40 };
+    const uint32_t *noise = upload(key, 4);
+    for (auto &shape : shapes) {
+        const int64_t T = shape[0] % 7 ? shape[0] : 7;
+        if (shape[1] % 8)
+            continue;
+        Norm p = norm_new(shape, false);
+        const int64_t rows = p.rows, C = p.C;
+        act_t *kept = NEW(act_t, p.n), *want_sum = NEW(act_t, p.n), *want = NEW(act_t, p.n);
+        act_t *r = act_copy(p.res, p.n), *y = NEW(act_t, p.n);
+        float *rstd = NEW(float, rows), *mean = NEW(float, rows);
+        run([&] {
+            dropout_fwd(kept, p.res, noise, 5, p_dropped, rows, T, C, stream);
+            add_layernorm_fwd(want_sum, want, mean, rstd, p.x, kept, p.w, p.b, rows, C, eps, stream);
+            dropout_add_layernorm_fwd(r, y, p.mean, p.rstd, p.x, r, noise, 5, p_dropped, T, p.w, p.b,
+                                      rows, C, eps, stream);
+        });
+        check_same("sum", r, want_sum, p.bytes);
+        check_same("y", y, want, p.bytes);
+        check_same("mean", p.mean, mean, rows * 4);
+        check_same("rstd", p.rstd, rstd, rows * 4);
     }
 }
 
