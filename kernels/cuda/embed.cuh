@@ -15,6 +15,7 @@
 enum {
     EMBED_THREADS = 256,
     EMBED_SORT = 2048,               /* keys that one block sorts */
+    EMBED_RUNS = 8,                  /* sorted runs that one launch merges */
     EMBED_AHEAD = 8,                 /* rows that a thread loads before it adds them; */
     EMBED_POS_AHEAD = 16,            /* in the gradient of positions, which has few threads */
     EMBED_COLUMNS = 4                /* of a thread of a gradient where C is a multiple of it */
@@ -122,7 +123,9 @@ static __device__ __forceinline__ int64_t keys_below(const uint64_t *keys, int64
     return low - begin;
 }
 
-/* Merges pairs of sorted runs: a key moves up by the keys of the other run that are below it. */
+/* Merges groups of EMBED_RUNS sorted runs, `run` keys each, a power of two: a key's place is the
+ * number of keys below it, those of each run found by a binary search. The searches go side by
+ * side, so that a thread waits for all their loads at once. */
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_merge_kernel(uint64_t *__restrict__ out, const uint64_t *__restrict__ in, int64_t rows,
                        int64_t run)
@@ -130,11 +133,20 @@ __global__ void __launch_bounds__(EMBED_THREADS)
     const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     if (i >= rows)
         return;
-    const int64_t pair = i / (2 * run) * (2 * run), middle = pair + run < rows ? pair + run : rows;
-    const int64_t end = middle + run < rows ? middle + run : rows;
+    const int64_t first = i / (EMBED_RUNS * run) * (EMBED_RUNS * run);
     const uint64_t key = in[i];
-    out[i < middle ? i + keys_below(in, middle, end, key)
-                   : pair + (i - middle) + keys_below(in, pair, middle, key)] = key;
+    int64_t place = first, below[EMBED_RUNS] = {};
+    for (int64_t step = run; step > 0; step /= 2)
+#pragma unroll
+        for (int r = 0; r < EMBED_RUNS; r++) {
+            const int64_t at = first + r * run, next = below[r] + step;
+            if (next <= run && at + next <= rows && in[at + next - 1] < key)
+                below[r] = next;
+        }
+#pragma unroll
+    for (int r = 0; r < EMBED_RUNS; r++)
+        place += below[r];
+    out[place] = key;
 }
 
 /* ---- sums ---- */
@@ -309,7 +321,7 @@ static inline uint64_t *embed_sort(uint64_t *keys, uint64_t *spare, const int32_
     while (run < rows && run < EMBED_SORT)
         run *= 2;
     launch(embed_sort_kernel, blocks_over(rows, run), (unsigned)(run / 2), 0, s, keys, tok, rows);
-    for (; run < rows; run *= 2) {
+    for (; run < rows; run *= EMBED_RUNS) {
         launch(embed_merge_kernel, blocks_over(rows, EMBED_THREADS), EMBED_THREADS, 0, s, spare,
                keys, rows, run);
         uint64_t *merged = spare;

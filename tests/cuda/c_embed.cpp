@@ -6,12 +6,12 @@
 #include "../kernels/documents.h"
 
 /* B, T, C, V, P: one piece of sorted rows and many, with tokens within and across their borders;
- * one block of keys and several, merged in an odd and an even number of rounds; more
+ * one block of keys, several that are merged at once, and a group of eight and one more; more
  * sequences than are loaded at a time. */
 static const int64_t shapes[][5] = {
     { 1, 1, 1, 1, 1 },       { 2, 3, 7, 11, 5 },      { 3, 40, 64, 50, 40 },
     { 4, 33, 150, 1000, 64 }, { 2, 64, 1048, 3, 65 }, { 5, 500, 12, 37, 500 },
-    { 7, 1000, 8, 4000, 1000 }, { 37, 3, 20, 9, 4 },
+    { 7, 1000, 8, 4000, 1000 }, { 37, 3, 20, 9, 4 }, { 17, 1000, 4, 300, 1000 },
 };
 
 TEST(embed_fwd)
