@@ -166,14 +166,16 @@ __global__ void __launch_bounds__(LORA_THREADS, 2)
 }
 
 #ifndef __CUDACC_RTC__
-/* One layer in one pass; its products are those of lora.def. */
+/* One layer in one pass; its products are those of lora.def. For lora_dy.cuh `in` are the columns
+ * before u in its rows, which are `row` apart. */
 struct Lora {
     int64_t rows, in, row;                           /* row: from row to row of x, folded of w */
-    int64_t out = 0;                                 /* rows of w; where it is folded, forward */
+    int64_t out = 0;                                 /* rows of w, columns of dy; where read */
     int64_t rank, parts;
     int64_t col[LORA_PARTS], width[LORA_PARTS];      /* columns of y that a part adds to */
     float dropout = 0;                               /* probability to drop, < 1 */
     int64_t T = 0;                                   /* positions a sequence, for the masks */
+    float scale = 1;                                 /* of du in lora_dy.cuh; products have it */
     /* with dropout u and da are products of one part, else of all at once */
     const Gemm *u = NULL, *y[LORA_PARTS] = {};                           /* forward */
     const Gemm *du[LORA_PARTS] = {}, *db[LORA_PARTS] = {}, *da = NULL, *dx = NULL;
@@ -236,31 +238,41 @@ static inline void lora_fold(act_t *x, wt_t *w, const wt_t *a, const wt_t *b, co
     }
 }
 
+/* Of du (rows, parts * rank): da, and dx, which is added to. */
+static inline void lora_dx(act_t *dx, float *da, const act_t *du, const act_t *x, const wt_t *a,
+                           const uint32_t *noise, uint32_t site, const Lora *l, void *ws,
+                           cudaStream_t s)
+{
+    act_t *dropped = lora_dropped_(ws, l);
+    if (l->dropout == 0) {
+        gemm_run(l->da, da, du, x, NULL, NULL, ws, s);
+        gemm_run(l->dx, dx, du, a, NULL, NULL, ws, s);
+        return;
+    }
+    for (int64_t p = 0; p < l->parts; p++) {
+        const int64_t first = p * l->rank;
+        lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
+        gemm_run(l->da, da + first * l->in, du + first, dropped, NULL, NULL, ws, s);
+    }
+    launch(lora_update_kernel,
+           dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS, 0,
+           s, dx, du, a, noise, site, l->T, l->rows, l->in, (int)l->rank, (int)l->parts,
+           dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
+}
+
 /* dx is added to; u as the forward pass has left it, folded u = x + in. */
 static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
                             const act_t *u, const wt_t *a, const wt_t *b, const uint32_t *noise,
                             uint32_t site, const Lora *l, void *ws, cudaStream_t s)
 {
-    act_t *du = lora_du_(ws), *dropped = lora_dropped_(ws, l);
+    act_t *du = lora_du_(ws);
     int64_t above = 0;
     for (int64_t p = 0; p < l->parts; above += l->width[p++] * l->rank) {
         const int64_t first = p * l->rank;
         gemm_run(l->du[p], du + first, dy + l->col[p], b + above, NULL, NULL, ws, s);
         gemm_run(l->db[p], db + above, dy + l->col[p], u + first, NULL, NULL, ws, s);
-        if (l->dropout > 0) {
-            lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
-            gemm_run(l->da, da + first * l->in, du + first, dropped, NULL, NULL, ws, s);
-        }
     }
-    if (l->dropout > 0) {
-        launch(lora_update_kernel,
-               dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS,
-               0, s, dx, (const act_t *)du, a, noise, site, l->T, l->rows, l->in, (int)l->rank,
-               (int)l->parts, dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
-    } else {
-        gemm_run(l->da, da, du, x, NULL, NULL, ws, s);
-        gemm_run(l->dx, dx, du, a, NULL, NULL, ws, s);
-    }
+    lora_dx(dx, da, du, x, a, noise, site, l, ws, s);
 }
 #endif
 

@@ -35,7 +35,13 @@ enum {
     CUDA_DKV_KEYS = 128,
     CUDA_DKV_BLOCKS = 512,
     /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
-    CUDA_GEMM_WORKSPACE = 32 << 20
+    CUDA_GEMM_WORKSPACE = 32 << 20,
+    /* Rows and columns of a tile of lora_dy.cuh, blocks of a launch that are enough: one to three for
+     * each multiprocessor; the largest rank, and one whose blocks own the most columns. */
+    CUDA_LORA_DY_TILE = 64,
+    CUDA_LORA_DY_BLOCKS = 384,
+    CUDA_LORA_DY_RANK = 32,
+    CUDA_LORA_DY_SHORT = 16
 };
 
 #ifndef __CUDACC_RTC__          /* the rest is the host's */
@@ -194,6 +200,32 @@ static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank
 {
     return CUDA_GEMM_WORKSPACE + cuda_workspace_round(act * rows * parts * rank) +
            (dropout > 0 ? cuda_workspace_round(act * rows * in) : 0);
+}
+
+/* Columns that a block of lora_dy.cuh owns: sums of db in 32 or 24 KiB of shared memory, and of both
+ * halves of a gated unit, with the tiles, in the 99 KiB of sm_86. */
+#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 512 : 192)
+
+/* Such stripes of a part. */
+static inline int64_t lora_dy_stripes(int64_t width, int64_t rank)
+{
+    return (width + CUDA_LORA_DY_STRIPE(rank) - 1) / CUDA_LORA_DY_STRIPE(rank);
+}
+
+/* Shares of the rows, each of whole tiles, if there are so many stripes. */
+static inline int64_t lora_dy_shares(int64_t rows, int64_t stripes)
+{
+    const int64_t tiles = (rows + CUDA_LORA_DY_TILE - 1) / CUDA_LORA_DY_TILE;
+    const int64_t enough = (CUDA_LORA_DY_BLOCKS + stripes - 1) / stripes;
+    return tiles < enough ? tiles : enough;
+}
+
+/* [du of each stripe (stripes, rows, rank) fp32 | db of each share (shares, widths, rank) fp32];
+ * stripes and widths: of all parts */
+static inline int64_t lora_dy_cuda_workspace(int64_t rows, int64_t stripes, int64_t widths,
+                                             int64_t rank)
+{
+    return 4 * rank * (stripes * rows + lora_dy_shares(rows, stripes) * widths);
 }
 
 /* Of a product, or of the adapters of either layer. */

@@ -1,6 +1,9 @@
 /* c_lora.cpp -- lora.cuh. */
 #include "../../kernels/cuda/lora.cuh"
 #include "harness.h"
+#if defined ACT_BF16 || defined ACT_F16
+#include "../../kernels/cuda/lora_dy.cuh"
+#endif
 
 /* One layer, as the reference takes it. */
 struct LoraCase {
@@ -244,6 +247,124 @@ TEST(lora_fold)
             for (float dropout : { 0.0f, 0.3f })
                 run_case(l, dropout, beta, true);
 }
+
+#if defined ACT_BF16 || defined ACT_F16
+/* du and db in one pass. Of each rank: parts of one stripe and of several, with a gap between, tiles
+ * that are not whole, shares of one tile and of several. */
+static const LoraCase dy_cases[] = {
+    { .name = "rank 8", .rows = 70, .in = 8, .out = 120, .rank = 8, .parts = 3,
+      .col = { 0, 64, 104 }, .width = { 64, 24, 16 }, .scale = 2, .T = 70 },
+    { .name = "rank 16", .rows = 130, .in = 16, .out = 1120, .rank = 16, .parts = 2,
+      .col = { 8, 544 }, .width = { 520, 576 }, .scale = 0.5f, .T = 130 },
+    { .name = "rank 24", .rows = 64, .in = 8, .out = 200, .rank = 24, .parts = 1, .col = { 0 },
+      .width = { 200 }, .scale = 1, .T = 64 },
+    { .name = "rank 32", .rows = 49, .in = 8, .out = 400, .rank = 32, .parts = 2,
+      .col = { 0, 200 }, .width = { 200, 200 }, .scale = 0.25f, .T = 49 },
+};
+
+static Lora dy_layer(const LoraCase &c)
+{
+    const int64_t all = c.parts * c.rank, before = c.folded ? c.in : 0;
+    Lora l = { .rows = c.rows, .in = before, .row = before + all, .out = c.out, .rank = c.rank,
+               .parts = c.parts, .col = { 0 }, .width = { 0 }, .scale = c.scale };
+    memcpy(l.col, c.col, sizeof l.col);
+    memcpy(l.width, c.width, sizeof l.width);
+    return l;
+}
+
+static int64_t dy_workspace(const LoraCase &c)
+{
+    int64_t stripes = 0;
+    for (int64_t p = 0; p < c.parts; p++)
+        stripes += lora_dy_stripes(c.width[p], c.rank);
+    return lora_dy_cuda_workspace(c.rows, stripes, widths(c), c.rank);
+}
+
+/* du (rows, parts * rank) = scale dy b */
+static double *dy_times_b(const LoraCase &l, const double *dy, const double *b)
+{
+    double *du = HOST(double, l.rows * l.parts * l.rank);
+    for (int64_t p = 0; p < l.parts; b += l.width[p++] * l.rank)
+        for (int64_t i = 0; i < l.rows; i++)
+            for (int64_t r = 0; r < l.rank; r++) {
+                double sum = 0;
+                for (int64_t j = 0; j < l.width[p]; j++)
+                    sum += dy[i * l.out + l.col[p] + j] * b[j * l.rank + r];
+                du[(i * l.parts + p) * l.rank + r] = l.scale * sum;
+            }
+    return du;
+}
+
+template <int RANK> static void run_dy_case(LoraCase l, int beta, bool folded)
+{
+    l.folded = folded;
+    const Lora layer = dy_layer(l);
+    const int64_t all = l.parts * RANK, nu = l.rows * all, nb = widths(l) * RANK;
+    const int64_t ny = l.rows * l.out, nx = l.rows * l.in, na = all * l.in;
+    act_t *dy = act_normal(ny, 0, 1), *u = act_normal(l.rows * layer.row, 0, 1);
+    act_t *b = act_normal(nb, 0, 1), *du = NEW(act_t, nu);
+    float *db0 = f32_normal(nb, 0, 1), *db = beta ? f32_copy(db0, nb) : NEW(float, nb);
+    double *dy_ = act_double(dy, ny), *b_ = act_double(b, nb);
+    double *db_ = cleared(f32_double(db0, nb), nb, !beta);
+    void *ws = new_bytes(dy_workspace(l));
+    run([&] { lora_dy<RANK>(du, db, dy, u, b, beta, &layer, ws, stream); });
+    lora_bwd_ref(HOST(double, nx), HOST(double, na), db_, dy_, HOST(double, nx),
+                 act_double(columns(u, l.rows, layer.row, layer.in, all), nu), HOST(double, na), b_,
+                 HOST(double, l.parts * nx), &l);
+    check_act(l.name, du, dy_times_b(l, dy_, b_), nu, l.out);
+    check_via_act("db", db, db_, nb, l.rows);
+}
+
+template <int RANK> static void run_dy_cases()
+{
+    for (const LoraCase &l : dy_cases)
+        for (int variant = 0; l.rank == RANK && variant < 4; variant++)
+            run_dy_case<RANK>(l, variant & 1, variant >> 1);
+}
+
+TEST(lora_dy)
+{
+    run_dy_cases<8>();
+    run_dy_cases<16>();
+    run_dy_cases<24>();
+    run_dy_cases<32>();
+}
+
+/* Inside the gradient of a gated unit: the bits of both kernels in turn. */
+template <int RANK, int GATE>
+static void run_gated_case(int64_t rows, int64_t F, bool in_place)
+{
+    const LoraCase l = { .name = "gated", .rows = rows, .in = 16, .out = 2 * F, .rank = RANK,
+                         .parts = 2, .col = { 0, F }, .width = { F, F }, .scale = 2, .T = rows,
+                         .beta = 1, .folded = true };
+    const Lora layer = dy_layer(l);
+    const int64_t nu = rows * 2 * RANK, nb = 2 * F * RANK, ny = rows * 2 * F;
+    act_t *dh = act_normal(ny / 2, 0, 1), *gu = act_normal(ny, 0, 2);
+    act_t *u = act_normal(rows * layer.row, 0, 1), *b = act_normal(nb, 0, 1);
+    act_t *want = NEW(act_t, ny), *du_ = NEW(act_t, nu), *du = NEW(act_t, nu);
+    float *db0 = f32_normal(nb, 0, 1), *db_ = f32_copy(db0, nb), *db = f32_copy(db0, nb);
+    void *ws = new_bytes(dy_workspace(l));
+    run([&] {
+        gated_bwd<GATE>(want, dh, gu, rows, F, stream);
+        lora_dy<RANK>(du_, db_, want, u, b, ACCUMULATE, &layer, ws, stream);
+    });
+    act_t *dy = in_place ? gu : NEW(act_t, ny);
+    run([&] {
+        gated_bwd_lora<RANK, GATE>(dy, du, db, dh, gu, u, b, ACCUMULATE, &layer, ws, stream);
+    });
+    check_same("dy", dy, want, ny * (int64_t)sizeof *dy);
+    check_same("du", du, du_, nu * (int64_t)sizeof *du);
+    check_same("db", db, db_, nb * (int64_t)sizeof *db);
+}
+
+TEST(lora_dy_inside)
+{
+    run_gated_case<16, SILU_GATE>(70, 584, false);
+    run_gated_case<16, GELU_GATE>(128, 64, true);
+    run_gated_case<32, SILU_GATE>(65, 200, true);
+    run_gated_case<8, GELU_GATE>(20, 72, false);
+}
+#endif
 
 /* The masks do not depend on how a global batch is cut into micro-batches, and drop about the share
  * asked for. */
