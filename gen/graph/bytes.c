@@ -147,6 +147,37 @@ static double bytes_lora_bwd(const Op *op, int k)
                                    : bytes_all(op, k);
 }
 
+/* The ranks' columns of rows x. */
+static double ranks_of(const Op *op, Ref x)
+{
+    return attribute(op, "parts") * attribute(op, "rank") * rows(x) * dtype_bytes[x.v->dtype];
+}
+
+/* du of stripes of columns and db of shares of rows in the workspace. */
+static double bytes_lora_dy(const Op *op, int k)
+{
+    const double rank = attribute(op, "rank"), widths = rows(op->in[2]);
+    int64_t stripes = 0;
+    for (int i = 0; i < (int)attribute(op, "parts"); i++)
+        stripes += lora_dy_stripes((int64_t)attribute(op, text_print("w%d", i)), (int64_t)rank);
+    return k == op->nin + op->nout
+               ? 2 * (double)lora_dy_cuda_workspace((int64_t)rows(op->in[0]), stripes,
+                                                    (int64_t)widths, (int64_t)rank)
+           : k == 1 ? ranks_of(op, op->in[1])
+                    : bytes_all(op, k);
+}
+
+/* dA and dx read du. */
+static double bytes_lora_dx(const Op *op, int k)
+{
+    const double parts = op_attr(op, "dropout") ? attribute(op, "parts") : 0,
+                 x = rows(op->in[2]) * columns(op->in[3]) * dtype_bytes[op->in[2].v->dtype];
+    return k == op->nin + op->nout ? 2 * parts * x
+           : k == 1                ? 2 * size_of(op, k)
+           : k == 2                ? (parts ? parts : 1) * x
+                                   : bytes_all(op, k);
+}
+
 /* Heads, a chunk of rows at a time: w is read for each, dw added to from the second one on. of_w:
  * how many products of a chunk read w; read: bytes of a logit that are read and written in the
  * workspace. */

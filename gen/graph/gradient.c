@@ -6,6 +6,7 @@
  *         are dropped. For the array x and its gradient dx, the last contribution to x[l] goes to
  *         dx[l]. */
 #include "gen/graph/bilevel.h"
+#include "gen/graph/layers.h"
 #include "gen/graph/nf4.h"
 
 #include <string.h>
@@ -392,21 +393,49 @@ static void grad_linear_bias(Build *b, const Op *fwd, int i)
     grad_linear(b, fwd, i);
 }
 
+/* du by an op that reads dy once for it and for dB; none where lora_bwd computes both. */
+static Ref adapter_du(Build *b, const Op *fwd, const char *name, Ref dy, Ref u, int64_t before)
+{
+    const Ref A = fwd->in[2], B = fwd->in[3];
+    Op op = {.kind = OP_lora_dy};
+    op_in(&op, dy), op_in(&op, u), op_in(&op, B);
+    for (int i = 0; i < fwd->nattr; i++)
+        if (op_takes(OP_lora_dy, fwd->attr[i].key))
+            op.attr[op.nattr++] = fwd->attr[i];
+    op_int(&op, "before", before);
+    if (!adapter_reads_dy_once(b, &op))
+        return (Ref){0};
+    const Ref du = like(b, text_print("d%s.u", name), u, A.v->dim[0]);
+    Op *own = build_op(b, OP_lora_dy);
+    for (int k = 0; k < op.nin; k++)
+        op_in(own, op.in[k]);
+    op_out(own, du);
+    out_gradient(b, own, B);
+    copy_attrs(own, &op);
+    beta(own);
+    return du;
+}
+
 /* A layer y = w(x) with adapters, whose x and u the forward pass stored; the adapters accumulate
  * into the layer's gradients. */
 static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy, Ref kept, Ref u)
 {
-    Ref A = fwd->in[2], B = fwd->in[3];
-    bool drops = fwd->nin > 4;
-    Ref dx0 = like(b, text_print("d%s.base", base_name(b, base->out[0])), x, columns(A));
+    const Ref A = fwd->in[2], B = fwd->in[3];
+    const char *name = base_name(b, base->out[0]);
+    const Ref du = adapter_du(b, fwd, name, dy, u, kept.v == u.v ? columns(A).n : 0);
+    Ref dx0 = like(b, text_print("d%s.base", name), x, columns(A));
     linear_dx(b, dy, base->in[1], dx0);
     Ref dx = contribution_of(b, x, columns(A));
-    Op *op = build_op(b, OP_lora_bwd);
-    op_in(op, dx0), op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
-    if (drops)
+    Op *op = build_op(b, du.v ? OP_lora_dx : OP_lora_bwd);
+    op_in(op, dx0);
+    if (du.v)
+        op_in(op, du), op_in(op, kept), op_in(op, A);
+    else
+        op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
+    if (fwd->nin > 4)        /* dropout */
         op_in(op, fwd->in[4]);
     op_out(op, dx);
-    for (int k = 2; k < 4; k++)
+    for (int k = 2; k < (du.v ? 3 : 4); k++)
         if (b->jvp)          /* not read */
             op_out(op, of_shape(b, "unread", fwd->in[k], DT_F32));
         else

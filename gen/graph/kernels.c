@@ -136,6 +136,38 @@ static const char *fits_folded(const Op *op)
     return op->in[2].v == op->in[3].v ? NULL : "u has rows of its own, apart from x";
 }
 
+static int64_t parts_of(const Op *op, const char *key)
+{
+    const Attr *a = op_attr(op, key);
+    return a ? a->i : 0;
+}
+
+/* A vector of 16 bytes lies in one part of a row, and rows do for two blocks in shared memory. */
+static const char *fits_lora_dy(const Op *op)
+{
+    const int64_t rank = op_attr(op, "rank")->i, parts = op_attr(op, "parts")->i;
+    int64_t all = rank | op_attr(op, "before")->i | cols(op->in[0]) | cols(op->in[1]);
+    for (int i = 0; i < parts; i++)
+        all |= parts_of(op, text_print("c%d", i)) | parts_of(op, text_print("w%d", i));
+    return op->in[0].v->dtype == DT_F32 ? "products of tensor cores need 16-bit operands"
+           : rank > CUDA_LORA_DY_RANK   ? "lora.rank is more than 32"
+           : all % 8                    ? "columns are no multiples of 8"
+                                        : NULL;
+}
+
+/* Adapters on both halves of a gated unit. */
+static const char *fits_gated_lora(const Op *op)
+{
+    const Op *dy = op + 1;
+    const int64_t F = cols(op->in[0]);
+    const bool both = op_attr(dy, "parts")->i == 2 && !op_attr(dy, "c0")->i &&
+                      op_attr(dy, "w0")->i == F && op_attr(dy, "c1")->i == F &&
+                      op_attr(dy, "w1")->i == F;
+    return dy->in[0].v != op->out[0].v ? "dy is another value"
+           : !both                     ? "one half has no adapters"
+                                       : fits_lora_dy(dy);
+}
+
 #define FILE_NAME(file, end) sizeof(file) > 1 ? file end : ""
 #define ROW_cpu(name, pattern, file, args, inplace, fits, doc) \
     {#name, "cpu", pattern, FILE_NAME(file, ".h"), args, inplace, fits_##fits, doc},
@@ -161,10 +193,14 @@ static float dropout(const Op *op)
     return a ? (float)a->f : 0;
 }
 
-static int64_t parts_of(const Op *op, const char *key)
+/* What lora_dy.cuh keeps of an op lora_dy. */
+static int64_t lora_dy_bytes(const Op *op)
 {
-    const Attr *a = op_attr(op, key);
-    return a ? a->i : 0;
+    const int64_t rank = op_attr(op, "rank")->i;
+    int64_t stripes = 0;
+    for (int i = 0; i < op_attr(op, "parts")->i; i++)
+        stripes += lora_dy_stripes(parts_of(op, text_print("w%d", i)), rank);
+    return lora_dy_cuda_workspace(rows(op->in[0]), stripes, rows(op->in[2]), rank);
 }
 
 #define attr(key) (op_attr(op, #key)->i)

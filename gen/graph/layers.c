@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "gen/graph/kernels.h"
 #include "gen/graph/nf4.h"
 
 double drop_share(const Build *b, int field)
@@ -200,6 +201,26 @@ static bool fold_pays(const Build *b, const Adapters *l, int64_t ranks, int64_t 
     double flops =
         2 * rows * (double)(ranks * out - config_int(b->c, F_lora_rank) * l->width);
     return b->model.act != DT_F32 && flops < 150 * bytes;
+}
+
+/* True if the op lora_dy moves fewer bytes than the products of lora_bwd, which read dy once more,
+ * or twice where it is fused with the kernel that makes dy. It writes and reads its workspace. */
+static bool dy_pays(const Build *b, const Op *dy, bool fused)
+{
+    const double saved = (fused ? 2 : 1) * dtype_bytes[b->model.act] *
+                         (double)value_elements(dy->in[0].v);
+    return 2 * (double)kernel_workspace(kernel_find("lora_dy", "cuda"), dy) < saved;
+}
+
+bool adapter_reads_dy_once(const Build *b, const Op *dy)
+{
+    const Op *last = &b->p->ops[b->p->nops - 1];
+    const bool fused = (last->kind == OP_swiglu_bwd || last->kind == OP_geglu_bwd) &&
+                       last->out[0].v == dy->in[0].v && op_attr(dy, "parts")->i == 2;
+    const char *fold = config_text(b->c, F_lora_fold);
+    return !strcmp(b->g->target->backend, "cuda") && strcmp(fold, "none") && !b->jvp &&
+           !kernel_row[kernel_find("lora_dy", "cuda")].fits(dy) &&
+           (!strcmp(fold, "all") || dy_pays(b, dy, fused));
 }
 
 Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)

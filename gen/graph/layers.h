@@ -45,6 +45,9 @@ Ref layer_use(Value *v);
 /* Columns of a layer's input and weight: `in`, plus the adapters' u and B if these are folded into
  * the layer's product. */
 Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules);
+/* True if, by lora.fold, the op lora_dy becomes part of the program: it then reads the gradient of
+ * an adapted layer's output once, instead of lora_bwd. */
+bool adapter_reads_dy_once(const Build *b, const Op *dy);
 /* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters, which are
  * folded into the product if the rows of x have the columns of dim_folded(). */
 Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,

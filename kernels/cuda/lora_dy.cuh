@@ -17,7 +17,14 @@
 #include "pointwise.cuh"
 #include "ptx.cuh"
 
-enum { NO_GATE = -1 };                           /* beside SILU_GATE and GELU_GATE */
+enum { NO_GATE = -1 };                           /* as SILU_GATE and GELU_GATE */
+
+/* Blocks with a gate that a multiprocessor has registers for; sm_80 has shared memory for one. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ == 800
+static constexpr int LORA_DY_GATED_BLOCKS = 1;
+#else
+static constexpr int LORA_DY_GATED_BLOCKS = 2;
+#endif
 
 /* A tile is LORA_DY_TILE rows and columns of dy; with a gate it has two halves of so many columns,
  * of the gates and of up. Rows lie an odd number of 16-byte units apart in shared memory, see
@@ -29,9 +36,10 @@ template <int RANK, int GATE> struct LoraDy {
     static constexpr int TILES = CUDA_LORA_DY_STRIPE(RANK) / TILE;    /* of a stripe */
     static constexpr int DY_ROW = 2 * (TILE + 8), RANK_ROW = 2 * (DEPTH + 8);    /* bytes */
     /* db of a stripe as fragments | dy | b | u, each of both halves */
-    static constexpr int DB = 4 * TILES * TILE * DEPTH, DY = TILE * DY_ROW, MATRIX = TILE * RANK_ROW;
+    static constexpr int DB = 4 * TILES * TILE * DEPTH, DY = TILE * DY_ROW;
+    static constexpr int MATRIX = TILE * RANK_ROW;
     static constexpr int SHARED = HALVES * (DB + DY + 2 * MATRIX);
-    static constexpr int VECTORS = TILE * TILE / ACT_VECTOR / THREADS;   /* of a thread, of a half */
+    static constexpr int VECTORS = TILE * TILE / ACT_VECTOR / THREADS;   /* of a half */
 };
 
 /* Operands; dh and gu with a gate only. */
@@ -45,7 +53,7 @@ struct LoraDyOperands {
     LoraParts at = {};
 };
 
-/* A stripe, or with a gate one of both halves: columns of dy, rows of b and columns of u. */
+/* A stripe, with a gate that of the gates: columns of dy, rows of b and columns of u. */
 struct LoraDyStripe {
     int64_t col, b, u;
     int number, width;
@@ -124,7 +132,7 @@ template <typename D>
 static __device__ __forceinline__ void lora_dy_matrix_begin_(SharedAddress to, const act_t *from,
                                                              int64_t row, int n, int rank)
 {
-    for (int i = (int)threadIdx.x; i < D::TILE * D::RUNS; i += D::THREADS) {
+    for (int i = thread_anew(); i < D::TILE * D::RUNS; i += D::THREADS) {
         const int r = i / D::RUNS, run = i % D::RUNS;
         const bool there = r < n && run * 8 < rank;
         copy16_async(to + r * D::RANK_ROW + run * 16, there ? from + r * row + run * 8 : from,
@@ -140,12 +148,12 @@ template <typename D> struct LoraDyVectors {
 /* Row and column of a thread's vector i in a tile. */
 template <typename D> static __device__ __forceinline__ int lora_dy_row_(int i)
 {
-    return ((int)threadIdx.x + i * D::THREADS) / (D::TILE / 8);
+    return (thread_anew() + i * D::THREADS) / (D::TILE / 8);
 }
 
 template <typename D> static __device__ __forceinline__ int lora_dy_column_(int i)
 {
-    return ((int)threadIdx.x + i * D::THREADS) % (D::TILE / 8) * 8;
+    return (thread_anew() + i * D::THREADS) % (D::TILE / 8) * 8;
 }
 
 /* The tile at row r0 and column c0 of the stripe; zeros outside of it. */
@@ -226,28 +234,45 @@ static __device__ __forceinline__ void lora_dy_store_(float *to, const float (*c
         }
 }
 
+/* A lane's first sums of db in tile k of a half: 4 floats of each run, WARP apart. */
+template <typename D>
+static __device__ __forceinline__ float4 *lora_dy_own_(float4 *sums, int half, int k)
+{
+    const int band = (int)threadIdx.x / WARP % D::BANDS;
+    return sums + ((half * D::TILES + k) * D::BANDS + band) * D::RUNS * WARP +
+           (int)threadIdx.x % WARP;
+}
+
+/* Reads them; zeros if there are none yet. */
+template <typename D>
+static __device__ __forceinline__ void lora_dy_take_(float (*c)[4], const float4 *own, bool there)
+{
+#pragma unroll
+    for (int n = 0; n < D::RUNS; n++) {
+        const float4 sum = there ? own[n * WARP] : make_float4(0, 0, 0, 0);
+        c[n][0] = sum.x, c[n][1] = sum.y, c[n][2] = sum.z, c[n][3] = sum.w;
+    }
+}
+
 /* Block (x, y): stripe x, and with a gate that of up, too; share y of the rows' tiles. */
 template <int RANK, int GATE>
-__global__ void __launch_bounds__(256, 2) lora_dy_kernel(const LoraDyOperands o)
+static __device__ __forceinline__ void lora_dy_block_(const LoraDyOperands &o)
 {
     typedef LoraDy<RANK, GATE> D;
-    constexpr int WARPS = D::THREADS / WARP / 2;
-    static_assert(WARPS == D::BANDS, "a warp of each kind for 16 rows and columns of a tile");
+    static_assert(D::THREADS == 2 * D::BANDS * WARP, "a warp each for 16 rows and 16 columns");
     DYNAMIC_SHARED(float4, sums);
     act_t *tile = (act_t *)((unsigned char *)sums + D::HALVES * D::DB);
     const SharedAddress dy_at = shared_address(tile), b_at = dy_at + D::HALVES * D::DY,
                         u_at = b_at + D::HALVES * D::MATRIX;
-    const int warp = (int)threadIdx.x / WARP, band = warp % WARPS, lane = (int)threadIdx.x % WARP;
-    const bool of_rows = warp < WARPS;
-    LoraDyStripe s[D::HALVES];
-#pragma unroll
-    for (int h = 0; h < D::HALVES; h++)
-        s[h] = lora_dy_stripe_of(o, (int)blockIdx.x + h * o.stripes, D::TILES * D::TILE);
+    const int band = (int)threadIdx.x / WARP % D::BANDS;
+    const bool of_rows = (int)threadIdx.x / WARP < D::BANDS;    /* keeps du, not db */
+    const LoraDyStripe s = lora_dy_stripe_of(o, (int)blockIdx.x, D::TILES * D::TILE);
+    const int64_t F = o.out / 2;         /* rows of b from half to half */
     const int64_t all = (o.rows + D::TILE - 1) / D::TILE,
                   first = all * blockIdx.y / gridDim.y, last = all * (blockIdx.y + 1) / gridDim.y;
-    const int tiles = (s[0].width + D::TILE - 1) / D::TILE;
+    const int tiles = (s.width + D::TILE - 1) / D::TILE;
     LoraDyVectors<D> next;
-    lora_dy_load_(next, o, s[0], first * D::TILE, 0);
+    lora_dy_load_(next, o, s, first * D::TILE, 0);
     for (int64_t t = first; t < last; t++) {
         const int64_t r0 = t * D::TILE;
         float c[D::HALVES][D::RUNS][4] = {};
@@ -256,18 +281,19 @@ __global__ void __launch_bounds__(256, 2) lora_dy_kernel(const LoraDyOperands o)
             __syncthreads();             // the tile of before has been used
 #pragma unroll
             for (int h = 0; h < D::HALVES; h++) {
-                lora_dy_matrix_begin_<D>(b_at + h * D::MATRIX, o.b + (s[h].b + c0) * o.rank, o.rank,
-                                         s[h].width - c0, o.rank);
-                lora_dy_matrix_begin_<D>(u_at + h * D::MATRIX, o.u + r0 * o.row + s[h].u, o.row,
+                lora_dy_matrix_begin_<D>(b_at + h * D::MATRIX, o.b + (s.b + h * F + c0) * o.rank,
+                                         o.rank, s.width - c0, o.rank);
+                lora_dy_matrix_begin_<D>(u_at + h * D::MATRIX, o.u + r0 * o.row + s.u + h * o.rank,
+                                         o.row,
                                          (int)(o.rows - r0 < D::TILE ? o.rows - r0 : D::TILE),
                                          o.rank);
             }
             copy_commit();
-            lora_dy_place_<D, GATE>(tile, next, o, s[0], r0, c0);
+            lora_dy_place_<D, GATE>(tile, next, o, s, r0, c0);
             if (k + 1 < tiles)
-                lora_dy_load_(next, o, s[0], r0, c0 + D::TILE);
+                lora_dy_load_(next, o, s, r0, c0 + D::TILE);
             else if (t + 1 < last)
-                lora_dy_load_(next, o, s[0], r0 + D::TILE, 0);
+                lora_dy_load_(next, o, s, r0 + D::TILE, 0);
             copy_wait<0>();
             __syncthreads();
 #pragma unroll
@@ -276,23 +302,18 @@ __global__ void __launch_bounds__(256, 2) lora_dy_kernel(const LoraDyOperands o)
                     lora_dy_product_<D, false>(c[h], dy_at + h * D::DY, b_at + h * D::MATRIX, band);
                     continue;
                 }
-                float4 *own = sums + ((h * D::TILES + k) * WARPS + band) * D::RUNS * WARP + lane;
-                float d[D::RUNS][4] = {};
-#pragma unroll
-                for (int n = 0; n < D::RUNS && t > first; n++) {
-                    const float4 before = own[n * WARP];
-                    d[n][0] = before.x, d[n][1] = before.y, d[n][2] = before.z, d[n][3] = before.w;
-                }
-                lora_dy_product_<D, true>(d, dy_at + h * D::DY, u_at + h * D::MATRIX, band);
+                float4 *own = lora_dy_own_<D>(sums, h, k);
+                lora_dy_take_<D>(c[h], own, t > first);
+                lora_dy_product_<D, true>(c[h], dy_at + h * D::DY, u_at + h * D::MATRIX, band);
 #pragma unroll
                 for (int n = 0; n < D::RUNS; n++)
-                    own[n * WARP] = make_float4(d[n][0], d[n][1], d[n][2], d[n][3]);
+                    own[n * WARP] = make_float4(c[h][n][0], c[h][n][1], c[h][n][2], c[h][n][3]);
             }
         }
 #pragma unroll
         for (int h = 0; h < D::HALVES && of_rows; h++)
-            lora_dy_store_<D>(o.du + s[h].number * o.rows * o.rank, c[h], r0 + band * 16, o.rows,
-                              o.rank);
+            lora_dy_store_<D>(o.du + (s.number + h * o.stripes) * o.rows * o.rank, c[h],
+                              r0 + band * 16, o.rows, o.rank);
     }
     int64_t widths = 0;
     for (int p = 0; p < o.parts; p++)
@@ -301,15 +322,24 @@ __global__ void __launch_bounds__(256, 2) lora_dy_kernel(const LoraDyOperands o)
     for (int h = 0; h < D::HALVES && !of_rows; h++)
         for (int k = 0; k < tiles; k++) {
             float d[D::RUNS][4];
-            const float4 *own = sums + ((h * D::TILES + k) * WARPS + band) * D::RUNS * WARP + lane;
-#pragma unroll
-            for (int n = 0; n < D::RUNS; n++) {
-                const float4 sum = own[n * WARP];
-                d[n][0] = sum.x, d[n][1] = sum.y, d[n][2] = sum.z, d[n][3] = sum.w;
-            }
-            lora_dy_store_<D>(o.db + (blockIdx.y * widths + s[h].b) * o.rank, d,
-                              k * D::TILE + band * 16, s[h].width, o.rank);
+            lora_dy_take_<D>(d, lora_dy_own_<D>(sums, h, k), true);
+            lora_dy_store_<D>(o.db + (blockIdx.y * widths + s.b + h * F) * o.rank, d,
+                              k * D::TILE + band * 16, s.width, o.rank);
         }
+}
+
+template <int RANK>
+__global__ void __launch_bounds__(LoraDy<RANK, NO_GATE>::THREADS, RANK > CUDA_LORA_DY_SHORT ? 2 : 3)
+    lora_dy_kernel(const LoraDyOperands o)
+{
+    lora_dy_block_<RANK, NO_GATE>(o);
+}
+
+template <int RANK, int GATE>
+__global__ void __launch_bounds__(LoraDy<RANK, GATE>::THREADS, LORA_DY_GATED_BLOCKS)
+    gated_bwd_lora_kernel(const LoraDyOperands o)
+{
+    lora_dy_block_<RANK, GATE>(o);
 }
 
 /* du = scale times the sum over the stripes of each part, db = the sum over the shares, added to
@@ -365,8 +395,8 @@ static inline LoraParts lora_dy_stripes_(const Lora *l)
 }
 
 template <int RANK, int GATE>
-static inline void lora_dy_run_(LoraDyOperands o, act_t *du, float *db, int beta, const Lora *l,
-                                void *ws, cudaStream_t s)
+static inline void lora_dy_run_(void (*kernel)(LoraDyOperands), LoraDyOperands o, act_t *du,
+                                float *db, int beta, const Lora *l, void *ws, cudaStream_t s)
 {
     typedef LoraDy<RANK, GATE> D;
     const LoraParts stripes = lora_dy_stripes_(l);
@@ -381,8 +411,7 @@ static inline void lora_dy_run_(LoraDyOperands o, act_t *du, float *db, int beta
     o.rank = (int)l->rank, o.parts = (int)l->parts, o.stripes = n / D::HALVES;
     memcpy(o.at.col, l->col, sizeof o.at.col);
     memcpy(o.at.width, l->width, sizeof o.at.width);
-    launch(lora_dy_kernel<RANK, GATE>, dim3((unsigned)o.stripes, (unsigned)shares), D::THREADS,
-           D::SHARED, s, o);
+    launch(kernel, dim3((unsigned)o.stripes, (unsigned)shares), D::THREADS, D::SHARED, s, o);
     launch(lora_dy_sum_kernel,
            blocks_over((l->parts * l->rows + widths) * l->rank / 4, LORA_THREADS), LORA_THREADS, 0,
            s, du, db, (const float *)o.du, (const float *)o.db, l->rows, widths, o.rank, o.parts,
@@ -395,7 +424,7 @@ static inline void lora_dy(act_t *du, float *db, const act_t *dy, const act_t *u
                            int beta, const Lora *l, void *ws, cudaStream_t s)
 {
     const LoraDyOperands o = { .dy = (act_t *)dy, .u = u + l->in, .b = b };
-    lora_dy_run_<RANK, NO_GATE>(o, du, db, beta, l, ws, s);
+    lora_dy_run_<RANK, NO_GATE>(lora_dy_kernel<RANK>, o, du, db, beta, l, ws, s);
 }
 
 /* dy = gradient of value(gate) up, rows (gate | up), by dh; both parts have adapters. dy may be
@@ -406,20 +435,19 @@ static inline void gated_bwd_lora(act_t *dy, act_t *du, float *db, const act_t *
                                   const Lora *l, void *ws, cudaStream_t s)
 {
     const LoraDyOperands o = { .dy = dy, .dh = dh, .gu = gu, .u = u + l->in, .b = b };
-    lora_dy_run_<RANK, GATE>(o, du, db, beta, l, ws, s);
+    lora_dy_run_<RANK, GATE>(gated_bwd_lora_kernel<RANK, GATE>, o, du, db, beta, l, ws, s);
 }
 
 #else
 #ifdef KERNEL_lora_dy
-template __global__ void lora_dy_kernel<R, NO_GATE>(LoraDyOperands);
+template __global__ void lora_dy_kernel<R>(LoraDyOperands);
+SHARED_BYTES(lora_dy_kernel, (LoraDy<R, NO_GATE>::SHARED));
 #endif
-#ifdef KERNEL_swiglu_bwd_lora
-template __global__ void lora_dy_kernel<R, SILU_GATE>(LoraDyOperands);
+#ifdef KERNEL_gated_bwd_lora
+template __global__ void gated_bwd_lora_kernel<R, SILU_GATE>(LoraDyOperands);
+template __global__ void gated_bwd_lora_kernel<R, GELU_GATE>(LoraDyOperands);
+SHARED_BYTES(gated_bwd_lora_kernel, (LoraDy<R, SILU_GATE>::SHARED));
 #endif
-#ifdef KERNEL_geglu_bwd_lora
-template __global__ void lora_dy_kernel<R, GELU_GATE>(LoraDyOperands);
-#endif
-SHARED_BYTES(lora_dy_kernel, LoraDy<R, SILU_GATE>::SHARED);
 #endif
 
 #endif

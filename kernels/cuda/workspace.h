@@ -36,13 +36,17 @@ enum {
     CUDA_DKV_BLOCKS = 512,
     /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
     CUDA_GEMM_WORKSPACE = 32 << 20,
-    /* Rows and columns of a tile of lora_dy.cuh, blocks of a launch that are enough: one to three for
-     * each multiprocessor; the largest rank, and one whose blocks own the most columns. */
+    /* Of lora_dy.cuh: rows and columns of a tile; blocks of a launch that are enough, about three
+     * for each multiprocessor; the largest rank, and the largest whose blocks own more columns. */
     CUDA_LORA_DY_TILE = 64,
     CUDA_LORA_DY_BLOCKS = 384,
     CUDA_LORA_DY_RANK = 32,
     CUDA_LORA_DY_SHORT = 16
 };
+
+/* Columns that a block of lora_dy.cuh owns: db takes 32 or 24 KiB of shared memory; that of both
+ * halves of a gated unit, and tiles, fit into the 99 KiB of sm_86. */
+#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 512 : 192)
 
 #ifndef __CUDACC_RTC__          /* the rest is the host's */
 static inline int64_t cuda_workspace_round(int64_t bytes)
@@ -201,10 +205,6 @@ static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank
     return CUDA_GEMM_WORKSPACE + cuda_workspace_round(act * rows * parts * rank) +
            (dropout > 0 ? cuda_workspace_round(act * rows * in) : 0);
 }
-
-/* Columns that a block of lora_dy.cuh owns: sums of db in 32 or 24 KiB of shared memory, and of both
- * halves of a gated unit, with the tiles, in the 99 KiB of sm_86. */
-#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 512 : 192)
 
 /* Such stripes of a part. */
 static inline int64_t lora_dy_stripes(int64_t width, int64_t rank)

@@ -249,8 +249,8 @@ TEST(lora_fold)
 }
 
 #if defined ACT_BF16 || defined ACT_F16
-/* du and db in one pass. Of each rank: parts of one stripe and of several, with a gap between, tiles
- * that are not whole, shares of one tile and of several. */
+/* du and db in one pass, of each rank: parts of one stripe and of several, with a gap between, and
+ * tiles that are not whole. */
 static const LoraCase dy_cases[] = {
     { .name = "rank 8", .rows = 70, .in = 8, .out = 120, .rank = 8, .parts = 3,
       .col = { 0, 64, 104 }, .width = { 64, 24, 16 }, .scale = 2, .T = 70 },

@@ -313,7 +313,7 @@ for tile in 0 2048; do
     # shellcheck disable=SC2086
     "$GEN" info $long memory.ffn_rows=$tile | sed -n 's/^  device  *\([0-9.]* GiB\) .*/\1/p; s/^  *\(feed-forward .*\);.*/\1/p'
 done >"$T/tiles"
-check info/tiles "27.3 GiB,23.1 GiB,feed-forward layers: 16 tiles of 2048 rows" "$(paste -sd, "$T/tiles")"
+check info/tiles "27.4 GiB,23.1 GiB,feed-forward layers: 16 tiles of 2048 rows" "$(paste -sd, "$T/tiles")"
 listed() { "$GEN" list "$@" 2>&1 | sed 's,^  recipes/\([^ ]*\)\.lua .*,\1,' | paste -sd' '; }
 check list/objective "dpo_llama31_8b dpo_llama31_8b_lora dpo_llama32_1b dpo_tiny" "$(listed recipes objective=dpo)"
 check list/two "dpo_tiny" "$(listed objective=dpo target=cpu)"

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 57002e1fcf0ffcbe, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 378817c91178d0b9, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -15,6 +15,7 @@
 #include "kernels/cuda/embed.cuh"
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/lora.cuh"
+#include "kernels/cuda/lora_dy.cuh"
 #include "kernels/cuda/pointwise.cuh"
 #include "kernels/cuda/rmsnorm.cuh"
 #include "kernels/cuda/rope.cuh"
@@ -92,14 +93,6 @@ static Gemm mm_down_lora_da = {.name = "down_lora_da", .m = R, .n = F, .k = B * 
     .out_f32 = 1};
 static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .ldb = C+2*R,
     .form = GEMM_NN};
-static Gemm mm_gate_up_lora_du0 = {.name = "gate_up_lora_du0", .m = B * T, .n = R, .k = 96,
-    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_gate_up_lora_du1 = {.name = "gate_up_lora_du1", .m = B * T, .n = R, .k = 96,
-    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_gate_up_lora_db0 = {.name = "gate_up_lora_db0", .m = 96, .n = R, .k = B * T,
-    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_gate_up_lora_db1 = {.name = "gate_up_lora_db1", .m = 96, .n = R, .k = B * T,
-    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
 static Gemm mm_gate_up_lora_da = {.name = "gate_up_lora_da", .m = R, .n = C, .k = B * T,
     .lda = 2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
 static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
@@ -154,10 +147,11 @@ static const Lora lora_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R, 
     .du = {&mm_down_lora_du},
     .db = {&mm_down_lora_db},
     .da = &mm_down_lora_da};
+static const Lora lora_gate_up_dy = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
+    .parts = 2,
+    .col = {0, 96}, .width = {96, 96}, .scale = 2.0f};
 static const Lora lora_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
-    .du = {&mm_gate_up_lora_du0, &mm_gate_up_lora_du1},
-    .db = {&mm_gate_up_lora_db0, &mm_gate_up_lora_db1},
     .da = &mm_gate_up_lora_da};
 static const Lora lora_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
@@ -193,9 +187,8 @@ static const Lora lora_down_decode = {.rows = DECODE_B * DECODE_T, .in = F, .row
 static Gemm *const gemms[] = {
     &mm_qkv_lora_u, &mm_qkv, &mm_o, &mm_gate_up_lora_u, &mm_gate_up, &mm_down, &mm_down_lora_u,
     &mm_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_down_dx, &mm_down_lora_du,
-    &mm_down_lora_db, &mm_down_lora_da, &mm_gate_up_dx, &mm_gate_up_lora_du0,
-    &mm_gate_up_lora_du1, &mm_gate_up_lora_db0, &mm_gate_up_lora_db1, &mm_gate_up_lora_da,
-    &mm_o_dx, &mm_qkv_dx, &mm_qkv_lora_du0, &mm_qkv_lora_du1, &mm_qkv_lora_db0, &mm_qkv_lora_db1,
+    &mm_down_lora_db, &mm_down_lora_da, &mm_gate_up_dx, &mm_gate_up_lora_da, &mm_o_dx,
+    &mm_qkv_dx, &mm_qkv_lora_du0, &mm_qkv_lora_du1, &mm_qkv_lora_db0, &mm_qkv_lora_db1,
     &mm_qkv_lora_da, &mm_qkv_lora_u_eval, &mm_gate_up_lora_u_eval, &mm_qkv_lora_u_decode,
     &mm_qkv_decode, &mm_o_decode, &mm_gate_up_lora_u_decode, &mm_gate_up_decode, &mm_down_decode,
     &mm_down_lora_u_decode, &mm_down_lora_y_decode, &mm_head_logits_decode,
@@ -318,15 +311,17 @@ static void run_micro(cudaStream_t s)
                  AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise,
                  SITES * l + SITE_DOWN, &lora_down_bwd, ws_micro_3, s);
         profile_op(21, s);      // recipe.lua:5
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s);
+        gated_bwd_lora<R, SILU_GATE>(AT(b_dgate_up, l), b_dgate_up_u, AT(grad_b_gate_up_lora_b, l),
+                                     b_dact, AT(b_gate_up, l), AT(b_gate_up_xu, l),
+                                     AT(b_gate_up_lora_b, l), OVERWRITE, &lora_gate_up_dy,
+                                     ws_micro_3, s);
         profile_op(22, s);      // recipe.lua:9
         linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx,
                   ws_micro_3, s);
         profile_op(23, s);
-        lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
-                 AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
-                 AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, SITES * l + SITE_GATE_UP,
-                 &lora_gate_up_bwd, ws_micro_3, s);
+        lora_dx(b_dnorm2, AT(grad_b_gate_up_lora_a, l), b_dgate_up_u, AT(b_gate_up_xu, l),
+                AT(b_gate_up_lora_a, l), noise, SITES * l + SITE_GATE_UP, &lora_gate_up_bwd,
+                ws_micro_3, s);
         profile_op(24, s);      // recipe.lua:4
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
                        B * T, C, SCALE_W, s);

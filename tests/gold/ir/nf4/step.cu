@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/nf4/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 f15130cf28d7cee8, 98 kernel calls in 6 programs, arena 32.5 MiB a rank.
+ * IR sha256 b86c06f9ce270b48, 98 kernel calls in 6 programs, arena 32.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -15,6 +15,7 @@
 #include "kernels/cuda/embed.cuh"
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/lora.cuh"
+#include "kernels/cuda/lora_dy.cuh"
 #include "kernels/cuda/nf4.cuh"
 #include "kernels/cuda/pointwise.cuh"
 #include "kernels/cuda/rmsnorm.cuh"
@@ -95,16 +96,8 @@ static Gemm mm_down_lora_da = {.name = "down_lora_da", .m = R, .n = F, .k = B * 
 static Gemm mm_down_lora_dx = {.name = "down_lora_dx", .m = B * T, .n = F, .k = R, .form = GEMM_NN,
     .beta = 1};
 static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
-static Gemm mm_gate_up_lora_du0 = {.name = "gate_up_lora_du0", .m = B * T, .n = R, .k = 96,
-    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_gate_up_lora_du1 = {.name = "gate_up_lora_du1", .m = B * T, .n = R, .k = 96,
-    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_gate_up_lora_db0 = {.name = "gate_up_lora_db0", .m = 96, .n = R, .k = B * T,
-    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_gate_up_lora_db1 = {.name = "gate_up_lora_db1", .m = 96, .n = R, .k = B * T,
-    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
 static Gemm mm_gate_up_lora_da = {.name = "gate_up_lora_da", .m = 2*R, .n = C, .k = B * T,
-    .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+    .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1};
 static Gemm mm_gate_up_lora_dx = {.name = "gate_up_lora_dx", .m = B * T, .n = C, .k = 2*R,
     .form = GEMM_NN, .beta = 1};
 static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
@@ -157,10 +150,11 @@ static const Lora lora_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R, 
     .db = {&mm_down_lora_db},
     .da = &mm_down_lora_da,
     .dx = &mm_down_lora_dx};
+static const Lora lora_gate_up_dy = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
+    .parts = 2,
+    .col = {0, 96}, .width = {96, 96}, .scale = 2.0f};
 static const Lora lora_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96},
-    .du = {&mm_gate_up_lora_du0, &mm_gate_up_lora_du1},
-    .db = {&mm_gate_up_lora_db0, &mm_gate_up_lora_db1},
     .da = &mm_gate_up_lora_da,
     .dx = &mm_gate_up_lora_dx};
 static const Lora lora_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
@@ -186,8 +180,7 @@ static const Lora lora_down_decode = {.rows = DECODE_B * DECODE_T, .in = F, .row
 static Gemm *const gemms[] = {
     &mm_qkv_lora_u, &mm_qkv, &mm_o, &mm_gate_up_lora_u, &mm_gate_up, &mm_down, &mm_down_lora_u,
     &mm_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_down_dx, &mm_down_lora_du,
-    &mm_down_lora_db, &mm_down_lora_da, &mm_down_lora_dx, &mm_gate_up_dx, &mm_gate_up_lora_du0,
-    &mm_gate_up_lora_du1, &mm_gate_up_lora_db0, &mm_gate_up_lora_db1, &mm_gate_up_lora_da,
+    &mm_down_lora_db, &mm_down_lora_da, &mm_down_lora_dx, &mm_gate_up_dx, &mm_gate_up_lora_da,
     &mm_gate_up_lora_dx, &mm_o_dx, &mm_qkv_dx, &mm_qkv_lora_du0, &mm_qkv_lora_du1,
     &mm_qkv_lora_db0, &mm_qkv_lora_db1, &mm_qkv_lora_da, &mm_qkv_lora_dx, &mm_qkv_lora_u_decode,
     &mm_qkv_decode, &mm_o_decode, &mm_gate_up_lora_u_decode, &mm_gate_up_decode, &mm_down_decode,
@@ -377,7 +370,9 @@ static void run_micro(cudaStream_t s)
                  AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL, NO_SITE, &lora_down_bwd,
                  ws_micro_3, s);
         profile_op(42, s);      // recipe.lua:6
-        swiglu_bwd(b_dgate_up, b_dact, r_gate_up, B * T, F, s);
+        gated_bwd_lora<R, SILU_GATE>(b_dgate_up, b_dgate_up_u, AT(grad_b_gate_up_lora_b, l),
+                                     b_dact, r_gate_up, r_gate_up_xu, AT(b_gate_up_lora_b, l),
+                                     OVERWRITE, &lora_gate_up_dy, ws_micro_3, s);
         profile_op(43, s);      // recipe.lua:11
         dequant_nf4(b_dgate_up_w, AT(b_gate_up_w, l), AT(absmax_b_gate_up_w, l),
                     AT(nested_b_gate_up_w, l), AT(offset_b_gate_up_w, l),
@@ -385,9 +380,8 @@ static void run_micro(cudaStream_t s)
         profile_op(44, s);
         linear_dx(b_dgate_up_base, b_dgate_up, b_dgate_up_w, &mm_gate_up_dx, ws_micro_3, s);
         profile_op(45, s);
-        lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l), b_dgate_up,
-                 r_gate_up_xu, r_gate_up_xu + C, AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l),
-                 NULL, NO_SITE, &lora_gate_up_bwd, ws_micro_3, s);
+        lora_dx(b_dnorm2, AT(grad_b_gate_up_lora_a, l), b_dgate_up_u, r_gate_up_xu,
+                AT(b_gate_up_lora_a, l), NULL, NO_SITE, &lora_gate_up_bwd, ws_micro_3, s);
         profile_op(46, s);      // recipe.lua:5
         rmsnorm_dx_add(b_dmid, b_dnorm2, r_mid, AT(b_norm2_w, l), r_norm2_rstd, dx, B * T, C,
                        SCALE_W, s);
