@@ -212,12 +212,13 @@ static inline int64_t lora_dy_stripes(int64_t width, int64_t rank)
     return (width + CUDA_LORA_DY_STRIPE(rank) - 1) / CUDA_LORA_DY_STRIPE(rank);
 }
 
-/* Shares of the rows, each of whole tiles, if there are so many stripes. */
+/* Shares of the rows, of at least four tiles but the last ones, if there are so many stripes: sums of
+ * a share are written and read again. */
 static inline int64_t lora_dy_shares(int64_t rows, int64_t stripes)
 {
-    const int64_t tiles = (rows + CUDA_LORA_DY_TILE - 1) / CUDA_LORA_DY_TILE;
+    const int64_t most = (rows + 4 * CUDA_LORA_DY_TILE - 1) / (4 * CUDA_LORA_DY_TILE);
     const int64_t enough = (CUDA_LORA_DY_BLOCKS + stripes - 1) / stripes;
-    return tiles < enough ? tiles : enough;
+    return most < enough ? most : enough;
 }
 
 /* [du of each stripe (stripes, rows, rank) fp32 | db of each share (shares, widths, rank) fp32];

@@ -254,8 +254,8 @@ TEST(lora_fold)
 static const LoraCase dy_cases[] = {
     { .name = "rank 8", .rows = 70, .in = 8, .out = 120, .rank = 8, .parts = 3,
       .col = { 0, 64, 104 }, .width = { 64, 24, 16 }, .scale = 2, .T = 70 },
-    { .name = "rank 16", .rows = 130, .in = 16, .out = 1120, .rank = 16, .parts = 2,
-      .col = { 8, 544 }, .width = { 520, 576 }, .scale = 0.5f, .T = 130 },
+    { .name = "rank 16", .rows = 330, .in = 16, .out = 1120, .rank = 16, .parts = 2,
+      .col = { 8, 544 }, .width = { 520, 576 }, .scale = 0.5f, .T = 330 },
     { .name = "rank 24", .rows = 64, .in = 8, .out = 200, .rank = 24, .parts = 1, .col = { 0 },
       .width = { 200 }, .scale = 1, .T = 64 },
     { .name = "rank 32", .rows = 49, .in = 8, .out = 400, .rank = 32, .parts = 2,
@@ -359,7 +359,7 @@ static void run_gated_case(int64_t rows, int64_t F, bool in_place)
 
 TEST(lora_dy_inside)
 {
-    run_gated_case<16, SILU_GATE>(70, 584, false);
+    run_gated_case<16, SILU_GATE>(270, 584, false);
     run_gated_case<16, GELU_GATE>(128, 64, true);
     run_gated_case<32, SILU_GATE>(65, 200, true);
     run_gated_case<8, GELU_GATE>(20, 72, false);
