@@ -10,7 +10,8 @@
 typedef struct {
     const Op *op;
     bool backward, folded, adds;     /* adds: gradients are added to, whatever beta is */
-    bool dy, dx;                     /* of the ops lora_dy and lora_dx */
+    const char *only;                /* of an op with part of the backward pass: its product, or
+                                      * "dy": it has none */
     int64_t parts;
     Dim rows, T, in, out;
     Dim row;                         /* row stride of x, and of w where u and B follow its
@@ -52,11 +53,14 @@ static Adapters adapters_in_tiles(const Call *c, const char *word)
     return l;
 }
 
-/* Operands of an op of adapters: x, or for lora_dy u; A, for lora_dy B; rows as wide as the layer's
- * result. -1: not read. */
-static const struct { int kind, x, a, y; } operand_row[] = {
-    {OP_lora, 1, 2, 0}, {OP_lora_fold, 0, 2, -1}, {OP_lora_bwd, 2, 4, 1}, {OP_lora_dy, 1, 2, 0},
-    {OP_lora_dx, 2, 3, -1}};
+/* Operands of an op of adapters, -1: it has none: x, of lora_dy u; A, of lora_dy B, -1: the first
+ * result has its shape; rows as wide as the layer's. */
+static const struct {
+    int kind, x, a, y;
+    const char *only;
+} operand_row[] = {{OP_lora, 1, 2, 0, NULL},    {OP_lora_fold, 0, 2, -1, NULL},
+                   {OP_lora_bwd, 2, 4, 1, NULL}, {OP_lora_dy, 1, 2, 0, "dy"},
+                   {OP_lora_da, 1, -1, -1, "da"}, {OP_lora_dx, 0, 2, -1, "dx"}};
 
 /* The columns before u in rows of a width "C+2*R". */
 static Dim columns_before(const Op *op, Dim row)
@@ -75,16 +79,17 @@ static Adapters adapters_of(const Call *c, const char *word)
     while (operand_row[k].kind != op->kind)
         k++;
     Adapters l = {.op = op, .parts = op_attr(op, "parts")->i,
-                  .dy = op->kind == OP_lora_dy, .dx = op->kind == OP_lora_dx};
-    l.backward = op->kind == OP_lora_bwd || l.dy || l.dx;
+                  .only = operand_row[k].only};
+    l.backward = op->kind == OP_lora_bwd || l.only;
     l.folded = op->kind == OP_lora_fold ||
                (op->kind == OP_lora_bwd && op->in[2].v == op->in[3].v);
-    const Value *x = op->in[operand_row[k].x].v, *a = op->in[operand_row[k].a].v;
+    const Value *x = op->in[operand_row[k].x].v,
+                *a = operand_row[k].a < 0 ? op->out[0].v : op->in[operand_row[k].a].v;
     const Dim *dim = x->dim;         /* (B, T, C), or (N, C) of rows that were gathered */
     bool whole = x->rank == 3;
     l.rows = (Dim){dim[0].n * (whole ? dim[1].n : 1), dim_product(dim, x->rank - 1)};
     l.T = dim[x->rank - 2], l.row = dim[x->rank - 1];
-    l.in = l.dy ? columns_before(op, l.row) : a->dim[1];
+    l.in = op->kind == OP_lora_dy ? columns_before(op, l.row) : a->dim[1];
     l.out = op->kind == OP_lora_fold ? op->in[1].v->dim[0]
             : operand_row[k].y >= 0  ? op->in[operand_row[k].y].v->dim[x->rank - 1] : (Dim){0, ""};
     l.layer = weight_layer(c, a);
@@ -157,12 +162,14 @@ static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow 
     return text_print("&%s", object_name(c, label, product_text(c->g, &p), false));
 }
 
+static bool is_dy(const Adapters *l) { return l->op->kind == OP_lora_dy; }
+
 static bool computes(const Adapters *l, const AdapterRow *row)
 {
-    if (l->dy || (!strcmp(row->times, "plain") && op_attr(l->op, "dropout")))
+    if ((l->only && strcmp(l->only, row->member)) ||
+        (!strcmp(row->times, "plain") && op_attr(l->op, "dropout")))
         return false;
     return !strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
-           (!strcmp(row->pass, "dy") && l->backward && !l->dx) ||
            (!strcmp(row->pass, "apart") && !l->backward && !l->folded);
 }
 
@@ -208,14 +215,14 @@ static char *lora_text(const Call *c, const Adapters *l)
     str_print(&s, ".rows = %s, .in = %s", l->rows.sym, l->in.sym);
     if (points)
         str_print(&s, ", .row = %s", l->row.sym);
-    if (!points || l->dy || (l->folded && !l->backward))
+    if (!points || is_dy(l) || (l->folded && !l->backward))
         str_print(&s, ", .out = %s", l->out.sym);
     str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
     print_parts(&s, l, l->column);
     str_print(&s, "}, .width = {");
     print_parts(&s, l, l->width);
     str_print(&s, "}");
-    if (!points || l->dy)
+    if (!points || is_dy(l))
         str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
     if (dropout)
         str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
@@ -231,6 +238,7 @@ char *lora_object(const Call *c, const char *word)
     const Adapters l = adapters_of(c, word);
     if (!l.parts)
         return text_copy("NULL");
-    char *label = text_print("%s%s", l.layer, l.dy ? ".dy" : l.backward ? ".bwd" : "");
+    char *label = text_print("%s%s%s", l.layer, l.only ? "." : l.backward ? ".bwd" : "",
+                             l.only ? l.only : "");
     return text_print("&%s", object_name(c, label, lora_text(c, &l), true));
 }

@@ -167,14 +167,13 @@ static double bytes_lora_dy(const Op *op, int k)
                     : bytes_all(op, k);
 }
 
-/* dA and dx read du. */
-static double bytes_lora_dx(const Op *op, int k)
+/* With dropout a part at a time, each with the dropped x in the workspace. */
+static double bytes_lora_da(const Op *op, int k)
 {
     const double parts = op_attr(op, "dropout") ? attribute(op, "parts") : 0,
-                 x = rows(op->in[2]) * columns(op->in[3]) * dtype_bytes[op->in[2].v->dtype];
+                 x = rows(op->in[1]) * columns(op->out[0]) * dtype_bytes[op->in[1].v->dtype];
     return k == op->nin + op->nout ? 2 * parts * x
-           : k == 1                ? 2 * size_of(op, k)
-           : k == 2                ? (parts ? parts : 1) * x
+           : k == 1                ? (parts ? parts : 1) * x
                                    : bytes_all(op, k);
 }
 

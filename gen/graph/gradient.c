@@ -416,6 +416,24 @@ static Ref adapter_du(Build *b, const Op *fwd, const char *name, Ref dy, Ref u, 
     return du;
 }
 
+/* The last input and the first output of an op of fwd's backward pass, and fwd's attributes. */
+static void end_adapter_op(Op *op, const Op *fwd, Ref out)
+{
+    if (fwd->nin > 4)        /* noise of the dropout */
+        op_in(op, fwd->in[4]);
+    op_out(op, out);
+    copy_attrs(op, fwd);
+}
+
+static void adapter_da(Build *b, const Op *fwd, Ref du, Ref x)
+{
+    const Ref A = fwd->in[2];
+    Op *op = build_op(b, OP_lora_da);
+    op_in(op, du), op_in(op, x);
+    end_adapter_op(op, fwd, same_index(A, gradient_of(b, A.v)));
+    beta(op);
+}
+
 /* A layer y = w(x) with adapters, whose x and u the forward pass stored; the adapters accumulate
  * into the layer's gradients. */
 static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy, Ref kept, Ref u)
@@ -426,22 +444,22 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
     Ref dx0 = like(b, text_print("d%s.base", name), x, columns(A));
     linear_dx(b, dy, base->in[1], dx0);
     Ref dx = contribution_of(b, x, columns(A));
-    Op *op = build_op(b, du.v ? OP_lora_dx : OP_lora_bwd);
-    op_in(op, dx0);
-    if (du.v)
-        op_in(op, du), op_in(op, kept), op_in(op, A);
-    else
-        op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
-    if (fwd->nin > 4)        /* dropout */
-        op_in(op, fwd->in[4]);
-    op_out(op, dx);
-    for (int k = 2; k < (du.v ? 3 : 4); k++)
-        if (b->jvp)          /* not read */
-            op_out(op, of_shape(b, "unread", fwd->in[k], DT_F32));
-        else
-            out_gradient(b, op, fwd->in[k]);
-    copy_attrs(op, fwd);
-    beta(op);
+    if (du.v) {
+        adapter_da(b, fwd, du, kept);
+        Op *op = build_op(b, OP_lora_dx);
+        op_in(op, dx0), op_in(op, du), op_in(op, A);
+        end_adapter_op(op, fwd, dx);
+    } else {
+        Op *op = build_op(b, OP_lora_bwd);
+        op_in(op, dx0), op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
+        end_adapter_op(op, fwd, dx);
+        for (int k = 2; k < 4; k++)
+            if (b->jvp)      /* not read */
+                op_out(op, of_shape(b, "unread", fwd->in[k], DT_F32));
+            else
+                out_gradient(b, op, fwd->in[k]);
+        beta(op);
+    }
     contribute(b, x, dx);
 }
 

@@ -168,6 +168,16 @@ static const char *fits_gated_lora(const Op *op)
                                        : fits_lora_dy(dy);
 }
 
+/* The same after the sum of an adapter of as many ranks, whose result only the gated unit reads. */
+static const char *fits_gated_lora_dx(const Op *op)
+{
+    return op_attr(op, "dropout")                        ? "the adapter's input has dropout"
+           : op[1].in[0].v != op->out[0].v               ? "the gated unit reads another value"
+           : parts_of(op, "parts") != 1                  ? "another layer follows"
+           : parts_of(op, "rank") != parts_of(op + 2, "rank") ? "ranks differ"
+                                                         : fits_gated_lora(op + 1);
+}
+
 #define FILE_NAME(file, end) sizeof(file) > 1 ? file end : ""
 #define ROW_cpu(name, pattern, file, args, inplace, fits, doc) \
     {#name, "cpu", pattern, FILE_NAME(file, ".h"), args, inplace, fits_##fits, doc},

@@ -67,7 +67,8 @@ static double flops_lora_bwd(const Op *op)
     return 4 * rows(op->in[2]) * (elements(op->in[4]) + elements(op->in[5]));
 }
 static double flops_lora_dy(const Op *op) { return 4 * rows(op->in[0]) * elements(op->in[2]); }
-static double flops_lora_dx(const Op *op) { return 4 * rows(op->in[2]) * elements(op->in[3]); }
+static double flops_lora_da(const Op *op) { return 2 * rows(op->in[1]) * elements(op->out[0]); }
+static double flops_lora_dx(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[2]); }
 static double flops_update(const Op *op)
 {
     const bool all = !op->region && op->in[0].index == IX_NONE;

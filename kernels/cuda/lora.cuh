@@ -238,26 +238,31 @@ static inline void lora_fold(act_t *x, wt_t *w, const wt_t *a, const wt_t *b, co
     }
 }
 
-/* Of du (rows, parts * rank): da, and dx, which is added to. */
-static inline void lora_dx(act_t *dx, float *da, const act_t *du, const act_t *x, const wt_t *a,
-                           const uint32_t *noise, uint32_t site, const Lora *l, void *ws,
-                           cudaStream_t s)
+/* da = du^T x, of du (rows, parts * rank). */
+static inline void lora_da(float *da, const act_t *du, const act_t *x, const uint32_t *noise,
+                           uint32_t site, const Lora *l, void *ws, cudaStream_t s)
 {
     act_t *dropped = lora_dropped_(ws, l);
-    if (l->dropout == 0) {
+    if (l->dropout == 0)
         gemm_run(l->da, da, du, x, NULL, NULL, ws, s);
-        gemm_run(l->dx, dx, du, a, NULL, NULL, ws, s);
-        return;
-    }
-    for (int64_t p = 0; p < l->parts; p++) {
+    for (int64_t p = 0; p < l->parts && l->dropout > 0; p++) {
         const int64_t first = p * l->rank;
         lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
         gemm_run(l->da, da + first * l->in, du + first, dropped, NULL, NULL, ws, s);
     }
-    launch(lora_update_kernel,
-           dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS, 0,
-           s, dx, du, a, noise, site, l->T, l->rows, l->in, (int)l->rank, (int)l->parts,
-           dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
+}
+
+/* dx += du a */
+static inline void lora_dx(act_t *dx, const act_t *du, const wt_t *a, const uint32_t *noise,
+                           uint32_t site, const Lora *l, void *ws, cudaStream_t s)
+{
+    if (l->dropout == 0)
+        gemm_run(l->dx, dx, du, a, NULL, NULL, ws, s);
+    else
+        launch(lora_update_kernel,
+               dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS,
+               0, s, dx, du, a, noise, site, l->T, l->rows, l->in, (int)l->rank, (int)l->parts,
+               dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
 }
 
 /* dx is added to; u as the forward pass has left it, folded u = x + in. */
@@ -272,7 +277,8 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
         gemm_run(l->du[p], du + first, dy + l->col[p], b + above, NULL, NULL, ws, s);
         gemm_run(l->db[p], db + above, dy + l->col[p], u + first, NULL, NULL, ws, s);
     }
-    lora_dx(dx, da, du, x, a, noise, site, l, ws, s);
+    lora_da(da, du, x, noise, site, l, ws, s);
+    lora_dx(dx, du, a, noise, site, l, ws, s);
 }
 #endif
 

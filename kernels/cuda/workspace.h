@@ -44,9 +44,9 @@ enum {
     CUDA_LORA_DY_SHORT = 16
 };
 
-/* Columns that a block of lora_dy.cuh owns: db takes 32 or 24 KiB of shared memory; that of both
- * halves of a gated unit, and tiles, fit into the 99 KiB of sm_86. */
-#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 512 : 192)
+/* Columns that a block of lora_dy.cuh owns, tiles of 64: their sums in both halves of a gated unit,
+ * and all else, fit into the 99 KiB of shared memory of sm_86. */
+#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 448 : 128)
 
 #ifndef __CUDACC_RTC__          /* the rest is the host's */
 static inline int64_t cuda_workspace_round(int64_t bytes)

@@ -255,7 +255,7 @@ static const LoraCase dy_cases[] = {
     { .name = "rank 8", .rows = 70, .in = 8, .out = 120, .rank = 8, .parts = 3,
       .col = { 0, 64, 104 }, .width = { 64, 24, 16 }, .scale = 2, .T = 70 },
     { .name = "rank 16", .rows = 330, .in = 16, .out = 1120, .rank = 16, .parts = 2,
-      .col = { 8, 544 }, .width = { 520, 576 }, .scale = 0.5f, .T = 330 },
+      .col = { 8, 544 }, .width = { 464, 576 }, .scale = 0.5f, .T = 330 },
     { .name = "rank 24", .rows = 64, .in = 8, .out = 200, .rank = 24, .parts = 1, .col = { 0 },
       .width = { 200 }, .scale = 1, .T = 64 },
     { .name = "rank 32", .rows = 49, .in = 8, .out = 400, .rank = 32, .parts = 2,
@@ -330,16 +330,39 @@ TEST(lora_dy)
     run_dy_cases<32>();
 }
 
-/* Inside the gradient of a gated unit: the bits of both kernels in turn. */
+/* dx0 + du a, rounded, with numbers whose sums are exact. */
+static act_t *exact_sum(const act_t *dx0, const act_t *du, const act_t *a, int64_t rows, int64_t F,
+                        int64_t rank)
+{
+    double *sum = act_double(dx0, rows * F), *du_ = act_double(du, rows * rank);
+    double *a_ = act_double(a, rank * F);
+    for (int64_t i = 0; i < rows * F; i++)
+        for (int64_t r = 0; r < rank; r++)
+            sum[i] += du_[i / F * rank + r] * a_[r * F + i % F];
+    return act_from(sum, rows * F);
+}
+
+static act_t *small_integers(int64_t n)
+{
+    double *x = HOST(double, n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (double)(random_u32() % 7) - 3;
+    return act_from(x, n);
+}
+
+/* Inside the gradient of a gated unit, whose dh may be a sum: the bits of the kernels in turn. */
 template <int RANK, int GATE>
-static void run_gated_case(int64_t rows, int64_t F, bool in_place)
+static void run_gated_case(int64_t rows, int64_t F, bool in_place, bool dx)
 {
     const LoraCase l = { .name = "gated", .rows = rows, .in = 16, .out = 2 * F, .rank = RANK,
                          .parts = 2, .col = { 0, F }, .width = { F, F }, .scale = 2, .T = rows,
                          .beta = 1, .folded = true };
     const Lora layer = dy_layer(l);
     const int64_t nu = rows * 2 * RANK, nb = 2 * F * RANK, ny = rows * 2 * F;
-    act_t *dh = act_normal(ny / 2, 0, 1), *gu = act_normal(ny, 0, 2);
+    act_t *du_h = small_integers(rows * RANK), *a_h = small_integers(RANK * F);
+    act_t *dx0 = dx ? small_integers(ny / 2) : act_normal(ny / 2, 0, 1);
+    const act_t *dh = dx ? exact_sum(dx0, du_h, a_h, rows, F, RANK) : dx0;
+    act_t *gu = act_normal(ny, 0, 2);
     act_t *u = act_normal(rows * layer.row, 0, 1), *b = act_normal(nb, 0, 1);
     act_t *want = NEW(act_t, ny), *du_ = NEW(act_t, nu), *du = NEW(act_t, nu);
     float *db0 = f32_normal(nb, 0, 1), *db_ = f32_copy(db0, nb), *db = f32_copy(db0, nb);
@@ -350,7 +373,11 @@ static void run_gated_case(int64_t rows, int64_t F, bool in_place)
     });
     act_t *dy = in_place ? gu : NEW(act_t, ny);
     run([&] {
-        gated_bwd_lora<RANK, GATE>(dy, du, db, dh, gu, u, b, ACCUMULATE, &layer, ws, stream);
+        if (dx)
+            gated_bwd_lora_dx<RANK, GATE>(dy, du, db, dx0, du_h, a_h, gu, u, b, ACCUMULATE, &layer,
+                                          ws, stream);
+        else
+            gated_bwd_lora<RANK, GATE>(dy, du, db, dh, gu, u, b, ACCUMULATE, &layer, ws, stream);
     });
     check_same("dy", dy, want, ny * (int64_t)sizeof *dy);
     check_same("du", du, du_, nu * (int64_t)sizeof *du);
@@ -359,10 +386,18 @@ static void run_gated_case(int64_t rows, int64_t F, bool in_place)
 
 TEST(lora_dy_inside)
 {
-    run_gated_case<16, SILU_GATE>(270, 584, false);
-    run_gated_case<16, GELU_GATE>(128, 64, true);
-    run_gated_case<32, SILU_GATE>(65, 200, true);
-    run_gated_case<8, GELU_GATE>(20, 72, false);
+    run_gated_case<16, SILU_GATE>(270, 520, false, false);
+    run_gated_case<16, GELU_GATE>(128, 64, true, false);
+    run_gated_case<32, SILU_GATE>(65, 200, true, false);
+    run_gated_case<8, GELU_GATE>(20, 72, false, false);
+}
+
+TEST(lora_dx_inside)
+{
+    run_gated_case<16, SILU_GATE>(270, 520, false, true);
+    run_gated_case<16, GELU_GATE>(128, 64, true, true);
+    run_gated_case<24, SILU_GATE>(65, 200, true, true);
+    run_gated_case<8, GELU_GATE>(20, 72, false, true);
 }
 #endif
 
