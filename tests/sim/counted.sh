@@ -23,3 +23,10 @@ read -r _ bytes < <(call "$1/fp32" ce_fwd)
 echo "CE_FWD=$bytes"
 read -r _ bytes < <(call "$1/fp32" ce_bwd)
 echo "CE_BWD=$bytes BETA=$(grep -A1 'ce_bwd<' "$1/fp32/step.cu" | grep -c ACCUMULATE)"
+# adapters of rank 16 on a gated feed-forward layer
+"$gen" recipes/cpu_tiny_llama.lua target=sm_90 precision=bf16 lora.rank=16 lora.targets=all-linear lora.fold=all \
+    batch.micro=3 batch.accum=1 seq.max=90 -o "$1/lora" >"$1/lora.log"
+read -r flop bytes < <(sed -n 's/^{"lora_dy", "b.ddown.u", \([0-9]*\), \([0-9]*\), .*/\1 \2/p' "$1/lora/ops.h")
+echo "LORA_ROWS=270 HIDDEN_LORA=$((flop / 270 / 16 / 4)) LORA_DY=$bytes"
+read -r _ bytes < <(call "$1/lora" gated_bwd_lora_dx)
+echo "FFN_LORA=$(sed -n 's/^ *F = \([0-9]*\),.*/\1/p' "$1/lora/shape.h") GATED_BWD_LORA_DX=$bytes"

@@ -8,6 +8,7 @@
 #include "../../kernels/cuda/adamw.cuh"
 #include "../../kernels/cuda/adamw8.cuh"
 #include "../../kernels/cuda/ce.cuh"
+#include "../../kernels/cuda/lora_dy.cuh"
 #include "../cuda/variants.h"
 #include "h.h"
 
@@ -33,10 +34,11 @@ static char *counted(int64_t n)
     return p;
 }
 
-static void check_moved(const char *name)
+/* apart: bytes of operands that are not counted here. */
+static void check_moved(const char *name, int64_t apart = 0)
 {
     OK(cudaDeviceSynchronize());
-    const double got = (double)sim_moved(), wanted = number(name);
+    const double got = (double)sim_moved(), wanted = number(name) - (double)apart;
     if (got < 0.995 * wanted || got > 1.005 * wanted) {
         fprintf(stderr, "%s: gen counts %.0f bytes, the simulator %.0f", name, wanted, got);
         _exit(1);
@@ -112,6 +114,50 @@ static void head(const char *bytes, bool backward)
 
 CASE(ce_fwd) { head("CE_FWD", false); }
 CASE(ce_bwd) { head("CE_BWD", true); }
+
+/* Adapters of one layer, without what blocks read again from the L2 cache: u, b, du_h and a_h. */
+struct Adapters {
+    int64_t rows, width;
+    Lora l;
+    const act_t *u, *b, *du_h, *a_h;
+    act_t *du;
+    float *db;
+    void *ws;
+};
+
+static Adapters adapters(const char *width, int parts)
+{
+    enum { RANK = 16 };
+    Adapters a = {};
+    const int64_t rows = (int64_t)number("LORA_ROWS"), w = (int64_t)number(width), all = parts * RANK;
+    a.rows = rows, a.width = w;
+    a.l = {.rows = rows, .in = 0, .row = all, .out = parts * w, .rank = RANK, .parts = parts,
+           .col = {0, w}, .width = {w, parts > 1 ? w : 0}};
+    a.u = (act_t *)bytes_of(2 * rows * all), a.b = (act_t *)bytes_of(2 * parts * w * RANK);
+    a.du_h = (act_t *)bytes_of(2 * rows * RANK), a.a_h = (act_t *)bytes_of(2 * w * RANK);
+    a.du = (act_t *)counted(2 * rows * all), a.db = (float *)counted(4 * parts * w * RANK);
+    a.ws = counted(lora_dy_cuda_workspace(rows, parts * lora_dy_stripes(w, RANK), parts * w, RANK));
+    return a;
+}
+
+CASE(lora_dy)
+{
+    const Adapters a = adapters("HIDDEN_LORA", 1);
+    const act_t *dy = (act_t *)counted(2 * a.rows * a.width);
+    lora_dy<16>(a.du, a.db, dy, a.u, a.b, OVERWRITE, &a.l, a.ws, nullptr);
+    check_moved("LORA_DY", 2 * 16 * (a.rows + a.width));
+}
+
+CASE(gated_bwd_lora_dx)
+{
+    const Adapters a = adapters("FFN_LORA", 2);
+    act_t *dy = (act_t *)counted(4 * a.rows * a.width);
+    const act_t *gu = (act_t *)counted(4 * a.rows * a.width),
+                *dx0 = (act_t *)counted(2 * a.rows * a.width);
+    gated_bwd_lora_dx<16, SILU_GATE>(dy, a.du, a.db, dx0, a.du_h, a.a_h, gu, a.u, a.b, OVERWRITE,
+                                     &a.l, a.ws, nullptr);
+    check_moved("GATED_BWD_LORA_DX", 3 * 2 * 16 * (a.rows + a.width));
+}
 
 int main()
 {
