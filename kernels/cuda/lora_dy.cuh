@@ -8,9 +8,9 @@
  * Keeps: 16-bit types. Sums in fp32 in one order, the same alone and inside. Pointers, parts and
  *        row strides are multiples of 16 bytes; see fits_lora_dy.
  * Method: a block owns columns of a part, a stripe, and a share of the rows. Tensor cores multiply
- *         each tile of dy by b and, transposed, by u: half of the warps sum du of a row of tiles, the
- *         others db of the stripe, in shared memory. A second kernel adds the stripes of du and the
- *         shares of db. */
+ *         each tile of dy by b and, transposed, by u: half of the warps sum du of a row of tiles,
+ *         the others db of the stripe, in shared memory. A second kernel adds the stripes of du and
+ *         the shares of db. */
 #ifndef DIECAST_KERNELS_LORA_DY_CUH
 #define DIECAST_KERNELS_LORA_DY_CUH
 
@@ -42,7 +42,7 @@ template <int RANK, int GATE, bool DX = false> struct LoraDy {
     static constexpr int MATRIX = TILE * RANK_ROW, DU_ROW = 2 * DEPTH, DU = TILE * DU_ROW;
     static constexpr int SUM = DX ? DU + DEPTH * DY_ROW : 0;
     static constexpr int SHARED = HALVES * (DB + DY + 2 * MATRIX) + SUM;
-    static constexpr int VECTORS = 2;                                    /* of a thread, of a half */
+    static constexpr int VECTORS = 2;                            /* of a thread, of a half */
 };
 
 /* Operands; dh and gu with a gate only; du_h (rows, rank) and a_h (rank, out / 2) of the sum, whose
@@ -209,7 +209,7 @@ static __device__ __forceinline__ void lora_dy_sum_begin_(SharedAddress at, cons
     copy_commit();
 }
 
-/* c[j][2 i + e] = element 4 half + 2 j + e of vector i of du_h a_h: column g of fragment 2 half + j is
+/* c[j][2 i + e] += element 4 half + 2 j + e of vector i of du_h a_h: column g of fragment c[j] is
  * column 8 (g / 2) + 4 half + 2 j + g % 2 of the warp's 32. */
 template <typename D>
 static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress du, const act_t *a,
@@ -262,8 +262,8 @@ static __device__ __forceinline__ void lora_dy_gate_(uint2 (*of_gate)[2], uint2 
     }
 }
 
-/* A thread's vectors of dy to shared memory; with a gate it computes them, and writes them to memory,
- * too. sum: of DX. */
+/* A thread's vectors of dy to shared memory; with a gate it computes them, and writes them to
+ * memory, too. sum: of DX. */
 template <typename D, int GATE, bool DX>
 static __device__ __forceinline__ void lora_dy_place_(act_t *tile, const act_t *sum,
                                                       const LoraDyVectors<D> &from,

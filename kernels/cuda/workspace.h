@@ -212,11 +212,11 @@ static inline int64_t lora_dy_stripes(int64_t width, int64_t rank)
     return (width + CUDA_LORA_DY_STRIPE(rank) - 1) / CUDA_LORA_DY_STRIPE(rank);
 }
 
-/* Shares of the rows, of at least four tiles but the last ones, if there are so many stripes: sums of
- * a share are written and read again. */
+/* Shares of the rows, of about two tiles or more, if there are so many stripes: sums of a share are
+ * written and read again. */
 static inline int64_t lora_dy_shares(int64_t rows, int64_t stripes)
 {
-    const int64_t most = (rows + 4 * CUDA_LORA_DY_TILE - 1) / (4 * CUDA_LORA_DY_TILE);
+    const int64_t most = (rows + 2 * CUDA_LORA_DY_TILE - 1) / (2 * CUDA_LORA_DY_TILE);
     const int64_t enough = (CUDA_LORA_DY_BLOCKS + stripes - 1) / stripes;
     return most < enough ? most : enough;
 }

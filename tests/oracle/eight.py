@@ -1,5 +1,5 @@
-"""The adapter that the case qwen2_lora begins with, of rank 4, as one of rank 8 with the same scale: the other rows of A
-and columns of B are 0, and so are their gradients, so that all numbers of the case hold.
+"""The adapters of the case qwen2_lora, of rank 4, as ones of rank 8 with the same scale. The other rows of A and columns
+of B are 0, and so are their gradients: PyTorch's numbers of the case hold for rank 8, too.
 
 python3 tests/oracle/eight.py: writes tests/train/ref/qwen2_eight, which shares all else with qwen2_lora."""
 import json
@@ -37,14 +37,16 @@ def twice(name, shape, values):
         values[4 * columns * i:4 * columns * (i + 1)] + bytes(4 * columns) for i in range(rows))
 
 
-os.makedirs(f"{TO}/adapter_init", exist_ok=True)
 for name in ("model", "tokens.safetensors", "eval.safetensors", "expect.json"):
+    os.makedirs(TO, exist_ok=True)
     if not os.path.lexists(f"{TO}/{name}"):
         os.symlink(f"../qwen2_lora/{name}", f"{TO}/{name}")
-tensors, meta = read(f"{FROM}/adapter_init/adapter_model.safetensors")
-write(f"{TO}/adapter_init/adapter_model.safetensors", {k: twice(k, *v) for k, v in tensors.items()}, meta)
-with open(f"{FROM}/adapter_init/adapter_config.json") as f:
-    config = json.load(f)
-config.update(r=2 * config["r"], lora_alpha=2 * config["lora_alpha"])
-with open(f"{TO}/adapter_init/adapter_config.json", "w") as f:
-    f.write(json.dumps(config, indent=2) + "\n")
+for name in ("adapter_init", "adapter_final"):
+    os.makedirs(f"{TO}/{name}", exist_ok=True)
+    tensors, meta = read(f"{FROM}/{name}/adapter_model.safetensors")
+    write(f"{TO}/{name}/adapter_model.safetensors", {k: twice(k, *v) for k, v in tensors.items()}, meta)
+    with open(f"{FROM}/{name}/adapter_config.json") as f:
+        config = json.load(f)
+    config.update(r=2 * config["r"], lora_alpha=2 * config["lora_alpha"])
+    with open(f"{TO}/{name}/adapter_config.json", "w") as f:
+        f.write(json.dumps(config, indent=2) + "\n")

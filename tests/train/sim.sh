@@ -18,6 +18,7 @@ qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_nf4.folded qwen2_nf4 lora.fold=all
 qwen2_nf4.bf16 qwen2_nf4 precision=bf16 memory.ffn_rows=16
 qwen2_dropout.folded qwen2_dropout lora.fold=all
+qwen2_eight.bf16 qwen2_eight precision=bf16 lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 qwen2_rslora.bf16.host qwen2_rslora precision=bf16 memory.embedding=host
 gemma_tiny.bf16 gemma_tiny precision=bf16
@@ -63,6 +64,8 @@ dpo_lora.folded dpo_lora lora.fold=all
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
 gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora.bf16 qwen2_lora precision=bf16
+qwen2_eight.bf16.apart qwen2_eight precision=bf16 lora.fold=all kernels.fuse=false
+qwen2_eight.fp16.again qwen2_eight precision=fp16 lora.fold=all memory.recompute=block
 gemma_tiny gemma_tiny
 gemma3_tiny gemma3_tiny
 gemma3_tiny.bf16 gemma3_tiny precision=bf16
@@ -117,7 +120,7 @@ at=$([ -n "$FULL" ] && echo 7 || echo 2)       # steps before each checkpoint
 # five steps, which are those of rising rates; adapters in fp32 and all weights in fp16 go on to the end
 few() {
     case ${FULL:-$1} in
-    gpt2* | llama* | qwen2_dropout* | qwen2_rslora* | gemma* | qwen3* | mistral*) ;;
+    gpt2* | llama* | qwen2_dropout* | qwen2_eight* | qwen2_rslora* | gemma* | qwen3* | mistral*) ;;
     *) false ;;
     esac
 }
@@ -301,6 +304,8 @@ fi
 folded() { grep -q ' lora_fold(' "$work/$1/step.cu" && echo yes; }
 verdict "folded where it pays" \
     "$([ "$(folded qwen2_rslora.bf16)$(folded qwen2_lora)" = yes ] || echo "in fp32, or not in bf16")"
+verdict "gradients of outputs read once" \
+    "$([ "$(grep -cE ' (lora_dy|gated_bwd_lora_dx)<' "$work/qwen2_eight.bf16/step.cu")" = 4 ] || echo "not in all layers")"
 # The same sums of fp32 in another order: 20 steps at a rate of 1e-2 make 1e-5 of a few times 2^-24.
 for name in ${FULL:+gpt2_lora gpt2_lora.folded}; do
     trained $name gpt2_tiny $name

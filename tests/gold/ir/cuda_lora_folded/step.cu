@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 378817c91178d0b9, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 2bffcf41416fc36f, 71 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -85,10 +85,6 @@ static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = ce_width(V)
     .form = GEMM_NT, .out_f32 = 1};
 static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = ce_width(V), .form = GEMM_NN};
 static Gemm mm_down_dx = {.name = "down_dx", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_down_lora_du = {.name = "down_lora_du", .m = B * T, .n = R, .k = 64,
-    .form = GEMM_NN, .scale = 2.0f};
-static Gemm mm_down_lora_db = {.name = "down_lora_db", .m = 64, .n = R, .k = B * T,
-    .form = GEMM_TN, .out_f32 = 1};
 static Gemm mm_down_lora_da = {.name = "down_lora_da", .m = R, .n = F, .k = B * T, .form = GEMM_TN,
     .out_f32 = 1};
 static Gemm mm_gate_up_dx = {.name = "gate_up_dx", .m = B * T, .n = C, .k = 2*F, .ldb = C+2*R,
@@ -98,14 +94,6 @@ static Gemm mm_gate_up_lora_da = {.name = "gate_up_lora_da", .m = R, .n = C, .k 
 static Gemm mm_o_dx = {.name = "o_dx", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
 static Gemm mm_qkv_dx = {.name = "qkv_dx", .m = B * T, .n = C, .k = (H+2*K)*D, .ldb = C+2*R,
     .form = GEMM_NN};
-static Gemm mm_qkv_lora_du0 = {.name = "qkv_lora_du0", .m = B * T, .n = R, .k = 64,
-    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_qkv_lora_du1 = {.name = "qkv_lora_du1", .m = B * T, .n = R, .k = 32,
-    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_qkv_lora_db0 = {.name = "qkv_lora_db0", .m = 64, .n = R, .k = B * T,
-    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_qkv_lora_db1 = {.name = "qkv_lora_db1", .m = 32, .n = R, .k = B * T,
-    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
 static Gemm mm_qkv_lora_da = {.name = "qkv_lora_da", .m = R, .n = C, .k = B * T, .lda = 2*R,
     .form = GEMM_TN, .out_f32 = 1, .offset = 8};
 static Gemm mm_qkv_lora_u_eval = {.name = "qkv_lora_u_eval", .m = B * T, .n = 2*R, .k = C,
@@ -142,22 +130,29 @@ static const Lora lora_down = {.rows = B * T, .in = F, .row = F, .rank = R, .par
     .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
     .u = &mm_down_lora_u,
     .y = {&mm_down_lora_y}};
-static const Lora lora_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+static const Lora lora_down_dy = {.rows = B * T, .in = 0, .row = R, .out = C, .rank = R, .parts = 1,
+    .col = {0}, .width = {64}, .scale = 2.0f};
+static const Lora lora_down_da = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
-    .du = {&mm_down_lora_du},
-    .db = {&mm_down_lora_db},
     .da = &mm_down_lora_da};
+static const Lora lora_down_dx = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .col = {0}, .width = {64}, .dropout = 0.1f, .T = T};
 static const Lora lora_gate_up_dy = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
     .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .scale = 2.0f};
-static const Lora lora_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
+static const Lora lora_gate_up_da = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
     .da = &mm_gate_up_lora_da};
-static const Lora lora_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
+static const Lora lora_gate_up_dx = {.rows = B * T, .in = C, .row = C, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T};
+static const Lora lora_qkv_dy = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
+    .parts = 2,
+    .col = {0, 96}, .width = {64, 32}, .scale = 2.0f};
+static const Lora lora_qkv_da = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
-    .du = {&mm_qkv_lora_du0, &mm_qkv_lora_du1},
-    .db = {&mm_qkv_lora_db0, &mm_qkv_lora_db1},
     .da = &mm_qkv_lora_da};
+static const Lora lora_qkv_dx = {.rows = B * T, .in = C, .row = C, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T};
 static const Lora lora_qkv_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D,
     .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
@@ -186,12 +181,11 @@ static const Lora lora_down_decode = {.rows = DECODE_B * DECODE_T, .in = F, .row
 
 static Gemm *const gemms[] = {
     &mm_qkv_lora_u, &mm_qkv, &mm_o, &mm_gate_up_lora_u, &mm_gate_up, &mm_down, &mm_down_lora_u,
-    &mm_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_down_dx, &mm_down_lora_du,
-    &mm_down_lora_db, &mm_down_lora_da, &mm_gate_up_dx, &mm_gate_up_lora_da, &mm_o_dx,
-    &mm_qkv_dx, &mm_qkv_lora_du0, &mm_qkv_lora_du1, &mm_qkv_lora_db0, &mm_qkv_lora_db1,
-    &mm_qkv_lora_da, &mm_qkv_lora_u_eval, &mm_gate_up_lora_u_eval, &mm_qkv_lora_u_decode,
-    &mm_qkv_decode, &mm_o_decode, &mm_gate_up_lora_u_decode, &mm_gate_up_decode, &mm_down_decode,
-    &mm_down_lora_u_decode, &mm_down_lora_y_decode, &mm_head_logits_decode,
+    &mm_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_down_dx, &mm_down_lora_da, &mm_gate_up_dx,
+    &mm_gate_up_lora_da, &mm_o_dx, &mm_qkv_dx, &mm_qkv_lora_da, &mm_qkv_lora_u_eval,
+    &mm_gate_up_lora_u_eval, &mm_qkv_lora_u_decode, &mm_qkv_decode, &mm_o_decode,
+    &mm_gate_up_lora_u_decode, &mm_gate_up_decode, &mm_down_decode, &mm_down_lora_u_decode,
+    &mm_down_lora_y_decode, &mm_head_logits_decode,
 };
 
 static char *arena;
@@ -305,42 +299,54 @@ static void run_micro(cudaStream_t s)
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         profile_op(19, s);      // recipe.lua:9
-        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3, s);
+        lora_dy<R>(b_ddown_u, AT(grad_b_down_lora_b, l), dx, AT(b_down_u, l), AT(b_down_lora_b, l),
+                   OVERWRITE, &lora_down_dy, ws_micro_3, s);
         profile_op(20, s);
-        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx, AT(b_act, l),
-                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise,
-                 SITES * l + SITE_DOWN, &lora_down_bwd, ws_micro_3, s);
-        profile_op(21, s);      // recipe.lua:5
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3, s);
+        profile_op(21, s);
+        lora_da(AT(grad_b_down_lora_a, l), b_ddown_u, AT(b_act, l), noise, SITES * l + SITE_DOWN,
+                &lora_down_da, ws_micro_3, s);
+        profile_op(22, s);
+        lora_dx(b_dact, b_ddown_u, AT(b_down_lora_a, l), noise, SITES * l + SITE_DOWN,
+                &lora_down_dx, ws_micro_3, s);
+        profile_op(23, s);      // recipe.lua:5
         gated_bwd_lora<R, SILU_GATE>(AT(b_dgate_up, l), b_dgate_up_u, AT(grad_b_gate_up_lora_b, l),
                                      b_dact, AT(b_gate_up, l), AT(b_gate_up_xu, l),
                                      AT(b_gate_up_lora_b, l), OVERWRITE, &lora_gate_up_dy,
                                      ws_micro_3, s);
-        profile_op(22, s);      // recipe.lua:9
+        profile_op(24, s);      // recipe.lua:9
         linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx,
                   ws_micro_3, s);
-        profile_op(23, s);
-        lora_dx(b_dnorm2, AT(grad_b_gate_up_lora_a, l), b_dgate_up_u, AT(b_gate_up_xu, l),
-                AT(b_gate_up_lora_a, l), noise, SITES * l + SITE_GATE_UP, &lora_gate_up_bwd,
-                ws_micro_3, s);
-        profile_op(24, s);      // recipe.lua:4
+        profile_op(25, s);
+        lora_da(AT(grad_b_gate_up_lora_a, l), b_dgate_up_u, AT(b_gate_up_xu, l), noise,
+                SITES * l + SITE_GATE_UP, &lora_gate_up_da, ws_micro_3, s);
+        profile_op(26, s);
+        lora_dx(b_dnorm2, b_dgate_up_u, AT(b_gate_up_lora_a, l), noise, SITES * l + SITE_GATE_UP,
+                &lora_gate_up_dx, ws_micro_3, s);
+        profile_op(27, s);      // recipe.lua:4
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
                        B * T, C, SCALE_W, s);
         /* attention, backward */
-        profile_op(25, s);      // recipe.lua:5
+        profile_op(28, s);      // recipe.lua:5
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3, s);
-        profile_op(26, s);
+        profile_op(29, s);
         attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
                                                 AT(b_rot, l), AttentionRule{}, B, T, H, K,
                                                 ATTENTION_SCALE, ws_micro_3, s);
-        profile_op(27, s);      // recipe.lua:4
-        rope_bwd(b_dqkv, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
-        profile_op(28, s);      // recipe.lua:9
-        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
-        profile_op(29, s);
-        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
-                 AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                 noise, SITES * l + SITE_QKV, &lora_qkv_bwd, ws_micro_3, s);
         profile_op(30, s);      // recipe.lua:4
+        rope_bwd(b_dqkv, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
+        profile_op(31, s);      // recipe.lua:9
+        lora_dy<R>(b_dqkv_u, AT(grad_b_qkv_lora_b, l), b_dqkv, AT(b_qkv_xu, l),
+                   AT(b_qkv_lora_b, l), OVERWRITE, &lora_qkv_dy, ws_micro_3, s);
+        profile_op(32, s);
+        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3, s);
+        profile_op(33, s);
+        lora_da(AT(grad_b_qkv_lora_a, l), b_dqkv_u, AT(b_qkv_xu, l), noise, SITES * l + SITE_QKV,
+                &lora_qkv_da, ws_micro_3, s);
+        profile_op(34, s);
+        lora_dx(b_dnorm1, b_dqkv_u, AT(b_qkv_lora_a, l), noise, SITES * l + SITE_QKV, &lora_qkv_dx,
+                ws_micro_3, s);
+        profile_op(35, s);      // recipe.lua:4
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
                        B * T, C, SCALE_W, s);
     }
@@ -349,7 +355,7 @@ static void run_micro(cudaStream_t s)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    profile_op(31, s);      // recipe.lua:2
+    profile_op(36, s);      // recipe.lua:2
     grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
               ws_reduce_0, s);
 }
@@ -357,7 +363,7 @@ static void run_reduce(cudaStream_t s)
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    profile_op(32, s);      // recipe.lua:2
+    profile_op(37, s);      // recipe.lua:2
     adamw_mixed(b_qkv_lora_a, Master{.remainder = remainder_b_qkv_lora_a}, m_b_qkv_lora_a,
                 v_b_qkv_lora_a, grad_b_qkv_lora_a, adamw_args, total_norm,
                 SPAN(b_qkv_lora_a, b_down_lora_b), WITH_DECAY, s);
@@ -367,51 +373,51 @@ static void run_update(cudaStream_t s)
 static void run_eval(cudaStream_t s)
 {
     /* embedding */
-    profile_op(33, s);      // recipe.lua:5
+    profile_op(38, s);      // recipe.lua:5
     embed_fwd(e_x, tokens, wte, NULL, NULL, B * T, T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        profile_op(34, s);      // recipe.lua:4
+        profile_op(39, s);      // recipe.lua:4
         rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, NORM_EPS, SCALE_W, s,
                     C+2*R);
-        profile_op(35, s);      // recipe.lua:9
+        profile_op(40, s);      // recipe.lua:9
         lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
                   NO_SITE, &lora_qkv_eval, ws_eval_1, s);
-        profile_op(36, s);      // recipe.lua:5
+        profile_op(41, s);      // recipe.lua:5
         linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1, s);
-        profile_op(37, s);      // recipe.lua:4
+        profile_op(42, s);      // recipe.lua:4
         rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D, s);
-        profile_op(38, s);      // recipe.lua:5
+        profile_op(43, s);      // recipe.lua:5
         attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, AttentionRule{}, B, T, H,
                                                 K, ATTENTION_SCALE, NULL, s);
-        profile_op(39, s);
+        profile_op(44, s);
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1, s);
         /* feed-forward */
-        profile_op(40, s);
+        profile_op(45, s);
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         NORM_EPS, SCALE_W, s, C+2*R);
-        profile_op(41, s);      // recipe.lua:9
+        profile_op(46, s);      // recipe.lua:9
         lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), NULL, NO_SITE, &lora_gate_up_eval, ws_eval_1, s);
-        profile_op(42, s);      // recipe.lua:5
+        profile_op(47, s);      // recipe.lua:5
         linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1, s);
-        profile_op(43, s);
+        profile_op(48, s);
         swiglu_fwd(e_act, e_gate_up, B * T, F, s);
-        profile_op(44, s);
+        profile_op(49, s);
         linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1, s);
-        profile_op(45, s);      // recipe.lua:9
+        profile_op(50, s);      // recipe.lua:9
         lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
                  NO_SITE, &lora_down_eval, ws_eval_1, s);
-        profile_op(46, s);      // recipe.lua:5
+        profile_op(51, s);      // recipe.lua:5
         add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);
     }
     /* head */
-    profile_op(47, s);      // recipe.lua:4
+    profile_op(52, s);      // recipe.lua:4
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W, s);
-    profile_op(48, s);      // recipe.lua:2
+    profile_op(53, s);      // recipe.lua:2
     ce_fwd<1024>(e_losses, e_norm_f, wte, labels, CeHead{}, B * T, V, C, ROWS, &mm_head_logits,
                  ws_eval_2, s);
-    profile_op(49, s);
+    profile_op(54, s);
     loss_sum(loss, e_losses, B * T, s);
 }
 
@@ -419,50 +425,50 @@ static void run_eval(cudaStream_t s)
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    profile_op(50, s);      // recipe.lua:5
+    profile_op(55, s);      // recipe.lua:5
     embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B * DECODE_T, DECODE_T, C, s);
     for (int l = 0; l < L; l++) {
         /* attention */
-        profile_op(51, s);      // recipe.lua:4
+        profile_op(56, s);      // recipe.lua:4
         rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B * DECODE_T, C, NORM_EPS,
                     SCALE_W, s, C+2*R);
-        profile_op(52, s);      // recipe.lua:9
+        profile_op(57, s);      // recipe.lua:9
         lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
                   NO_SITE, &lora_qkv_decode, ws_decode_1, s);
-        profile_op(53, s);      // recipe.lua:5
+        profile_op(58, s);      // recipe.lua:5
         linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1, s);
-        profile_op(54, s);      // recipe.lua:4
+        profile_op(59, s);      // recipe.lua:4
         rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B * DECODE_T, DECODE_T, H, K, D, s);
-        profile_op(55, s);      // recipe.lua:5
+        profile_op(60, s);      // recipe.lua:5
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K,
                             ATTENTION_SCALE, ws_decode_1, s);
-        profile_op(56, s);
+        profile_op(61, s);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1, s);
         /* feed-forward */
-        profile_op(57, s);
+        profile_op(62, s);
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
                         DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W, s, C+2*R);
-        profile_op(58, s);      // recipe.lua:9
+        profile_op(63, s);      // recipe.lua:9
         lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), NULL, NO_SITE, &lora_gate_up_decode, ws_decode_1, s);
-        profile_op(59, s);      // recipe.lua:5
+        profile_op(64, s);      // recipe.lua:5
         linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1, s);
-        profile_op(60, s);
+        profile_op(65, s);
         swiglu_fwd(d_act, d_gate_up, DECODE_B * DECODE_T, F, s);
-        profile_op(61, s);
+        profile_op(66, s);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1, s);
-        profile_op(62, s);      // recipe.lua:9
+        profile_op(67, s);      // recipe.lua:9
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
                  NO_SITE, &lora_down_decode, ws_decode_1, s);
-        profile_op(63, s);      // recipe.lua:5
+        profile_op(68, s);      // recipe.lua:5
         add_fwd(d_x, d_mid, d_down_lora, DECODE_B * DECODE_T * C, s);
     }
     /* head */
-    profile_op(64, s);      // recipe.lua:4
+    profile_op(69, s);      // recipe.lua:4
     rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W,
                 s);
-    profile_op(65, s);
+    profile_op(70, s);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2, s);
 }
 
