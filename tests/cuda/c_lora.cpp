@@ -330,7 +330,7 @@ TEST(lora_dy)
     run_dy_cases<32>();
 }
 
-/* dx0 + du a, rounded, with numbers whose sums are exact. */
+/* dx0 + du a, rounded once, of numbers whose sums are exact in fp32. */
 static act_t *exact_sum(const act_t *dx0, const act_t *du, const act_t *a, int64_t rows, int64_t F,
                         int64_t rank)
 {
@@ -342,11 +342,12 @@ static act_t *exact_sum(const act_t *dx0, const act_t *du, const act_t *a, int64
     return act_from(sum, rows * F);
 }
 
-static act_t *small_integers(int64_t n)
+/* -3 .. 3 units */
+static act_t *few_units(int64_t n, double unit)
 {
     double *x = HOST(double, n);
     for (int64_t i = 0; i < n; i++)
-        x[i] = (double)(random_u32() % 7) - 3;
+        x[i] = unit * ((double)(random_u32() % 7) - 3);
     return act_from(x, n);
 }
 
@@ -359,8 +360,8 @@ static void run_gated_case(int64_t rows, int64_t F, bool in_place, bool dx)
                          .beta = 1, .folded = true };
     const Lora layer = dy_layer(l);
     const int64_t nu = rows * 2 * RANK, nb = 2 * F * RANK, ny = rows * 2 * F;
-    act_t *du_h = small_integers(rows * RANK), *a_h = small_integers(RANK * F);
-    act_t *dx0 = dx ? small_integers(ny / 2) : act_normal(ny / 2, 0, 1);
+    act_t *du_h = few_units(rows * RANK, 1), *a_h = few_units(RANK * F, 1);
+    act_t *dx0 = dx ? few_units(ny / 2, 0.125) : act_normal(ny / 2, 0, 1);
     const act_t *dh = dx ? exact_sum(dx0, du_h, a_h, rows, F, RANK) : dx0;
     act_t *gu = act_normal(ny, 0, 2);
     act_t *u = act_normal(rows * layer.row, 0, 1), *b = act_normal(nb, 0, 1);
