@@ -215,7 +215,8 @@ static bool dy_pays(const Build *b, const Op *dy, bool fused)
 bool adapter_reads_dy_once(const Build *b, const Op *dy)
 {
     const Op *last = &b->p->ops[b->p->nops - 1];
-    const bool fused = (last->kind == OP_swiglu_bwd || last->kind == OP_geglu_bwd) &&
+    const bool fused = config_bool(b->c, F_kernels_fuse) &&
+                       (last->kind == OP_swiglu_bwd || last->kind == OP_geglu_bwd) &&
                        last->out[0].v == dy->in[0].v && op_attr(dy, "parts")->i == 2;
     const char *fold = config_text(b->c, F_lora_fold);
     return !strcmp(b->g->target->backend, "cuda") && strcmp(fold, "none") && !b->jvp &&

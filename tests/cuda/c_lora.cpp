@@ -483,6 +483,45 @@ static void bench_backward(const LoraCase &l)
                  (double)(3 * nx + 2 * ny) * sizeof(act_t), 0);
 }
 
+#if defined ACT_BF16 || defined ACT_F16
+/* What lora_bwd reads dy for; of gate, up with the gradient of the gated unit, and without. */
+static void bench_dy(const LoraCase &l)
+{
+    const Lora layer = dy_layer(l);
+    const int64_t ny = l.rows * l.out, nu = l.rows * l.parts * l.rank, nb = widths(l) * l.rank;
+    act_t *dy = act_normal(ny, 0, 1), *u = act_normal(nu, 0, 1), *b = act_normal(nb, 0, 0.01);
+    act_t *du = NEW(act_t, nu), *dh = act_normal(ny / 2, 0, 1), *gu = act_normal(ny, 0, 1);
+    act_t *du_h = act_normal(l.rows * l.rank, 0, 1), *a_h = act_normal(l.rank * l.out / 2, 0, 0.01);
+    float *db = NEW(float, nb);
+    void *ws = new_bytes(dy_workspace(l));
+    const double bytes = (double)ny * sizeof(act_t);
+    char what[80];
+    snprintf(what, sizeof what, "lora_dy %s", l.name);
+    bench_report(what, bench_time([&] {
+                     lora_dy<16>(du, db, dy, u, b, OVERWRITE, &layer, ws, stream);
+                 }),
+                 bytes, 0);
+    if (l.parts != 2)
+        return;
+    bench_report("gated_bwd_lora", bench_time([&] {
+                     gated_bwd_lora<16, SILU_GATE>(dy, du, db, dh, gu, u, b, OVERWRITE, &layer, ws,
+                                                   stream);
+                 }),
+                 2.5 * bytes, 0);
+    bench_report("gated_bwd_lora_dx", bench_time([&] {
+                     gated_bwd_lora_dx<16, SILU_GATE>(dy, du, db, dh, du_h, a_h, gu, u, b,
+                                                      OVERWRITE, &layer, ws, stream);
+                 }),
+                 2.5 * bytes, 0);
+}
+
+BENCH(lora_dy)
+{
+    for (const LoraCase &l : bench_layers)
+        bench_dy(l);
+}
+#endif
+
 BENCH(lora)
 {
     gemm_setup();
