@@ -30,6 +30,7 @@ typedef struct {
     bool locked;                     /* everything must be tuned */
     bool force;                      /* overwrite runs of another model and foreign files */
     bool insist, by_nvcc;            /* of gen check */
+    bool work;                       /* of gen plan */
     const char *snapshot;            /* of gen container: time of its packages */
     const char *rows;                /* of gen tune: output of the tuner from another machine */
     const char *base, *allow;        /* of gen diff */
@@ -253,7 +254,13 @@ static void plan(const Command *cmd)
 {
     Config *c;
     Graph *g = run_rooms(cmd, &c);
-    if (g)
+    if (cmd->work && !g)
+        err(config_loc(c, F_objective),
+            "plan: --work: the objective %s trains no model of layers; its time is not modelled",
+            c->v[F_objective].s);
+    if (cmd->work)
+        report_work(g, c, stdout);
+    else if (g)
         report_plan(g, c, stdout);
     else
         report_standalone(c, false, stdout);
@@ -283,6 +290,7 @@ static const struct {
     {"--force", NULL, offsetof(Command, force)},
     {"--insist", NULL, offsetof(Command, insist)},
     {"--nvcc", NULL, offsetof(Command, by_nvcc)},
+    {"--work", NULL, offsetof(Command, work)},
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 

@@ -347,6 +347,9 @@ int op_find(const char *name);                               /* NOPS: none */
 /* Share of its elements that a rank works on: less than 1 if they are divided over the ranks. */
 double op_share(const Op *op);
 double op_flops(const Op *op);                               /* of a call on a rank */
+/* False if the mask of an attention op leaves half of the scores, as for FLOP: causal ones and
+ * limits do; documents count as one, lengths as full, holes as filled. */
+bool attention_is_whole(const Op *op);
 /* bytes.c */
 /* Bytes that a call on a rank reads from memory and writes to it: of an operand, counting outputs
  * after inputs; of its workspace, operand nin + nout; of a group, without what stays inside. */

@@ -75,15 +75,19 @@ static double flops_update(const Op *op)
     return 12 * elements(op->in[0]) * (all ? (double)op->in[0].v->slots : 1);
 }
 
-/* A causal mask leaves half of the score matrix, and so do limits; documents count as one, lengths
- * as full, holes as filled. (B, T, (H + 2 K) D) */
+bool attention_is_whole(const Op *op)
+{
+    const char *mask = op_attr(op, "mask")->word;
+    return !strcmp(mask, "full") || !strcmp(mask, "docs_full") || !strcmp(mask, "length");
+}
+
+/* (B, T, (H + 2 K) D) */
 static double flops_attention(const Op *op)
 {
     const Value *x = op->in[op->nout == 1].v;        /* the backward pass only has dqkv */
-    const char *mask = op_attr(op, "mask")->word;
-    bool whole = !strcmp(mask, "full") || !strcmp(mask, "docs_full") || !strcmp(mask, "length");
     double B = (double)x->dim[0].n, T = (double)x->dim[1].n;
-    return (whole ? 4 : 2) * B * T * T * attribute(op, "heads") * attribute(op, "dim");
+    return (attention_is_whole(op) ? 4 : 2) * B * T * T * attribute(op, "heads") *
+           attribute(op, "dim");
 }
 
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }

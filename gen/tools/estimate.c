@@ -5,6 +5,7 @@
 #include "gen/config/objective.h"
 #include "gen/emit/emit.h"
 #include "gen/tools/measure.h"
+#include "kernels/cuda/workspace.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,6 +59,10 @@ Device device_of(const Graph *g, Config *c)
 
 #define EFFORT_NAME(kind) #kind,
 const char *const effort_name[NEFFORTS] = {EFFORTS(EFFORT_NAME)};
+#define LIMIT_NAME(limit, text) text,
+const char *const limit_name[NLIMITS] = {LIMITS(LIMIT_NAME)};
+#define LIMIT_KEY(limit, text) #limit,
+const char *const limit_key[NLIMITS] = {LIMITS(LIMIT_KEY)};
 
 typedef struct { Effort kind; const char *device; double value; } EfficiencyRow;
 static const EfficiencyRow efficiency_row[] = {
@@ -72,9 +77,16 @@ static const struct { const char *backend; double m, n, share; } tile_row[] = {
 #define TILE(backend, m, n, share) {#backend, m, n, share},
 #include "gen/tools/efficiency.def"
 };
+typedef struct { const char *kernel, *device; double head, share[2]; } AttentionRow;
+static const AttentionRow attention_row[] = {
+#define ATTENTION(kernel, device, head, forward, backward) \
+    {#kernel, #device, head, {forward, backward}},
+#include "gen/tools/efficiency.def"
+};
 enum { EFFICIENCIES = sizeof efficiency_row / sizeof *efficiency_row,
        STARTS = sizeof start_row / sizeof *start_row,
-       TILES = sizeof tile_row / sizeof *tile_row };
+       TILES = sizeof tile_row / sizeof *tile_row,
+       ATTENTIONS = sizeof attention_row / sizeof *attention_row };
 
 /* Value of the target's row of a kind, else of its backend's. */
 static double value_of(const EfficiencyRow *row, int n, const Target *t, Effort kind)
@@ -119,35 +131,87 @@ double product_share(const Target *t, double m, double n, double k)
     return effort_share(t, EFFORT_product) * best;
 }
 
-/* Keys or queries that a block of attention owns: kernels/cuda/attention.cuh. */
-enum { ATTENTION_BLOCK = 128 };
+static double longer(double a, double b) { return a > b ? a : b; }
 
-/* Share of the multiprocessors' time in which they work, with blocks for B sequences of T positions
- * and so many heads. The blocks begin in the order of their positions, so that under a causal mask
- * the longest, twice the mean, may begin last: half of one is waited for. */
-static double blocks_share(const Target *t, double B, double T, double heads)
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* Device of the rows of a kernel: the target if there are any, else its backend. */
+static const char *attention_device(const Target *t, const char *kernel)
 {
-    if (!t->sms)
-        return 1;
-    const double blocks = B * heads * ceil(T / ATTENTION_BLOCK), mean = blocks / 2 / t->sms;
-    return mean / (mean + 0.5);
+    for (int i = 0; i < ATTENTIONS; i++)
+        if (!strcmp(attention_row[i].kernel, kernel) && !strcmp(attention_row[i].device, t->name))
+            return t->name;
+    return t->backend;
 }
 
-/* Share of the peak that an attention op reaches. */
-static double attention_share(const Target *t, const Op *op, Effort kind)
+/* Share of the peak of a pass with heads of so many elements: on a line between the rows of
+ * efficiency.def, beyond them that of the nearest. */
+static double attention_share(const Target *t, const char *kernel, Effort kind, double head)
 {
-    const Value *x = op->in[kind == EFFORT_attention_bwd ? 1 : 0].v;
-    const double B = (double)x->dim[0].n, T = (double)x->dim[1].n,
-                 queries = blocks_share(t, B, T, (double)op_attr(op, "heads")->i),
-                 keys = blocks_share(t, B, T, (double)op_attr(op, "kv")->i);
-    /* three of seven products in blocks of queries, four in blocks of keys */
-    return effort_share(t, kind) *
-           (kind == EFFORT_attention_fwd ? queries : 1 / (3 / 7.0 / queries + 4 / 7.0 / keys));
+    const AttentionRow *below = NULL, *above = NULL;
+    for (int i = 0; i < ATTENTIONS; i++) {
+        const AttentionRow *row = &attention_row[i];
+        if (strcmp(row->kernel, kernel) || strcmp(row->device, attention_device(t, kernel)))
+            continue;
+        if (row->head <= head && (!below || row->head > below->head))
+            below = row;
+        if (row->head >= head && (!above || row->head < above->head))
+            above = row;
+    }
+    const int pass = kind == EFFORT_attention_bwd;
+    const AttentionRow *from = below ? below : above, *to = above ? above : below;
+    const double along = to->head > from->head ? (head - from->head) / (to->head - from->head) : 0;
+    return from->share[pass] + along * (to->share[pass] - from->share[pass]);
+}
+
+/* Keys or queries that a block of attention owns: kernels/cuda/attention.cuh. */
+enum { ATTENTION_BLOCK = CUDA_DKV_KEYS };
+
+/* The blocks of `heads` heads, in all sequences of T positions; resident: blocks of a
+ * multiprocessor. Scores are the unit of work. Under a causal mask the blocks that own the most
+ * scores begin first, and at the end half of a shortest one is waited for. Scores that the mask
+ * leaves out of the blocks on its diagonal are computed, too. */
+static Fill fill_of(const Target *t, double heads, double T, int resident, bool causal)
+{
+    const double levels = ceil(T / ATTENTION_BLOCK), blocks = heads * levels,
+                 slots = (double)t->sms * resident,
+                 longest = levels * ATTENTION_BLOCK * ATTENTION_BLOCK,
+                 mean = causal ? longest * (levels + 1) / (2 * levels) : longest,
+                 scores = T * T / (causal ? 2 : 1) * heads,
+                 end = causal ? longer(longest, blocks * mean / slots + longest / levels / 2)
+                              : ceil(blocks / slots) * longest;
+    return (Fill){blocks, resident, scores / (slots * end)};
+}
+
+/* Sets the row's fill: of a launch whose blocks own queries, and of one whose blocks own keys. Ours
+ * on tensor cores alone; of cuDNN's blocks it is assumed that they are as large and alone on a
+ * multiprocessor. Returns the share of the multiprocessors' time in which they work. */
+static double attention_fill(const Target *t, const Op *op, Effort kind, bool cudnn, Fill fill[2])
+{
+    const bool backward = kind == EFFORT_attention_bwd, causal = !attention_is_whole(op);
+    const Value *x = op->in[backward ? 1 : 0].v;
+    const int64_t B = x->dim[0].n, T = x->dim[1].n, H = op_attr(op, "heads")->i,
+                  K = op_attr(op, "kv")->i, D = op_attr(op, "dim")->i,
+                  bytes = dtype_bytes[x->dtype];
+    if (!t->sms || (!cudnn && !attention_on_tensor_cores(D, bytes)))
+        return 1;
+    const int narrow = CUDA_ATTENTION_WARPS(D) / 4,
+              wide = CUDA_ATTENTION_NARROW(D) ? narrow : CUDA_ATTENTION_WARPS(D) / 8;
+    if (!backward || !cudnn)
+        fill[0] = fill_of(t, (double)(B * H), (double)T, cudnn ? 1 : backward ? wide : narrow,
+                          causal);
+    if (backward)
+        fill[1] = cudnn ? fill_of(t, (double)(B * H), (double)T, 1, causal)
+                        : fill_of(t, (double)(B * K * attention_dkv_parts(B, T, H, K, D, bytes)),
+                                  (double)T, wide, causal);
+    /* of ours, three of seven products in blocks of queries, four in blocks of keys */
+    return !backward ? fill[0].use
+           : cudnn   ? fill[1].use
+                     : 1 / (3 / 7.0 / fill[0].use + 4 / 7.0 / fill[1].use);
 }
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-static double longer(double a, double b) { return a > b ? a : b; }
 static double turns_of(const Program *p, const Op *op) { return (double)op_turns(p, op); }
 
 static Effort kind_of(const Op *op)
@@ -171,12 +235,27 @@ typedef struct {
     const Graph *g;
     const Device *d;
     Cost *cost;
+    CostRow *row;                        /* that the call belongs to */
     double often;                        /* times that the call counts */
 } Sum;
 
-static double spend(const Sum *s, Effort kind, double seconds)
+static double spend(const Sum *s, Effort kind, Limit limit, double seconds)
 {
-    s->cost->kind[kind] += s->often * seconds;
+    s->row->kind[kind] += s->often * seconds;
+    s->row->limit[limit] += s->often * seconds;
+    return seconds;
+}
+
+/* Spends the seconds of work limited by FLOP or by bytes, whichever takes longer. share: of the
+ * peak that its FLOP reach, `full` where blocks fill the device. */
+static double spend_longer(const Sum *s, Effort kind, double flops, double full, double share,
+                           double moving)
+{
+    const double seconds = flops / (share * s->d->peak), all = flops / (full * s->d->peak);
+    if (moving > seconds)
+        return spend(s, kind, LIMIT_bytes, moving);
+    spend(s, kind, LIMIT_flop, all);
+    spend(s, kind, LIMIT_blocks, seconds - all);
     return seconds;
 }
 
@@ -187,15 +266,18 @@ static double moving(const Sum *s, Effort kind, double bytes)
     return bytes / (effort_share(s->g->target, as) * s->d->bandwidth);
 }
 
-/* Seconds of one of a call's products; `bytes`: of all that moves with it. */
-static double product_time(const Sum *s, const Product *x, double bytes)
+/* Spends the seconds of one of a call's products, so many times; `bytes`: of all that moves with
+ * it. */
+static double product_time(const Sum *s, const Product *x, double bytes, double times)
 {
     const double m = (double)x->m.n, n = (double)x->n.n, k = (double)x->k.n,
                  locked = product_seconds(s->g, x);
     s->cost->measured += locked > 0;
-    return locked > 0 ? locked
-                      : longer(2 * m * n * k / (product_share(s->g->target, m, n, k) * s->d->peak),
-                               moving(s, EFFORT_product, bytes));
+    return locked > 0 ? spend(s, EFFORT_product, LIMIT_measured, times * locked)
+                      : spend_longer(s, EFFORT_product, times * 2 * m * n * k,
+                                     effort_share(s->g->target, EFFORT_product),
+                                     product_share(s->g->target, m, n, k),
+                                     times * moving(s, EFFORT_product, bytes));
 }
 
 typedef struct { double kernels, starts; } Time;
@@ -227,13 +309,11 @@ static Time products_time(const Sum *s, const Op *op, const Product *list, int n
     const bool alone = n == 1 && times < 1.5;
     for (int i = 0; i < n; i++) {
         const double own = alone ? bytes : product_bytes(&list[i], act);
-        seconds += product_time(s, &list[i], own);
+        seconds += product_time(s, &list[i], own, times);
         rest -= times * own;
     }
-    seconds *= times;
-    spend(s, EFFORT_product, seconds);
     if (rest > 0)
-        seconds += spend(s, kind, moving(s, kind, rest));
+        seconds += spend(s, kind, LIMIT_bytes, moving(s, kind, rest));
     return (Time){seconds, times * (n + (rest > 0 && kind == EFFORT_head))};
 }
 
@@ -251,13 +331,17 @@ static Time group_time(const Sum *s, const Program *p, const Group *group)
     const double locked = group_seconds(s->g, p, group);
     s->cost->measured += locked > 0;
     if (locked > 0)
-        return (Time){spend(s, kind, locked), 0};
+        return (Time){spend(s, kind, LIMIT_measured, locked), 0};
     if (n)
         return products_time(s, op, list, n, flops, bytes);
-    const bool attention = kind == EFFORT_attention_fwd || kind == EFFORT_attention_bwd;
-    const double share = attention ? attention_share(s->g->target, op, kind)
-                                   : effort_share(s->g->target, EFFORT_product);
-    return (Time){spend(s, kind, longer(flops / (share * s->d->peak), moving(s, kind, bytes))),
+    double full = effort_share(s->g->target, EFFORT_product), share = full;
+    if (kind == EFFORT_attention_fwd || kind == EFFORT_attention_bwd) {
+        const bool cudnn = op_attr(op, "cudnn") != NULL;
+        full = s->row->share = attention_share(s->g->target, cudnn ? "cudnn" : "builtin", kind,
+                                               (double)op_attr(op, "dim")->i);
+        share = full * attention_fill(s->g->target, op, kind, cudnn, s->row->fill);
+    }
+    return (Time){spend_longer(s, kind, flops, full, share, moving(s, kind, bytes)),
                   kind == EFFORT_attention_bwd ? 2 : 1};
 }
 
@@ -278,6 +362,32 @@ static double collective_time(const Sum *s, const Program *p, const Op *op)
                            : 0;
 }
 
+/* The row of a kernel and the value that its calls make. */
+static CostRow *row_of(Cost *cost, const char *kernel, const char *result)
+{
+    int i = 0;
+    while (i < cost->nrows &&
+           (strcmp(cost->row[i].kernel, kernel) || strcmp(cost->row[i].result, result)))
+        i++;
+    cost->row[i].kernel = kernel;
+    cost->row[i].result = result;
+    cost->nrows += i == cost->nrows;
+    return &cost->row[i];
+}
+
+/* Adds the calls of a group, without their time, to its row. */
+static CostRow *count_calls(Cost *cost, const Program *p, const Group *group, double often)
+{
+    const Op *op = &p->ops[group->first_op], *makes = &op[group->nops - 1];
+    CostRow *row = row_of(cost, kernel_row[group->kernel].name,
+                          makes->nout ? makes->out[0].v->name : "");
+    row->calls += often;
+    row->bytes += often * group_bytes(p, group);
+    for (int i = 0; i < group->nops; i++)
+        row->flops += often * op_flops(&op[i]);
+    return row;
+}
+
 /* Adds `times` runs of a program, often times. Those of its collectives that only sum the last
  * micro-batch count once. */
 static void add_program(Cost *cost, const Graph *g, const Program *p, const Device *d, double often,
@@ -288,24 +398,27 @@ static void add_program(Cost *cost, const Graph *g, const Program *p, const Devi
     for (int i = 0; i < p->ngroups; i++) {
         const Group *group = &p->groups[i];
         const Op *op = &p->ops[group->first_op];
-        const Sum s = {g, d, cost, often * times * turns_of(p, op)};
+        const double all = often * times * turns_of(p, op);
+        const Sum s = {g, d, cost, count_calls(cost, p, group, all), all};
         if (g->ranks > 1 && op_is_collective(op->kind)) {
             const double seconds = collective_time(&s, p, op);
             if (is_asynchronous(op->kind))
                 (op_attr(op, "last") ? last : overlapped)[group->region] += seconds;
             else
-                cost->ranks += often * times * seconds;
+                s.row->limit[LIMIT_ranks] += often * times * seconds;
             continue;
         }
         const Time t = group_time(&s, p, group);
         const double start = t.starts * target_backend(g->target)->start;
-        cost->starts += s.often * start;
+        s.row->launches += s.often * t.starts;
+        s.row->limit[LIMIT_launches] += s.often * start;
         kernels[group->region] += turns_of(p, op) * (t.kernels + start);
     }
     for (int i = 0; i <= p->nregions; i++) {
-        const double more = longer(0, overlapped[i] - kernels[i]);
-        cost->ranks +=
-            often * (times * more + longer(0, overlapped[i] + last[i] - kernels[i]) - more);
+        const double more = longer(0, overlapped[i] - kernels[i]),
+                     once = longer(0, overlapped[i] + last[i] - kernels[i]) - more;
+        if (times * more + once > 0)
+            row_of(cost, COST_WAITS, p->name)->limit[LIMIT_ranks] += often * (times * more + once);
     }
 }
 
@@ -315,10 +428,31 @@ double schedule_send_seconds(const Graph *g, const Schedule *s, Config *c)
     return (sent.within + sent.between) / device_of(g, c).link;
 }
 
+/* The sums of all rows. */
+static void add_up(Cost *cost)
+{
+    for (int i = 0; i < cost->nrows; i++) {
+        CostRow *row = &cost->row[i];
+        for (int k = 0; k < NEFFORTS; k++)
+            cost->kind[k] += row->kind[k];
+        for (int k = 0; k < NLIMITS; k++) {
+            row->seconds += row->limit[k];
+            cost->limit[k] += row->limit[k];
+        }
+    }
+    for (int i = 0; i < NEFFORTS; i++)
+        cost->kernels += cost->kind[i];
+    cost->step = cost->kernels + cost->limit[LIMIT_launches] + cost->limit[LIMIT_ranks];
+}
+
 Cost step_cost(const Graph *g, Config *c)
 {
     const Device d = device_of(g, c);
     Cost cost = {0};
+    int rows = 0;
+    for (int i = 0; i < g->nprograms; i++)           /* one of COST_WAITS a program */
+        rows += g->programs[i]->ngroups + 1;
+    cost.row = arena_new(sizeof *cost.row * (size_t)rows);
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *s = g->schedules[i];
         const double often = 1 / (double)objective_steps_a_turn(c, s->name);
@@ -326,8 +460,6 @@ Cost step_cost(const Graph *g, Config *c)
             if (s->item[k].program)
                 add_program(&cost, g, s->item[k].program, &d, often, (double)s->item[k].times);
     }
-    for (int i = 0; i < NEFFORTS; i++)
-        cost.kernels += cost.kind[i];
-    cost.step = cost.kernels + cost.starts + cost.ranks;
+    add_up(&cost);
     return cost;
 }

@@ -121,7 +121,8 @@ static char *kinds_text(const Cost *cost)
         {"update", EFFORT_update, EFFORT_update}};
     enum { PARTS = sizeof part / sizeof *part + 2 };
     struct { const char *name; double share; } list[PARTS] = {
-        {"launches", cost->starts / cost->step}, {"other ranks", cost->ranks / cost->step}};
+        {"launches", cost->limit[LIMIT_launches] / cost->step},
+        {"other ranks", cost->limit[LIMIT_ranks] / cost->step}};
     Str s = {0};
     for (int i = 2; i < PARTS; i++) {
         list[i].name = part[i - 2].name;
@@ -309,8 +310,8 @@ static void add_time(cJSON *o, const Info *n)
     cJSON *kinds = answer_object(t, "kind_seconds");
     for (int i = 0; i < NEFFORTS; i++)
         answer_float(kinds, effort_name[i], n->cost.kind[i]);
-    answer_float(t, "starts_seconds", n->cost.starts);
-    answer_float(t, "ranks_seconds", n->cost.ranks);
+    answer_float(t, "starts_seconds", n->cost.limit[LIMIT_launches]);
+    answer_float(t, "ranks_seconds", n->cost.limit[LIMIT_ranks]);
     answer_int(t, "measured_calls", n->cost.measured);
     answer_float(t, "step_seconds_at_peak", n->work.at_peak);
     answer_float(t, "tokens_per_second", n->tokens / n->cost.step);

@@ -72,14 +72,47 @@ double effort_share(const Target *t, Effort kind);
 /* Share of the peak that a product (m, n) over k reaches. */
 double product_share(const Target *t, double m, double n, double k);
 
+/* What the seconds of a step are limited by. blocks: what FLOP take longer because the blocks of a
+ * kernel do not fill the multiprocessors; measured: seconds of the lock file. */
+#define LIMITS(X) \
+    X(flop, "FLOP") X(bytes, "bytes") X(blocks, "blocks") X(launches, "launches") \
+    X(ranks, "other ranks") X(measured, "measured")
+#define LIMIT_ENUM(limit, text) LIMIT_##limit,
+typedef enum { LIMITS(LIMIT_ENUM) NLIMITS } Limit;
+extern const char *const limit_name[NLIMITS], *const limit_key[NLIMITS];   /* for people; JSON */
+
+/* How the blocks of a launch fill a GPU. */
+typedef struct {
+    double blocks;                       /* 0: unknown */
+    int resident;                        /* blocks on a multiprocessor at a time */
+    double use;                          /* share of the time in which the multiprocessors work */
+} Fill;
+
+/* The calls of a step of one kernel that make one value. */
+typedef struct {
+    const char *kernel, *result;         /* row of kernels.def; name, "" without one */
+    double calls, launches;              /* launches: of kernels */
+    double flops, bytes;
+    double kind[NEFFORTS];               /* seconds of its kernels */
+    double limit[NLIMITS];               /* all its seconds */
+    double seconds;                      /* their sum */
+    double share;                        /* attention: of the peak FLOP/s, on a full GPU */
+    Fill fill[2];                        /* attention: launches over queries, and over keys */
+} CostRow;
+/* Kernel of the row that holds a program's waits for asynchronous collectives, by its name. */
+#define COST_WAITS "(collectives)"
+
 /* Time of a call: each of its products takes as long as its FLOP or its bytes do, whichever is
  * longer, or as the lock file says; everything else its bytes; and each launch its start.
- * Asynchronous collectives count by how much they are longer than their loop's kernels. */
+ * Asynchronous collectives count by how much they are longer than their loop's kernels. All but
+ * the rows are sums over them. */
 typedef struct {
-    double kind[NEFFORTS];                 /* seconds of a step (schedules that change weights) */
+    CostRow *row;
+    int nrows;
+    double kind[NEFFORTS];               /* seconds of a step (schedules that change weights) */
     double kernels;                      /* their sum */
-    double starts, ranks;
-    double step;                         /* sum of all */
+    double limit[NLIMITS];
+    double step;                         /* kernels, launches, ranks */
     int measured;                        /* products and calls that the lock file has seconds of */
 } Cost;
 Cost step_cost(const Graph *g, Config *c);

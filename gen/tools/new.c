@@ -69,6 +69,8 @@ static NewOptions parse(int argc, char **argv, const char *command)
         int k = 0;
         while (k < OPTIONS && strcmp(option[k].word, word))
             k++;
+        if (k == OPTIONS && command_option(command, word))
+            err((Loc){0}, "%s: %s is for a recipe, not for a folder", command, word);
         if (k == OPTIONS)
             unknown_option(command, word);
         if (!command_option(command, word))

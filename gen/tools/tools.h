@@ -19,6 +19,8 @@ int recipe_names(const char **name, int max);
 int configure_main(int argc, char **argv);
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
+/* gen plan --work: the modelled time of a step by kernel. */
+void report_work(const Graph *g, Config *c, FILE *to);
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 /* gen plan or gen info for a standalone objective. commands: also print the commands, as gen info
  * does. */

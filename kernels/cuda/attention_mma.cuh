@@ -10,6 +10,7 @@
 #include "attention_f32.cuh"
 #include "ptx.cuh"
 #include "types.cuh"
+#include "workspace.h"
 
 /* A block owns OWNED rows and meets MET rows at a time, of which SUB at once. Blocks that own fewer
  * queries, a multiple of 32, have fewer warps, and more of them share a multiprocessor.
@@ -27,8 +28,8 @@ template <int D, int ROWS = ATTENTION_ROWS> struct AttentionMma {
     static constexpr int OWNED = ROWS, STRIDE = D + 8;
     static constexpr int ROW = 2 * STRIDE;               /* bytes of a row in shared memory */
     static constexpr int STEPS = D / 16, TILES = D / 8;  /* of a row: 16 or 8 elements wide */
-    static constexpr bool NARROW = D <= 64;          /* registers do for 32 rows a warp, else 16 */
-    static constexpr int BLOCKS = D <= 16 ? 3 : 2;   /* of 4 warps, for which registers must do */
+    static constexpr bool NARROW = CUDA_ATTENTION_NARROW(D);    /* 32 rows a warp, else 16 */
+    static constexpr int BLOCKS = CUDA_ATTENTION_WARPS(D) / 4;  /* for which registers must do */
 
     /* narrow: 2 stages of k and v, the second of which first holds q; wide: q, k, v */
     static constexpr int FWD_WARPS = OWNED / 32, FWD_BLOCKS = BLOCKS * 4 / FWD_WARPS, FWD_MET = 64;

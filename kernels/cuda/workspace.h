@@ -44,9 +44,10 @@ enum {
     CUDA_LORA_DY_SHORT = 16
 };
 
-/* Columns that a block of lora_dy.cuh owns, tiles of 64: their sums in both halves of a gated unit,
- * and all else, fit into the 99 KiB of shared memory of sm_86. */
-#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 448 : 128)
+/* Attention on tensor cores: warps for which the registers of a multiprocessor must do, and whether
+ * heads are so narrow that all kernels have blocks of 4 warps; else those of the gradient have 8. */
+#define CUDA_ATTENTION_WARPS(D) ((D) <= 16 ? 12 : 8)
+#define CUDA_ATTENTION_NARROW(D) ((D) <= 64)
 
 #ifndef __CUDACC_RTC__          /* the rest is the host's */
 static inline int64_t cuda_workspace_round(int64_t bytes)
@@ -123,6 +124,12 @@ static inline int64_t attention_fwd_cuda_workspace(int64_t B, int64_t T, int64_t
     return 0;
 }
 
+/* Attention whose products are on tensor cores: act is the size of an element. */
+static inline int attention_on_tensor_cores(int64_t D, int64_t act)
+{
+    return act == 2 && D % 16 == 0 && D <= 128;
+}
+
 /* Parts that the H / K query heads of a key head are divided among for the gradient of keys and
  * values: the fewest of equal size that make enough blocks. Only tensor cores divide them. */
 static inline int64_t attention_dkv_parts(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
@@ -130,7 +137,7 @@ static inline int64_t attention_dkv_parts(int64_t B, int64_t T, int64_t H, int64
 {
     const int64_t blocks = B * K * ((T + CUDA_DKV_KEYS - 1) / CUDA_DKV_KEYS), group = H / K;
     int64_t parts = 1;
-    if (act != 2 || D % 16 != 0 || D > 128)
+    if (!attention_on_tensor_cores(D, act))
         return 1;
     while (parts < group && (blocks * parts < CUDA_DKV_BLOCKS || group % parts != 0))
         parts++;
