@@ -30,6 +30,7 @@ typedef struct {
     bool locked;                     /* everything must be tuned */
     bool force;                      /* overwrite runs of another model and foreign files */
     bool insist, by_nvcc;            /* of gen check */
+    const char *cubins;              /* of gen check: folder for machine code */
     bool work;                       /* of gen plan */
     const char *snapshot;            /* of gen container: time of its packages */
     const char *rows;                /* of gen tune: output of the tuner from another machine */
@@ -290,6 +291,7 @@ static const struct {
     {"--force", NULL, offsetof(Command, force)},
     {"--insist", NULL, offsetof(Command, insist)},
     {"--nvcc", NULL, offsetof(Command, by_nvcc)},
+    {"--cubins", "folder", offsetof(Command, cubins)},
     {"--work", NULL, offsetof(Command, work)},
 };
 enum { OPTIONS = sizeof option / sizeof *option };
@@ -450,7 +452,7 @@ static int run_check(int argc, char **argv)
         check_nothing(c->recipe, target_find(c->v[F_target].s));
         return 0;
     }
-    return check_kernels(g, cmd.insist, cmd.by_nvcc);
+    return check_kernels(g, cmd.insist, cmd.by_nvcc, cmd.cubins);
 }
 
 static int run_tune(int argc, char **argv)

@@ -2,7 +2,8 @@
  *
  * In:    the graph after plan.
  * Out:   a row per kernel: registers, shared memory, spills, occupancy.
- * Keeps: writes nothing to disk; the numbers do not depend on this machine's GPU.
+ * Keeps: writes nothing to disk but cubins that are asked for; the numbers do not depend on this
+ *        machine's GPU.
  * Method: NVRTC, one kernel file at a time; without it, nvcc on the emitted step.cu. Registers and
  *         spills are from the compiler's log, launch bounds and dynamic shared memory from PTX. */
 #define _GNU_SOURCE
@@ -169,6 +170,8 @@ typedef struct {
     int (*log)(void *, char *);
     int (*ptx_size)(void *, size_t *);
     int (*ptx)(void *, char *);
+    int (*cubin_size)(void *, size_t *);
+    int (*cubin)(void *, char *);
     int (*destroy)(void **);
 } Nvrtc;
 
@@ -184,7 +187,8 @@ static bool nvrtc_open(Nvrtc *n)
         {"nvrtcVersion", &n->version},           {"nvrtcCreateProgram", &n->create},
         {"nvrtcCompileProgram", &n->compile},    {"nvrtcGetProgramLogSize", &n->log_size},
         {"nvrtcGetProgramLog", &n->log},         {"nvrtcGetPTXSize", &n->ptx_size},
-        {"nvrtcGetPTX", &n->ptx},                {"nvrtcDestroyProgram", &n->destroy}};
+        {"nvrtcGetPTX", &n->ptx},                {"nvrtcDestroyProgram", &n->destroy},
+        {"nvrtcGetCUBINSize", &n->cubin_size},   {"nvrtcGetCUBIN", &n->cubin}};
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         void *found = dlsym(n->library, call[i].name);
         if (!found)
@@ -259,8 +263,20 @@ static const char *kernel_defines(const Graph *g)
     return s.text;
 }
 
+/* Writes the program's machine code to a file for cuobjdump -sass. */
+static void keep_cubin(const Nvrtc *n, void *program, const char *path)
+{
+    size_t size = 0;
+    n->cubin_size(program, &size);
+    char *cubin = arena_new(size + 1);
+    if (!size || n->cubin(program, cubin))
+        err((Loc){0}, "check: --cubins: NVRTC has no machine code for %s", path);
+    file_write_if_changed(path, cubin, size, false);
+}
+
 /* Returns true if it compiled. */
-static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file)
+static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file,
+                          const char *cubins)
 {
     /* in <>, not in the current folder */
     const char *text =
@@ -285,6 +301,9 @@ static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, c
         char *ptx = arena_new(size + 1);
         n->ptx(program, ptx);
         read_ptx(ptx);
+        if (cubins)
+            keep_cubin(n, program,
+                       text_print("%s/%.*s.cubin", cubins, (int)strcspn(file, "."), file));
     }
     n->destroy(&program);
     return !status;
@@ -387,6 +406,7 @@ static void answer_table(const Target *t, cJSON *list)
         const Usage *u = &used.list[i];
         cJSON *o = answer_item(list);
         answer_text(o, "name", plain_name(u->entry));
+        answer_text(o, "entry", u->entry);
         answer_int(o, "registers", u->registers);
         answer_int(o, "spilled_bytes", u->stores + u->loads);
         answer_int(o, "shared_bytes", u->fixed);
@@ -483,8 +503,10 @@ void check_nothing(const char *recipe, const Target *t)
 }
 
 /* Returns gen's exit status. */
-int check_kernels(const Graph *g, bool insist, bool by_nvcc)
+int check_kernels(const Graph *g, bool insist, bool by_nvcc, const char *cubins)
 {
+    if (cubins && by_nvcc)
+        err((Loc){0}, "check: --cubins is for NVRTC; leave out --nvcc");
     if (strcmp(g->target->backend, "cuda")) {
         check_nothing(g->setting[SETTING_recipe].text, g->target);
         return 0;
@@ -494,6 +516,8 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     Nvrtc nvrtc = {0};
     const char *nvcc = NULL, *headers = NULL;
     bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
+    if (!have && cubins && find_nvcc())
+        err((Loc){0}, "check: --cubins needs NVRTC (libnvrtc.so), which is not installed");
     if (!have && !(nvcc = find_nvcc())) {
         say(recipe, t, "kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is "
                        "installed",
@@ -510,7 +534,7 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
         int major = 0, minor = 0, n;
         const char *const *file = emit_kernel_files(g, &n);
         for (int i = 0; i < n; i++)
-            compiled &= nvrtc_compile(&nvrtc, g, headers, file[i]);
+            compiled &= nvrtc_compile(&nvrtc, g, headers, file[i], cubins);
         nvrtc.version(&major, &minor);
         by = text_print("NVRTC %d.%d", major, minor);
         if (compiled && any_spills() && (nvcc = find_nvcc())) {

@@ -57,8 +57,8 @@ int new_fit_main(int argc, char **argv);                     /* gen fit of one *
 /* gen tune. rows: file with output of the tuner; NULL: build and run it. Returns the exit
  * status. */
 int tune_run(const Graph *g, const char *out, const char *rows);
-/* gen check. Returns the exit status. */
-int check_kernels(const Graph *g, bool insist, bool by_nvcc);
+/* gen check. cubins: folder for the kernels' machine code, or NULL. Returns the exit status. */
+int check_kernels(const Graph *g, bool insist, bool by_nvcc, const char *cubins);
 /* The same for a target without CUDA kernels. */
 void check_nothing(const char *recipe, const Target *t);
 const char *check_nvrtc(void);                               /* version of NVRTC; NULL: none */

@@ -538,6 +538,19 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
     return cudaSuccess;
 }
 
+/* Appends the names of a graph's nodes to the file SIM_GRAPHS, a line each, after a line `graph`. */
+static void report_graph(const Body &body)
+{
+    static const char *const path = getenv("SIM_GRAPHS");
+    FILE *to = path ? fopen(path, "a") : nullptr;
+    if (!to)
+        return;
+    fprintf(to, "graph\n");
+    for (const Node &node : body.nodes)
+        fprintf(to, "%s\n", node.name);
+    fclose(to);
+}
+
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
     SimLock lock(sim_mutex);
@@ -545,6 +558,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
         return sim_answer(cudaErrorInvalidValue);
     if (flags)
         return sim_answer(cudaErrorNotSupported);
+    report_graph(*graph->body);
     *exec = new CUgraphExec_st{graph->body, {}, {}};
     for (unsigned i = 0; i < graph->body->branches; i++)
         (*exec)->lanes.push_back(order_lane());

@@ -1,0 +1,109 @@
+#!/bin/bash
+# What the compiler makes of kernels, and what a step launches, against the tables in recorded/. A difference fails with
+# both lines; UPDATE=1 rewrites the tables, and their diff is reviewed.
+#   recorded/RECIPE.txt      a line a kernel, by gen check with the NVRTC that the first line names:
+#     resources  registers, spilled bytes, static and dynamic shared memory in bytes, threads, blocks a multiprocessor
+#     code       of the machine code, by cuobjdump -sass: global loads of 128 bits and narrower ones, stores likewise,
+#                ldmatrix, products on tensor cores
+#   recorded/launches.txt    nodes of the step's graph in small programs, counted by the simulator, and the launches that
+#                            gen plan --work models for the same step
+# run.sh RECIPE ...: only these and no launches. FULL=1: every recipe that has a table; UPDATE=1 FULL=1: every CUDA recipe.
+BACKEND=sim
+. "$(dirname "$0")/../train/lib.sh"
+recorded=tests/counts/recorded
+recipes=(h200x1_tiny)
+[ -z "$FULL" ] || mapfile -t recipes < <(cd $recorded && ls | sed -n 's/\.txt$//p' | grep -vx launches)
+[ -z "$FULL" ] || [ -z "${UPDATE:-}" ] || mapfile -t recipes < <(grep -l 'target = "sm_' recipes/*.lua | sed 's|.*/||; s|\.lua$||')
+[ $# = 0 ] || recipes=("$@")
+
+# same NAME RECORDED NOW: a verdict on two tables. Lines of one kind and kernel belong together.
+same() {
+    local pairs
+    if [ -n "${UPDATE:-}" ]; then
+        cp "$3" "$2"
+        echo "ok $1 # recorded: $(grep -vc '^#' "$3") lines"
+        return
+    fi
+    pairs=$(diff <(grep -v '^#' "$2") <(grep -v '^#' "$3") | sed -n 's/^</recorded/p; s/^>/now     /p' |
+        sort -s -k2,3)
+    if [ -z "$pairs" ]; then
+        echo "ok $1: $(grep -vc '^#' "$3") lines"
+    else
+        sed 's/^/#   /' <<<"$pairs"
+        echo "not ok $1: $(wc -l <<<"$pairs") lines differ from $2, above; if they may: UPDATE=1 tests/counts/run.sh"
+        failed=1
+    fi
+}
+
+# ---- kernels
+
+# of cuobjdump -sass: ENTRY and the six counts
+code() {
+    awk '/Function : / { entry = $3; seen[entry] }
+        /^ *\/\*[0-9a-f]+\*\// {
+            op = $2 ~ /^@/ ? $3 : $2
+            if (op ~ /^LDG/) { if (op ~ /\.128/) a[entry]++; else b[entry]++ }
+            if (op ~ /^STG/) { if (op ~ /\.128/) c[entry]++; else d[entry]++ }
+            if (op ~ /^LDSM/) e[entry]++
+            if (op ~ /^HMMA/) f[entry]++
+        }
+        END { for (k in seen) printf "%s %d %d %d %d %d %d\n", k, a[k], b[k], c[k], d[k], e[k], f[k] }'
+}
+kernels() { # RECIPE: its table in $scratch/RECIPE.txt
+    local by
+    rm -rf "$scratch/cubins"
+    "$gen" check "recipes/$1.lua" --json --cubins "$scratch/cubins" >"$scratch/check" 2>"$scratch/log" || return
+    by=$(jq -r '"\(.compiler) for \(.arch)"' "$scratch/check")
+    echo "# $1 by ${by/, spills by nvcc,/}: gen check; see ../run.sh" >"$scratch/$1.txt"
+    {
+        jq -r '.kernels[] | [.name, .registers, .spilled_bytes, .shared_bytes, .shared_bytes_dynamic, .threads,
+            .blocks_resident] | "resources \(.[0] | gsub(" "; "")) \(.[1:] | join(" "))"' "$scratch/check"
+        [ -z "$sass" ] || for file in "$scratch"/cubins/*.cubin; do cuobjdump -sass "$file"; done | code | sort -u |
+            join - <(jq -r '.kernels[] | "\(.entry) \(.name | gsub(" "; ""))"' "$scratch/check" | sort) |
+            awk '{ print "code", $8, $2, $3, $4, $5, $6, $7 }'
+    } | LC_ALL=C sort -k1,1r -k2 | column -t >>"$scratch/$1.txt"
+}
+
+sass=$(command -v cuobjdump)
+if "$gen" check recipes/h200x1_tiny.lua --json --cubins "$scratch/any" 2>&1 | grep -q 'not installed\|were not checked'; then
+    echo "ok kernels # skip: NVRTC is not installed"
+    recipes=()
+fi
+for recipe in "${recipes[@]}"; do
+    table=$recorded/$recipe.txt now=$scratch/$recipe.txt
+    if ! kernels "$recipe"; then
+        verdict "$recipe compiles" "$(tail -n 3 "$scratch/log" "$scratch/check")"
+    elif [ -z "${UPDATE:-}" ] && [ ! -e "$table" ]; then
+        verdict "$recipe" "has no table; UPDATE=1 tests/counts/run.sh $recipe makes one"
+    elif [ -z "${UPDATE:-}" ] && [ "$(head -n 1 "$table")" != "$(head -n 1 "$now")" ]; then
+        echo "ok $recipe # skip: recorded with another compiler: $(head -n 1 "$table")"
+    elif [ -z "$sass" ]; then
+        [ -z "${UPDATE:-}" ] || { grep -s '^code' "$table" >>"$now"; echo "# $recipe: no cuobjdump: lines of code stay"; }
+        grep -v '^code' "$table" >"$scratch/some"
+        same "$recipe" "$([ -n "${UPDATE:-}" ] && echo "$table" || echo "$scratch/some")" "$now"
+        echo "ok $recipe, code # skip: cuobjdump is not installed"
+    else
+        same "$recipe" "$table" "$now"
+    fi
+done
+
+# ---- launches
+
+if [ $# = 0 ]; then
+    programs <<<"gpt2_tiny gpt2_tiny
+llama_tiny.bf16 llama_tiny precision=bf16 memory.ffn_rows=16"
+    while read -r name recipe words; do
+        SIM_GRAPHS=$scratch/$name.graphs trained "$name" "$recipe" "$name" --steps 3
+        awk '/^graph$/ { graph++; next } graph == 1 { sub(/<.*/, ""); sub(/^void /, ""); print }' "$scratch/$name.graphs" |
+            sort | uniq -c | awk -v name="$name" '{ print name, $2, $1; all += $1 } END { print name, "(nodes)", all }'
+        # shellcheck disable=SC2086
+        "$gen" plan "$here/recipes/$recipe.lua" "${target[@]}" $words --work --json |
+            jq -r "\"$name (modelled) \([.work.rows[].launches] | add)\""
+    done <<<"gpt2_tiny gpt2_tiny
+llama_tiny.bf16 llama_tiny precision=bf16 memory.ffn_rows=16" >"$scratch/launches"
+    grep '^not ok' "$scratch/launches" && failed=1
+    { echo "# nodes of the train step's graph by name; (modelled): launches of gen plan --work"
+        grep -v '^not ok' "$scratch/launches" | LC_ALL=C sort | column -t; } >"$scratch/launches.txt"
+    same launches $recorded/launches.txt "$scratch/launches.txt"
+fi
+exit $failed
