@@ -21,7 +21,6 @@
 
 enum {
     MAX_KERNELS = 512,
-    BLOCK_SHARED = 1024,         /* shared memory that the driver reserves per block, bytes */
     NO_BOUND = 1024              /* threads per block of a kernel without launch bounds */
 };
 

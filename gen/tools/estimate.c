@@ -183,6 +183,13 @@ static Fill fill_of(const Target *t, double heads, double T, int resident, bool 
     return (Fill){blocks, resident, scores / (slots * end)};
 }
 
+/* Of at most so many blocks, those whose shared memory a multiprocessor has, too. */
+static int blocks_resident(const Target *t, int most, int bytes)
+{
+    const int fit = t->shared_sm / (bytes + BLOCK_SHARED);
+    return fit < most ? fit > 0 ? fit : 1 : most;
+}
+
 /* Sets the row's fill: of a launch whose blocks own queries, and of one whose blocks own keys. Ours
  * on tensor cores alone; of cuDNN's blocks it is assumed that they are as large and alone on a
  * multiprocessor. Returns the share of the multiprocessors' time in which they work. */
@@ -195,15 +202,19 @@ static double attention_fill(const Target *t, const Op *op, Effort kind, bool cu
                   bytes = dtype_bytes[x->dtype];
     if (!t->sms || (!cudnn && !attention_on_tensor_cores(D, bytes)))
         return 1;
-    const int narrow = CUDA_ATTENTION_WARPS(D) / 4,
-              wide = CUDA_ATTENTION_NARROW(D) ? narrow : CUDA_ATTENTION_WARPS(D) / 8;
+    const bool narrow = CUDA_ATTENTION_NARROW(D);
+    const int warps = CUDA_ATTENTION_WARPS(D),
+              of_four = blocks_resident(t, warps / 4, CUDA_ATTENTION_SHARED(D)),
+              dq = narrow ? of_four : warps / 8,
+              dkv = narrow ? blocks_resident(t, warps / 4, CUDA_ATTENTION_DKV_SHARED(D))
+                           : warps / 8;
     if (!backward || !cudnn)
-        fill[0] = fill_of(t, (double)(B * H), (double)T, cudnn ? 1 : backward ? wide : narrow,
+        fill[0] = fill_of(t, (double)(B * H), (double)T, cudnn ? 1 : backward ? dq : of_four,
                           causal);
     if (backward)
         fill[1] = cudnn ? fill_of(t, (double)(B * H), (double)T, 1, causal)
                         : fill_of(t, (double)(B * K * attention_dkv_parts(B, T, H, K, D, bytes)),
-                                  (double)T, wide, causal);
+                                  (double)T, dkv, causal);
     /* of ours, three of seven products in blocks of queries, four in blocks of keys */
     return !backward ? fill[0].use
            : cudnn   ? fill[1].use

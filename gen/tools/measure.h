@@ -81,6 +81,8 @@ double product_share(const Target *t, double m, double n, double k);
 typedef enum { LIMITS(LIMIT_ENUM) NLIMITS } Limit;
 extern const char *const limit_name[NLIMITS], *const limit_key[NLIMITS];   /* for people; JSON */
 
+/* Shared memory that the driver reserves per block, bytes. */
+enum { BLOCK_SHARED = 1024 };
 /* How the blocks of a launch fill a GPU. */
 typedef struct {
     double blocks;                       /* 0: unknown */

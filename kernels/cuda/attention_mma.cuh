@@ -49,6 +49,10 @@ template <int D, int ROWS = ATTENTION_ROWS> struct AttentionMma {
     static constexpr int DKV_BEFORE =                       /* bytes before the numbers */
         DKV_STAGES * 2 * DKV_MET * ROW + 2 * (NARROW ? OWNED * ROW : DKV_TILE);
     static constexpr int DKV_SHARED = DKV_BEFORE + DKV_STAGES * 2 * DKV_MET * 4;
+
+    static_assert(OWNED != 128 || (FWD_SHARED == CUDA_ATTENTION_SHARED(D) &&
+                                   DQ_SHARED == CUDA_ATTENTION_SHARED(D)));
+    static_assert(OWNED != 128 || !NARROW || DKV_SHARED == CUDA_ATTENTION_DKV_SHARED(D));
 };
 
 /* ---- shared memory ---- */

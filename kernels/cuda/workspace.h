@@ -48,6 +48,9 @@ enum {
  * heads are so narrow that all kernels have blocks of 4 warps; else those of the gradient have 8. */
 #define CUDA_ATTENTION_WARPS(D) ((D) <= 16 ? 12 : 8)
 #define CUDA_ATTENTION_NARROW(D) ((D) <= 64)
+/* Its bytes of shared memory, with 128 queries a block; for keys, of narrow heads. */
+#define CUDA_ATTENTION_SHARED(D) (512 * ((D) + 8))
+#define CUDA_ATTENTION_DKV_SHARED(D) (768 * ((D) + 8) + 512)
 
 #ifndef __CUDACC_RTC__          /* the rest is the host's */
 static inline int64_t cuda_workspace_round(int64_t bytes)

@@ -53,6 +53,16 @@ else
             ! grep -q __global__ "$T/r/kernels/cuda/$f" || echo "$f"
     done)"
     has check/attention '^attention_fwd_kernel<16' "$T/out"
+    # machine code of each file with kernels
+    "$GEN" check "$R" --cubins "$T/cubins" >"$T/out" 2>&1
+    if grep -q 'needs NVRTC' "$T/out"; then
+        echo "ok check/cubins # skip: NVRTC is not installed"
+    else
+        check check/cubins "$(cd "$T/r/kernels/cuda" && sed -n 's|^#include "kernels/cuda/\(.*\)"|\1|p' "$T/r/step.cu" |
+            xargs grep -l __global__ | sed 's/cuh$/cubin/' | sort)" "$(ls "$T/cubins")"
+    fi
+    check check/cubins_nvcc "gen: check: --cubins is for NVRTC; leave out --nvcc" \
+        "$("$GEN" check "$R" --nvcc --cubins "$T/cubins" 2>&1)"
     # a project of its own, whose kernels are worse: one spills, one may, one has no room; then one is none
     mkdir -p "$T/tree/out/.gen"
     cp -r gen kernels templates runtime recipes "$T/tree"
