@@ -45,7 +45,7 @@ enum {
 };
 
 /* Attention on tensor cores: warps for which the registers of a multiprocessor must do, and whether
- * heads are so narrow that all kernels have blocks of 4 warps; else those of the gradient have 8. */
+ * heads are so narrow that all kernels have blocks of 4 warps, else the gradient's have 8. */
 #define CUDA_ATTENTION_WARPS(D) ((D) <= 16 ? 12 : 8)
 #define CUDA_ATTENTION_NARROW(D) ((D) <= 64)
 /* Its bytes of shared memory, with 128 queries a block; for keys, of narrow heads. */

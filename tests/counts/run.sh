@@ -7,7 +7,8 @@
 #                ldmatrix, products on tensor cores
 #   recorded/launches.txt    nodes of the step's graph in small programs, counted by the simulator, and the launches that
 #                            gen plan --work models for the same step
-# run.sh RECIPE ...: only these and no launches. FULL=1: every recipe that has a table; UPDATE=1 FULL=1: every CUDA recipe.
+# run.sh RECIPE ...: only these and no launches. FULL=1: every recipe that has a table; UPDATE=1 FULL=1: every CUDA
+# recipe.
 BACKEND=sim
 . "$(dirname "$0")/../train/lib.sh"
 recorded=tests/counts/recorded
@@ -65,8 +66,8 @@ kernels() { # RECIPE: its table in $scratch/RECIPE.txt
 }
 
 sass=$(command -v cuobjdump)
-# Blocks of attention that a multiprocessor holds, of queries forward, of queries and of keys backward: as compiled, with
-# 128 rows a block, then as gen plan --work models them.
+# Blocks of attention that a multiprocessor holds, of queries forward, of queries and of keys backward: as compiled,
+# with 128 rows a block, then as gen plan --work models them.
 resident() { # RECIPE
     jq -r '[.kernels[] | select(.name | test("^attention_((fwd|dq)_kernel<.*, 128|dkv_kernel<.*), 0>$"))
         | "\(.name | split("_")[1]) \(.blocks_resident)"] | unique | join(", ")' "$scratch/check"
