@@ -193,7 +193,7 @@ static cJSON *sets_of(const Model *m)
     return sets;
 }
 
-static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJSON *state)
+cJSON *checkpoint_state(const Checkpoints *c, const Model *m, int64_t step, const cJSON *state)
 {
     cJSON *all = cJSON_CreateObject();
     cJSON_AddStringToObject(all, "format", "diecast-train-state-1");
@@ -239,7 +239,7 @@ static char *write_manifest(cJSON *manifest, const Model *m, int64_t step, const
     return folder_write_json(folder, "files.json", manifest, NULL);
 }
 
-static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+static char *write_files(const Checkpoints *c, const Model *m, int64_t step, const cJSON *all,
                          const cJSON *trainer, const char *temp)
 {
     cJSON *manifest = manifest_new();
@@ -255,11 +255,8 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
         error = folder_copy_tokenizer(c->tokenizer, temp, manifest);
     if (!error)
         error = write_optimizer(m, temp, manifest);
-    if (!error) {
-        cJSON *all = train_state(c, m, step, state);
+    if (!error)
         error = folder_write_json(temp, "train_state.json", all, manifest);
-        cJSON_Delete(all);
-    }
     if (!error)
         error = folder_write_json(temp, "trainer_state.json", trainer, manifest);
     if (!error)
@@ -269,7 +266,7 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
 }
 
 /* Tries once to write the checkpoint; removes the files of a failed attempt. */
-static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+static char *save(const Checkpoints *c, const Model *m, int64_t step, const cJSON *all,
                   const cJSON *trainer)
 {
     char *error = room(c, m);
@@ -282,8 +279,8 @@ static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *sta
     if (!error)
         error = folder_make(temp);
     if (!error)
-        error = write_files(c, m, step, state, trainer, temp);
-    fault_save();
+        error = write_files(c, m, step, all, trainer, temp);
+    fault_save(step);
     if (!error)
         error = folder_commit(temp, final);
     if (error && folder_exists(temp))
@@ -293,8 +290,7 @@ static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *sta
     return error;
 }
 
-/* Returns the step of the checkpoint that trainer_state.json calls the best; -1: none. */
-static int64_t best_step(const cJSON *trainer)
+int64_t checkpoint_best_step(const cJSON *trainer)
 {
     const char *best = cJSON_GetStringValue(json_get(trainer, "best_model_checkpoint")), *rest;
     const char *slash = best ? strrchr(best, '/') : NULL;
@@ -366,15 +362,14 @@ void checkpoint_same_weights(Checkpoints *c, const Model *m)
         die(EXIT_MISMATCH, "%s: all hosts need the same files", difference);
 }
 
-/* Rank 0's part of a save: writes the checkpoint, then reads it back. */
-static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
-                            const cJSON *trainer)
+char *checkpoint_write(const Checkpoints *c, const Model *m, int64_t step, const cJSON *all,
+                       const cJSON *trainer)
 {
-    char *error = save(c, m, step, state, trainer);
+    char *error = save(c, m, step, all, trainer);
     if (error) {
         warn("checkpoint of step %lld: %s; trying once more", (long long)step, error);
         free(error);
-        error = save(c, m, step, state, trainer);
+        error = save(c, m, step, all, trainer);
     }
     if (!error) {
         char *path = checkpoint_path(c->out, step);
@@ -396,24 +391,19 @@ static void check_finite(const Checkpoints *c, const Model *m)
             (long long)bad, where, c->advice ? "; " : "", c->advice ? c->advice : "");
 }
 
-bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
-                     const cJSON *trainer)
+void checkpoint_check(Checkpoints *c, const Model *m, int64_t step)
 {
     check_replicas(m, step);
-    comm_expect(3 * weights_seconds(m));         /* two attempts, one verification */
+    comm_expect(weights_seconds(m));
     check_finite(c, m);
     checkpoint_know_base(c, m);
-    char *error = NULL;
-    if (parts_gather(m)) {
-        error = write_and_look(c, m, step, state, trainer);
-        parts_gathered();
-    }
     comm_expect(0);
-    if (world.rank != 0)
-        return true;
+}
+
+bool checkpoint_count(Checkpoints *c, int64_t step, char *error)
+{
     if (!error) {
         c->failures = 0;
-        checkpoint_remove_oldest(c, step, best_step(trainer));
         return true;
     }
     c->failures++;
@@ -423,4 +413,25 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
     free(c->why);
     c->why = error;
     return false;
+}
+
+bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                     const cJSON *trainer)
+{
+    char *error = NULL;
+    checkpoint_check(c, m, step);
+    comm_expect(3 * weights_seconds(m));         /* two attempts, one verification */
+    if (parts_gather(m)) {
+        cJSON *all = checkpoint_state(c, m, step, state);
+        error = checkpoint_write(c, m, step, all, trainer);
+        cJSON_Delete(all);
+        parts_gathered();
+    }
+    comm_expect(0);
+    if (world.rank != 0)
+        return true;
+    const bool saved = checkpoint_count(c, step, error);
+    if (saved)
+        checkpoint_remove_oldest(c, step, checkpoint_best_step(trainer));
+    return saved;
 }

@@ -98,6 +98,22 @@ void checkpoint_written(Checkpoints *c, int64_t step);
 bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                      const cJSON *trainer);
 
+/* The parts of checkpoint_save(). Collective: ends the job for replicas that differ, and with
+ * EXIT_NONFINITE if weights are NaN or Inf. */
+void checkpoint_check(Checkpoints *c, const Model *m, int64_t step);
+/* Returns train_state.json with the state of checkpoint_save(); free with cJSON_Delete(). */
+cJSON *checkpoint_state(const Checkpoints *c, const Model *m, int64_t step, const cJSON *state);
+/* On rank 0, in a gather if arrays are divided; else on any thread while c and the arrays of m do
+ * not change: writes the checkpoint, a second time if that fails, and reads it back. all:
+ * train_state.json. Returns NULL, or why it failed, malloc'ed. */
+char *checkpoint_write(const Checkpoints *c, const Model *m, int64_t step, const cJSON *all,
+                       const cJSON *trainer);
+/* Counts failures in a row, of what checkpoint_write() returned, which it takes: returns false if
+ * it is a failure; the third ends the run with 90. */
+bool checkpoint_count(Checkpoints *c, int64_t step, char *error);
+/* Returns the step of the checkpoint that trainer_state.json calls the best; -1: none. */
+int64_t checkpoint_best_step(const cJSON *trainer);
+
 /* Returns NULL for a complete, undamaged checkpoint, else a malloc'ed "FILE: rule: found". */
 char *checkpoint_verify(const char *folder);
 

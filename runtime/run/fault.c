@@ -109,10 +109,10 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* True once, at the moment that was asked for. */
-static bool due(Moment at)
+/* True once, at the moment that was asked for. Any thread. */
+static bool due(Moment at, int64_t step)
 {
-    if (!fault.armed || fault.step != world.step || kinds[fault.kind].at != at)
+    if (kinds[fault.kind].at != at || !fault.armed || fault.step != step)
         return false;
     fault.armed = false;
     return true;
@@ -120,7 +120,7 @@ static bool due(Moment at)
 
 void fault_step(const Model *m, float *scale)
 {
-    if (!due(AT_STEP))
+    if (!due(AT_STEP, world.step))
         return;
     if (kinds[fault.kind].signal)
         raise(kinds[fault.kind].signal);
@@ -130,13 +130,13 @@ void fault_step(const Model *m, float *scale)
 
 void fault_check(const Model *m)
 {
-    if (due(AT_CHECK))
+    if (due(AT_CHECK, world.step))
         kinds[fault.kind].strike(m, NULL);
 }
 
-void fault_save(void)
+void fault_save(int64_t step)
 {
-    if (!due(AT_SAVE))
+    if (!due(AT_SAVE, step))
         return;
     struct timespec left = { (time_t)fault.seconds, 0 };
     while (nanosleep(&left, &left) && errno == EINTR)

@@ -26,7 +26,7 @@ void fault_arm(void);
 void fault_step(const Model *m, float *scale);
 /* Call before the ranks compare their weights for a checkpoint of world.step. */
 void fault_check(const Model *m);
-/* Call before that checkpoint's commit. */
-void fault_save(void);
+/* Call before the commit of the checkpoint of that step. Any thread. */
+void fault_save(int64_t step);
 
 #endif

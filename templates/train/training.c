@@ -17,7 +17,6 @@
 //@ end
 #include "runtime/device.h"           // the model's arrays
 #include "runtime/files/crc32c.h"
-#include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run per folder
 #include "runtime/libraries.h"        // versions of libraries
@@ -34,7 +33,7 @@
 //@ end
 #include "runtime/run/run_folder.h"   // files in OUT
 #include "runtime/run/stop.h"         // signals, DONE, fault files
-#include "runtime/run/version.h"      // versions as words
+#include "saves.h"                    // checkpoints
 #include "step.h"                     // the programs of a step
 
 const ParamGroupRow param_groups[SETS] = {
@@ -93,7 +92,7 @@ static void set_values(Run *r)
 
 bool train_step(Run *r, int64_t step, LogStep *report)
 {
-    static double part[MICROS][STEP_METRICS + 1];
+    static double part[MICROS][SUMS];
     profile_phase(PROFILE_BATCH);
     param_groups_begin(step, r->total);
     if (r->ready != step)
@@ -110,10 +109,10 @@ bool train_step(Run *r, int64_t step, LogStep *report)
     profile_phase(PROFILE_HOST);
     for (int64_t micro = 0; micro < MICROS; micro++)
         objective_step(step, micro, part[micro]);
-    part[0][STEP_METRICS] = stop_requested();
+    part[0][SUM_STOP] = stop_requested();
     profile_phase(PROFILE_SUMS);
     memset(r->sum, 0, sizeof r->sum);
-    comm_fold(part[0], MICROS, STEP_METRICS + 1, r->sum);
+    comm_fold(part[0], MICROS, SUMS, r->sum);
     profile_phase(PROFILE_HOST);
     set_values(r);
     end_updates(r, step, isfinite(r->metric[0]));
@@ -125,7 +124,7 @@ bool train_step(Run *r, int64_t step, LogStep *report)
 //@ end
     *report = (LogStep){r->sum, r->metric, param_group_norm(SET_model),
                       param_group_lr(SET_model), &r->train};
-    return r->sum[STEP_METRICS] > 0;
+    return r->sum[SUM_STOP] > 0;
 }
 
 LogEval validate(Run *r)
@@ -145,116 +144,6 @@ static bool evaluate(Run *r, int64_t step)
     LogEval e = validate(r);
     log_eval(&r->log, step, &e);
     return best_see(&r->best, step, e.value);
-}
-
-/* ---- checkpoints ----------------------------------------------------------------------------- */
-
-//@ if hook_name
-/* Links the checkpoint of that step to the objective's name for it. */
-static void name_checkpoint(Run *r, int64_t step)
-{
-    const Epochs *c = &r->epochs;
-    char *from = checkpoint_path(r->flags.out, step), *name = NULL, *path = NULL, *error = NULL;
-    comm_expect(weights_seconds(&model));
-    if (world.rank == 0 && folder_exists(from))
-        name = objective_hooks.name(c, step, r->best.best.step == step);
-    if (name) {
-        path = folder_join(r->flags.out, name);
-        error = folder_make_below(r->flags.out, path);
-        error = error ? error : folder_link(from, path);
-//@ if hook_named
-        if (!error)
-            error = objective_hooks.named(&r->flags, path, c);
-//@ end
-    }
-    comm_expect(0);
-    if (error)
-        warn("%s; training goes on", error);
-    free(from), free(name), free(path), free(error);
-}
-
-//@ end
-/* must: the run ends here, and so fails if the checkpoint cannot be written. */
-static void save(Run *r, int64_t step, bool must)
-{
-    double start = clock_seconds();
-    Checkpoints *c = &r->checkpoints;
-    cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
-    param_groups_save(state);
-    cJSON_AddNumberToObject(state, "total", (double)r->total);
-//@ if hook_wants_start
-    if (r->began) {
-        cJSON_AddStringToObject(state, "began", r->began);
-        initial_save_start(c, state);
-    }
-//@ end
-    Best before = r->best;
-    best_save(&r->best, r->flags.out, step, state, trainer);
-    log_save(&r->log, state);
-//@ if uses_tokens
-    records_save(&r->train, state);
-//@ end
-    epochs_save(&r->epochs, state);
-//@ if hook_measured
-    if (r->measurement_due)
-        cJSON_AddTrueToObject(state, "owes");
-//@ end
-    char *advice = world.rank == 0 ? hint_nonfinite(&r->log, r->flags.out) : NULL;
-    c->advice = advice;
-    bool saved = checkpoint_save(c, &model, step, state, trainer);
-    if (!saved && must)
-        die(EXIT_IO,
-            "%s: the last checkpoint could not be written; the steps since the one before it, up "
-            "to step %" PRId64 ", are lost",
-            c->why, step);
-    if (!saved)
-        r->best = before;
-    if (saved && model.order) {
-        const uint32_t bits = model_crc(&model);
-        note("bits %08x: crc32c of the weights after step %" PRId64, bits, step);
-    }
-//@ if uses_tokens
-    if (saved && r->tokenizer_is_copy) {
-        char *folder = checkpoint_path(r->flags.out, step);
-        c->tokenizer = folder_join(folder, "tokenizer.json");
-        free(folder);
-    }
-//@ end
-//@ unless lora
-    if (saved && c->found) {     /* an old checkpoint, which may be removed from now on */
-        free(r->saved);
-        c->source = r->saved = checkpoint_path(r->flags.out, step);
-    }
-//@ end
-//@ if hook_name
-    if (saved)
-        name_checkpoint(r, step);
-//@ end
-    c->advice = NULL;
-    free(advice);
-    cJSON_Delete(state);
-    cJSON_Delete(trainer);
-    log_pause(&r->log, clock_seconds() - start);
-}
-
-/* Restores the state that save() put into the checkpoint. */
-static void restore(Run *r)
-{
-    const cJSON *s = r->checkpoints.state;
-    best_load(&r->best, r->flags.out, s);
-//@ if uses_tokens
-    records_load(&r->train, s);
-//@ end
-//@ if hook_measured
-    r->measurement_due = cJSON_IsTrue(json_get(s, "owes"));
-//@ end
-    char *error = param_groups_load(s);
-    if (!error)
-        error = log_load(&r->log, &objective_metrics, s);
-    if (!error)
-        error = epochs_load(&r->epochs, s);
-    if (error)
-        die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -533,7 +422,8 @@ static void resume_or_start(Run *r)
     if (c->found) {
         note("resumed from %s", c->found);
 //@ if hook_name
-        name_checkpoint(r, c->step);     /* the run may have been killed before it did */
+        /* the run may have been killed before it did */
+        name_checkpoint(r, c->step, &r->epochs, r->best.best.step == c->step);
 //@ end
     }
 }

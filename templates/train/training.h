@@ -10,6 +10,12 @@
 
 extern const ParamGroupRow param_groups[SETS];
 
+/* Numbers that all ranks add up in a step: its metrics, then these. */
+enum {
+    SUM_STOP = STEP_METRICS,     /* ranks that were asked to stop */
+    SUMS
+};
+
 typedef struct {
     Flags flags;
     Data train, eval;
@@ -20,9 +26,9 @@ typedef struct {
     int64_t total;               /* steps */
     int64_t lr_ranks;            /* ranks that --lr-scale counts */
     int64_t ready;               /* the step whose inputs are in io; -1: none */
-    /* Last step: sums over ranks followed by the number of ranks asked to stop, and the metrics
-     * computed from them. Last validation: its metrics. */
-    double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
+    /* Last step: sums over ranks, and the metrics computed from them. Last validation: its
+     * metrics. */
+    double sum[SUMS], metric[STEP_METRICS], validation[EVAL_METRICS];
     Best best;                   /* validation */
 //@ if hook_wants_start
     char *began;                 /* crc32c of the initial weights; NULL: unknown */
