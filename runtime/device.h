@@ -43,15 +43,15 @@ int device_marks(const int64_t **ns);
 
 /* Return memory that lives until exit; EXIT_CONFIG if it is short. arena: on the device, for the
  * plan; uninitialised on a GPU. pinned: on the host, zeroed, for copies; kernels can read it, and
- * the functions below, too. */
+ * the functions below, too. Main thread only. */
 void *device_arena(int64_t bytes, const char *what);
 void *device_pinned(int64_t bytes, const char *what);
 
 /* Maximum number of bytes per call of the functions below. */
 enum { ARRAY_PIECE = 4 << 20 };
 
-/* Returns bytes of an arena for reading: in place on the CPU, otherwise a copy that is valid until
- * this thread's next view. Any thread. */
+/* Returns bytes of an arena for reading: in place on the CPU and of pinned memory, otherwise a copy
+ * that is valid until this thread's next view. Any thread. */
 const void *array_view(const void *from, int64_t bytes);
 /* Returns memory to fill with bytes that array_write() then stores at `to`: `to` itself on the CPU,
  * otherwise a buffer that is valid until this thread's next room. */

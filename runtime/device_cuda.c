@@ -199,7 +199,21 @@ void *device_arena(int64_t bytes, const char *what)
     return p;
 }
 
-void *device_pinned(int64_t bytes, const char *what)
+/* ---- memory of the host ---------------------------------------------------------------------- */
+
+enum { PINNED = 8 };
+static struct { const char *at; int64_t bytes; } pinned[PINNED];     /* of device_pinned() */
+static int npinned;
+
+static bool is_pinned(const char *at)
+{
+    for (int i = 0; i < npinned; i++)
+        if (at >= pinned[i].at && at < pinned[i].at + pinned[i].bytes)
+            return true;
+    return false;
+}
+
+static void *pin(int64_t bytes, const char *what)
 {
     void *p = NULL;
     size_t size = (size_t)(bytes > 0 ? bytes : 1);
@@ -214,12 +228,20 @@ void *device_pinned(int64_t bytes, const char *what)
     return p;
 }
 
+void *device_pinned(int64_t bytes, const char *what)
+{
+    REQUIRE(npinned < PINNED);
+    pinned[npinned].at = pin(bytes, what);
+    pinned[npinned].bytes = bytes;
+    return (void *)(uintptr_t)pinned[npinned++].at;
+}
+
 static void *piece(void **of_thread, int64_t bytes)
 {
     if (bytes < 0 || bytes > ARRAY_PIECE)
         die(EXIT_INTERNAL, "a piece of %lld bytes", (long long)bytes);
     if (!*of_thread)
-        *of_thread = device_pinned(ARRAY_PIECE, "copies of weights");
+        *of_thread = pin(ARRAY_PIECE, "copies of weights");
     return *of_thread;
 }
 
@@ -246,6 +268,8 @@ static void copy(char *to, int64_t to_stride, const char *from, int64_t from_str
 
 const void *array_view_rows(const void *from, int64_t rows, int64_t bytes, int64_t *stride)
 {
+    if (is_pinned(from))
+        return from;
     void *to = piece(&view_piece, rows * bytes);
     copy(to, bytes, from, *stride, rows, bytes, "copying from the GPU");
     *stride = bytes;
@@ -284,10 +308,7 @@ void array_write(void *to, const void *from, int64_t bytes)
 
 void array_read(void *to, const void *from, int64_t bytes)
 {
-    for (int64_t done = 0, k; done < bytes; done += k) {
-        k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
-        memcpy((char *)to + done, array_view((const char *)from + done, k), (size_t)k);
-    }
+    copy(to, bytes, from, bytes, 1, bytes, "copying from the GPU");
 }
 
 void array_zero(void *to, int64_t bytes)

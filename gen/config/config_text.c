@@ -75,7 +75,8 @@ const char *config_order_hash(const Config *c)
 {
     static const bool of_ranks[NFIELDS] = {
         [F_gpus] = true, [F_batch_global] = true, [F_batch_accum] = true, [F_memory_zero] = true,
-        [F_memory_limit_gib] = true, [F_comm_overlap] = true, [F_comm_bucket_mib] = true};
+        [F_memory_limit_gib] = true, [F_comm_overlap] = true, [F_comm_bucket_mib] = true,
+        [F_checkpoint_async] = true};
     return hash_without(c, of_ranks);
 }
 

@@ -157,6 +157,8 @@ static char *recipe_h(const Graph *g)
               "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
               "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
               all, trained, g->arena_bytes);
+    if (graph_snapshot_bytes(g))
+        str_print(&s, "    .snapshot_bytes = INT64_C(%" PRId64 "),\n", graph_snapshot_bytes(g));
     return s.text;
 }
 
@@ -568,8 +570,8 @@ static void write_train(const Graph *g)
     const Hole train[] = {{"head", head(g, about), false},
                           {"defaults", run_defaults(g), false},
                           {"sets", emit_sets(g), false},
-                          {"cudnn", graph_calls_cudnn(g) ? "yes" : "", false},
-                          {"lora", ir_size(g, "R") ? "yes" : "", false}};
+                          {"lora", ir_size(g, "R") ? "yes" : "", false},
+                          {"checkpoint_async", graph_snapshot_bytes(g) ? "yes" : "", false}};
     const Hole header[] = {{"metrics", metric_names(g), false},
                            {"sets", emit_set_names(g), false}};
     const Question hooks = {"hook_", has_hook, objective},

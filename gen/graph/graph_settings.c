@@ -58,6 +58,8 @@ void settings_make(Graph *g, Config *c)
     g->setting[SETTING_adapter_json].text = model_adapter_json(g, c);
     if (config_is(c, F_comm_order, "canonical"))
         g->setting[SETTING_order].text = text_print("%s\n", config_order_hash(c));
+    if (config_bool(c, F_checkpoint_async))
+        g->setting[SETTING_checkpoint].text = "async\n";
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

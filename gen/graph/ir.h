@@ -269,6 +269,9 @@ bool value_is_gradient(const Value *v);                     /* of a parameter, o
 /* True if v is the parameter, or, of a divided one, what a program gathers. */
 bool value_is_weight(const Value *v, const Value *param);
 int64_t graph_pinned_bytes(const Graph *g);                  /* after plan: of pinned values */
+/* After plan: host bytes of rank 0 for a copy of all that a checkpoint stores (runtime/run/
+ * snapshot.h); 0: training stops while one is written. */
+int64_t graph_snapshot_bytes(const Graph *g);
 /* After part: a rank stores its own part only. */
 bool value_is_own_part(const Value *v);
 /* Elements of a tensor whose moments may have 8 bit. */

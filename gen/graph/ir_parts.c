@@ -125,6 +125,49 @@ int64_t graph_pinned_bytes(const Graph *g)
     return bytes;
 }
 
+enum { SNAPSHOT_ALIGN = 64 };
+
+/* Bytes that all ranks together store of a value, aligned; v NULL: 0. */
+static int64_t undivided_bytes(const Graph *g, const Value *v)
+{
+    if (!v)
+        return 0;
+    const int64_t tensors = v->count ? v->count : 1, size = dtype_bytes[v->dtype],
+                  bytes = v->place == PL_PARTS ? v->part * g->ranks * size
+                          : v->count           ? v->stride
+                                               : value_bytes(v);
+    return (tensors * bytes + SNAPSHOT_ALIGN - 1) / SNAPSHOT_ALIGN * SNAPSHOT_ALIGN;
+}
+
+/* Bytes of a state PREFIX.NAME of a parameter, with the magnitudes of an 8-bit one. */
+static int64_t state_bytes(const Graph *g, const char *prefix, const Value *param)
+{
+    const Value *v = ir_value(g, text_print("%s.%s", prefix, param->name)), *absmax = NULL;
+    for (int i = 0; v && i < g->nvalues && !absmax; i++)
+        absmax = absmax_moment(g, g->values[i]) == v ? g->values[i] : NULL;
+    if (!absmax || v->place != PL_PARTS)
+        return undivided_bytes(g, v) + undivided_bytes(g, absmax);
+    const int64_t tensors = v->count ? v->count : 1,
+                  bytes = tensors * (v->part * g->ranks / DYNAMIC_BLOCK) * dtype_bytes[DT_F32];
+    return undivided_bytes(g, v) + (bytes + SNAPSHOT_ALIGN - 1) / SNAPSHOT_ALIGN * SNAPSHOT_ALIGN;
+}
+
+int64_t graph_snapshot_bytes(const Graph *g)
+{
+    static const char *const master[] = {"master", "remainder"}, *const moment[] = {"m", "v"};
+    int64_t bytes = 0;
+    for (int i = 0; i < g->nvalues && g->setting[SETTING_checkpoint].text; i++) {
+        const Value *v = g->values[i];
+        if (v->kind != VK_PARAM)
+            continue;
+        const bool stored = v->adapter || v->not_in_model || !ir_size(g, "R");
+        bytes += stored ? undivided_bytes(g, v) : 0;
+        for (int k = 0; k < 2; k++)
+            bytes += (stored ? state_bytes(g, master[k], v) : 0) + state_bytes(g, moment[k], v);
+    }
+    return bytes;
+}
+
 const char *value_set(const Value *v) { return v->set ? v->set : "model"; }
 
 bool value_same_set(const Value *v, const Value *w) { return !strcmp(value_set(v), value_set(w)); }

@@ -585,11 +585,14 @@ static void check_machines(const Reader *r)
 
 static void check_whole(const Reader *r)
 {
+    const char *checkpoint = r->g->setting[SETTING_checkpoint].text;
     check_machines(r);
+    if (checkpoint && strcmp(checkpoint, "async\n"))
+        err((Loc){r->at.file, r->setting_line[SETTING_checkpoint]}, "checkpoint: want async");
     for (int i = 0; i < NSETTINGS; i++)
         if (!r->setting_line[i] && setting_row[i].kind != SETTING_IS_WORDS &&
             i != SETTING_adapter_json && i != SETTING_cluster && i != SETTING_order &&
-            i != SETTING_other_fields)
+            i != SETTING_other_fields && i != SETTING_checkpoint)
             err(r->at, "no line `set %s`", setting_row[i].name);
     int setting;
     char *model = model_fault(r->g, &setting);

@@ -304,7 +304,7 @@ static void make_plan(void *data)
     p->limit = fit_limit(g);
     p->device = g->arena_bytes;
     p->persistent = g->persistent_bytes;
-    p->host = graph_pinned_bytes(g) * g->ranks / nodes_of(c);
+    p->host = graph_pinned_bytes(g) * g->ranks / nodes_of(c) + graph_snapshot_bytes(g);
     p->sent = sent.within + sent.between;
     p->step = step_cost(g, c).step;
     p->tokens = step_tokens(g, c) / p->step;

@@ -193,6 +193,10 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
              text_print("%s a rank for %sbatches in flight, not counting CUDA's libraries; records "
                         "are read on demand",
                         text_bytes(n->host), n->held.pinned ? "the embedding and " : ""));
+    if (graph_snapshot_bytes(g))
+        line(to, cuda ? "" : "host",
+             text_print("%s of rank 0 for a copy from which a checkpoint is written",
+                        text_bytes(graph_snapshot_bytes(g))));
     const Disk *d = &n->disk;
     line(to, "disk",
          d->kept ? text_print("%s: %" PRId64 " checkpoint%s of %s, and one while it is written",

@@ -274,6 +274,9 @@ static void print_purposes(const Graph *g, const Holdings *h, FILE *to)
     if (h->pinned)
         fprintf(to, "  %-14s %12s   in pinned memory of the host, outside the arena\n", "embedding",
                 text_bytes(h->pinned));
+    if (graph_snapshot_bytes(g))
+        fprintf(to, "  %-14s %12s   in host memory of rank 0, from which a checkpoint is written\n",
+                "snapshot", text_bytes(graph_snapshot_bytes(g)));
 }
 
 /* Bytes of gradients that outlive a program. */
@@ -451,6 +454,8 @@ void answer_memory(cJSON *o, const Graph *g, const Holdings *h)
         answer_int(o, "device_bytes_limit", fit_limit(g));
     if (h->pinned)
         answer_int(o, "host_bytes_pinned", h->pinned);
+    if (graph_snapshot_bytes(g))
+        answer_int(o, "host_bytes_snapshot", graph_snapshot_bytes(g));
     cJSON *by = answer_object(o, "bytes_by_purpose");
     for (int i = 0; i < NPURPOSES; i++)
         answer_int(by, purpose_name[i], h->purpose[i]);

@@ -144,6 +144,8 @@ typedef struct {
     int64_t longest;         /* maximum sequence length in tokens */
     int64_t parameters, trained;          /* in elements; a tied tensor counts once */
     int64_t planned_bytes;
+    int64_t snapshot_bytes;  /* host memory of rank 0 for a copy of the checkpoint (snapshot.h);
+                                0: none */
     int ntensors;
     Tensor *tensors;         /* one per actual tensor (layers expanded by model_expand()) */
     int nmerges;             /* 0 without LoRA */

@@ -10,6 +10,9 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"    // how long reading and writing them takes
 #include "runtime/ranks/comm.h"       // comm_expect()
+//@ if checkpoint_async
+#include "runtime/run/checkpoint_async.h"
+//@ end
 #include "runtime/run/hints.h"        // hints after a failure
 //@ if hook_wants_start
 #include "runtime/run/initial_weights.h"
@@ -95,8 +98,29 @@ static void save_now(Run *r, const Save *s, const cJSON *state, const cJSON *tra
     end_save(r, s, saved);
 }
 
+//@ if checkpoint_async
+static Save under_way;           /* step 0: none */
+
+void save_end(Run *r, bool waited)
+{
+    const double start = clock_seconds();
+    if (!under_way.step)
+        return;
+    comm_expect(3 * weights_seconds(&model));        /* two attempts, one verification */
+    const bool saved = checkpoint_async_end(&r->checkpoints, waited);
+    comm_barrier();              /* the others wait with rank 0 */
+    comm_expect(0);
+    end_save(r, &under_way, saved);
+    under_way.step = 0;
+    log_pause(&r->log, clock_seconds() - start);
+}
+
+//@ end
 void save(Run *r, int64_t step, bool must)
 {
+//@ if checkpoint_async
+    save_end(r, !must);
+//@ end
     double start = clock_seconds();
     Checkpoints *c = &r->checkpoints;
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
@@ -125,7 +149,17 @@ void save(Run *r, int64_t step, bool must)
 //@ end
     char *advice = world.rank == 0 ? hint_nonfinite(&r->log, r->flags.out) : NULL;
     c->advice = advice;
+//@ unless checkpoint_async
     save_now(r, &s, state, trainer, must);
+//@ end
+//@ if checkpoint_async
+    if (must) {
+        save_now(r, &s, state, trainer, true);
+    } else {
+        checkpoint_async_begin(c, &model, step, state, trainer);
+        under_way = s;
+    }
+//@ end
     c->advice = NULL;
     free(advice);
     cJSON_Delete(state);

@@ -22,6 +22,9 @@
 #include "runtime/libraries.h"        // versions of libraries
 #include "runtime/model/weights.h"    // how long reading and writing them takes
 #include "runtime/ranks/comm.h"       // sums over ranks
+//@ if checkpoint_async
+#include "runtime/run/checkpoint_async.h"
+//@ end
 #include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
 #include "runtime/run/hints.h"        // hints after a finished run
@@ -60,6 +63,9 @@ static void skip_update(Run *r, int64_t step, int group, double loss)
              step + 1, loss, of, name, norm, list, n > 8 ? " ..." : "");
         return;
     }
+//@ if checkpoint_async
+    save_end(r, false);
+//@ end
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
@@ -110,6 +116,9 @@ bool train_step(Run *r, int64_t step, LogStep *report)
     for (int64_t micro = 0; micro < MICROS; micro++)
         objective_step(step, micro, part[micro]);
     part[0][SUM_STOP] = stop_requested();
+//@ if checkpoint_async
+    part[0][SUM_WRITTEN] = checkpoint_async_done();
+//@ end
     profile_phase(PROFILE_SUMS);
     memset(r->sum, 0, sizeof r->sum);
     comm_fold(part[0], MICROS, SUMS, r->sum);
@@ -411,6 +420,10 @@ static void resume_or_start(Run *r)
             r->flags.out, c->step, r->total, r->changes);
     if (!over)
         stop_undone(r->flags.out);
+//@ if checkpoint_async
+    if (!over)
+        checkpoint_async_open(&model);
+//@ end
     if (c->found && !over)
         checkpoint_leave_newer(c);
     if (c->found && is_in_out(c))
@@ -532,6 +545,10 @@ int train(Run *r)
         stop = train_step(r, step, &report);
         step++;
         log_step(&r->log, step, &report);
+//@ if checkpoint_async
+        if (r->sum[SUM_WRITTEN] > 0)
+            save_end(r, false);
+//@ end
         epochs_step(&r->epochs, step, r->sum);
         profile_end();
         bool last = step == r->total, marked, better = validate_if_due(r, step, last, &marked);

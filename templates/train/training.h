@@ -13,6 +13,9 @@ extern const ParamGroupRow param_groups[SETS];
 /* Numbers that all ranks add up in a step: its metrics, then these. */
 enum {
     SUM_STOP = STEP_METRICS,     /* ranks that were asked to stop */
+//@ if checkpoint_async
+    SUM_WRITTEN,                 /* above 0: the checkpoint under way is written, or failed */
+//@ end
     SUMS
 };
 

@@ -17,6 +17,7 @@ return {
         fold = "none", base = "nf4", modules_to_save = { "lm_head", "embed_tokens" },
     },
     memory = { recompute = "block", keep = { "norms", "att" }, loss_rows = 128, ffn_rows = 64, zero = 0, limit_gib = 2.5, embedding = "device" },
+    checkpoint = { async = true },
     optim = { decay_rule = "all", master = "fp32", moments = "fp32", when = "step" },
     kernels = { fuse = false, graph = false, attention = "builtin", logits = "16bit" },
     comm = { bucket_mib = 7, overlap = "all", order = "fast" },

@@ -1,0 +1,17 @@
+/* snapshot.h -- a copy in host memory of every array that a checkpoint stores.
+ *
+ * Keeps: whole arrays, as one rank without memory.zero has them: what writes a model writes its
+ *        copy, without other ranks, and without calls of the device. */
+#ifndef DIECAST_SNAPSHOT_H
+#define DIECAST_SNAPSHOT_H
+
+#include "runtime/model/model.h"
+
+/* Sets *copy to the model with arrays of its own, in m->snapshot_bytes of pinned memory that live
+ * until exit: EXIT_CONFIG if the machine has less available. Arrays that no checkpoint stores are
+ * those of m. Only rank 0 has the memory; *copy of other ranks is m. */
+void snapshot_open(const Model *m, Model *copy);
+/* Between two steps: copies the arrays of m. Collective. */
+void snapshot_take(const Model *m, const Model *copy);
+
+#endif
