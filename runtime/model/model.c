@@ -598,8 +598,7 @@ static int64_t nonfinite(const Tensor *t, Array array, int64_t e, int64_t n)
     return bad;
 }
 
-/* Returns the same of those that this rank counts: its part, or on rank 0 all of a whole array. */
-static int64_t nonfinite_here(const Tensor *t)
+int64_t model_nonfinite_here(const Tensor *t)
 {
     const Array array = model_precise(t);
     OwnElements own = {0};
@@ -616,7 +615,7 @@ int64_t model_nonfinite(const Model *m, const char **where)
     double bad = 0;
     int first = m->ntensors;
     for (int i = 0; i < m->ntensors; i++) {
-        const int64_t found = nonfinite_here(&m->tensors[i]);
+        const int64_t found = model_nonfinite_here(&m->tensors[i]);
         bad += (double)found;
         first = found && i < first ? i : first;
     }

@@ -173,6 +173,9 @@ void model_keep_start(const Model *m);
 /* Returns the number of NaN or Inf weights, of whole arrays those of rank 0; *where: the first
  * tensor that has one. Collective. */
 int64_t model_nonfinite(const Model *m, const char **where);
+/* Returns the number of NaN or Inf weights of a tensor that this rank counts: of its part, or on
+ * rank 0 of the whole array. Any thread. */
+int64_t model_nonfinite_here(const Tensor *t);
 /* Returns the CRC-32C of names and values (fp32 master weights where they exist) of all tensors in
  * name order: independent of the number of ranks. Collective if arrays are divided. */
 uint32_t model_crc(const Model *m);

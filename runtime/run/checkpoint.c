@@ -379,11 +379,8 @@ char *checkpoint_write(const Checkpoints *c, const Model *m, int64_t step, const
     return error;
 }
 
-/* Ends the job if weights are NaN or Inf. */
-static void check_finite(const Checkpoints *c, const Model *m)
+void checkpoint_check_finite(const Checkpoints *c, int64_t bad, const char *where)
 {
-    const char *where;
-    const int64_t bad = model_nonfinite(m, &where);
     if (bad > 0 && world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     if (bad > 0)
@@ -395,7 +392,6 @@ void checkpoint_check(Checkpoints *c, const Model *m, int64_t step)
 {
     check_replicas(m, step);
     comm_expect(weights_seconds(m));
-    check_finite(c, m);
     checkpoint_know_base(c, m);
     comm_expect(0);
 }
@@ -419,8 +415,11 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
                      const cJSON *trainer)
 {
     char *error = NULL;
+    const char *where;
     checkpoint_check(c, m, step);
     comm_expect(3 * weights_seconds(m));         /* two attempts, one verification */
+    const int64_t bad = model_nonfinite(m, &where);
+    checkpoint_check_finite(c, bad, where);
     if (parts_gather(m)) {
         cJSON *all = checkpoint_state(c, m, step, state);
         error = checkpoint_write(c, m, step, all, trainer);

@@ -98,9 +98,11 @@ void checkpoint_written(Checkpoints *c, int64_t step);
 bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                      const cJSON *trainer);
 
-/* The parts of checkpoint_save(). Collective: ends the job for replicas that differ, and with
- * EXIT_NONFINITE if weights are NaN or Inf. */
+/* The parts of checkpoint_save(). Collective: ends the job for replicas that differ. */
 void checkpoint_check(Checkpoints *c, const Model *m, int64_t step);
+/* Ends the job with EXIT_NONFINITE if weights are bad: NaN or Inf, the first in the tensor
+ * `where`. */
+void checkpoint_check_finite(const Checkpoints *c, int64_t bad, const char *where);
 /* Returns train_state.json with the state of checkpoint_save(); free with cJSON_Delete(). */
 cJSON *checkpoint_state(const Checkpoints *c, const Model *m, int64_t step, const cJSON *state);
 /* On rank 0, in a gather if arrays are divided; else on any thread while c and the arrays of m do

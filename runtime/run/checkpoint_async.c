@@ -22,6 +22,8 @@ static struct {
     Checkpoints c;                   /* as it was at `step` */
     int64_t step;
     cJSON *all, *trainer;            /* train_state.json, trainer_state.json */
+    int64_t bad;                     /* weights that are NaN or Inf, the first in `where` */
+    const char *where;
     char *error;                     /* of checkpoint_write() */
     double stopped, written;         /* seconds: training for the copy; the thread */
     int64_t before, best;            /* last one that was saved, and its best one; 0: none */
@@ -34,9 +36,11 @@ static void *work(void *unused)
 {
     const double start = clock_seconds();
     (void)unused;
-    if (job.before)
+    job.bad = snapshot_nonfinite(&job.copy, &job.where);
+    if (job.before && !job.bad)
         checkpoint_remove_oldest(&job.c, job.before, job.best);
-    job.error = checkpoint_write(&job.c, &job.copy, job.step, job.all, job.trainer);
+    if (!job.bad)
+        job.error = checkpoint_write(&job.c, &job.copy, job.step, job.all, job.trainer);
     job.written = clock_seconds() - start;
     job.done = true;
     return NULL;
@@ -102,6 +106,7 @@ bool checkpoint_async_end(Checkpoints *c, bool waited)
              "avoid such waits", seconds, (long long)job.step);
     told = told || waited;
     job.joinable = job.done = false;
+    checkpoint_check_finite(c, job.bad, job.where);
     const bool saved = checkpoint_count(c, job.step, job.error);
     if (saved) {
         note("checkpoint-%lld: written in %.2f s while training went on, which it stopped for "

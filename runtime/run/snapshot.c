@@ -94,7 +94,9 @@ static char *memory(const Model *m)
             "checkpoint, %.3f GiB are available: end other programs, or gen %s "
             "checkpoint.async=false && make", (double)bytes / gib,
             (double)(left > 0 ? left : 0) / gib, model_words(m, "checkpoint.async"));
-    return device_pinned(bytes, "a copy of the checkpoint");
+    char *to = device_pinned(bytes, "a copy of the checkpoint");
+    memset(to, 0, (size_t)bytes);        /* its pages are there before the first copy */
+    return to;
 }
 
 void snapshot_open(const Model *m, Model *copy)
@@ -175,4 +177,16 @@ void snapshot_take(const Model *m, const Model *copy)
                              *state(&copy->tensors[i], k));
         }
     parts_gathered();
+}
+
+int64_t snapshot_nonfinite(const Model *copy, const char **where)
+{
+    int64_t bad = 0;
+    for (int i = copy->ntensors - 1; i >= 0; i--) {
+        const Tensor *t = &copy->tensors[i];
+        const int64_t found = is_stored(copy, t, 0) ? model_nonfinite_here(t) : 0;
+        *where = found ? t->name : *where;
+        bad += found;
+    }
+    return bad;
 }

@@ -13,5 +13,8 @@
 void snapshot_open(const Model *m, Model *copy);
 /* Between two steps: copies the arrays of m. Collective. */
 void snapshot_take(const Model *m, const Model *copy);
+/* Returns the number of NaN or Inf weights in the copies; *where: the first tensor that has one.
+ * Any thread of rank 0. */
+int64_t snapshot_nonfinite(const Model *copy, const char **where);
 
 #endif

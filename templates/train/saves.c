@@ -107,7 +107,11 @@ void save_end(Run *r, bool waited)
     if (!under_way.step)
         return;
     comm_expect(3 * weights_seconds(&model));        /* two attempts, one verification */
+    char *advice = world.rank == 0 ? hint_nonfinite(&r->log, r->flags.out) : NULL;
+    r->checkpoints.advice = advice;
     const bool saved = checkpoint_async_end(&r->checkpoints, waited);
+    r->checkpoints.advice = NULL;
+    free(advice);
     comm_barrier();              /* the others wait with rank 0 */
     comm_expect(0);
     end_save(r, &under_way, saved);

@@ -6,9 +6,9 @@ source "$(dirname "$0")/lib.sh"
 
 # NAME FIELDS: with and without
 rows="2.z3 gpus=2 precision=bf16 memory.zero=3"
-[ "$BACKEND" = cpu ] || rows="2.z1 gpus=2 precision=bf16 memory.zero=1 optim.moments=8bit"
+[ "$BACKEND" = cpu ] || rows="2.z1 gpus=2 precision=bf16 memory.zero=1 optim.moments=8bit model.tied=false"
 [ "$BACKEND" != cpu ] || rows+="
-1 optim.moments=8bit"
+1 optim.moments=8bit model.tied=false"
 [ -z "$FULL" ] || rows+="
 2 gpus=2
 2.z1 gpus=2 memory.zero=1 optim.moments=8bit optim.master=none precision=bf16
@@ -51,4 +51,121 @@ while read -r name fields; do
         "$scratch/async.$name.log" | grep -vx 3
         grep -c '^the next save waited .* until checkpoint-2 was written' "$scratch/async.$name.log" | grep -vx 1)"
 done <<<"$rows"
+[ "$BACKEND" = cpu ] || exit $failed
+
+# ---- stops and kills. While the checkpoint of step 4 is held before its rename, training goes on.
+
+every=(--init-from none --save-every 2)
+program=async.1 straight=async.1 ranks=1
+waits() { for ((i = 0; i < 600; i++)); do "$@" && return; sleep 0.05; done; }
+# held SECONDS FLAG...: in the background, until training is at the next save; $! is the launcher's
+held() {
+    rm -rf "$scratch/held" "$scratch/held.log"
+    DIECAST_FAULT=save:rank=0:step=4:seconds=$1 run $program held "${every[@]}" "${@:2}" 2>/dev/null &
+    waits grep -qs '^step 5/8' "$scratch/held.log"
+}
+# left NAME: checkpoint-4 is incomplete and does not have its name
+left() {
+    verdict "$1: checkpoint-4 is not there" "$([ -d "$scratch/held/checkpoint-4.tmp" ] || echo "no checkpoint-4.tmp"
+        ls -d "$scratch/held"/checkpoint-[4-8] 2>/dev/null)"
+}
+# goes_on NAME STEP: it resumes from that step and ends like the one without a fault
+goes_on() {
+    ran $program held "${every[@]}"
+    verdict "$1: goes on" "$(sed -n 's/^resumed from .*checkpoint-//p' "$scratch/held.log" | grep -vx "$2"
+        ls -d "$scratch/held"/*.tmp "$scratch/held"/*.del 2>/dev/null
+        diff <(losses "$scratch/held") <(losses "$scratch/$straight"))"
+    files "$1: the same in the end" held $straight
+}
+ours() {                # of a run in $scratch/held, those of the program
+    local pid
+    for pid in $(pgrep -f -- "--out $scratch/held"); do
+        [[ "$(readlink "/proc/$pid/exe")" != */train ]] || echo "$pid"
+    done
+}
+# killed SIGNAL RANK [CODE]: that process, in the write
+killed() {
+    local code name="$ranks ranks, $1 to rank $2"
+    held 60
+    mapfile -t all < <(ours)
+    for pid in "${all[@]}"; do
+        rank=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
+        [ "${rank:-0}" != "$2" ] || kill -"$1" "$pid"
+    done
+    wait; code=$?
+    left "$name"
+    verdict "$name: no process is left" "$(ours)"
+    goes_on "$name" 2
+}
+killed KILL 0
+held 1
+kill -USR1 "$(ours)"
+wait $!; code=$?
+verdict "SIGUSR1 in a write" "$([ $code = 91 ] || echo "exit $code: $(tail -n 2 "$scratch/held.log")"
+    grep -q '^checkpoint-4: written' "$scratch/held.log" || echo "checkpoint-4 is not finished"
+    at=$(sed -n 's/^stopped on SIGUSR1 after step \([5-7]\), checkpoint-\1 saved.*/\1/p' "$scratch/held.log")
+    [ -n "$at" ] || tail -n 2 "$scratch/held.log"
+    for step in 2 4 "${at:-0}"; do [ -d "$scratch/held/checkpoint-$step" ] || echo "no checkpoint-$step"; done
+    ls -d "$scratch/held"/*.tmp 2>/dev/null)"
+ran async.1 held "${every[@]}"
+verdict "SIGUSR1: goes on" "$(diff <(losses "$scratch/held") <(losses "$scratch/async.1"))"
+program=async.2.z3 straight=async.2.z3 ranks=2
+killed KILL 1
+[ -z "$FULL" ] || killed KILL 0
+program=async.1
+
+# ---- what fails: as the program that stops for checkpoints
+
+# both NAME CODE FLAG...: the same code and last words of both, but for the step
+both() {
+    local way code
+    for way in stops async; do
+        rm -rf "$scratch/both"
+        ($limits; slow both $way.1 "${@:3}"); code=$?
+        verdict "$1, $way" "$([ $code = "$2" ] || echo "exit $code: $(tail -n 2 "$scratch/both.log")")"
+        # but for advice, which counts steps
+        sed -n 's/^rank 0 (.*) step [0-9]*: //p' "$scratch/both.log" | sed 's/; the loss was .*//' >"$scratch/$way.words"
+        find "$scratch/both" -maxdepth 1 -name 'checkpoint-*' -printf '%f\n' | sort >>"$scratch/$way.words"
+    done
+    verdict "$1, the same words and checkpoints" "$(diff "$scratch"/{stops,async}.words)"
+}
+limits="ulimit -f 500" both "a file that is too large" 90 "${every[@]}" --steps 20
+limits=: DIECAST_FAULT=nan:rank=0:step=3 both "NaN in a step while one is written" 87 "${every[@]}"
+# a row of the embedding that no token reads
+cp -r "$scratch/async.1/checkpoint-8" "$scratch/nan"
+header=$(head -c 8 "$scratch/nan/model.safetensors" | od -An -tu8)
+end=$(head -c $((header + 8)) "$scratch/nan/model.safetensors" | tail -c +9 |
+    jq '."transformer.wte.weight".data_offsets[1]')
+printf '\0\0\300\177' | dd of="$scratch/nan/model.safetensors" bs=1 seek=$((header + 8 + end - 4)) conv=notrunc status=none
+limits=: both "a weight that is NaN" 87 --init-from "$scratch/nan" --allow-nonfinite true --save-every 4
+
+# ---- which checkpoints stay
+
+for way in stops async; do
+    ran $way.1 kept.$way --init-from none --save-every 1 --save-total-limit 2
+done
+verdict "--save-total-limit" "$(diff <(ls "$scratch/kept.stops") <(ls "$scratch/kept.async")
+    ls "$scratch/kept.async" | grep -c '^checkpoint' | grep -vx 2)"
+
+# ---- a host without memory
+
+cat >"$scratch/poor.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+FILE *fopen(const char *path, const char *mode)
+{
+    FILE *(*real)(const char *, const char *);
+    *(void **)&real = dlsym(RTLD_NEXT, "fopen");
+    static char poor[] = "MemTotal: 9000 kB\nMemAvailable: 1000 kB\n";
+    return strcmp(path, "/proc/meminfo") ? real(path, mode) : fmemopen(poor, sizeof poor, "r");
+}
+END
+gcc -shared -fPIC -o "$scratch/poor.so" "$scratch/poor.c" -ldl || verdict poor.c "does not compile"
+LD_PRELOAD=$scratch/poor.so run async.1 poor "${every[@]}"; code=$?
+verdict "a host without memory" "$([ $code = 80 ] || echo "exit $code"
+    grep -q 'checkpoint.async needs .* GiB of host memory for a copy of the checkpoint, .*: end other programs, or gen .*shard.lua .*checkpoint.async=false && make' \
+        "$scratch/poor.log" || tail -n 2 "$scratch/poor.log"
+    grep '^step 1/' "$scratch/poor.log")"
 exit $failed
