@@ -13,7 +13,7 @@ rows="2.z3 gpus=2 precision=bf16 memory.zero=3"
 2 gpus=2
 2.z1 gpus=2 memory.zero=1 optim.moments=8bit optim.master=none precision=bf16
 2.z2 gpus=2 memory.zero=2 comm.order=canonical
-llama gpus=2 model.family=llama lora.rank=4 lora.base=nf4 memory.zero=3 lora.modules_to_save=lm_head model.tied=false"
+llama gpus=2 memory.zero=3 model.family=llama model.tied=false lora.rank=4 lora.base=nf4 lora.modules_to_save=lm_head"
 programs <<<"$(while read -r name fields; do
     echo "async.$name shard $fields checkpoint.async=true"
     echo "stops.$name shard $fields"
@@ -43,7 +43,8 @@ folders() {
 
 while read -r name fields; do
     ran stops.$name stops.$name --init-from none --save-every 2
-    slow async.$name async.$name --init-from none --save-every 2 || verdict "$name trains" "$(tail -n 2 "$scratch/async.$name.log")"
+    slow async.$name async.$name --init-from none --save-every 2 ||
+        verdict "$name trains" "$(tail -n 2 "$scratch/async.$name.log")"
     verdict "$name, losses" "$(diff <(losses "$scratch/stops.$name") <(losses "$scratch/async.$name")
         [ "$(losses "$scratch/async.$name" | wc -l)" = 8 ] || echo "not 8 losses")"
     folders "$name, files" stops.$name async.$name 4

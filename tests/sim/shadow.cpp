@@ -4,6 +4,7 @@
  *         block and barrier. A Cell remembers who wrote and read last, as Records (segment, step of
  *         the warp, thread); the segment tells block and operation. Much as FastTrack (Flanagan,
  *         Freund 2009): epochs where an order is total, vectors only for parts of a warp. */
+#include "host.h"
 #include "internal.h"
 
 #ifdef SIM_CHECKED
@@ -701,6 +702,7 @@ static void host_access(uintptr_t a, size_t bytes, Kind kind)
         return;
     if (arena == SIM_DEVICE)
         sim_fail("host code %s device memory", verbs[kind]);
+    SimLock first(sim_mutex);        /* as an operation's thread takes them: sim_mutex, host_mutex */
     uint32_t op = sim_host_op();
     std::lock_guard<std::mutex> guard(host_mutex);
     /* While another thread runs an operation, which of the two is first is not looked at. */
