@@ -54,6 +54,28 @@ while read -r name fields; do
 done <<<"$rows"
 [ "$BACKEND" = cpu ] || exit $failed
 
+# Objectives with names for checkpoints, files and measurements of their own.
+if [ -n "$FULL" ]; then
+    cases="ad=ad_one llada=mdm_llada prm=prm_instance dpo=dpo_lora"
+    programs <<<"$(for name in $cases; do
+        fields="${name#*=} $([[ $name != prm=* ]] || echo gpus=2)"
+        echo "async.${name%=*} $fields checkpoint.async=true"
+        echo "stops.${name%=*} $fields"
+    done)"
+    tree() { (cd "$1" && find . -not -path './runs/*' -not -path './logs/*' | sort); }
+    for name in $cases; do
+        case=${name#*=} name=${name%=*}
+        for way in stops async; do
+            trained $way.$name $case $way.$name --save-every 2 --eval-every 4 --save-total-limit 3
+        done
+        verdict "$name, losses" "$(diff <(losses "$scratch/stops.$name") <(losses "$scratch/async.$name"))"
+        verdict "$name, files" "$(diff <(tree "$scratch/stops.$name") <(tree "$scratch/async.$name")
+            cd "$scratch/stops.$name" && find . -name '*.safetensors' -o -name 'stats*' | while read -r file; do
+                cmp "$file" "../async.$name/$file" 2>&1
+            done)"
+    done
+fi
+
 # ---- stops and kills. While the checkpoint of step 4 is held before its rename, training goes on.
 
 every=(--init-from none --save-every 2)
@@ -150,6 +172,28 @@ verdict "--save-total-limit" "$(diff <(ls "$scratch/kept.stops") <(ls "$scratch/
 
 # ---- a host without memory
 
+printf '%s\n' '#include <stdio.h>' '#include "runtime/run/host_memory.h"' \
+    'int main(int n, char **arg) { (void)n; printf("%lld\n", (long long)host_memory_left(arg[1])); }' >"$scratch/left.c"
+gcc -std=c11 -I. -o "$scratch/left" "$scratch/left.c" runtime/run/host_memory.c runtime/base.c ||
+    verdict host_memory.c "does not compile"
+fake=$scratch/fake group=$scratch/fake/sys/fs/cgroup
+puts() { mkdir -p "$(dirname "$1")" && printf '%s\n' "${@:2}" >"$1"; }
+leaves() { verdict "memory left: $1" "$("$scratch/left" "$fake" | grep -vx "$2")"; }
+leaves "unknown" 9223372036854775807
+puts $fake/proc/meminfo "MemTotal:  5000 kB" "MemAvailable:    3000 kB"
+leaves "of the machine" $((3000 << 10))
+puts $fake/proc/self/cgroup 0::/job/step
+puts $group/job/step/memory.max max
+puts $group/job/step/memory.current 7
+puts $group/job/memory.max 2000000
+puts $group/job/memory.current 1500000
+puts $group/job/memory.stat "anon 1" "inactive_file 30000" "active_file 4000"
+leaves "in a group above, whose cache counts as free" 534000
+puts $fake/proc/self/cgroup 5:cpu,cpuacct:/ 4:memory:/old 0::/job/step
+puts $group/memory/old/memory.limit_in_bytes 900000
+puts $group/memory/old/memory.usage_in_bytes 500000
+puts $group/memory/old/memory.stat "total_inactive_file 30" "total_active_file 4"
+leaves "in a group of version 1" 400034
 cat >"$scratch/poor.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
