@@ -588,7 +588,7 @@ static void check_whole(const Reader *r)
     const char *checkpoint = r->g->setting[SETTING_checkpoint].text;
     check_machines(r);
     if (checkpoint && strcmp(checkpoint, "async\n"))
-        err((Loc){r->at.file, r->setting_line[SETTING_checkpoint]}, "checkpoint: want async");
+        err((Loc){r->at.file, r->setting_line[SETTING_checkpoint]}, "checkpoint: must be async");
     for (int i = 0; i < NSETTINGS; i++)
         if (!r->setting_line[i] && setting_row[i].kind != SETTING_IS_WORDS &&
             i != SETTING_adapter_json && i != SETTING_cluster && i != SETTING_order &&

@@ -121,6 +121,8 @@ refused "a field twice" plan '/^| optim.decay_rule/p' \
 refused "a line that is no field" plan '/^| optim.decay_rule/i | optim.decays=1' \
     "edit.ir:$(line plan '^set model_fields'): optim.decays=1 is no line FIELD=VALUE"
 refused "no first line" plan 1d "edit.ir:2: the first line of a room's text is missing: "
+refused "a way to write checkpoints" graph '/^set model_fields/i set checkpoint\n| never' \
+    "edit.ir:$(line graph '^set model_fields'): checkpoint: must be async"
 refused "an unknown fact" graph 's/^set tune/set tuned/' \
     "edit.ir:$(line graph '^set tune'): tuned is not a setting"
 refused "a flag" graph '/^set model_fields/i set flags "learning=3"' \

@@ -1,6 +1,7 @@
 #!/bin/bash
-# kill -9 at random moments of runs of three objectives (prm; dpo on two ranks; lm, built with AddressSanitizer) whose
-# disk is slow and fails now and then: 0 corrupt, 0 garbage, 0 leftovers. KILLS=n (60), SEED=n.
+# kill -9 at random moments of runs of three objectives (prm; dpo on two ranks; lm, built with AddressSanitizer, and
+# with checkpoints written while training goes on) whose disk is slow and fails now and then: 0 corrupt, 0 garbage, 0
+# leftovers. KILLS=n (60), SEED=n.
 # Each start goes on from where the one before was killed, until the run is done; then its files, its history and the
 # bits of its weights and moments are those of an undisturbed run, and a new run begins.
 source "$(dirname "$0")/lib.sh"
@@ -10,6 +11,7 @@ RANDOM=$seed
 programs <<'END'
 prm_instance prm_instance
 dpo_mean.2x1 dpo_mean gpus=2 batch.accum=1
+llama_tiny.async llama_tiny checkpoint.async=true
 END
 export EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g1"
 programs <<<"gpt2_tiny.asan gpt2_tiny"
@@ -18,7 +20,7 @@ export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
 shim=$scratch/shim.so
 gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$shim" tests/checkpoint/shim.c -ldl ||
     { verdict shim.c "does not compile"; exit 1; }
-names=(prm_instance dpo_mean.2x1 gpt2_tiny.asan)
+names=(prm_instance dpo_mean.2x1 gpt2_tiny.asan llama_tiny.async)
 ways=(--steps 16 --save-every 1 --save-total-limit 2 --log-every 1 --eval-every 0)
 trap 'kill -9 $(ours "$scratch") 2>/dev/null; rm -rf "$scratch"' EXIT
 
@@ -119,7 +121,7 @@ one_start() {
 }
 starts=0 n=0
 while [ $n -lt "$kills" ]; do
-    name=${names[starts % 3]}
+    name=${names[starts % ${#names[@]}]}
     [ $starts -lt $((6 * kills)) ] && [ -z "${wrong[$name]}" ] || break
     how=late
     [ $((RANDOM % 4)) != 0 ] || how=early
