@@ -2,7 +2,9 @@
  *
  * In:     arrays of the model, between two steps.
  * Keeps:  the thread reads the copies of `job` only, and communicates with no other rank.
- * Method: the main thread writes `job` before the thread starts and after it was joined. */
+ * Method: the main thread writes `job` before the thread starts and after it was joined:
+ *             idle --begin: copy, start--> writing --the thread--> written --end: join--> idle
+ *         `done`: written. checkpoint_async_end() waits for it, if need be. */
 #define _GNU_SOURCE
 #include "runtime/run/checkpoint_async.h"
 
