@@ -95,6 +95,43 @@ static void read_log(const char *log, int64_t dynamic)
 
 /* ---- the PTX --------------------------------------------------------------------------------- */
 
+static const char *plain_arguments(Str *s, const char *p);
+
+/* Adds a template argument of a mangled name, a number or a type. Returns what follows; NULL:
+ * another kind. */
+static const char *plain_argument(Str *s, const char *p)
+{
+    char *name;
+    const bool number = *p == 'L';
+    p += number;
+    const size_t length = strtoul(p, &name, 10);
+    if (length > strlen(name) || (!length && (!*p || !strchr("bfijlmxy", *p))))
+        return NULL;
+    if (!number && length)
+        str_print(s, "%.*s", (int)length, name);
+    else if (!number)
+        str_print(s, "%s", *p == 'f' ? "float" : *p == 'b' ? "bool" : "int");
+    p = length ? name + length : p + 1;
+    if (!number)
+        return *p == 'I' ? plain_arguments(s, p + 1) : p;
+    const bool negative = *p == 'n';
+    const size_t digits = strcspn(p + negative, "E");
+    str_print(s, "%s%.*s", negative ? "-" : "", (int)digits, p + negative);
+    return p + negative + digits + 1;
+}
+
+/* Adds "<8, float>" of "Li8EfE". Returns what follows; NULL, and "<8, ...>", after another kind. */
+static const char *plain_arguments(Str *s, const char *p)
+{
+    const char *comma = "<";
+    for (; p && *p && *p != 'E'; comma = ", ") {
+        str_print(s, "%s", comma);
+        p = plain_argument(s, p);
+    }
+    str_print(s, p ? ">" : "...>");
+    return p ? p + 1 : NULL;
+}
+
 /* "rmsnorm_fwd_kernel<8, 1>" of "_Z18rmsnorm_fwd_kernelILi8ELb1EEvPf"; other names as they are. */
 static char *plain_name(const char *entry)
 {
@@ -106,17 +143,8 @@ static char *plain_name(const char *entry)
         return text_copy(entry);
     Str s = {0};
     str_print(&s, "%.*s", (int)n, end);
-    const char *p = end + n;
-    if (*p != 'I')
-        return s.text;
-    const char *comma = "<";
-    for (p++; *p == 'L'; comma = ", ") {     /* L, a letter for the type, the number, E */
-        size_t digits = strcspn(p + 2, "E");
-        str_print(&s, "%s%s%.*s", comma, p[2] == 'n' ? "-" : "", (int)digits - (p[2] == 'n'),
-                  p + 2 + (p[2] == 'n'));
-        p += 2 + digits + 1;
-    }
-    str_print(&s, *p == 'E' && *comma == ',' ? ">" : "<...>");
+    if (end[n] == 'I')
+        plain_arguments(&s, end + n + 1);
     return s.text;
 }
 
