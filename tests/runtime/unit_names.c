@@ -27,7 +27,7 @@ static const Made plain = {
     .words = "recipes/x.lua gpus=1 seq.max=8",
     .fields = { "lora.rank=0\ngpus=1\ntarget=\"cpu\"\nprecision=\"fp32\"\nmemory.recompute=\"none\"\nmemory.zero=0\n",
                 "seq.max=8\nbatch.micro=4\nlora.targets={\"q_proj\", \"v_proj\"}\nlora.rslora=false\n"
-                "model.tied=false\n" }
+                "model.tied=false\ncheckpoint.async=false\n" }
 };
 
 /* Parses the words in a process of its own; its line goes to text. Returns the exit code. */
