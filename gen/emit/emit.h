@@ -181,11 +181,11 @@ char *emit_numbers(const Graph *g);                /* its other numbers */
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_ops(const Graph *g);                    /* rows of ops.h, by number of the group */
-/* Returns the calls of a schedule on a stream ("": the CPU), in order. */
 /* What the program needs, see toolchain_needs(). */
 unsigned emit_needs(const Graph *g);
 /* Returns the calls that compile cuDNN's attention at start, one per pass and shape; "": none. */
 char *emit_attention_starts(const Graph *g);
+/* Returns the calls of a schedule on a stream ("": the CPU), in order. */
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
 bool schedule_communicates(const Schedule *c);     /* after part: it has a collective */
 /* True if schedules that do not train have collectives, too: ranks compare how many they ran. */
