@@ -149,10 +149,12 @@ static Value *cache(Build *b, const char *what)
 
 /* Marks the op for cuDNN if the recipe says so. Elsewhere than on Hopper this form of the gradient
  * is not known to be deterministic. auto: on an H200 cuDNN was 1.6 to 2 times as fast with heads of
- * 128; with heads of 64 whole steps were between 1 % faster and slower. */
+ * 128; with heads of 64 whole steps were between 1 % faster and slower. Its scores, T x T, may need
+ * at most a 16th of the memory. */
 static void choose_cudnn(const Build *b, Op *op)
 {
     const bool tries = config_is(b->c, F_kernels_attention, "auto");
+    const int64_t scores = 2 * b->in.B * b->model.H * b->in.T * b->in.T;
     if (!tries && !config_is(b->c, F_kernels_attention, "cudnn"))
         return;
     const bool hopper = !strcmp(b->g->target->name, "sm_90");
@@ -168,7 +170,8 @@ static void choose_cudnn(const Build *b, Op *op)
             : NULL;
     if (why && !tries)
         err(config_loc(b->c, F_kernels_attention), "kernels.attention: \"cudnn\" %s", why);
-    if (!why && (!tries || b->model.D > 64))
+    const bool pays = b->model.D > 64 && scores <= b->g->target->memory / 16;
+    if (!why && (!tries || pays))
         op_int(op, "cudnn", 1);
 }
 

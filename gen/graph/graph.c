@@ -117,11 +117,14 @@ static void check_fold(const Build *b)
 {
     bool folded = !config_is(b->c, F_lora_fold, "all");
     for (int i = 0; i < b->g->nprograms; i++)
-        for (int k = 0; k < b->g->programs[i]->nops; k++)
-            folded |= b->g->programs[i]->ops[k].kind == OP_lora_fold;
+        for (int k = 0; k < b->g->programs[i]->nops; k++) {
+            const int kind = b->g->programs[i]->ops[k].kind;
+            folded |= kind == OP_lora_fold || kind == OP_lora_dy;
+        }
     if (!folded)
-        err(config_loc(b->c, F_lora_fold), "lora.fold: \"all\" needs adapters on a layer after a "
-                                           "norm, and lora.targets has none; leave it out");
+        err(config_loc(b->c, F_lora_fold),
+            "lora.fold: \"all\" needs adapters on a layer after a norm, or of rank 8, 16, 24 or 32 "
+            "in 16 bit; leave it out");
 }
 
 /* Checks that an embedding in the host's memory is frozen, and that ops read only rows of it. */

@@ -228,6 +228,7 @@ auto() { # RECIPE KERNELS WORDS: those of the forward passes, for training and v
 auto h200x1_qwen2.5_7b_full attention_cudnn_fwd
 auto h200x1_qwen2.5_7b_full attention_fwd precision=fp32
 auto h200x1_qwen2.5_7b_full "attention_drop_fwd attention_fwd" model.attention_dropout=0.1
+auto h200x1_qwen2.5_7b_full attention_fwd seq.max=32768
 auto h200x1_gpt2_124m attention_fwd
 auto a100x4_lora attention_fwd
 
