@@ -570,6 +570,7 @@ static void write_train(const Graph *g)
     const Hole train[] = {{"head", head(g, about), false},
                           {"defaults", run_defaults(g), false},
                           {"sets", emit_sets(g), false},
+                          {"cudnn", graph_calls_cudnn(g) ? "yes" : "", false},
                           {"lora", ir_size(g, "R") ? "yes" : "", false},
                           {"checkpoint_async", graph_snapshot_bytes(g) ? "yes" : "", false}};
     const Hole header[] = {{"metrics", metric_names(g), false},

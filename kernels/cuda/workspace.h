@@ -44,6 +44,10 @@ enum {
     CUDA_LORA_DY_SHORT = 16
 };
 
+/* Columns that a block of lora_dy.cuh owns, tiles of 64: their sums in both halves of a gated unit,
+ * and all else, fit into the 99 KiB of shared memory of sm_86. */
+#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 448 : 128)
+
 /* Attention on tensor cores: warps for which the registers of a multiprocessor must do, and whether
  * heads are so narrow that all kernels have blocks of 4 warps, else the gradient's have 8. */
 #define CUDA_ATTENTION_WARPS(D) ((D) <= 16 ? 12 : 8)

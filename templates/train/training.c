@@ -36,6 +36,7 @@
 //@ end
 #include "runtime/run/run_folder.h"   // files in OUT
 #include "runtime/run/stop.h"         // signals, DONE, fault files
+#include "runtime/run/version.h"      // versions as words
 #include "saves.h"                    // checkpoints
 #include "step.h"                     // the programs of a step
 
