@@ -189,6 +189,25 @@ TEST(ce_large_logits)
     run_case<WIDE>({ 4, 1500, 16, 2 }, false, 0, true);
 }
 
+/* Loss of a row of logits (V), and the largest error of its gradient `got` (width), of scale times the
+ * loss: relative to a gradient and 1e-4. label < 0: both are 0. */
+static double row_loss(const double *l, int64_t V, int32_t label, double scale, const double *got,
+                       int64_t width, double *error)
+{
+    double most = -1e9, sum = 0;
+    for (int64_t v = 0; v < V; v++)
+        most = fmax(most, l[v]);
+    for (int64_t v = 0; v < V; v++)
+        sum += exp(l[v] - most);
+    *error = 0;
+    for (int64_t v = 0; v < width; v++) {
+        double want = v < V ? scale * exp(l[v] - most) / sum : 0;
+        want = label < 0 ? 0 : want - (v == label ? scale : 0);
+        *error = fmax(*error, fabs(got[v] - want) / (fabs(want) + 1e-4));
+    }
+    return label < 0 ? 0 : log(sum) - (l[label] - most);
+}
+
 #if defined ACT_BF16 || defined ACT_F16
 /* Logits of 16 bit, whose gradient takes their place: where they are exact integers, the losses of
  * fp32 ones up to the order of sums, and the gradient of the reference; zeros are written, too. */
@@ -256,17 +275,8 @@ TEST(ce_short_rows)
         check_same("gradient in place", in_place, d, n * (int64_t)sizeof *d);
         const double *got = act_double(d, n);
         for (int64_t i = 0; i < rows; i++) {
-            double most = -1e9, sum = 0, error = 0;
-            for (int64_t v = 0; v < V; v++)
-                most = fmax(most, of[i * width + v]);
-            for (int64_t v = 0; v < V; v++)
-                sum += exp(of[i * width + v] - most);
-            want[i] = some[i] < 0 ? 0 : log(sum) - (of[i * width + some[i]] - most);
-            for (int64_t v = 0; v < width; v++) {
-                double slope = v < V ? one * exp(of[i * width + v] - most) / sum : 0;
-                slope = some[i] < 0 ? 0 : slope - (v == some[i] ? one : 0);
-                error = fmax(error, fabs(got[i * width + v] - slope) / (fabs(slope) + 1e-4));
-            }
+            double error;
+            want[i] = row_loss(of + i * width, V, some[i], one, got + i * width, width, &error);
             check_true("gradient", error < 0.01);
         }
         check_f32("loss", loss, want, rows, V);
@@ -316,16 +326,8 @@ TEST(ce_rows_in_turn)
         run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, rows, V, stream); });
         const double *of = f32_double(logits, n), *got = act_double(d, n);
         for (int64_t i = 0; i < rows; i++) {
-            double most = -1e9, sum = 0, error = 0;
-            for (int64_t v = 0; v < V; v++)
-                most = fmax(most, of[i * width + v]);
-            for (int64_t v = 0; v < V; v++)
-                sum += exp(of[i * width + v] - most);
-            for (int64_t v = 0; v < width; v++) {
-                double want = v < V ? one * exp(of[i * width + v] - most) / sum : 0;
-                want = some[i] < 0 ? 0 : want - (v == some[i] ? one : 0);
-                error = fmax(error, fabs(got[i * width + v] - want) / (fabs(want) + 1e-4));
-            }
+            double error;
+            row_loss(of + i * width, V, some[i], one, got + i * width, width, &error);
             check_true("gradient", error < 0.01);
         }
         const int all = ce_held(V, 4, WIDE, 227 << 10);
