@@ -107,16 +107,6 @@ template <int D> static __device__ __forceinline__ int attention_lane_b_(void)
 
 /* ---- products of a warp: 16 BANDS rows ---- */
 
-static __device__ __forceinline__ void attention_product_(float c[4], const unsigned a[4],
-                                                          unsigned b0, unsigned b1)
-{
-#ifdef ACT_BF16
-    product_bf16(c, a, b0, b1);
-#else
-    product_f16(c, a, b0, b1);
-#endif
-}
-
 /* Fragments a of whole rows. */
 template <int D, int BANDS>
 static __device__ __forceinline__ void attention_hold_(unsigned held[BANDS][D / 16][4],
@@ -163,8 +153,8 @@ attention_scores_(float s[BANDS][N / 8][4], const unsigned held[BANDS][HELD ? D 
             matrices_load(b, at_b + n * 16 * M::ROW + k * 32);
 #pragma unroll
             for (int m = 0; m < BANDS; m++) {
-                attention_product_(s[m][2 * n], a[m], b[0], b[1]);
-                attention_product_(s[m][2 * n + 1], a[m], b[2], b[3]);
+                product_act(s[m][2 * n], a[m], b[0], b[1]);
+                product_act(s[m][2 * n + 1], a[m], b[2], b[3]);
             }
         }
     }
@@ -195,8 +185,8 @@ static __device__ __forceinline__ void attention_sums_(float y[BANDS][D / 8][4],
             matrices_load_transposed(b, at + k * 16 * M::ROW + n * 32);
 #pragma unroll
             for (int m = 0; m < BANDS; m++) {
-                attention_product_(y[m][2 * n], a[m], b[0], b[1]);
-                attention_product_(y[m][2 * n + 1], a[m], b[2], b[3]);
+                product_act(y[m][2 * n], a[m], b[0], b[1]);
+                product_act(y[m][2 * n + 1], a[m], b[2], b[3]);
             }
         }
     }

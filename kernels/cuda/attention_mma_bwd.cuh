@@ -385,7 +385,7 @@ attention_dkv_narrow_(act_t *__restrict__ dqkv, float *__restrict__ parts,
 }
 
 /* The same for wide heads, whose sums are too many for one warp. Two warps own the same 32 keys:
- * one computes their probabilities and sums dv, the other, a tile behind, their gradients and dk.
+ * one computes their probabilities and sums dv, the other, one tile later, their gradients and dk.
  * They hold their rows of k or v as fragments. The probabilities of two tiles pass through shared
  * memory (2, MET / SUB, pairs, fragments, WARP) float4: a lane of either warp needs the same. */
 template <int D, AttentionMask MASK, typename DROP>

@@ -95,16 +95,6 @@ static __device__ __forceinline__ int lora_dy_across_(int row)
     return (lane % 8 + lane / 16 * 8) * row + lane / 8 % 2 * 16;
 }
 
-static __device__ __forceinline__ void lora_dy_multiply_(float c[4], const unsigned a[4],
-                                                         unsigned b0, unsigned b1)
-{
-#ifdef ACT_BF16
-    product_bf16(c, a, b0, b1);
-#else
-    product_f16(c, a, b0, b1);
-#endif
-}
-
 /* c (16, DEPTH) += 16 rows of dy, or TURNED columns, times a matrix (TILE, DEPTH), b or u. */
 template <typename D, bool TURNED>
 static __device__ __forceinline__ void lora_dy_product_(float (*c)[4], SharedAddress dy,
@@ -123,8 +113,8 @@ static __device__ __forceinline__ void lora_dy_product_(float (*c)[4], SharedAdd
 #pragma unroll
         for (int n = 0; n < D::RUNS; n += 2) {
             matrices_load_transposed(b, to + k * 16 * D::RANK_ROW + n * 16);
-            lora_dy_multiply_(c[n], a, b[0], b[1]);
-            lora_dy_multiply_(c[n + 1], a, b[2], b[3]);
+            product_act(c[n], a, b[0], b[1]);
+            product_act(c[n + 1], a, b[2], b[3]);
         }
     }
 }
@@ -229,7 +219,7 @@ static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 memcpy(b + i, a + (16 * k + i / 2 * 8 + i % 2) * (D::DY_ROW / 2) + 2 * j, 2);
-            lora_dy_multiply_(c[j], f, b[0] | (unsigned)b[1] << 16, b[2] | (unsigned)b[3] << 16);
+            product_act(c[j], f, b[0] | (unsigned)b[1] << 16, b[2] | (unsigned)b[3] << 16);
         }
     }
 }

@@ -39,6 +39,13 @@ typedef act_t wt_t;             // weights as read by the products
 #include "../arguments.h"
 #include "workspace.h"
 
+/* The product of ptx.cuh on fragments of act_t; fp32 programs call none. */
+#ifdef ACT_BF16
+#define product_act product_bf16
+#else
+#define product_act product_f16
+#endif
+
 static constexpr int ACT_VECTOR = 16 / sizeof(act_t);   // elements per 16-byte access
 static constexpr int WARP = 32;
 

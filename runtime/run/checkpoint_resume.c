@@ -625,7 +625,7 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
 
 /* True if that entry does not matter: libraries that a layout from before it named them lacks; of
  * two layouts of canonical order, whose bits do not depend on ranks; products where one has another
- * order, which is told. */
+ * order, for which there is a message of its own. */
 static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
 {
     static const char *const of_ranks[] = {"ranks", "accum", "recipe_hash", "nccl",
