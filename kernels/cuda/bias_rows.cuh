@@ -76,7 +76,7 @@ static inline void dropout_gelu_erf_bwd_bias(float *db, act_t *dx, const act_t *
 #else
 #define BIAS_ROWS_KERNEL(drops, gelu)                                                       \
     template __global__ void bias_grad_kernel<ACT_VECTOR>(float *, BackwardRows<drops, gelu>, \
-                                                          int64_t, int64_t, int);
+                                                          int64_t, int64_t);
 #ifdef KERNEL_dropout_bias_grad
 BIAS_ROWS_KERNEL(true, false)
 #endif

@@ -139,12 +139,13 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
  * meanwhile. */
 template <int W, bool DW>
 static __device__ __forceinline__ void
-layernorm_bwd_walk(float *pw, float *pb, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+layernorm_bwd_walk(float *parts, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
                    const float *mean, const float *rstd, const act_t *res, int64_t begin,
                    int64_t end, int64_t C, float *shared, float2 (&sums)[2][ROW_WARPS])
 {
     const int n = (int)(C / W), round = (int)blockDim.x * (ROW_HELD<W> / W);
     const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
+    float *pw = parts, *pb = pw + C;
     float dw[ROW_HELD<W>] = {}, db[ROW_HELD<W>] = {};
     RowGrad<W> in;
     RowVec<W> held;                       // of res
@@ -224,7 +225,7 @@ layernorm_bwd_walk(float *pw, float *pb, act_t *dx, const act_t *dy, const act_t
 /* Rows of K vectors per thread, loaded ahead. */
 template <int K, bool DW>
 static __device__ __forceinline__ void
-layernorm_bwd_held(float *pw, float *pb, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+layernorm_bwd_held(float *parts, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
                    const float *mean, const float *rstd, const act_t *res, int64_t begin,
                    int64_t end, int64_t C, int stages, float *shared,
                    float2 (&sums)[2][ROW_WARPS])
@@ -281,17 +282,16 @@ layernorm_bwd_held(float *pw, float *pb, act_t *dx, const act_t *dy, const act_t
         row = next, mu = next_mu, rs = next_rs;
     }
     if (DW) {
-        grad_join<K>(pw, dw, shared, C);
-        grad_join<K>(pb, db, shared, C);
+        grad_join<K>(parts, dw, shared, C);
+        grad_join<K>(parts + C, db, shared, C);
     }
 }
 
 /* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. K: held_vectors; W: row_width;
- * stages: of a RowRing. DW: parts (gridDim.x, 2, C) collects dw, and from parts_db on db. */
+ * stages: of a RowRing. DW: parts (gridDim.x, 2, C) collects dw then db. */
 template <int W, int K, bool DW>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
-    layernorm_bwd_kernel(float *__restrict__ parts, float *__restrict__ parts_db, act_t *dx,
-                         const act_t *dy,
+    layernorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
                          const act_t *__restrict__ x, const wt_t *__restrict__ w,
                          const float *__restrict__ mean, const float *__restrict__ rstd,
                          const act_t *res, int64_t rows, int64_t C, int stages)
@@ -300,13 +300,13 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     __shared__ float2 sums[2][ROW_WARPS];
     const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
     const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
-    parts += blockIdx.x * 2 * C, parts_db += blockIdx.x * 2 * C;
+    parts += blockIdx.x * 2 * C;
     if constexpr (K > 0)
-        layernorm_bwd_held<K, DW>(parts, parts_db, dx, dy, x, w, mean, rstd, res, begin, end, C,
-                                  stages, shared, sums);
-    else
-        layernorm_bwd_walk<W, DW>(parts, parts_db, dx, dy, x, w, mean, rstd, res, begin, end, C,
+        layernorm_bwd_held<K, DW>(parts, dx, dy, x, w, mean, rstd, res, begin, end, C, stages,
                                   shared, sums);
+    else
+        layernorm_bwd_walk<W, DW>(parts, dx, dy, x, w, mean, rstd, res, begin, end, C, shared,
+                                  sums);
 }
 
 #ifndef __CUDACC_RTC__
@@ -375,8 +375,7 @@ static inline auto layernorm_bwd_of(int64_t C)
 }
 
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
- * ws: layernorm_bwd_cuda_workspace(C) bytes. PARTS: blocks that the rows are divided among; a
- * gradient of few elements that is overwritten is one block's. */
+ * ws: layernorm_bwd_cuda_workspace(C) bytes. PARTS: blocks that the rows are divided among. */
 template <int PARTS>
 static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_t *dy,
                                      const act_t *x, const wt_t *w, const float *mean,
@@ -384,13 +383,10 @@ static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_
                                      int beta, void *ws, cudaStream_t s)
 {
     static_assert(PARTS <= CUDA_NORM_BWD_PARTS, "the workspace has no more");
-    const bool one = rows * C <= CUDA_ONE_PART && !beta;
-    const int parts = one ? 1 : PARTS;
-    const GradShape shape = grad_shape(rows, C, parts, LAYERNORM_VECTORS);
-    launch(layernorm_bwd_of<true>(C), parts, shape.block, shape.shared, s, one ? dw : (float *)ws,
-           one ? db : (float *)ws + C, dx, dy, x, w, mean, rstd, res, rows, C, shape.stages);
-    if (!one)
-        part_sum<PARTS>(dw, db, (float *)ws, C, beta, s);
+    const GradShape shape = grad_shape(rows, C, PARTS, LAYERNORM_VECTORS);
+    launch(layernorm_bwd_of<true>(C), PARTS, shape.block, shape.shared, s, (float *)ws, dx, dy,
+           x, w, mean, rstd, res, rows, C, shape.stages);
+    part_sum<PARTS>(dw, db, (float *)ws, C, beta, s);
 }
 
 template <int PARTS>
@@ -408,9 +404,8 @@ static inline void layernorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, 
 {
     const int parts = rows < CUDA_NORM_BWD_PARTS ? (int)rows : CUDA_NORM_BWD_PARTS;
     const GradShape shape = grad_shape(rows, C, parts, LAYERNORM_VECTORS);
-    float *none = NULL;
-    launch(layernorm_bwd_of<false>(C), parts, shape.block, shape.shared, s, none, none, dx, dy, x,
-           w, mean, rstd, res, rows, C, shape.stages);
+    launch(layernorm_bwd_of<false>(C), parts, shape.block, shape.shared, s, (float *)NULL, dx, dy,
+           x, w, mean, rstd, res, rows, C, shape.stages);
 }
 
 static inline void layernorm_dx(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
@@ -436,12 +431,12 @@ layernorm_fwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), true>(
 #endif
 template __global__ void
 layernorm_bwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), false>(
-    float *, float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *,
-    const float *, const act_t *, int64_t, int64_t, int);
+    float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
+    const act_t *, int64_t, int64_t, int);
 template __global__ void
 layernorm_bwd_kernel<row_width(C), held_vectors(C, LAYERNORM_VECTORS), true>(
-    float *, float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *,
-    const float *, const act_t *, int64_t, int64_t, int);
+    float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
+    const act_t *, int64_t, int64_t, int);
 SHARED_BYTES(layernorm_bwd_kernel, grad_bytes(C, LAYERNORM_VECTORS));
 #endif
 

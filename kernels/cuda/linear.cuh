@@ -38,20 +38,20 @@ template <int W> struct StoredRows {
     }
 };
 
-/* parts (gridDim.y, N): sums over the rows of part blockIdx.y; beta 1: added to them. A thread adds
- * W columns of every blockDim.y-th row; its block joins those in order. ROWS: StoredRows, or those
- * of bias_rows.cuh, which are made as they are read. */
+/* parts (CUDA_REDUCE_PARTS, N): sums over the rows of part blockIdx.y. A thread adds W columns of
+ * every blockDim.y-th row; its block joins those in order. ROWS: StoredRows, or those of
+ * bias_rows.cuh, which are made as they are read. */
 template <int W, typename ROWS>
 __global__ void __launch_bounds__(BIAS_THREADS)
-    bias_grad_kernel(float *__restrict__ parts, const ROWS from, int64_t rows, int64_t N, int beta)
+    bias_grad_kernel(float *__restrict__ parts, const ROWS from, int64_t rows, int64_t N)
 {
     __shared__ float sums[BIAS_THREADS * W];
-    const int64_t part = blockIdx.y, end = (part + 1) * rows / gridDim.y;
+    const int64_t part = blockIdx.y, end = (part + 1) * rows / CUDA_REDUCE_PARTS;
     const int64_t column = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * W;
     const int width = blockDim.x * W;        // columns per block
     float sum[W] = { 0 };
     const int64_t step = blockDim.y;
-    int64_t i = column < N ? part * rows / gridDim.y + threadIdx.y : end;
+    int64_t i = column < N ? part * rows / CUDA_REDUCE_PARTS + threadIdx.y : end;
     for (; i < end; i += BIAS_AHEAD * step) {
         typename ROWS::Held held[BIAS_AHEAD];
 #pragma unroll
@@ -79,8 +79,7 @@ __global__ void __launch_bounds__(BIAS_THREADS)
         float total = sums[j];
         for (unsigned y = 1; y < blockDim.y; y++)
             total += sums[y * width + j];
-        float *to = parts + part * N + first + j;
-        *to = beta ? *to + total : total;
+        parts[part * N + first + j] = total;
     }
 }
 
@@ -159,8 +158,8 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, const G
     gemm_run(mm, dw, dy, x, NULL, NULL, ws, s);
 }
 
-/* Column sums of rows (rows, N), W columns a thread: the parts in order, or one of few elements.
- * beta 1: accumulates. ws: bias_grad_cuda_workspace(N) bytes. */
+/* Column sums of rows (rows, N), W columns a thread, the parts in order; beta 1: accumulates. ws:
+ * bias_grad_cuda_workspace(N) bytes. */
 template <int W, typename ROWS>
 static inline void bias_grad_of(float *db, const ROWS &from, int64_t rows, int64_t N, int beta,
                                 void *ws, cudaStream_t s)
@@ -169,13 +168,9 @@ static inline void bias_grad_of(float *db, const ROWS &from, int64_t rows, int64
     unsigned across = 4;
     while (across < WARP && across < vectors)
         across *= 2;
-    const bool one = rows * N <= CUDA_ONE_PART;
-    launch(bias_grad_kernel<W, ROWS>,
-           dim3(blocks_over(vectors, across), one ? 1 : CUDA_REDUCE_PARTS),
-           dim3(across, BIAS_THREADS / across), 0, s, one ? db : (float *)ws, from, rows, N,
-           one ? beta : 0);
-    if (!one)
-        part_sum<CUDA_REDUCE_PARTS>(db, NULL, (const float *)ws, N, beta, s);
+    launch(bias_grad_kernel<W, ROWS>, dim3(blocks_over(vectors, across), CUDA_REDUCE_PARTS),
+           dim3(across, BIAS_THREADS / across), 0, s, (float *)ws, from, rows, N);
+    part_sum<CUDA_REDUCE_PARTS>(db, NULL, (const float *)ws, N, beta, s);
 }
 
 /* The same of dy (rows, N) as it is. */
@@ -199,8 +194,8 @@ static inline void linear_dw_bias(float *dw, float *db, const act_t *dy, const a
 }
 #else
 template __global__ void bias_grad_kernel<ACT_VECTOR>(float *, StoredRows<ACT_VECTOR>, int64_t,
-                                                      int64_t, int);
-template __global__ void bias_grad_kernel<1>(float *, StoredRows<1>, int64_t, int64_t, int);
+                                                      int64_t);
+template __global__ void bias_grad_kernel<1>(float *, StoredRows<1>, int64_t, int64_t);
 #endif
 
 #endif

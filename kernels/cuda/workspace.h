@@ -12,9 +12,6 @@
 enum {
     /* Column sums add rows in this many fixed blocks, then the blocks in order. */
     CUDA_REDUCE_PARTS = 128,
-    /* Column sums over at most this many elements are one part: one block adds them sooner than a
-     * second launch begins. 32 KB of 16-bit elements. */
-    CUDA_ONE_PART = 1 << 14,
     /* Blocks of a norm's gradient: at most this many, see norm_parts in kernels.def. */
     CUDA_NORM_BWD_PARTS = 264,
     /* Ranges of the gradient that are summed separately. */
