@@ -57,7 +57,7 @@ static inline __device__ float activation_back(float dy, float x)
         return x <= 0.0f ? 0.0f : dy;
     const Normal p = activation_normal(x);
     x = x < -13.0f ? -13.0f : x > 13.0f ? 13.0f : x;       /* inf times a density of 0 */
-    return dy * (p.below + x * p.density);
+    return __fmul_rn(dy, p.below + x * p.density);    /* not joined with a sum that follows */
 }
 
 template <int KIND>

@@ -79,14 +79,15 @@ struct Dropped {
     float scale;                    /* of what is kept: 1 / (1 - p) */
     int64_t T;
 
-    /* Multiplies elements 4 quad .. of a row. */
+    /* Multiplies elements 4 quad .. of a row; never joined with a sum that follows, so that the bits
+     * are those of a stored product. */
     __device__ __forceinline__ void quad(float v[4], int64_t row, uint32_t quad) const
     {
         float kept[4];
         dropout_mask4(kept, noise, site, T, row, quad, threshold, scale);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            v[i] *= kept[i];
+            v[i] = __fmul_rn(v[i], kept[i]);
     }
 
     /* The same of W elements from `column`, a multiple of W, rounded as if they were stored. */
