@@ -142,7 +142,7 @@ static int64_t parts_of(const Op *op, const char *key)
     return a ? a->i : 0;
 }
 
-/* A vector of 16 bytes lies in one part of a row, and rows do for two blocks in shared memory. */
+/* A vector of 16 bytes lies in one part of a row. */
 static const char *fits_lora_dy(const Op *op)
 {
     const int64_t rank = op_attr(op, "rank")->i, parts = op_attr(op, "parts")->i;

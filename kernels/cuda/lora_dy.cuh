@@ -7,10 +7,11 @@
  * Out:   du (rows, parts * rank) act_t; db, added to or overwritten; dy.
  * Keeps: 16-bit types. Sums in fp32 in one order, the same alone and inside. Pointers, parts and
  *        row strides are multiples of 16 bytes; see fits_lora_dy.
- * Method: a block owns columns of a part, a stripe, and a share of the rows. Tensor cores multiply
- *         each tile of dy by b and, transposed, by u: half of the warps sum du of a row of tiles,
- *         the others db of the stripe, in shared memory. A second kernel adds the stripes of du and
- *         the shares of db. */
+ * Method: a block owns columns of a part, a stripe, and a share of the rows; a warp some of these
+ *         columns, down all rows. It holds 16 rows of dy, a band, as the left operand of du, turns
+ *         them into the right one of db^T = u^T dy, and keeps db. Bands that come next are on their
+ *         way from memory meanwhile. The warps' sums of du meet in shared memory; a second kernel
+ *         adds the stripes of du and the shares of db. */
 #ifndef DIECAST_KERNELS_LORA_DY_CUH
 #define DIECAST_KERNELS_LORA_DY_CUH
 
@@ -20,29 +21,25 @@
 
 enum { NO_GATE = -1 };                           /* as SILU_GATE and GELU_GATE */
 
-/* Blocks with a gate that a multiprocessor has registers for; sm_80 has shared memory for one. */
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ == 800
-static constexpr int LORA_DY_GATED_BLOCKS = 1;
-#else
-static constexpr int LORA_DY_GATED_BLOCKS = 2;
-#endif
-
-/* A tile is LORA_DY_TILE rows and columns of dy; with a gate it has two halves of so many columns,
- * of the gates and of up. Rows lie an odd number of 16-byte units apart in shared memory, see
- * attention_mma.cuh. */
+/* A lane holds of each row vectors of 8 elements, 32 columns apart: those of columns 32 v + 8 (lane
+ * % 4) + 0..7, in rows lane / 4 and 8 more. In its 4 registers are two columns each: register i of
+ * the 4 lanes of a row is a row of a matrix of 8 columns, for the products in an order of its own. */
 template <int RANK, int GATE, bool DX = false> struct LoraDy {
     static constexpr int HALVES = GATE == NO_GATE ? 1 : 2;
-    static constexpr int THREADS = 256, TILE = CUDA_LORA_DY_TILE, BANDS = TILE / 16;
+    static constexpr int WARPS = 8, THREADS = WARPS * WARP, BAND = 16;
     static constexpr int DEPTH = (RANK + 15) / 16 * 16, RUNS = DEPTH / 8;
-    static constexpr int TILES = CUDA_LORA_DY_STRIPE(RANK) / TILE;    /* of a stripe */
-    static constexpr int DY_ROW = 2 * (TILE + 8), RANK_ROW = 2 * (DEPTH + 8);    /* bytes */
-    /* fragments of db of the stripe's tiles, then of du | dy | b | u, each of both halves |
-     * du and a of the sum */
-    static constexpr int DB = 4 * (TILES + 1) * TILE * DEPTH, DY = TILE * DY_ROW;
-    static constexpr int MATRIX = TILE * RANK_ROW, DU_ROW = 2 * DEPTH, DU = TILE * DU_ROW;
-    static constexpr int SUM = DX ? DU + DEPTH * DY_ROW : 0;
-    static constexpr int SHARED = HALVES * (DB + DY + 2 * MATRIX) + SUM;
-    static constexpr int VECTORS = 2;                            /* of a thread, of a half */
+    static constexpr int COLUMNS = CUDA_LORA_DY_STRIPE(RANK) / WARPS;    /* of a warp */
+    static constexpr int VECTORS = COLUMNS / 32, TILES = COLUMNS / 8;
+    static constexpr int READS = HALVES == 1 ? 1 : 3;                    /* gate, up and dh */
+    static constexpr int BANDS = HALVES == 1 ? 4 : 4 / VECTORS;          /* at once */
+    static constexpr int ROWS = BANDS * BAND;
+    /* Fragments of b of each half | of a | rows of u, of du_h, twice | sums of du of each warp, twice
+     * where there is room; in bytes. */
+    static constexpr int STRIPE = 2 * WARPS * COLUMNS * DEPTH, B = HALVES * STRIPE;
+    static constexpr int RANK_ROW = 2 * (DEPTH + 8), RANKS = ROWS * RANK_ROW;
+    static constexpr int BUFFER = (HALVES + DX) * RANKS;
+    static constexpr int BUFFERS = HALVES * RUNS <= 4 ? 2 : 1, DU = 4 * HALVES * BAND * DEPTH;
+    static constexpr int SHARED = B + DX * STRIPE + 2 * BUFFER + BUFFERS * WARPS * DU;
 };
 
 /* Operands; dh and gu with a gate only; du_h (rows, rank) and a_h (rank, out / 2) of the sum, whose
@@ -53,8 +50,8 @@ struct LoraDyOperands {
     const act_t *du_h = NULL;
     const wt_t *b = NULL, *a_h = NULL;
     float *du = NULL, *db = NULL;        /* of stripes and shares, see lora_dy_cuda_workspace */
-    int64_t rows = 0, out = 0, row = 0;
-    int rank = 0, parts = 0, stripes = 0;    /* stripes: of all parts; with a gate of each */
+    int64_t out = 0, row = 0;
+    int rows = 0, rank = 0, parts = 0, stripes = 0;    /* stripes: of all parts; with a gate of each */
     LoraParts at = {};
 };
 
@@ -95,37 +92,73 @@ static __device__ __forceinline__ int lora_dy_across_(int row)
     return (lane % 8 + lane / 16 * 8) * row + lane / 8 % 2 * 16;
 }
 
-/* c (16, DEPTH) += 16 rows of dy, or TURNED columns, times a matrix (TILE, DEPTH), b or u. */
-template <typename D, bool TURNED>
-static __device__ __forceinline__ void lora_dy_product_(float (*c)[4], SharedAddress dy,
-                                                        SharedAddress matrix, int band)
+/* ---- operands that stay: in shared memory as fragments, a float4 of each lane ---- */
+
+/* Two elements of a matrix, `apart` from each other; zeros where there are none. */
+static __device__ __forceinline__ unsigned lora_dy_pair_(const act_t *p, int64_t apart, bool first,
+                                                         bool second)
 {
-    const SharedAddress from = TURNED ? dy + lora_dy_across_(D::DY_ROW) + band * 32
-                                      : dy + lora_dy_down_(D::DY_ROW) + band * 16 * D::DY_ROW;
-    const SharedAddress to = matrix + lora_dy_down_(D::RANK_ROW);
-#pragma unroll
-    for (int k = 0; k < D::BANDS; k++) {
-        unsigned a[4], b[4];
-        if (TURNED)
-            matrices_load_transposed(a, from + k * 16 * D::DY_ROW);
-        else
-            matrices_load(a, from + k * 32);
-#pragma unroll
-        for (int n = 0; n < D::RUNS; n += 2) {
-            matrices_load_transposed(b, to + k * 16 * D::RANK_ROW + n * 16);
-            product_act(c[n], a, b[0], b[1]);
-            product_act(c[n + 1], a, b[2], b[3]);
-        }
-    }
+    unsigned short x = 0, y = 0;
+    if (first)
+        memcpy(&x, p, sizeof x);
+    if (second)
+        memcpy(&y, p + apart, sizeof y);
+    return x | (unsigned)y << 16;
 }
 
-/* Begins to copy rows `row` elements apart, `rank` columns of each, to (TILE, DEPTH); zeros from
- * row n on and in columns from rank on. */
+/* The warp's rows of b (width, rank), from row `from` on, n of them: step k of the product has the
+ * columns of dy in registers 2 (k % 2) and the next of vector k / 2. */
 template <typename D>
-static __device__ __forceinline__ void lora_dy_matrix_begin_(SharedAddress to, const act_t *from,
-                                                             int64_t row, int n, int rank)
+static __device__ __forceinline__ void lora_dy_keep_b_(uint4 *to, const act_t *b, int n, int rank)
 {
-    for (int i = thread_anew(); i < D::TILE * D::RUNS; i += D::THREADS) {
+    const int lane = thread_anew() % WARP, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int k = 0; k < D::COLUMNS / 16; k++)
+#pragma unroll
+        for (int run = 0; run < D::RUNS; run += 2) {
+            unsigned v[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int row = k / 2 * 32 + t * 8 + k % 2 * 4 + i % 2 * 2;
+                const int column = 8 * (run + i / 2) + g;
+                v[i] = lora_dy_pair_(b + (int64_t)row * rank + column, rank,
+                                     row < n && column < rank, row + 1 < n && column < rank);
+            }
+            to[(k * D::RUNS / 2 + run / 2) * WARP + lane] = make_uint4(v[0], v[1], v[2], v[3]);
+        }
+}
+
+/* The warp's columns of a (rank, F), n of them: those of registers i and i + 1 of vector v. */
+template <typename D>
+static __device__ __forceinline__ void lora_dy_keep_a_(uint4 *to, const act_t *a, int64_t F, int n,
+                                                       int rank)
+{
+    const int lane = thread_anew() % WARP, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int pair = 0; pair < 2 * D::VECTORS; pair++)
+#pragma unroll
+        for (int k = 0; k < D::DEPTH / 16; k++) {
+            unsigned v[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int column = pair / 2 * 32 + g / 2 * 8 + (pair % 2 * 2 + i / 2) * 2 + g % 2;
+                const int row = 16 * k + i % 2 * 8 + 2 * t;
+                v[i] = lora_dy_pair_(a + row * F + column, F, row < rank && column < n,
+                                     row + 1 < rank && column < n);
+            }
+            to[(pair * D::DEPTH / 16 + k) * WARP + lane] = make_uint4(v[0], v[1], v[2], v[3]);
+        }
+}
+
+/* ---- operands that pass by ---- */
+
+/* Begins to copy ROWS rows of `rank` columns, `row` elements apart; zeros from row n on, and in
+ * columns from rank on. */
+template <typename D>
+static __device__ __forceinline__ void lora_dy_ranks_begin_(SharedAddress to, const act_t *from,
+                                                            int64_t row, int n, int rank)
+{
+    for (int i = thread_anew(); i < D::ROWS * D::RUNS; i += D::THREADS) {
         const int r = i / D::RUNS, run = i % D::RUNS;
         const bool there = r < n && run * 8 < rank;
         copy16_async(to + r * D::RANK_ROW + run * 16, there ? from + r * row + run * 8 : from,
@@ -133,294 +166,276 @@ static __device__ __forceinline__ void lora_dy_matrix_begin_(SharedAddress to, c
     }
 }
 
-/* A thread's vectors of a tile as they come from memory: of dy, or of dh, gate and up. */
-template <typename D> struct LoraDyVectors {
-    uint4 v[D::HALVES == 1 ? 1 : 3][D::VECTORS];
-};
-
-/* Row and column of a thread's vector i in a tile: a warp has 16 rows and 32 columns, a lane two
- * rows, as in a fragment c, and 8 columns. */
-template <typename D> static __device__ __forceinline__ int lora_dy_row_(int i)
-{
-    const int thread = thread_anew();
-    return thread / WARP % D::BANDS * 16 + thread % WARP / 4 + i * 8;
-}
-
-template <typename D> static __device__ __forceinline__ int lora_dy_column_(void)
-{
-    const int thread = thread_anew();
-    return thread / WARP / D::BANDS * 32 + thread % 4 * 8;
-}
-
-/* The tile at row r0 and column c0 of the stripe; zeros outside of it. */
-template <typename D>
-static __device__ __forceinline__ void lora_dy_load_(LoraDyVectors<D> &to, const LoraDyOperands &o,
-                                                     const LoraDyStripe &s, int64_t r0, int c0)
+/* u of the halves and du_h, of the rows from r0 on. */
+template <typename D, bool DX>
+static __device__ __forceinline__ void lora_dy_step_begin_(SharedAddress to, const LoraDyOperands &o,
+                                                           const LoraDyStripe &s, int r0)
 {
 #pragma unroll
-    for (int i = 0; i < D::VECTORS; i++) {
-        const int64_t row = r0 + lora_dy_row_<D>(i);
-        const int column = c0 + lora_dy_column_<D>();
-        const bool there = row < o.rows && column < s.width;
-        const int64_t at = row * o.out + s.col + column;
-        const act_t *wide = D::HALVES == 1 ? o.dy + at : o.gu + at;
-        to.v[0][i] = there ? *(const uint4 *)wide : uint4();
-        if constexpr (D::HALVES == 2) {
-            const int64_t F = o.out / 2;
-            to.v[1][i] = there ? *(const uint4 *)(wide + F) : uint4();
-            to.v[2][i] = there ? *(const uint4 *)(o.dh + row * F + s.col + column) : uint4();
-        }
-    }
-}
-
-static __device__ __forceinline__ uint4 lora_dy_pack_(const float v[ACT_VECTOR])
-{
-    return make_uint4(act_pack(v[0], v[1]), act_pack(v[2], v[3]), act_pack(v[4], v[5]),
-                      act_pack(v[6], v[7]));
-}
-
-/* Begins to copy rows r0.. of du_h and columns c0.. of the stripe of a_h; zeros outside of them. */
-template <typename D>
-static __device__ __forceinline__ void lora_dy_sum_begin_(SharedAddress at, const LoraDyOperands &o,
-                                                          const LoraDyStripe &s, int64_t r0, int c0)
-{
-    for (int i = thread_anew(); i < D::TILE * D::RUNS; i += D::THREADS) {
-        const int r = i / D::RUNS, run = i % D::RUNS;
-        const bool there = r0 + r < o.rows && run * 8 < o.rank;
-        copy16_async(at + r * D::DU_ROW + run * 16,
-                     o.du_h + (there ? (r0 + r) * o.rank + run * 8 : 0), there ? 16 : 0);
-    }
-    for (int i = thread_anew(); i < D::DEPTH * D::TILE / 8; i += D::THREADS) {
-        const int r = i / (D::TILE / 8), column = c0 + i % (D::TILE / 8) * 8;
-        const bool there = r < o.rank && column < s.width;
-        copy16_async(at + D::DU + r * D::DY_ROW + i % (D::TILE / 8) * 16,
-                     o.a_h + (there ? r * (o.out / 2) + s.col + column : 0), there ? 16 : 0);
-    }
+    for (int h = 0; h < D::HALVES; h++)
+        lora_dy_ranks_begin_<D>(to + h * D::RANKS, o.u + r0 * o.row + s.u + h * o.rank, o.row,
+                                o.rows - r0, o.rank);
+    if (DX)
+        lora_dy_ranks_begin_<D>(to + D::HALVES * D::RANKS, o.du_h + (int64_t)r0 * o.rank, o.rank,
+                                o.rows - r0, o.rank);
     copy_commit();
 }
 
-/* c[j][2 i + e] += element 4 half + 2 j + e of vector i of du_h a_h: column g of fragment c[j] is
- * column 8 (g / 2) + 4 half + 2 j + g % 2 of the warp's 32. */
-template <typename D>
-static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress du, const act_t *a,
-                                                    int half)
-{
-    const int lane = thread_anew() % WARP, warp = thread_anew() / WARP;
-    const int column = warp / D::BANDS * 32 + lane / 8 * 8 + lane / 4 % 2 + 4 * half;
-    du += warp % D::BANDS * 16 * D::DU_ROW + lora_dy_down_(D::DU_ROW);
-    a += lane % 4 * 2 * (D::DY_ROW / 2) + column;
-#pragma unroll
-    for (int k = 0; k < D::DEPTH / 16; k++) {
-        unsigned f[4];
-        matrices_load(f, du + k * 32);
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            unsigned short b[4];         // rows t, t + 1, t + 8, t + 9
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                memcpy(b + i, a + (16 * k + i / 2 * 8 + i % 2) * (D::DY_ROW / 2) + 2 * j, 2);
-            product_act(c[j], f, b[0] | (unsigned)b[1] << 16, b[2] | (unsigned)b[3] << 16);
-        }
-    }
-}
+/* A lane's vectors of a band: of dy, or of gate, up and dh, which become dy of both halves. */
+template <typename D> struct LoraDyBand {
+    unsigned v[D::READS][D::VECTORS][2][4];      /* two rows, 4 registers of two columns */
 
-/* dy of the gates and of up, of half of a thread's vectors: 4 elements of each. */
-template <typename D, int GATE, bool DX>
-static __device__ __forceinline__ void lora_dy_gate_(uint2 (*of_gate)[2], uint2 (*of_up)[2],
-                                                     const LoraDyVectors<D> &from, const act_t *sum,
-                                                     int half)
-{
-    float more[2][4] = {};
-    if constexpr (DX)
-        lora_dy_sum_<D>(more, shared_address(sum), sum + D::DU / 2, half);
-#pragma unroll
-    for (int i = 0; i < D::VECTORS; i++) {
-        float g[4], u[4], d[4];
-        act_load4(g, (const act_t *)&from.v[0][i] + 4 * half);
-        act_load4(u, (const act_t *)&from.v[1][i] + 4 * half);
-        act_load4(d, (const act_t *)&from.v[2][i] + 4 * half);
-#pragma unroll
-        for (int j = 0; j < 4 && DX; j++)
-            d[j] += more[j / 2][2 * i + j % 2];
-        if constexpr (DX)
-            act_round_all<4>(d);
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            gate_grads<GATE>(d + j, u + j, g[j]);
-        of_gate[i][half] = make_uint2(act_pack(u[0], u[1]), act_pack(u[2], u[3]));
-        of_up[i][half] = make_uint2(act_pack(d[0], d[1]), act_pack(d[2], d[3]));
+    static __device__ __forceinline__ void load_(unsigned to[4], const act_t *p, bool there)
+    {
+        const uint4 x = there ? *(const uint4 *)p : uint4();
+        to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
     }
-}
 
-/* A thread's vectors of dy to shared memory; with a gate it computes them, and writes them to
- * memory, too. sum: of DX. */
-template <typename D, int GATE, bool DX>
-static __device__ __forceinline__ void lora_dy_place_(act_t *tile, const act_t *sum,
-                                                      const LoraDyVectors<D> &from,
-                                                      const LoraDyOperands &o,
-                                                      const LoraDyStripe &s, int64_t r0, int c0)
-{
-    constexpr int ROW = D::DY_ROW / 2, HALF = D::DY / 2;
-    if constexpr (GATE == NO_GATE) {
+    /* Of the rows from r0 on; zeros outside of the stripe. */
+    __device__ __forceinline__ void load(const LoraDyOperands &o, const LoraDyStripe &s, int r0)
+    {
+        const int lane = thread_anew() % WARP, warp = thread_anew() / WARP;
 #pragma unroll
-        for (int i = 0; i < D::VECTORS; i++)
-            *(uint4 *)(tile + lora_dy_row_<D>(i) * ROW + lora_dy_column_<D>()) = from.v[0][i];
-    } else {
-        uint2 of_gate[D::VECTORS][2], of_up[D::VECTORS][2];
-        lora_dy_gate_<D, GATE, DX>(of_gate, of_up, from, sum, 0);
-        lora_dy_gate_<D, GATE, DX>(of_gate, of_up, from, sum, 1);
+        for (int i = 0; i < 2; i++)
 #pragma unroll
-        for (int i = 0; i < D::VECTORS; i++) {
-            const int r = lora_dy_row_<D>(i), column = lora_dy_column_<D>();
-            const uint4 gate = make_uint4(of_gate[i][0].x, of_gate[i][0].y, of_gate[i][1].x,
-                                          of_gate[i][1].y);
-            const uint4 up = make_uint4(of_up[i][0].x, of_up[i][0].y, of_up[i][1].x, of_up[i][1].y);
-            *(uint4 *)(tile + r * ROW + column) = gate;
-            *(uint4 *)(tile + HALF + r * ROW + column) = up;
-            if (r0 + r < o.rows && c0 + column < s.width) {
-                act_t *dy = o.dy + (r0 + r) * o.out + s.col + c0 + column;
-                __stwb((uint4 *)dy, gate);
-                __stwb((uint4 *)(dy + o.out / 2), up);
+            for (int k = 0; k < D::VECTORS; k++) {
+                const int row = r0 + lane / 4 + 8 * i;
+                const int64_t F = o.out / 2;
+                const int column = warp * D::COLUMNS + 32 * k + lane % 4 * 8;
+                const bool there = row < o.rows && column < s.width;
+                const act_t *wide = (D::HALVES == 1 ? o.dy : o.gu) + row * o.out + s.col + column;
+                load_(v[0][k][i], wide, there);
+                if constexpr (D::HALVES == 2) {
+                    load_(v[1][k][i], wide + F, there);
+                    load_(v[2][k][i], o.dh + row * F + s.col + column, there);
+                }
+            }
+    }
+
+    /* dy of both halves in their place, also in memory. du_h: rows of the band; a: fragments. */
+    template <int GATE, bool DX>
+    __device__ __forceinline__ void gate(SharedAddress du_h, const uint4 *a)
+    {
+        unsigned rows[D::DEPTH / 16][4];
+#pragma unroll
+        for (int k = 0; k < D::DEPTH / 16 && DX; k++)
+            matrices_load(rows[k], du_h + lora_dy_down_(D::RANK_ROW) + k * 32);
+#pragma unroll
+        for (int pair = 0; pair < 2 * D::VECTORS; pair++) {
+            float more[2][4] = {};       /* of two registers: the first row's columns, the second's */
+#pragma unroll
+            for (int k = 0; k < D::DEPTH / 16 && DX; k++) {
+                const uint4 f = a[(pair * D::DEPTH / 16 + k) * WARP + thread_anew() % WARP];
+                product_act(more[0], rows[k], f.x, f.y);
+                product_act(more[1], rows[k], f.z, f.w);
+            }
+#pragma unroll
+            for (int at = 0; at < 4; at++) {
+                const int k = pair / 2, i = at % 2, j = pair % 2 * 2 + at / 2;
+                float g[2], u[2], d[2];
+                act_unpack(g, v[0][k][i][j]);
+                act_unpack(u, v[1][k][i][j]);
+                act_unpack(d, v[2][k][i][j]);
+                if constexpr (DX) {
+                    d[0] += more[at / 2][2 * i], d[1] += more[at / 2][2 * i + 1];
+                    act_round_all<2>(d);
+                }
+                gate_grads<GATE>(d, u, g[0]);
+                gate_grads<GATE>(d + 1, u + 1, g[1]);
+                v[0][k][i][j] = act_pack(u[0], u[1]);
+                v[1][k][i][j] = act_pack(d[0], d[1]);
             }
         }
     }
-}
 
-/* Columns g and g + 8 of a warp's fragment c: 2 floats each of rows of `rank`, from row `row` on,
- * as far as there are n. */
-template <typename D>
-static __device__ __forceinline__ void lora_dy_store_(float *to, const float (*c)[4], int64_t row,
-                                                      int64_t n, int rank)
-{
-    const int lane = thread_anew() % WARP;
+    __device__ __forceinline__ void store(const LoraDyOperands &o, const LoraDyStripe &s,
+                                          int r0) const
+    {
+        const int lane = thread_anew() % WARP, warp = thread_anew() / WARP;
 #pragma unroll
-    for (int k = 0; k < D::RUNS; k++)
+        for (int i = 0; i < 2; i++)
 #pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            const int64_t r = row + lane / 4 + i * 4;
-            const int column = 8 * k + lane % 4 * 2;
-            if (r < n && column < rank)
-                *(float2 *)(to + r * rank + column) = make_float2(c[k][i], c[k][i + 1]);
+            for (int k = 0; k < D::VECTORS; k++) {
+                const int row = r0 + lane / 4 + 8 * i;
+                const int column = warp * D::COLUMNS + 32 * k + lane % 4 * 8;
+                if (row >= o.rows || column >= s.width)
+                    continue;
+                act_t *dy = o.dy + row * o.out + s.col + column;
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    const unsigned *x = v[h][k][i];
+                    __stwb((uint4 *)(dy + h * (o.out / 2)), make_uint4(x[0], x[1], x[2], x[3]));
+                }
+            }
+    }
+
+    /* du (BAND, DEPTH) of half h over the warp's columns. */
+    __device__ __forceinline__ void times_b(float (*du)[4], int h, const uint4 *b) const
+    {
+#pragma unroll
+        for (int k = 0; k < D::COLUMNS / 16; k++) {
+            const unsigned(&x)[2][4] = v[h][k / 2];
+            const int j = k % 2 * 2;
+            const unsigned f[4] = { x[0][j], x[1][j], x[0][j + 1], x[1][j + 1] };
+#pragma unroll
+            for (int run = 0; run < D::RUNS; run += 2) {
+                const uint4 to = b[(k * D::RUNS / 2 + run / 2) * WARP + thread_anew() % WARP];
+                product_act(du[run], f, to.x, to.y);
+                product_act(du[run + 1], f, to.z, to.w);
+            }
         }
-}
+    }
 
-/* A lane's first sums in tile k of a half, those of du in tile TILES: 4 floats of each run, WARP
- * apart. */
-template <typename D>
-static __device__ __forceinline__ float4 *lora_dy_own_(float4 *sums, int half, int k)
-{
-    const int thread = thread_anew(), band = thread / WARP % D::BANDS;
-    return sums + ((half * (D::TILES + 1) + k) * D::BANDS + band) * D::RUNS * WARP + thread % WARP;
-}
-
-/* Reads them; zeros if there are none yet. */
-template <typename D>
-static __device__ __forceinline__ void lora_dy_take_(float (*c)[4], const float4 *own, bool there)
-{
+    /* db^T (DEPTH, COLUMNS) += u^T times half h. */
+    __device__ __forceinline__ void turned_times_u(float (*db)[D::DEPTH / 16][4], int h,
+                                                   SharedAddress u) const
+    {
+        unsigned f[D::DEPTH / 16][4];
 #pragma unroll
-    for (int n = 0; n < D::RUNS; n++) {
-        const float4 sum = there ? own[n * WARP] : make_float4(0, 0, 0, 0);
-        c[n][0] = sum.x, c[n][1] = sum.y, c[n][2] = sum.z, c[n][3] = sum.w;
+        for (int m = 0; m < D::DEPTH / 16; m++)
+            matrices_load_transposed(f[m], u + lora_dy_across_(D::RANK_ROW) + m * 32);
+#pragma unroll
+        for (int tile = 0; tile < D::TILES; tile++) {
+            const unsigned first = matrix_turned(v[h][tile / 4][0][tile % 4]);
+            const unsigned second = matrix_turned(v[h][tile / 4][1][tile % 4]);
+#pragma unroll
+            for (int m = 0; m < D::DEPTH / 16; m++)
+                product_act(db[tile][m], f[m], first, second);
+        }
+    }
+};
+
+/* ---- a block ---- */
+
+/* du of the band from row r0 on: the sum of the warps', in order. */
+template <typename D>
+static __device__ __forceinline__ void lora_dy_join_(const LoraDyOperands &o, const LoraDyStripe &s,
+                                                     const float2 *sums, int r0)
+{
+    constexpr int EACH = D::DU / (int)sizeof(float2);
+    for (int i = thread_anew(); i < EACH; i += D::THREADS) {
+        const int lane = i / 2 % WARP, run = i / (2 * WARP) % D::RUNS;
+        const int half = i / (2 * WARP * D::RUNS);
+        const int row = r0 + lane / 4 + i % 2 * 8;
+        const int column = 8 * run + lane % 4 * 2;
+        float2 sum = sums[i];
+#pragma unroll
+        for (int warp = 1; warp < D::WARPS; warp++) {
+            const float2 x = sums[warp * EACH + i];
+            sum.x += x.x, sum.y += x.y;
+        }
+        if (row < o.rows && column < o.rank)
+            *(float2 *)(o.du + ((int64_t)(s.number + half * o.stripes) * o.rows + row) * o.rank +
+                        column) = sum;
     }
 }
 
-/* Block (x, y): stripe x, and with a gate that of up, too; share y of the rows' tiles. */
+/* Block (x, y): stripe x, and with a gate that of up, too; share y of the rows. */
 template <int RANK, int GATE, bool DX>
 static __device__ __forceinline__ void lora_dy_block_(const LoraDyOperands &o)
 {
     typedef LoraDy<RANK, GATE, DX> D;
-    static_assert(D::THREADS == 2 * D::BANDS * WARP, "a warp each for 16 rows and 16 columns");
-    DYNAMIC_SHARED(float4, sums);
-    act_t *tile = (act_t *)((unsigned char *)sums + D::HALVES * D::DB);
-    const SharedAddress dy_at = shared_address(tile), b_at = dy_at + D::HALVES * D::DY,
-                        u_at = b_at + D::HALVES * D::MATRIX,
-                        sum_at = u_at + D::HALVES * D::MATRIX;
-    const int band = thread_anew() / WARP % D::BANDS;
-    const bool of_rows = thread_anew() / WARP < D::BANDS;    /* keeps du, not db */
-    const LoraDyStripe s = lora_dy_stripe_of(o, (int)blockIdx.x, D::TILES * D::TILE);
+    static_assert(CUDA_LORA_DY_ROWS % D::ROWS == 0, "shares of whole steps");
+    DYNAMIC_SHARED(float4, shared);
+    const int warp = thread_anew() / WARP;
+    const LoraDyStripe s = lora_dy_stripe_of(o, (int)blockIdx.x, D::WARPS * D::COLUMNS);
     const int64_t F = o.out / 2;         /* rows of b from half to half */
-    const int64_t all = (o.rows + D::TILE - 1) / D::TILE;
-    const int first = (int)(all * blockIdx.y / gridDim.y),
-              last = (int)(all * (blockIdx.y + 1) / gridDim.y);
-    const int tiles = (s.width + D::TILE - 1) / D::TILE;
-    LoraDyVectors<D> next;
-    lora_dy_load_(next, o, s, (int64_t)first * D::TILE, 0);
-    if (DX)
-        lora_dy_sum_begin_<D>(sum_at, o, s, (int64_t)first * D::TILE, 0);
-    for (int t = first; t < last; t++) {
-        const int64_t r0 = (int64_t)t * D::TILE;
-        for (int k = 0; k < tiles; k++) {
-            const int c0 = k * D::TILE;
-            const bool same_rows = k + 1 < tiles, more = same_rows || t + 1 < last;
-            const int64_t next_r0 = same_rows ? r0 : r0 + D::TILE;
-            const int next_c0 = same_rows ? c0 + D::TILE : 0;
-            if (DX)
-                copy_wait<0>();
-            __syncthreads();             // the tile of before has been used
+    constexpr int OF_WARP = D::COLUMNS * D::DEPTH / 8, OF_HALF = D::WARPS * OF_WARP;
+    uint4 *b = (uint4 *)shared + warp * OF_WARP, *a = b + D::HALVES * OF_HALF;
+    const SharedAddress ranks = shared_address((unsigned char *)shared + D::B + DX * D::STRIPE);
+    float4 *sums = shared + (D::B + DX * D::STRIPE + 2 * D::BUFFER) / (int)sizeof(float4);
+    const int first_column = warp * D::COLUMNS, mine = s.width - first_column;
+#pragma unroll
+    for (int h = 0; h < D::HALVES; h++)
+        lora_dy_keep_b_<D>(b + h * OF_HALF, o.b + (s.b + h * F + first_column) * o.rank, mine,
+                           o.rank);
+    if constexpr (DX)
+        lora_dy_keep_a_<D>(a, o.a_h + s.col + first_column, F, mine, o.rank);
+    const int64_t units = (o.rows + CUDA_LORA_DY_ROWS - 1) / CUDA_LORA_DY_ROWS;
+    const int first = (int)(units * blockIdx.y / gridDim.y) * CUDA_LORA_DY_ROWS;
+    int last = (int)(units * (blockIdx.y + 1) / gridDim.y) * CUDA_LORA_DY_ROWS;
+    last = last < o.rows ? last : o.rows;
+    float db[D::HALVES][D::TILES][D::DEPTH / 16][4] = {};
+    LoraDyBand<D> bands[D::BANDS];
+#pragma unroll
+    for (int k = 0; k < D::BANDS; k++)
+        bands[k].load(o, s, first + k * D::BAND);
+    lora_dy_step_begin_<D, DX>(ranks, o, s, first);
+    copy_wait<0>();
+    __syncthreads();
+    int parity = 0, buffer = 0;
+    for (int r0 = first; r0 < last; r0 += D::ROWS, parity ^= 1) {
+        const bool more = r0 + D::ROWS < last;
+        if (more)
+            lora_dy_step_begin_<D, DX>(ranks + (parity ^ 1) * D::BUFFER, o, s, r0 + D::ROWS);
+#pragma unroll
+        for (int k = 0; k < D::BANDS; k++) {
+            const SharedAddress u = ranks + parity * D::BUFFER + k * D::BAND * D::RANK_ROW;
+            if constexpr (GATE != NO_GATE) {
+                bands[k].template gate<GATE, DX>(u + D::HALVES * D::RANKS, a);
+                bands[k].store(o, s, r0 + k * D::BAND);
+            }
+            float4 *own = sums + (buffer * D::WARPS + thread_anew() / WARP) * (D::DU / 16) +
+                          thread_anew() % WARP;
 #pragma unroll
             for (int h = 0; h < D::HALVES; h++) {
-                lora_dy_matrix_begin_<D>(b_at + h * D::MATRIX, o.b + (s.b + h * F + c0) * o.rank,
-                                         o.rank, s.width - c0, o.rank);
-                lora_dy_matrix_begin_<D>(u_at + h * D::MATRIX, o.u + r0 * o.row + s.u + h * o.rank,
-                                         o.row,
-                                         (int)(o.rows - r0 < D::TILE ? o.rows - r0 : D::TILE),
-                                         o.rank);
+                float du[D::RUNS][4] = {};
+                bands[k].times_b(du, h, b + h * OF_HALF);
+#pragma unroll
+                for (int run = 0; run < D::RUNS; run++)
+                    own[(h * D::RUNS + run) * WARP] =
+                        make_float4(du[run][0], du[run][1], du[run][2], du[run][3]);
+                bands[k].turned_times_u(db[h], h, u + h * D::RANKS);
             }
-            copy_commit();
-            lora_dy_place_<D, GATE, DX>(tile, tile + (sum_at - dy_at) / 2, next, o, s, r0, c0);
             if (more)
-                lora_dy_load_(next, o, s, next_r0, next_c0);
-            copy_wait<0>();
+                bands[k].load(o, s, r0 + D::ROWS + k * D::BAND);
+            if (k + 1 == D::BANDS)
+                copy_wait<0>();
             __syncthreads();
-            if (DX && more)
-                lora_dy_sum_begin_<D>(sum_at, o, s, next_r0, next_c0);
-#pragma unroll
-            for (int h = 0; h < D::HALVES; h++) {
-                float c[D::RUNS][4];
-                float4 *own = lora_dy_own_<D>(sums, h, of_rows ? D::TILES : k);
-                lora_dy_take_<D>(c, own, of_rows ? k > 0 : t > first);
-                if (of_rows)
-                    lora_dy_product_<D, false>(c, dy_at + h * D::DY, b_at + h * D::MATRIX, band);
-                else
-                    lora_dy_product_<D, true>(c, dy_at + h * D::DY, u_at + h * D::MATRIX, band);
-                if (of_rows && k + 1 == tiles)
-                    lora_dy_store_<D>(o.du + (s.number + h * o.stripes) * o.rows * o.rank, c,
-                                      r0 + band * 16, o.rows, o.rank);
-#pragma unroll
-                for (int n = 0; n < D::RUNS; n++)
-                    own[n * WARP] = make_float4(c[n][0], c[n][1], c[n][2], c[n][3]);
-            }
+            lora_dy_join_<D>(o, s, (const float2 *)(sums + buffer * D::WARPS * (D::DU / 16)),
+                             r0 + k * D::BAND);
+            if (D::BUFFERS == 1)
+                __syncthreads();
+            else
+                buffer ^= 1;
         }
     }
     int64_t widths = 0;
     for (int p = 0; p < o.parts; p++)
         widths += o.at.width[p];
 #pragma unroll
-    for (int h = 0; h < D::HALVES && !of_rows; h++)
-        for (int k = 0; k < tiles; k++) {
-            float d[D::RUNS][4];
-            lora_dy_take_<D>(d, lora_dy_own_<D>(sums, h, k), true);
-            lora_dy_store_<D>(o.db + (blockIdx.y * widths + s.b + h * F) * o.rank, d,
-                              k * D::TILE + band * 16, s.width, o.rank);
-        }
+    for (int h = 0; h < D::HALVES; h++)
+#pragma unroll
+        for (int tile = 0; tile < D::TILES; tile++)
+#pragma unroll
+            for (int m = 0; m < D::DEPTH / 16; m++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int lane = thread_anew() % WARP;
+                    const int column = tile / 4 * 32 + lane % 4 * 8 + tile % 4 * 2 + i % 2;
+                    const int rank = 16 * m + lane / 4 + i / 2 * 8;
+                    if (column < mine && rank < o.rank)
+                        o.db[(blockIdx.y * widths + s.b + h * F + first_column + column) * o.rank +
+                             rank] = db[h][tile][m][i];
+                }
 }
 
 template <int RANK>
-__global__ void __launch_bounds__(LoraDy<RANK, NO_GATE>::THREADS, RANK > CUDA_LORA_DY_SHORT ? 2 : 3)
+__global__ void __launch_bounds__(LoraDy<RANK, NO_GATE>::THREADS, 2)
     lora_dy_kernel(const LoraDyOperands o)
 {
     lora_dy_block_<RANK, NO_GATE, false>(o);
 }
 
 template <int RANK, int GATE>
-__global__ void __launch_bounds__(LoraDy<RANK, GATE>::THREADS, LORA_DY_GATED_BLOCKS)
+__global__ void __launch_bounds__(LoraDy<RANK, GATE>::THREADS, 1)
     gated_bwd_lora_kernel(const LoraDyOperands o)
 {
     lora_dy_block_<RANK, GATE, false>(o);
 }
 
 template <int RANK, int GATE>
-__global__ void __launch_bounds__(LoraDy<RANK, GATE>::THREADS, LORA_DY_GATED_BLOCKS)
+__global__ void __launch_bounds__(LoraDy<RANK, GATE>::THREADS, 1)
     gated_bwd_lora_dx_kernel(const LoraDyOperands o)
 {
     lora_dy_block_<RANK, GATE, true>(o);
@@ -495,7 +510,7 @@ static inline void lora_dy_run_(void (*kernel)(LoraDyOperands), LoraDyOperands o
     for (int64_t p = 0; p < l->parts; p++)
         widths += l->width[p];
     o.du = (float *)ws, o.db = o.du + n * l->rows * l->rank;
-    o.rows = l->rows, o.out = l->out, o.row = l->row;
+    o.rows = (int)l->rows, o.out = l->out, o.row = l->row;
     o.rank = (int)l->rank, o.parts = (int)l->parts, o.stripes = n / D::HALVES;
     memcpy(o.at.col, l->col, sizeof o.at.col);
     memcpy(o.at.width, l->width, sizeof o.at.width);

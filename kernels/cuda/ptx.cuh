@@ -66,6 +66,15 @@ static __device__ __forceinline__ void matrices_load_transposed(unsigned r[4], S
                  : "memory");
 }
 
+/* Transposes an 8 x 8 matrix of 16-bit elements: lane l gives of row l / 4 columns 2 (l % 4) and the
+ * next, and receives of column l / 4 those rows. */
+static __device__ __forceinline__ unsigned matrix_turned(unsigned row)
+{
+    unsigned column;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(column) : "r"(row));
+    return column;
+}
+
 /* c (16, 8) += a (16, 16) b (16, 8), summed in fp32. With g = l / 4 and t = 2 (l % 4), lane l holds
  *   a: rows g, g + 8, g, g + 8 of columns t, t, t + 8, t + 8, each with the next column;
  *   b: rows t, t + 8 of column g, each with the next row;

@@ -33,17 +33,17 @@ enum {
     CUDA_DKV_BLOCKS = 512,
     /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
     CUDA_GEMM_WORKSPACE = 32 << 20,
-    /* Of lora_dy.cuh: rows and columns of a tile; blocks of a launch that are enough, about three
-     * for each multiprocessor; the largest rank, and the largest whose blocks own more columns. */
-    CUDA_LORA_DY_TILE = 64,
-    CUDA_LORA_DY_BLOCKS = 384,
+    /* Of lora_dy.cuh: shares are of multiples of so many rows; blocks of a launch, four for each
+     * multiprocessor of an H100, of which two fit; the largest rank, and the largest whose blocks own
+     * more columns. */
+    CUDA_LORA_DY_ROWS = 64,
+    CUDA_LORA_DY_BLOCKS = 528,
     CUDA_LORA_DY_RANK = 32,
     CUDA_LORA_DY_SHORT = 16
 };
 
-/* Columns that a block of lora_dy.cuh owns, tiles of 64: their sums in both halves of a gated unit,
- * and all else, fit into the 99 KiB of shared memory of sm_86. */
-#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 448 : 128)
+/* Columns that a block of lora_dy.cuh owns: a warp keeps the sums of an eighth in registers. */
+#define CUDA_LORA_DY_STRIPE(rank) ((rank) <= CUDA_LORA_DY_SHORT ? 512 : 256)
 
 /* Attention on tensor cores: warps for which the registers of a multiprocessor must do, and whether
  * heads are so narrow that all kernels have blocks of 4 warps, else the gradient's have 8. */
@@ -223,13 +223,14 @@ static inline int64_t lora_dy_stripes(int64_t width, int64_t rank)
     return (width + CUDA_LORA_DY_STRIPE(rank) - 1) / CUDA_LORA_DY_STRIPE(rank);
 }
 
-/* Shares of the rows, of about two tiles or more, if there are so many stripes: sums of a share are
- * written and read again. */
+/* Shares of the rows, of at least two times CUDA_LORA_DY_ROWS, for so many stripes. Sums of a share
+ * are written and read again, so more than whole waves of blocks cost more than they bring. */
 static inline int64_t lora_dy_shares(int64_t rows, int64_t stripes)
 {
-    const int64_t most = (rows + 2 * CUDA_LORA_DY_TILE - 1) / (2 * CUDA_LORA_DY_TILE);
-    const int64_t enough = (CUDA_LORA_DY_BLOCKS + stripes - 1) / stripes;
-    return most < enough ? most : enough;
+    const int64_t most = (rows + 2 * CUDA_LORA_DY_ROWS - 1) / (2 * CUDA_LORA_DY_ROWS);
+    const int64_t waves = (3 * stripes + CUDA_LORA_DY_BLOCKS - 1) / CUDA_LORA_DY_BLOCKS;
+    const int64_t even = waves * CUDA_LORA_DY_BLOCKS / stripes;
+    return most < even ? most : even;
 }
 
 /* [du of each stripe (stripes, rows, rank) fp32 | db of each share (shares, widths, rank) fp32];

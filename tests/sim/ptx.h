@@ -66,6 +66,22 @@ static inline void matrices_load_transposed(unsigned r[4], SharedAddress row)
     sim_matrices(r, &mine, true);
 }
 
+SIM_UNSEEN void sim_turned(unsigned *x)
+{
+    const unsigned char *rows = sim_warp_exchange_all(x, 4, "movmatrix");
+    const int lane = sim_lane();
+    unsigned short pair[2];
+    for (int i = 0; i < 2; i++)
+        memcpy(pair + i, rows + 64 * (4 * (lane % 4 * 2 + i) + lane / 8) + lane / 4 % 2 * 2, 2);
+    *x = pair[0] | (unsigned)pair[1] << 16;
+}
+
+static inline unsigned matrix_turned(unsigned row)
+{
+    sim_turned(&row);
+    return row;
+}
+
 static inline void product_bf16(float c[4], const unsigned a[4], unsigned b0, unsigned b1)
 {
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
