@@ -31,7 +31,7 @@ template <int RANK, int GATE, bool DX = false> struct LoraDy {
     static constexpr int COLUMNS = CUDA_LORA_DY_STRIPE(RANK) / WARPS;    /* of a warp */
     static constexpr int VECTORS = COLUMNS / 32, TILES = COLUMNS / 8;
     static constexpr int READS = HALVES == 1 ? 1 : 3;                    /* gate, up and dh */
-    static constexpr int BANDS = HALVES == 1 ? 4 : 4 / VECTORS;          /* at once */
+    static constexpr int BANDS = (HALVES == 1 ? 4 : 2) / VECTORS;        /* read at once */
     static constexpr int ROWS = BANDS * BAND;
     /* Fragments of b of each half | of a | rows of u, of du_h, twice | sums of du of each warp, twice
      * where there is room; in bytes. */
@@ -356,39 +356,44 @@ static __device__ __forceinline__ void lora_dy_block_(const LoraDyOperands &o)
     int last = (int)(units * (blockIdx.y + 1) / gridDim.y) * CUDA_LORA_DY_ROWS;
     last = last < o.rows ? last : o.rows;
     float db[D::HALVES][D::TILES][D::DEPTH / 16][4] = {};
-    LoraDyBand<D> bands[D::BANDS];
+    LoraDyBand<D> next[D::BANDS];
 #pragma unroll
     for (int k = 0; k < D::BANDS; k++)
-        bands[k].load(o, s, first + k * D::BAND);
+        next[k].load(o, s, first + k * D::BAND);
     lora_dy_step_begin_<D, DX>(ranks, o, s, first);
     copy_wait<0>();
     __syncthreads();
     int parity = 0, buffer = 0;
     for (int r0 = first; r0 < last; r0 += D::ROWS, parity ^= 1) {
-        const bool more = r0 + D::ROWS < last;
-        if (more)
+        LoraDyBand<D> now[D::BANDS];
+#pragma unroll
+        for (int k = 0; k < D::BANDS; k++)
+            now[k] = next[k];
+        if (r0 + D::ROWS < last) {
+#pragma unroll
+            for (int k = 0; k < D::BANDS; k++)
+                next[k].load(o, s, r0 + D::ROWS + k * D::BAND);
             lora_dy_step_begin_<D, DX>(ranks + (parity ^ 1) * D::BUFFER, o, s, r0 + D::ROWS);
+        }
 #pragma unroll
         for (int k = 0; k < D::BANDS; k++) {
             const SharedAddress u = ranks + parity * D::BUFFER + k * D::BAND * D::RANK_ROW;
             if constexpr (GATE != NO_GATE) {
-                bands[k].template gate<GATE, DX>(u + D::HALVES * D::RANKS, a);
-                bands[k].store(o, s, r0 + k * D::BAND);
+                now[k].template gate<GATE, DX>(u + D::HALVES * D::RANKS, a);
+                now[k].store(o, s, r0 + k * D::BAND);
             }
             float4 *own = sums + (buffer * D::WARPS + thread_anew() / WARP) * (D::DU / 16) +
                           thread_anew() % WARP;
 #pragma unroll
             for (int h = 0; h < D::HALVES; h++) {
                 float du[D::RUNS][4] = {};
-                bands[k].times_b(du, h, b + h * OF_HALF);
+                now[k].times_b(du, h, b + h * OF_HALF);
 #pragma unroll
                 for (int run = 0; run < D::RUNS; run++)
                     own[(h * D::RUNS + run) * WARP] =
                         make_float4(du[run][0], du[run][1], du[run][2], du[run][3]);
-                bands[k].turned_times_u(db[h], h, u + h * D::RANKS);
+                now[k].turned_times_u(db[h], h, u + h * D::RANKS);
             }
-            if (more)
-                bands[k].load(o, s, r0 + D::ROWS + k * D::BAND);
             if (k + 1 == D::BANDS)
                 copy_wait<0>();
             __syncthreads();

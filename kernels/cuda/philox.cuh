@@ -79,8 +79,8 @@ struct Dropped {
     float scale;                    /* of what is kept: 1 / (1 - p) */
     int64_t T;
 
-    /* Multiplies elements 4 quad .. of a row; never joined with a sum that follows, so that the bits
-     * are those of a stored product. */
+    /* Multiplies elements 4 quad .. of a row. Rounds as if it were stored: a sum that follows is
+     * not joined with it. */
     __device__ __forceinline__ void quad(float v[4], int64_t row, uint32_t quad) const
     {
         float kept[4];

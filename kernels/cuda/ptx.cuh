@@ -66,8 +66,8 @@ static __device__ __forceinline__ void matrices_load_transposed(unsigned r[4], S
                  : "memory");
 }
 
-/* Transposes an 8 x 8 matrix of 16-bit elements: lane l gives of row l / 4 columns 2 (l % 4) and the
- * next, and receives of column l / 4 those rows. */
+/* Transposes an 8 x 8 matrix of 16-bit elements: lane l gives of row l / 4 columns 2 (l % 4) and
+ * the next, and receives of column l / 4 those rows. */
 static __device__ __forceinline__ unsigned matrix_turned(unsigned row)
 {
     unsigned column;

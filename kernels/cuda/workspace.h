@@ -31,11 +31,13 @@ enum {
      * that are enough: with a causal mask about four for each multiprocessor. */
     CUDA_DKV_KEYS = 128,
     CUDA_DKV_BLOCKS = 512,
+    /* Widest heads of which attention without tensor cores holds a row in one lane. */
+    CUDA_ATTENTION_LANE = 16,
     /* Workspace of any matrix product; cuBLASLt's algorithms are chosen among those that fit. */
     CUDA_GEMM_WORKSPACE = 32 << 20,
-    /* Of lora_dy.cuh: shares are of multiples of so many rows; blocks of a launch, four for each
-     * multiprocessor of an H100, of which two fit; the largest rank, and the largest whose blocks own
-     * more columns. */
+    /* Of lora_dy.cuh: shares are of multiples of so many rows; blocks of a launch, four
+     * for each multiprocessor of an H100, of which two fit; the largest rank, and the largest whose
+     * blocks own more columns. */
     CUDA_LORA_DY_ROWS = 64,
     CUDA_LORA_DY_BLOCKS = 528,
     CUDA_LORA_DY_RANK = 32,
