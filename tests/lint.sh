@@ -2,6 +2,7 @@
 # Layout of the sources: no tabs, no blanks at line ends, at most 100 columns in C of the product, 120 elsewhere,
 # lists of inputs in tests/oracle, link lines of fuzz targets, and what tests write or expect (rows of
 # here-documents, lines that but for their quoted texts are short) excepted.
+# A #pragma stands in braces after an if: nvcc misreads `if #pragma for else`.
 # The scripts also pass through shellcheck when it is installed, with the word `layout` they do not. Prints FILE:LINE of
 # each finding.
 set -u
@@ -18,6 +19,9 @@ awk '
         here = ""
         most = FILENAME ~ /^(gen|runtime|kernels|templates)\/.*\.(c|h|cu|cuh)$/ ? 100 : 120
     }
+    # nvcc 13.0 dropped the else after such a loop
+    /^ *#pragma unroll/ && before ~ /^ *(} )?(else )?if .*\)$/ { say("#pragma after an if without {") }
+    { before = $0 }
     FILENAME ~ /^tests\/.*\.sh$/ {
         if (here != "" && $0 == here) here = ""
         else if (here == "" && match($0, /<<-? ?\047?[A-Z]+\047?/)) {

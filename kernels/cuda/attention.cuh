@@ -28,11 +28,12 @@ enum { ATTENTION_DECODE_THREADS = 256 };
 template <int D, int OWNED = ATTENTION_ROWS,
           bool MMA = sizeof(act_t) == 2 && D % 16 == 0 && D <= 128>
 struct AttentionForm {
+    typedef AttentionLanes<D, ATTENTION_FWD_ROWS> F;
     typedef AttentionLanes<D> L;
-    static constexpr int ROWS = L::ROWS, WIDE = L::HOLDS;
-    static constexpr int FWD_THREADS = L::THREADS, FWD_BLOCKS = 3 * WIDE, FWD_SHARED = 0;
-    static constexpr int DQ_THREADS = L::THREADS, DQ_BLOCKS = 3 * WIDE, DQ_SHARED = 0;
-    static constexpr int DKV_THREADS = L::THREADS, DKV_BLOCKS = WIDE == 1 ? 3 : 4, DKV_SHARED = 0;
+    static constexpr int ROWS = L::ROWS, BLOCKS = L::LANES == 1 ? 4 : 3;
+    static constexpr int FWD_THREADS = F::THREADS, FWD_BLOCKS = BLOCKS * F::HOLDS, FWD_SHARED = 0;
+    static constexpr int DQ_THREADS = L::THREADS, DQ_BLOCKS = BLOCKS, DQ_SHARED = 0;
+    static constexpr int DKV_THREADS = L::THREADS, DKV_BLOCKS = BLOCKS, DKV_SHARED = 0;
     template <AttentionMask MASK, typename... A>
     static __device__ __forceinline__ void fwd(A... a)
     {
@@ -187,10 +188,10 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 #ifndef __CUDACC_RTC__
 
-static inline AttentionDrop<true> attention_drop_(const AttentionRule &rule)
+static inline AttentionDrop<true> attention_drop_(const AttentionRule &rule, uint32_t *kept)
 {
-    return {rule.noise, dropout_site(rule.site), dropout_threshold(rule.p),
-            1.0f / (1.0f - rule.p)};
+    return {rule.noise, dropout_site(rule.site), dropout_threshold(rule.p), 1.0f / (1.0f - rule.p),
+            kept};
 }
 
 /* The array of the mask that its kernels take as places. */
@@ -261,15 +262,16 @@ static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, 
                                        H, K, scale, ws, s);
 }
 
-/* The same with dropout of the probabilities; lse: of all scores. */
+/* The same with dropout of the probabilities; lse: of all scores; ws, backward:
+ * attention_drop_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
 static inline void attention_drop_fwd(act_t *o, float *lse, const act_t *qkv,
                                       const AttentionRule &rule, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, MASK, ATTENTION_ROWS>(o, lse, qkv, rule, attention_drop_(rule), B, T, H,
-                                                K, scale, s);
+    attention_run_fwd_<D, MASK, ATTENTION_ROWS>(o, lse, qkv, rule, attention_drop_(rule, NULL), B,
+                                                T, H, K, scale, s);
 }
 
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
@@ -278,8 +280,11 @@ static inline void attention_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t
                                       int64_t B, int64_t T, int64_t H, int64_t K, float scale,
                                       void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, MASK, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, rule, attention_drop_(rule),
-                                                B, T, H, K, scale, ws, s);
+    const int64_t plain = attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t));
+    uint32_t *kept = (uint32_t *)((char *)ws + cuda_workspace_round(plain));
+    attention_run_bwd_<D, MASK, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, rule,
+                                                attention_drop_(rule, kept), B, T, H, K, scale, ws,
+                                                s);
 }
 
 /* A token of each of `rows` texts: qkv (rows, H + 2 K, D) at positions place (rows) < T; their k

@@ -18,7 +18,10 @@ enum {
     ATTENTION_ROWS = 128,       /* of a block on tensor cores; queries: see kernels.def */
     ATTENTION_THREADS = 128,    /* of a block whose threads hold one row each */
     ATTENTION_TILE = 32,        /* rows in shared memory at a time, of wide heads half */
-    ATTENTION_STEP = 8          /* of them, between two updates of the softmax */
+    ATTENTION_STEP = 8,         /* of them, between two updates of the softmax */
+    /* Rows of a thread, forward. Backward two would need so many registers that too few warps are
+     * left: measured on an H200. */
+    ATTENTION_FWD_ROWS = 2
 };
 
 #define ATTENTION_LOG2E 1.4426950408889634f
@@ -137,6 +140,7 @@ template <bool> struct AttentionDrop {
     const uint32_t *noise;
     uint32_t site, threshold;
     float scale;                 /* of what is kept: 1 / (1 - p) */
+    uint32_t *kept;              /* bits that dq hands to dkv, see ATTENTION_HANDS; NULL: none */
 
     /* Bits 0..3: whether query t of sample b keeps keys key .. key + 3, a multiple of 4. */
     __device__ __forceinline__ uint32_t quad(int T, int b, int head, int t, int key) const
@@ -155,20 +159,28 @@ template <> struct AttentionDrop<false> {
     static constexpr bool DROPS = false;
 };
 
-/* A bit for each of the ATTENTION_TILE keys from j0 on, a multiple of 4: whether query t keeps it.
- * The lanes of the query's row divide the quads among them. */
-template <int LANES>
-static __device__ __forceinline__ uint32_t
-attention_kept_keys_(const AttentionDrop<true> &drop, int T, int b, int head, int t, int j0)
+/* Draws whose rounds a thread computes side by side: each round waits for the one before. */
+enum { ATTENTION_DRAWS = 4 };
+
+/* kept[r]: a bit for each of the ATTENTION_TILE keys from j0 on, a multiple of 4: whether query t of
+ * row r keeps it. The lanes of a row divide the quads among them. */
+template <int LANES, int HOLDS, typename QUERY>
+static __device__ __forceinline__ void
+attention_kept_keys_(uint32_t (&kept)[HOLDS], const AttentionDrop<true> &drop, int T, int b,
+                     int head, const QUERY (&query)[HOLDS], int j0)
 {
-    uint32_t kept = 0;
-#pragma unroll 1
-    for (int q = (int)threadIdx.x % LANES * 4; q < ATTENTION_TILE; q += 4 * LANES)
-        kept |= drop.quad(T, b, head, t, j0 + q) << q;
+#pragma unroll(ATTENTION_DRAWS / HOLDS)
+    for (int k = 0; k < ATTENTION_TILE; k += 4 * LANES)
+#pragma unroll
+        for (int r = 0; r < HOLDS; r++) {
+            const int q = k + (int)threadIdx.x % LANES * 4;
+            kept[r] |= drop.quad(T, b, head, query[r].t, j0 + q) << q;
+        }
 #pragma unroll
     for (int step = LANES / 2; step > 0; step /= 2)
-        kept |= __shfl_xor_sync(0xffffffffu, kept, step);
-    return kept;
+#pragma unroll
+        for (int r = 0; r < HOLDS; r++)
+            kept[r] |= __shfl_xor_sync(0xffffffffu, kept[r], step);
 }
 
 /* A bit for each of the ATTENTION_TILE queries from i0 on: whether it keeps key j. The rows of the
@@ -178,8 +190,9 @@ static __device__ __forceinline__ uint32_t
 attention_kept_queries_(const AttentionDrop<true> &drop, int T, int b, int head, int i0, int j)
 {
     uint32_t kept[4] = {};
-#pragma unroll 1
-    for (int i = (int)threadIdx.x % (4 * LANES); i < ATTENTION_TILE; i += 4 * LANES) {
+#pragma unroll(ATTENTION_DRAWS)
+    for (int first = 0; first < ATTENTION_TILE; first += 4 * LANES) {
+        const int i = first + (int)threadIdx.x % (4 * LANES);
         const uint32_t quad = drop.quad(T, b, head, i0 + i, j / 4 * 4);
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -193,18 +206,44 @@ attention_kept_queries_(const AttentionDrop<true> &drop, int T, int b, int head,
     return j % 4 == 0 ? kept[0] : j % 4 == 1 ? kept[1] : j % 4 == 2 ? kept[2] : kept[3];
 }
 
+/* Whether dq writes what attention_kept_keys_ draws, for dkv to read: masks whose tiles begin at
+ * multiples of ATTENTION_TILE, and with every pair that dkv asks for in a tile that dq visits. */
+template <AttentionMask MASK, int LANES>
+static constexpr bool ATTENTION_HANDS =
+    LANES == 1 && (MASK == ATTENTION_CAUSAL || MASK == ATTENTION_FULL);
+
+/* The word of query t and of the tile of key j in AttentionDrop.kept. */
+static __device__ __forceinline__ int64_t attention_kept_word_(int T, int H, int b, int head, int t,
+                                                               int j)
+{
+    const int tiles = (T + ATTENTION_TILE - 1) / ATTENTION_TILE;
+    return (((int64_t)b * H + head) * T + t) * tiles + j / ATTENTION_TILE;
+}
+
+/* Transposes the 32 x 32 bits of which lane l gives row l. */
+static __device__ __forceinline__ uint32_t attention_bits_turned_(uint32_t row)
+{
+    uint32_t low = 0x0000ffffu;          /* bits of the lower half of each block */
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2, low ^= low << step) {
+        const uint32_t other = __shfl_xor_sync(0xffffffffu, row, step);
+        row = threadIdx.x & step ? (row & ~low) | (other >> step & low)
+                                 : (row & low) | (other & low) << step;
+    }
+    return row;
+}
+
 /* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so
  * that the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
-template <int D> struct AttentionLanes {
-    static constexpr int LANES = D <= 16 ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : D <= 128 ? 8 : 16;
+template <int D, int MOST = 1> struct AttentionLanes {
+    static constexpr int LANES = D <= CUDA_ATTENTION_LANE ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : D <= 128 ? 8 : 16;
     static constexpr int WIDTH = D % 4 ? 2 : 4;
     static constexpr int CHUNKS = (D + LANES * WIDTH - 1) / (LANES * WIDTH);
     static constexpr int HELD = CHUNKS * WIDTH;          /* elements of a lane */
     static constexpr int PADDED = HELD * LANES;
     static constexpr int ROWS = ATTENTION_THREADS / LANES;   /* of a block */
-    static constexpr int HOLDS = HELD == 16 ? 2 : 1;         /* rows of a thread */
+    static constexpr int HOLDS = HELD == 16 ? MOST : 1;      /* rows of a thread */
     static constexpr int THREADS = ATTENTION_THREADS / HOLDS, WARP_ROWS = WARP / LANES;
-    static constexpr int UNROLLED = 4 / HOLDS;               /* rows of a tile, backward */
     /* rows in shared memory at a time, of which 48 KB need no asking */
     static constexpr int TILE = D <= 128 ? ATTENTION_TILE : ATTENTION_TILE / 2;
 
@@ -286,7 +325,7 @@ static __device__ __forceinline__ void attention_tile_load_(float *tile, const a
 {
     typedef AttentionLanes<D> L;
     constexpr int WIDTH = L::WIDTH, PARTS = L::PADDED / WIDTH;
-    for (int i = (int)threadIdx.x; i < L::TILE * PARTS; i += L::THREADS) {
+    for (int i = (int)threadIdx.x; i < L::TILE * PARTS; i += (int)blockDim.x) {
         const int r = i / PARTS, d = i % PARTS * WIDTH;
         float x[WIDTH] = {};
         if (r < n && d < D)
@@ -398,7 +437,7 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
                   int T, int H, int K, float scale, const int32_t *__restrict__ positions,
                   const int32_t *__restrict__ doc_ends, DROP drop)
 {
-    typedef AttentionLanes<D> L;
+    typedef AttentionLanes<D, ATTENTION_FWD_ROWS> L;
     typedef AttentionDocs<MASK> Docs;
     __shared__ __align__(16) float keys[L::TILE * L::PADDED];
     __shared__ __align__(16) float values[L::TILE * L::PADDED];
@@ -431,8 +470,7 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             continue;
         uint32_t kept[L::HOLDS] = {};
         if constexpr (DROP::DROPS)
-            for (int r = 0; r < L::HOLDS; r++)
-                kept[r] = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, query[r].t, j0);
+            attention_kept_keys_<L::LANES>(kept, drop, T, (int)b, h, query, j0);
         for (int j = 0; j < n; j += ATTENTION_STEP) {
             float s[L::HOLDS][ATTENTION_STEP], x[L::HELD], before[L::HOLDS];
 #pragma unroll
@@ -529,9 +567,14 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
             continue;
         uint32_t kept[L::HOLDS] = {};
         if constexpr (DROP::DROPS)
+            attention_kept_keys_<L::LANES>(kept, drop, T, (int)b, h, query, j0);
+        if constexpr (DROP::DROPS && ATTENTION_HANDS<MASK, L::LANES>) {
+#pragma unroll
             for (int r = 0; r < L::HOLDS; r++)
-                kept[r] = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, query[r].t, j0);
-#pragma unroll L::UNROLLED
+                if (query[r].t < T)
+                    drop.kept[attention_kept_word_(T, H, (int)b, h, query[r].t, j0)] = kept[r];
+        }
+#pragma unroll 4
         for (int j = 0; j < n; j++) {
             float dp[L::HOLDS];
             attention_part_<D>(x, values + j * L::PADDED);
@@ -614,11 +657,20 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
             if (i0 + n <= warp_begin)
                 continue;
             uint32_t kept[L::HOLDS] = {};
-            if constexpr (DROP::DROPS)
+            if constexpr (DROP::DROPS && ATTENTION_HANDS<MASK, L::LANES>) {
+#pragma unroll
+                for (int r = 0; r < L::HOLDS; r++) {
+                    const int lane = t % WARP, j = j0 + L::row(r) - lane;
+                    const bool there = lane < n && j < T;
+                    kept[r] = attention_bits_turned_(
+                        there ? drop.kept[attention_kept_word_(T, H, (int)b, h, i0 + lane, j)] : 0);
+                }
+            } else if constexpr (DROP::DROPS) {
                 for (int r = 0; r < L::HOLDS; r++)
                     kept[r] = attention_kept_queries_<L::LANES>(drop, T, (int)b, h, i0,
                                                                 j0 + L::row(r));
-#pragma unroll L::UNROLLED
+            }
+#pragma unroll 4
             for (int i = 0; i < n; i++) {
                 attention_part_<D>(x, queries + i * L::PADDED);
                 attention_part_<D>(y, dys + i * L::PADDED);

@@ -213,12 +213,13 @@ attention_dkv_store_(act_t *to, float *parts, bool values, int first, int T, int
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
             const int r = attention_c_row_(m, i);
-            if (first + r < T)
+            if (first + r < T) {
 #pragma unroll
                 for (int d = 0; d < D / 8; d++)
                     *(float2 *)(parts + (int64_t)r * row + attention_c_column_(d, i)) =
                         make_float2(y[m][d][i] * factor[m][i / 2],
                                     y[m][d][i + 1] * factor[m][i / 2]);
+            }
         }
 }
 

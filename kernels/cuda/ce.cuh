@@ -326,10 +326,11 @@ __global__ void __launch_bounds__(WARP *CE_BIAS_ROWS)
     __shared__ float parts[CE_BIAS_ROWS][WARP];
     const int v = (int)(blockIdx.x * WARP + threadIdx.x);
     float sum = 0;
-    if (v < V)
+    if (v < V) {
 #pragma unroll 4
         for (int64_t i = threadIdx.y; i < chunk; i += CE_BIAS_ROWS)
             sum += act_load(d + i * ld + v);
+    }
     parts[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y > 0 || v >= V)

@@ -158,6 +158,17 @@ static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t
     return parts == 1 ? sums : cuda_workspace_round(sums) + 4 * parts * B * T * 2 * K * D;
 }
 
+/* [the same | without tensor cores, heads of one lane each: whether a query keeps a key, bits of 32
+ * keys, (B, H, T, (T + 31) / 32) uint32] */
+static inline int64_t attention_drop_bwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K,
+                                                        int64_t D, int64_t act)
+{
+    const int64_t plain = attention_bwd_cuda_workspace(B, T, H, K, D, act);
+    return attention_on_tensor_cores(D, act) || D > CUDA_ATTENTION_LANE
+               ? plain
+               : cuda_workspace_round(plain) + 4 * B * H * T * ((T + 31) / 32);
+}
+
 /* Those of cuDNN 9 on Hopper, see runtime/attention_cudnn.h: what it says itself for 9.19. */
 static inline int64_t attention_fwd_cudnn_workspace(void)
 {

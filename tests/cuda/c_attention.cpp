@@ -57,7 +57,7 @@ static void sequence(const Shape &s)
     act_t *qkv = act_normal(n, 0, 1), *d_o = act_normal(m, 0, 1), *o = NEW(act_t, m);
     act_t *d = NEW(act_t, n);
     float *lse = NEW(float, L);
-    void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
+    void *ws = new_bytes(attention_drop_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
     double *x = act_double(qkv, n), *dy = act_double(d_o, m), *want = HOST(double, m);
     double *want_lse = HOST(double, L), *want_d = HOST(double, n), *o_terms = HOST(double, m);
     double *lse_terms = HOST(double, L), *d_terms = HOST(double, n);
