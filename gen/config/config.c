@@ -524,14 +524,13 @@ Loc config_loc(Config *c, int field)
     return c->v[field].loc;
 }
 
-const char *config_unread(Config *c)
+void config_all_read(const Config *c)
 {
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && !was_read[i] && i != F_name && i != F_about && !field_of_cluster(i) &&
             /* used by the objective's host code */
             !objective_owns(c->v[F_objective].s, field_row[i].path))
-            return field_row[i].path;
-    return NULL;
+            bug("the recipe sets %s, which no room reads", field_row[i].path);
 }
 
 /* ---- the room ------------------------------------------------------------------------------ */

@@ -110,7 +110,7 @@ Config *config_in_precision(const Config *c, const char *precision);
 bool ranks_divide(int64_t ranks);                           /* memory.zero takes so many */
 const char *config_name(const Config *c);                   /* field name, else the file name */
 void check_config(Config *c);                               /* rules between fields */
-/* Rooms read fields only through these, so that config_unread() finds fields without a reader. */
+/* Rooms read fields only through these, so that config_all_read() finds fields without a reader. */
 int64_t config_int(Config *c, int field);
 double config_float(Config *c, int field);
 bool config_bool(Config *c, int field);
@@ -136,8 +136,9 @@ void config_explain(FILE *to, const char *field);
  * have room for NFIELDS + nrun_flags entries: values below NFIELDS are fields, NFIELDS + i is flag
  * i. Returns the number of matches; exits with 1 if there are none. */
 int config_find(const char *word, int *at, const Alias **row);
-/* A set field that no room has read, or NULL. */
-const char *config_unread(Config *c);
+/* Ends gen if a set field was not read: after the graph is built, or the fields of a standalone
+ * program are read. */
+void config_all_read(const Config *c);
 
 /* cards.c: sets target and memory.limit_gib from the field card, before defaults. */
 void card_fill(Config *c);

@@ -35,6 +35,9 @@ char *emit_project(const char *dir);
  * searched. */
 const char *emit_recipe(const char *project, const char *name, char **looked);
 
+/* Reads the fields that a standalone program depends on. Returns them, without the target, as lines
+ * field=value: its own, then those of its capabilities. */
+char *standalone_fields(Config *c);
 /* Writes the folder of a recipe with a standalone objective, which has no rooms after config. */
 void standalone_emit(Config *c, const char *outdir, bool force);
 

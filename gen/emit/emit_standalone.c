@@ -18,11 +18,10 @@
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Returns the fields that the program depends on as field=value: its own, then those of its
- * capabilities; each of them is read. */
-static char *own_fields(Config *c)
+char *standalone_fields(Config *c)
 {
     Str s = {0};
+    config_text(c, F_target);                    /* named by the Makefile */
     for (int k = 0; k < 2 * NFIELDS; k++) {
         const int i = k % NFIELDS;
         const bool is_own = objective_owns(c->v[F_objective].s, field_row[i].path);
@@ -101,8 +100,8 @@ static char *manifest(const Config *c, const char *fields, const char *cluster)
 void standalone_emit(Config *c, const char *outdir, bool force)
 {
     const char *folder = text_print("templates/programs/%s", c->v[F_objective].s);
-    const Target *target = target_find(config_text(c, F_target));
-    char *fields = own_fields(c), *lines = cluster_lines(c);
+    const Target *target = target_find(c->v[F_target].s);
+    char *fields = standalone_fields(c), *lines = cluster_lines(c);
     const char *cluster = lines ? cluster_value(lines, "name", 0) : NULL;
     struct dirent **list;
     const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);

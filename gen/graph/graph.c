@@ -178,7 +178,9 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
 
 Graph *graph_build(Config *c)
 {
-    return graph_of(c, objective_parts(config_text(c, F_objective))->build);
+    Graph *g = graph_of(c, objective_parts(config_text(c, F_objective))->build);
+    config_all_read(c);
+    return g;
 }
 
 /* ---- the contract ---------------------------------------------------------------------------- */

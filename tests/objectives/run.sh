@@ -52,6 +52,16 @@ make -s -C "$tree" -j"$cores" gen CFLAGS="-std=c11 -O0 -Wall -Wextra -Wshadow -W
     >"$scratch/gen.log" 2>&1 || { verdict gen "$(grep -m 3 -E 'error|warning' "$scratch/gen.log")"; exit 1; }
 gen=$tree/out/.gen/gen
 
+# A field that no room reads ends every command that is given a recipe, not only the one that writes its program.
+if [ $BACKEND = cpu ]; then
+    for command in "-o $scratch/unread" "-d graph" plan info check fit tune container doctor diff; do
+        # shellcheck disable=SC2086
+        said=$("$gen" $command "$tree/recipes/regression.lua" model.unread=1 2>&1)
+        verdict "gen ${command%% *}: a field that no room reads" "$(grep -q \
+            'bug: .* the recipe sets model.unread, which no room reads' <<<"$said" || tail -n 2 <<<"$said")"
+    done
+fi
+
 # ---- programs
 
 regression_program() {        # NAME [FIELD=VALUE ...]
