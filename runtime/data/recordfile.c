@@ -6,6 +6,7 @@
 #include "runtime/data/recordfile.h"
 
 #include "runtime/base.h"
+#include "runtime/host_memory.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -41,27 +42,13 @@ void recordfile_keep(bool in_memory)
     in_memory_ = in_memory;
 }
 
-/* Returns the available memory in bytes; -1: unknown. */
-static int64_t available(void)
-{
-    long long kib = -1;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && kib < 0 && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
-            kib = -1;
-    if (f)
-        fclose(f);
-    return kib < 0 ? -1 : kib << 10;
-}
-
 /* Reads the first `bytes` of the file into memory; else MAP_FAILED and *error. */
 static void *read_whole(int fd, size_t bytes, char **error)
 {
-    int64_t room = available();
-    if (room >= 0 && bytes > (size_t)room) {
+    const int64_t left = host_memory_left("");
+    if (bytes > (size_t)left) {
         *error = format("%zu bytes, but only %lld of memory are free: --streaming true reads them "
-                        "on demand", bytes, (long long)room);
+                        "on demand", bytes, (long long)left);
         return MAP_FAILED;
     }
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -12,7 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/model/absmax.h"
 #include "runtime/model/model_parts.h"
-#include "runtime/run/host_memory.h"
+#include "runtime/host_memory.h"
 
 enum { ALIGN = 64, PIECE = 1 << 20 };        /* bytes, elements */
 
@@ -93,7 +93,7 @@ static char *memory(const Model *m)
         die(EXIT_CONFIG, "checkpoint.async needs %.3f GiB of host memory for a copy of the "
             "checkpoint, %.3f GiB are available: end other programs, or gen %s "
             "checkpoint.async=false && make", (double)bytes / gib,
-            (double)(left > 0 ? left : 0) / gib, model_words(m, "checkpoint.async"));
+            (double)left / gib, model_words(m, "checkpoint.async"));
     char *to = device_pinned(bytes, "a copy of the checkpoint");
     memset(to, 0, (size_t)bytes);        /* its pages are there before the first copy */
     return to;

@@ -9,10 +9,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 readers=$(sources runtime base names folder folder_replace json crc32c safetensors safetensors_write)
 export ASAN_OPTIONS=detect_leaks=0
-watched tests/formats/main.c $readers $(sources runtime tokenfile recordfile)
+watched tests/formats/main.c $readers $(sources runtime tokenfile recordfile host_memory)
 watched_link $work/test $objects -lcjson -lm || exit 1
 watched tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c gen/util.c gen/commands.c $readers \
-    $(sources runtime recordfile sha256 tokenizer* bpe tokens wordpiece words chars)
+    $(sources runtime recordfile host_memory sha256 tokenizer* bpe tokens wordpiece words chars)
 watched_link $work/pack $objects -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1
 failed=0
 $work/test $scratch tests/formats || failed=1

@@ -1,4 +1,4 @@
-// link: base json crc32c safetensors safetensors_write tokenfile recordfile -lcjson -lm
+// link: base json crc32c safetensors safetensors_write tokenfile recordfile host_memory -lcjson -lm
 /* tokenfile_fuzz.c -- a whole record file from bytes; what is accepted must be safe to index.
  *
  * In: the JSON header, a NUL, the data; the length word is made here, it would rarely be guessed. */

@@ -15,7 +15,7 @@ units="unit unit_launch unit_schedule unit_param_groups unit_data unit_steps uni
     unit_record_cache unit_darkroom unit_incontext unit_histories unit_plot"
 parts="base names owners built schedule flags flags_parse launch bins data_bins shuffle data data_order
     data_batch steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log log_banner
-    log_history progress profile sample tokenfile recordfile json safetensors
+    log_history progress profile sample tokenfile recordfile host_memory json safetensors
     safetensors_write draw layout png table table_csv table_json table_returns table_weights figures crc32c sha256 nf4
     device_cpu model model_parts metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"

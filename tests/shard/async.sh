@@ -172,9 +172,9 @@ verdict "--save-total-limit" "$(diff <(ls "$scratch/kept.stops") <(ls "$scratch/
 
 # ---- a host without memory
 
-printf '%s\n' '#include <stdio.h>' '#include "runtime/run/host_memory.h"' \
+printf '%s\n' '#include <stdio.h>' '#include "runtime/host_memory.h"' \
     'int main(int n, char **arg) { (void)n; printf("%lld\n", (long long)host_memory_left(arg[1])); }' >"$scratch/left.c"
-gcc -std=c11 -I. -o "$scratch/left" "$scratch/left.c" runtime/run/host_memory.c runtime/base.c ||
+gcc -std=c11 -I. -o "$scratch/left" "$scratch/left.c" runtime/host_memory.c runtime/base.c ||
     verdict host_memory.c "does not compile"
 fake=$scratch/fake group=$scratch/fake/sys/fs/cgroup
 puts() { mkdir -p "$(dirname "$1")" && printf '%s\n' "${@:2}" >"$1"; }
@@ -203,7 +203,7 @@ FILE *fopen(const char *path, const char *mode)
 {
     FILE *(*real)(const char *, const char *);
     *(void **)&real = dlsym(RTLD_NEXT, "fopen");
-    static char poor[] = "MemTotal: 9000 kB\nMemAvailable: 1000 kB\n";
+    static char poor[] = "MemTotal: 9000 kB\nMemAvailable: 1 kB\n";
     return strcmp(path, "/proc/meminfo") ? real(path, mode) : fmemopen(poor, sizeof poor, "r");
 }
 END
@@ -213,4 +213,9 @@ verdict "a host without memory" "$([ $code = 80 ] || echo "exit $code"
     grep -q 'checkpoint.async needs .* GiB of host memory for a copy of the checkpoint, .*: end other programs, or gen .*shard.lua .*checkpoint.async=false && make' \
         "$scratch/poor.log" || tail -n 2 "$scratch/poor.log"
     grep '^step 1/' "$scratch/poor.log")"
+# what is left is less than the arenas, whose pages are not in use yet
+LD_PRELOAD=$scratch/poor.so run async.1 whole "${every[@]}" --streaming false; code=$?
+verdict "a host without memory for records" "$([ $code = 88 ] || echo "exit $code"
+    grep -q ' bytes, but only 0 of memory are free: --streaming true reads them on demand' "$scratch/whole.log" ||
+        tail -n 2 "$scratch/whole.log")"
 exit $failed

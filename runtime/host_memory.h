@@ -6,7 +6,7 @@
 
 /* Returns bytes: what Linux calls available, or less under a limit of this process's control groups
  * (1 or 2), whose page cache counts as free; not counting the arenas that are reserved, but not yet
- * touched. INT64_MAX: unknown. root: "", in tests a folder in the place of /. */
+ * touched; at least 0. INT64_MAX: unknown. root: "", in tests a folder in the place of /. */
 int64_t host_memory_left(const char *root);
 
 #endif

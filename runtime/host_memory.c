@@ -2,7 +2,7 @@
  *
  * In:    proc/meminfo, proc/self/statm, proc/self/cgroup and the files that it names. */
 #define _GNU_SOURCE
-#include "runtime/run/host_memory.h"
+#include "runtime/host_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,5 +103,6 @@ int64_t host_memory_left(const char *root)
                   groups = left_in_groups(root),
                   free_bytes = kib < INT64_MAX >> 10 ? kib << 10 : INT64_MAX,
                   left = free_bytes < groups ? free_bytes : groups;
-    return left == INT64_MAX ? left : left - untouched(root);
+    const int64_t reserved = left == INT64_MAX ? 0 : untouched(root);
+    return left > reserved ? left - reserved : 0;
 }
