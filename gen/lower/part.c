@@ -112,10 +112,25 @@ static void place_values(Graph *g)
 
 /* ---- running the programs on placements ------------------------------------------------------ */
 
+/* What an op does with an operand in every turn. */
+typedef struct {
+    unsigned char place;     /* wanted of an input, made of an output */
+    bool adds;               /* the output is a sum that it adds to */
+    bool stuck;              /* no collective brings the output back to where it rests */
+} Operand;
+
+/* What is the same in every turn of an op. */
+typedef struct {
+    Operand *in, *out;
+    bool last, may_skip;     /* has the attribute `last`, `if` */
+} Step;
+
 /* Where every element of every value is at a point of the run; the first thing that goes wrong. */
 typedef struct {
     const Graph *g;
     unsigned char **now;     /* [value][element] */
+    bool *moves;             /* [value]: an op begins to move it */
+    Step **step;             /* [program][op] of the graph */
     Program *p;              /* NULL: nothing has gone wrong */
     const Op *op;
     const Value *v;
@@ -167,7 +182,9 @@ static bool is_moving(Placement place) { return place >= PL_BEGUN; }
 static Placement moving_in_slot(const Run *r, const Value *v, int64_t i)
 {
     const unsigned char *now = elements_of(r, v);
-    for (int64_t k = i % v->slots; v->kind == VK_TEMP && k < v->count; k += v->slots)
+    if (v->kind != VK_TEMP || !r->moves[v->index])
+        return PL_NONE;
+    for (int64_t k = i % v->slots; k < v->count; k += v->slots)
         if (k != i && is_moving(now[k]))
             return now[k];
     return PL_NONE;
@@ -184,27 +201,44 @@ static const Move *move_back(const Value *v, Placement made)
     return NULL;
 }
 
-static void run_op(Run *r, Program *p, const Op *op, int64_t l)
+static Step step_of(const Op *op)
 {
     const Attr *beta = op_attr(op, "beta");
-    Placement rows = rows_of(op);
+    const Placement rows = rows_of(op);
+    const bool collective = op_is_collective(op->kind);
+    Step s = {.in = arena_new(sizeof *s.in * (size_t)(op->nin + op->nout)),
+              .last = op_attr(op, "last"), .may_skip = op_attr(op, "if")};
+    s.out = s.in + op->nin;
     for (int k = 0; k < op->nin; k++) {
-        char c = letter(op, false, k);
-        Placement wanted = c == 'r' && rows == PL_PARTIAL ? PL_REP : meaning(c, op, op->in[k].v);
-        if (!is_at(r, p, op, op->in[k], l, "reads", wanted))
-            return;
+        const char c = letter(op, false, k);
+        s.in[k].place = c == 'r' && rows == PL_PARTIAL ? PL_REP : meaning(c, op, op->in[k].v);
     }
     for (int k = 0; k < op->nout; k++) {
-        Ref x = op->out[k];
-        char c = letter(op, true, k);
-        Placement made = meaning(c, op, x.v);
-        bool moved = op_is_collective(op->kind), adds = !moved && c != '0' && !(beta && !beta->i);
-        if (!moved && made != x.v->place && !move_back(x.v, made)) {
+        const Value *v = op->out[k].v;
+        const char c = letter(op, true, k);
+        const Placement made = meaning(c, op, v);
+        s.out[k] = (Operand){
+            .place = made,
+            .adds = !collective && c != '0' && !(beta && !beta->i) && v->kind != VK_TEMP,
+            .stuck = !collective && made != v->place && !move_back(v, made)};
+    }
+    return s;
+}
+
+static void run_op(Run *r, Program *p, const Op *op, const Step *s, int64_t l)
+{
+    for (int k = 0; k < op->nin; k++)
+        if (!is_at(r, p, op, op->in[k], l, "reads", s->in[k].place))
+            return;
+    for (int k = 0; k < op->nout; k++) {
+        const Ref x = op->out[k];
+        const Placement made = s->out[k].place;
+        if (s->out[k].stuck) {
             r->p = p, r->op = op, r->v = x.v, r->does = "writes";
             r->found = x.v->place, r->wanted = made;
             return;
         }
-        if (adds && x.v->kind != VK_TEMP && !is_at(r, p, op, x, l, "adds to", made))
+        if (s->out[k].adds && !is_at(r, p, op, x, l, "adds to", made))
             return;
         const Placement moving = moving_in_slot(r, x.v, first_of(x, l));
         if (moving) {
@@ -222,7 +256,8 @@ static void end_program(Run *r, Program *p)
 {
     for (int i = 0; i < r->g->nvalues && !r->p; i++) {
         const Value *v = r->g->values[i];
-        for (int64_t k = 0; v->kind == VK_TEMP && k < (v->count ? v->count : 1); k++)
+        const int64_t n = v->kind == VK_TEMP && r->moves[i] ? v->count ? v->count : 1 : 0;
+        for (int64_t k = 0; k < n; k++)
             if (is_moving(r->now[i][k])) {
                 r->p = p, r->op = &p->ops[p->nops - 1], r->v = v, r->does = "leaves";
                 r->found = r->now[i][k], r->wanted = v->place;
@@ -231,7 +266,7 @@ static void end_program(Run *r, Program *p)
 }
 
 /* last: of the turns that a schedule gives it. */
-static void run_program(Run *r, Program *p, bool last)
+static void run_program(Run *r, Program *p, const Step *step, bool last)
 {
     for (int i = 0, next; i < p->nops; i = next) {
         int region = p->ops[i].region;
@@ -241,14 +276,39 @@ static void run_program(Run *r, Program *p, bool last)
         for (int64_t t = 0; t < turns; t++)
             for (int j = i; j < next; j++) {
                 const int64_t l = region && p->region[region].reverse ? turns - 1 - t : t;
-                if ((op_attr(&p->ops[j], "last") && !last) || !op_runs(p, &p->ops[j], l, turns))
+                if ((step[j].last && !last) ||
+                    (step[j].may_skip && !op_runs(p, &p->ops[j], l, turns)))
                     continue;
-                run_op(r, p, &p->ops[j], l);
+                run_op(r, p, &p->ops[j], &step[j], l);
                 if (r->p)
                     return;
             }
     }
     end_program(r, p);
+}
+
+static void set_steps(Run *r)
+{
+    const Graph *g = r->g;
+    r->moves = arena_new(sizeof *r->moves * (size_t)g->nvalues);
+    r->step = arena_new(sizeof *r->step * (size_t)g->nprograms);
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        r->step[i] = arena_new(sizeof **r->step * (size_t)p->nops);
+        for (int j = 0; j < p->nops; j++) {
+            const Step s = r->step[i][j] = step_of(&p->ops[j]);
+            for (int k = 0; k < p->ops[j].nout; k++)
+                r->moves[p->ops[j].out[k].v->index] |= is_moving(s.out[k].place);
+        }
+    }
+}
+
+static const Step *steps_of(const Run *r, const Program *p)
+{
+    int i = 0;
+    while (r->g->programs[i] != p)
+        i++;
+    return r->step[i];
 }
 
 /* Each schedule twice, the second time from what the first leaves; two turns show what more do. */
@@ -260,6 +320,7 @@ static Run run_placements(const Graph *g)
         g->values[i]->index = i;
         memset(r.now[i] = arena_new(n), g->values[i]->place, n);
     }
+    set_steps(&r);
     for (int i = 0; i < 2 * g->nschedules; i++) {
         const Schedule *s = g->schedules[i / 2];
         for (int k = 0; k < s->nitems; k++) {
@@ -268,7 +329,8 @@ static Run run_placements(const Graph *g)
             if (zero)
                 memset(elements_of(&r, zero), zero->place, zero->count ? (size_t)zero->count : 1);
             for (int turn = 0; turn < turns && s->item[k].program && !r.p; turn++)
-                run_program(&r, s->item[k].program, turn == turns - 1);
+                run_program(&r, s->item[k].program, steps_of(&r, s->item[k].program),
+                            turn == turns - 1);
         }
     }
     return r;
