@@ -34,6 +34,7 @@ typedef struct {
 
 static struct {
     const char *path[FILES];     /* the sources of the runtime, then the other files needed */
+    const char *text[FILES];     /* NULL: not read yet */
     bool needed[FILES];
     int n;
     Name name[NAMES];            /* a hash table with open addressing */
@@ -181,25 +182,6 @@ static bool fits(const char *path, const char *backend, bool ranks)
     return true;
 }
 
-/* Adds the sources of a folder ("runtime/files") and of its subfolders. */
-static void add_sources(const char *folder, const char *backend, bool ranks)
-{
-    const char *path = text_print("%s/%s", gen_root(), folder);
-    struct dirent **list;
-    const int n = scandir(path, &list, NULL, alphasort);
-    if (n < 0)
-        err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
-    for (int i = 0; i < n; i++) {
-        const char *name = text_print("%s/%s", folder, list[i]->d_name);
-        if (!strchr(list[i]->d_name, '.'))
-            add_sources(name, backend, ranks);
-        else if (ends_in(name, ".c") && fits(name, backend, ranks))
-            add_definitions(template_source(name), add_path(name));
-        free(list[i]);
-    }
-    free(list);
-}
-
 /* Returns the all.def of a program: the rows of its objective, and of the other objectives those
  * that messages use. */
 static char *rows_of(const char *objective)
@@ -232,10 +214,34 @@ static char *rows_of(const char *objective)
 
 /* Returns the text of a file of runtime/ or kernels/ as this program has it: with the rows of its
  * objective only. */
-static const char *text_of(const char *path)
+static const char *text_of(int file)
 {
-    return strcmp(path, "runtime/objectives/all.def") ? template_source(path)
-                                                      : rows_of(all.objective);
+    const char *path = all.path[file];
+    if (!all.text[file])
+        all.text[file] = strcmp(path, "runtime/objectives/all.def") ? template_source(path)
+                                                                    : rows_of(all.objective);
+    return all.text[file];
+}
+
+/* Adds the sources of a folder ("runtime/files") and of its subfolders. */
+static void add_sources(const char *folder, const char *backend, bool ranks)
+{
+    const char *path = text_print("%s/%s", gen_root(), folder);
+    struct dirent **list;
+    const int n = scandir(path, &list, NULL, alphasort);
+    if (n < 0)
+        err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *name = text_print("%s/%s", folder, list[i]->d_name);
+        if (!strchr(list[i]->d_name, '.'))
+            add_sources(name, backend, ranks);
+        else if (ends_in(name, ".c") && fits(name, backend, ranks)) {
+            const int file = add_path(name);
+            add_definitions(text_of(file), file);
+        }
+        free(list[i]);
+    }
+    free(list);
 }
 
 static void need_named(const char *text, int file, bool header);
@@ -263,12 +269,13 @@ static void need_included(const char *text, const char *path, int file, bool wit
             if (!strchr(name, '/') || access(text_print("%s/%s", gen_root(), name), R_OK))
                 continue;
         }
-        all.needed[add_path(name)] = true;
+        const int included = add_path(name);
+        all.needed[included] = true;
         if (!ends_in(name, ".def"))
             continue;
-        need_included(text_of(name), name, file, with_rows);
+        need_included(text_of(included), name, file, with_rows);
         if (with_rows)
-            need_named(text_of(name), file, false);
+            need_named(text_of(included), file, false);
     }
 }
 
@@ -340,7 +347,7 @@ char *sources_put(const char *objective, const char *backend, bool ranks)
     for (int i = 0; i < all.n; i++)
         if (all.needed[i] && !read[i]) {
             read[i] = true;
-            need(text_of(all.path[i]), all.path[i], i);
+            need(text_of(i), all.path[i], i);
             i = -1;
         }
     const char *path[FILES];
@@ -350,7 +357,7 @@ char *sources_put(const char *objective, const char *backend, bool ranks)
             path[n++] = all.path[i];
     qsort(path, (size_t)n, sizeof *path, text_order);
     for (int i = 0; i < n; i++) {
-        folder_put(path[i], text_of(path[i]), false);
+        folder_put(path[i], text_of(add_path(path[i])), false);
         if (ends_in(path[i], ".c"))
             add_object(&objects, path[i]);
     }
