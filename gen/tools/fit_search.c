@@ -19,7 +19,7 @@
 
 /* ---- what may change ------------------------------------------------------------------------- */
 
-typedef enum { WHEN_any, WHEN_ranks, WHEN_adapters } When;
+typedef enum { WHEN_any, WHEN_ranks, WHEN_adapters, WHEN_sm_90 } When;
 
 typedef struct {
     int field;
@@ -38,7 +38,7 @@ enum {
     MOST_SPLITS = 64,            /* of a rank's samples into micro-batches */
     AS_IS = -1,                  /* in the place of a row: the recipe's value */
     ROWS = 8, NEAREST = 3,       /* of an answer */
-    NAMED = 3,                   /* rows for which gen chooses what recomputed blocks keep */
+    NAMED = 4,                   /* rows for which gen chooses what recomputed blocks keep */
     SMALLER = 2                  /* micro-batches with which it does so, too, for the first */
 };
 /* By how much a row must be faster than one that loses less; a leaner one must need this much
@@ -65,8 +65,8 @@ typedef struct {
     Axis axis[AXES];
     int naxes;
     int losing[AXES], nlosing;   /* axes that lose something */
-    int free[AXES], nfree;       /* those that do not, without memory.recompute */
-    int recompute;               /* AS_IS: the user has it */
+    int free[AXES], nfree;       /* those that do not, without the next three */
+    int recompute, attention, tiles; /* AS_IS: the user has it */
     int divisions;               /* combinations of the free ones, from the most memory on */
     int64_t samples, ranks;      /* of an update */
     int64_t split[MOST_SPLITS];  /* values of batch.micro, ascending */
@@ -205,6 +205,10 @@ static void add_axis(Search *s, int begin, int end)
         }
         if (a->field == F_memory_recompute)
             s->recompute = s->naxes++;
+        else if (a->field == F_kernels_attention)
+            s->attention = s->naxes++;
+        else if (a->field == F_memory_ffn_rows)
+            s->tiles = s->naxes++;
         else
             s->free[s->nfree++] = s->naxes++;
     }
@@ -212,7 +216,7 @@ static void add_axis(Search *s, int begin, int end)
 
 static void set_axes(Search *s)
 {
-    s->recompute = AS_IS;
+    s->recompute = s->attention = s->tiles = AS_IS;
     for (int i = 0, end; i < TRIES; i = end) {
         for (end = i + 1; end < TRIES && try_row[end].field == try_row[i].field; end++)
             ;
@@ -366,6 +370,7 @@ static bool applies(const Search *s, const Choice *choice)
             case WHEN_any: break;
             case WHEN_ranks: if (!ranks) return false; break;
             case WHEN_adapters: if (!adapters) return false; break;
+            case WHEN_sm_90: if (strcmp(s->base->v[F_target].s, "sm_90")) return false; break;
             }
     return true;
 }
@@ -448,8 +453,12 @@ static void largest_split(Search *s, Choice choice, int low)
 static void search_division(Search *s, Choice choice)
 {
     const int kept = rows_of(s, s->recompute);
-    for (int k = 0; k < kept; k += kept > 1 ? kept - 1 : 1) {
-        set_row(s, &choice, s->recompute, k);
+    const int tiles = rows_of(s, s->tiles);
+    for (int k = 0; k < 2 * tiles; k++) {
+        if (k >= tiles && kept == 1)
+            return;
+        set_row(s, &choice, s->recompute, k < tiles ? 0 : kept - 1);
+        set_row(s, &choice, s->tiles, k % tiles);
         choice.split = s->nsplits ? s->nsplits - 1 : 0;
         const FitPlan *fast = plan_of(s, &choice);
         if (fast && (fast->fits || fast->tokens <= best_within(s, fast->lost, true)))
@@ -470,15 +479,20 @@ static void set_division(const Search *s, Choice *choice, int division)
     }
 }
 
-/* The smallest plan of a division; NULL: the recipe accepts none of its micro-batches. */
+/* The smallest plan of a division; NULL: the recipe accepts none of its micro-batches. Tiles of as
+ * many rows as a micro-batch may need more memory than the whole. */
 static const FitPlan *smallest(Search *s, Choice choice, int division)
 {
-    const FitPlan *p = NULL;
+    const FitPlan *least = NULL;
     set_division(s, &choice, division);
     set_row(s, &choice, s->recompute, rows_of(s, s->recompute) - 1);
-    for (choice.split = 0; !p && choice.split < (s->nsplits ? s->nsplits : 1); choice.split++)
-        p = plan_of(s, &choice);
-    return p;
+    for (choice.split = 0; !least && choice.split < (s->nsplits ? s->nsplits : 1); choice.split++)
+        for (int k = 0; k < rows_of(s, s->tiles); k++) {
+            set_row(s, &choice, s->tiles, k);
+            const FitPlan *p = plan_of(s, &choice);
+            least = !least || (p && p->device < least->device) ? p : least;
+        }
+    return least;
 }
 
 /* The plan of the largest division that recomputes nothing, in one micro-batch. */
@@ -486,6 +500,7 @@ static const FitPlan *largest(Search *s, Choice choice)
 {
     set_division(s, &choice, 0);
     set_row(s, &choice, s->recompute, 0);
+    set_row(s, &choice, s->tiles, 0);
     choice.split = s->nsplits ? s->nsplits - 1 : 0;
     return plan_of(s, &choice);
 }
@@ -505,7 +520,9 @@ static bool may_pay(Search *s, Choice choice, const FitPlan *small)
         if (!p->device || p->lost == lost || p->lost & ~lost)
             continue;
         const FitPlan *wide = smallest(s, other, s->divisions - 1), *full = largest(s, other);
-        const int64_t saved = wide ? (wide->device - small->device) * s->ranks : 0;
+        const int64_t least = wide ? wide->device - small->device : 0,
+                      most = full ? full->device - fast->device : 0,
+                      saved = (least > most ? least : most) * s->ranks;
         const double gain = full && fast->tokens > full->tokens ? fast->tokens / full->tokens : 1;
         if (p->device <= p->limit + saved && p->tokens * gain >= faster * best)
             return true;
@@ -706,27 +723,73 @@ int64_t fit_ranks(const FitAsk *ask, const Config *c)
     return c->v[F_gpus].i;
 }
 
-/* Tries the rows of fit.def between the first and the last, where gen chooses what recomputed
- * blocks keep, for the first rows of the table that recompute all; of the first one with smaller
- * micro-batches, too. */
-static void refine(Search *s, const FitTable *t)
+static Choice choice_of(const Search *s, const FitPlan *p)
 {
-    const int kept = rows_of(s, s->recompute);
-    for (int i = 0; i < t->nrows && i < NAMED && kept > 2; i++) {
-        int k = 0;
-        while (s->plan[k] != t->row[i])
-            k++;
-        Choice choice = s->choice[k];
-        set_row(s, &choice, s->recompute, kept - 1);
-        if (plan_of(s, &choice) != t->row[i])
-            continue;
-        for (int row = 1; row < kept - 1; row++)
-            for (int less = 0; less <= (i ? 0 : SMALLER) && choice.split >= less; less++) {
-                Choice other = choice;
-                other.split -= less;
-                set_row(s, &other, s->recompute, row);
-                plan_of(s, &other);
-            }
+    int k = 0;
+    while (s->plan[k] != p)
+        k++;
+    return s->choice[k];
+}
+
+/* Tries the rows of memory.recompute between the first and the last, where gen chooses what
+ * recomputed blocks keep, for a choice that recomputes all; with up to `less` smaller
+ * micro-batches, too. */
+static void choose_between(Search *s, Choice choice, int less)
+{
+    for (int row = 1; row < rows_of(s, s->recompute) - 1; row++)
+        for (int k = 0; k <= less && choice.split >= k; k++) {
+            Choice other = choice;
+            other.split -= k;
+            set_row(s, &other, s->recompute, row);
+            plan_of(s, &other);
+        }
+}
+
+/* The fastest plan that fits, loses what p does, recomputes all and has feed-forward layers as
+ * `choice`, which becomes its choice; false: none. */
+static bool fastest_like(const Search *s, const FitTable *t, const FitPlan *p, Choice *choice)
+{
+    for (int i = 0; i < t->nall; i++) {
+        const Choice other = choice_of(s, t->all[i]);
+        if (t->all[i]->lost == p->lost &&
+            other.row[s->recompute] == choice->row[s->recompute] &&
+            (s->tiles == AS_IS || other.row[s->tiles] == choice->row[s->tiles])) {
+            *choice = other;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same for the first rows of the table and for the fastest plans that recompute all and lose
+ * what a row does, with whole feed-forward layers and in tiles. */
+static void refine_kept(Search *s, const FitTable *t)
+{
+    const int last = rows_of(s, s->recompute) - 1;
+    for (int i = 0; i < t->nrows && i < NAMED && last > 1; i++)
+        for (int k = 0; k < rows_of(s, s->tiles); k++) {
+            Choice choice = choice_of(s, t->row[i]);
+            set_row(s, &choice, s->recompute, last);
+            set_row(s, &choice, s->tiles, k);
+            const FitPlan *p = plan_of(s, &choice);
+            if (p && p->fits)
+                choose_between(s, choice, i ? 0 : SMALLER);
+            if (fastest_like(s, t, t->row[i], &choice))
+                choose_between(s, choice, 0);
+        }
+}
+
+/* Tries other attention kernels for all rows, until a row is no faster with them: they make all
+ * plans of a recipe faster, or none. */
+static void refine_attention(Search *s, const FitTable *t)
+{
+    const int last = rows_of(s, s->attention) - 1;
+    for (int i = 0; i < t->nrows && last > 0; i++) {
+        Choice choice = choice_of(s, t->row[i]);
+        set_row(s, &choice, s->attention, last);
+        const FitPlan *p = plan_of(s, &choice);
+        if (p && p->tokens <= t->row[i]->tokens)
+            return;
     }
 }
 
@@ -758,7 +821,9 @@ FitTable fit_search(const FitAsk *ask)
     if (!s.made)                 /* the words of the user do not go together: say why */
         make_plan(&(Making){ask, arena_new(sizeof(FitPlan))});
     FitTable t = table_of(&s);
-    refine(&s, &t);
+    refine_kept(&s, &t);
+    t = table_of(&s);
+    refine_attention(&s, &t);
     return table_of(&s);
 }
 
