@@ -90,21 +90,6 @@ static __device__ __forceinline__ void attention_pair_begin_(SharedAddress to, c
     copy_commit();
 }
 
-/* Returns the address that a lane passes to ldmatrix: rows x 16 columns as fragment a, or,
- * transposed, as two b. */
-template <int D> static __device__ __forceinline__ int attention_lane_a_(void)
-{
-    const int lane = (int)threadIdx.x % WARP;
-    return lane % 16 * AttentionMma<D>::ROW + lane / 16 * 16;
-}
-
-/* 16 rows x 16 columns as the fragments b of rows 0..7 and of rows 8..15. */
-template <int D> static __device__ __forceinline__ int attention_lane_b_(void)
-{
-    const int lane = (int)threadIdx.x % WARP;
-    return (lane % 8 + lane / 16 * 8) * AttentionMma<D>::ROW + lane / 8 % 2 * 16;
-}
-
 /* ---- products of a warp: 16 BANDS rows ---- */
 
 /* Fragments a of whole rows. */
@@ -112,7 +97,8 @@ template <int D, int BANDS>
 static __device__ __forceinline__ void attention_hold_(unsigned held[BANDS][D / 16][4],
                                                        SharedAddress rows)
 {
-    const SharedAddress at = rows + attention_lane_a_<D>();
+    const int lane = (int)threadIdx.x % WARP;
+    const SharedAddress at = rows + matrices_down(lane, AttentionMma<D>::ROW);
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
 #pragma unroll
@@ -128,7 +114,9 @@ attention_scores_(float s[BANDS][N / 8][4], const unsigned held[BANDS][HELD ? D 
                   SharedAddress own, SharedAddress met)
 {
     typedef AttentionMma<D> M;
-    const SharedAddress at_a = own + attention_lane_a_<D>(), at_b = met + attention_lane_b_<D>();
+    const int lane = (int)threadIdx.x % WARP;
+    const SharedAddress at_a = own + matrices_down(lane, AttentionMma<D>::ROW),
+                        at_b = met + matrices_across(lane, AttentionMma<D>::ROW);
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
 #pragma unroll
@@ -168,7 +156,8 @@ static __device__ __forceinline__ void attention_sums_(float y[BANDS][D / 8][4],
                                                        SharedAddress met)
 {
     typedef AttentionMma<D> M;
-    const SharedAddress at = met + attention_lane_a_<D>();
+    const int lane = (int)threadIdx.x % WARP;
+    const SharedAddress at = met + matrices_down(lane, AttentionMma<D>::ROW);
 #pragma unroll
     for (int k = 0; k < N / 16; k++) {
         unsigned a[BANDS][4], b[4];

@@ -78,32 +78,29 @@ static __device__ __forceinline__ LoraDyStripe lora_dy_stripe_of(const LoraDyOpe
     return s;
 }
 
-/* The lanes' addresses for ldmatrix in 16 rows `row` bytes apart: four 8 x 8 matrices, first down
- * then across; or first across then down. */
-static __device__ __forceinline__ int lora_dy_down_(int row)
+/* c (16, DEPTH) += 16 rows of dy, or TURNED columns, times a matrix (TILE, DEPTH), b or u. */
+template <typename D, bool TURNED>
+static __device__ __forceinline__ void lora_dy_product_(float (*c)[4], SharedAddress dy,
+                                                        SharedAddress matrix, int band)
 {
     const int lane = thread_anew() % WARP;
-    return lane % 16 * row + lane / 16 * 16;
-}
-
-static __device__ __forceinline__ int lora_dy_across_(int row)
-{
-    const int lane = thread_anew() % WARP;
-    return (lane % 8 + lane / 16 * 8) * row + lane / 8 % 2 * 16;
-}
-
-/* ---- operands that stay: in shared memory as fragments, a float4 of each lane ---- */
-
-/* Two elements of a matrix, `apart` from each other; zeros where there are none. */
-static __device__ __forceinline__ unsigned lora_dy_pair_(const act_t *p, int64_t apart, bool first,
-                                                         bool second)
-{
-    unsigned short x = 0, y = 0;
-    if (first)
-        memcpy(&x, p, sizeof x);
-    if (second)
-        memcpy(&y, p + apart, sizeof y);
-    return x | (unsigned)y << 16;
+    const SharedAddress from = TURNED ? dy + matrices_across(lane, D::DY_ROW) + band * 32
+                                      : dy + matrices_down(lane, D::DY_ROW) + band * 16 * D::DY_ROW;
+    const SharedAddress to = matrix + matrices_down(thread_anew() % WARP, D::RANK_ROW);
+#pragma unroll
+    for (int k = 0; k < D::BANDS; k++) {
+        unsigned a[4], b[4];
+        if (TURNED)
+            matrices_load_transposed(a, from + k * 16 * D::DY_ROW);
+        else
+            matrices_load(a, from + k * 32);
+#pragma unroll
+        for (int n = 0; n < D::RUNS; n += 2) {
+            matrices_load_transposed(b, to + k * 16 * D::RANK_ROW + n * 16);
+            product_act(c[n], a, b[0], b[1]);
+            product_act(c[n + 1], a, b[2], b[3]);
+        }
+    }
 }
 
 /* The warp's rows of b (width, rank), from row `from` on, n of them: step k of the product has the
@@ -181,9 +178,30 @@ static __device__ __forceinline__ void lora_dy_step_begin_(SharedAddress to, con
     copy_commit();
 }
 
-/* A lane's vectors of a band: of dy, or of gate, up and dh, which become dy of both halves. */
-template <typename D> struct LoraDyBand {
-    unsigned v[D::READS][D::VECTORS][2][4];      /* two rows, 4 registers of two columns */
+/* c[j][2 i + e] += element 4 half + 2 j + e of vector i of du_h a_h: column g of fragment c[j] is
+ * column 8 (g / 2) + 4 half + 2 j + g % 2 of the warp's 32. */
+template <typename D>
+static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress du, const act_t *a,
+                                                    int half)
+{
+    const int lane = thread_anew() % WARP, warp = thread_anew() / WARP;
+    const int column = warp / D::BANDS * 32 + lane / 8 * 8 + lane / 4 % 2 + 4 * half;
+    du += warp % D::BANDS * 16 * D::DU_ROW + matrices_down(thread_anew() % WARP, D::DU_ROW);
+    a += lane % 4 * 2 * (D::DY_ROW / 2) + column;
+#pragma unroll
+    for (int k = 0; k < D::DEPTH / 16; k++) {
+        unsigned f[4];
+        matrices_load(f, du + k * 32);
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            unsigned short b[4];         // rows t, t + 1, t + 8, t + 9
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                memcpy(b + i, a + (16 * k + i / 2 * 8 + i % 2) * (D::DY_ROW / 2) + 2 * j, 2);
+            product_act(c[j], f, b[0] | (unsigned)b[1] << 16, b[2] | (unsigned)b[3] << 16);
+        }
+    }
+}
 
     static __device__ __forceinline__ void load_(unsigned to[4], const act_t *p, bool there)
     {

@@ -39,6 +39,19 @@ typedef act_t wt_t;             // weights as read by the products
 #include "../arguments.h"
 #include "workspace.h"
 
+/* Bytes from a tile of 16 x 16 elements, rows `row` bytes apart, to the address that a lane gives
+ * for its four matrices: first down, then across, as fragment a or, transposed, as two b; or first
+ * across, then down, as the fragments b of rows 0..7 and of rows 8..15 or, transposed, as a. */
+static __device__ __forceinline__ int matrices_down(int lane, int row)
+{
+    return lane % 16 * row + lane / 16 * 16;
+}
+
+static __device__ __forceinline__ int matrices_across(int lane, int row)
+{
+    return (lane % 8 + lane / 16 * 8) * row + lane / 8 % 2 * 16;
+}
+
 /* The product of ptx.cuh on fragments of act_t; fp32 programs call none. */
 #ifdef ACT_BF16
 #define product_act product_bf16
