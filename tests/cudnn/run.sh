@@ -82,7 +82,7 @@ train() {               # KIND LIBRARY ARGS...: into $T/KIND.run, a line a step 
 for kind in builtin cudnn; do
     rm -rf "${work:?}/$kind" "$T/$kind.run"
     { "$gen" tests/train/recipes/llama_tiny.lua target=sm_90 precision=bf16 kernels.attention=$kind -o $work/$kind &&
-        make_program $work/$kind CUDA="$toolkit" EXTRA=-rdynamic; } >"$T/out" 2>&1 && train $kind "$T/library"
+        make_in_haste $work/$kind CUDA="$toolkit" EXTRA="$haste -rdynamic"; } >"$T/out" 2>&1 && train $kind "$T/library"
     verdict cudnn/$kind $? "$(tail -n 3 "$T/out")"
     mv "$T/out" "$T/$kind.log"
     grep -o '"\(eval_\)\?loss": *[0-9.]*' "$T/$kind.run/history.jsonl" >"$T/$kind.losses"
