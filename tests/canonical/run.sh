@@ -8,21 +8,25 @@ source "$(dirname "$0")/../train/lib.sh"
 
 # NAME K RANKS RECIPE FIELDS: K micro-batches an update, on each of RANKS; its programs are canonical.NAME.RANKS. Of
 # RANKS, N.zS is N ranks with memory.zero=S. shard and those with wider layers have matrices that are divided; mlm has
-# none.
+# none. Two ranks with whole states: of lm, dpo, llada, mlm and fd; FULL=1: of all.
+more=${FULL:+,2} adapters="lora.rank=1024 lora.targets=q_proj,down_proj"
 cases='lm 8 1,2,4,4.z3 shard batch.micro=1
 six 6 1,3,3.z2 shard batch.micro=1
-bf16 4 1,2,2.z3 shard batch.micro=1 precision=bf16
-lora 2 1,2,2.z3 qwen2_dropout batch.micro=2 lora.rank=1024 model.hidden=64 model.ffn=1024
+bf16 4 1'$more',2.z3 shard batch.micro=1 precision=bf16
+lora 2 1'$more',2.z3 qwen2_dropout batch.micro=2 '$adapters' model.hidden=64 model.ffn=1024
 dpo 4 1,2 dpo_mean batch.micro=2 model.ffn=1024
-copy 4 1,2.z3 dpo_mean batch.micro=2 model.ffn=1024 dpo.reference=copy
+copy 4 1'$more',2.z3 dpo_mean batch.micro=2 model.ffn=1024 dpo.reference=copy
 llada 2 1,2 mdm_llada model.ffn=1024
 mlm 2 1,2 mlm_microbert
-dot 2 1,2,2.z2 prm_instance model.ffn=1024
+dot 2 1'$more',2.z2 prm_instance model.ffn=1024
 fd 2 1,2 prm_instance model.ffn=1024 prm.hypergradient=fd'
-# On the simulator, which is slow, those that only a GPU has, or a GPU has in another way. FULL=1: all.
+# On the simulator, which is slow, those that only a GPU has, or a GPU has in another way, for half as many steps.
+# FULL=1: all.
+steps=8
 if [ $BACKEND = sim ]; then
+    [ -n "$FULL" ] || steps=4
     fp16="fp16 4 1,2${FULL:+,2.z2} shard batch.micro=1 precision=fp16"
-    [ -n "$FULL" ] || cases=$(sed -n '/^bf16/s/ 1,2,/ 1,/p' <<<"$cases")
+    [ -n "$FULL" ] || cases=$(grep '^bf16' <<<"$cases")
     cases+=$'\n'$fp16${FULL:+$'\neight 8 1,8,8.z3 shard batch.micro=1 precision=bf16'}
 fi
 fields() {              # K RANKS RECIPE FIELDS
@@ -53,8 +57,8 @@ run() {
     [ ! -e "$ref/$case/meta.safetensors" ] || data[1]=--meta-data=$ref/$case/meta.safetensors
     [ "$case" != qwen2_dropout ] || data+=(--init-from none)
     [ "$case" != shard ] || data=("--data=$scratch/text.txt" --tokenizer=bytes --eval-share=0.1)
-    "$work/canonical.$name/run.sh" "${data[@]}" --steps 8 --save-every 4 --save-total-limit 0 --eval-every 2 \
-        --eval-from 0 --keep-best --out "$scratch/$to" "$@" >"$scratch/$to.log" 2>&1
+    "$work/canonical.$name/run.sh" "${data[@]}" --steps $steps --save-every $((steps / 2)) --save-total-limit 0 \
+        --eval-every 2 --eval-from 0 --keep-best --out "$scratch/$to" "$@" >"$scratch/$to.log" 2>&1
 }
 ran() { run "$@" || verdict "$2 trains" "exit $?: $(tail -n 2 "$scratch/$2.log")"; }
 
@@ -72,7 +76,7 @@ same() {
     done
     [ $n -ge 4 ] || why+="only $n files; "
     why+=$(diff <(history "$2") <(history "$3") | head -n 3)
-    [ "$(history "$3" | grep -c '"loss"')" = 8 ] || why+="not 8 losses"
+    [ "$(history "$3" | grep -c '"loss"')" = $steps ] || why+="not $steps losses"
     why+=$(diff <(grep ^bits "$scratch/$2.log") <(grep ^bits "$scratch/$3.log"))
     [ "$(grep -c ^bits "$scratch/$3.log")" -ge 2 ] || why+="no 2 checksums"
     verdict "$1" "$why"

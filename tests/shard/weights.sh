@@ -27,6 +27,8 @@ done
 # NAME=CASE: data of that reference case; -: text
 kinds="fp32=- remainder=- master=- none=- lora=- nf4=qwen2_nf4 copy=dpo_mean row=prm_head grown=prm_head"
 [ -z "$FULL" ] || kinds+=" all=qwen2_lora copies=dpo_lora"
+# RANKS.ZERO in canonical order, whose other divisions canonical/run.sh has
+orders="1.0 2.3 3.3${FULL:+ 2.1 3.1}"
 fields() {
     case $1 in
     fp32) echo shard model.tied=false ;;
@@ -48,11 +50,9 @@ programs <<<"$(
     done
     echo "weights.grown.1 $(fields grown) gpus=2 memory.zero=1"
     echo "weights.base prm_none model.hidden=256"
-    echo "weights.order.1.0 shard comm.order=canonical batch.accum=6"
-    for zero in 1 3; do
-        for n in 2 3; do
-            echo "weights.order.$n.$zero shard comm.order=canonical batch.accum=$((6 / n)) gpus=$n memory.zero=$zero"
-        done
+    for program in $orders; do
+        n=${program%.*}
+        echo "weights.order.$program shard comm.order=canonical batch.accum=$((6 / n)) gpus=$n memory.zero=${program#*.}"
     done
 )"
 for kind in $kinds; do
@@ -169,11 +169,11 @@ for kind in remainder lora ${FULL:+fp32 copy}; do
     done
 done
 kinds="order.1=- order.2=- order.3=-"
-for program in 1.0 2.1 2.3 3.1 3.3; do trains order.${program%.*} ${program#*.} order.$program; done
-for program in 2.1 2.3 3.1 3.3; do files "canonical order, $program" order.$program order.1.0; done
-verdict "the bits that they print" "$(grep -h '^bits ' "$scratch"/order.?.?.log | sort | uniq -c | grep -vE '^ *5 '
+for program in $orders; do trains order.${program%.*} ${program#*.} order.$program; done
+for program in ${orders#* }; do files "canonical order, $program" order.$program order.1.0; done
+verdict "the bits that they print" "$(grep -h '^bits ' "$scratch"/order.?.?.log | sort | uniq -c | grep -vE "^ *$(wc -w <<<"$orders") "
     grep -c '^bits ' "$scratch/order.3.3.log" | grep -vx 2)"
-for way in 1.0-2.3 2.3-3.3 3.3-2.1 ${FULL:+2.1-3.3 2.3-1.0}; do
+for way in 1.0-2.3 2.3-3.3 3.3-1.0 ${FULL:+3.3-2.1 2.1-3.3 2.3-1.0}; do
     to=${way#*-}
     from order.${way%-*} 4 order.${to%.*} ${to#*.} order.$way
     files "canonical order, $way" order.$way order.1.0
