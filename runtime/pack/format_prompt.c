@@ -79,7 +79,7 @@ char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSO
     *all = NULL;
     if (!turns_any(json))
         return NULL;
-    row->stops = !rules->chat;
+    row->stops = !rules->chat && !rules->render;
     if (row->stops)
         return format("%s: turns of a conversation need a chat format, but %s; --ignore-keys "
                       "system,history drops them", key, rules->no_chat);

@@ -3,8 +3,8 @@
  * Data flow: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c
  * -> rows, in order -> pack_write.c and pack_show.c (show.h); pack_files.c drives it (pack_work.h).
  * Layers, lowest first; a file calls only its own layer and those below: pack_tables; pack_encoded;
- * pack_template, pack_chat; format_*, which also put rows by pack_write; pack_keys, pack_rows,
- * pack_write, pack_prepared; pack_rules, pack_files; pack_cache, pack_each, pack_arrays.
+ * pack_template, pack_render, pack_chat; format_*, which also put rows by pack_write; pack_keys,
+ * pack_rows, pack_write, pack_prepared; pack_rules, pack_files; pack_cache, pack_each, pack_arrays.
  * Keeps: errors are malloc'ed messages with a place, NULL means success; nothing ends the
  *        program. */
 #ifndef DIECAST_PACK_H
@@ -253,6 +253,19 @@ char *chat_prompt(const Chat *chat, const Tokenizer *tok, const cJSON *messages,
 /* True if id ends an answer of that format. */
 bool chat_ends(const Chat *chat, const Tokenizer *tok, int32_t id);
 
+/* ---- pack_render.c: conversations by the folder's own template ------------------------------- */
+
+typedef struct ChatTemplate ChatTemplate;
+
+/* Finds the text of the chat_template next to a tokenizer as transformers does; *text NULL: none.
+ * *from: its file. */
+char *template_read(const char *tokenizer_path, const char **text, const char **from);
+/* Parses that template; *t NULL: there is none. */
+char *render_open(ChatTemplate **t, const char *tokenizer_path);
+void render_free(ChatTemplate *t);
+const char *render_id(const ChatTemplate *t);  /* hash of all but the messages */
+char *render_about(const ChatTemplate *t);     /* for the summary; malloc'ed */
+
 /* ---- rules for all rows ---------------------------------------------------------------------- */
 
 typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
@@ -278,6 +291,8 @@ struct Rules {
     int64_t min_words;           /* shorter samples of words are left out */
     const Chat *chat;            /* NULL: no_chat says why */
     char *no_chat;
+    ChatTemplate *render;        /* for rows that `chat` cannot render; NULL: no_render says why */
+    char *no_render;
     const char *system;          /* of pairs with a question: the system message */
     int64_t stride;              /* from one window to the next */
     HeldOut held_out;
@@ -310,6 +325,8 @@ struct RowOut {
     Drop drop;                   /* then n is 0 */
     bool cut;                    /* its format has cut it to max_length */
     bool chat;                   /* rendered as a conversation */
+    bool rendered;               /* by Rules.render */
+    const cJSON *tools;          /* borrowed while the row is encoded; NULL: none */
     bool not_prefix;             /* the whole does not begin with the prompt's tokens */
     bool blank;                  /* the prompt is a string ending in a space or tab */
     bool turns;                  /* its system or history became turns of a conversation */
@@ -377,6 +394,7 @@ struct Encoded {
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
 
 /* pack_tables.c: values of a row */
+bool key_describes(const char *key);           /* METADATA of keys.def */
 /* A list of messages, which may be a row by itself. */
 bool is_messages(const cJSON *json);
 /* The member of an object; NULL where it is absent or null. */
@@ -452,10 +470,24 @@ void spans_done(Encoded *e, size_t at);
 cJSON *chat_turn(const char *role, const char *text);
 cJSON *chat_answer(Answered answer);           /* of the assistant */
 cJSON *chat_list(cJSON *first, cJSON *second);
+/* Joins the text of a list of parts, malloc'ed. Parts of other types, such as images, end the
+ * pack. */
+char *parts_text(const cJSON *parts, const char *key, RowOut *row, char **error);
+/* Targets of a message: none, those after its opening, all. */
+typedef enum { TARGET_GIVEN, TARGET_ANSWER, TARGET_WHOLE } ChatTarget;
+/* Sets the targets of message i, by its role. */
+char *chat_target(const Rules *rules, const char *role, int i, int given, ChatTarget *to,
+                  RowOut *row);
 /* Encodes messages, then answer (NULL: none), as one conversation; given: number of messages before
  * the answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row);
+
+/* pack_render.c: the same by Rules.render. render_needed(): a conversation has tools, their calls
+ * or results. */
+bool render_needed(const cJSON *messages, const cJSON *answer, const RowOut *row);
+char *render_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
+                    const cJSON *answer, int given, Encoded *e, RowOut *row);
 
 /* format_prompt.c: the keys "system", a string, and "history", a list of [question, answer] */
 bool turns_any(const cJSON *json);             /* a row has one of them */
@@ -508,7 +540,7 @@ struct Pack {
     PartOut part[PACK_PARTS];
     int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
     bool finds_targets;          /* the objective chooses its targets */
-    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions;
+    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nrendered, nquestions;
     int64_t padded;              /* rows of arrays that end with padding */
     int64_t nform[NFORMATS];     /* rows by format */
     int64_t nalso[NFORMATS];     /* rows that also fit format i; the first was read as taken[i] */

@@ -19,13 +19,11 @@
 
 static const char *const role_name[] = {"system", "user", "assistant"};
 typedef enum { ROLE_SYSTEM, ROLE_USER, ROLE_ANSWER } Role;
-/* Targets of a turn: none, those after its opening, all. */
-typedef enum { TURN_GIVEN, TURN_ANSWER, TURN_WHOLE } Turn;
 
 /* A message, and its position in the text of the row. */
 typedef struct {
     Role role;
-    Turn turn;
+    ChatTarget turn;
     const char *content;         /* as in the data: spans refer to it */
     char *joined;                /* content joined from parts, to free */
     size_t skip;                 /* bytes of content that are reasoning */
@@ -46,9 +44,7 @@ typedef struct {
     size_t ntext, cap;
 } Talk;
 
-/* Joins the text of a list of parts, malloc'ed. Parts of other types, such as images, end the pack:
- * the row is not malformed. */
-static char *parts_text(const cJSON *parts, const char *key, RowOut *row, char **error)
+char *parts_text(const cJSON *parts, const char *key, RowOut *row, char **error)
 {
     char *text = format("%s", "");
     int i = 1;
@@ -102,7 +98,7 @@ static char *message_role(const cJSON *m, Role *to, RowOut *row)
     char *error = NULL;
     for (size_t i = 0; i < sizeof tools / sizeof *tools && !error; i++) {
         if (has_content(json_get(m, tools[i])))
-            error = format("%s: tool calls are not supported", tools[i]);
+            error = format("%s: tool calls are not supported by this chat format", tools[i]);
     }
     row->stops = error != NULL;
     const char *role = error ? NULL : message_text(m, "role", "from", &error);
@@ -115,20 +111,19 @@ static char *message_role(const cJSON *m, Role *to, RowOut *row)
                                   "the latter two), got \"%.40s\"", role);
 }
 
-/* Sets the targets of message i. */
-static char *message_turn(const Rules *rules, ChatMessage *s, int i, int given, RowOut *row)
+char *chat_target(const Rules *rules, const char *role, int i, int given, ChatTarget *to,
+                  RowOut *row)
 {
-    const bool answer = s->role == ROLE_ANSWER;
-    s->turn = TURN_GIVEN;
+    const bool answer = !strcmp(role, "assistant");
+    *to = TARGET_GIVEN;
     if (rules->loss == LOSS_ALL)
-        s->turn = TURN_WHOLE;
+        *to = TARGET_WHOLE;
     else if (rules->loss == LOSS_ASSISTANT)
-        s->turn = answer ? TURN_ANSWER : TURN_GIVEN;
+        *to = answer ? TARGET_ANSWER : TARGET_GIVEN;
     else if (i == given && !answer)
-        return format("messages: the answer must have the role assistant, got \"%s\"",
-                      role_name[s->role]);
+        return format("messages: the answer must have the role assistant, got \"%s\"", role);
     else if (i >= given)
-        s->turn = i > given ? TURN_WHOLE : TURN_ANSWER;
+        *to = i > given ? TARGET_WHOLE : TARGET_ANSWER;
     else
         row->more_answers |= answer;
     return NULL;
@@ -191,7 +186,7 @@ static char *message_read(const Rules *rules, const cJSON *m, int i, int given, 
     if (!error)
         s->content = message_content(m, s, row, &error);
     if (!error)
-        error = message_turn(rules, s, i, given, row);
+        error = chat_target(rules, role_name[s->role], i, given, &s->turn, row);
     if (!error)
         error = spans_message(m, &s->hidden);
     if (!error && (error = message_reasoning(rules->chat, m, s)))
@@ -314,7 +309,7 @@ static bool shows_reasoning(const Talk *t, const ChatMessage *s)
     }
     if (!s->reasoning || !asked)
         return false;
-    return s->turn != TURN_GIVEN || (!later && (s + 1 == t->message + t->n || s->nreasoning));
+    return s->turn != TARGET_GIVEN || (!later && (s + 1 == t->message + t->n || s->nreasoning));
 }
 
 /* Appends a turn. folded: a system message inside this user's turn, or NULL. */
@@ -385,16 +380,16 @@ static void talk_write(const Chat *c, Talk *t)
 static char *message_targets(const Tokenizer *tok, const ChatMessage *s, const char *text, size_t n,
                           size_t begin, size_t at, Encoded *e, RowOut *row)
 {
-    const size_t from = (s->turn == TURN_ANSWER ? s->head : s->begin) - begin,
+    const size_t from = (s->turn == TARGET_ANSWER ? s->head : s->begin) - begin,
                  end = s->end - begin;
     size_t first = 0, last = e->n - at;
     RowOut whole = {0};          /* ignored: a token across two turns may belong to either */
     char *error = NULL;
-    if (s->turn == TURN_GIVEN)
+    if (s->turn == TARGET_GIVEN)
         return NULL;
     if (from)
         error = spans_count(tok, text, from, false, at, &first, e,
-                            s->turn == TURN_ANSWER ? row : &whole);
+                            s->turn == TARGET_ANSWER ? row : &whole);
     if (!error && end < n)
         error = spans_count(tok, text, end, false, at, &last, e, &whole);
     for (size_t i = at + first; !error && i < at + last && i < e->n; i++)
@@ -440,8 +435,9 @@ static char *talk_read(Talk *t, const Rules *rules, const cJSON *messages, const
             ChatMessage s = {0};
             error = message_read(rules, m, i, given, &s, row);
             if (!i && !error && c->says && s.role != ROLE_SYSTEM)
-                t->message[t->n++] = (ChatMessage){.role = ROLE_SYSTEM, .content = c->says,
-                                         .turn = s.turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN};
+                t->message[t->n++] = (ChatMessage){
+                    .role = ROLE_SYSTEM, .content = c->says,
+                    .turn = s.turn == TARGET_WHOLE ? TARGET_WHOLE : TARGET_GIVEN};
             t->message[t->n++] = s;
         }
     return error ? error : talk_check(c, t, row);
@@ -459,6 +455,9 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
                   const cJSON *answer, int given, Encoded *e, RowOut *row)
 {
     Talk t = {0};
+    const bool needed = render_needed(messages, answer, row);
+    if (rules->render && (needed || !rules->chat))
+        return render_encode(rules, tok, messages, answer, given, e, row);
     row->stops = !rules->chat;
     if (row->stops)
         return format("%s", rules->no_chat);
@@ -469,6 +468,11 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
         error = talk_encode(&t, tok, e, row);
     }
     talk_free(&t);
+    if (error && needed && rules->no_render) {
+        char *why = format("%s: %s", error, rules->no_render);
+        free(error);
+        error = why;
+    }
     return error;
 }
 

@@ -14,15 +14,6 @@
 
 enum { KEYS_MOST = 256 };        /* distinct keys; the last one means all others */
 
-static const char *const metadata[] = {
-#define METADATA(key) key,
-#define CONTENT(key, why)
-#define MESSAGE(keys)
-#include "runtime/pack/keys.def"
-#undef METADATA
-#undef CONTENT
-#undef MESSAGE
-};
 static const struct { const char *key, *why; } content[] = {
 #define METADATA(key)
 #define CONTENT(key, why) {key, why},
@@ -79,10 +70,7 @@ void keys_ignore(const Rules *rules, cJSON *json, RowOut *row)
 
 static bool is_metadata(const Format *f, const char *key)
 {
-    for (size_t i = 0; i < sizeof metadata / sizeof *metadata; i++)
-        if (!strcmp(metadata[i], key))
-            return true;
-    return f && names_listed(f->extra, key);
+    return key_describes(key) || (f && names_listed(f->extra, key));
 }
 
 /* Returns a key of the list "a|b" that the object lacks and that is similar to `key`, malloc'ed;
@@ -155,6 +143,8 @@ static void note_members(const Format *f, const cJSON *json, const char *uses, u
         bool other = false;
         if (!has_content(m) || names_listed(uses, m->string))
             continue;
+        if (e->row[row].rendered && (f ? !strcmp(m->string, "tools") : !key_describes(m->string)))
+            continue;            /* the template has read it: pack_render.c checks that */
         for (int i = 0; i < NFORMATS && !other; i++)
             other = also >> i & 1 && names_listed(pack_format[i].uses, m->string);
         if (other)

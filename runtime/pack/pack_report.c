@@ -110,8 +110,14 @@ void report_rules(const Work *w, FILE *to)
         "every answer of an assistant (--loss-on assistant)", "every token (--loss-on all)",
     };
     const Pack *p = &w->pack;
-    if (p->nchats)
+    if (p->nchats > p->nrendered)
         fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
+    if (p->nrendered) {
+        char *about = render_about(w->rules.render);
+        fprintf(to, "chat format%s: %s\n",
+                p->nchats > p->nrendered ? " of rows with tools" : "", about);
+        free(about);
+    }
     char *targets = p->records && p->records->targets ? p->records->targets(&w->rules) : NULL;
     if (targets)
         fprintf(to, "targets: %s\n", targets);
@@ -144,8 +150,10 @@ static void report_own(const Work *w, FILE *to)
     char *text = w->pack.records->summary(&w->pack, &w->rules);
     fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], text);
     free(text);
-    fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat,
-            tokenizer_id(w->tok));
+    char *about = w->rules.chat ? format("%s, by %s", w->rules.chat->name, w->why_chat)
+                                : render_about(w->rules.render);
+    fprintf(to, "chat format: %s; tokenizer %s\n", about, tokenizer_id(w->tok));
+    free(about);
     keys_report(&w->pack, w->o->format_flag, to);
 }
 

@@ -107,8 +107,11 @@ static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *
     if (!ready)
         return NULL;                     /* pack_kind() reports why */
     row->records = code->records;
+    row->tools = s->json && f->kind <= KIND_PAIRS ? sample_get(s->json, "tools") : NULL;
     const int first = e->nrows;          /* of a sample with several rows */
     char *error = code->encode(rules, tok, s, e, row);
+    for (int i = first; i <= e->nrows; i++)
+        e->row[i].tools = NULL;
     if (!error && s->json && !e->row[first].drop)
         keys_note(f, s->json, e, first);
     if (error && s->json && !has_keys(f, s->json))

@@ -125,7 +125,26 @@ void rules_free(Rules *r)
             (*at)->records->free_rules(r->more);
             r->more = NULL;
         }
-    free(r->no_chat);
+    free(r->no_chat), free(r->no_render);
+    render_free(r->render);
+}
+
+/* Opens the folder's own chat template: for rows that the format by hand cannot render, or for all
+ * if there is no such format. --chat means that format only. */
+static void open_template(Work *w)
+{
+    Rules *r = &w->rules;
+    char *error = w->o->chat ? NULL : render_open(&r->render, w->o->tokenizer);
+    r->no_render = error ? error
+                 : r->render ? NULL
+                 : format("tools, their calls and results need the model's own chat_template, %s",
+                          w->o->chat ? "which --chat replaces: remove it"
+                                     : "but the tokenizer's folder has none");
+    if (r->no_chat && !w->o->chat && (r->render || error)) {
+        free(r->no_chat);
+        r->no_chat = error ? format("%s; a format that renders the same may be given with --chat "
+                                    "NAME", error) : NULL;
+    }
 }
 
 void rules_find(Work *w)
@@ -185,6 +204,7 @@ void rules_find(Work *w)
         free(w->rules.no_chat);
         w->rules.no_chat = NULL;
     }
+    open_template(w);
     if (w->rules.no_chat && o->chat)
         pack_fail(p, EXIT_CONFIG, (Location){0}, format("--chat: %s", w->rules.no_chat));
 }
@@ -238,8 +258,10 @@ void rules_fingerprint(const Work *w, const char *bytes, const char *files, char
 {
     char *without = keys_named(&w->rules, "without", w->pack.unread),
          *skipped = pack_skipped(&w->pack);
-    char *more = format("%s%s%s%s", w->pack.nturns ? " turns" : "", without,
-                        *skipped ? " malformed " : "", skipped);
+    char *more = format("%s%s%s%s%s%s", w->pack.nturns ? " turns" : "", without,
+                        *skipped ? " malformed " : "", skipped,
+                        w->pack.nrendered ? " template " : "",
+                        w->pack.nrendered ? render_id(w->rules.render) : "");
     free(without), free(skipped);
     hash_rules(w, bytes, files, more, hex);
 }
@@ -251,7 +273,10 @@ void rules_name(const Work *w, const char *bytes, const char *files, bool rows,
     char *ignored = keys_named(&w->rules, "without", ~UINT64_C(0));
     char *most = !w->rules.skip_bad ? format("%s", "")
                : format(" skip-bad %lld", (long long)w->rules.skip_bad);
+    const bool renders = rows && w->rules.render;
     hash_rules(w, bytes, files,
-               format("%s%s%s", rows ? " keys" : "", rows ? ignored : "", most), hex);
+               format("%s%s%s%s%s", rows ? " keys" : "", rows ? ignored : "", most,
+                      renders ? " template " : "", renders ? render_id(w->rules.render) : ""),
+               hex);
     free(ignored), free(most);
 }

@@ -57,6 +57,24 @@ void pack_fail(Pack *p, int code, Location at, char *text)
                                p->makes};
 }
 
+static const char *const metadata[] = {
+#define METADATA(key) key,
+#define CONTENT(key, why)
+#define MESSAGE(keys)
+#include "runtime/pack/keys.def"
+#undef METADATA
+#undef CONTENT
+#undef MESSAGE
+};
+
+bool key_describes(const char *key)
+{
+    for (size_t i = 0; i < sizeof metadata / sizeof *metadata; i++)
+        if (!strcmp(metadata[i], key))
+            return true;
+    return false;
+}
+
 /* ---- values of a row ------------------------------------------------------------------------- */
 
 const char *sample_string(const Sample *s, const char *key, char **error)

@@ -197,9 +197,7 @@ static char *default_template(const cJSON *list, const char *path, const char **
                   "(%s)", path, names ? names : "it is empty", chat_names());
 }
 
-/* Reads the chat template of the tokenizer's folder as transformers does; *text NULL: none. *from:
- * the file. */
-static char *template_read(const char *tokenizer_path, const char **text, const char **from)
+char *template_read(const char *tokenizer_path, const char **text, const char **from)
 {
     const char *slash = strrchr(tokenizer_path, '/');
     int folder = slash ? (int)(slash + 1 - tokenizer_path) : 0;

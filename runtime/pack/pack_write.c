@@ -223,6 +223,7 @@ void pack_count(Pack *p, const RowOut *row, const char *file)
     p->unread |= row->unread;
     p->more_answers += row->more_answers;
     p->nchats += row->chat;
+    p->nrendered += row->rendered;
     p->nquestions += row->question;
     if (row->records && row->records->count)
         row->records->count(p, row);
@@ -512,8 +513,10 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
     }
     if (p->nheld_out)
         add_count(w, "train", p->ndocs - p->nheld_out);
-    if (p->nchats)
+    if (p->nchats > p->nrendered)
         st_add_meta(w, "chat", rules->chat->name);
+    if (p->nrendered)
+        st_add_meta(w, "chat_template", render_id(rules->render));
     if (!error && more->meta)
         error = more->meta(p, w, rules);
     if (!error)

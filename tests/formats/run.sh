@@ -11,8 +11,8 @@ readers=$(sources runtime base names folder folder_replace json crc32c safetenso
 export ASAN_OPTIONS=detect_leaks=0
 watched tests/formats/main.c $readers $(sources runtime tokenfile recordfile host_memory)
 watched_link $work/test $objects -lcjson -lm || exit 1
-watched tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c gen/util.c gen/commands.c $readers \
-    $(sources runtime recordfile host_memory sha256 tokenizer* bpe tokens wordpiece words chars)
+watched tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c runtime/jinja/*.c gen/util.c gen/commands.c \
+    $readers $(sources runtime recordfile sha256 tokenizer* bpe tokens wordpiece words chars)
 watched_link $work/pack $objects -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1
 failed=0
 $work/test $scratch tests/formats || failed=1
@@ -414,7 +414,7 @@ for kind in steps auto; do
 done
 verdict "steps: a chat template that is not known" "$(grep \
     -q 'chatml, by the .* is not known; tok' $scratch/steps.log ||
-    cat $scratch/steps.log; grep -q 'jsonl:1: the chat_template in .* is not known' $scratch/auto.log ||
+    cat $scratch/steps.log; grep -q 'jsonl:1: message 2: the chat_template renders it differently' $scratch/auto.log ||
     cat $scratch/auto.log)"
 
 # Characters: the vocabulary is that of the data, its file is a tokenizer like others; one more is refused.
@@ -562,7 +562,7 @@ same "answers: turns where there is a chat format" "$qwen --format answers $scra
     "$qwen --format answers $scratch/answers.jsonl"
 same "answers: as messages" "$qwen $scratch/turns.jsonl" "$qwen --format answers $scratch/turns.jsonl"
 
-# The chat_template in the tokenizer's folder decides; what is not known is refused, not ignored.
+# The chat_template in the tokenizer's folder decides; what is not known renders rows itself.
 chatml="{% for message in messages %}{{'<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>' + '
 '}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
@@ -596,7 +596,10 @@ template "named ones" ",\"chat_template\":[$tool,{\"name\":\"default\",\"templat
     'chat format: qwen2, by the chat_template'
 template "named ones without default" ",\"chat_template\":[$tool]" '' \
     'chat_template has none named default (tool_use): give the format with --chat NAME'
-template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is not known: .*--chat NAME'
+template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' \
+    'chat format: the chat_template in .*tokenizer_config.json ([0-9a-f]*)$'
+template "unknown, not Jinja's" ",\"chat_template\":\"{{ messages\"" '' \
+    'the chat_template in .*: line 1: a tag does not end with }}; a format .* --chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
 template "a misspelt --chat" '' '' 'must be one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
 # Mistral's, which writes bos_token and eos_token, whatever they are
@@ -610,7 +613,7 @@ for eos in '</s>' '<|im_end|>'; do
     printf '{"bos_token":"<s>","eos_token":"%s","chat_template":"%s"}' "$eos" "$mistral" > ${t%/*}/tokenizer_config.json
     $pack --show 1 --tokenizer $t $scratch/sharegpt.jsonl > $scratch/log 2>&1
     [ "$eos" = '</s>' ] && want='^chat format: mistral-0.2, by the chat_template in' ||
-        want='renders eos_token, which must be </s> in'
+        want='^chat format: the chat_template in'
     verdict "chat_template: Mistral's, eos_token $eos" "$(grep -q "$want" $scratch/log || cat $scratch/log)"
 done
 mkdir $scratch/llada                # LLaDA: Llama-3's template, which begins with bos_token, and other names
@@ -701,7 +704,7 @@ cat > $scratch/keys.jsonl << 'END'
 END
 $pack -o $scratch/keys.st $qwen $scratch/keys.jsonl > $scratch/log 2>&1
 verdict "keys that are not read" "$(diff $scratch/log - << END
-$scratch/keys.jsonl:2: these keys would be dropped: tools (2 rows: tool definitions are not supported), \
+$scratch/keys.jsonl:2: these keys would be dropped: tools (2 rows: tool definitions need messages and the model's own chat_template), \
 sytem (1 row: did you mean system?), loss (1 row, first $scratch/keys.jsonl:3: weight 0 or train false excludes \
 a message from the loss), label (1 row, first $scratch/keys.jsonl:4: a false one marks a bad answer, which must not be \
 learned: keep rows with true), my key's (1 row, first $scratch/keys.jsonl:4); to pack without them: gen pack \
@@ -894,9 +897,9 @@ refuse "messages without chat tokens" \
 refuse "the last turn is the user's" \
     '{"messages":[{"role":"user","content":"a"}]}' "$qwen" 'the answer must have the role assistant'
 refuse "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' "$qwen" \
-    'tool_calls: tool calls are not'
+    'tool_calls: tool calls are not supported by this chat format: tools, .* the tokenizer.s folder has none'
 refuse "definitions of tools" '{"tools":[{}],"messages":[{"role":"assistant","content":""}]}' "$qwen" \
-    'x.jsonl:1: .*: tools (1 row: tool definitions are not supported); .* --ignore-keys tools$'
+    'x.jsonl:1: .*: tools (1 row: tool definitions need messages and .*); .* --ignore-keys tools$'
 refuse "role twice" '{"messages":[{"role":"assistant","from":"gpt","content":""}]}' "$qwen" 'has both role and from'
 refuse "Alpaca without output" '{"instruction":"a"}' "" 'x.jsonl:1: output: must be a string'
 refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' \
