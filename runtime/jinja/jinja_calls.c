@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <utf8proc.h>
 
 #include "runtime/files/utf8.h"
 
@@ -65,7 +66,25 @@ static int title_of(int c, bool starts) { return starts ? upper_of(c, 0) : lower
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 CODE(upper) { UNUSED; return cased(r, self, upper_of, "upper"); }
-CODE(lower) { UNUSED; return cased(r, self, lower_of, "lower"); }
+
+/* Small letters, one for one: not of the two capitals that become two, or depend on others. */
+static Value lowered(Run *r, const Value *v)
+{
+    const Value s = jv_text(r, v);
+    char *to = run_take(r, 2 * s.n + 1), *put = to;
+    run_steps(r, s.n);
+    for (size_t at = 0; at < s.n;) {
+        const int len = utf8_length_at(s.s, s.n, at);
+        const uint32_t c = utf8_value(s.s + at, len);
+        if (c == 0x130 || c == 0x3a3)
+            run_fail(r, "lower: the letter U+%04X is not supported", c);
+        put += utf8_put(put, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+        at += (size_t)len;
+    }
+    return jv_string(to, (size_t)(put - to));
+}
+
+CODE(lower) { UNUSED; return lowered(r, self); }
 
 CODE(title_method) { UNUSED; return cased(r, self, title_of, "title"); }
 
@@ -619,7 +638,7 @@ CODE(reverse)
 static int order_of(Run *r, Value a, Value b, bool cases)
 {
     if (!cases && a.kind == JV_STRING && b.kind == JV_STRING)
-        a = cased(r, &a, lower_of, "sort"), b = cased(r, &b, lower_of, "sort");
+        a = lowered(r, &a), b = lowered(r, &b);
     return jv_order(r, &a, &b);
 }
 
@@ -785,8 +804,8 @@ CODE(strftime_now)
         if (!c[1] || !strchr("aAbBdmyYHMSpIj%", c[1]))
             run_fail(r, "strftime_now: the format %%%c is not supported", c[1] ? c[1] : ' ');
     strptime(JINJA_DATE, "%Y-%m-%d", &tm);
-    return jv_string(memcpy(run_take(r, sizeof text), text, sizeof text),
-                     strftime(text, sizeof text, in, &tm));
+    const size_t n = strftime(text, sizeof text, in, &tm);
+    return jv_string(memcpy(run_take(r, n + 1), text, n), n);
 }
 
 CODE(range)

@@ -397,7 +397,13 @@ static void eval_args(Run *r, const Node *list, Env *e, Args *to)
     for (const Node *n = list; n; n = n->next) {
         if (to->n + to->nnamed == CALL_ARGS)
             run_fail(r, "more than %d arguments", CALL_ARGS);
-        if (n->kind == N_NAMED) {
+        if (n->kind == N_NAMED && !n->name) {
+            const Value from = eval(r, n->a, e), all = jv_iterate(r, &from);
+            if (to->n + to->nnamed + all.list->n > CALL_ARGS)
+                run_fail(r, "more than %d arguments", CALL_ARGS);
+            for (int i = 0; i < all.list->n; i++)
+                to->value[to->n++] = all.list->item[i];
+        } else if (n->kind == N_NAMED) {
             to->named[to->nnamed].name = n->name;
             to->named[to->nnamed++].value = eval(r, n->a, e);
         } else {

@@ -366,14 +366,15 @@ static Node *primary(JinjaTemplate *t)
     return n;
 }
 
-/* Arguments of a call, after "(": NAMED has a name and its value in a. */
+/* Arguments of a call, after "(": NAMED has a name and its value in a; without a name, the items of
+ * a are arguments. */
 static Node *arguments(JinjaTemplate *t)
 {
     Node *first = NULL, **last = &first;
     bool named = false;
     while (!is_op(t, ")")) {
-        if (is_op(t, "*") || is_op(t, "**"))
-            template_fail(t, peek(t)->line, "arguments with * are not supported");
+        if (is_op(t, "**"))
+            template_fail(t, peek(t)->line, "arguments with ** are not supported");
         const Lexeme *after = peek(t)->kind == LEX_NAME ? peek(t) + 1 : peek(t);
         if (after != peek(t) && after->kind == LEX_OPERATOR && after->n == 1 && *after->at == '=') {
             Node *n = node(t, N_NAMED);
@@ -382,6 +383,9 @@ static Node *arguments(JinjaTemplate *t)
             n->a = expression(t);
             *last = n;
             named = true;
+        } else if (take_op(t, "*")) {
+            *last = node(t, N_NAMED);
+            (*last)->a = expression(t);
         } else if (named) {
             unexpected(t, "NAME=");
         } else {

@@ -256,6 +256,8 @@ bool chat_ends(const Chat *chat, const Tokenizer *tok, int32_t id);
 /* ---- pack_render.c: conversations by the folder's own template ------------------------------- */
 
 typedef struct ChatTemplate ChatTemplate;
+/* The value of --chat that means the folder's template, also where chats.def has its format. */
+#define CHAT_TEMPLATE "template"
 
 /* Finds the text of the chat_template next to a tokenizer as transformers does; *text NULL: none.
  * *from: its file. */
@@ -484,7 +486,7 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
                   const cJSON *answer, int given, Encoded *e, RowOut *row);
 
 /* pack_render.c: the same by Rules.render. render_needed(): a conversation has tools, their calls
- * or results. */
+ * or results, or a developer. */
 bool render_needed(const cJSON *messages, const cJSON *answer, const RowOut *row);
 char *render_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                     const cJSON *answer, int given, Encoded *e, RowOut *row);
@@ -652,7 +654,7 @@ struct PackOptions {
     int64_t words;               /* maximum size of that vocabulary; 0: PACK_WORDS */
     int64_t min_words;           /* 0: PACK_MIN_WORDS */
     const char *format;          /* a name of formats.def; NULL: by keys and names of files */
-    const char *chat;            /* a name of chats.def; NULL: by the tokenizer's folder */
+    const char *chat;            /* a name of chats.def, CHAT_TEMPLATE; NULL: by the folder */
     const char *system;          /* as in Rules; NULL: PACK_SYSTEM */
     Loss loss;
     int64_t stride;              /* windows: 0: half a window */

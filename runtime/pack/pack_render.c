@@ -27,8 +27,9 @@ struct ChatTemplate {
     cJSON *tokens;               /* {"bos_token": "<s>", ...} */
 };
 
-/* Keys of a message that are not text: those of ours, and those that link calls and results. */
-static const char quiet_keys[] = "role|from|weight|train|masked|tool_call_id|name|id|type|index";
+/* Keys of a message: checked by check_rendered() or linking calls and results; not shown to
+ * templates; its reasoning. */
+static const char quiet_keys[] = "role|content|tool_calls|tool_call_id|name|id|type|index";
 static const char own_keys[] = "role|from|content|value|weight|train|masked";
 static const char reasoning_keys[] = "reasoning_content|thinking|reasoning";
 
@@ -393,29 +394,17 @@ static char *decode_arguments(const Talk *talk)
 
 static bool was_read(const cJSON *v) { return v && v->type & JINJA_READ; }
 
-static bool any_read(const cJSON *list)
-{
-    for (const cJSON *object = list->child; object; object = object->next)
-        for (const cJSON *m = object->child; m; m = m->next)
-            if (was_read(m))
-                return true;
-    return false;
-}
-
-/* NULL, or the key of a message that the template has not read although it changes the text. */
-static char *check_read(const Talk *talk)
+/* NULL, or the key of a message that the template has not read although it may mean something. */
+static char *check_keys(const Talk *talk)
 {
     int i = 1;
-    if (talk->tools && talk->tools->child && !any_read(talk->tools))
-        return format("tools: the chat_template in %s does not read them", talk->t->from);
     for (const cJSON *m = talk->messages->child; m; m = m->next, i++) {
         bool reasoning = false;
         for (const cJSON *v = m->child; v; v = v->next)
             reasoning |= names_listed(reasoning_keys, v->string) && was_read(v);
         for (const cJSON *v = m->child; v; v = v->next) {
             if (was_read(v) || !has_content(v) || names_listed(quiet_keys, v->string) ||
-                key_describes(v->string) ||
-                (reasoning && names_listed(reasoning_keys, v->string)))
+                key_describes(v->string) || (reasoning && names_listed(reasoning_keys, v->string)))
                 continue;
             return format("message %d: %.60s: the chat_template in %s does not read it from the "
                           "role %s; to pack without it: --ignore-keys %.60s", i, v->string,
@@ -423,6 +412,87 @@ static char *check_read(const Talk *talk)
         }
     }
     return NULL;
+}
+
+enum { MARK_MAX = 32 };
+
+/* A word that no template changes but in case; message 0: of the tools. */
+static void mark_word(char to[MARK_MAX], int message, int call)
+{
+    snprintf(to, MARK_MAX, "qz%dz%dzq", message, call);
+}
+
+/* Appends the word to a string under a key of an object, or to the text of its last part. */
+static void append_word(cJSON *object, const char *key, int message, int call)
+{
+    cJSON *v = cJSON_GetObjectItemCaseSensitive(object, key), *last = NULL;
+    char word[MARK_MAX];
+    for (cJSON *p = cJSON_IsArray(v) ? v->child : NULL; p; p = p->next)
+        last = p;
+    v = last ? cJSON_GetObjectItemCaseSensitive(last, "text") : v;
+    if (!cJSON_IsString(v) || !*v->valuestring)
+        return;
+    mark_word(word, message, call);
+    char *text = format("%s%s", v->valuestring, word);
+    cJSON_SetValuestring(v, text);
+    free(text);
+}
+
+static cJSON *called(cJSON *call)
+{
+    cJSON *f = cJSON_GetObjectItemCaseSensitive(call, "function");
+    return f ? f : call;
+}
+
+static bool lacks(const JinjaText *text, const cJSON *object, const char *key, int message,
+                  int call)
+{
+    char word[MARK_MAX];
+    mark_word(word, message, call);
+    return has_content(json_get(object, key)) && !strcasestr(text->text, word);
+}
+
+/* NULL, or what of the row is not in the text: a content, a call, a tool. They are rendered again,
+ * each with a word that is looked for. A template that refuses the words is not checked. */
+static char *check_rendered(const Talk *talk)
+{
+    Talk marked = {.t = talk->t, .n = talk->n, .messages = cJSON_Duplicate(talk->messages, true),
+                   .tools = cJSON_Duplicate(talk->tools, true)};
+    char *why = NULL;
+    int i = 1, k;
+    for (cJSON *m = marked.messages->child; m; m = m->next, i++) {
+        const cJSON *calls = json_get(m, "tool_calls");
+        append_word(m, "content", i, 0);
+        k = 1;
+        for (cJSON *call = calls ? calls->child : NULL; call; call = call->next)
+            append_word(called(call), "name", i, k++);
+    }
+    k = 1;
+    for (cJSON *tool = marked.tools ? marked.tools->child : NULL; tool; tool = tool->next)
+        append_word(called(tool), "name", 0, k++);
+    char *error = render(&marked, marked.n, false, &marked.text);
+    i = k = 1;
+    for (cJSON *tool = error || !marked.tools ? NULL : marked.tools->child; tool && !why;
+         tool = tool->next)
+        if (lacks(&marked.text, called(tool), "name", 0, k++))
+            why = format("tools: the chat_template in %s does not render tool %d", talk->t->from,
+                         k - 1);
+    for (cJSON *m = error ? NULL : marked.messages->child; m && !why; m = m->next, i++) {
+        const cJSON *calls = json_get(m, "tool_calls");
+        const char *role = talk->turn[i - 1].role;
+        k = 1;
+        if (lacks(&marked.text, m, "content", i, 0))
+            why = format("message %d: the chat_template in %s does not render the content of this "
+                         "%s message%s", i, talk->t->from, role, calls ? " with tool_calls" : "");
+        for (cJSON *call = calls ? calls->child : NULL; call && !why; call = call->next)
+            if (lacks(&marked.text, called(call), "name", i, k++))
+                why = format("message %d: tool_calls: the chat_template in %s does not render call "
+                             "%d", i, talk->t->from, k - 1);
+    }
+    free(error);
+    cJSON_Delete(marked.messages), cJSON_Delete(marked.tools);
+    jinja_text_free(&marked.text);
+    return why;
 }
 
 static char *render_all(Talk *talk)
@@ -439,7 +509,8 @@ static char *render_all(Talk *talk)
         free(error);
         error = placed;
     }
-    return error ? error : check_read(talk);
+    error = error ? error : check_rendered(talk);
+    return error ? error : check_keys(talk);
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -566,11 +637,15 @@ static char *length_of(const Talk *talk, const Tokenizer *tok, int n, bool promp
         return why;
     }
     size_t same = common(&part, &talk->text);
-    if (same < part.n && prompt) {       /* the answer begins otherwise than the prompt for it */
+    if (same < part.n && prompt && !n) {
+        why = format("message 1: an answer to nothing, whose beginning cannot be found: the "
+                     "chat_template begins another one");
+    } else if (same < part.n && prompt) {    /* the answer begins otherwise than its prompt ends */
         size_t least;
         why = length_of(talk, tok, n, false, &least);
         if (!why && same < least)
-            why = format("message %d", n + 1);
+            why = format("message %d: the chat_template renders the messages before this answer "
+                         "differently to ask for it", n + 1);
     } else if (same < part.n && !is_end(tok, &part, &talk->text, &same)) {
         why = format("message %d: the chat_template renders it differently when others follow "
                      "(from byte %zu of the row on), so what it learns is never a prompt: exclude "
@@ -591,14 +666,15 @@ static char *mark_message(const Talk *talk, int i, bool whole, uint8_t with, Pla
     return error ? error : mark(p, from, to, with, e, row);
 }
 
-/* Marks the answers that the template marks. */
+/* Marks the answers that the template marks; a mark after the loop over messages, as around the end
+ * of a text, is the last one's. */
 static char *mark_spans(const Talk *talk, Places *p, Encoded *e, RowOut *row)
 {
     char *error = NULL;
     for (int k = 0; k < talk->text.nspans && !error; k++) {
         const JinjaSpan *s = &talk->text.span[k];
-        const Turn *turn = s->item >= 0 && s->item < talk->n ? &talk->turn[s->item] : NULL;
-        if (!turn)
+        const Turn *turn = &talk->turn[s->item < 0 ? talk->n - 1 : s->item];
+        if (s->item < 0 && k && talk->text.span[k - 1].item != talk->n - 1)
             return format("the chat_template in %s marks text outside of a loop over messages: "
                           "which answer it is cannot be known", talk->t->from);
         if (turn->target != TARGET_GIVEN)
@@ -640,7 +716,8 @@ bool render_needed(const cJSON *messages, const cJSON *answer, const RowOut *row
     for (const cJSON *list = messages; list; list = list == messages ? answer : NULL)
         for (const cJSON *m = list->child; m; m = m->next) {
             const char *role = cJSON_GetStringValue(json_get(m, "role"));
-            if (has_content(json_get(m, "tool_calls")) || (role && !strcmp(role, "tool")))
+            if (has_content(json_get(m, "tool_calls")) ||
+                (role && names_listed("tool|developer", role)))
                 return true;
         }
     return false;

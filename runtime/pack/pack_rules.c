@@ -130,11 +130,20 @@ void rules_free(Rules *r)
 }
 
 /* Opens the folder's own chat template: for rows that the format by hand cannot render, or for all
- * if there is no such format. --chat means that format only. */
+ * if there is no such format, or with --chat template. --chat NAME means that format only. */
 static void open_template(Work *w)
 {
     Rules *r = &w->rules;
-    char *error = w->o->chat ? NULL : render_open(&r->render, w->o->tokenizer);
+    const bool only = w->o->chat && !strcmp(w->o->chat, CHAT_TEMPLATE);
+    if (only)
+        free(r->no_chat), r->no_chat = NULL;
+    char *error = w->o->chat && !only ? NULL : render_open(&r->render, w->o->tokenizer);
+    if (only && !error && !r->render)
+        error = format("the tokenizer's folder has no chat_template");
+    if (only) {
+        r->no_chat = error;
+        return;
+    }
     r->no_render = error ? error
                  : r->render ? NULL
                  : format("tools, their calls and results need the model's own chat_template, %s",
@@ -198,7 +207,8 @@ void rules_find(Work *w)
                   format("no end-of-text token: put a tokenizer_config.json that names eos_token, "
                          "or a config.json with eos_token_id, next to it"));
     begin_formats(w);
-    w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
+    if (!o->chat || strcmp(o->chat, CHAT_TEMPLATE))
+        w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
     if (w->rules.no_chat && !o->chat && w->rules.has_turns &&
         chat_by_tokens(&w->rules.chat, &w->why_chat, w->tok)) {
         free(w->rules.no_chat);

@@ -47,19 +47,23 @@ done
 
 # The same rows as the models' own chat templates render them (tests/oracle/chats.py), by each format and loss;
 # what a template refuses is refused, too.
-chats=tests/formats/chats
-chat_tokenizer() {              # chat: its tokenizer, with the tokens that chats/tokenizers adds, as $t
-    local base more word id tokens= folder=$scratch/chat-$1
-    read -r base more < <(sed -n "s/^$1 //p" $chats/tokenizers)
-    t=$(tokenizer $base)
-    id=$(grep -o '"id":[0-9]*' $t | cut -d : -f 2 | sort -n | tail -n 1)
-    for word in $more; do
+with_tokens() {                 # tokenizer.json, words that it lacks: the file with them
+    local id word tokens=
+    id=$(grep -o '"id":[0-9]*' "$1" | cut -d : -f 2 | sort -n | tail -n 1)
+    for word in "${@:2}"; do
         id=$((id + 1))
         tokens="$tokens,{\"id\":$id,\"content\":\"$word\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false"
         tokens="$tokens,\"normalized\":false,\"special\":true}"
     done
+    sed "s#}\],\"normalizer\"#}$tokens],\"normalizer\"#" "$1"
+}
+chats=tests/formats/chats
+chat_tokenizer() {              # chat: its tokenizer, with the tokens that chats/tokenizers adds, as $t
+    local base more folder=$scratch/chat-$1
+    read -r base more < <(sed -n "s/^$1 //p" $chats/tokenizers)
+    t=$(tokenizer $base)
     mkdir -p $folder
-    sed "s#}\],\"normalizer\"#}$tokens],\"normalizer\"#" $t > $folder/tokenizer.json
+    with_tokens $t $more > $folder/tokenizer.json
     cp $(dirname $t)/tokenizer_config.json $folder/     # tests write others there
     t=$folder/tokenizer.json
 }
@@ -216,6 +220,111 @@ done
   printf ']\n\n'; } > $scratch/long.json
 for k in $(seq 3000); do printf '{"text":"Row %d, [\\"{\\\\"}\n' $k; done > $scratch/long.jsonl
 same "a long array" $scratch/long.jsonl $scratch/long.json
+
+# Conversations with tools by 31 templates (tests/oracle/agents.py): which rows are refused, ids, targets.
+templates=tests/formats/templates
+template_folder() {             # name: $scratch/agent, with its template and tokens
+    local bos eos words
+    mkdir -p $scratch/agent
+    read -r bos eos words < <(sed -n "s/^$1 //p" $templates/tokens)
+    # shellcheck disable=SC2086
+    with_tokens $(tokenizer qwen2) $words > $scratch/agent/tokenizer.json
+    printf '{"bos_token":"%s","eos_token":"%s"}' "$bos" "$eos" > $scratch/agent/tokenizer_config.json
+    cp $templates/$1.jinja $scratch/agent/chat_template.jinja
+}
+before=
+while read -r name loss want; do
+    [ "$name" = "$before" ] || template_folder $name
+    before=$name
+    rm -f $scratch/rows.st
+    $pack -o $scratch/rows.st --max-length 100000 --skip-bad 100 --tokenizer $scratch/agent/tokenizer.json \
+        --loss-on $loss --chat template $templates/rows.jsonl > $scratch/log 2>&1
+    $work/test dump $scratch/rows.st > $scratch/got 2>&1
+    # the rows that are there, in the order of the file
+    got="$(awk '{ print NF "/" gsub(/\*/, "") }' $scratch/got | paste -s -d ' ' -)"
+    got="$got $(sha256sum < $scratch/got | cut -c 1-16)"
+    verdict "agents: $name $loss" "$([ "$got" = "$(echo "$want" | sed 's/- //g')" ] || echo "got $got, expected $want")"
+done < $templates/expected
+verdict "agents: each template has rows" "$(diff <(basename -s .jinja $templates/*.jinja) \
+    <(cut -d ' ' -f 1 $templates/expected | uniq))"
+
+# What of a row a template does not render, or cannot: one message, with file, line and message.
+ask='{"role":"user","content":"q"}' end='{"role":"assistant","content":"a"}'
+agent_row() {                   # name, pattern of the message, row, options
+    printf '{"messages":[%s,%s]}\n%s\n' "$ask" "$end" "$3" > $scratch/agent.jsonl
+    $pack --show 2 --tokenizer $scratch/agent/tokenizer.json ${4-} $scratch/agent.jsonl > $scratch/log 2>&1
+    verdict "agents: $1" "$(grep -v '^ \|^chat format\|^targets' $scratch/log | tail -n 1 | grep -q "agent.jsonl:2: $2" ||
+        cat $scratch/log)"
+}
+use='{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"f","arguments":{"x":1}}}]}'
+defined='"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}}]'
+template_folder own_hermes
+agent_row "a role" 'message 1: role: must be system, user, assistant, tool or developer .*got "robot"' \
+    "{\"messages\":[{\"role\":\"robot\",\"content\":\"q\"},$end]}"
+agent_row "no content" 'message 2: content: must be a string; only an answer with tool_calls may have none' \
+    "{\"messages\":[$ask,{\"role\":\"assistant\",\"content\":null}]}"
+agent_row "a key" 'message 1: mood: the chat_template in .* does not read it from the role user; .*--ignore-keys mood$' \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"q\",\"mood\":1},$end]}"
+agent_row "reasoning that is not read" 'message 2: reasoning_content: the chat_template in .* does not read it' \
+    "{\"messages\":[$ask,{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"r\"}]}"
+agent_row "a result of another call" 'message 3: tool_call_id: no earlier call has the id "c2"' \
+    "{\"messages\":[$ask,$use,{\"role\":\"tool\",\"tool_call_id\":\"c2\",\"content\":\"1\"},$end],$defined}"
+agent_row "calls of a user" 'message 1: tool_calls: only an answer has them, not the role user' \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"q\",\"tool_calls\":[{\"name\":\"f\"}]},$end]}"
+agent_row "a call without a name" 'message 2: tool_calls: call 1 must be {"function": {"name", "arguments"}}' \
+    "{\"messages\":[$ask,{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{}}]}]}"
+agent_row "tools that are no list" 'tools: must be a list of' "{\"messages\":[$ask,$end],\"tools\":{\"f\":1}}"
+agent_row "tools that are none" 'tools: a string that is no JSON' "{\"messages\":[$ask,$end],\"tools\":\"[\"}"
+agent_row "a content beside calls" 'message 2: .* does not render the content of this assistant message with tool_calls' \
+    "{\"messages\":[$ask,$(sed 's/null/"hm"/' <<< "$use")],$defined}"
+agent_row "spans" 'message 2: masked: not with a chat_template' \
+    "{\"messages\":[$ask,{\"role\":\"assistant\",\"content\":\"a\",\"masked\":[[0,1]]}]}"
+template_folder own_vicuna
+agent_row "tools that are not read" 'tools: the chat_template in .* does not render tool 1' "{\"messages\":[$ask,$end],$defined}"
+template_folder own_inst_tools
+agent_row "a result without its call's id" 'the chat_template in .*: line [0-9]*: tool_call_id is undefined' \
+    "{\"messages\":[$ask,$end,$ask,{\"role\":\"tool\",\"content\":\"1\"},$end]}"
+agent_row "what the template refuses" 'the chat_template in .*: line [0-9]*: the template refuses the conversation: Tool call IDs' \
+    "{\"messages\":[$ask,$use],$defined}"
+template_folder trl_glm4moe
+thought='{"role":"assistant","content":"a","reasoning_content":"r"}'
+agent_row "an answer that changes" 'message 2: the chat_template renders it differently when others follow .*"train": false' \
+    "{\"messages\":[$ask,$thought,$ask,$thought]}" "--loss-on assistant"
+# excluded, it is a prompt like others; arguments in a string are as those in an object; tools may be a string, too
+as_said() {                     # name, row, the same row
+    printf '%s\n' "$2" > $scratch/1.jsonl
+    printf '%s\n' "$3" > $scratch/2.jsonl
+    same "agents: $1" "--tokenizer $scratch/agent/tokenizer.json --max-length 4000 --loss-on assistant $scratch/1.jsonl" \
+        "--tokenizer $scratch/agent/tokenizer.json --max-length 4000 --loss-on assistant $scratch/2.jsonl"
+}
+as_said "an answer that changes, excluded" "{\"messages\":[$ask,${thought/\"role\"/\"train\":false,\"role\"},$ask,$thought]}" \
+    "{\"messages\":[$ask,${thought/\"role\"/\"weight\":0,\"role\"},$ask,$thought]}"
+as_said "arguments in a string" "{\"messages\":[$ask,$use],$defined}" \
+    "{\"messages\":[$ask,$(sed 's/{"x":1}/"{\\"x\\":1}"/' <<< "$use")],$defined}"
+as_said "tools in a string" "{\"messages\":[$ask,$use],$defined}" \
+    "{\"messages\":[$ask,$use],\"tools\":\"$(sed 's/^"tools"://; s/"/\\"/g' <<< "$defined")\"}"
+as_said "ShareGPT's roles" "{\"messages\":[$ask,$end]}" \
+    '{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}'
+printf '{{ bos_token }}\n{%%- for m in messages | groupby("role") %%}' > $scratch/agent/chat_template.jinja
+$pack --show 2 --tokenizer $scratch/agent/tokenizer.json $scratch/agent.jsonl > $scratch/log 2>&1
+verdict "agents: a filter that is not supported" "$(grep -q 'agent.jsonl:1: the chat_template in .*: line 2: the filter groupby is not' \
+    $scratch/log || cat $scratch/log)"
+# the template, and the tokens that it writes, are part of the data's fingerprint
+template_folder own_marked
+printf '{"messages":[%s,%s]}\n' "$ask" "$end" > $scratch/agent.jsonl
+marked() {
+    $pack -o $scratch/rows.st --tokenizer $scratch/agent/tokenizer.json $scratch/agent.jsonl > $scratch/log 2>&1 &&
+        grep -ao '"fingerprint":"[0-9a-f]*"' $scratch/rows.st
+}
+first=$(marked)
+verdict "agents: the same fingerprint again" "$([ -n "$first" ] && [ "$(marked)" = "$first" ] || cat $scratch/log)"
+verdict "agents: the log says how" "$(grep -q '^chat format: the chat_template in .* ([0-9a-f]*), answers by its generation' \
+    $scratch/log || cat $scratch/log)"
+printf ' ' >> $scratch/agent/chat_template.jinja
+verdict "agents: another template, another fingerprint" "$([ "$(marked)" != "$first" ] || echo the same)"
+template_folder own_marked
+sed -i 's/<s>/<t>/' $scratch/agent/tokenizer_config.json
+verdict "agents: another bos_token, another fingerprint" "$([ "$(marked)" != "$first" ] || echo the same)"
 
 # --show: rows as they would be written; a terminal gets colours, and nothing that would steer it.
 { cat $scratch/messages.jsonl; printf '\n{"text":"not reached"\n'; } > $scratch/show.jsonl
@@ -601,7 +710,7 @@ template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' \
 template "unknown, not Jinja's" ",\"chat_template\":\"{{ messages\"" '' \
     'the chat_template in .*: line 1: a tag does not end with }}; a format .* --chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
-template "a misspelt --chat" '' '' 'must be one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
+template "a misspelt --chat" '' '' 'must be template or one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
 # Mistral's, which writes bos_token and eos_token, whatever they are
 chat_tokenizer mistral-0.2
 mistral="{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
