@@ -606,8 +606,12 @@ static void read_tokenizer(ModelFolder *m)
     m->bos = tokenizer_bos(tok);
     m->eos = tokenizer_eos(tok);
     m->chat_fault = chat_choose(&chat, &why, tok, path, NULL);
-    m->chat = m->chat_fault ? NULL : chat->name;
-    m->chat_why = why;
+    ChatTemplate *own = NULL;    /* which no format by hand renders */
+    char *fault = m->chat_fault ? render_open(&own, path) : NULL;
+    m->chat = own ? CHAT_TEMPLATE : m->chat_fault ? NULL : chat->name;
+    m->chat_why = own ? render_about(own) : why;
+    m->chat_fault = own ? NULL : fault ? fault : m->chat_fault;
+    render_free(own);
 }
 
 /* Takes settings from the weights, and notes those that no file has. */

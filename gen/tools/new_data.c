@@ -62,7 +62,6 @@ SampleLengths sample_lengths(const ModelFolder *m, const char *file)
     const PackOptions o = {
         .who = "gen new",
         .tokenizer = m->tokenizer,
-        .chat = m->chat,
         .formats = pack_all_formats,
         .nfiles = 1,
         .file = files,

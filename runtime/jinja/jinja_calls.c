@@ -1,4 +1,6 @@
-/* jinja_calls.c -- filters, tests, functions and methods: the rows of jinja.def. */
+/* jinja_calls.c -- attributes, filters, tests, functions and methods: the rows of jinja.def.
+ *
+ * One file, as its functions are known only to the tables at its end. */
 #define _GNU_SOURCE
 #include "runtime/jinja/jinja_parts.h"
 
@@ -962,4 +964,121 @@ Value call_code(Run *r, const Callable *c, Value *self, const Args *args)
     if (strcmp(c->params, "..."))
         args_bind(r, c, args, arg);
     return c->code(r, self, arg, args);
+}
+
+/* ---- attributes and items -------------------------------------------------------------------- */
+
+static Value member_of(Run *r, Dict *d, const char *name, size_t n, bool *found)
+{
+    cJSON *from = NULL;
+    run_steps(r, (size_t)d->n * 8);
+    const Value *v = dict_find(d, name, n, &from);
+    if (from)
+        from->type |= JINJA_READ;
+    *found = v != NULL;
+    return v ? *v : (Value){0};
+}
+
+static Value undefined_of(Run *r, const char *name, size_t n)
+{
+    char *text = run_take(r, n + 1);
+    memcpy(text, name, n);
+    return jv_undefined(text);
+}
+
+static Value method_of(Run *r, const Value *v, const Callable *c)
+{
+    Value *self = run_take(r, sizeof *self);
+    *self = *v;
+    if (!c->code)
+        run_fail(r, "the method %s of a %s is not supported", c->name, jv_name[v->kind]);
+    return (Value){.kind = JV_METHOD, .call = c, .self = self};
+}
+
+static Value loop_attribute(Run *r, const Loop *l, const char *name)
+{
+    const int n = l->list->n;
+    static const char *const names[] = {"index", "index0", "first", "last", "length", "revindex",
+                                        "revindex0", "depth", "depth0", "previtem", "nextitem"};
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && strcmp(names[i], name))
+        i++;
+    switch (i) {
+    case 0: return jv_int(l->at + 1);
+    case 1: return jv_int(l->at);
+    case 2: return jv_bool(!l->at);
+    case 3: return jv_bool(l->at == n - 1);
+    case 4: return jv_int(n);
+    case 5: return jv_int(n - l->at);
+    case 6: return jv_int(n - l->at - 1);
+    case 7: return jv_int(1);    /* the depth of recursive loops */
+    case 8: return jv_int(0);
+    case 9: return l->at ? l->list->item[l->at - 1] : jv_undefined("loop.previtem");
+    case 10: return l->at < n - 1 ? l->list->item[l->at + 1] : jv_undefined("loop.nextitem");
+    default: run_fail(r, "loop.%.60s is not supported", name);
+    }
+}
+
+void fail_undefined(Run *r, const Value *v)
+{
+    run_fail(r, "%.*s is undefined", v->n < 60 ? (int)v->n : 60, v->s);
+}
+
+Value value_attribute(Run *r, const Value *v, const char *name, size_t n)
+{
+    bool found;
+    if (v->kind == JV_UNDEFINED)
+        fail_undefined(r, v);
+    if (v->kind == JV_SPACE || v->kind == JV_DICT) {
+        const Callable *c = v->kind == JV_DICT ? method_find(JV_DICT, name, n) : NULL;
+        if (c)
+            return method_of(r, v, c);
+        const Value member = member_of(r, v->dict, name, n, &found);
+        return found ? member : undefined_of(r, name, n);
+    }
+    const Callable *c = method_find(v->kind, name, n);
+    if (c)
+        return method_of(r, v, c);
+    if (v->kind == JV_LOOP)
+        return loop_attribute(r, v->loop, name);
+    if (v->kind >= JV_MACRO)
+        run_fail(r, "the attribute %.*s of a %s is not supported", n < 60 ? (int)n : 60, name,
+                 jv_name[v->kind]);
+    if (v->kind == JV_STRING && v->flags & STRING_ENCODED)
+        r->decodes = true;
+    return undefined_of(r, name, n);
+}
+
+Value value_item(Run *r, const Value *v, const Value *key)
+{
+    bool found = false;
+    if (v->kind == JV_UNDEFINED)
+        fail_undefined(r, v);
+    if (key->kind == JV_STRING) {
+        if (v->kind == JV_DICT) {
+            const Value member = member_of(r, v->dict, key->s, key->n, &found);
+            if (found)
+                return member;
+        }
+        char *name = run_take(r, key->n + 1);
+        memcpy(name, key->s, key->n);
+        return value_attribute(r, v, name, key->n);
+    }
+    if ((key->kind == JV_INT || key->kind == JV_BOOL) &&
+        (v->kind == JV_STRING || v->kind == JV_LIST)) {
+        const bool list = v->kind == JV_LIST;
+        if (list && (v->list->kind == LIST_ONCE || v->list->kind == LIST_VIEW))
+            run_fail(r, "a generator has no items by number: make a list of it with | list");
+        int64_t at = key->kind == JV_BOOL ? key->yes : key->integer;
+        const int64_t n = list ? v->list->n : string_length(v->s, v->n);
+        at += at < 0 ? n : 0;
+        if (at < 0 || at >= n)
+            return jv_undefined("an item outside of its list");
+        if (list)
+            return v->list->item[at];
+        run_steps(r, v->n);
+        const size_t begin = string_offset(v->s, v->n, at);
+        return jv_string(v->s + begin, (size_t)utf8_length_at(v->s, v->n, begin));
+    }
+    return jv_undefined("an item");
 }

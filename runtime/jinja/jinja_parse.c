@@ -15,54 +15,9 @@
 #include "runtime/base.h"
 #include "runtime/files/utf8.h"
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
-struct ArenaBlock {
-    ArenaBlock *before;
-    size_t n, cap;
-    _Alignas(16) char at[];
-};
-
-void *arena_take(Arena *a, size_t n)
-{
-    n = (n + 15) & ~(size_t)15;
-    if (!a->block || a->block->cap - a->block->n < n) {
-        const size_t cap = n > 1 << 15 ? n : 1 << 15;
-        ArenaBlock *b = calloc(1, sizeof *b + cap);
-        if (!b)
-            return NULL;
-        *b = (ArenaBlock){.before = a->block, .cap = cap};
-        a->block = b;
-        a->used += cap;
-    }
-    void *p = a->block->at + a->block->n;
-    a->block->n += n;
-    return p;
-}
-
-void arena_free(Arena *a)
-{
-    for (ArenaBlock *b = a->block, *before; b; b = before) {
-        before = b->before;
-        free(b);
-    }
-    *a = (Arena){0};
-}
-
-void template_fail(JinjaTemplate *t, int line, const char *why, ...)
-{
-    char *text = NULL;
-    va_list args;
-    va_start(args, why);
-    if (vasprintf(&text, why, args) < 0)
-        abort();
-    va_end(args);
-    t->error = format("line %d: %s", line, text);
-    free(text);
-    longjmp(t->fail, 1);
-}
-
-const char *template_intern(JinjaTemplate *t, const char *s, size_t n)
+static const char *intern(JinjaTemplate *t, const char *s, size_t n)
 {
     for (int i = 0; i < t->nnames; i++)
         if (strlen(t->name[i]) == n && !memcmp(t->name[i], s, n))
@@ -143,7 +98,7 @@ static const char *want_name(JinjaTemplate *t, const char *what)
     if (peek(t)->kind != LEX_NAME)
         unexpected(t, what);
     const Lexeme *l = take(t);
-    return template_intern(t, l->at, l->n);
+    return intern(t, l->at, l->n);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -240,7 +195,7 @@ static Node *string(JinjaTemplate *t)
     while (peek(t)->kind == LEX_STRING)
         len += unescape(t, take(t), text + len);
     n->value = jv_string(text, len);
-    template_intern(t, text, len < 64 ? len : 64);
+    intern(t, text, len < 64 ? len : 64);
     return n;
 }
 

@@ -1,6 +1,8 @@
-/* jinja_parts.h -- values and nodes, shared by the files of the Jinja renderer: jinja_lex.c (source
- * to lexemes), jinja_parse.c (to nodes), jinja_value.c (values and their text), jinja_calls.c
- * (filters, tests, methods, functions: jinja.def), jinja_eval.c (nodes to text). */
+/* jinja_parts.h -- values and nodes, shared by the files of the Jinja renderer.
+ *
+ * Lowest first: jinja_memory.c (memory, errors, limits), jinja_lex.c (source to lexemes),
+ * jinja_value.c (values and their text), jinja_calls.c (attributes, filters, tests, methods,
+ * functions: jinja.def), jinja_parse.c (lexemes to nodes), jinja_eval.c (nodes to text). */
 #ifndef DIECAST_JINJA_PARTS_H
 #define DIECAST_JINJA_PARTS_H
 
@@ -153,8 +155,8 @@ struct JinjaTemplate {
     char *error;
 };
 
+bool is_space(uint32_t c);                             /* Python's str.isspace */
 void template_lex(JinjaTemplate *t);                   /* jinja_lex.c */
-const char *template_intern(JinjaTemplate *t, const char *s, size_t n);
 _Noreturn void template_fail(JinjaTemplate *t, int line, const char *why, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -215,7 +217,6 @@ void dict_set(Run *r, Dict *d, const char *key, size_t n, Value v, cJSON *from);
 void dict_read(Dict *d);                       /* marks all its members as read */
 int64_t string_length(const char *s, size_t n);    /* in characters */
 size_t string_offset(const char *s, size_t n, int64_t at);   /* of a character, in bytes */
-bool is_space(uint32_t c);                     /* Python's str.isspace */
 /* Strips characters of `chars` (NULL: white space) on the left and the right. */
 Value string_strip(Value v, const Value *chars, bool left, bool right);
 /* Texts as str() and repr() write them; the result is in the arena. */
@@ -256,8 +257,7 @@ const Callable *function_find(const char *name);
 const Callable *method_find(ValueKind of, const char *name, size_t n);
 Value call_code(Run *r, const Callable *c, Value *self, const Args *args);
 
-/* ---- jinja_eval.c ---------------------------------------------------------------------------- */
-
+_Noreturn void fail_undefined(Run *r, const Value *v);
 Value value_attribute(Run *r, const Value *v, const char *name, size_t n);
 Value value_item(Run *r, const Value *v, const Value *key);
 

@@ -313,11 +313,6 @@ Value jv_iterate(Run *r, const Value *v)
     return all;
 }
 
-bool is_space(uint32_t c)
-{
-    return utf8_is_space(c) || (c >= 0x1c && c <= 0x1f);
-}
-
 static bool strips(const char *s, size_t n, const Value *chars)
 {
     return chars ? memmem(chars->s, chars->n, s, n) != NULL : is_space(utf8_value(s, (int)n));

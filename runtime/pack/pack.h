@@ -3,8 +3,9 @@
  * Data flow: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c
  * -> rows, in order -> pack_write.c and pack_show.c (show.h); pack_files.c drives it (pack_work.h).
  * Layers, lowest first; a file calls only its own layer and those below: pack_tables; pack_encoded;
- * pack_template, pack_render, pack_chat; format_*, which also put rows by pack_write; pack_keys,
- * pack_rows, pack_write, pack_prepared; pack_rules, pack_files; pack_cache, pack_each, pack_arrays.
+ * pack_turns; pack_template, pack_render; pack_chat; format_*, which also put rows by pack_write;
+ * pack_keys, pack_rows, pack_write, pack_prepared; pack_rules, pack_files; pack_cache, pack_each,
+ * pack_arrays.
  * Keeps: errors are malloc'ed messages with a place, NULL means success; nothing ends the
  *        program. */
 #ifndef DIECAST_PACK_H
@@ -466,12 +467,7 @@ char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool special
 /* Completes the row from `at` on: TARGET_HIDDEN becomes 0. */
 void spans_done(Encoded *e, size_t at);
 
-/* pack_chat.c */
-/* {"role", "content"}; a list of one or two of them, the second may be NULL: cJSON_Delete()
- * frees */
-cJSON *chat_turn(const char *role, const char *text);
-cJSON *chat_answer(Answered answer);           /* of the assistant */
-cJSON *chat_list(cJSON *first, cJSON *second);
+/* pack_turns.c */
 /* Joins the text of a list of parts, malloc'ed. Parts of other types, such as images, end the
  * pack. */
 char *parts_text(const cJSON *parts, const char *key, RowOut *row, char **error);
@@ -480,6 +476,13 @@ typedef enum { TARGET_GIVEN, TARGET_ANSWER, TARGET_WHOLE } ChatTarget;
 /* Sets the targets of message i, by its role. */
 char *chat_target(const Rules *rules, const char *role, int i, int given, ChatTarget *to,
                   RowOut *row);
+
+/* pack_chat.c */
+/* {"role", "content"}; a list of one or two of them, the second may be NULL: cJSON_Delete()
+ * frees */
+cJSON *chat_turn(const char *role, const char *text);
+cJSON *chat_answer(Answered answer);           /* of the assistant */
+cJSON *chat_list(cJSON *first, cJSON *second);
 /* Encodes messages, then answer (NULL: none), as one conversation; given: number of messages before
  * the answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,

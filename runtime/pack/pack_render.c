@@ -261,7 +261,6 @@ static char *read_message(Talk *talk, const cJSON *m, Turn *turn, RowOut *row)
         cJSON_AddItemToObject(to, "content", content);
     else if (!has_content(json_get(m, "tool_calls")))
         return format("content: must be a string; only an answer with tool_calls may have none");
-    row->bytes += cJSON_IsString(content) ? (int64_t)strlen(content->valuestring) : 0;
     for (const cJSON *v = m->child; v; v = v->next)
         if (!cJSON_IsNull(v) && !names_listed(own_keys, v->string))
             cJSON_AddItemToObject(to, v->string, cJSON_Duplicate(v, true));
@@ -735,6 +734,7 @@ char *render_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messa
         error = encode_text(tok, talk.text.text, talk.text.n, false, false, e);
     if (!error)
         error = mark_targets(&talk, rules, tok, e, begin, row);
+    row->bytes += (int64_t)talk.text.n;
     cJSON_Delete(talk.messages);
     cJSON_Delete(talk.tools);
     free(talk.turn);

@@ -1,6 +1,6 @@
 // link: jinja_* json base names -lcjson -lutf8proc -lm
-/* template_fuzz.c -- a hostile chat template: it is refused with a line, or renders conversations within its limits, each
- * time the same.
+/* template_fuzz.c -- a hostile chat template: it is refused with a line, or renders conversations within its
+ * limits, each time the same.
  *
  * In:    the template. The conversations are fixed: plain, with tools, calls and results, parts, numbers. */
 #define _GNU_SOURCE
@@ -26,14 +26,15 @@ static const char *const rows[] = {
     "{\"messages\":[]}",
     "{\"messages\":[{\"role\":\"user\",\"content\":\"a\\n \\u00e9\\ud83d\\ude00'\\\"\"},"
     "{\"role\":\"assistant\",\"content\":\"b\"}],\"tools\":null}",
-    "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"S\"}]},{\"role\":\"user\",\"content\":\"q\"},"
-    "{\"role\":\"assistant\",\"reasoning_content\":\"r\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\","
-    "\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1,\"y\":-2.5e-7,\"z\":[true,null,123456789012345678901234567890,{}]}}},"
+    "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"S\"}]},"
+    "{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"reasoning_content\":\"r\",\"tool_calls\":["
+    "{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+    "{\"x\":1,\"y\":-2.5e-7,\"z\":[true,null,123456789012345678901234567890,{}]}}},"
     "{\"id\":\"call00002\",\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},"
     "{\"role\":\"tool\",\"tool_call_id\":\"call00001\",\"content\":\"<tool_response>x</tool_response>\"},"
-    "{\"role\":\"assistant\",\"content\":\"<think>t</think>done\"}],\"tools\":[{\"type\":\"function\",\"function\":"
-    "{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"}},"
-    "\"required\":[\"x\"]}}}],\"enable_thinking\":true}",
+    "{\"role\":\"assistant\",\"content\":\"<think>t</think>done\"}],\"tools\":[{\"type\":\"function\","
+    "\"function\":{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":"
+    "{\"x\":{\"type\":\"integer\"}},\"required\":[\"x\"]}}}],\"enable_thinking\":true}",
 };
 enum { ROWS = sizeof rows / sizeof *rows, STEPS = 1 << 18 };
 
@@ -48,7 +49,8 @@ static void mark_strings(cJSON *v)
 static void render(const JinjaTemplate *t, int which, bool prompt)
 {
     char *why;
-    cJSON *row = json_parse(rows[which], strlen(rows[which]), &why), yes = {.type = prompt ? cJSON_True : cJSON_False},
+    cJSON *row = json_parse(rows[which], strlen(rows[which]), &why),
+          yes = {.type = prompt ? cJSON_True : cJSON_False},
           bos = {.type = cJSON_String, .valuestring = "<s>"};
     JinjaVariable v[8] = {{"add_generation_prompt", &yes}, {"bos_token", &bos}, {"eos_token", &bos}};
     int n = 3;

@@ -262,8 +262,11 @@ END
 verdict chat_ids "$(grep -qx -- '-- Tokens: end of text 255, of the tokenizer; gen pack and run.sh take them from the folder.' chat.lua ||
     cat chat.lua)"
 sed -i 's/{% for/{% set x = 1 %}&/' F/tokenizer_config.json
-verdict chat_unknown "$(chat | head -1 | grep -q '^none: the chat_template in F/tokenizer_config.json is not known: .*--chat NAME' &&
-    grep -q '^-- Chat template: none: .*--chat NAME' chat.lua && grep -q 'kind = "bfd"' chat.lua || cat chat.lua)"
+verdict chat_unknown "$(chat | head -1 | grep -q '^template, by the chat_template in F/tokenizer_config.json ([0-9a-f]*)$' &&
+    grep -q '^-- Chat template: template, by .*' chat.lua && grep -q 'kind = "bfd"' chat.lua || cat chat.lua)"
+sed -i 's/{% set x = 1 %}/{% include x %}/' F/tokenizer_config.json
+verdict chat_unsupported "$(chat | head -1 | grep -q '^none: the chat_template in F/.*: line 1: the statement include is not' &&
+    grep -q '^-- Chat template: none: ' chat.lua && grep -q 'kind = "bfd"' chat.lua || cat chat.lua)"
 echo '{' >F/tokenizer.json
 verdict tokenizer_damaged "$(chat | head -1 | grep -q '^tokenizer.json cannot be read: F/tokenizer.json: ' || chat)"
 rm -rf F

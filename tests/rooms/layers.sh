@@ -13,8 +13,8 @@ failed=0
 
 # from above to below; what is not in a list is not to be used there
 gen="gen/main gen/tools gen/emit gen/lower gen/graph gen/config gen/recipe gen
-     runtime/pack runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
-runtime="program runtime/run runtime/plot runtime/pack runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
+     runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
+runtime="program runtime/run runtime/plot runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
 
 verdict() {             # NAME [WHY]: passed when WHY is empty
     if [ -z "${2:-}" ]; then
