@@ -6,7 +6,7 @@ Usage: chats.py TEMPLATES TESTS_FOLDER [TRAINING [GEN]]    (needs transformers, 
        chats.py --again TESTS_FOLDER CHAT...    records the rows of chats by those templates: of another tokenizer
 In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that runtime/pack/chats.def lists;
        TRAINING: trl/chat_templates, which mark what is generated: where masks differ from these is printed;
-       GEN, our program: each template in a folder is to be recognised, or refused for its date;
+       GEN, our program: each template in a folder is to be recognised, or rendered with a fixed date;
        chats/tokenizers: of each chat a folder of tests/tokenizer, with the structure of the model's own, and more added tokens.
 Out:   CHAT.LOSS.expected: the rows of chats/conversations.jsonl, targets marked with a star, "refused" where the template
        raises (qwen3 but for "last": each message on its own); a template that chats.def does not list, or one of it that is missing, is named. Templates of one chat agree.
@@ -141,8 +141,8 @@ def recognised(gen, chat, template, at):
         write("x.jsonl", json.dumps({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}))
         out = subprocess.run([gen, "pack", "--show", "1", "--tokenizer", os.path.join(folder, "tokenizer.json"),
                               os.path.join(folder, "x.jsonl")], capture_output=True, text=True, check=False)
-    found = re.search("chat format: (.*), by the chat_template", out.stdout)
-    return found.group(1) if found else "dated" if "renders today's date" in out.stderr else out.stderr
+    found = re.search("chat format: (\\S*), by the chat_template", out.stdout)
+    return found.group(1) if found else "dated" if "with the date" in out.stdout else out.stderr
 
 
 def recorded(tests):
