@@ -22,7 +22,7 @@ enum {
     JINJA_NODES = 1 << 17,       /* its expressions and statements */
     JINJA_DEPTH = 200,           /* nesting of its source, of values, and of calls of macros */
     JINJA_NEST = 1000,           /* nesting of all that is being computed */
-    JINJA_STEPS = 1 << 24,       /* of a rendering: operations, and 64 bytes of data each */
+    JINJA_STEPS = 1 << 26,       /* of a rendering: operations, and 64 bytes of data each */
     JINJA_MEMORY = 256 << 20,    /* bytes of its values */
     JINJA_OUTPUT = 64 << 20,     /* bytes of its text */
     /* Bits of cJSON.type, above those of cJSON and JSON_FLOAT. READ: set when a rendering reads a

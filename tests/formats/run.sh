@@ -221,7 +221,7 @@ done
 for k in $(seq 3000); do printf '{"text":"Row %d, [\\"{\\\\"}\n' $k; done > $scratch/long.jsonl
 same "a long array" $scratch/long.jsonl $scratch/long.json
 
-# Conversations with tools by 31 templates (tests/oracle/agents.py): which rows are refused, ids, targets.
+# Conversations with tools by 32 templates (tests/oracle/agents.py): which rows are refused, ids, targets.
 templates=tests/formats/templates
 template_folder() {             # name: $scratch/agent, with its template and tokens
     local bos eos words
