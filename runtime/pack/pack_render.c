@@ -647,8 +647,9 @@ static char *length_of(const Talk *talk, const Tokenizer *tok, int n, bool promp
                          "differently to ask for it", n + 1);
     } else if (same < part.n && !is_end(tok, &part, &talk->text, &same)) {
         why = format("message %d: the chat_template renders it differently when others follow "
-                     "(from byte %zu of the row on), so what it learns is never a prompt: exclude "
-                     "it with \"train\": false, or use --loss-on last", n, same);
+                     "(from byte %zu of the row on), so it would not be learned as it is said: "
+                     "exclude it with \"train\": false, use --loss-on last, or a template that "
+                     "marks answers with {%% generation %%}", n, same);
     }
     *at = same;
     jinja_text_free(&part);

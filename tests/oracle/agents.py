@@ -4,6 +4,7 @@
 Usage: agents.py TESTS_FOLDER                    (needs transformers, jinja2, tokenizers)
        agents.py --check TESTS_FOLDER GEN FOLDER...  the same rows by our program for all *.jinja of other folders, which
                                                  are not recorded: those of TRL, axolotl ...; differences are printed
+       agents.py --again TESTS_FOLDER            whether the recorded ones are the same
        agents.py --row TESTS_FOLDER TEMPLATE N   text, ids and targets of row N (from 1), to find a difference
 In:    templates/*.jinja, templates/rows.jsonl; the tokenizer of tests/tokenizer/qwen2 with the tokens of templates/tokens:
        of each template bos_token, eos_token, and what it writes in angle or square brackets.
@@ -256,9 +257,10 @@ def main(*args):
         for loss in LOSSES:
             print(loss, t.row(read_rows(args[1])[int(args[3]) - 1], loss))
         return 0
-    tests = args[0]
+    tests = args[-1]
     folder, rows = os.path.join(tests, "formats", "templates"), read_rows(tests)
-    with open(os.path.join(folder, "expected"), "w") as out, open(os.path.join(folder, "tokens"), "w") as tokens:
+    to = tempfile.mkdtemp() if args[0] == "--again" else folder
+    with open(os.path.join(to, "expected"), "w") as out, open(os.path.join(to, "tokens"), "w") as tokens:
         for name in templates(folder):
             t = Template(tests, os.path.join(folder, name + ".jinja"))
             known = set(t.tok.backend_tokenizer.get_vocab())
@@ -268,7 +270,8 @@ def main(*args):
             tokens.write(" ".join([name] + t.words[:2] + added) + "\n")
             for loss in LOSSES:
                 out.write(summary(name, loss, list(t.lines(rows, loss))) + "\n")
-    return 0
+    return to != folder and subprocess.run(["diff", "-r", "-x", "*.jinja", "-x", "rows.jsonl", "-x", "sources", to, folder],
+                                           check=False).returncode
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ say moments "$("$PYTHON" $here/moments.py 2>/dev/null | cmp - tests/kernels/mome
     "$PYTHON" $here/moments.py --maps 2>/dev/null |
         cmp - <(sed -n '/^#define DYNAMIC_SIGNED/,/^\/\*/p' runtime/dynamic_map.h | sed '$d') 2>&1)"
 
+say agents "$("$PYTHON" $here/agents.py --again tests 2>"$tmp/log" | head -n 2)"
 say templates "$("$PYTHON" $here/chats.py --ours tests 2>&1 | grep -v '^\[transformers\]' | tail -n 1)"
 
 # Workflows, ours and those of gen ci, by the schemas of GitHub and GitLab
