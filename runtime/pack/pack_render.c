@@ -309,6 +309,18 @@ static char *read_tools(Talk *talk, const RowOut *row)
     return error;
 }
 
+/* Within a completion, results of tools are no targets, nor is the opening of an answer to them. */
+static void spare_results(const Talk *talk, int i)
+{
+    Turn *turn = &talk->turn[i];
+    if (turn->target != TARGET_WHOLE)
+        return;
+    if (!strcmp(turn->role, "tool"))
+        turn->target = TARGET_GIVEN;
+    else if (!strcmp(turn->role, "assistant") && i && !strcmp(turn[-1].role, "tool"))
+        turn->target = TARGET_ANSWER;
+}
+
 static char *read_talk(Talk *talk, const Rules *rules, const cJSON *messages, const cJSON *answer,
                        int given, RowOut *row)
 {
@@ -324,6 +336,8 @@ static char *read_talk(Talk *talk, const Rules *rules, const cJSON *messages, co
             error = read_message(talk, m, turn, row);
             if (!error)
                 error = chat_target(rules, turn->role, talk->n, given, &turn->target, row);
+            if (!error && rules->loss != LOSS_ALL)
+                spare_results(talk, talk->n);
             talk->n++;
             if (error) {
                 char *placed = format("message %d: %s", talk->n, error);

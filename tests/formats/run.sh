@@ -301,6 +301,11 @@ as_said "an answer that changes, excluded" "{\"messages\":[$ask,${thought/\"role
     "{\"messages\":[$ask,${thought/\"role\"/\"weight\":0,\"role\"},$ask,$thought]}"
 as_said "arguments in a string" "{\"messages\":[$ask,$use],$defined}" \
     "{\"messages\":[$ask,$(sed 's/{"x":1}/"{\\"x\\":1}"/' <<< "$use")],$defined}"
+result='{"role":"tool","content":"1"}'
+printf '{"messages":[%s,%s,%s,%s],%s}\n' "$ask" "$use" "$result" "$end" "$defined" > $scratch/1.jsonl
+printf '{"prompt":[%s],"completion":[%s,%s,%s],%s}\n' "$ask" "$use" "$result" "$end" "$defined" > $scratch/2.jsonl
+agent="--tokenizer $scratch/agent/tokenizer.json --max-length 4000"
+same "agents: results in a completion are no targets" "$agent --loss-on assistant $scratch/1.jsonl" "$agent $scratch/2.jsonl"
 as_said "tools in a string" "{\"messages\":[$ask,$use],$defined}" \
     "{\"messages\":[$ask,$use],\"tools\":\"$(sed 's/^"tools"://; s/"/\\"/g' <<< "$defined")\"}"
 as_said "ShareGPT's roles" "{\"messages\":[$ask,$end]}" \
