@@ -1,9 +1,11 @@
 /* gemm.h -- matrix products of CPU programs: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k), B (k, n), C (m, n) act_t or C float, bias (n) wt_t; row-major, no aliasing.
- * Out:   C, summed in fp32, rounded once. Row i has the same bits at any position and for any m.
+ * Out:   C, summed in fp32, rounded once. Row i has the same bits at any position, for any m and
+ *        any number of threads.
  * Keeps: no allocation after gemm_init; ws is free for others between calls.
- * Method: gemm_blocks.h; oneDNN for bf16 where the CPU has bf16 instructions. */
+ * Method: gemm_blocks.h; for bf16 on a CPU with matrix tiles (AMX) rectangles of C, each by oneDNN
+ *        in one thread. */
 #ifndef DIECAST_KERNELS_GEMM_H
 #define DIECAST_KERNELS_GEMM_H
 
@@ -11,6 +13,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "gemm_blocks.h"
 #include "runtime/base.h"
@@ -30,15 +33,14 @@ struct Gemm {
     int bias, beta, out_f32;     /* 0 or 1; out_f32: C is float although act_t is not */
     float scale;                 /* 0: 1 */
     /* set by gemm_init */
-    dnnl_primitive_t product;    /* NULL: gemm_blocks */
-    dnnl_memory_t a, b, c, bias_memory, scratch;
+    struct GemmLibrary *library; /* NULL: gemm_blocks */
 };
 
 static dnnl_engine_t gemm_engine;
 static dnnl_stream_t gemm_stream;
-/* The widest instructions of this CPU that ONEDNN_MAX_CPU_ISA allows. */
+/* The multiply-add of this CPU that ONEDNN_MAX_CPU_ISA allows. */
 static const GemmTiles *gemm_tiles = &gemm_8_tiles;
-static bool gemm_has_bf16;
+static bool gemm_uses_library;
 
 static inline void gemm_check_(dnnl_status_t status, const char *name, const char *what)
 {
@@ -55,17 +57,43 @@ static inline bool gemm_cpu_has(dnnl_cpu_isa_t isa)
 static inline void gemm_setup(void)
 {
     gemm_tiles = gemm_cpu_has(dnnl_cpu_isa_avx512_core) ? &gemm_16_tiles : &gemm_8_tiles;
-    gemm_has_bf16 = sizeof(act_t) != sizeof(float) && gemm_cpu_has(dnnl_cpu_isa_avx512_core_bf16);
+#ifdef ACT_BF16
+    if (gemm_cpu_has(dnnl_cpu_isa_avx512_core_bf16))
+        gemm_tiles = &gemm_pairs_tiles;
+    gemm_uses_library = gemm_cpu_has(dnnl_cpu_isa_avx512_core_amx);
+#endif
     gemm_check_(dnnl_engine_create(&gemm_engine, dnnl_cpu, 0), "setup", "a CPU engine");
     gemm_check_(dnnl_stream_create(&gemm_stream, gemm_engine, dnnl_stream_default_flags), "setup",
                 "a stream");
 }
 
-static inline dnnl_memory_desc_t gemm_matrix_(const Gemm *g, int64_t rows, int64_t cols, int64_t ld,
-                                              bool transposed, dnnl_data_type_t type)
+/* ---- oneDNN ----------------------------------------------------------------------------- */
+
+enum {
+    GEMM_LIBRARY_ROWS = 256,     /* of a rectangle, at most; they are of about the same size */
+    GEMM_LIBRARY_COLUMNS = 512,
+    GEMM_KINDS = 4               /* of rectangles: inside, last rows, last columns, both */
+};
+
+/* The operands of a thread's rectangle of one kind. */
+typedef struct {
+    dnnl_memory_t a, b, c, bias, scratch;
+} GemmOperands;
+
+/* Rectangles (rows, columns) of C, the last ones smaller, `down` by `across`. Kind: 1 for the last
+ * rows, 2 for the last columns. */
+typedef struct GemmLibrary {
+    int64_t rows, columns, down, across;
+    int64_t bytes;               /* of a thread's scratchpad */
+    int threads;                 /* that have operands */
+    dnnl_primitive_t product[GEMM_KINDS];
+    GemmOperands (*operands)[GEMM_KINDS];    /* a thread */
+} GemmLibrary;
+
+static inline dnnl_memory_desc_t gemm_matrix_(const Gemm *g, int64_t rows, int64_t cols,
+                                              int64_t row, int64_t col, dnnl_data_type_t type)
 {
     dnnl_memory_desc_t md;
-    int64_t row = transposed ? 1 : ld ? ld : cols, col = transposed ? (ld ? ld : rows) : 1;
     gemm_check_(dnnl_memory_desc_init_by_strides(&md, 2, (dnnl_dims_t){ rows, cols }, type,
                                                  (dnnl_dims_t){ row, col }),
                 g->name, "the shape of an operand");
@@ -100,73 +128,27 @@ static inline dnnl_primitive_attr_t gemm_attr_(const Gemm *g)
     return attr;
 }
 
-/* Creates oneDNN's product for the current number of threads; returns its scratchpad size in
- * bytes. */
-static inline int64_t gemm_make_(Gemm *g, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b,
-                                 const dnnl_memory_desc_t *c, const dnnl_memory_desc_t *bias)
+static inline void *gemm_alloc_(const Gemm *g, size_t n, size_t size)
 {
-    dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t pd;
-    dnnl_primitive_attr_t attr = gemm_attr_(g);
-    gemm_check_(dnnl_matmul_desc_init(&desc, a, b, bias, c), g->name, "the product");
-    gemm_check_(dnnl_primitive_desc_create(&pd, &desc, attr, gemm_engine, NULL), g->name,
-                "the product");
-    dnnl_primitive_attr_destroy(attr);
-    gemm_check_(dnnl_primitive_create(&g->product, pd), g->name, "the product");
-    const dnnl_memory_desc_t *scratch;
-    scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    g->scratch = gemm_memory_(g, scratch);
-    int64_t bytes = (int64_t)dnnl_memory_desc_get_size(scratch);
-    dnnl_primitive_desc_destroy(pd);
-    return bytes;
+    void *zeros = calloc(n, size);
+    if (!zeros)
+        die(EXIT_CONFIG, "gemm %s: no memory for oneDNN's operands", g->name);
+    return zeros;
 }
 
-/* Call before the first gemm_run, with the same number of threads. fp32 does not use oneDNN:
- * there a row's bits depend on its position (AVX2: the last rows of a block) and on m
- * (AVX-512: one of two algorithms, chosen by size). */
-static inline void gemm_init(Gemm *g)
+static inline int64_t gemm_kind_rows_(const Gemm *g, int kind)
 {
-    if (!gemm_has_bf16)
-        return;
-    const dnnl_data_type_t act = dnnl_bf16;
-    int64_t ldb = g->ldb ? g->ldb : g->form == GEMM_NT ? g->k : g->n, ldc = g->ldc ? g->ldc : g->n;
-    dnnl_memory_desc_t a = gemm_matrix_(g, g->m, g->k, g->lda, g->form == GEMM_TN, act);
-    dnnl_memory_desc_t b = gemm_matrix_(g, g->k, g->n, ldb, g->form == GEMM_NT, act);
-    dnnl_memory_desc_t c = gemm_matrix_(g, g->m, g->n, ldc, false, g->out_f32 ? dnnl_f32 : act);
-    dnnl_memory_desc_t bias = gemm_matrix_(g, 1, g->n, 0, false, act);
-    const int threads = omp_get_max_threads();
-    int64_t bytes = gemm_make_(g, &a, &b, &c, g->bias ? &bias : NULL);
-    for (int fewer = threads; bytes > GEMM_WORKSPACE && fewer > 1;) {
-        dnnl_primitive_destroy(g->product);
-        dnnl_memory_destroy(g->scratch);
-        omp_set_num_threads(fewer /= 2);
-        bytes = gemm_make_(g, &a, &b, &c, g->bias ? &bias : NULL);
-    }
-    omp_set_num_threads(threads);
-    if (bytes > GEMM_WORKSPACE)
-        die(EXIT_CONFIG, "gemm %s: oneDNN wants %lld bytes of workspace, the plan has %lld",
-            g->name, (long long)bytes, (long long)GEMM_WORKSPACE);
-    g->a = gemm_memory_(g, &a);
-    g->b = gemm_memory_(g, &b);
-    g->c = gemm_memory_(g, &c);
-    if (g->bias)
-        g->bias_memory = gemm_memory_(g, &bias);
+    const GemmLibrary *lib = g->library;
+    return kind & 1 ? g->m - (lib->down - 1) * lib->rows : lib->rows;
 }
 
-enum { GEMM_ALGO_BYTES = 160 };
-
-/* Names the implementation; "brg:avx512_core_bf16" etc. are oneDNN's own names. */
-static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
+static inline int64_t gemm_kind_columns_(const Gemm *g, int kind)
 {
-    const char *name = "";
-    const_dnnl_primitive_desc_t pd;
-    if (!g->product)
-        name = gemm_tiles->lanes == 16 ? "AVX-512" : "AVX2";
-    else if (dnnl_primitive_get_primitive_desc(g->product, &pd) == dnnl_success)
-        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    snprintf(to, GEMM_ALGO_BYTES, "%s %s", g->product ? "oneDNN" : "own blocks,", name);
+    const GemmLibrary *lib = g->library;
+    return kind & 2 ? g->n - (lib->across - 1) * lib->columns : lib->columns;
 }
 
+/* The strides of all operands; each has one of 1. */
 static inline GemmShape gemm_shape_(const Gemm *g)
 {
     const int64_t lda = g->lda ? g->lda : g->form == GEMM_TN ? g->m : g->k;
@@ -180,28 +162,123 @@ static inline GemmShape gemm_shape_(const Gemm *g)
     };
 }
 
+/* Creates the product of a kind for one thread, and every thread's operands. */
+static inline void gemm_make_(Gemm *g, int kind)
+{
+    GemmLibrary *lib = g->library;
+    const GemmShape s = gemm_shape_(g);
+    const int64_t m = gemm_kind_rows_(g, kind), n = gemm_kind_columns_(g, kind);
+    const dnnl_data_type_t out = g->out_f32 ? dnnl_f32 : dnnl_bf16;
+    const dnnl_memory_desc_t a = gemm_matrix_(g, m, g->k, s.ai, s.al, dnnl_bf16),
+                             b = gemm_matrix_(g, g->k, n, s.bl, s.bj, dnnl_bf16),
+                             c = gemm_matrix_(g, m, n, s.ldc, 1, out),
+                             bias = gemm_matrix_(g, 1, n, n, 1, dnnl_bf16), *scratch;
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_attr_t attr = gemm_attr_(g);
+    gemm_check_(dnnl_matmul_desc_init(&desc, &a, &b, g->bias ? &bias : NULL, &c), g->name,
+                "the product");
+    gemm_check_(dnnl_primitive_desc_create(&pd, &desc, attr, gemm_engine, NULL), g->name,
+                "the product");
+    dnnl_primitive_attr_destroy(attr);
+    gemm_check_(dnnl_primitive_create(&lib->product[kind], pd), g->name, "the product");
+    scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    const int64_t bytes = workspace_round((int64_t)dnnl_memory_desc_get_size(scratch));
+    lib->bytes = bytes > lib->bytes ? bytes : lib->bytes;
+    for (int thread = 0; thread < lib->threads; thread++) {
+        GemmOperands *to = &lib->operands[thread][kind];
+        *to = (GemmOperands){ gemm_memory_(g, &a), gemm_memory_(g, &b), gemm_memory_(g, &c),
+                              g->bias ? gemm_memory_(g, &bias) : NULL, gemm_memory_(g, scratch) };
+    }
+    dnnl_primitive_desc_destroy(pd);
+}
+
+/* Call before the first gemm_run, with at least as many threads. fp32 never uses oneDNN: there a
+ * row's bits depend on its position (AVX2: the last rows of a block) and on m (AVX-512: one of two
+ * algorithms, chosen by size). */
+static inline void gemm_init(Gemm *g)
+{
+    if (!gemm_uses_library)
+        return;
+    const int threads = omp_get_max_threads();
+    GemmLibrary *lib = g->library = gemm_alloc_(g, 1, sizeof *lib);
+    lib->down = (g->m + GEMM_LIBRARY_ROWS - 1) / GEMM_LIBRARY_ROWS;
+    lib->across = (g->n + GEMM_LIBRARY_COLUMNS - 1) / GEMM_LIBRARY_COLUMNS;
+    lib->rows = gemm_part(g->m, lib->down, GEMM_PANEL);
+    lib->columns = gemm_part(g->n, lib->across, GEMM_PANEL);
+    lib->down = (g->m + lib->rows - 1) / lib->rows;
+    lib->across = (g->n + lib->columns - 1) / lib->columns;
+    lib->threads = threads;
+    lib->operands = gemm_alloc_(g, (size_t)threads, sizeof *lib->operands);
+    omp_set_num_threads(1);      /* a primitive divides its work by the threads it was made with */
+    for (int kind = 0; kind < GEMM_KINDS; kind++)
+        if ((kind & 1 || lib->down > 1) && (kind & 2 || lib->across > 1))
+            gemm_make_(g, kind);
+    omp_set_num_threads(threads);
+    if (lib->bytes > GEMM_WORKSPACE)
+        die(EXIT_CONFIG, "gemm %s: oneDNN wants %lld bytes of workspace, the plan has %lld",
+            g->name, (long long)lib->bytes, (long long)GEMM_WORKSPACE);
+    if (lib->bytes > 0 && GEMM_WORKSPACE / lib->bytes < lib->threads)
+        lib->threads = (int)(GEMM_WORKSPACE / lib->bytes);
+}
+
+/* Rectangle `part` of C by this thread. */
+static inline void gemm_part_run_(Gemm *g, int64_t part, char *c, const act_t *a, const act_t *b,
+                                  const wt_t *bias, char *ws)
+{
+    const GemmLibrary *lib = g->library;
+    const GemmShape s = gemm_shape_(g);
+    const int64_t down = part % lib->down, across = part / lib->down;
+    const int64_t i = down * lib->rows, j = across * lib->columns;
+    const int64_t size = g->out_f32 ? sizeof(float) : sizeof(act_t);
+    const int kind = (down == lib->down - 1) | (across == lib->across - 1) << 1;
+    const int thread = omp_get_thread_num();
+    const GemmOperands *o = &lib->operands[thread][kind];
+    dnnl_memory_set_data_handle(o->a, (void *)(uintptr_t)(a + i * s.ai));
+    dnnl_memory_set_data_handle(o->b, (void *)(uintptr_t)(b + j * s.bj));
+    dnnl_memory_set_data_handle(o->c, c + (i * s.ldc + j) * size);
+    dnnl_memory_set_data_handle(o->scratch, ws + thread * lib->bytes);
+    if (g->bias)
+        dnnl_memory_set_data_handle(o->bias, (void *)(uintptr_t)(bias + j));
+    dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, o->a },
+                               { DNNL_ARG_WEIGHTS, o->b },
+                               { DNNL_ARG_DST, o->c },
+                               { DNNL_ARG_SCRATCHPAD, o->scratch },
+                               { DNNL_ARG_BIAS, o->bias } };
+    gemm_check_(dnnl_primitive_execute(lib->product[kind], gemm_stream, g->bias ? 5 : 4, args),
+                g->name, "to run");
+}
+
+/* ---- any product ------------------------------------------------------------------------ */
+
+enum { GEMM_ALGO_BYTES = 160 };
+
+/* Names the implementation; "brg:avx512_core_amx_bf16" etc. are oneDNN's own names. */
+static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
+{
+    const char *name = gemm_tiles->name;
+    const_dnnl_primitive_desc_t pd;
+    if (g->library &&
+        dnnl_primitive_get_primitive_desc(g->library->product[GEMM_KINDS - 1], &pd) == dnnl_success)
+        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    snprintf(to, GEMM_ALGO_BYTES, "%s %s", g->library ? "oneDNN" : "own blocks,", name);
+}
+
 /* bias NULL: none. ws: GEMM_WORKSPACE bytes. */
 static inline void gemm_run(Gemm *g, void *c, const void *a, const void *b, const void *bias,
                             void *ws)
 {
-    if (!g->product) {
+    const GemmLibrary *lib = g->library;
+    if (!lib) {
         const GemmShape shape = gemm_shape_(g);
         gemm_blocks(&shape, c, a, b, g->bias ? bias : NULL, gemm_tiles, ws);
         return;
     }
-    dnnl_memory_set_data_handle(g->a, (void *)(uintptr_t)a);
-    dnnl_memory_set_data_handle(g->b, (void *)(uintptr_t)b);
-    dnnl_memory_set_data_handle(g->c, c);
-    dnnl_memory_set_data_handle(g->scratch, ws);
-    if (g->bias)
-        dnnl_memory_set_data_handle(g->bias_memory, (void *)(uintptr_t)bias);
-    dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, g->a },
-                               { DNNL_ARG_WEIGHTS, g->b },
-                               { DNNL_ARG_DST, g->c },
-                               { DNNL_ARG_SCRATCHPAD, g->scratch },
-                               { DNNL_ARG_BIAS, g->bias_memory } };
-    gemm_check_(dnnl_primitive_execute(g->product, gemm_stream, g->bias ? 5 : 4, args), g->name,
-                "to run");
+    const int64_t parts = lib->down * lib->across;
+    const int threads = lib->threads < parts ? lib->threads : (int)parts;
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t part = 0; part < parts; part++)
+        gemm_part_run_(g, part, c, a, b, bias, ws);
 }
 
 #endif

@@ -1,8 +1,9 @@
-/* gemm_blocks.h -- blocked fp32 matrix product: C = scale * (A B + bias) + beta * C.
+/* gemm_blocks.h -- blocked matrix product with fp32 sums: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k) and B (k, n) act_t, each with one stride of 1; C (m, n) with contiguous rows.
- * Out:   each element: fused multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order.
- * Keeps: the bits of row i depend on row i of A and on B alone: not on m, threads or vector width.
+ * Out:   each element: multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order.
+ * Keeps: the bits of row i depend on row i of A and on B alone: not on m or threads; those of fused
+ *        multiply-adds not on the vector width either.
  * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. */
 #ifndef DIECAST_KERNELS_GEMM_BLOCKS_H
 #define DIECAST_KERNELS_GEMM_BLOCKS_H
@@ -15,13 +16,14 @@
 #include "types.h"
 
 enum {
-    GEMM_DEPTH = 256,            /* of k at a time: the only constant here that changes bits */
+    GEMM_DEPTH = 256,            /* of k at a time, in units: the only constant that changes bits */
     GEMM_STRIP = 12,             /* rows of A in a strip */
     GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
     GEMM_ROWS = 96,              /* rows of A packed at a time */
     GEMM_PANEL = 32,             /* columns of the widest panel of B */
     GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
-    GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time */
+    GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
+    GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
     GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
     GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
 };
@@ -34,37 +36,58 @@ typedef struct {
     bool beta, out_f32, transposed;
 } GemmShape;
 
-/* Packed blocks of both operands, `k` deep. A: rows GEMM_STRIDE floats apart or, with `strips`,
+/* Packed blocks of both operands, `k` units deep: a unit is a float, or a pair of bf16 values with
+ * consecutive k, the first one in the low half. A: rows GEMM_STRIDE units apart or, with `strips`,
  * strips of GEMM_STRIP rows stored column by column. B: panels of one or two vectors a row, the
- * last one padded with zeros. c (GEMM_CHUNK, columns) and unpacked (GEMM_DEPTH, GEMM_PANEL): bf16
- * only. */
+ * last one padded with zeros. c (chunk, columns): the sums of a bf16
+ * result deeper than GEMM_DEPTH. */
 typedef struct {
-    float *a, *b, *c, *unpacked;
-    int64_t columns, k;
-    bool strips;
+    float *a, *b, *c;
+    const void *rows;            /* of A: packed ones, or where they are */
+    int64_t columns, chunk, k, ai;
+    bool strips, in_place;
 } GemmPacked;
 
-/* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without. */
+/* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without.
+ * With `rounded` (rows `ld` apart) the sums in C only begin those of a bf16 result, if `add`:
+ * rounded = scale * (C + sum + bias), or with `onto` rounded += it. C is never transposed then. */
 typedef struct {
     const float *bias;
     float scale;
-    bool add, transposed;
+    bool add, onto, transposed;
+    act_t *rounded;
+    int64_t ld;
 } GemmFinish;
 
-/* Computes one tile of C, its sums in registers, from packed a and b. */
-typedef void GemmTile(float *c, int64_t ldc, const float *a, const float *b, int64_t k,
+/* Computes one tile of C, its sums in registers. Rows of a are ai bytes apart, or a is a strip. */
+typedef void GemmTile(float *c, int64_t ldc, const void *a, int64_t ai, const float *b, int64_t k,
                       const GemmFinish *finish);
 
-/* The tiles of one vector width, indexed by [vectors - 1][row count, largest first][strips]. */
+/* Packs k of each of n rows or columns of x as units; rows of t are ldt units apart, of x ld
+ * elements. An odd k of pairs is padded with zero. */
+typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n, int64_t k);
+
+/* The tiles of one kind of multiply-add, indexed by [vectors - 1][row count, largest first]
+ * [strips]. */
 typedef struct {
-    int lanes, rows[2][3];
+    const char *name;
+    int lanes, values;           /* of a vector, of a unit */
+    int rows[2][3];
     GemmTile *tile[2][3][2];
+    GemmPack *pack_rows;         /* t (n, k) of x (n, k) */
+    GemmPack *pack_columns;      /* t (k, n) of x (k, n) */
+    GemmPack *pack_transposed;   /* t (k, n) of x (n, k) */
 } GemmTiles;
 
 #define MICRO_LANES 8
 #include "gemm_micro.h"
 #define MICRO_LANES 16
 #include "gemm_micro.h"
+#ifdef ACT_BF16
+#define MICRO_LANES 16
+#define MICRO_PAIRS
+#include "gemm_micro.h"
+#endif
 
 /* Finishes a tile of raw sums (rows, width), of which `columns` belong to C. row: the first. */
 static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, int64_t width,
@@ -73,38 +96,47 @@ static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, in
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
             float v = tile[i * width + j];
-            float *to = c + (f->transposed ? j * ldc + i : i * ldc + j);
+            float *sum = c + (f->transposed && !f->rounded ? j * ldc + i : i * ldc + j);
+            act_t *to = f->rounded + (f->transposed ? j * f->ld + i : i * f->ld + j);
+            if (f->rounded && f->add)
+                v += *sum;
             if (f->bias)
                 v += f->bias[f->transposed ? row + i : j];
-            *to = f->add ? __builtin_fmaf(f->scale, v, *to) : f->scale * v;
+            if (f->rounded)
+                act_store(to, f->onto ? __builtin_fmaf(f->scale, v, act_load(to)) : f->scale * v);
+            else
+                *sum = f->add ? __builtin_fmaf(f->scale, v, *sum) : f->scale * v;
         }
 }
 
 /* C (m, columns) of one panel. Partial and transposed tiles are computed in a buffer first. */
 static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, const GemmPacked *p,
-                              const float *b, int64_t m, int64_t columns, const GemmFinish *finish)
+                              const float *b, int64_t m, int64_t columns, GemmFinish finish)
 {
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
-    const bool direct = columns == width && !finish->transposed;
+    const bool direct = columns == width && !finish.transposed;
+    const int64_t ci = finish.transposed && !finish.rounded ? 1 : ldc;
+    const int64_t to = finish.transposed ? 1 : finish.ld;
     const GemmFinish raw = { .scale = 1 };
     for (int64_t i = 0; i < m;) {
         float sums[GEMM_STRIP * GEMM_PANEL];
-        const float *a = p->a + i * GEMM_STRIDE;
+        const char *a = (const char *)p->rows + i * p->ai;
         int size = 0;
         if (p->strips)
-            a = p->a + i / GEMM_STRIP * GEMM_STRIP * GEMM_DEPTH + i % GEMM_STRIP;
+            a = (const char *)(p->a + i / GEMM_STRIP * GEMM_STRIP * GEMM_DEPTH + i % GEMM_STRIP);
         while (t->rows[vectors - 1][size] > m - i)
             size++;
         const int rows = t->rows[vectors - 1][size];
         GemmTile *tile = t->tile[vectors - 1][size][p->strips];
         if (direct) {
-            tile(c + i * ldc, ldc, a, b, p->k, finish);
+            tile(c + i * ci, ldc, a, p->ai, b, p->k, &finish);
         } else {
-            tile(sums, width, a, b, p->k, &raw);
-            gemm_finish_tile(c + i * (finish->transposed ? 1 : ldc), ldc, sums, width, rows,
-                             columns, i, finish);
+            tile(sums, width, a, p->ai, b, p->k, &raw);
+            gemm_finish_tile(c + i * ci, ldc, sums, width, rows, columns, i, &finish);
         }
         i += rows;
+        if (finish.rounded)
+            finish.rounded += rows * to;
     }
 }
 
@@ -113,78 +145,55 @@ static inline void gemm_block(const GemmTiles *t, float *c, int64_t ldc, const G
                               int64_t m, int64_t n, GemmFinish finish)
 {
     const int width = 2 * t->lanes;
-    const float *bias = finish.bias;
+    const int64_t cj = finish.transposed && !finish.rounded ? ldc : 1;
+    const int64_t to = finish.transposed ? finish.ld : 1;
     for (int64_t j = 0; j < n; j += width) {
-        if (bias && !finish.transposed)
-            finish.bias = bias + j;
-        gemm_panel(t, c + j * (finish.transposed ? ldc : 1), ldc, p, p->b + j * GEMM_DEPTH, m,
-                   n - j < width ? n - j : width, &finish);
+        gemm_panel(t, c + j * cj, ldc, p, p->b + j * p->k, m, n - j < width ? n - j : width,
+                   finish);
+        if (finish.bias && !finish.transposed)
+            finish.bias += width;
+        if (finish.rounded)
+            finish.rounded += width * to;
     }
 }
 
 /* ---- packing ---------------------------------------------------------------------------- */
 
-/* x (rows, cols) as floats: x itself if it is fp32, else a dense copy in `to`. *ld: elements
- * between rows, of x and then of the result. */
-static inline const float *gemm_floats(float *to, int64_t *ld, const act_t *x, int64_t rows,
-                                       int64_t cols)
+/* Packs A (m, k). */
+static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a, int64_t m,
+                               int64_t k, const GemmTiles *t)
 {
-    if (sizeof(act_t) == sizeof(float))
-        return (const float *)(const void *)x;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            to[i * cols + j] = act_load(x + i * *ld + j);
-    *ld = cols;
-    return to;
-}
-
-/* t (rows, cols) = x (rows, cols). Inlined, so that the loop of a constant `cols` is unrolled. */
-static inline __attribute__((always_inline)) void gemm_copy(float *t, int64_t ldt, const act_t *x,
-                                                            int64_t ld, int64_t rows, int64_t cols)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            t[i * ldt + j] = act_load(x + i * ld + j);
-}
-
-/* Packs A (m, p->k). */
-static inline void gemm_pack_a(const GemmPacked *p, const GemmShape *s, const act_t *a, int64_t m)
-{
-    if (!p->strips) {
-        gemm_copy(p->a, GEMM_STRIDE, a, s->ai, m, p->k);
+    if (p->in_place) {
+        p->rows = a;
+        p->ai = s->ai * (int64_t)sizeof *a;
         return;
     }
-    for (int64_t i = 0; i < m; i += GEMM_STRIP) {
-        float *strip = p->a + i * GEMM_DEPTH;
-        if (m - i >= GEMM_STRIP)
-            gemm_copy(strip, GEMM_STRIP, a + i, s->al, p->k, GEMM_STRIP);
-        else
-            gemm_copy(strip, GEMM_STRIP, a + i, s->al, p->k, m - i);
+    p->rows = p->a;
+    p->ai = GEMM_STRIDE * sizeof *p->a;
+    if (!p->strips) {
+        t->pack_rows(p->a, GEMM_STRIDE, a, s->ai, m, k);
+        return;
     }
+    for (int64_t i = 0; i < m; i += GEMM_STRIP)
+        t->pack_columns(p->a + i * GEMM_DEPTH, GEMM_STRIP, a + i, s->al,
+                        m - i < GEMM_STRIP ? m - i : GEMM_STRIP, k);
 }
 
-/* Packs B (p->k, n) for vectors of `lanes` floats. */
+/* Packs B (k, n). */
 static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const act_t *b, int64_t n,
-                               int lanes)
+                               int64_t k, const GemmTiles *t)
 {
+    const int widest = 2 * t->lanes;
     float *panel = p->b;
-    for (int64_t j = 0; j < n; j += 2 * lanes, panel += 2 * lanes * GEMM_DEPTH) {
-        const int64_t columns = n - j < 2 * lanes ? n - j : 2 * lanes;
-        const int64_t width = columns > lanes ? 2 * lanes : lanes;
-        const act_t *from = b + j * s->bj;
+    for (int64_t j = 0; j < n; j += widest, panel += widest * p->k) {
+        const int64_t columns = n - j < widest ? n - j : widest;
+        const int64_t width = columns > t->lanes ? widest : t->lanes;
         if (columns < width)
             memset(panel, 0, (size_t)(p->k * width) * sizeof *panel);
-        if (s->bl == 1) {
-            int64_t ld = s->bj;
-            const float *x = gemm_floats(p->unpacked, &ld, from, columns, p->k);
-            tile_transpose(panel, width, x, ld, columns, p->k, 1);
-        } else if (columns == 32) {
-            gemm_copy(panel, width, from, s->bl, p->k, 32);
-        } else if (columns == 16) {
-            gemm_copy(panel, width, from, s->bl, p->k, 16);
-        } else {
-            gemm_copy(panel, width, from, s->bl, p->k, columns);
-        }
+        if (s->bl == 1)
+            t->pack_transposed(panel, width, b + j * s->bj, s->bj, columns, k);
+        else
+            t->pack_columns(panel, width, b + j, s->bl, columns, k);
     }
 }
 
@@ -195,29 +204,15 @@ enum { GEMM_F32 = sizeof(act_t) == sizeof(float) };
 /* Divides `bytes` of workspace among the packed blocks. */
 static inline GemmPacked gemm_divide(void *ws, int64_t bytes)
 {
-    const int64_t fixed = GEMM_ROWS * GEMM_STRIDE + (GEMM_F32 ? 0 : GEMM_PANEL * GEMM_DEPTH);
+    const int64_t fixed = GEMM_ROWS * GEMM_STRIDE;
     const int64_t column = GEMM_DEPTH + (GEMM_F32 ? 0 : GEMM_CHUNK);
     int64_t columns = (bytes / (int64_t)sizeof(float) - fixed) / column / GEMM_PANEL * GEMM_PANEL;
     columns = columns < GEMM_COLUMNS ? columns : GEMM_COLUMNS;
-    GemmPacked p = { .a = ws, .columns = columns };
-    p.b = p.a + GEMM_ROWS * GEMM_STRIDE;
+    const int64_t sums = bytes / (int64_t)sizeof(float) - fixed - GEMM_DEPTH * columns;
+    GemmPacked p = { .a = ws, .columns = columns, .chunk = sums / columns / GEMM_ROWS * GEMM_ROWS };
+    p.b = p.a + fixed;
     p.c = p.b + GEMM_DEPTH * columns;
-    p.unpacked = p.c + GEMM_CHUNK * columns;
     return p;
-}
-
-/* Rounds fp32 sums (m, n), ld apart, into a bf16 C. */
-static inline void gemm_round(const GemmShape *s, act_t *c, const float *sums, int64_t ld,
-                              const wt_t *bias, int64_t m, int64_t n)
-{
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++) {
-            act_t *to = c + (s->transposed ? j * s->ldc + i : i * s->ldc + j);
-            float v = sums[i * ld + j];
-            if (bias)
-                v += act_load(bias + (s->transposed ? i : j));
-            act_store(to, s->beta ? __builtin_fmaf(s->scale, v, act_load(to)) : s->scale * v);
-        }
 }
 
 /* C (m, n) of A and B, by one thread. */
@@ -225,37 +220,41 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                                   const wt_t *bias, int64_t m, int64_t n, const GemmTiles *t,
                                   GemmPacked p)
 {
-    const bool direct = GEMM_F32 || s->out_f32;
-    const int64_t chunk = direct ? m : GEMM_CHUNK;
+    const bool rounds = !GEMM_F32 && !s->out_f32;
+    const int64_t depth = GEMM_DEPTH * t->values;
+    const int64_t chunk = rounds && s->k > depth ? p.chunk : m;
     const int64_t ci = s->transposed ? 1 : s->ldc, cj = s->transposed ? s->ldc : 1;
     float biases[GEMM_COLUMNS];
     p.strips = s->al != 1;
+    p.in_place = !p.strips && s->ai * (int64_t)sizeof *a % GEMM_SETS && s->k % t->values == 0 &&
+                 t->values * sizeof *a == sizeof(float);
     for (int64_t j0 = 0; j0 < n; j0 += p.columns) {
         const int64_t columns = n - j0 < p.columns ? n - j0 : p.columns;
         for (int64_t i0 = 0; i0 < m; i0 += chunk) {
             const int64_t end = m - i0 < chunk ? m : i0 + chunk;
-            for (int64_t l = 0; l < s->k; l += GEMM_DEPTH) {
-                p.k = s->k - l < GEMM_DEPTH ? s->k - l : GEMM_DEPTH;
-                gemm_pack_b(&p, s, b + l * s->bl + j0 * s->bj, columns, t->lanes);
+            for (int64_t l = 0; l < s->k; l += depth) {
+                const int64_t k = s->k - l < depth ? s->k - l : depth;
+                p.k = (k + t->values - 1) / t->values;
+                gemm_pack_b(&p, s, b + l * s->bl + j0 * s->bj, columns, k, t);
                 for (int64_t i = i0; i < end; i += GEMM_ROWS) {
                     const int64_t rows = end - i < GEMM_ROWS ? end - i : GEMM_ROWS;
+                    const int64_t at = i * ci + j0 * cj;
                     GemmFinish finish = { .scale = 1, .add = l > 0 };
-                    float *to = p.c + (i - i0) * p.columns;
-                    if (direct) {
-                        to = (float *)(void *)c + i * ci + j0 * cj;
-                        finish = (GemmFinish){ bias && !l ? biases : NULL, s->scale,
-                                               l > 0 || s->beta, s->transposed };
-                        const int64_t nbias = finish.bias ? (s->transposed ? rows : columns) : 0;
-                        for (int64_t x = 0; x < nbias; x++)
-                            biases[x] = act_load(bias + (s->transposed ? i : j0) + x);
-                    }
-                    gemm_pack_a(&p, s, a + i * s->ai + l * s->al, rows);
-                    gemm_block(t, to, direct ? s->ldc : p.columns, &p, rows, columns, finish);
+                    const bool last = l + k == s->k, biased = bias && (rounds ? last : !l);
+                    float *to = rounds ? p.c + (i - i0) * p.columns : (float *)(void *)c + at;
+                    if (!rounds || last)
+                        finish = (GemmFinish){ biased ? biases : NULL, s->scale,
+                                               l > 0 || (!rounds && s->beta), s->beta,
+                                               s->transposed, NULL, s->ldc };
+                    if (rounds && last)
+                        finish.rounded = (act_t *)(void *)c + at;
+                    const int64_t nbias = !biased ? 0 : s->transposed ? rows : columns;
+                    for (int64_t x = 0; x < nbias; x++)
+                        biases[x] = act_load(bias + (s->transposed ? i : j0) + x);
+                    gemm_pack_a(&p, s, a + i * s->ai + l * s->al, rows, k, t);
+                    gemm_block(t, to, rounds ? p.columns : s->ldc, &p, rows, columns, finish);
                 }
             }
-            if (!direct)
-                gemm_round(s, (act_t *)(void *)c + i0 * ci + j0 * cj, p.c, p.columns,
-                           bias ? bias + (s->transposed ? i0 : j0) : NULL, end - i0, columns);
         }
     }
 }
@@ -296,7 +295,7 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
                                const wt_t *bias, const GemmTiles *t, void *ws)
 {
     enum {                       /* floats: the fewest columns are one panel */
-        LEAST = GEMM_ROWS * GEMM_STRIDE + GEMM_PANEL * (2 * GEMM_DEPTH + GEMM_CHUNK),
+        LEAST = GEMM_ROWS * GEMM_STRIDE + GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK),
         MOST = GEMM_WORKSPACE / (LEAST * (int)sizeof(float))
     };
     GemmShape s = *shape;
@@ -304,7 +303,7 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
         const act_t *few = a;
         a = b, b = few;
         s.m = shape->n, s.n = shape->m, s.ai = shape->bj, s.bj = shape->ai, s.transposed = true;
-        if (s.n <= gemm_8_tiles.lanes)
+        if (s.n <= gemm_8_tiles.lanes && t->values == 1)
             t = &gemm_8_tiles;
     }
     const int threads = omp_get_max_threads();

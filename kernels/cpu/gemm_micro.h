@@ -1,76 +1,169 @@
-/* gemm_micro.h -- register tiles of the fp32 product, for one vector width: gemm_blocks.h includes
- * this with MICRO_LANES 8 (AVX2) and 16 (AVX-512).
+/* gemm_micro.h -- register tiles and packing of products, for one kind of multiply-add:
+ * gemm_blocks.h includes this with MICRO_LANES 8 (AVX2) and 16 (AVX-512), whose units are floats,
+ * and in bf16 with MICRO_PAIRS, too (AVX512_BF16), whose units are pairs of bf16 values.
  *
- * In:    packed rows of A and a packed panel of B, see gemm_blocks.h.
- * Out:   GemmTile functions and the table of them.
- * Keeps: each element has a lane of its own and is summed by fused multiply-adds in the order of k,
- *        so bits depend neither on the width, nor on the rows of a tile, nor on the optimisation
- *        level (hence intrinsics: a compiler may or may not contract a * b + c). */
+ * In:    packed rows of A and a packed panel of B, see gemm_blocks.h; act_t for the packing.
+ * Out:   GemmTile and GemmPack functions and the table of them.
+ * Keeps: each element has a lane of its own and is summed in the order of k, so bits do not depend
+ *        on the rows of a tile; of fused multiply-adds neither on the width, nor on the
+ *        optimisation level (hence intrinsics: a compiler may or may not contract a * b + c). */
 #if MICRO_LANES == 16
-#define MICRO(name) gemm_16_##name
-#define MICRO_TARGET target("avx512f"), optimize("O3")
 #define MICRO_TALL 12            /* rows by two vectors: 24 sums in 32 registers */
 #define V(name) _mm512_##name##_ps
+#ifdef MICRO_PAIRS
+#define MICRO(name) gemm_pairs_##name
+#define MICRO_NAME "AVX512_BF16"
+#define MICRO_VALUES 2
+#define MICRO_TARGET target("avx512f,avx512bw,avx512vl,avx512bf16"), optimize("O3")
+#define MICRO_ADD(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+#else
+#define MICRO(name) gemm_16_##name
+#define MICRO_NAME "AVX-512"
+#define MICRO_TARGET target("avx512f,avx512bw,avx512vl"), optimize("O3")
+#endif
 typedef __m512 MICRO(Vector);
 #else
 #define MICRO(name) gemm_8_##name
+#define MICRO_NAME "AVX2"
 #define MICRO_TARGET optimize("O3")
 #define MICRO_TALL 6             /* 12 in 16 */
 #define V(name) _mm256_##name##_ps
 typedef __m256 MICRO(Vector);
 #endif
+typedef float __attribute__((may_alias, aligned(2))) MICRO(Float);
+#ifndef MICRO_PAIRS
+#define MICRO_VALUES 1
+#define MICRO_ADD(a, b, sum) V(fmadd)(a, b, sum)
+#endif
 #define MICRO_INLINE static inline __attribute__((MICRO_TARGET, always_inline))
+#define MICRO_CALL static __attribute__((MICRO_TARGET, noinline))
+
+/* A vector of elements in fp32, and back, rounded as by act_store(). */
+MICRO_INLINE MICRO(Vector) MICRO(load)(const act_t *x)
+{
+#ifndef ACT_BF16
+    return V(loadu)(x);
+#elif MICRO_LANES == 16
+    const __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)x);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+#else
+    const __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)x);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+#endif
+}
+
+MICRO_INLINE void MICRO(store)(act_t *y, MICRO(Vector) v)
+{
+#ifndef ACT_BF16
+    V(storeu)(y, v);
+#elif defined MICRO_PAIRS
+    _mm256_storeu_si256((__m256i *)(void *)y, (__m256i)_mm512_cvtneps_pbh(v));
+#elif MICRO_LANES == 16
+    const __m512i bits = _mm512_castps_si512(v), nan = _mm512_set1_epi32(0x7fc0);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i to = _mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16),
+                                             _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
+    _mm256_storeu_si256((__m256i *)(void *)y, _mm512_cvtepi32_epi16(to));
+#else
+    const __m256i bits = _mm256_castps_si256(v), nan = _mm256_set1_epi32(0x7fc0);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i to = _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), nan, is_nan);
+    const __m256i low = _mm256_permute4x64_epi64(_mm256_packus_epi32(to, to), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)y, _mm256_castsi256_si128(low));
+#endif
+}
+
+/* ---- tiles ------------------------------------------------------------------------------ */
 
 /* A tile of `rows` rows and `vectors` vectors. These and `strips` are constants of each call. */
-MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const float *a, const float *b, int64_t k,
-                                   const GemmFinish *finish, const int rows, const int vectors,
-                                   const bool strips)
+MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t ai, const float *b,
+                                   int64_t k, const GemmFinish *finish, const int rows,
+                                   const int vectors, const bool strips)
 {
-    const int ai = strips ? 1 : GEMM_STRIDE, al = strips ? GEMM_STRIP : 1;
+    const char *third[4];        /* every third row: these and one stride fit in registers */
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r += 3) {
+        third[r / 3] = a + r * ai;
+        __asm__("" : "+r"(third[r / 3]));
+    }
     MICRO(Vector) acc[GEMM_STRIP][2];
+    act_t *y = finish->rounded;
+    const int64_t ldy = finish->ld, last = vectors * MICRO_LANES - 1;
+    const float *to = c;
+    if (!y || finish->add)
 #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-        __builtin_prefetch(c + r * ldc, 1);
-        __builtin_prefetch(c + r * ldc + vectors * MICRO_LANES - 1, 1);
+        for (int r = 0; r < rows; r++, to += ldc) {
+            __builtin_prefetch(to, 1);
+            __builtin_prefetch(to + last, 1);
+        }
+    else
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            __builtin_prefetch(y + r * ldy, 1);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             acc[r][v] = V(setzero)();
-    }
-    for (int64_t l = 0; l < k; l++, a += al, b += vectors * MICRO_LANES) {
+    for (int64_t l = 0; l < k; l++, b += vectors * MICRO_LANES) {
         MICRO(Vector) columns[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             columns[v] = V(loadu)(b + v * MICRO_LANES);
 #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
+            const char *at = strips ? a + r * (int)sizeof(float) : third[r / 3] + r % 3 * ai;
+            const MICRO(Vector) row = V(set1)(*(const MICRO(Float) *)(const void *)at);
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++)
-                acc[r][v] = V(fmadd)(V(set1)(a[r * ai]), columns[v], acc[r][v]);
+                acc[r][v] = MICRO_ADD(row, columns[v], acc[r][v]);
+        }
+        a += GEMM_STRIP * sizeof(float);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r += 3)
+            third[r / 3] += sizeof(float);
     }
     const MICRO(Vector) scale = V(set1)(finish->scale);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) {
-            float *to = c + r * ldc + v * MICRO_LANES;
-            MICRO(Vector) sum = acc[r][v];
-            if (finish->bias)
-                sum = V(add)(sum, V(loadu)(finish->bias + v * MICRO_LANES));
-            V(storeu)(to, finish->add ? V(fmadd)(scale, sum, V(loadu)(to)) : V(mul)(scale, sum));
-        }
+    /* addresses of rows: cheaper computed again than kept */
+    __asm__("" : "+r"(c), "+r"(y));
+#define MICRO_EACH(statement)                                                                      \
+    _Pragma("GCC unroll 12") for (int r = 0; r < rows; r++)                                        \
+        _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                                  \
+    {                                                                                              \
+        const int64_t j = v * MICRO_LANES;                                                         \
+        statement;                                                                                 \
+    }
+    if (y && finish->add)
+        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], V(loadu)(c + r * ldc + j)))
+    if (finish->bias)
+        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], V(loadu)(finish->bias + j)))
+    if (!y && finish->add)
+        MICRO_EACH(V(storeu)(c + r * ldc + j,
+                             V(fmadd)(scale, acc[r][v], V(loadu)(c + r * ldc + j))))
+    else if (!y)
+        MICRO_EACH(V(storeu)(c + r * ldc + j, V(mul)(scale, acc[r][v])))
+    else if (finish->onto)
+        MICRO_EACH(MICRO(store)(y + r * ldy + j,
+                                V(fmadd)(scale, acc[r][v], MICRO(load)(y + r * ldy + j))))
+    else
+        MICRO_EACH(MICRO(store)(y + r * ldy + j, V(mul)(scale, acc[r][v])))
+#undef MICRO_EACH
 }
 
 /* One function a tile: inlined into a caller, sums would lose registers to it. */
 #define MICRO_TILE(name, rows, vectors)                                                            \
-    static __attribute__((MICRO_TARGET, noinline)) void MICRO(rows_##name)(                        \
-        float *c, int64_t ldc, const float *a, const float *b, int64_t k, const GemmFinish *f)     \
+    MICRO_CALL void MICRO(rows_##name)(float *c, int64_t ldc, const void *a, int64_t ai,           \
+                                       const float *b, int64_t k, const GemmFinish *f)             \
     {                                                                                              \
-        MICRO(registers)(c, ldc, a, b, k, f, rows, vectors, false);                                \
+        MICRO(registers)(c, ldc, a, ai, b, k, f, rows, vectors, false);                            \
     }                                                                                              \
-    static __attribute__((MICRO_TARGET, noinline)) void MICRO(strip_##name)(                       \
-        float *c, int64_t ldc, const float *a, const float *b, int64_t k, const GemmFinish *f)     \
+    MICRO_CALL void MICRO(strip_##name)(float *c, int64_t ldc, const void *a, int64_t ai,          \
+                                        const float *b, int64_t k, const GemmFinish *f)            \
     {                                                                                              \
-        MICRO(registers)(c, ldc, a, b, k, f, rows, vectors, true);                                 \
+        MICRO(registers)(c, ldc, a, ai, b, k, f, rows, vectors, true);                             \
     }
 MICRO_TILE(12_1, 12, 1)
 MICRO_TILE(4_1, 4, 1)
@@ -80,20 +173,167 @@ MICRO_TILE(4_2, 4, 2)
 MICRO_TILE(1_2, 1, 2)
 #undef MICRO_TILE
 
+/* ---- packing ---------------------------------------------------------------------------- */
+
+#ifdef MICRO_PAIRS
+typedef uint32_t __attribute__((may_alias, aligned(4))) MICRO(Unit);
+#else
+typedef float MICRO(Unit);
+#endif
+
+/* The unit of x[0] and, `next` elements after it, of the next k; without `whole` there is none. */
+MICRO_INLINE MICRO(Unit) MICRO(unit)(const act_t *x, int64_t next, bool whole)
+{
+#ifdef MICRO_PAIRS
+    return x[0] | (whole ? (uint32_t)x[next] << 16 : 0);
+#else
+    (void)next, (void)whole;
+    return act_load(x);
+#endif
+}
+
+/* n rows of k elements each. */
+MICRO_CALL void MICRO(pack_rows)(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n,
+                                 int64_t k)
+{
+    MICRO(Unit) *to = (MICRO(Unit) *)t;
+    const int64_t whole = k / MICRO_VALUES;
+    for (int64_t i = 0; i < n; i++, to += ldt, x += ld) {
+#ifdef MICRO_PAIRS
+        memcpy(to, x, (size_t)whole * sizeof *to);
+#else
+        for (int64_t l = 0; l < whole; l++)
+            to[l] = act_load(x + l);
+#endif
+        if (k % MICRO_VALUES)
+            to[whole] = MICRO(unit)(x + k - 1, 1, false);
+    }
+}
+
+/* A row of n units: those of x[0..n) and of the next k, `next` elements on. */
+MICRO_INLINE void MICRO(row)(MICRO(Unit) *restrict t, const act_t *restrict x, int64_t next,
+                             bool whole, int64_t n)
+{
+    int64_t j = 0;
+    (void)next, (void)whole;     /* of floats */
+#if MICRO_LANES == 16
+    for (; j < n; j += 16) {
+        const __mmask16 mask = n - j < 16 ? (__mmask16)((1 << (n - j)) - 1) : 0xffff;
+#ifdef ACT_BF16
+        __m512i units = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x + j));
+#ifdef MICRO_PAIRS
+        if (whole) {
+            const __m256i after = _mm256_maskz_loadu_epi16(mask, x + next + j);
+            units = _mm512_or_si512(units, _mm512_slli_epi32(_mm512_cvtepu16_epi32(after), 16));
+        }
+#else
+        units = _mm512_slli_epi32(units, 16);
+#endif
+        _mm512_mask_storeu_epi32(t + j, mask, units);
+#else
+        _mm512_mask_storeu_ps(t + j, mask, _mm512_maskz_loadu_ps(mask, x + j));
+#endif
+    }
+#else
+    for (; j < n; j++)
+        t[j] = MICRO(unit)(x + j, next, whole);
+#endif
+}
+
+MICRO_INLINE void MICRO(columns)(MICRO(Unit) *restrict t, int64_t ldt, const act_t *restrict x,
+                                 int64_t ld, int64_t n, int64_t k)
+{
+    const int64_t whole = k / MICRO_VALUES;
+    for (int64_t l = 0; l < whole; l++)
+        MICRO(row)(t + l * ldt, x + l * MICRO_VALUES * ld, ld, true, n);
+    if (k % MICRO_VALUES)
+        MICRO(row)(t + whole * ldt, x + (k - 1) * ld, ld, false, n);
+}
+
+/* k rows of n elements each; the usual n are constants, for unrolled loops. */
+MICRO_CALL void MICRO(pack_columns)(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n,
+                                    int64_t k)
+{
+    MICRO(Unit) *to = (MICRO(Unit) *)t;
+    if (n == 2 * MICRO_LANES)
+        MICRO(columns)(to, ldt, x, ld, 2 * MICRO_LANES, k);
+    else if (n == MICRO_LANES)
+        MICRO(columns)(to, ldt, x, ld, MICRO_LANES, k);
+    else if (n == GEMM_STRIP)
+        MICRO(columns)(to, ldt, x, ld, GEMM_STRIP, k);
+    else
+        MICRO(columns)(to, ldt, x, ld, n, k);
+}
+
+/* The transpose of n rows of k elements each. */
+MICRO_CALL void MICRO(pack_transposed)(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n,
+                                       int64_t k)
+{
+    typedef int32_t Ints __attribute__((vector_size(MICRO_LANES * 4)));
+    MICRO(Unit) *to = (MICRO(Unit) *)t;
+    const int64_t whole = k / (MICRO_LANES * MICRO_VALUES) * MICRO_LANES;
+    int64_t i = 0;
+    for (; i + MICRO_LANES <= n; i += MICRO_LANES)
+        for (int64_t l = 0; l < whole; l += MICRO_LANES) {
+            MICRO(Vector) v[MICRO_LANES];
+#pragma GCC unroll 16
+            for (int r = 0; r < MICRO_LANES; r++)
+#ifdef MICRO_PAIRS
+                v[r] = V(loadu)((const void *)(x + (i + r) * ld + 2 * l));
+#else
+                v[r] = MICRO(load)(x + (i + r) * ld + l);
+#endif
+            /* pairs of rows exchange halves, then quarters and so on */
+#pragma GCC unroll 4
+            for (int s = MICRO_LANES / 2; s > 0; s /= 2) {
+                Ints low = { 0 }, high = { 0 };
+#pragma GCC unroll 16
+                for (int r = 0; r < MICRO_LANES; r++) {
+                    low[r] = r & s ? MICRO_LANES + r - s : r;
+                    high[r] = r & s ? MICRO_LANES + r : r + s;
+                }
+#pragma GCC unroll 16
+                for (int r = 0; r < MICRO_LANES; r++)
+                    if (!(r & s)) {
+                        const MICRO(Vector) a = v[r], b = v[r + s];
+                        v[r] = __builtin_shuffle(a, b, low);
+                        v[r + s] = __builtin_shuffle(a, b, high);
+                    }
+            }
+#pragma GCC unroll 16
+            for (int r = 0; r < MICRO_LANES; r++)
+                V(storeu)(t + (l + r) * ldt + i, v[r]);
+        }
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t l = r < i ? whole : 0; l * MICRO_VALUES < k; l++)
+            to[l * ldt + r] = MICRO(unit)(x + r * ld + l * MICRO_VALUES, 1,
+                                          (l + 1) * MICRO_VALUES <= k);
+}
+
 static const GemmTiles MICRO(tiles) = {
+    .name = MICRO_NAME,
     .lanes = MICRO_LANES,
+    .values = MICRO_VALUES,
     .rows = { { 12, 4, 1 }, { MICRO_TALL, 4, 1 } },
     .tile = { { { MICRO(rows_12_1), MICRO(strip_12_1) },
                 { MICRO(rows_4_1), MICRO(strip_4_1) },
                 { MICRO(rows_1_1), MICRO(strip_1_1) } },
               { { MICRO(rows_tall_2), MICRO(strip_tall_2) },
                 { MICRO(rows_4_2), MICRO(strip_4_2) },
-                { MICRO(rows_1_2), MICRO(strip_1_2) } } }
+                { MICRO(rows_1_2), MICRO(strip_1_2) } } },
+    .pack_rows = MICRO(pack_rows),
+    .pack_columns = MICRO(pack_columns),
+    .pack_transposed = MICRO(pack_transposed),
 };
 
 #undef MICRO
+#undef MICRO_NAME
+#undef MICRO_VALUES
 #undef MICRO_TALL
 #undef MICRO_TARGET
+#undef MICRO_ADD
 #undef MICRO_INLINE
+#undef MICRO_CALL
 #undef MICRO_LANES
+#undef MICRO_PAIRS
 #undef V

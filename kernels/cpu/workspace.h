@@ -15,9 +15,9 @@ enum {
     NORM_PARTS = 64,
     /* Elements that all ranks send each other at once: 4 MiB. */
     FOLD_ELEMENTS = 1 << 20,
-    /* Of any matrix product. gemm_blocks.h takes 0.2 to 1.5 MiB a thread; oneDNN 2.6 at most 1.3
-     * over the shapes of GPT-2 124M to Qwen2-7B. Where a product would take more, it runs on fewer
-     * threads. */
+    /* Of any matrix product, for all threads. gemm_blocks.h packs 0.2 to 0.6 MiB a thread and has
+     * the rest for sums; oneDNN 2.6 takes at most 1.3 MiB a thread over the shapes of GPT-2 124M to
+     * Qwen2-7B. Where a product would take more, it runs on fewer threads. */
     GEMM_WORKSPACE = 16 << 20
 };
 

@@ -360,8 +360,6 @@ TEST(attention_between_products)
 {
     const Shape s = { 2, 128, 4, 2, 64 };
     const int64_t n = 256;
-    harness_library();
-    omp_set_num_threads(2);
     gemm_setup();
     Gemm g = { .name = "test", .m = n, .n = n, .k = 96, .form = GEMM_NT }, narrow = g;
     narrow.n = 24;

@@ -147,16 +147,9 @@ static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta
     check_same("dx with a frozen head", frozen, dx, nx * (int64_t)sizeof(act_t));
 }
 
-static void library_on_two_threads(void)
-{
-    harness_library();
-    omp_set_num_threads(2);
-    gemm_setup();
-}
-
 TEST(ce)
 {
-    library_on_two_threads();
+    gemm_setup();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int v = 0; v < 4; v++)
             run_case(&shapes[i], v & 1, v >> 1, false);
@@ -164,7 +157,7 @@ TEST(ce)
 
 TEST(ce_head)
 {
-    library_on_two_threads();
+    gemm_setup();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int v = 0; v < 4; v++)
             run_head(&shapes[i], v & 1, v >> 1, v == 3);
@@ -172,7 +165,7 @@ TEST(ce_head)
 
 TEST(ce_large_logits)
 {
-    library_on_two_threads();
+    gemm_setup();
     run_case(&(Shape){ 16, 40, 16, 8 }, false, 0, true);
 }
 

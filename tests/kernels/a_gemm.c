@@ -93,47 +93,45 @@ static void run_case(const Case *t, bool integers)
         check_act("C", got, ref, t->m * t->n, t->k);
 }
 
-static void library_on_two_threads(void)
-{
-    harness_library();
-    omp_set_num_threads(2);
-    gemm_setup();
-}
-
 TEST(gemm_integers)
 {
-    library_on_two_threads();
+    gemm_setup();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i], true);
 }
 
 TEST(gemm_random)
 {
-    library_on_two_threads();
+    gemm_setup();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i], false);
 }
 
-/* As on a CPU without bf16 instructions, with these tiles. */
-static void without_library(const GemmTiles *tiles)
+/* Chooses the i-th implementation that this CPU has; false if there are fewer. */
+static bool choose(int i)
 {
-    library_on_two_threads();
-    gemm_has_bf16 = false;
-    gemm_tiles = tiles;
+    const GemmTiles *tiles[4] = { &gemm_8_tiles };
+    int n = 1;
+    gemm_setup();
+    if (gemm_cpu_has(dnnl_cpu_isa_avx512_core))
+        tiles[n++] = &gemm_16_tiles;
+#ifdef ACT_BF16
+    if (gemm_cpu_has(dnnl_cpu_isa_avx512_core_bf16))
+        tiles[n++] = &gemm_pairs_tiles, tiles[n++] = &gemm_pairs_tiles;
+#endif
+    gemm_tiles = i < n ? tiles[i] : NULL;
+    gemm_uses_library = i == 3;
+    return i < n;
 }
 
-static bool has_wide_tiles(void)
-{
-    return __builtin_cpu_supports("avx512f");
-}
+/* Implementations before this one have the same bits. */
+enum { FUSED = 2 };
 
-TEST(gemm_own_blocks)
+TEST(gemm_each)
 {
-    for (int wide = 0; wide <= has_wide_tiles(); wide++) {
-        without_library(wide ? &gemm_16_tiles : &gemm_8_tiles);
+    for (int j = 0; choose(j); j++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            run_case(&cases[i], i % 2 == (size_t)wide);
-    }
+            run_case(&cases[i], i % 2 == (size_t)(j % 2));
 }
 
 /* Rows [from, from + m) of A times B. */
@@ -147,13 +145,12 @@ static void some_rows(void *c, const act_t *a, const act_t *b, const act_t *bias
 }
 
 /* Any consecutive rows, multiplied without the others, have the bits that they have among all. */
-static void rows_alone(const Case *t)
+static void rows_alone(const Case *t, void *ws)
 {
     const int64_t row = t->n * (t->out_f32 ? 4 : (int64_t)sizeof(act_t));
     act_t *a = act_normal(t->m * t->k, 0, 1), *b = act_normal(t->k * t->n, 0, 1);
     act_t *bias = act_normal(t->n, 0, 1);
     char *all = new_bytes(t->m * row), *some = new_bytes(t->m * row);
-    void *ws = new_bytes(GEMM_WORKSPACE);
     some_rows(all, a, b, bias, t, 0, t->m, ws);
     for (int64_t m = 1; m <= t->m; m += m < 26 ? 1 : 37)
         for (int64_t from = 0; from + m <= t->m; from += from < 2 ? 1 : 37) {
@@ -178,57 +175,62 @@ static const Case by_rows[] = {
 
 TEST(gemm_rows_alone)
 {
-    library_on_two_threads();
-    for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++)
-        rows_alone(&by_rows[i]);
-    for (int wide = 0; wide <= has_wide_tiles(); wide++) {
-        without_library(wide ? &gemm_16_tiles : &gemm_8_tiles);
+    void *ws = new_bytes(GEMM_WORKSPACE);
+    for (int j = 0; choose(j); j++)
         for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++)
-            rows_alone(&by_rows[i]);
+            rows_alone(&by_rows[i], ws);
+}
+
+/* Every implementation has the same bits on 1 to 4 threads, fused multiply-adds also with AVX2 and
+ * AVX-512; `out_f32` and not. */
+static void same_bits(const Case *t, int out_f32, void *ws)
+{
+    const int64_t n = t->m * t->n, size = out_f32 ? 4 : (int64_t)sizeof(act_t);
+    act_t *a = act_normal(t->m * t->k, 0, 1), *b = act_normal(t->k * t->n, 0, 1);
+    act_t *bias = act_normal(t->n, 0, 1);
+    void *c = out_f32 ? (void *)f32_normal(n, 0, 1) : (void *)act_normal(n, 0, 1);
+    void *first = NULL;
+    for (int j = 0; choose(j); j++) {
+        first = j < FUSED ? first : NULL;
+        for (int threads = 1; threads <= 4; threads++) {
+            Gemm g = { .name = "bits", .m = t->m, .n = t->n, .k = t->k, .form = t->form,
+                       .bias = t->bias, .beta = t->beta, .out_f32 = out_f32, .scale = t->scale };
+            void *to = new_bytes(n * size);
+            memcpy(to, c, (size_t)(n * size));
+            omp_set_num_threads(threads);
+            gemm_init(&g);
+            gemm_run(&g, to, a, b, bias, ws);
+            first = first ? first : to;
+            char what[64];
+            snprintf(what, sizeof what, "%d x %d x %d, implementation %d on %d threads", (int)t->m,
+                     (int)t->n, (int)t->k, j, threads);
+            check_same(what, to, first, n * size);
+        }
     }
 }
 
-/* Own products have the same bits with AVX2 and AVX-512, on 1 to 4 threads. */
 TEST(gemm_same_bits)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const Case *t = &cases[i];
-        const int64_t n = t->m * t->n;
-        act_t *a = act_normal(t->m * t->k, 0, 1), *b = act_normal(t->k * t->n, 0, 1);
-        act_t *bias = act_normal(t->n, 0, 1);
-        float *c = f32_normal(n, 0, 1), *first = NULL;
-        void *ws = new_bytes(GEMM_WORKSPACE);
-        for (int wide = 0; wide <= has_wide_tiles(); wide++)
-            for (int threads = 1; threads <= 4; threads++) {
-                Gemm g = { .name = "bits", .m = t->m, .n = t->n, .k = t->k, .form = t->form,
-                           .bias = t->bias, .beta = t->beta, .out_f32 = 1, .scale = t->scale };
-                float *to = NEW(float, n);
-                memcpy(to, c, (size_t)n * sizeof *to);
-                without_library(wide ? &gemm_16_tiles : &gemm_8_tiles);
-                omp_set_num_threads(threads);
-                gemm_run(&g, to, a, b, bias, ws);
-                first = first ? first : to;
-                if (memcmp(to, first, (size_t)n * sizeof *to))
-                    check_true("the same bits", false);
-            }
-        check_true("the same bits", true);
-    }
+    void *ws = new_bytes(GEMM_WORKSPACE);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int out_f32 = 0; out_f32 < 2; out_f32++)
+            same_bits(&cases[i], out_f32, ws);
 }
 
 /* More threads than the planned workspace has parts for. */
 TEST(gemm_many_threads)
 {
-    library_on_two_threads();
     int threads = omp_get_max_threads();
     omp_set_num_threads(96);
     Case t = { 300, 520, 500, GEMM_TN, 0, 0, 1, 0, 0 };
-    run_case(&t, true);
+    for (int j = 0; choose(j); j++)
+        run_case(&t, true);
     omp_set_num_threads(threads);
 }
 
 TEST(linear)
 {
-    library_on_two_threads();
+    gemm_setup();
     const int64_t R = 37, I = 24, O = 40;
     void *ws = new_bytes(GEMM_WORKSPACE);
     act_t *x = act_normal(R * I, 0, 1), *w = act_normal(O * I, 0, 1), *b = act_normal(O, 0, 1),

@@ -83,16 +83,9 @@ static void run_case(Lora l, float dropout, int beta)
     check_via_act("db", db, rdb, nb, l.rows);
 }
 
-static void library_on_two_threads(void)
-{
-    harness_library();
-    omp_set_num_threads(2);
-    gemm_setup();
-}
-
 TEST(lora)
 {
-    library_on_two_threads();
+    gemm_setup();
     for (int i = 0; i < NCASES; i++)
         for (int beta = 0; beta < 2; beta++) {
             run_case(cases[i], 0, beta);
@@ -103,7 +96,7 @@ TEST(lora)
 /* Adapters of consecutive rows add what they add to these among all rows. */
 TEST(lora_rows_alone)
 {
-    library_on_two_threads();
+    gemm_setup();
     for (int i = 0; i < NCASES; i++) {
         Lora all = cases[i];
         const int64_t ranks = all.parts * all.rank;

@@ -102,8 +102,6 @@ static void run_case(const Case *c, int bias, int beta)
 
 TEST(ffn)
 {
-    harness_library();
-    omp_set_num_threads(2);
     gemm_setup();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int beta = 0; beta < 2; beta++)
@@ -176,8 +174,6 @@ static void check_adapted(const Case *c, bool first, bool second, int beta)
 
 TEST(ffn_lora)
 {
-    harness_library();
-    omp_set_num_threads(2);
     gemm_setup();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check_adapted(&cases[i], true, true, i % 2);

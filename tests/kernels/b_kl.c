@@ -118,8 +118,6 @@ static void run_case(const Shape *s, int beta)
 
 TEST(kl)
 {
-    harness_library();
-    omp_set_num_threads(2);
     gemm_setup();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int beta = 0; beta < 2; beta++)

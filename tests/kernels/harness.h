@@ -2,7 +2,7 @@
  *
  * In:    SEED in the environment repeats a run; the seed is printed. A test has a stream of its own.
  * Keeps: a body runs with 1, 2 and 3 threads on the same inputs, and everything that passes through
- *        a check_ must have the same bits each time (unless the body calls harness_library()).
+ *        a check_ must have the same bits each time.
  * Buffers come filled with NaN between guard zones, verified after the body; nobody frees them. */
 #ifndef DIECAST_TESTS_KERNELS_HARNESS_H
 #define DIECAST_TESTS_KERNELS_HARNESS_H
@@ -79,9 +79,6 @@ void check_true(const char *what, bool ok);
 void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
                     const double *grad, int64_t n);
 double dot(const double *a, const double *b, int64_t n);
-
-/* A library's results may depend on the number of threads: the body runs once, on one. */
-void harness_library(void);
 
 /* Time of one call of run(ctx), seconds, the best of several; and a line of the bench table. */
 double bench_time(void (*run)(void *ctx), void *ctx);
