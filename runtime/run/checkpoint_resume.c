@@ -643,7 +643,8 @@ static bool is_free(const cJSON *saved, const cJSON *now, const char *entry)
 }
 
 /* Returns the layout with the type of its moments, which it names only if that is not fp32, and
- * with the master weights of a run from before it named them. */
+ * with the master weights of a run from before it named them. Programs whose 16-bit products on the
+ * CPU depended on the number of threads named that. */
 static cJSON *with_states(cJSON *layout, const Model *m)
 {
     cJSON *full = cJSON_IsObject(layout) ? layout : cJSON_CreateObject();
@@ -667,6 +668,8 @@ void checkpoint_check_data(const Checkpoints *c, const Model *m)
     compare_data(&list, json_get(c->file, "data"), c->fingerprint ? c->fingerprint : "");
     if (list && !c->flags->allow_inexact)
         die(EXIT_MISMATCH, "%s: %s; --allow-inexact resumes anyway", c->found, list);
+    if (json_get(saved, "threads"))
+        cJSON_AddStringToObject(now, "threads", "any number");
     cJSON_ArrayForEach(item, saved)
         if (!is_free(saved, now, item->string))
             compare(&list, item->string, item, json_get(now, item->string));

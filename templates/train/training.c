@@ -269,9 +269,6 @@ static void add_product(const char *line)
     products_crc = crc32c(products_crc, line, strlen(line));
 }
 
-/* What decides bits besides the recipe, for a checkpoint's layout: in canonical order the
- * algorithms of the matrix products; the threads of a CPU rank in 16 bits, where oneDNN may divide
- * a sum over them. */
 int libraries_of_program(LibraryVersion *list)
 {
     int n = libraries_of_model(list);
@@ -287,6 +284,8 @@ static char *computing_libraries(void)
     return version_computes(list, libraries_of_program(list));
 }
 
+/* What decides bits besides the recipe, for a checkpoint's layout: versions of libraries; in
+ * canonical order the algorithms of the matrix products. */
 static cJSON *layout_of_bits(void)
 {
     cJSON *layout = cJSON_CreateObject();
@@ -296,8 +295,6 @@ static cJSON *layout_of_bits(void)
         snprintf(text, sizeof text, "%08x", products_crc);
         cJSON_AddStringToObject(layout, "products", text);
     }
-    if (!strcmp(device_name(), "CPU") && strcmp(model.precision, "fp32"))
-        cJSON_AddNumberToObject(layout, "threads", omp_get_max_threads());
     char *libraries = computing_libraries();
     cJSON_AddStringToObject(layout, "libraries", libraries);
     free(libraries);

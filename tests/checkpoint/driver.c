@@ -49,10 +49,20 @@ static Model *fresh(void)
     return m;
 }
 
+/* THREADS: of a program whose bits depended on their number. */
+static cJSON *layout(void)
+{
+    cJSON *layout = getenv("THREADS") ? cJSON_CreateObject() : NULL;
+    if (layout)
+        cJSON_AddNumberToObject(layout, "threads", (double)number("THREADS", 0));
+    return layout;
+}
+
 static Checkpoints checkpoints(const char *out)
 {
     return (Checkpoints){ .out = out, .flags = &flags, .base = strstr(kind, "lora") ? "base" : NULL,
-                          .fingerprint = getenv("FINGERPRINT") ? getenv("FINGERPRINT") : "data-1" };
+                          .fingerprint = getenv("FINGERPRINT") ? getenv("FINGERPRINT") : "data-1",
+                          .layout = layout() };
 }
 
 /* A frozen base is that of step BASE (0) whatever the step. */

@@ -185,6 +185,14 @@ RANKS=2 expect other-batch 83 'global_batch 4 -> 8' llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' \
     llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks-exact 83 'ranks 1 -> 2' llama find "$out" --exact
+# before the bits of 16-bit products on the CPU were those of any number of threads, programs named it
+out=$(new)
+THREADS=2 d llama save "$out" 1 2
+expect of-threads 0 'INEXACT RESUME: threads 2 -> "any number"; ' llama find "$out"
+expect of-threads-exact 83 '--exact, but threads 2 -> "any number";' llama find "$out" --exact
+out=$(new)
+d llama save "$out" 1 2
+expect of-any-threads 0 '^found 2 ' llama find "$out" --exact
 SET=head expect sets-added 83 'lm_head.weight is in group model in the checkpoint, in head here: ' llama find "$out"
 grep -q '"sets"' "$out"/checkpoint-*/train_state.json && not_ok set-one "it is named" || ok set-one
 out=$(new)
