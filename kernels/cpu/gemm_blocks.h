@@ -89,23 +89,28 @@ typedef struct {
 #include "gemm_micro.h"
 #endif
 
+enum { GEMM_F32 = sizeof(act_t) == sizeof(float) };
+
 /* Finishes a tile of raw sums (rows, width), of which `columns` belong to C. row: the first. */
 static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, int64_t width,
                                     int64_t rows, int64_t columns, int64_t row, const GemmFinish *f)
 {
+    const bool rounds = !GEMM_F32 && f->rounded;
+    const int64_t ci = f->transposed && !rounds ? 1 : ldc, cj = f->transposed && !rounds ? ldc : 1;
+    const int64_t yi = f->transposed ? 1 : f->ld, yj = f->transposed ? f->ld : 1;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
-            float v = tile[i * width + j];
-            float *sum = c + (f->transposed && !f->rounded ? j * ldc + i : i * ldc + j);
-            act_t *to = f->rounded + (f->transposed ? j * f->ld + i : i * f->ld + j);
-            if (f->rounded && f->add)
+            float v = tile[i * width + j], *sum = c + i * ci + j * cj;
+            if (rounds && f->add)
                 v += *sum;
             if (f->bias)
                 v += f->bias[f->transposed ? row + i : j];
-            if (f->rounded)
-                act_store(to, f->onto ? __builtin_fmaf(f->scale, v, act_load(to)) : f->scale * v);
-            else
+            if (rounds) {
+                act_t *y = f->rounded + i * yi + j * yj;
+                act_store(y, f->onto ? __builtin_fmaf(f->scale, v, act_load(y)) : f->scale * v);
+            } else {
                 *sum = f->add ? __builtin_fmaf(f->scale, v, *sum) : f->scale * v;
+            }
         }
 }
 
@@ -198,8 +203,6 @@ static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const ac
 }
 
 /* ---- rectangles of C -------------------------------------------------------------------- */
-
-enum { GEMM_F32 = sizeof(act_t) == sizeof(float) };
 
 /* Divides `bytes` of workspace among the packed blocks. */
 static inline GemmPacked gemm_divide(void *ws, int64_t bytes)
@@ -303,9 +306,9 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
         const act_t *few = a;
         a = b, b = few;
         s.m = shape->n, s.n = shape->m, s.ai = shape->bj, s.bj = shape->ai, s.transposed = true;
-        if (s.n <= gemm_8_tiles.lanes && t->values == 1)
-            t = &gemm_8_tiles;
     }
+    if (s.n <= gemm_8_tiles.lanes && t->values == gemm_8_tiles.values)
+        t = &gemm_8_tiles;
     const int threads = omp_get_max_threads();
     int64_t rows, columns;
     gemm_split(&s, threads < MOST ? threads : MOST, &rows, &columns);
