@@ -56,7 +56,7 @@ typedef struct {
     float scale;
     bool add, onto, transposed;
     act_t *rounded;
-    int64_t ld;
+    int64_t ld, columns;         /* columns: from the tile's first; AVX2 takes whole tiles only */
 } GemmFinish;
 
 /* Computes one tile of C, its sums in registers. Rows of a are ai bytes apart, or a is a strip. */
@@ -114,15 +114,17 @@ static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, in
         }
 }
 
-/* C (m, columns) of one panel. Partial and transposed tiles are computed in a buffer first. */
+/* C (m, columns) of one panel. Transposed tiles, and with AVX2 partial ones, are computed in a
+ * buffer first. */
 static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, const GemmPacked *p,
                               const float *b, int64_t m, int64_t columns, GemmFinish finish)
 {
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
-    const bool direct = columns == width && !finish.transposed;
+    const bool direct = !finish.transposed && (columns == width || t->lanes > 8);
     const int64_t ci = finish.transposed && !finish.rounded ? 1 : ldc;
     const int64_t to = finish.transposed ? 1 : finish.ld;
-    const GemmFinish raw = { .scale = 1 };
+    const GemmFinish raw = { .scale = 1, .columns = width };
+    finish.columns = columns;
     for (int64_t i = 0; i < m;) {
         float sums[GEMM_STRIP * GEMM_PANEL];
         const char *a = (const char *)p->rows + i * p->ai;
@@ -248,7 +250,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                     if (!rounds || last)
                         finish = (GemmFinish){ biased ? biases : NULL, s->scale,
                                                l > 0 || (!rounds && s->beta), s->beta,
-                                               s->transposed, NULL, s->ldc };
+                                               s->transposed, NULL, s->ldc, 0 };
                     if (rounds && last)
                         finish.rounded = (act_t *)(void *)c + at;
                     const int64_t nbias = !biased ? 0 : s->transposed ? rows : columns;

@@ -38,34 +38,66 @@ typedef float __attribute__((may_alias, aligned(2))) MICRO(Float);
 #define MICRO_INLINE static inline __attribute__((MICRO_TARGET, always_inline))
 #define MICRO_CALL static __attribute__((MICRO_TARGET, noinline))
 
-/* A vector of elements in fp32, and back, rounded as by act_store(). */
-MICRO_INLINE MICRO(Vector) MICRO(load)(const act_t *x)
+#if MICRO_LANES == 16
+MICRO_INLINE __mmask16 MICRO(mask)(int n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+#endif
+
+/* The first n floats of a vector; AVX2: all. */
+MICRO_INLINE MICRO(Vector) MICRO(load_floats)(const float *x, int n)
+{
+#if MICRO_LANES == 16
+    if (n < MICRO_LANES)
+        return _mm512_maskz_loadu_ps(MICRO(mask)(n), x);
+#endif
+    (void)n;
+    return V(loadu)(x);
+}
+
+MICRO_INLINE void MICRO(store_floats)(float *y, MICRO(Vector) v, int n)
+{
+#if MICRO_LANES == 16
+    if (n < MICRO_LANES) {
+        _mm512_mask_storeu_ps(y, MICRO(mask)(n), v);
+        return;
+    }
+#endif
+    (void)n;
+    V(storeu)(y, v);
+}
+
+/* The first n elements of a vector in fp32, and back, rounded as by act_store(). AVX2: all. */
+MICRO_INLINE MICRO(Vector) MICRO(load)(const act_t *x, int n)
 {
 #ifndef ACT_BF16
-    return V(loadu)(x);
+    return MICRO(load_floats)(x, n);
 #elif MICRO_LANES == 16
-    const __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)x);
+    const __m256i bits = _mm256_maskz_loadu_epi16(MICRO(mask)(n), x);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 #else
+    (void)n;
     const __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)x);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 #endif
 }
 
-MICRO_INLINE void MICRO(store)(act_t *y, MICRO(Vector) v)
+MICRO_INLINE void MICRO(store)(act_t *y, MICRO(Vector) v, int n)
 {
 #ifndef ACT_BF16
-    V(storeu)(y, v);
+    MICRO(store_floats)(y, v, n);
 #elif defined MICRO_PAIRS
-    _mm256_storeu_si256((__m256i *)(void *)y, (__m256i)_mm512_cvtneps_pbh(v));
+    _mm256_mask_storeu_epi16(y, MICRO(mask)(n), (__m256i)_mm512_cvtneps_pbh(v));
 #elif MICRO_LANES == 16
     const __m512i bits = _mm512_castps_si512(v), nan = _mm512_set1_epi32(0x7fc0);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     const __m512i to = _mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16),
                                              _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
-    _mm256_storeu_si256((__m256i *)(void *)y, _mm512_cvtepi32_epi16(to));
+    _mm256_mask_storeu_epi16(y, MICRO(mask)(n), _mm512_cvtepi32_epi16(to));
 #else
+    (void)n;
     const __m256i bits = _mm256_castps_si256(v), nan = _mm256_set1_epi32(0x7fc0);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
@@ -77,6 +109,39 @@ MICRO_INLINE void MICRO(store)(act_t *y, MICRO(Vector) v)
 }
 
 /* ---- tiles ------------------------------------------------------------------------------ */
+
+/* The last operation on a tile's sums, of which the first vectors have n0 and n1 columns of C. */
+MICRO_INLINE void MICRO(finish)(MICRO(Vector) acc[GEMM_STRIP][2], float *c, int64_t ldc, act_t *y,
+                                const GemmFinish *finish, const int rows, const int vectors,
+                                const int n0, const int n1)
+{
+    const MICRO(Vector) scale = V(set1)(finish->scale);
+    const int64_t ldy = finish->ld;
+#define MICRO_EACH(statement)                                                                      \
+    _Pragma("GCC unroll 12") for (int r = 0; r < rows; r++)                                        \
+        _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                                  \
+    {                                                                                              \
+        const int64_t j = v * MICRO_LANES;                                                         \
+        const int n = v ? n1 : n0;                                                                 \
+        statement;                                                                                 \
+    }
+    if (y && finish->add)
+        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], MICRO(load_floats)(c + r * ldc + j, n)))
+    if (finish->bias)
+        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], MICRO(load_floats)(finish->bias + j, n)))
+    if (!y && finish->add)
+        MICRO_EACH(MICRO(store_floats)(
+            c + r * ldc + j,
+            V(fmadd)(scale, acc[r][v], MICRO(load_floats)(c + r * ldc + j, n)), n))
+    else if (!y)
+        MICRO_EACH(MICRO(store_floats)(c + r * ldc + j, V(mul)(scale, acc[r][v]), n))
+    else if (finish->onto)
+        MICRO_EACH(MICRO(store)(y + r * ldy + j,
+                                V(fmadd)(scale, acc[r][v], MICRO(load)(y + r * ldy + j, n)), n))
+    else
+        MICRO_EACH(MICRO(store)(y + r * ldy + j, V(mul)(scale, acc[r][v]), n))
+#undef MICRO_EACH
+}
 
 /* A tile of `rows` rows and `vectors` vectors. These and `strips` are constants of each call. */
 MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t ai, const float *b,
@@ -126,31 +191,15 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t
         for (int r = 0; r < rows; r += 3)
             third[r / 3] += sizeof(float);
     }
-    const MICRO(Vector) scale = V(set1)(finish->scale);
     /* addresses of rows: cheaper computed again than kept */
     __asm__("" : "+r"(c), "+r"(y));
-#define MICRO_EACH(statement)                                                                      \
-    _Pragma("GCC unroll 12") for (int r = 0; r < rows; r++)                                        \
-        _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                                  \
-    {                                                                                              \
-        const int64_t j = v * MICRO_LANES;                                                         \
-        statement;                                                                                 \
-    }
-    if (y && finish->add)
-        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], V(loadu)(c + r * ldc + j)))
-    if (finish->bias)
-        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], V(loadu)(finish->bias + j)))
-    if (!y && finish->add)
-        MICRO_EACH(V(storeu)(c + r * ldc + j,
-                             V(fmadd)(scale, acc[r][v], V(loadu)(c + r * ldc + j))))
-    else if (!y)
-        MICRO_EACH(V(storeu)(c + r * ldc + j, V(mul)(scale, acc[r][v])))
-    else if (finish->onto)
-        MICRO_EACH(MICRO(store)(y + r * ldy + j,
-                                V(fmadd)(scale, acc[r][v], MICRO(load)(y + r * ldy + j))))
+    if (MICRO_LANES == 8 || finish->columns >= vectors * MICRO_LANES)
+        MICRO(finish)(acc, c, ldc, y, finish, rows, vectors, MICRO_LANES, MICRO_LANES);
+    else if (finish->columns >= MICRO_LANES)
+        MICRO(finish)(acc, c, ldc, y, finish, rows, vectors, MICRO_LANES,
+                      (int)finish->columns - MICRO_LANES);
     else
-        MICRO_EACH(MICRO(store)(y + r * ldy + j, V(mul)(scale, acc[r][v])))
-#undef MICRO_EACH
+        MICRO(finish)(acc, c, ldc, y, finish, rows, vectors, (int)finish->columns, 0);
 }
 
 /* One function a tile: inlined into a caller, sums would lose registers to it. */
@@ -281,7 +330,7 @@ MICRO_CALL void MICRO(pack_transposed)(float *t, int64_t ldt, const act_t *x, in
 #ifdef MICRO_PAIRS
                 v[r] = V(loadu)((const void *)(x + (i + r) * ld + 2 * l));
 #else
-                v[r] = MICRO(load)(x + (i + r) * ld + l);
+                v[r] = MICRO(load)(x + (i + r) * ld + l, MICRO_LANES);
 #endif
             /* pairs of rows exchange halves, then quarters and so on */
 #pragma GCC unroll 4
