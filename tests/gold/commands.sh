@@ -256,10 +256,9 @@ said info $full seq.max=1024 batch.micro=4 batch.accum=128 tune.card=h100 >"$T/m
 check estimate/qwen2.5_7b near "$(ask model estimate.tokens_per_second | awk '{ print ($1 > 0.85 * 13863 && $1 < 1.15 * 13863 ? "near" : $1) }')"
 # To what was measured on one H200: within 10 %.
 for file in tests/bench/results/gpu_*.json; do
-    attention=$([[ $file != *_cudnn.json ]] || echo kernels.attention=cudnn)
-    read -r recipe rate < <(jq -r '"\(.recipe) \([.ours[].tokens_per_second] | sort | .[length / 2 | floor])"' "$file")
+    read -r recipe rate words < <(jq -r '"\(.recipe) \([.ours[].tokens_per_second] | sort | .[length / 2 | floor]) \(.words // "")"' "$file")
     # shellcheck disable=SC2086
-    said info recipes/$recipe.lua tune.card=h200 $attention >"$T/measured"
+    said info recipes/$recipe.lua tune.card=h200 $words >"$T/measured"
     check "estimate/measured/$(basename "$file" .json)" near "$(ask measured estimate.tokens_per_second | awk -v want="$rate" '{
         print ($1 > 0.9 * want && $1 < 1.1 * want ? "near" : $1) }')"
 done
