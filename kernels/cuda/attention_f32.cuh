@@ -162,8 +162,8 @@ template <> struct AttentionDrop<false> {
 /* Draws whose rounds a thread computes side by side: each round waits for the one before. */
 enum { ATTENTION_DRAWS = 4 };
 
-/* kept[r]: a bit for each of the ATTENTION_TILE keys from j0 on, a multiple of 4: whether query t of
- * row r keeps it. The lanes of a row divide the quads among them. */
+/* kept[r]: a bit for each of the ATTENTION_TILE keys from j0 on, a multiple of 4: whether query t
+ * of row r keeps it. The lanes of a row divide the quads among them. */
 template <int LANES, int HOLDS, typename QUERY>
 static __device__ __forceinline__ void
 attention_kept_keys_(uint32_t (&kept)[HOLDS], const AttentionDrop<true> &drop, int T, int b,
@@ -236,7 +236,8 @@ static __device__ __forceinline__ uint32_t attention_bits_turned_(uint32_t row)
 /* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so
  * that the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
 template <int D, int MOST = 1> struct AttentionLanes {
-    static constexpr int LANES = D <= CUDA_ATTENTION_LANE ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : D <= 128 ? 8 : 16;
+    static constexpr int LANES =
+        D <= CUDA_ATTENTION_LANE ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : D <= 128 ? 8 : 16;
     static constexpr int WIDTH = D % 4 ? 2 : 4;
     static constexpr int CHUNKS = (D + LANES * WIDTH - 1) / (LANES * WIDTH);
     static constexpr int HELD = CHUNKS * WIDTH;          /* elements of a lane */

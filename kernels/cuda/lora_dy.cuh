@@ -21,9 +21,9 @@
 
 enum { NO_GATE = -1 };                           /* as SILU_GATE and GELU_GATE */
 
-/* A lane holds of each row vectors of 8 elements, 32 columns apart: those of columns 32 v + 8 (lane
- * % 4) + 0..7, in rows lane / 4 and 8 more. In its 4 registers are two columns each: register i of
- * the 4 lanes of a row is a row of a matrix of 8 columns, for the products in an order of its own. */
+/* A lane holds vectors of 8 elements of rows lane / 4 and lane / 4 + 8: columns 32 v + 8 (lane % 4)
+ * + 0..7. Each of a vector's 4 registers has two columns; those of the 4 lanes of a row are a row
+ * of a matrix of 8 columns, in an order of its own, which the other operands follow. */
 template <int RANK, int GATE, bool DX = false> struct LoraDy {
     static constexpr int HALVES = GATE == NO_GATE ? 1 : 2;
     static constexpr int WARPS = 8, THREADS = WARPS * WARP, BAND = 16;
@@ -33,8 +33,8 @@ template <int RANK, int GATE, bool DX = false> struct LoraDy {
     static constexpr int READS = HALVES == 1 ? 1 : 3;                    /* gate, up and dh */
     static constexpr int BANDS = (HALVES == 1 ? 4 : 2) / VECTORS;        /* read at once */
     static constexpr int ROWS = BANDS * BAND;
-    /* Fragments of b of each half | of a | rows of u, of du_h, twice | sums of du of each warp, twice
-     * where there is room; in bytes. */
+    /* Fragments of b of each half | of a | rows of u, of du_h, twice | sums of du of each warp,
+     * twice where there is room; in bytes. */
     static constexpr int STRIPE = 2 * WARPS * COLUMNS * DEPTH, B = HALVES * STRIPE;
     static constexpr int RANK_ROW = 2 * (DEPTH + 8), RANKS = ROWS * RANK_ROW;
     static constexpr int BUFFER = (HALVES + DX) * RANKS;
@@ -51,7 +51,8 @@ struct LoraDyOperands {
     const wt_t *b = NULL, *a_h = NULL;
     float *du = NULL, *db = NULL;        /* of stripes and shares, see lora_dy_cuda_workspace */
     int64_t out = 0, row = 0;
-    int rows = 0, rank = 0, parts = 0, stripes = 0;    /* stripes: of all parts; with a gate of each */
+    int rows = 0, rank = 0, parts = 0;
+    int stripes = 0;                     /* of all parts; with a gate of each */
     LoraParts at = {};
 };
 
@@ -78,29 +79,18 @@ static __device__ __forceinline__ LoraDyStripe lora_dy_stripe_of(const LoraDyOpe
     return s;
 }
 
-/* c (16, DEPTH) += 16 rows of dy, or TURNED columns, times a matrix (TILE, DEPTH), b or u. */
-template <typename D, bool TURNED>
-static __device__ __forceinline__ void lora_dy_product_(float (*c)[4], SharedAddress dy,
-                                                        SharedAddress matrix, int band)
+/* ---- operands that stay: in shared memory as fragments, a float4 of each lane ---- */
+
+/* Two elements of a matrix, `apart` from each other; zeros where there are none. */
+static __device__ __forceinline__ unsigned lora_dy_pair_(const act_t *p, int64_t apart, bool first,
+                                                         bool second)
 {
-    const int lane = thread_anew() % WARP;
-    const SharedAddress from = TURNED ? dy + matrices_across(lane, D::DY_ROW) + band * 32
-                                      : dy + matrices_down(lane, D::DY_ROW) + band * 16 * D::DY_ROW;
-    const SharedAddress to = matrix + matrices_down(thread_anew() % WARP, D::RANK_ROW);
-#pragma unroll
-    for (int k = 0; k < D::BANDS; k++) {
-        unsigned a[4], b[4];
-        if (TURNED)
-            matrices_load_transposed(a, from + k * 16 * D::DY_ROW);
-        else
-            matrices_load(a, from + k * 32);
-#pragma unroll
-        for (int n = 0; n < D::RUNS; n += 2) {
-            matrices_load_transposed(b, to + k * 16 * D::RANK_ROW + n * 16);
-            product_act(c[n], a, b[0], b[1]);
-            product_act(c[n + 1], a, b[2], b[3]);
-        }
-    }
+    unsigned short x = 0, y = 0;
+    if (first)
+        memcpy(&x, p, sizeof x);
+    if (second)
+        memcpy(&y, p + apart, sizeof y);
+    return x | (unsigned)y << 16;
 }
 
 /* The warp's rows of b (width, rank), from row `from` on, n of them: step k of the product has the
@@ -165,8 +155,8 @@ static __device__ __forceinline__ void lora_dy_ranks_begin_(SharedAddress to, co
 
 /* u of the halves and du_h, of the rows from r0 on. */
 template <typename D, bool DX>
-static __device__ __forceinline__ void lora_dy_step_begin_(SharedAddress to, const LoraDyOperands &o,
-                                                           const LoraDyStripe &s, int r0)
+static __device__ __forceinline__ void
+lora_dy_step_begin_(SharedAddress to, const LoraDyOperands &o, const LoraDyStripe &s, int r0)
 {
 #pragma unroll
     for (int h = 0; h < D::HALVES; h++)
@@ -178,30 +168,9 @@ static __device__ __forceinline__ void lora_dy_step_begin_(SharedAddress to, con
     copy_commit();
 }
 
-/* c[j][2 i + e] += element 4 half + 2 j + e of vector i of du_h a_h: column g of fragment c[j] is
- * column 8 (g / 2) + 4 half + 2 j + g % 2 of the warp's 32. */
-template <typename D>
-static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress du, const act_t *a,
-                                                    int half)
-{
-    const int lane = thread_anew() % WARP, warp = thread_anew() / WARP;
-    const int column = warp / D::BANDS * 32 + lane / 8 * 8 + lane / 4 % 2 + 4 * half;
-    du += warp % D::BANDS * 16 * D::DU_ROW + matrices_down(thread_anew() % WARP, D::DU_ROW);
-    a += lane % 4 * 2 * (D::DY_ROW / 2) + column;
-#pragma unroll
-    for (int k = 0; k < D::DEPTH / 16; k++) {
-        unsigned f[4];
-        matrices_load(f, du + k * 32);
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            unsigned short b[4];         // rows t, t + 1, t + 8, t + 9
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                memcpy(b + i, a + (16 * k + i / 2 * 8 + i % 2) * (D::DY_ROW / 2) + 2 * j, 2);
-            product_act(c[j], f, b[0] | (unsigned)b[1] << 16, b[2] | (unsigned)b[3] << 16);
-        }
-    }
-}
+/* A lane's vectors of a band: of dy, or of gate, up and dh, which become dy of both halves. */
+template <typename D> struct LoraDyBand {
+    unsigned v[D::READS][D::VECTORS][2][4];      /* two rows, 4 registers of two columns */
 
     static __device__ __forceinline__ void load_(unsigned to[4], const act_t *p, bool there)
     {
@@ -237,10 +206,11 @@ static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress
         unsigned rows[D::DEPTH / 16][4];
 #pragma unroll
         for (int k = 0; k < D::DEPTH / 16 && DX; k++)
-            matrices_load(rows[k], du_h + lora_dy_down_(D::RANK_ROW) + k * 32);
+            matrices_load(rows[k],
+                          du_h + matrices_down(thread_anew() % WARP, D::RANK_ROW) + k * 32);
 #pragma unroll
         for (int pair = 0; pair < 2 * D::VECTORS; pair++) {
-            float more[2][4] = {};       /* of two registers: the first row's columns, the second's */
+            float more[2][4] = {};       /* of two registers: columns of both rows */
 #pragma unroll
             for (int k = 0; k < D::DEPTH / 16 && DX; k++) {
                 const uint4 f = a[(pair * D::DEPTH / 16 + k) * WARP + thread_anew() % WARP];
@@ -308,10 +278,11 @@ static __device__ __forceinline__ void lora_dy_sum_(float (*c)[4], SharedAddress
     __device__ __forceinline__ void turned_times_u(float (*db)[D::DEPTH / 16][4], int h,
                                                    SharedAddress u) const
     {
+        const SharedAddress at = u + matrices_across(thread_anew() % WARP, D::RANK_ROW);
         unsigned f[D::DEPTH / 16][4];
 #pragma unroll
         for (int m = 0; m < D::DEPTH / 16; m++)
-            matrices_load_transposed(f[m], u + lora_dy_across_(D::RANK_ROW) + m * 32);
+            matrices_load_transposed(f[m], at + m * 32);
 #pragma unroll
         for (int tile = 0; tile < D::TILES; tile++) {
             const unsigned first = matrix_turned(v[h][tile / 4][0][tile % 4]);

@@ -98,7 +98,7 @@ static char *unknown_name(const char *name)
         near = letters < least ? chats[i].name : near;
         least = letters < least ? letters : least;
     }
-    return format("must be " CHAT_TEMPLATE " or one of %s, got %s%s%s%s", chat_names(), name,
+    return format("must be one of %s, got %s%s%s%s", chat_names(), name,
                   near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 

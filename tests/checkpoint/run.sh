@@ -274,7 +274,7 @@ expect failing-calls-newest 0 '^found 3' llama find "$out"
 # at two per failure mode.
 watched $(sources runtime $units folder_replace failure records prepare data data_order data_batch recordfile \
     host_memory tokenfile shuffle bins data_bins sample workers rank_agreement sha256 'tokenizer*' bpe tokens \
-    wordpiece words chars 'pack_*' 'format_*') \
+    wordpiece words chars 'pack_*' 'format_*' 'jinja_*') \
     $here/errors.c $here/inject.c $here/fake.c gen/tools/pack.c gen/util.c gen/commands.c
 watched_link $build/errors $(nm out/.test/watched/$here/inject.o | sed -n 's/.* T __wrap_/-Wl,--wrap=/p') $objects \
     -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1

@@ -12,7 +12,7 @@ export ASAN_OPTIONS=detect_leaks=0
 watched tests/formats/main.c $readers $(sources runtime tokenfile recordfile host_memory)
 watched_link $work/test $objects -lcjson -lm || exit 1
 watched tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c runtime/jinja/*.c gen/util.c gen/commands.c \
-    $readers $(sources runtime recordfile sha256 tokenizer* bpe tokens wordpiece words chars)
+    $readers $(sources runtime recordfile host_memory sha256 tokenizer* bpe tokens wordpiece words chars)
 watched_link $work/pack $objects -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1
 failed=0
 $work/test $scratch tests/formats || failed=1
@@ -715,7 +715,7 @@ template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' \
 template "unknown, not Jinja's" ",\"chat_template\":\"{{ messages\"" '' \
     'the chat_template in .*: line 1: a tag does not end with }}; a format .* --chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
-template "a misspelt --chat" '' '' 'must be template or one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
+template "a misspelt --chat" '' '' 'must be one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
 # Mistral's, which writes bos_token and eos_token, whatever they are
 chat_tokenizer mistral-0.2
 mistral="{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\

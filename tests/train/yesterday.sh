@@ -122,7 +122,12 @@ comes_of() {            # NAME
     loads "$1" 2>log || grep ^rank log
 }
 # Losses to 14 decimals: a validation adds its batches in another order than releases before comm.order did.
-rounded() { sed -E '/^\{"eval_loss"/s/(\.[0-9]{14})[0-9]+/\1/g'; }
+# Conversations of a folder with a chat template (mdm) are packed again: the template is now part of what a cache is
+# made of.
+rounded() {
+    sed -E '/^\{"eval_loss"/s/(\.[0-9]{14})[0-9]+/\1/g' |
+        if [[ $name = mdm* ]]; then grep -v '_cache/'; else cat; fi
+}
 # Files of other archives that NAME begins with.
 begins_with() {         # NAME
     case $1 in
