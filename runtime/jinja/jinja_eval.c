@@ -248,6 +248,17 @@ static void eval_args(Run *r, const Node *list, Env *e, Args *to)
     }
 }
 
+/* What was written since the output had `from` bytes, as a text, and no longer output. */
+static Value taken_back(Run *r, size_t from)
+{
+    const size_t n = r->nout - from;
+    char *text = run_take(r, n + 1);
+    if (n)
+        memcpy(text, r->out + from, n);
+    r->nout = from;
+    return jv_string(text, n);
+}
+
 /* The text that statements write. */
 static Value captured(Run *r, const Node *body, Env *e)
 {
@@ -256,12 +267,7 @@ static Value captured(Run *r, const Node *body, Env *e)
     r->captures++;
     run_nodes(r, body, e, &jump);
     r->captures--;
-    const size_t n = r->nout - from;
-    char *text = run_take(r, n + 1);
-    if (n)
-        memcpy(text, r->out + from, n);
-    r->nout = from;
-    return jv_string(text, n);
+    return taken_back(r, from);
 }
 
 static Value call_macro(Run *r, const Macro *m, const Args *args)
@@ -361,12 +367,7 @@ static Value eval_concat(Run *r, const Node *n, Env *e)
         const Value v = eval(r, item, e), s = jv_text(r, &v);
         run_put(r, s.s, s.n);
     }
-    const size_t size = r->nout - from;
-    char *text = run_take(r, size + 1);
-    if (size)
-        memcpy(text, r->out + from, size);
-    r->nout = from;
-    return jv_string(text, size);
+    return taken_back(r, from);
 }
 
 static Value eval_compare(Run *r, const Node *n, Env *e)

@@ -44,16 +44,23 @@ void arena_free(Arena *a)
     *a = (Arena){0};
 }
 
-void template_fail(JinjaTemplate *t, int line, const char *why, ...)
+/* "line N: why", malloc'ed. */
+static char *fault(int line, const char *why, va_list args)
 {
     char *text = NULL;
-    va_list args;
-    va_start(args, why);
     if (vasprintf(&text, why, args) < 0)
         abort();
-    va_end(args);
-    t->error = format("line %d: %s", line, text);
+    char *all = format("line %d: %s", line, text);
     free(text);
+    return all;
+}
+
+void template_fail(JinjaTemplate *t, int line, const char *why, ...)
+{
+    va_list args;
+    va_start(args, why);
+    t->error = fault(line, why, args);
+    va_end(args);
     longjmp(t->fail, 1);
 }
 
@@ -61,14 +68,10 @@ void template_fail(JinjaTemplate *t, int line, const char *why, ...)
 
 void run_fail(Run *r, const char *why, ...)
 {
-    char *text = NULL;
     va_list args;
     va_start(args, why);
-    if (vasprintf(&text, why, args) < 0)
-        abort();
+    r->error = fault(r->line, why, args);
     va_end(args);
-    r->error = format("line %d: %s", r->line, text);
-    free(text);
     longjmp(r->fail, 1);
 }
 

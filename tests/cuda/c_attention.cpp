@@ -138,11 +138,14 @@ template <int D, AttentionMask MASK> static void dropped(const Shape &s)
     sequence<D, MASK, ATTENTION_ROWS, false, true>(s);
 }
 
-/* Forms of the fp32 form and of the tensor cores', which differ in who draws what. */
+/* Forms of the fp32 form and of the tensor cores', which differ in who draws what; heads of one lane hand the bits that
+ * dq drew to dkv where the mask is causal or full. */
 #if FULL || !defined ACT_F16
 TEST(attention_drop_2)
 {
     dropped<2, ATTENTION_LENGTH>({2, 70, 3, 3});
+    dropped<2, ATTENTION_CAUSAL>({1, 150, 4, 2});
+    dropped<2, ATTENTION_FULL>({2, 70, 2, 1});
 }
 TEST(attention_drop_64)
 {
