@@ -54,6 +54,41 @@ static char *variables(const char *lines)
     return text_print("# For NCCL, of the cluster %s.\n%s", value(lines, "name"), s.text);
 }
 
+static const char *or_none(const char *variable)
+{
+    return *variable ? variable : "-";
+}
+
+/* Returns the rows of launchers.def for run.sh, and the part of it that reads them. */
+static char *engines(void)
+{
+    static const struct {
+        const char *name, *only, *nodes, *node, *address, *hosts, *port, *ranks, *gpus;
+    } engine[] = {
+#define ENGINE(...) {__VA_ARGS__},
+#include "runtime/ranks/launchers.def"
+    };
+    static const struct {
+        const char *name, *rank, *other_rank, *size, *local_rank, *local_size, *command;
+    } launcher[] = {
+#define LAUNCHER(...) {__VA_ARGS__},
+#include "runtime/ranks/launchers.def"
+    };
+    Str s = {0};
+    str_print(&s, "engines=(\n");
+    for (size_t i = 1; i < sizeof engine / sizeof *engine; i++)
+        str_print(&s, "    '%s %s %s %s %s %s %s %s'\n", or_none(engine[i].only),
+                  or_none(engine[i].nodes), or_none(engine[i].node), or_none(engine[i].address),
+                  or_none(engine[i].hosts), or_none(engine[i].port), or_none(engine[i].ranks),
+                  or_none(engine[i].gpus));
+    str_print(&s, ")\nlaunchers=(\n");
+    for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++)
+        str_print(&s, "    '%s %s %s %s'\n", launcher[i].size, launcher[i].rank,
+                  or_none(launcher[i].other_rank), or_none(launcher[i].local_size));
+    str_print(&s, ")\n%s", template_source("templates/engines.sh"));
+    return s.text;
+}
+
 char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks,
                   const char *lines)
 {
@@ -67,6 +102,7 @@ char *emit_run_sh(const char *backend, const char *name, const char *recipe, int
                    {"CLUSTER", text_shell(value(lines, "name")), false},
                    {"THREADS", strcmp(threads, "0") ? threads : "", false},
                    {"restarts", template_source("templates/restarts.sh"), false},
+                   {"engines", engines(), false},
                    {"INTERFACE", text_shell(value(lines, "interface")), false}};
     if (gpu)
         hole[sizeof hole / sizeof *hole - 1] = (Hole){"variables", variables(lines), false};

@@ -94,12 +94,17 @@ static void pid_namespace(char name[64])
     name[n > 0 ? n : 0] = 0;
 }
 
+/* Variable with the id of a SkyPilot task: a managed job keeps it, and has ended the machines of
+ * its earlier start before it recovers on others. */
+static const char sky_job[] = "SKYPILOT_TASK_ID";
+
 /* "" outside a job; torchrun names a job without a name "none". */
 static const char *job_id(void)
 {
-    const char *job = getenv("SLURM_JOB_ID");
-    if (!job || !*job)
-        job = getenv("TORCHELASTIC_RUN_ID");
+    static const char *const names[] = {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", sky_job};
+    const char *job = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && (!job || !*job); i++)
+        job = getenv(names[i]);
     return job && strcmp(job, "none") ? job : "";
 }
 
@@ -259,7 +264,9 @@ static bool stale(const cJSON *holder, Flock held, int restart)
         return false;
     if (sees_pid(holder))
         return dying(holder);
-    const char *job = json_get(holder, "job")->valuestring;
+    const char *job = json_get(holder, "job")->valuestring, *sky = getenv(sky_job);
+    if (sky && !strcmp(job, sky))
+        return *job;
     return *job && !strcmp(job, job_id()) && restart > json_get(holder, "restart")->valuedouble;
 }
 

@@ -1,4 +1,4 @@
-/* launch.c -- reads the variables that launchers set: torchrun, Open MPI, Hydra, MVAPICH, srun.
+/* launch.c -- reads the variables of launchers.def.
  *
  * In:    an environment.  Out: Launch, or a message naming variable and value.
  * Keeps: strict numbers; lists expand to at most a given count; recursion at most NESTING. */
@@ -10,29 +10,29 @@
 
 enum { SHOWN = 60, NAME = 256, NESTING = 4, DIGITS = 9 };
 
-/* Variables of one launcher; other_rank is a second name for the rank. */
+/* Rows of launchers.def; "": no such variable. */
 typedef struct {
     const char *source, *rank, *other_rank, *size, *local_rank, *local_size;
     const char *command;         /* starts %d ranks of %s */
 } Row;
+typedef struct {
+    const char *name, *only, *nodes, *node, *address, *hosts, *port, *ranks, *gpus;
+} Engine;
 
 static const Row rows[] = {
-    { "torchrun", "RANK", NULL, "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-      "torchrun --nproc-per-node %d --no-python %s" },
-    { "Open MPI", "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE",
-      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun -n %d %s" },
-    { "Hydra (MPICH, Intel MPI)", "PMI_RANK", "PMI_ID", "PMI_SIZE", "MPI_LOCALRANKID",
-      "MPI_LOCALNRANKS", "mpirun -n %d %s" },
-    { "MVAPICH", "MV2_COMM_WORLD_RANK", NULL, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-      "MV2_COMM_WORLD_LOCAL_SIZE", "mpirun -n %d %s" },
-    { "Slurm", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
-      "srun -n %d %s" },
+#define LAUNCHER(...) { __VA_ARGS__ },
+#include "runtime/ranks/launchers.def"
 };
-enum { ROWS = sizeof rows / sizeof *rows, TORCHRUN = 0, SLURM = ROWS - 1 };
+static const Engine engines[] = {
+#define ENGINE(...) { __VA_ARGS__ },
+#include "runtime/ranks/launchers.def"
+};
+enum { ROWS = sizeof rows / sizeof *rows, TORCHRUN = 0, SLURM = ROWS - 1,
+       ENGINES = sizeof engines / sizeof *engines, OWN = 0 };
 
 static const char *value_of(char *const *env, const char *name)
 {
-    size_t n = name ? strlen(name) : 0;
+    size_t n = strlen(name);
     for (; n && *env; env++)
         if (!strncmp(*env, name, n) && (*env)[n] == '=')
             return *env + n + 1;
@@ -266,21 +266,121 @@ static char *odd_variable(char *const *env, const Launch *l)
     return NULL;
 }
 
-/* Without a launcher: variables with which each node would start a world of its own. */
-static char *node_variable(char *const *env)
+/* What engines say of the machines; NULL: which variable says it. */
+typedef struct {
+    const char *nodes_of, *node_of, *address_of, *address, *port_of, *hosts_of;
+    int nodes, node, port;
+    const Engine *engine;            /* that gives nodes */
+    bool one_rank;                   /* it starts one rank on a machine */
+} Machines;
+
+/* A number of machines; torchrun's range of an elastic run must be one number. */
+static char *node_count(char *const *env, const char *name, int *n)
 {
-    static const char *const names[] = { "NNODES", "NODE_RANK" };
-    for (int i = 0; i < 2; i++) {
-        int one = 1 - i, value = one;
-        char *error = integer(env, names[i], one, LAUNCH_MAX, &value);
-        if (!error && value != one)
-            error = refuse(names[i], value_of(env, names[i]), "several nodes, but no launcher "
-                                                              "says which rank this is: start "
-                                                              "run.sh, next to this program, or "
-                                                              "unset it");
-        if (error)
-            return error;
+    const char *text = value_of(env, name), *colon = text ? strchr(text, ':') : NULL;
+    const size_t lo = colon ? (size_t)(colon - text) : 0;
+    if (!lo || strlen(colon + 1) != lo || strncmp(text, colon + 1, lo))
+        return integer(env, name, 1, LAUNCH_MAX, n);
+    char *one = format("%s=%s", name, colon + 1);
+    char *error = integer((char *const[]){ one, NULL }, name, 1, LAUNCH_MAX, n);
+    free(one);
+    return error;
+}
+
+static char *differ(const char *a, int x, const char *b, int y)
+{
+    return format("%s=%d, but %s=%d: they must be equal; unset the one that is wrong", a, x, b, y);
+}
+
+/* Reads a number that several engines may give: *of is the variable of *value. */
+static char *shared(char *const *env, const char *name, int lo, const char **of, int *value)
+{
+    int said = lo;
+    if (!value_of(env, name))
+        return NULL;
+    char *error = lo ? node_count(env, name, &said) : integer(env, name, 0, LAUNCH_MAX, &said);
+    if (!error && *of && said != *value)
+        return differ(*of, *value, name, said);
+    if (!error && !*of) {
+        *of = name;
+        *value = said;
     }
+    return error;
+}
+
+/* Reads the address and the port of rank 0. */
+static char *read_master(char *const *env, const Engine *e, Machines *m)
+{
+    const char *address = value_of(env, e->address), *hosts = value_of(env, e->hosts);
+    int port = 0;
+    char *error = launch_port_of(env, e->port, &port);
+    if (!error && address && m->address && strcmp(address, m->address))
+        return format("%s=%.60s, but %s=%.60s: they must be equal; unset the one that is wrong",
+                      m->address_of, m->address, e->address, address);
+    if (!error && port && m->port && port != m->port)
+        return differ(m->port_of, m->port, e->port, port);
+    if (address && !m->address) {
+        m->address_of = e->address;
+        m->address = address;
+    }
+    if (port && !m->port) {
+        m->port_of = e->port;
+        m->port = port;
+    }
+    if (hosts && !m->hosts_of)
+        m->hosts_of = e->hosts;
+    return error;
+}
+
+/* True if the engine starts one rank on a machine: by their number, or because it has one GPU. */
+static char *read_ranks(char *const *env, const Engine *e, bool *one)
+{
+    static const char *const words[] = { "auto", "gpu", "cpu" };
+    const char *ranks = value_of(env, e->ranks);
+    int n = 0;
+    for (size_t i = 0; ranks && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(ranks, words[i]))
+            return NULL;
+    char *error = integer(env, e->ranks, 1, LAUNCH_MAX, &n);
+    if (!error && !ranks)
+        error = integer(env, e->gpus, 0, LAUNCH_MAX, &n);
+    *one = n == 1;
+    return error;
+}
+
+/* Without a launcher: what engines say, who start one command on each machine. This is a rank if
+ * they start one on each; else each would start a world of its own. */
+static char *read_engines(char *const *env, Launch *l)
+{
+    Machines m = { .nodes = 1 };
+    char *error = NULL;
+    for (int i = 0; i < ENGINES && !error; i++) {
+        const Engine *e = &engines[i];
+        if (*e->only && !value_of(env, e->only))
+            continue;
+        error = shared(env, e->nodes, 1, &m.nodes_of, &m.nodes);
+        if (!error)
+            error = shared(env, e->node, 0, &m.node_of, &m.node);
+        if (!error)
+            error = read_ranks(env, e, &m.one_rank);
+        if (!error)
+            error = read_master(env, e, &m);
+        if (m.one_rank && !m.engine)
+            m.engine = e;
+    }
+    if (error)
+        return error;
+    const char *several = m.nodes > 1 ? m.nodes_of : m.node ? m.node_of : NULL;
+    if (!several)
+        return NULL;
+    if (m.nodes == 1 || !m.engine || !m.node_of)
+        return refuse(several, value_of(env, several), "several nodes, but no launcher says which "
+                      "rank this is: start run.sh, next to this program, or unset it");
+    if (m.node >= m.nodes)
+        return format("%s=%d: must be below %s=%d", m.node_of, m.node, m.nodes_of, m.nodes);
+    const char *address = m.address ? m.address : m.hosts_of ? value_of(env, m.hosts_of) : "";
+    *l = (Launch){ .rank = m.node, .size = m.nodes, .local_size = 1, .source = m.engine->name };
+    snprintf(l->first_host, sizeof l->first_host, "%.*s", (int)strcspn(address, "\n"), address);
     return NULL;
 }
 
@@ -347,8 +447,8 @@ char *launch_port(char *const *env, int *port, bool *agent)
     const char *elastic = value_of(env, "TORCHELASTIC_USE_AGENT_STORE");
     int own = -1, master = -1;
     char *error = launch_port_of(env, "DIECAST_PORT", &own);
-    if (!error)
-        error = launch_port_of(env, "MASTER_PORT", &master);
+    for (int i = 0; i < ENGINES && !error && master < 0; i++)
+        error = launch_port_of(env, engines[i].port, &master);
     *agent = own < 0 && master > 0 && elastic && !strcmp(elastic, "True");
     *port = own > 0 ? own : master > 0 ? master + *agent : 29500;
     return error;
@@ -385,7 +485,7 @@ char *launch_resolve(char *const *env, Launch *out)
     if (!error && strcmp(out->source, rows[TORCHRUN].source))
         error = odd_variable(env, out);
     if (!error && !any)
-        error = node_variable(env);
+        error = read_engines(env, out);
     if (error)
         return error;
     const char *master = value_of(env, "MASTER_ADDR");

@@ -23,7 +23,8 @@ typedef struct {
 
 /* Fills *out; sources in order: RANK and WORLD_SIZE, Open MPI, Hydra PMI, MVAPICH, a Slurm step
  * (never an sbatch script). A Slurm step with one task on this node may only run another launcher,
- * so its size need not agree. Several nodes (NNODES, NODE_RANK) without a launcher are refused. */
+ * so its size need not agree. Without any of them, an engine that starts one rank on each machine
+ * (Kubeflow Trainer, SkyPilot); other settings of several nodes are refused: run.sh reads them. */
 char *launch_resolve(char *const *env, Launch *out);
 /* Returns the launcher's command that starts program as n ranks; NULL without a launcher, or if
  * torchrun is the launcher but cannot start it (torchrun is false). malloc'ed. */
@@ -33,7 +34,8 @@ const char *launch_precision_conflict(char *const *env, const char *precision);
 /* Reads a port from an environment variable; *port is unchanged if it is not set. Returns NULL or a
  * message. */
 char *launch_port_of(char *const *env, const char *name, int *port);
-/* Sets *port to the rendezvous port of a CUDA program: DIECAST_PORT, else MASTER_PORT, else 29500.
+/* Sets *port to the rendezvous port of a CUDA program: DIECAST_PORT, else MASTER_PORT, else that of
+ * an engine, else 29500.
  * *agent: torchrun's agent listens on MASTER_PORT itself, so *port is one more. */
 char *launch_port(char *const *env, int *port, bool *agent);
 /* Sets *scale to DIECAST_TIMEOUT_SCALE, the factor of all timeouts; 1 if not set or invalid. */

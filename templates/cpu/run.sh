@@ -35,14 +35,16 @@ refuse() {
 
 # Flags as FLAG=VALUE; a repeated one must have the same value, and --nodes must match NNODES.
 nodes=${NNODES:+NNODES=$NNODES}
+node=${NODE_RANK:+NODE_RANK=$NODE_RANK}
 hosts=
 each=                            # ranks of a machine
+address=
 port=
 again=
 here_alone=()                    # variables and flags of launchers that concern one machine only
 restarts=0
 agree() {                        # agree OLD NEW: prints the common value
-    [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
+    [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2: they must be equal; leave out the wrong one"
     [ -n "${2#*=}" ] || refuse "$2: needs a value"
     echo "$2"
 }
@@ -88,6 +90,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+kind=cpu
+#@ engines
 # Refuses a program built before gen last wrote this folder; a copied program without a manifest is accepted.
 sources=$(sed -n 's/^ *"sources_sha256": *"\([0-9a-f]*\)".*/\1/p' "$here/manifest.json" 2>/dev/null)
 [ -z "$sources" ] || grep -qF "$sources" "$here/train" || refuse "$here/train was built before gen last" \
@@ -129,7 +133,10 @@ elif [ -z "$nodes" ]; then
     *) refuse "MASTER_ADDR=$MASTER_ADDR: $once (NNODES=1 for this machine alone)" ;;
     esac
 fi
-[ "${NODE_RANK:-0}" = 0 ] || refuse "NODE_RANK=$NODE_RANK: $once"
+case ${node#*=} in
+'' | 0) ;;
+*) refuse "$node: $once" ;;
+esac
 for said in ${here_alone[@]+"${here_alone[@]}"}; do
     case $count$hosts:${said#*=} in
     1:0 | 1:localhost | 1:127.* | 1:::1 | "1:$HOSTNAME") ;;
@@ -137,7 +144,8 @@ for said in ${here_alone[@]+"${here_alone[@]}"}; do
     esac
 done
 export DIECAST_NODES=$count      # for flags that count what one machine has, --num-gpus
-for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
+for row in "${launchers[@]}"; do
+    size=${row%% *}
     [ "${!size:-1}" = 1 ] || refuse "$size=${!size}: a launcher started this file, which starts" \
         "all $RANKS ranks itself; let mpirun or srun start $here/train, or unset $size"
 done

@@ -5,7 +5,9 @@
 #   ./run.sh --nodes 2 --node-rank 0 --master-addr node1 [--master-port 29500] ...
 #                                             several hosts: run it on each, with another
 #                                             --node-rank; or set NNODES, NODE_RANK, MASTER_ADDR
-#                                             and MASTER_PORT
+#                                             and MASTER_PORT. Kubeflow Trainer (PET_NNODES ...),
+#                                             SkyPilot, srun and mpirun with one task on each host
+#                                             say the same
 #   ./run.sh --gpu-ids 4,5 ...                uses these GPUs; or set CUDA_VISIBLE_DEVICES=4,5
 #   ./run.sh --restarts 3 ...                 restarts up to 3 times when a rank dies or hangs
 #   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process (default: its share of the cores)
@@ -43,7 +45,7 @@ gpus=
 again=
 restarts=0
 agree() {                        # agree OLD NEW: prints the common value
-    [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
+    [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2: they must be equal; leave out the wrong one"
     [ -n "${2#*=}" ] || refuse "$2: needs a value"
     echo "$2"
 }
@@ -81,6 +83,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+kind=gpu
+#@ engines
 # Refuses a program built before gen last wrote this folder; a copied program without a manifest is accepted.
 sources=$(sed -n 's/^ *"sources_sha256": *"\([0-9a-f]*\)".*/\1/p' "$here/manifest.json" 2>/dev/null)
 [ -z "$sources" ] || grep -qF "$sources" "$here/train" || refuse "$here/train was built before gen last" \
@@ -119,7 +123,11 @@ if [ -z "$nodes" ] && [ "$NODES" != 1 ]; then
     count=$NODES
 fi
 count=${count:-1}
-if [ "$count" != 1 ]; then
+if [ "$count" = 1 ]; then        # nobody else needs to find rank 0
+    [[ $address != PET_* ]] || address=
+    [[ $port != PET_* ]] || port=
+else
+    [ -z "$address" ] && [ -n "$listed" ] && [ -z "${DIECAST_ADDR:-}" ] && address=$listed=$(first_of "${!listed}")
     take NODE_RANK "$node"
     node=$value
     take MASTER_ADDR "${DIECAST_ADDR:-$address}"
@@ -160,14 +168,19 @@ fi
 address=${DIECAST_ADDR:-${address#*=}}
 port=${DIECAST_PORT:-${port#*=}}
 # A launcher may start this file only once per host.
-for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
-    [ "${!size:-1}" = 1 ] || [ "$size=${!size}" = "SLURM_STEP_NUM_TASKS=$count" ] ||
+for row in "${launchers[@]}"; do
+    read -r size _ _ local <<<"$row"
+    of "$local"
+    [ "${!size:-1}" = 1 ] || { [ "${!size}" = "$count" ] && [ "$size" != WORLD_SIZE ] && [ "${value:-1}" = 1 ]; } ||
         refuse "$size=${!size}: a launcher started this file, which starts all ranks of a host" \
             "itself; let it start $here/train, or unset $size"
 done
 
 export DIECAST_NODES=$count      # for flags that count what one host has, --num-gpus
 local=$((RANKS / count))
+[[ ${room#*=} =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$room: must be a number of GPUs"
+[ -z "$room" ] || [ "$local" -le "${room#*=}" ] || refuse "$room: too few, $local ranks of this program run" \
+    "on each of $count hosts; other numbers: gen $RECIPE gpus=TOTAL"
 # GPUs: from a flag or the environment, exactly as many as ranks; from the file, the first ones.
 visible=${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES}
 [ -z "$gpus" ] || [ -z "$visible" ] || [ "${gpus#*=}" = "$CUDA_VISIBLE_DEVICES" ] || refuse "$visible, but $gpus"
@@ -227,6 +240,11 @@ meet() {
 # The run has the same name on all hosts, whichever launcher started this file there.
 export DIECAST_RUN=${DIECAST_RUN:-run.sh}
 unset TORCHELASTIC_USE_AGENT_STORE GROUP_RANK NNODES NODE_RANK
+for row in "${launchers[@]}"; do                 # these started this file, not the ranks
+    read -r size rank rank_too _ <<<"$row"
+    unset "$size" "$rank"
+    [ "$rank_too" = - ] || unset "$rank_too"
+done
 
 # If this process is killed, its ranks stop in an orderly way.
 tied=()

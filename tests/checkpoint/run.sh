@@ -692,6 +692,9 @@ expect lock-other-host 92 'in use by process 1 on elsewhere' llama lock "$out" 3
 SLURM_JOB_ID=7 expect lock-same-job-same-restart 92 'job 7' llama lock "$out" 2 0
 SLURM_JOB_ID=8 expect lock-other-job 92 'job 7' llama lock "$out" 3 0
 SLURM_JOB_ID=7 expect lock-requeued 0 'stale' llama lock "$out" 3 0
+other sky-7
+SKYPILOT_TASK_ID=sky-8 expect lock-other-task 92 'job sky-7' llama lock "$out" 0 0
+SKYPILOT_TASK_ID=sky-7 expect lock-recovered 0 'stale' llama lock "$out" 0 0
 other ''
 expect lock-no-job 92 'elsewhere' llama lock "$out" 3 0
 expect lock-broken 0 '^locked' llama lock "$out" 0 0 --break-lock

@@ -170,6 +170,9 @@ check clusters/job "module load cuda/13.0 || exit;module load nccl || exit;[ -n 
 check clusters/container 3 "$(grep -cF 'apptainer exec --nv /i/x.sif "$here/train"' "$T/c/out/train.slurm")"
 check clusters/run.sh "CLUSTER=gpus NODES=2 HOSTS='' THREADS=8" "$(grep -e ^CLUSTER= -e ^NODES= -e ^HOSTS= -e ^THREADS= \
     "$T/c/out/run.sh" | paste -sd' ')"
+# tests of run.sh fill in the same rows of launchers.def
+check clusters/engines "" "$(. tests/runtime/launcher.sh && engines_sh >"$T/c/engines" &&
+    sed -n '/^engines=(/,/^file=/p' "$T/c/out/run.sh" | head -n "$(wc -l <"$T/c/engines")" | diff - "$T/c/engines" | head -5)"
 for f in run.sh train.slurm; do bash -n "$T/c/out/$f" && ok "clusters/syntax/$f" || not_ok "clusters/syntax/$f" "see above"; done
 "$GEN" --from plan "$T/c/out/ir/plan.ir" -o "$T/c/again" >"$T/log" 2>&1
 check clusters/from "0 " "$? $(diff -r "$T/c/out" "$T/c/again" | head -3)"

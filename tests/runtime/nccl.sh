@@ -212,6 +212,12 @@ code=$?
 [ $code = 0 ] && [ "$(grep -cE '^rank ([0-3]) of 4 local \1 of 4 at 127.0.0.1 [0-9]+ secret 64 args --lr 1 a b$' \
     "$scratch/c")" = 4 ]
 verdict "run.sh on one host" $? "code $code: $(cat "$scratch/c")"
+PET_NNODES=1 PET_NODE_RANK=0 PET_MASTER_ADDR=pod.job PET_MASTER_PORT=29500 PET_NPROC_PER_NODE=4 SKYPILOT_NUM_NODES=1 \
+    SKYPILOT_NODE_RANK=0 SKYPILOT_NODE_IPS=10.0.0.1 SKYPILOT_NUM_GPUS_PER_NODE=8 SLURM_NODEID=0 SLURM_NNODES=3 \
+    "$scratch/show/run.sh" >"$scratch/c" 2>&1
+code=$?
+[ $code = 0 ] && [ "$(grep -cE '^rank [0-3] of 4 local [0-3] of 4 at 127.0.0.1 ' "$scratch/c")" = 4 ]
+verdict "run.sh on the one host of other launchers" $? "code $code: $(cat "$scratch/c")"
 second() {              # second [NAME=VALUE...] -- ARGS...
     local set=()
     while [ "$1" != -- ]; do set+=("$1") && shift; done
@@ -220,13 +226,28 @@ second() {              # second [NAME=VALUE...] -- ARGS...
     code=$?
     [ $code = 0 ] && [ "$(grep -cE '^rank (2|3) of 4 local (0|1) of 2 at h0 29500 secret 3 args --steps 3$' \
         "$scratch/c")" = 2 ]
-    verdict "run.sh on the second of two hosts: ${set[*]} $*" $? "code $code: $(cat "$scratch/c")"
+    verdict "run.sh on the second of two hosts: ${set[*]//$'\n'/,} $*" $? "code $code: $(cat "$scratch/c")"
 }
 second -- --nodes 2 --node-rank=1 --master-addr h0
 second -- --nnodes=2 --nproc_per_node=2 --node_rank 1 --master_addr=h0 --master_port 29500
 second NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29500 --
 second NNODES=2 MASTER_ADDR=h0 -- --nodes 2 --node-rank 1
 second SLURM_STEP_NUM_TASKS=2 -- --nodes 2 --node-rank 1 --master-addr h0
+# other launchers that start run.sh once on each host
+pet=(PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=h0 PET_MASTER_PORT=29500)
+second "${pet[@]}" PET_NPROC_PER_NODE=2 --
+second "${pet[@]}" PET_NPROC_PER_NODE=auto NNODES=2 MASTER_ADDR=h0 -- --node-rank 1 --master-port 29500
+second PET_NNODES=2:2 "${pet[@]:1}" PET_NPROC_PER_NODE=gpu --
+sky=(SKYPILOT_NUM_NODES=2 SKYPILOT_NODE_RANK=1 SKYPILOT_NODE_IPS=$'h0\nh1' SKYPILOT_NUM_GPUS_PER_NODE=2)
+second "${sky[@]}" --
+second "${sky[@]}" "${pet[@]}" -- --nodes 2
+second "${sky[@]}" -- --nodes 2 --master-addr h0
+step=(SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NUM_NODES=2 SLURM_PROCID=1 SLURM_NODEID=1)
+second "${step[@]}" SLURM_STEP_NODELIST='h[0,7]' --
+second "${step[@]}" SLURM_STEP_NODELIST='h[0-1]' PMI_RANK=1 PMI_SIZE=2 --
+second "${step[@]}" SLURM_STEP_NODELIST='h0,h1' --
+second OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=1 -- --master-addr h0
+second PMI_SIZE=2 PMI_ID=1 MPI_LOCALNRANKS=1 MASTER_ADDR=h0 --
 wrong() {               # wrong PATTERN [NAME=VALUE...] -- ARGS...
     local pattern=$1 set=()
     shift
@@ -235,7 +256,7 @@ wrong() {               # wrong PATTERN [NAME=VALUE...] -- ARGS...
     env ${set[@]+"${set[@]}"} "$scratch/show/run.sh" "$@" >"$scratch/c" 2>&1
     code=$?
     [ $code = 80 ] && grep -q -- "$pattern" "$scratch/c" && ! grep -q '^rank' "$scratch/c"
-    verdict "run.sh ${set[*]} $*" $? "code $code: $(cat "$scratch/c")"
+    verdict "run.sh ${set[*]//$'\n'/,} $*" $? "code $code: $(cat "$scratch/c")"
 }
 wrong "cannot be divided" -- --nodes 3 --node-rank 0 --master-addr x
 wrong "needs --master-addr" -- --nodes 2 --node-rank 0
@@ -256,6 +277,26 @@ wrong "DIECAST_ADDR=x, but --master-addr=y" DIECAST_ADDR=x -- --master-addr y
 wrong "--nodes 2 --node-rank 0 --master-addr" -- --nodes 2 --hosts a,b
 wrong "WORLD_SIZE=2: a launcher started this file" RANK=1 WORLD_SIZE=2 MASTER_ADDR=x --
 wrong "SLURM_STEP_NUM_TASKS=4: a launcher" SLURM_STEP_NUM_TASKS=4 --
+wrong "OMPI_COMM_WORLD_SIZE=2: a launcher" OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 -- --nodes 2 \
+    --node-rank 0 --master-addr x
+wrong "NNODES=4, but PET_NNODES=2: they must be equal; leave out the wrong one" NNODES=4 "${pet[@]}" --
+wrong "--nodes=4, but SKYPILOT_NUM_NODES=2: they" "${sky[@]}" -- --nodes 4
+wrong "PET_NNODES=2, but SKYPILOT_NUM_NODES=4: they" "${pet[@]}" SKYPILOT_NUM_NODES=4 --
+wrong "PET_NODE_RANK=1, but SLURM_NODEID=0: they" "${pet[@]}" "${step[@]}" SLURM_NODEID=0 --
+wrong "MASTER_ADDR=x, but PET_MASTER_ADDR=h0: they" MASTER_ADDR=x "${pet[@]}" --
+wrong "--master-port=1, but PET_MASTER_PORT=29500: they" "${pet[@]}" -- --master-port 1
+wrong "PET_NNODES=2:4: must be one number of machines" "${pet[@]}" PET_NNODES=2:4 --
+wrong "PET_NNODES=x: must be one number" "${pet[@]}" PET_NNODES=x --
+wrong "PET_NPROC_PER_NODE=8: this is built for 4 in all, so 2 on each of 2" "${pet[@]}" PET_NPROC_PER_NODE=8 --
+wrong "PET_NPROC_PER_NODE=cpu: the ranks of this program run on gpus" "${pet[@]}" PET_NPROC_PER_NODE=cpu --
+wrong "PET_NODE_RANK=2: must be 0 to 1" "${pet[@]}" PET_NODE_RANK=2 --
+wrong "PET_NODE_RANK=1: must be 0 to 0" PET_NODE_RANK=1 --
+wrong "PET_MASTER_PORT=abc: must be a port" "${pet[@]}" PET_MASTER_PORT=abc --
+wrong "PET_NNODES=2 needs --master-addr" PET_NNODES=2 PET_NODE_RANK=0 --
+wrong "SKYPILOT_NODE_IPS names 2 machines, but SKYPILOT_NUM_NODES=4" "${sky[@]}" SKYPILOT_NUM_NODES=4 --
+wrong "SKYPILOT_NUM_GPUS_PER_NODE=1: too few, 2 ranks of this program" "${sky[@]}" SKYPILOT_NUM_GPUS_PER_NODE=1 --
+wrong "OMPI_COMM_WORLD_SIZE=2 needs --master-addr" OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 \
+    OMPI_COMM_WORLD_LOCAL_SIZE=1 --
 
 # Signals reach every rank once; the end of run.sh is the end of its ranks.
 for signal in USR1 TERM KILL; do

@@ -15,6 +15,9 @@ typedef struct {
 
 #define TORCH(rank, size) "RANK=" #rank ";WORLD_SIZE=" #size
 #define STEP(rank, size) "SLURM_PROCID=" #rank ";SLURM_STEP_NUM_TASKS=" #size
+#define PET(node, nodes) "PET_NODE_RANK=" #node ";PET_NNODES=" #nodes ";PET_MASTER_ADDR=h0"
+#define SKY(node, nodes) "SKYPILOT_NODE_RANK=" #node ";SKYPILOT_NUM_NODES=" #nodes \
+    ";SKYPILOT_NODE_IPS=10.0.0.4\n10.0.0.2\n10.0.0.9"
 #define OMPI(rank, size) "OMPI_COMM_WORLD_RANK=" #rank ";OMPI_COMM_WORLD_SIZE=" #size
 
 static const Case cases[] = {
@@ -83,6 +86,50 @@ static const Case cases[] = {
       "none", "h0" },
     { "several nodes with a launcher", "NNODES=2;NODE_RANK=1;" OMPI(1, 2), NULL, 1, 2, -1, -1,
       "Open MPI", "" },
+    { "one rank on each node of Kubeflow Trainer", PET(1, 2) ";PET_NPROC_PER_NODE=1", NULL, 1, 2, 0, 1,
+      "Kubeflow Trainer", "h0" },
+    { "elastic bounds that are equal", PET(0, 2:2) ";PET_NPROC_PER_NODE=1", NULL, 0, 2, 0, 1,
+      "Kubeflow Trainer", "h0" },
+    { "an elastic run", PET(0, 2:4) ";PET_NPROC_PER_NODE=1", "PET_NNODES=2:4: want an integer from 1",
+      0, 0, 0, 0, 0, 0 },
+    { "several ranks on each node of Kubeflow Trainer", PET(1, 2) ";PET_NPROC_PER_NODE=4",
+      "PET_NNODES=2: several nodes, but no launcher says which rank this is: start run.sh", 0, 0, 0,
+      0, 0, 0 },
+    { "as many ranks as GPUs", PET(1, 2) ";PET_NPROC_PER_NODE=auto", "PET_NNODES=2: several nodes", 0,
+      0, 0, 0, 0, 0 },
+    { "ranks of a node that are no number", PET(1, 2) ";PET_NPROC_PER_NODE=many",
+      "PET_NPROC_PER_NODE=many: want", 0, 0, 0, 0, 0, 0 },
+    { "one node of Kubeflow Trainer", PET(0, 1) ";PET_NPROC_PER_NODE=4", NULL, 0, 1, 0, 1, "none",
+      "" },
+    { "a node too many", PET(2, 2) ";PET_NPROC_PER_NODE=1",
+      "PET_NODE_RANK=2: must be below PET_NNODES=2", 0, 0, 0, 0, 0, 0 },
+    { "no number of this node", "PET_NNODES=2;PET_NPROC_PER_NODE=1", "PET_NNODES=2: several nodes", 0,
+      0, 0, 0, 0, 0 },
+    { "a number of this node alone", "PET_NODE_RANK=1", "PET_NODE_RANK=1: several nodes", 0, 0, 0, 0,
+      0, 0 },
+    { "a bad port of rank 0", PET(1, 2) ";PET_NPROC_PER_NODE=1;PET_MASTER_PORT=x",
+      "PET_MASTER_PORT=x: want a port", 0, 0, 0, 0, 0, 0 },
+    { "one GPU on each node of SkyPilot", SKY(1, 3) ";SKYPILOT_NUM_GPUS_PER_NODE=1", NULL, 1, 3, 0, 1,
+      "SkyPilot", "10.0.0.4" },
+    { "several GPUs on each node of SkyPilot", SKY(1, 3) ";SKYPILOT_NUM_GPUS_PER_NODE=8",
+      "SKYPILOT_NUM_NODES=3: several nodes", 0, 0, 0, 0, 0, 0 },
+    { "one of the GPUs of one node", SKY(0, 1) ";SKYPILOT_NUM_GPUS_PER_NODE=8", NULL, 0, 1, 0, 1,
+      "none", "" },
+    { "two engines agree, and the user", PET(1, 3) ";PET_NPROC_PER_NODE=1;MASTER_ADDR=h0;NNODES=3;"
+      SKY(1, 3), NULL, 1, 3, 0, 1, "Kubeflow Trainer", "h0" },
+    { "two engines, two numbers of nodes", PET(1, 3) ";" SKY(1, 4),
+      "PET_NNODES=3, but SKYPILOT_NUM_NODES=4: they must be equal; unset the one that is wrong", 0, 0,
+      0, 0, 0, 0 },
+    { "two engines, two numbers of this node", PET(1, 3) ";" SKY(2, 3),
+      "PET_NODE_RANK=1, but SKYPILOT_NODE_RANK=2", 0, 0, 0, 0, 0, 0 },
+    { "another number of nodes than the user's", "NNODES=2;" PET(1, 3), "NNODES=2, but PET_NNODES=3",
+      0, 0, 0, 0, 0, 0 },
+    { "another address than the user's", "MASTER_ADDR=h1;" PET(1, 3),
+      "MASTER_ADDR=h1, but PET_MASTER_ADDR=h0", 0, 0, 0, 0, 0, 0 },
+    { "another port than the user's", "MASTER_PORT=5;PET_MASTER_PORT=6;" PET(1, 3),
+      "MASTER_PORT=5, but PET_MASTER_PORT=6", 0, 0, 0, 0, 0, 0 },
+    { "torchrun under Kubeflow Trainer", PET(1, 2) ";PET_NPROC_PER_NODE=4;" TORCH(5, 8)
+      ";LOCAL_RANK=1;LOCAL_WORLD_SIZE=4;MASTER_ADDR=h0", NULL, 5, 8, 1, 4, "torchrun", "h0" },
     { "local rank without a launcher", "LOCAL_RANK=1", "LOCAL_RANK=1, but launcher none says 0", 0,
       0, 0, 0, 0, 0 },
     { "two sources, two local ranks", TORCH(1, 2) ";LOCAL_RANK=0;" OMPI(1, 2)
@@ -205,6 +252,14 @@ void test_launch(void)
     check(error && l.extra && l.rank == 2 && l.size == 2, "launch: a rank too many keeps its number",
           "rank %d of %d: %s", l.rank, l.size, error ? error : "accepted");
     free(error);
+    char *ports[] = { (char[]){ "PET_MASTER_PORT=7" }, (char[]){ "MASTER_PORT=6" }, NULL };
+    int port = 0;
+    bool agent;
+    error = launch_port(ports, &port, &agent);
+    check(!error && port == 6, "launch: MASTER_PORT is asked before an engine's", "%d", port);
+    ports[1] = NULL;
+    error = launch_port(ports, &port, &agent);
+    check(!error && port == 7, "launch: the port of an engine", "%d", port);
     char *mixed[] = { (char[]){ "ACCELERATE_MIXED_PRECISION=bf16" }, NULL };
     check(!launch_precision_conflict(mixed, "bf16") && !launch_precision_conflict(mixed + 1, "bf16")
           && launch_precision_conflict(mixed, "fp32"), "accelerate's precision", "wrong verdict");
