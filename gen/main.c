@@ -9,6 +9,7 @@
 #include "gen/tools/answer.h"
 #include "gen/tools/container.h"
 #include "gen/tools/fit_table.h"
+#include "gen/tools/job.h"
 #include "gen/tools/packing_csv.h"
 #include "gen/tools/tools.h"
 
@@ -492,6 +493,21 @@ static int run_container(int argc, char **argv)
         text_print("gen container%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
                    cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "");
     container_print(command, words.n ? words.text : "", c, g, cmd.snapshot, stdout);
+    return 0;
+}
+
+static int run_launch(int argc, char **argv)
+{
+    Str words = {0}, typed = {0};
+    for (int i = 0; i < argc; i++)
+        str_print(&typed, " %s", text_shell(argv[i]));
+    const JobWords job = job_words(&argc, argv);
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
+    for (int i = 1; i < argc; i++)
+        str_print(&words, "%s%s", words.n ? " " : "", text_shell(argv[i]));
+    Config *c;
+    Graph *g = run_rooms(&cmd, &c);
+    job_print(&job, text_print("gen%s", typed.text), words.text, c, g, stdout);
     return 0;
 }
 

@@ -123,6 +123,7 @@ void container_print(const char *command, const char *words, Config *c, const Gr
     char *lines = c ? cluster_lines(c) : NULL;
     const char *cluster = lines ? cluster_value(lines, "name", 0) : NULL;
     const bool cuda = t && strcmp(t->backend, "cpu");
+    const bool sshd = lines && !cuda && atoll(cluster_value(lines, "nodes", 0)) > 1;
     cJSON *lock = read_lock(cluster);
     const char *system = image(lock);
     char *packages = pins(lock, needs);
@@ -144,6 +145,7 @@ void container_print(const char *command, const char *words, Config *c, const Gr
         {"LOCKED", lock ? " TOOLCHAIN=locked" : "", true},
         {"snapshot", sources(snapshot, system), false},
         {"recipe", name ? "yes" : "", true},
+        {"sshd", sshd ? "yes" : "", true},
         {"cuda", cuda ? "yes" : "", true},
         {"nccl", needs & NEED_NCCL_RUN ? "yes" : "", true},
         {"cudnn", needs & NEED_CUDNN_RUN ? "yes" : "", true},

@@ -44,6 +44,7 @@ gen() {
     [ -z "$command" ] || shift
     while [ $# -gt 0 ]; do
         case $1 in
+        --) break ;;                               # of gen launch: the program's flags
         -?*)
             if [ "$1" = --help ] || { [ "$1" = --version ] && [ -z "$command" ]; }; then shift; continue; fi
             [ -n "${option[$command $1]+x}" ] || { fail "gen $command has no option $1"; return; }
@@ -67,6 +68,7 @@ gen() {
     pack | pack-buffers | completion | man | reference | --help | --version | fields) ;;
     explain | list | ci) [ ${#plain[@]} = 0 ] || said=$(cd "$ROOT" && "$GEN" "${given[@]}" 2>&1) ||
         fail "gen ${given[*]}: $said" ;;
+    launch) any "${plain[1]:-NONE}" || said=$(cd "$ROOT" && "$GEN" "${given[@]}" 2>&1) || fail "gen ${given[*]}: $said" ;;
     new)                                      # of another model: here one of ours stands for it
         [ ${#plain[@]} -gt 0 ] || return
         case " ${plain[*]} " in

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Checks the witness itself: needs PYTHON with tests/oracle/requirements.txt; not part of `make test`.
+# Checks the witness itself: needs PYTHON with tests/oracle/requirements.txt; not part of `make test`. ENGINES_PYTHON: one
+# with requirements_engines.txt, which cannot be installed beside the others.
 # The recorded runs can be made again, and roundtrip.py tells right folders from wrong ones.
 set -u
 . tests/compare.sh
-PYTHON=${PYTHON:-python3}
+PYTHON=${PYTHON:-python3} ENGINES_PYTHON=${ENGINES_PYTHON:-python3}
 here=tests/oracle
 ref=tests/train/ref
 failed=0
@@ -58,6 +59,15 @@ say templates "$("$PYTHON" $here/chats.py --ours tests 2>&1 | grep -v '^\[transf
 schema() { "$PYTHON" -m check_jsonschema --builtin-schema "vendor.$1" "${@:2}" 2>&1 | grep -v '^ok -- '; }
 for host in github gitlab; do out/.gen/gen ci --$host >"$tmp/$host.yml" 2>/dev/null; done
 say workflows "$(schema github-workflows .github/workflows/*.yml "$tmp/github.yml"; schema gitlab-ci "$tmp/gitlab.yml")"
+
+# Files of gen launch, by the models of Kubeflow Trainer and the schemas of SkyPilot; the table that the tests have of them
+for file in 'kubernetes a100x4_full cluster=slurm_a100x4' 'kubernetes cpu_tiny cluster=slurm_cpu' 'kubernetes cpu_tiny' \
+    'skypilot a100x4_full cluster=slurm_a100x4' 'skypilot cpu_tiny'; do
+    # shellcheck disable=SC2086
+    out/.gen/gen launch $file >"$tmp/launch.${file//[ =]/.}.yaml" 2>/dev/null
+done
+say engines "$("$ENGINES_PYTHON" $here/engines.py 2>"$tmp/log" | cmp - tests/launch/fields.txt 2>&1
+    "$ENGINES_PYTHON" $here/engines.py "$tmp"/launch.* 2>&1 | tail -n 3)"
 
 say events "$("$PYTHON" $here/events.py --vector 2>/dev/null |
     cmp - <(sed -n '/^static const char recorded/,/;/s/^ *"\([0-9a-f]*\)";*$/\1/p' tests/runtime/unit_events.c | tr -d '\n'; echo) 2>&1)"

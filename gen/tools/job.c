@@ -1,0 +1,269 @@
+/* job.c -- `gen launch`: a TrainJob for Kubernetes, a task for SkyPilot.
+ *
+ * In:    the recipe's ranks, target, card and cluster; words of job.def; the program's arguments.
+ * Out:   YAML on stdout.
+ * Keeps: user text is a quoted scalar without control characters; in it no $ has a meaning for
+ *        Kubernetes; in the command of SkyPilot it is a quoted word of a shell. */
+#include "gen/tools/job.h"
+#include "gen/emit/emit.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+static const struct {
+    const char *word, *engines, *placeholder, *of, *want;
+} word_row[] = {
+#define JOB_WORD(word, engines, placeholder, of, want) \
+    {word, engines, placeholder, LETTERS of, want},
+#include "gen/tools/job.def"
+};
+_Static_assert(sizeof word_row / sizeof *word_row == JOB_WORDS, "job.h counts the rows of job.def");
+static const struct {
+    const char *card, *name;
+} accelerator_row[] = {
+#define ACCELERATOR(card, name) {card, name},
+#include "gen/tools/job.def"
+};
+static const struct {
+    const char *restart;
+    int code;
+} exit_row[] = {
+#define EXIT_CODE(name, code, restart, meaning) {restart, code},
+#include "runtime/exit_codes.def"
+#undef EXIT_CODE
+};
+enum { EXITS = sizeof exit_row / sizeof *exit_row, NAME_MOST = 40 };
+/* GiB of host memory that a rank needs besides its buffers: program, libraries, driver, data. */
+enum { PROCESS_GIB = 4 };
+
+static bool uses(const JobWords *w, int word)
+{
+    return strstr(word_row[word].engines, text_print("|%s|", w->engine));
+}
+
+/* Stores a word of job.def; false: it is none. */
+static bool take_word(JobWords *w, const char *text)
+{
+    const size_t n = strcspn(text, "=");
+    for (int i = 0; i < JOB_WORDS; i++) {
+        const char *value = text + n + 1;
+        if (!text[n] || strlen(word_row[i].word) != n || strncmp(word_row[i].word, text, n))
+            continue;
+        if (!uses(w, i))
+            err((Loc){0}, "launch: %s: %s has no such word; gen launch --help", text_shown(text),
+                w->engine);
+        if (w->word[i])
+            err((Loc){0}, "launch: %s: given twice", word_row[i].word);
+        if (!*value || value[strspn(value, word_row[i].of)] || !isalnum((unsigned char)*value))
+            err((Loc){0}, "launch: %s: must be %s, got %s", word_row[i].word, word_row[i].want,
+                text_shown(value));
+        w->word[i] = value;
+        return true;
+    }
+    return false;
+}
+
+JobWords job_words(int *argc, char **argv)
+{
+    JobWords w = {0};
+    int kept = 1, i = 1;
+    if (*argc < 2 || (strcmp(argv[1], "kubernetes") && strcmp(argv[1], "skypilot")))
+        err((Loc){0}, "launch: must be followed by kubernetes or skypilot, then a recipe%s%s",
+            *argc < 2 ? "" : ", got ", *argc < 2 ? "" : text_shown(argv[1]));
+    w.engine = argv[1];
+    for (i = 2; i < *argc && strcmp(argv[i], "--"); i++)
+        if (!take_word(&w, argv[i]))
+            argv[kept++] = argv[i];
+    if (i + 1 < *argc) {
+        w.argument = argv + i + 1;
+        w.narguments = *argc - i - 1;
+    }
+    for (int k = 0; k < w.narguments; k++)
+        for (const char *p = w.argument[k]; *p; p++)
+            if (iscntrl((unsigned char)*p))
+                err((Loc){0}, "launch: argument %s: has a control character", text_shown(w.argument[k]));
+    *argc = kept;
+    return w;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* A YAML scalar of one line. */
+static const char *scalar(const char *text)
+{
+    Str s = {0};
+    str_print(&s, "'");
+    for (; *text; text++)
+        str_print(&s, *text == '\'' ? "''" : "%c", *text);
+    str_print(&s, "'");
+    return s.text;
+}
+
+/* The same where Kubernetes replaces $(NAME). */
+static const char *container_scalar(const char *text)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
+    for (; *text; text++)
+        str_print(&s, *text == '$' ? "$$" : "%c", *text);
+    return scalar(s.text);
+}
+
+/* A name that objects of Kubernetes and clusters of SkyPilot may have: small letters, digits and
+ * single -, from a letter on. */
+static const char *engine_name(const char *name)
+{
+    Str s = {0};
+    str_print(&s, "%s", isalpha((unsigned char)*name) && (unsigned char)*name < 128 ? "" : "run-");
+    for (; *name && s.n < NAME_MOST; name++) {
+        const unsigned char letter = (unsigned char)*name;
+        if (letter < 128 && isalnum(letter))
+            str_print(&s, "%c", tolower(letter));
+        else if (s.n && s.text[s.n - 1] != '-')
+            str_print(&s, "-");
+    }
+    while (s.text[s.n - 1] == '-')
+        s.text[--s.n] = 0;
+    return s.text;
+}
+
+/* "81, 82": the codes after which a restart may help at once, or those that it does not change. */
+static char *codes(bool restart)
+{
+    Str s = {0};
+    for (int i = 0; i < EXITS; i++) {
+        const bool again = !strncmp(exit_row[i].restart, "yes", 3);
+        if (exit_row[i].code && (restart ? again : !strcmp(exit_row[i].restart, "no")))
+            str_print(&s, "%s%d", s.n ? ", " : "", exit_row[i].code);
+    }
+    return s.text;
+}
+
+/* The program's arguments, a line each; --out is added if it is missing. */
+static char *arguments(const JobWords *w, const char *name)
+{
+    static char *placeholder[] = {"--data", "/data/FILE"};
+    const bool shell = !strcmp(w->engine, "skypilot");
+    char **argument = w->argument ? w->argument : placeholder;
+    const int n = w->argument ? w->narguments : 2;
+    const char *out = NULL, **all = arena_new((size_t)(n + 2) * sizeof *all);
+    int many = 0;
+    for (int i = 0; i < n; i++) {
+        all[many++] = argument[i];
+        if (!strcmp(argument[i], "--out") || !strncmp(argument[i], "--out=", 6))
+            out = argument[i];
+    }
+    if (!out) {
+        all[many++] = "--out";
+        all[many++] = text_print("/data/runs/%s", name);
+    }
+    Str s = {0};
+    for (int i = 0; i < many; i++)
+        if (shell)
+            str_print(&s, "    %s%s\n", text_shell(all[i]), i + 1 < many ? " \\" : "");
+        else
+            str_print(&s, "      - %s\n", container_scalar(all[i]));
+    return s.text;
+}
+
+/* ---- the machines ---------------------------------------------------------------------------- */
+
+static const Card *card_of(const Config *c)
+{
+    const FieldValue *v = &c->v[F_cluster_card];
+    return c->cluster && v->set && v->s ? card_find(v->s) : config_card(c);
+}
+
+static const char *gpu_of(const JobWords *w, const Card *card)
+{
+    const char *given = w->word[JOB_WORDS - 1];
+    for (size_t i = 0; !given && card && i < sizeof accelerator_row / sizeof *accelerator_row; i++)
+        if (!strcmp(accelerator_row[i].card, card->name))
+            given = accelerator_row[i].name;
+    return given ? given : "GPU";
+}
+
+/* Whole GiB that ranks of one machine need of it. */
+static int64_t memory_gib(const Graph *g, bool cuda, int64_t local)
+{
+    const int64_t rank = graph_pinned_bytes(g) + (cuda ? 0 : g->arena_bytes + g->persistent_bytes);
+    return local * ((rank >> 30) + 1 + PROCESS_GIB);
+}
+
+/* Names what is left to be filled in. */
+static void tell_left(const JobWords *w, const char *gpu)
+{
+    Str s = {0};
+    for (int i = 0; i < JOB_WORDS; i++)
+        if (uses(w, i) && !w->word[i] && *word_row[i].placeholder)
+            str_print(&s, "%s%s (%s=: %s)", s.n ? ", " : "", word_row[i].placeholder,
+                      word_row[i].word, word_row[i].want);
+    if (!strcmp(gpu, "GPU"))
+        str_print(&s, "%sGPU (gpu=: as `sky show-gpus` calls it)", s.n ? ", " : "");
+    if (!w->argument)
+        str_print(&s, "%sFILE (-- --data /data/...: the program's arguments)", s.n ? ", " : "");
+    if (s.n)
+        fprintf(stderr, "gen: launch: the file has places to fill in, by words or by hand: %s\n", s.text);
+}
+
+void job_print(const JobWords *w, const char *command, const char *words, Config *c, const Graph *g,
+               FILE *to)
+{
+    if (!g)
+        err((Loc){0}, "launch: programs of the objective %s run as one process; `gen container` puts "
+                      "it into an image", config_text(c, F_objective));
+    char *lines = cluster_lines(c);
+    const Target *t = target_find(config_text(c, F_target));
+    const Card *card = card_of(c);
+    const char *interface = lines ? cluster_value(lines, "interface", 0) : NULL;
+    const char *cpus = lines ? cluster_value(lines, "cpus_per_task", 0) : NULL;
+    const bool cuda = strcmp(t->backend, "cpu") != 0, kubernetes = !strcmp(w->engine, "kubernetes");
+    const int64_t ranks = c->v[F_gpus].i, nodes = lines ? atoll(cluster_value(lines, "nodes", 0)) : 1;
+    const int64_t local = ranks / nodes;
+    if (!cuda && nodes > 1 && !kubernetes)
+        err((Loc){0}, "launch: skypilot: CPU programs of several machines are started by MPI over ssh, "
+                      "which needs names that SkyPilot does not give; cluster.nodes=1, or gen launch "
+                      "kubernetes");
+    if (!cuda && nodes > 1 && interface && *interface)
+        err(config_loc(c, F_cluster_interface), "launch: cluster.interface: run.sh gives %s to MPI, "
+            "but pods have eth0; leave it out (cluster.interface=)", interface);
+    const char *name = engine_name(c->name), *gpu = cuda && !kubernetes ? gpu_of(w, card) : "";
+    const char *image = w->word[0] ? w->word[0] : word_row[0].placeholder;
+    const char *run_sh = text_print("/diecast/%s/run.sh", c->name);
+    const char *about = card ? card->about : text_print("GPUs of the target %s", t->name);
+    const int64_t all_cpus = cpus ? local * atoll(cpus) : 0;
+    Hole hole[] = {
+        {"FILE", text_comment(c->name), true},
+        {"COMMAND", text_comment(command), true},
+        {"WORDS", text_comment(words), true},
+        {"FOLDER", text_comment(text_print("/diecast/%s", c->name)), true},
+        {"NAME", name, true},
+        {"NODES", text_print("%lld", (long long)nodes), true},
+        {"LOCAL", text_print("%lld", (long long)local), true},
+        {"IMAGE", scalar(kubernetes ? image : text_print("docker:%s", image)), true},
+        {"VOLUME", scalar(w->word[1] ? w->word[1] : word_row[1].placeholder), true},
+        {"BUCKET", scalar(w->word[2] ? w->word[2] : word_row[2].placeholder), true},
+        {"NAMESPACE", w->word[3] ? scalar(w->word[3]) : "", true},
+        {"PRODUCT", kubernetes && w->word[4] ? scalar(w->word[4]) : "", true},
+        {"GPU", gpu, true},
+        {"GPU_ABOUT", about, true},
+        {"CAPABILITY", cuda ? "yes" : "", true},
+        {"MAJOR", text_print("%d", t->capability / 10), true},
+        {"MINOR", text_print("%d", t->capability % 10), true},
+        {"CPUS", all_cpus ? text_print("%lld", (long long)all_cpus) : "", true},
+        {"MEMORY", text_print("%lld", (long long)memory_gib(g, cuda, local)), true},
+        {"FINAL_CODES", codes(false), true},
+        {"RESTART_CODES", codes(true), true},
+        {"RUN_SH", kubernetes ? container_scalar(run_sh) : text_shell(run_sh), true},
+        {"INTERFACE", interface ? interface : "", true},
+        {"interface", cuda && nodes > 1 && interface ? interface : "", true},
+        {"mpi", !cuda && nodes > 1 ? "yes" : "", true},
+        {"secret", cuda && nodes > 1 ? "yes" : "", true},
+        {"args", arguments(w, c->name), false}};
+    fputs(template_fill_some(text_print("templates/launch/%s.yaml", w->engine), hole,
+                             sizeof hole / sizeof *hole), to);
+    tell_left(w, gpu);
+}

@@ -1,0 +1,27 @@
+/* job.h -- `gen launch`: files by which other systems run a recipe's program on several machines. */
+#ifndef GEN_JOB_H
+#define GEN_JOB_H
+
+#include <stdio.h>
+
+#include "gen/config/config.h"
+#include "gen/graph/ir.h"
+
+enum { JOB_WORDS = 5 };
+typedef struct {
+    const char *engine;              /* kubernetes, skypilot */
+    const char *word[JOB_WORDS];     /* values of the rows of job.def; NULL: not given */
+    char **argument;                 /* of the program; NULL: none was given */
+    int narguments;
+} JobWords;
+
+/* Takes the engine, the words of job.def and all that follows -- out of the arguments of a command,
+ * argv[0] being its name. Ends the program if one of them is invalid. */
+JobWords job_words(int *argc, char **argv);
+/* Prints the file. command: the command line as typed; words: its recipe and fields. g: NULL for a
+ * standalone objective, which has no such file: ends the program. Names on stderr what is left to
+ * be filled in. */
+void job_print(const JobWords *w, const char *command, const char *words, Config *c, const Graph *g,
+               FILE *to);
+
+#endif
