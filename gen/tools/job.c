@@ -17,10 +17,9 @@ static const struct {
     const char *word, *engines, *placeholder, *of, *want;
 } word_row[] = {
 #define JOB_WORD(word, engines, placeholder, of, want) \
-    {word, engines, placeholder, LETTERS of, want},
+    {#word, engines, placeholder, LETTERS of, want},
 #include "gen/tools/job.def"
 };
-_Static_assert(sizeof word_row / sizeof *word_row == JOB_WORDS, "job.h counts the rows of job.def");
 static const struct {
     const char *card, *name;
 } accelerator_row[] = {
@@ -84,7 +83,8 @@ JobWords job_words(int *argc, char **argv)
     for (int k = 0; k < w.narguments; k++)
         for (const char *p = w.argument[k]; *p; p++)
             if (iscntrl((unsigned char)*p))
-                err((Loc){0}, "launch: argument %s: has a control character", text_shown(w.argument[k]));
+                err((Loc){0}, "launch: argument %s: has a control character",
+                    text_shown(w.argument[k]));
     *argc = kept;
     return w;
 }
@@ -171,26 +171,62 @@ static char *arguments(const JobWords *w, const char *name)
 
 /* ---- the machines ---------------------------------------------------------------------------- */
 
-static const Card *card_of(const Config *c)
+typedef struct {
+    bool cuda;
+    int64_t nodes, local;            /* machines, ranks on each */
+    const Target *target;
+    const Card *card;                /* NULL: not named */
+    const char *interface;           /* of the cluster; "": not named */
+    int64_t cpus, memory_gib;        /* of a machine; cpus 0: not known */
+} Machines;
+
+static const char *cluster_text(const char *lines, const char *name)
 {
-    const FieldValue *v = &c->v[F_cluster_card];
-    return c->cluster && v->set && v->s ? card_find(v->s) : config_card(c);
+    const char *text = lines ? cluster_value(lines, name, 0) : NULL;
+    return text ? text : "";
 }
 
-static const char *gpu_of(const JobWords *w, const Card *card)
+static Machines machines_of(Config *c, const Graph *g)
 {
-    const char *given = w->word[JOB_WORDS - 1];
-    for (size_t i = 0; !given && card && i < sizeof accelerator_row / sizeof *accelerator_row; i++)
+    const char *lines = cluster_lines(c);
+    const FieldValue *card = &c->v[F_cluster_card];
+    Machines m = {.target = target_find(config_text(c, F_target)), .nodes = 1};
+    m.cuda = strcmp(m.target->backend, "cpu") != 0;
+    m.card = c->cluster && card->set && card->s ? card_find(card->s) : config_card(c);
+    m.interface = cluster_text(lines, "interface");
+    m.nodes = lines ? atoll(cluster_text(lines, "nodes")) : 1;
+    m.local = c->v[F_gpus].i / m.nodes;
+    m.cpus = m.local * atoll(cluster_text(lines, "cpus_per_task"));
+    const int64_t arena = m.cuda ? 0 : g->arena_bytes + g->persistent_bytes;
+    m.memory_gib = m.local * (((graph_pinned_bytes(g) + arena) >> 30) + 1 + PROCESS_GIB);
+    return m;
+}
+
+/* Ends the program if the engine cannot start such ranks. */
+static void check_machines(const JobWords *w, const Machines *m, Config *c)
+{
+    if (m->cuda || m->nodes == 1)
+        return;
+    if (strcmp(w->engine, "kubernetes"))
+        err((Loc){0},
+            "launch: skypilot: CPU programs of several machines are started by MPI over ssh, which "
+            "needs names that SkyPilot does not give; cluster.nodes=1, or gen launch kubernetes");
+    if (*m->interface)
+        err(config_loc(c, F_cluster_interface),
+            "launch: cluster.interface: run.sh gives %s to MPI, but pods have eth0; leave it out "
+            "(cluster.interface=)",
+            m->interface);
+}
+
+/* SkyPilot's name of the GPU; "GPU": unknown. */
+static const char *accelerator(const JobWords *w, const Card *card)
+{
+    if (w->word[JOB_gpu])
+        return w->word[JOB_gpu];
+    for (size_t i = 0; card && i < sizeof accelerator_row / sizeof *accelerator_row; i++)
         if (!strcmp(accelerator_row[i].card, card->name))
-            given = accelerator_row[i].name;
-    return given ? given : "GPU";
-}
-
-/* Whole GiB that ranks of one machine need of it. */
-static int64_t memory_gib(const Graph *g, bool cuda, int64_t local)
-{
-    const int64_t rank = graph_pinned_bytes(g) + (cuda ? 0 : g->arena_bytes + g->persistent_bytes);
-    return local * ((rank >> 30) + 1 + PROCESS_GIB);
+            return accelerator_row[i].name;
+    return "GPU";
 }
 
 /* Names what is left to be filled in. */
@@ -206,64 +242,66 @@ static void tell_left(const JobWords *w, const char *gpu)
     if (!w->argument)
         str_print(&s, "%sFILE (-- --data /data/...: the program's arguments)", s.n ? ", " : "");
     if (s.n)
-        fprintf(stderr, "gen: launch: the file has places to fill in, by words or by hand: %s\n", s.text);
+        fprintf(stderr, "gen: launch: the file has places to fill in, by words or by hand: %s\n",
+                s.text);
+}
+
+static const char *number(int64_t n)
+{
+    return text_print("%lld", (long long)n);
+}
+
+/* The value of a word, or what stands for it. */
+static const char *word_of(const JobWords *w, int word)
+{
+    return w->word[word] ? w->word[word] : word_row[word].placeholder;
 }
 
 void job_print(const JobWords *w, const char *command, const char *words, Config *c, const Graph *g,
                FILE *to)
 {
     if (!g)
-        err((Loc){0}, "launch: programs of the objective %s run as one process; `gen container` puts "
-                      "it into an image", config_text(c, F_objective));
-    char *lines = cluster_lines(c);
-    const Target *t = target_find(config_text(c, F_target));
-    const Card *card = card_of(c);
-    const char *interface = lines ? cluster_value(lines, "interface", 0) : NULL;
-    const char *cpus = lines ? cluster_value(lines, "cpus_per_task", 0) : NULL;
-    const bool cuda = strcmp(t->backend, "cpu") != 0, kubernetes = !strcmp(w->engine, "kubernetes");
-    const int64_t ranks = c->v[F_gpus].i, nodes = lines ? atoll(cluster_value(lines, "nodes", 0)) : 1;
-    const int64_t local = ranks / nodes;
-    if (!cuda && nodes > 1 && !kubernetes)
-        err((Loc){0}, "launch: skypilot: CPU programs of several machines are started by MPI over ssh, "
-                      "which needs names that SkyPilot does not give; cluster.nodes=1, or gen launch "
-                      "kubernetes");
-    if (!cuda && nodes > 1 && interface && *interface)
-        err(config_loc(c, F_cluster_interface), "launch: cluster.interface: run.sh gives %s to MPI, "
-            "but pods have eth0; leave it out (cluster.interface=)", interface);
-    const char *name = engine_name(c->name), *gpu = cuda && !kubernetes ? gpu_of(w, card) : "";
-    const char *image = w->word[0] ? w->word[0] : word_row[0].placeholder;
+        err((Loc){0},
+            "launch: programs of the objective %s run as one process; `gen container` puts it into "
+            "an image",
+            config_text(c, F_objective));
+    const Machines m = machines_of(c, g);
+    check_machines(w, &m, c);
+    const bool kubernetes = !strcmp(w->engine, "kubernetes"), many = m.nodes > 1;
+    const char *gpu = m.cuda && !kubernetes ? accelerator(w, m.card) : "";
+    const char *image = word_of(w, JOB_image), *product = w->word[JOB_gpu];
     const char *run_sh = text_print("/diecast/%s/run.sh", c->name);
-    const char *about = card ? card->about : text_print("GPUs of the target %s", t->name);
-    const int64_t all_cpus = cpus ? local * atoll(cpus) : 0;
     Hole hole[] = {
         {"FILE", text_comment(c->name), true},
         {"COMMAND", text_comment(command), true},
         {"WORDS", text_comment(words), true},
         {"FOLDER", text_comment(text_print("/diecast/%s", c->name)), true},
-        {"NAME", name, true},
-        {"NODES", text_print("%lld", (long long)nodes), true},
-        {"LOCAL", text_print("%lld", (long long)local), true},
+        {"NAME", engine_name(c->name), true},
+        {"NODES", number(m.nodes), true},
+        {"LOCAL", number(m.local), true},
         {"IMAGE", scalar(kubernetes ? image : text_print("docker:%s", image)), true},
-        {"VOLUME", scalar(w->word[1] ? w->word[1] : word_row[1].placeholder), true},
-        {"BUCKET", scalar(w->word[2] ? w->word[2] : word_row[2].placeholder), true},
-        {"NAMESPACE", w->word[3] ? scalar(w->word[3]) : "", true},
-        {"PRODUCT", kubernetes && w->word[4] ? scalar(w->word[4]) : "", true},
+        {"VOLUME", scalar(word_of(w, JOB_volume)), true},
+        {"BUCKET", scalar(word_of(w, JOB_bucket)), true},
+        {"NAMESPACE", w->word[JOB_namespace] ? scalar(w->word[JOB_namespace]) : "", true},
+        {"PRODUCT", product ? scalar(product) : "", true},
         {"GPU", gpu, true},
-        {"GPU_ABOUT", about, true},
-        {"CAPABILITY", cuda ? "yes" : "", true},
-        {"MAJOR", text_print("%d", t->capability / 10), true},
-        {"MINOR", text_print("%d", t->capability % 10), true},
-        {"CPUS", all_cpus ? text_print("%lld", (long long)all_cpus) : "", true},
-        {"MEMORY", text_print("%lld", (long long)memory_gib(g, cuda, local)), true},
+        {"GPU_ABOUT",
+         m.card ? m.card->about : text_print("GPUs of the target %s", m.target->name), true},
+        {"CAPABILITY", m.cuda ? "yes" : "", true},
+        {"MAJOR", number(m.target->capability / 10), true},
+        {"MINOR", number(m.target->capability % 10), true},
+        {"CPUS", m.cpus ? number(m.cpus) : "", true},
+        {"MEMORY", number(m.memory_gib), true},
         {"FINAL_CODES", codes(false), true},
         {"RESTART_CODES", codes(true), true},
         {"RUN_SH", kubernetes ? container_scalar(run_sh) : text_shell(run_sh), true},
-        {"INTERFACE", interface ? interface : "", true},
-        {"interface", cuda && nodes > 1 && interface ? interface : "", true},
-        {"mpi", !cuda && nodes > 1 ? "yes" : "", true},
-        {"secret", cuda && nodes > 1 ? "yes" : "", true},
+        {"INTERFACE", m.interface, true},
+        {"interface", m.cuda && many ? m.interface : "", true},
+        {"mpi", !m.cuda && many ? "yes" : "", true},
+        {"secret", m.cuda && many ? "yes" : "", true},
         {"args", arguments(w, c->name), false}};
     fputs(template_fill_some(text_print("templates/launch/%s.yaml", w->engine), hole,
-                             sizeof hole / sizeof *hole), to);
+                             sizeof hole / sizeof *hole),
+          to);
     tell_left(w, gpu);
 }

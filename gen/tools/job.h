@@ -1,4 +1,4 @@
-/* job.h -- `gen launch`: files by which other systems run a recipe's program on several machines. */
+/* job.h -- `gen launch`: files by which other systems run a recipe's program. */
 #ifndef GEN_JOB_H
 #define GEN_JOB_H
 
@@ -7,7 +7,11 @@
 #include "gen/config/config.h"
 #include "gen/graph/ir.h"
 
-enum { JOB_WORDS = 5 };
+enum {
+#define JOB_WORD(word, ...) JOB_##word,
+#include "gen/tools/job.def"
+    JOB_WORDS
+};
 typedef struct {
     const char *engine;              /* kubernetes, skypilot */
     const char *word[JOB_WORDS];     /* values of the rows of job.def; NULL: not given */

@@ -123,8 +123,18 @@ if [ -n "$hosts" ]; then
     [ ${#names[@]} = "$count" ] || refuse "$nodes, but --hosts=$hosts names ${#names[@]}"
     [ -z "$(printf '%s\n' "${names[@]}" | sort | uniq -d)" ] ||
         refuse "--hosts=$hosts: a host is named twice"
-    # Rank 0 is on the first.
-    export MASTER_ADDR=${MASTER_ADDR:-${names[0]}}
+    # Rank 0 is on the first. Open MPI begins with the machine of the launcher, wherever the list has it.
+    for name in "${names[@]}"; do
+        case $name in
+        "$(hostname)" | "$(hostname -s)" | "$(hostname -s)".*) ;;
+        *) [[ " $(hostname -I 2>/dev/null) " = *" $name "* ]] || continue ;;
+        esac
+        hosts=,$hosts,
+        hosts=$name${hosts/",$name,"/,}
+        hosts=${hosts%,}
+        break
+    done
+    export MASTER_ADDR=${MASTER_ADDR:-${hosts%%,*}}
 elif [ "$count" != 1 ]; then
     refuse "$nodes: $once"
 elif [ -z "$nodes" ]; then

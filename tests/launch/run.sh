@@ -1,6 +1,6 @@
 #!/bin/bash
-# Files of `gen launch`: their fields by what Kubeflow Trainer and SkyPilot accept (fields.txt, from their packages), their
-# numbers by the recipe and its cluster, words of users as they were typed. Their commands run in tests/nodes/engines.sh.
+# Files of `gen launch`: their fields by what Kubeflow Trainer and SkyPilot accept (fields.txt, from their packages),
+# their numbers by the recipe and its cluster, words of users as they were typed. tests/nodes/engines.sh runs them.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
@@ -103,10 +103,11 @@ refused image 'gen: launch: image: must be an image, such as ghcr.io/me/run:1, g
 refused empty 'gen: launch: volume: must be a PersistentVolumeClaim that all pods may write, such as shared, got ""' \
     kubernetes cpu_tiny volume=
 refused twice "gen: launch: image: given twice" kubernetes cpu_tiny image=a image=b
-refused other 'gen: launch: "bucket=s3://x": kubernetes has no such word; gen launch --help' kubernetes cpu_tiny bucket=s3://x
+refused other 'gen: launch: "bucket=s3://x": kubernetes has no such word; gen launch --help' kubernetes cpu_tiny \
+    bucket=s3://x
 refused control 'gen: launch: argument "--x\012y": has a control character' kubernetes cpu_tiny -- $'--x\ny'
-refused sky_cpus "gen: launch: skypilot: CPU programs of several machines are started by MPI over ssh, which needs names \
-that SkyPilot does not give; cluster.nodes=1, or gen launch kubernetes" skypilot cpu_tiny cluster=slurm_cpu
+refused sky_cpus "gen: launch: skypilot: CPU programs of several machines are started by MPI over ssh, which needs \
+names that SkyPilot does not give; cluster.nodes=1, or gen launch kubernetes" skypilot cpu_tiny cluster=slurm_cpu
 check refuses_alone "1 1" "$("$GEN" launch kubernetes darkroom_ppo >"$T/out" 2>"$T/said"; echo "$? $(
     grep -c '^gen: launch: programs of the objective ppo run as one process' "$T/said")")"
 check refuses_interface "1 1" "$("$GEN" launch kubernetes cpu_tiny cluster=slurm_cpu cluster.interface=ib0 >"$T/out" 2>"$T/said"

@@ -132,6 +132,15 @@ straight() {
     "$binary/run.sh" "${ours[@]}" --out "$scratch/$run" "$@" >"$scratch/$run.log" 2>&1 ||
         verdict "$run trains" "exit $?: $(tail -n 2 "$scratch/$run.log")"
 }
+# trains NAME [CODES]: what began, a run called run of $steps steps, ended well on two hosts, with the bits of straight
+trains() {
+    end
+    verdict "$BACKEND, $1: it trains" "$([ "$codes" = "${2:-$good}" ] ||
+        echo "codes $codes: $(tail -qn 3 "$scratch"/run.[0-3])")"
+    same "$BACKEND, $1" run straight $steps
+    verdict "$BACKEND, $1: nothing is left" "$(gone 0; gone 1)"
+    rm -rf "$scratch"/run "$scratch"/run.?
+}
 # scenarios NAME...: these functions side by side, each with a pair of hosts of its own and $BACKEND NAME as $name
 scenarios() {
     local each pids=()

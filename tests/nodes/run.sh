@@ -2,7 +2,7 @@
 # Two hosts, as network namespaces on one machine: run.sh [PART ...], all parts in turn. Each part takes CPU programs,
 # then CUDA programs on the simulator, or the one of them that BACKEND names.
 # apart: makes network namespaces, for which it wants root and packages of its own
-# parts: start cut refused slow
+# parts: start engines cut refused slow
 cd "$(dirname "$0")" || exit 1
 failed=0
 (cd ../.. && gen/deps.sh nodes) || { echo "not ok nodes: the packages of gen/deps.sh nodes are missing"; exit 1; }

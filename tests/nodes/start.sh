@@ -5,16 +5,6 @@ steps=5
 straight straight --steps $steps
 pair start
 
-# trains NAME: what began ended well, on two hosts, with the bits of one
-trains() {
-    end
-    verdict "$BACKEND, $1: it trains" "$([ "$codes" = "${2:-$good}" ] ||
-        echo "codes $codes: $(tail -qn 3 "$scratch"/run.[0-3])")"
-    same "$BACKEND, $1" run straight $steps
-    verdict "$BACKEND, $1: nothing is left" "$(gone 0; gone 1)"
-    rm -rf "$scratch"/run "$scratch"/run.?
-}
-
 begin run --steps $steps
 end
 if [ $BACKEND = cpu ]; then
@@ -32,6 +22,10 @@ if [ $BACKEND = cpu ]; then
         >"$scratch/run.0" 2>&1 &
     script=($!)
     trains "run.sh with NNODES"
+    MPIRUN_FLAGS=$ssh "$on" 1 "$binary/run.sh" --hosts node0,node1 "${ours[@]}" --out "$scratch/run" --steps $steps \
+        >"$scratch/run.0" 2>&1 &
+    script=($!)
+    trains "run.sh on the second of its hosts"
     # without run.sh: rank 0 is found by the name of its host
     # shellcheck disable=SC2086
     "$on" 0 mpirun $ssh --allow-run-as-root -n 4 --host node0:2,node1:2 "$binary/train" "${ours[@]}" --out "$scratch/run" \
