@@ -353,7 +353,10 @@ static bool take_new(const char *ours, int fd)
     /* a file system without hard links */
     if (renameat2(AT_FDCWD, ours, AT_FDCWD, lock_path, RENAME_NOREPLACE) == 0)
         return true;
-    if (errno != EEXIST)
+    /* nor with such renames, as a mounted bucket: of two starts at once the later one has it */
+    if ((errno == EINVAL || errno == ENOSYS) && access(lock_path, F_OK) && errno == ENOENT)
+        return rename(ours, lock_path) == 0;
+    if (errno != EEXIST && access(lock_path, F_OK))
         die(EXIT_IO, "%s: link: %s", lock_path, strerror(why));
     return false;
 }

@@ -748,7 +748,15 @@ hold 600
 expect no-flock-held 92 "in use by process $pid on " llama lock "$out" 0 0
 kill -9 $pid; wait $pid 2>/dev/null
 expect no-flock-of-the-dead 0 "the lock of process $pid .* is stale" llama lock "$out" 0 0
-unset NO_FLOCK LD_PRELOAD
+unset NO_FLOCK
+export BUCKET=1
+expect lock-in-a-bucket 0 '^locked' llama lock "$out" 0 0
+verdict lock-in-a-bucket-released "$(ls "$out")"
+hold 600
+expect lock-in-a-bucket-held 92 "in use by process $pid on " llama lock "$out" 0 0
+kill -9 $pid; wait $pid 2>/dev/null
+expect lock-in-a-bucket-of-the-dead 0 "the lock of process $pid .* is stale" llama lock "$out" 0 0
+unset BUCKET LD_PRELOAD
 mkdir "$out/run.lock"
 expect lock-a-folder 90 'run.lock: open: .*; remove it' llama lock "$out" 0 0 --break-lock
 rmdir "$out/run.lock"

@@ -2,6 +2,7 @@
  *
  * In:    FAIL_FSYNC, FAIL_RENAME: "n" or "n-m" (calls n..m, counted from 1), as EIO.
  *        NO_FLOCK: flock is not there, as on Lustre without its option.
+ *        BUCKET: no hard links and no flags of renameat2, as on a bucket mounted by rclone.
  *        KILL_AT: n: SIGKILL at the n-th moment: before and after each call that changes a folder.
  *        BAD_DISK: "FOLDER SEED MICROSECONDS ONE_IN": below this folder write, fsync and rename take up to so many
  *        microseconds, and one in so many fails, as EIO or ENOSPC; 0: none. */
@@ -88,7 +89,30 @@ int flock(int fd, int how)
     errno = why;
     return result;
 }
-CALL(link, (const char *from, const char *to), (from, to))
+
+int link(const char *from, const char *to)
+{
+    static int (*real)(const char *, const char *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "link");
+    moment();
+    int result = getenv("BUCKET") ? -1 : real(from, to), why = getenv("BUCKET") ? EPERM : errno;
+    moment();
+    errno = why;
+    return result;
+}
+
+int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    static int (*real)(int, const char *, int, const char *, unsigned);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "renameat2");
+    moment();
+    int result = getenv("BUCKET") ? -1 : real(a, from, b, to, flags), why = getenv("BUCKET") ? EINVAL : errno;
+    moment();
+    errno = why;
+    return result;
+}
 CALL(unlink, (const char *path), (path))
 
 int fsync(int fd)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Commands of the files of `gen launch` on two hosts, with the variables that Kubeflow Trainer and SkyPilot set there, and
-# run.sh as srun and mpirun start it once on each: the bits of one host, also after a restart. BACKEND=cpu or sim.
+# Commands of the files of `gen launch` on two hosts, with the variables that Kubeflow Trainer and SkyPilot set there,
+# and run.sh as srun and mpirun start it once on each: the bits of one host, also after a restart. BACKEND=cpu or sim.
 source "$(dirname "$0")/hosts.sh"
 steps=5
 straight straight --steps $steps
@@ -75,13 +75,15 @@ verdict "$BACKEND, Kubeflow Trainer: a pod dies" "$([ "$codes" = "84 137" ] || e
 pods 1
 end 2>/dev/null
 verdict "$BACKEND, Kubeflow Trainer: the set restarts" "$([ "$codes" = "0 0" ] || echo "codes $codes: $(
-    tail -qn 3 "$scratch"/run.[01])"; grep -q 'resumed from .*checkpoint-[2-5]$' "$scratch/run.0" || cat "$scratch/run.0")"
+    tail -qn 3 "$scratch"/run.[01])"; grep -q 'resumed from .*checkpoint-[1-5]$' "$scratch/run.0" || cat "$scratch/run.0")"
 same "$BACKEND, Kubeflow Trainer, restarted" run straight $steps
 verdict "$BACKEND, Kubeflow Trainer: the name of the fault file" "$(
     [ -n "$(find "$scratch/run" -name 'fault.0.*.json')" ] || ls "$scratch/run")"
 rm -rf "$scratch"/run "$scratch"/run.?
 
-# machines FIRST SECOND: those of a task, by their hosts, with the command of its file
+# machines FIRST SECOND: those of a task, by their hosts, with the command of its file. The run folder is as in a
+# bucket: without hard links and exclusive renames.
+gcc -std=c11 -O1 -shared -fPIC -o "$scratch/shim.so" tests/checkpoint/shim.c -ldl || exit 1
 machines() {
     local host rank=0 ip=("" "")
     script=()
@@ -90,7 +92,7 @@ machines() {
     for host; do
         SKYPILOT_NUM_NODES=2 SKYPILOT_NODE_RANK=$rank SKYPILOT_NODE_IPS=${ip[0]}$'\n'${ip[1]} \
             SKYPILOT_NUM_GPUS_PER_NODE=2 SKYPILOT_TASK_ID=sky-task-1 DIECAST_SECRET=s \
-            "$on" "$host" bash -c "$command" >"$scratch/run.$host" 2>&1 &
+            "$on" "$host" env BUCKET=1 LD_PRELOAD="$scratch/shim.so" bash -c "$command" >"$scratch/run.$host" 2>&1 &
         script[host]=$!
         rank=$((rank + 1))
     done
@@ -108,7 +110,7 @@ end 2>/dev/null
 machines 1 0
 end 2>/dev/null
 verdict "$BACKEND, SkyPilot: the task recovers" "$([ "$codes" = "0 0" ] || echo "codes $codes: $(
-    tail -qn 3 "$scratch"/run.[01])"; grep -q 'resumed from .*checkpoint-[2-5]$' "$scratch/run.1" || cat "$scratch/run.1")"
+    tail -qn 3 "$scratch"/run.[01])"; grep -q 'resumed from .*checkpoint-[1-5]$' "$scratch/run.1" || cat "$scratch/run.1")"
 same "$BACKEND, SkyPilot, recovered" run straight $steps
 rm -rf "$scratch"/run "$scratch"/run.?
 
