@@ -247,6 +247,20 @@ static void show_variables(Doctor *d)
         doctor_add(d, DOCTOR_OK, "variables", "none of a launcher, of NCCL, OpenMP or ours is set");
 }
 
+/* True if run.sh reads and replaces this variable: nodes and node of an engine. */
+static bool consumed(const char *variable)
+{
+    static const char *const names[] = {
+#define ENGINE(name, only, nodes, node, address, hosts, port, ranks, gpus) nodes, node,
+#include "runtime/ranks/launchers.def"
+    };
+    const size_t n = strcspn(variable, "=");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && !strncmp(variable, names[i], n))
+            return true;
+    return false;
+}
+
 /* The environment that run.sh passes on, without the variables that it consumes. */
 static char *const *of_ranks(char *const *env)
 {
@@ -255,7 +269,7 @@ static char *const *of_ranks(char *const *env)
         n++;
     char **left = arena_new((size_t)(n + 1) * sizeof *left);
     for (int i = 0; i < n; i++)
-        if (strncmp(env[i], "NNODES=", 7) && strncmp(env[i], "NODE_RANK=", 10))
+        if (!consumed(env[i]))
             left[kept++] = env[i];
     return left;
 }

@@ -178,6 +178,16 @@ devices=$(cd "$work" && salloc --nodes=1 --ntasks=4 --gpus-per-node=3 \
     srun -n1 printenv CUDA_VISIBLE_DEVICES 2>/dev/null)
 [ "$devices" = 0,1,2 ]
 verdict "GPUs: the cluster deals them" $? "$devices"
+# run.sh, once on each node: it knows which that is
+. tests/runtime/launcher.sh
+mkdir -p "$work/show"
+run_sh cuda show 4 >"$work/show/run.sh"
+printf '%s\n' '#!/bin/bash' '[ "$1" = --where ] || echo "$RANK of $WORLD_SIZE, $LOCAL_RANK at $MASTER_ADDR $MASTER_PORT"' \
+    >"$work/show/train"
+chmod +x "$work/show/run.sh" "$work/show/train"
+shown=$(cd "$work" && salloc --nodes=2 --ntasks-per-node=1 srun show/run.sh 2>/dev/null | sort | paste -sd';')
+[ "$shown" = "0 of 4, 0 at node1 29500;1 of 4, 1 at node1 29500;2 of 4, 0 at node1 29500;3 of 4, 1 at node1 29500" ]
+verdict "GPUs: srun starts run.sh on each node" $? "$shown"
 
 # ---- a rank dies, the user has enough, a node is lost
 gone() { [ -z "$(ranks)" ]; }
