@@ -10,7 +10,7 @@ T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 failed=0
 mkdir -p $work "$T"/{driver,home,none}
-for name in $(compgen -e | grep -E '^(NCCL|SLURM|OMPI|PMI|MV2|DIECAST|TORCHELASTIC|CUDA)') \
+for name in $(compgen -e | grep -E '^(NCCL|SLURM|OMPI|PMI|PET|SKYPILOT|MV2|DIECAST|TORCHELASTIC|CUDA)') \
     RANK WORLD_SIZE NNODES NODE_RANK \
     MASTER_ADDR MASTER_PORT CC CXX MPICC MPIRUN NVCC; do
     unset "$name"
@@ -174,6 +174,10 @@ says "launch: the secret is not" 'ok DIECAST_SECRET: \(set, not shown\)'
 says "launch: another number of ranks" 'warning ranks: torchrun says 4, the recipe 2'
 NNODES=2 NODE_RANK=1 ACCELERATE_MIXED_PRECISION=fp16 part launch x cpu
 says "launch: run.sh takes the nodes" 'ok launcher: none: .*'
+PET_NNODES=2 PET_NODE_RANK=1 PET_NPROC_PER_NODE=4 SKYPILOT_NUM_NODES=2 SKYPILOT_NODE_RANK=1 part launch x cpu
+says "launch: run.sh takes the nodes of others" 'ok launcher: none: .*'
+says "launch: the nodes of others are shown" 'ok PET_NNODES: 2'
+NNODES=2 NODE_RANK=1 ACCELERATE_MIXED_PRECISION=fp16 part launch x cpu
 says "launch: another precision" 'warning precision: ACCELERATE_MIXED_PRECISION=fp16, but the recipe has bf16'
 
 # ---- libraries hidden one by one: a gcc that does not see a header, one that does not find a library
