@@ -1,8 +1,9 @@
 /* jinja_parts.h -- values and nodes, shared by the files of the Jinja renderer.
  *
  * Lowest first: jinja_memory.c (memory, errors, limits), jinja_lex.c (source to lexemes),
- * jinja_value.c (values and their text), jinja_calls.c (attributes, filters, tests, methods,
- * functions: jinja.def), jinja_parse.c (lexemes to nodes), jinja_eval.c (nodes to text). */
+ * jinja_value.c (values and their text), jinja_text.c, jinja_lists.c, jinja_tests.c and
+ * jinja_functions.c (the rows of jinja.def), jinja_calls.c (their tables; attributes and items),
+ * jinja_parse.c (lexemes to nodes), jinja_eval.c (nodes to text). */
 #ifndef DIECAST_JINJA_PARTS_H
 #define DIECAST_JINJA_PARTS_H
 

@@ -1,0 +1,33 @@
+/* jinja_code.h -- shared by the functions of jinja.def: jinja_text.c (strings and numbers),
+ * jinja_lists.c (lists and objects), jinja_tests.c, jinja_functions.c; jinja_calls.c has their
+ * tables. */
+#ifndef DIECAST_JINJA_CODE_H
+#define DIECAST_JINJA_CODE_H
+
+#include "runtime/jinja/jinja_parts.h"
+
+/* The functions of the rows. */
+#define FILTER(name, params, code) CallCode code_##code;
+#define TEST(name, params, code) CallCode code_##code;
+#define FUNCTION(name, params, code) CallCode code_##code;
+#define METHOD(kind, name, params, code) CallCode code_##code;
+#define NO_METHOD(kind, name)
+#include "runtime/jinja/jinja.def"
+
+#define CODE(name) Value code_##name(Run *r, Value *self, Value *arg, const Args *raw)
+#define UNUSED (void)r, (void)self, (void)arg, (void)raw
+
+static inline bool given(const Value *v) { return v->kind != JV_MISSING; }
+/* Arguments of a type; `what` begins the message of another one. */
+Value want_string(Run *r, const Value *v, const char *what);
+int64_t want_int(Run *r, const Value *v, const char *what);
+
+/* jinja_text.c: small letters, one for one; the items of a list joined. strings: others fail. */
+Value text_lowered(Run *r, const Value *v);
+Value text_joined(Run *r, const Value *between, const Value *list, bool strings);
+
+/* jinja_lists.c: appends to a list of *cap items; a list whose items may be changed. */
+void list_add(Run *r, List *l, int *cap, Value v);
+Value list_copied(Run *r, const Value *v, ListKind kind);
+
+#endif
