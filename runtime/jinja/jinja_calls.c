@@ -24,19 +24,19 @@ int64_t want_int(Run *r, const Value *v, const char *what)
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-#define FILTER(name, params, code) {name, params, code_##code, 0},
+#define FILTER(name, params, code) {name, params, code, 0},
 static const Callable filters[] = {
 #include "runtime/jinja/jinja.def"
 };
-#define TEST(name, params, code) {name, params, code_##code, 0},
+#define TEST(name, params, code) {name, params, code, 0},
 static const Callable tests[] = {
 #include "runtime/jinja/jinja.def"
 };
-#define FUNCTION(name, params, code) {name, params, code_##code, 0},
+#define FUNCTION(name, params, code) {name, params, code, 0},
 static const Callable functions[] = {
 #include "runtime/jinja/jinja.def"
 };
-#define METHOD(kind, name, params, code) {name, params, code_##code, kind},
+#define METHOD(kind, name, params, code) {name, params, code, kind},
 #define NO_METHOD(kind, name) {name, "", NULL, kind},
 static const Callable methods[] = {
 #include "runtime/jinja/jinja.def"

@@ -7,14 +7,14 @@
 #include "runtime/jinja/jinja_parts.h"
 
 /* The functions of the rows. */
-#define FILTER(name, params, code) CallCode code_##code;
-#define TEST(name, params, code) CallCode code_##code;
-#define FUNCTION(name, params, code) CallCode code_##code;
-#define METHOD(kind, name, params, code) CallCode code_##code;
+#define FILTER(name, params, code) CallCode code;
+#define TEST(name, params, code) CallCode code;
+#define FUNCTION(name, params, code) CallCode code;
+#define METHOD(kind, name, params, code) CallCode code;
 #define NO_METHOD(kind, name)
 #include "runtime/jinja/jinja.def"
 
-#define CODE(name) Value code_##name(Run *r, Value *self, Value *arg, const Args *raw)
+#define CALL Run *r, Value *self, Value *arg, const Args *raw      /* see CallCode */
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 static inline bool given(const Value *v) { return v->kind != JV_MISSING; }

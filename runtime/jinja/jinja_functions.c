@@ -8,7 +8,7 @@
 
 enum { RANGE_MAX = 100000 };     /* as in Jinja's sandbox */
 
-CODE(raise_exception)
+Value code_raise_exception(CALL)
 {
     UNUSED;
     const Value why = given(&arg[0]) ? jv_text(r, &arg[0]) : jv_literal("");
@@ -16,7 +16,7 @@ CODE(raise_exception)
              why.s);
 }
 
-CODE(strftime_now)
+Value code_strftime_now(CALL)
 {
     UNUSED;
     const Value how = want_string(r, &arg[0], "strftime_now");
@@ -34,7 +34,7 @@ CODE(strftime_now)
     return jv_string(memcpy(run_take(r, n + 1), text, n), n);
 }
 
-CODE(range)
+Value code_range(CALL)
 {
     UNUSED;
     int64_t start = want_int(r, &arg[0], "range"), stop, step = 1;
@@ -71,10 +71,10 @@ static Value named_values(Run *r, const Args *raw, bool space)
     return d;
 }
 
-CODE(namespace) { UNUSED; return named_values(r, raw, true); }
-CODE(new_dict) { UNUSED; return named_values(r, raw, false); }
+Value code_namespace(CALL) { UNUSED; return named_values(r, raw, true); }
+Value code_new_dict(CALL) { UNUSED; return named_values(r, raw, false); }
 
-CODE(cycle)
+Value code_cycle(CALL)
 {
     UNUSED;
     if (!raw->n || raw->nnamed)
@@ -82,7 +82,7 @@ CODE(cycle)
     return raw->value[self->loop->at % raw->n];
 }
 
-CODE(changed)
+Value code_changed(CALL)
 {
     UNUSED;
     Value *now = run_take(r, sizeof *now), *before = self->loop->changed;

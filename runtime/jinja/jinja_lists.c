@@ -25,7 +25,7 @@ Value list_copied(Run *r, const Value *v, ListKind kind)
     return copy;
 }
 
-CODE(length)
+Value code_length(CALL)
 {
     UNUSED;
     switch (self->kind) {
@@ -59,7 +59,7 @@ static Value attribute_of(Run *r, const Value *v, const Value *path)
     return at;
 }
 
-CODE(join)
+Value code_join(CALL)
 {
     UNUSED;
     const Value none = jv_literal(""), between = given(&arg[0]) ? jv_text(r, &arg[0]) : none;
@@ -72,7 +72,7 @@ CODE(join)
     return text_joined(r, &between, &list, false);
 }
 
-CODE(default_to)
+Value code_default_to(CALL)
 {
     UNUSED;
     const bool empty = given(&arg[1]) && jv_true(&arg[1]) && !jv_true(self);
@@ -95,7 +95,7 @@ static Value pairs(Run *r, const Value *of, ListKind kind)
     return all;
 }
 
-CODE(items)
+Value code_items(CALL)
 {
     UNUSED;
     if (self->kind == JV_UNDEFINED)
@@ -107,15 +107,15 @@ CODE(items)
     return pairs(r, self, LIST_ONCE);
 }
 
-CODE(items_method) { UNUSED; return pairs(r, self, LIST_VIEW); }
+Value code_items_method(CALL) { UNUSED; return pairs(r, self, LIST_VIEW); }
 
-CODE(keys)
+Value code_keys(CALL)
 {
     UNUSED;
     return list_copied(r, self, LIST_VIEW);
 }
 
-CODE(values)
+Value code_values(CALL)
 {
     UNUSED;
     Value all = jv_list(r, LIST_VIEW, self->dict->n);
@@ -125,7 +125,7 @@ CODE(values)
     return all;
 }
 
-CODE(get)
+Value code_get(CALL)
 {
     UNUSED;
     if (!given(&arg[0]))
@@ -148,7 +148,7 @@ static Args args_after(const Args *raw, int from)
     return rest;
 }
 
-CODE(map)
+Value code_map(CALL)
 {
     UNUSED;
     Value list = list_copied(r, self, LIST_ONCE);
@@ -210,19 +210,19 @@ static Value chosen(Run *r, const Value *self, const Args *raw, bool attribute, 
     return list;
 }
 
-CODE(choose) { UNUSED; return chosen(r, self, raw, false, true); }
-CODE(reject) { UNUSED; return chosen(r, self, raw, false, false); }
-CODE(choose_attribute) { UNUSED; return chosen(r, self, raw, true, true); }
-CODE(reject_attribute) { UNUSED; return chosen(r, self, raw, true, false); }
+Value code_choose(CALL) { UNUSED; return chosen(r, self, raw, false, true); }
+Value code_reject(CALL) { UNUSED; return chosen(r, self, raw, false, false); }
+Value code_choose_attribute(CALL) { UNUSED; return chosen(r, self, raw, true, true); }
+Value code_reject_attribute(CALL) { UNUSED; return chosen(r, self, raw, true, false); }
 
-CODE(first)
+Value code_first(CALL)
 {
     UNUSED;
     const Value all = jv_iterate(r, self);
     return all.list->n ? all.list->item[0] : jv_undefined("the first item of an empty list");
 }
 
-CODE(last)
+Value code_last(CALL)
 {
     UNUSED;
     if (self->kind == JV_LIST && self->list->kind == LIST_ONCE)
@@ -232,9 +232,9 @@ CODE(last)
                        : jv_undefined("the last item of an empty list");
 }
 
-CODE(to_list) { UNUSED; return list_copied(r, self, LIST_LIST); }
+Value code_to_list(CALL) { UNUSED; return list_copied(r, self, LIST_LIST); }
 
-CODE(reverse)
+Value code_reverse(CALL)
 {
     UNUSED;
     const Value all = jv_iterate(r, self);
@@ -269,7 +269,7 @@ static void sort_by(Run *r, Value *item, Value *key, int n, bool cases, bool dow
         }
 }
 
-CODE(sort)
+Value code_sort(CALL)
 {
     UNUSED;
     Value list = list_copied(r, self, LIST_LIST), key = list_copied(r, &list, LIST_LIST);
@@ -280,7 +280,7 @@ CODE(sort)
     return list;
 }
 
-CODE(dictsort)
+Value code_dictsort(CALL)
 {
     UNUSED;
     if (self->kind != JV_DICT)
@@ -294,7 +294,7 @@ CODE(dictsort)
     return list;
 }
 
-CODE(tojson)
+Value code_tojson(CALL)
 {
     UNUSED;
     const bool indented = given(&arg[1]) && arg[1].kind != JV_NONE;

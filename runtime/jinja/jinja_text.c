@@ -42,7 +42,7 @@ static int lower_of(int c, bool starts)
 
 static int title_of(int c, bool starts) { return starts ? upper_of(c, 0) : lower_of(c, 0); }
 
-CODE(upper) { UNUSED; return cased(r, self, upper_of, "upper"); }
+Value code_upper(CALL) { UNUSED; return cased(r, self, upper_of, "upper"); }
 
 /* Not of the two capitals that become two, or depend on others. */
 Value text_lowered(Run *r, const Value *v)
@@ -61,12 +61,12 @@ Value text_lowered(Run *r, const Value *v)
     return jv_string(to, (size_t)(put - to));
 }
 
-CODE(lower) { UNUSED; return text_lowered(r, self); }
+Value code_lower(CALL) { UNUSED; return text_lowered(r, self); }
 
-CODE(title_method) { UNUSED; return cased(r, self, title_of, "title"); }
+Value code_title_method(CALL) { UNUSED; return cased(r, self, title_of, "title"); }
 
 /* Jinja's: words begin after white space and "-([{<". */
-CODE(title)
+Value code_title(CALL)
 {
     UNUSED;
     const Value s = cased(r, self, lower_of, "title");
@@ -79,7 +79,7 @@ CODE(title)
     return jv_string(to, s.n);
 }
 
-CODE(capitalize)
+Value code_capitalize(CALL)
 {
     UNUSED;
     const Value s = cased(r, self, lower_of, "capitalize");
@@ -102,12 +102,12 @@ static Value stripped(Run *r, const Value *self, const Value *chars, bool left, 
     return string_strip(s, has ? &set : NULL, left, right);
 }
 
-CODE(trim) { UNUSED; return stripped(r, self, arg, true, true); }
-CODE(strip) { UNUSED; return stripped(r, self, arg, true, true); }
-CODE(lstrip) { UNUSED; return stripped(r, self, arg, true, false); }
-CODE(rstrip) { UNUSED; return stripped(r, self, arg, false, true); }
+Value code_trim(CALL) { UNUSED; return stripped(r, self, arg, true, true); }
+Value code_strip(CALL) { UNUSED; return stripped(r, self, arg, true, true); }
+Value code_lstrip(CALL) { UNUSED; return stripped(r, self, arg, true, false); }
+Value code_rstrip(CALL) { UNUSED; return stripped(r, self, arg, false, true); }
 
-CODE(split)
+Value code_split(CALL)
 {
     UNUSED;
     Value all = jv_list(r, LIST_LIST, 0), rest = *self;
@@ -151,7 +151,34 @@ CODE(split)
     return all;
 }
 
-CODE(splitlines)
+/* From the right, at a separator. */
+Value code_rsplit(CALL)
+{
+    UNUSED;
+    if (!given(&arg[0]) || arg[0].kind == JV_NONE)
+        run_fail(r, "rsplit: needs a separator");
+    const Value sep = want_string(r, &arg[0], "rsplit");
+    const int64_t most = given(&arg[1]) ? want_int(r, &arg[1], "rsplit") : -1;
+    Value back = jv_list(r, LIST_LIST, 0);
+    int cap = 0;
+    size_t end = self->n;
+    if (!sep.n)
+        run_fail(r, "rsplit: empty separator");
+    run_steps(r, self->n);
+    for (size_t at = self->n; at-- > 0;)
+        if (at + sep.n <= end && back.list->n != most && !memcmp(self->s + at, sep.s, sep.n)) {
+            list_add(r, back.list, &cap,
+                     jv_string(self->s + at + sep.n, end - at - sep.n));
+            end = at;
+        }
+    list_add(r, back.list, &cap, jv_string(self->s, end));
+    Value all = jv_list(r, LIST_LIST, back.list->n);
+    for (int i = 0; i < back.list->n; i++)
+        all.list->item[i] = back.list->item[back.list->n - 1 - i];
+    return all;
+}
+
+Value code_splitlines(CALL)
 {
     UNUSED;
     Value all = jv_list(r, LIST_LIST, 0);
@@ -186,10 +213,10 @@ static bool affix(Run *r, const Value *self, const Value *affix, bool end)
     return s.n <= self->n && !memcmp(self->s + (end ? self->n - s.n : 0), s.s, s.n);
 }
 
-CODE(starts_with) { UNUSED; return jv_bool(affix(r, self, &arg[0], false)); }
-CODE(ends_with) { UNUSED; return jv_bool(affix(r, self, &arg[0], true)); }
+Value code_starts_with(CALL) { UNUSED; return jv_bool(affix(r, self, &arg[0], false)); }
+Value code_ends_with(CALL) { UNUSED; return jv_bool(affix(r, self, &arg[0], true)); }
 
-CODE(replace)
+Value code_replace(CALL)
 {
     UNUSED;
     const Value s = jv_text(r, self), from = want_string(r, &arg[0], "replace"),
@@ -217,7 +244,7 @@ CODE(replace)
     return jv_string(out, (size_t)(put - out));
 }
 
-CODE(find)
+Value code_find(CALL)
 {
     UNUSED;
     const Value what = want_string(r, &arg[0], "find");
@@ -226,7 +253,7 @@ CODE(find)
     return jv_int(at ? string_length(self->s, (size_t)(at - self->s)) : -1);
 }
 
-CODE(count)
+Value code_count(CALL)
 {
     UNUSED;
     const Value what = want_string(r, &arg[0], "count");
@@ -259,14 +286,14 @@ Value text_joined(Run *r, const Value *between, const Value *list, bool strings)
     return jv_string(out, n);
 }
 
-CODE(join_method)
+Value code_join_method(CALL)
 {
     UNUSED;
     const Value list = list_copied(r, &arg[0], LIST_LIST);
     return text_joined(r, self, &list, true);
 }
 
-CODE(indent)
+Value code_indent(CALL)
 {
     UNUSED;
     const Value s = jv_text(r, self), width = arg[0];
@@ -296,10 +323,10 @@ CODE(indent)
     return jv_string(out, (size_t)(put - out));
 }
 
-CODE(to_string) { UNUSED; return jv_text(r, self); }
+Value code_to_string(CALL) { UNUSED; return jv_text(r, self); }
 
 /* Jinja's Markup: adding to it would escape the other text, which value + refuses. */
-CODE(safe)
+Value code_safe(CALL)
 {
     UNUSED;
     Value v = jv_text(r, self);
@@ -327,7 +354,7 @@ static bool number_in(const Value *s, bool real, Value *to)
     return !*end && !errno;
 }
 
-CODE(to_int)
+Value code_to_int(CALL)
 {
     UNUSED;
     Value v = given(arg) ? *arg : jv_int(0), real;
@@ -345,7 +372,7 @@ CODE(to_int)
     return jv_int((int64_t)x);
 }
 
-CODE(to_float)
+Value code_to_float(CALL)
 {
     UNUSED;
     Value v = given(arg) ? *arg : (Value){.kind = JV_FLOAT};
@@ -355,7 +382,7 @@ CODE(to_float)
     return self->kind == JV_STRING ? v : (Value){.kind = JV_FLOAT, .real = x};
 }
 
-CODE(absolute)
+Value code_absolute(CALL)
 {
     UNUSED;
     double x;
