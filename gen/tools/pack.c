@@ -140,6 +140,10 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
     StepsRules *steps_rules = &read;
     const char *asked = NULL;    /* an option that only applies to step-labelled solutions */
     int64_t steps = -1;          /* not given */
+    enum { TEMPLATE_VARS = 16 };
+    static const char *variable[TEMPLATE_VARS + 1];
+    int nvariables = 0;
+    o->variable = variable;
     o->file = argv;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -155,7 +159,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             o->tokenizer = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--loss-on")) {
             o->loss = (Loss)(1 + option_word(a, option_value(argc, argv, &i), loss_name + 1,
-                                                 3));
+                                             NLOSSES - 1));
         } else if (!strcmp(a, "--assistant-only")) {
             err((Loc){0}, "pack: --assistant-only is now --loss-on assistant");
         } else if (!strcmp(a, "--stride")) {
@@ -187,6 +191,10 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             steps_rules->unlabelled = true;
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--template-var")) {
+            if (nvariables == TEMPLATE_VARS)
+                err((Loc){0}, "pack: --template-var: at most %d", TEMPLATE_VARS);
+            variable[nvariables++] = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--format") || !strcmp(a, "--dataset")) {
             option_format(o, a, option_value(argc, argv, &i));
         } else if (!strcmp(a, "--max-length")) {

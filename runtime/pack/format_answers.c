@@ -27,8 +27,9 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     const Answered r = sample_answer(s, "response", &error);
     if (error)
         return error;
-    return rules->chat || turns_any(s->json) ? encode_turns(rules, tok, s->json, p, r, e, row)
-                                             : encode_answered(rules, tok, p, r, e, row);
+    return rules->chat || rules->render || turns_any(s->json)
+               ? encode_turns(rules, tok, s->json, p, r, e, row)
+               : encode_answered(rules, tok, p, r, e, row);
 }
 
 const FormatCode answers_format = {.form = FORM_ANSWERS, .encode = encode};

@@ -12,6 +12,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/names.h"
 
 /* ---- system message and earlier turns -------------------------------------------------------- */
 
@@ -103,6 +104,85 @@ char *encode_turns(const Rules *rules, const Tokenizer *tok, const cJSON *json, 
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* True if a message has one of these roles, by the names of all formats. */
+static bool has_role(const cJSON *message, const char *roles)
+{
+    const char *role = text_under(message, "role", "from");
+    return role && names_listed(roles, role);
+}
+
+/* Encodes the first n messages, of which those from `given` on may be targets. */
+static char *encode_first(const Rules *rules, const Tokenizer *tok, const cJSON *messages, int n,
+                          int given, Encoded *e, RowOut *row)
+{
+    cJSON *part = cJSON_CreateArray();
+    for (const cJSON *m = messages->child; m && n; m = m->next, n--)
+        cJSON_AddItemReferenceToArray(part, (cJSON *)(uintptr_t)m);
+    char *error = chat_encode(rules, tok, part, NULL, given, e, row);
+    cJSON_Delete(part);
+    return error;
+}
+
+/* Ends the row being built and begins another one of the same sample. */
+static RowOut *next_row(Encoded *e)
+{
+    const RowOut done = e->row[e->nrows];
+    spans_done(e, done.begin);
+    RowOut *row = encoded_next_row(e);
+    row->tools = done.tools;
+    row->turns = done.turns;
+    return row;
+}
+
+/* Encodes the first `end` messages as one row whose answers from `given` on are targets; or, where
+ * the chat_template renders one of them differently when others follow, a row for each of these
+ * answers. *more: the sample has rows already. */
+static char *encode_turn(const Rules *rules, const Tokenizer *tok, const cJSON *messages, int given,
+                         int end, Encoded *e, bool *more)
+{
+    RowOut *row = *more ? next_row(e) : &e->row[e->nrows];
+    const RowOut empty = *row;
+    char *error = encode_first(rules, tok, messages, end, given, e, row);
+    *more = true;
+    if (!error || !rules->render)
+        return error;
+    free(error);
+    error = NULL;
+    e->n = empty.begin;
+    e->hides = false;
+    e->row[e->nrows] = empty;
+    bool any = false;
+    for (int i = given; i < end && !error; i++) {
+        if (!has_role(cJSON_GetArrayItem(messages, i), "assistant|gpt"))
+            continue;
+        row = any ? next_row(e) : &e->row[e->nrows];
+        any = true;
+        error = encode_first(rules, tok, messages, i + 1, i, e, row);
+    }
+    return error;
+}
+
+/* LOSS_TURNS. */
+static char *encode_turns_apart(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
+                                Encoded *e)
+{
+    int i = 0, given = 0, end = 0;
+    bool more = false;
+    char *error = NULL;
+    for (const cJSON *m = messages->child; m && !error; m = m->next) {
+        i++;
+        if (has_role(m, "user|human"))
+            given = i, end = 0;
+        else if (has_role(m, "assistant|gpt"))
+            end = i;
+        const bool ends = !m->next || has_role(m->next, "user|human");
+        /* a turn without an answer gives no row, unless there is no other */
+        if (ends && (end || (!m->next && !more)))
+            error = encode_turn(rules, tok, messages, given, end ? end : i, e, &more);
+    }
+    return error;
+}
+
 char *format_messages(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                       RowOut *row)
 {
@@ -114,7 +194,10 @@ char *format_messages(const Rules *rules, const Tokenizer *tok, const Sample *s,
     char *error = turns_join(rules, s->json, list, &all, row);
     const cJSON *messages = all ? all : list;
     if (!error)
-        error = chat_encode(rules, tok, messages, NULL, cJSON_GetArraySize(messages) - 1, e, row);
+        error = rules->loss == LOSS_TURNS
+                    ? encode_turns_apart(rules, tok, messages, e)
+                    : chat_encode(rules, tok, messages, NULL, cJSON_GetArraySize(messages) - 1, e,
+                                  row);
     cJSON_Delete(all);
     return error;
 }
@@ -148,10 +231,10 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     size_t np = strlen(prompt), nc = strlen(completion), nsuffix, head, begin = e->n;
     row->bytes += (int64_t)(np + nc);
     row->blank |= np && nc && (prompt[np - 1] == ' ' || prompt[np - 1] == '\t');
-    if (rules->loss == LOSS_ASSISTANT)
+    if (rules->loss == LOSS_ASSISTANT || rules->loss == LOSS_TURNS)
         return row->stops = true,
-               format("--loss-on assistant needs messages, but these are strings: last means the "
-                      "completion, all also the prompt");
+               format("--loss-on %s needs messages, but these are strings: last means the "
+                      "completion, all also the prompt", loss_name[rules->loss]);
     /* BERT's would close the prompt before the completion begins */
     tokenizer_suffix(tok, &nsuffix);
     if (nsuffix)

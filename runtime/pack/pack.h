@@ -3,7 +3,7 @@
  * Data flow: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c
  * -> rows, in order -> pack_write.c and pack_show.c (show.h); pack_files.c drives it (pack_work.h).
  * Layers, lowest first; a file calls only its own layer and those below: pack_tables; pack_encoded;
- * pack_turns; pack_template, pack_render; pack_chat; format_*, which also put rows by pack_write;
+ * pack_turns; pack_template, pack_render*; pack_chat; format_*, which also put rows by pack_write;
  * pack_keys, pack_rows, pack_write, pack_prepared; pack_rules, pack_files; pack_cache, pack_each,
  * pack_arrays.
  * Keeps: errors are malloc'ed messages with a place, NULL means success; nothing ends the
@@ -263,17 +263,39 @@ typedef struct ChatTemplate ChatTemplate;
 /* Finds the text of the chat_template next to a tokenizer as transformers does; *text NULL: none.
  * *from: its file. */
 char *template_read(const char *tokenizer_path, const char **text, const char **from);
-/* Parses that template; *t NULL: there is none. */
+/* Parses that template; *t NULL: there is none, or an error. */
 char *render_open(ChatTemplate **t, const char *tokenizer_path);
+/* Sets variables of the template, each NAME=VALUE with JSON or a text as the value;
+ * NULL-terminated, may be NULL. */
+char *render_set(ChatTemplate *t, const char *const *variable);
+/* The template with its special tokens and variables as JSON, for token files and checkpoints;
+ * malloc'ed. render_recall() opens it again; from: where it was, for messages. */
+char *render_record(const ChatTemplate *t);
+char *render_recall(ChatTemplate **t, const char *record, const char *from);
 void render_free(ChatTemplate *t);
 const char *render_id(const ChatTemplate *t);  /* hash of all but the messages */
+const char *render_text(const ChatTemplate *t);
+/* The name of a special token that the template writes and the other one has differently, or
+ * NULL. */
+const char *render_other_token(const ChatTemplate *t, const ChatTemplate *other);
 char *render_about(const ChatTemplate *t);     /* for the summary; malloc'ed */
+/* Appends the ids of messages, the last one a user's or a tool's, up to where the answer begins:
+ * transformers' apply_chat_template() with add_generation_prompt. tools: NULL: none. */
+char *render_prompt(const ChatTemplate *t, const Tokenizer *tok, const cJSON *messages,
+                    const cJSON *tools, Encoded *e);
+/* Finds the tokens that end an answer of the template; then render_ends() is true for them, and for
+ * those that end any text. */
+void render_find_ends(ChatTemplate *t, const Tokenizer *tok);
+bool render_ends(const ChatTemplate *t, const Tokenizer *tok, int32_t id);
 
 /* ---- rules for all rows ---------------------------------------------------------------------- */
 
-typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
+/* LOSS_TURNS: a conversation gives a row for each user's turn, up to its last answer; its answers
+ * after that turn are targets. Where the chat_template renders one of them differently when others
+ * follow, each of these answers ends a row of its own. */
+typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_TURNS, LOSS_ALL, NLOSSES } Loss;
 
-extern const char *const loss_name[];
+extern const char *const loss_name[NLOSSES];
 
 /* Windows for validation: none; those of the last part of each file; random ones. */
 typedef enum { HELD_OUT_NONE, HELD_OUT_TAIL, HELD_OUT_RANDOM, NHELD_OUT } HeldOut;
@@ -461,6 +483,8 @@ typedef struct {
  * the text before it and end at the number of ids of the text that includes it. */
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
                  size_t at, Encoded *e, RowOut *row);
+/* Reads span [begin, end) of a string, to offsets in bytes. */
+char *spans_read(const cJSON *span, const char *string, size_t *begin, size_t *end);
 /* Sets *count to the number of ids of the first n bytes of a text, whose ids begin at `at`. */
 char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
                   size_t *count, Encoded *e, RowOut *row);
@@ -658,6 +682,7 @@ struct PackOptions {
     int64_t min_words;           /* 0: PACK_MIN_WORDS */
     const char *format;          /* a name of formats.def; NULL: by keys and names of files */
     const char *chat;            /* a name of chats.def, CHAT_TEMPLATE; NULL: by the folder */
+    const char *const *variable; /* for render_set(); if any, chat is NULL or CHAT_TEMPLATE */
     const char *system;          /* as in Rules; NULL: PACK_SYSTEM */
     Loss loss;
     int64_t stride;              /* windows: 0: half a window */

@@ -192,9 +192,9 @@ static int64_t bytes_before(const char *string, double at)
 }
 
 /* Returns the position in the text of byte `at` of the string. */
-static size_t place_of(const Spanned *s, int64_t at)
+static size_t place_of(const Spanned *s, size_t at)
 {
-    const int64_t offset = at - (int64_t)s->cut, kept = (int64_t)s->kept;
+    const int64_t offset = (int64_t)at - (int64_t)s->cut, kept = (int64_t)s->kept;
     return s->from + (size_t)(offset < 0 ? 0 : offset > kept ? kept : offset);
 }
 
@@ -210,23 +210,31 @@ char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool special
     return error;
 }
 
+char *spans_read(const cJSON *span, const char *string, size_t *begin, size_t *end)
+{
+    const cJSON *from = cJSON_GetArrayItem(span, 0), *to = cJSON_GetArrayItem(span, 1);
+    if (!cJSON_IsArray(span) || cJSON_GetArraySize(span) != 2 || !cJSON_IsNumber(from) ||
+        !cJSON_IsNumber(to))
+        return format("masked: must be a list of [begin, end), two numbers each");
+    const int64_t first = bytes_before(string, from->valuedouble),
+                  last = bytes_before(string, to->valuedouble);
+    if (first < 0 || last < first)
+        return format("masked: [%g, %g]: must have 0 <= begin <= end <= the characters of the "
+                      "text", from->valuedouble, to->valuedouble);
+    *begin = (size_t)first, *end = (size_t)last;
+    return NULL;
+}
+
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
                  size_t at, Encoded *e, RowOut *row)
 {
     if (masked && !cJSON_IsArray(masked))
         return format("masked: must be a list of [begin, end)");
     for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
-        const cJSON *from = cJSON_GetArrayItem(span, 0), *to = cJSON_GetArrayItem(span, 1);
-        if (!cJSON_IsArray(span) || cJSON_GetArraySize(span) != 2 || !cJSON_IsNumber(from) ||
-            !cJSON_IsNumber(to))
-            return format("masked: must be a list of [begin, end), two numbers each");
-        const int64_t begin = bytes_before(s->string, from->valuedouble),
-                      end = bytes_before(s->string, to->valuedouble);
-        if (begin < 0 || end < begin)
-            return format("masked: [%g, %g]: must have 0 <= begin <= end <= the characters of the "
-                          "text", from->valuedouble, to->valuedouble);
-        size_t before, with;
-        char *error = spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
+        size_t before, with, begin, end;
+        char *error = spans_read(span, s->string, &begin, &end);
+        error = error ? error
+              : spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
         error = error ? error
                       : spans_count(tok, s->text, place_of(s, end), specials, at, &with, e, row);
         if (error)

@@ -321,6 +321,9 @@ void work_do(Work *w, char name[SHA256_HEX])
     if (!p->error.text && p->out && o->chat && !p->nchats)
         pack_fail(p, EXIT_DATA, (Location){0},
                   format("--chat %s: no row is a conversation", o->chat));
+    if (!p->error.text && p->out && o->variable && *o->variable && !p->nchats)
+        pack_fail(p, EXIT_DATA, (Location){0},
+                  format("--template-var: no row is a conversation"));
     if (!p->error.text && p->out && o->system && !p->nquestions)
         pack_fail(p, EXIT_DATA, (Location){0},
                   format("--system: no row is a pair of answers to a question or a step-labelled "

@@ -1,31 +1,19 @@
-/* pack_render.c -- conversations as the chat_template of the model's folder renders them, and which
- * of its tokens the answers are.
+/* pack_render.c -- conversations as the chat_template of the model's folder renders them.
  *
  * In:    messages as in pack_chat.c, and with calls of tools, their results, reasoning, and the
  *        tools of the row; a ChatTemplate.
- * Out:   the ids of transformers' apply_chat_template(); targets: its assistant mask where the
- *        template has {% generation %}.
- * Keeps: what the template does not read is an error that names it, not left out.
- * Method: without marks an answer begins where the prompt that asks for it ends, and ends where the
- *         conversation up to it does. Both must be in the text of the row: a template that renders
- *         them differently there is refused, with the message. */
+ * Out:   the ids of transformers' apply_chat_template(); targets: pack_render_targets.c.
+ * Keeps: what the template does not read is an error that names it, not left out. */
 #define _GNU_SOURCE
-#include "runtime/pack/pack.h"
+#include "runtime/pack/pack_render.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
-#include "runtime/jinja/jinja.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct ChatTemplate {
-    JinjaTemplate *jinja;
-    char *from;                  /* its file */
-    char id[SHA256_HEX];         /* of all that determines its text, but the messages */
-    cJSON *tokens;               /* {"bos_token": "<s>", ...} */
-};
 
 /* Keys of a message: checked by check_rendered() or linking calls and results; not shown to
  * templates; its reasoning. */
@@ -33,112 +21,7 @@ static const char quiet_keys[] = "role|content|tool_calls|tool_call_id|name|id|t
 static const char own_keys[] = "role|from|content|value|weight|train|masked";
 static const char reasoning_keys[] = "reasoning_content|thinking|reasoning";
 
-/* ---- the template ---------------------------------------------------------------------------- */
-
-enum { CONFIG_MAX = 64 << 20, VARIABLES = 16 };
-
-static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                          "pad_token", "cls_token", "mask_token"};
-
-/* Adds the special tokens that a JSON file next to the tokenizer names and `to` lacks. */
-static char *add_tokens(cJSON *to, const char *tokenizer_path, const char *name)
-{
-    const char *slash = strrchr(tokenizer_path, '/');
-    char *path = format("%.*s%s", slash ? (int)(slash + 1 - tokenizer_path) : 0, tokenizer_path,
-                        name), *error = NULL;
-    size_t n;
-    char *text = file_named(path) ? file_read(path, CONFIG_MAX, &n, &error) : NULL;
-    cJSON *json = text ? json_parse(text, n, &error) : NULL;
-    if (text && !json) {
-        char *why = format("%s: %s", path, error);
-        free(error);
-        error = why;
-    }
-    for (size_t i = 0; json && i < sizeof token_names / sizeof *token_names; i++) {
-        const cJSON *v = json_get(json, token_names[i]);
-        const char *token = cJSON_GetStringValue(cJSON_IsObject(v) ? json_get(v, "content") : v);
-        if (token && !json_get(to, token_names[i]))
-            cJSON_AddStringToObject(to, token_names[i], token);
-    }
-    cJSON_Delete(json);
-    free(text), free(path);
-    return error;
-}
-
-char *render_open(ChatTemplate **to, const char *tokenizer_path)
-{
-    const char *text = NULL, *from = NULL;
-    *to = NULL;
-    char *error = strcmp(tokenizer_path, "bytes") ? template_read(tokenizer_path, &text, &from)
-                                                  : NULL;
-    if (error || !text)
-        return error;
-    ChatTemplate *t = calloc(1, sizeof *t);
-    if (!t)
-        abort();
-    error = jinja_parse(&t->jinja, text, strlen(text));
-    if (error) {
-        char *why = format("the chat_template in %s: %s", from, error);
-        free(error);
-        free(t);
-        return why;
-    }
-    t->tokens = cJSON_CreateObject();
-    t->from = format("%s", from);
-    error = add_tokens(t->tokens, tokenizer_path, "tokenizer_config.json");
-    error = error ? error : add_tokens(t->tokens, tokenizer_path, "special_tokens_map.json");
-    Sha256 h;
-    sha256_begin(&h);
-    sha256_add(&h, text, strlen(text));
-    for (const cJSON *m = t->tokens->child; m; m = m->next) {
-        char *line = format("\n%s %s", m->string, m->valuestring);
-        sha256_add(&h, line, strlen(line));
-        free(line);
-    }
-    sha256_add(&h, JINJA_DATE, strlen(JINJA_DATE));
-    sha256_text(&h, t->id);
-    if (error)
-        render_free(t);
-    else
-        *to = t;
-    return error;
-}
-
-void render_free(ChatTemplate *t)
-{
-    if (!t)
-        return;
-    jinja_free(t->jinja);
-    cJSON_Delete(t->tokens);
-    free(t->from);
-    free(t);
-}
-
-const char *render_id(const ChatTemplate *t) { return t->id; }
-
-char *render_about(const ChatTemplate *t)
-{
-    return format("the chat_template in %s (%.12s)%s%s", t->from, t->id,
-                  jinja_generates(t->jinja) ? ", answers by its generation marks" : "",
-                  jinja_mentions(t->jinja, "strftime_now") ? ", with the date " JINJA_DATE : "");
-}
-
 /* ---- messages -------------------------------------------------------------------------------- */
-
-typedef struct {
-    const char *role;
-    ChatTarget target;
-    bool hidden;                 /* by weight or train */
-    const cJSON *from;           /* as in the row */
-} Turn;
-
-typedef struct {
-    const ChatTemplate *t;
-    cJSON *messages, *tools;     /* as the template reads them; tools NULL: none */
-    Turn *turn;                  /* (n) */
-    int n;
-    JinjaText text;              /* of all messages */
-} Talk;
 
 /* Parses a string that holds JSON. */
 static cJSON *decoded(const cJSON *v, const char *what, char **error)
@@ -237,14 +120,11 @@ static void alias_reasoning(cJSON *to)
         cJSON_Delete(copy);
 }
 
-static char *read_message(Talk *talk, const cJSON *m, Turn *turn, RowOut *row)
+static char *read_message(RenderedTalk *talk, const cJSON *m, Turn *turn, RowOut *row)
 {
     char *error = NULL;
     if (!cJSON_IsObject(m))
         return format("must be an object");
-    if (sample_get(m, "masked"))
-        return format("masked: not with a chat_template: exclude the whole message with \"train\": "
-                      "false");
     if (has_content(json_get(m, "function_call")))
         return format("function_call: write it as tool_calls");
     error = read_role(m, &turn->role);
@@ -256,6 +136,7 @@ static char *read_message(Talk *talk, const cJSON *m, Turn *turn, RowOut *row)
     if (error)
         return error;
     turn->from = m;
+    turn->masked = sample_get(m, "masked");
     cJSON_AddStringToObject(to, "role", turn->role);
     if (content)
         cJSON_AddItemToObject(to, "content", content);
@@ -274,7 +155,7 @@ static char *read_message(Talk *talk, const cJSON *m, Turn *turn, RowOut *row)
 }
 
 /* Every result that names its call must follow it. */
-static char *check_results(const Talk *talk)
+static char *check_results(const RenderedTalk *talk)
 {
     int i = 1;
     for (const cJSON *m = talk->messages->child; m; m = m->next, i++) {
@@ -293,7 +174,7 @@ static char *check_results(const Talk *talk)
     return NULL;
 }
 
-static char *read_tools(Talk *talk, const RowOut *row)
+static char *read_tools(RenderedTalk *talk, const RowOut *row)
 {
     char *error = NULL;
     const cJSON *tools = row->tools;
@@ -310,7 +191,7 @@ static char *read_tools(Talk *talk, const RowOut *row)
 }
 
 /* Within a completion, results of tools are no targets, nor is the opening of an answer to them. */
-static void spare_results(const Talk *talk, int i)
+static void spare_results(const RenderedTalk *talk, int i)
 {
     Turn *turn = &talk->turn[i];
     if (turn->target != TARGET_WHOLE)
@@ -321,8 +202,8 @@ static void spare_results(const Talk *talk, int i)
         turn->target = TARGET_ANSWER;
 }
 
-static char *read_talk(Talk *talk, const Rules *rules, const cJSON *messages, const cJSON *answer,
-                       int given, RowOut *row)
+static char *read_talk(RenderedTalk *talk, const Rules *rules, const cJSON *messages,
+                       const cJSON *answer, int given, RowOut *row)
 {
     const int most = cJSON_GetArraySize(messages) + cJSON_GetArraySize(answer) + 1;
     char *error = read_tools(talk, row);
@@ -350,8 +231,9 @@ static char *read_talk(Talk *talk, const Rules *rules, const cJSON *messages, co
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Renders the first n messages; prompt: with the beginning of an answer. */
-static char *render(const Talk *talk, int n, bool prompt, JinjaText *to)
+enum { VARIABLES = 32 };         /* of a rendering: its own, special tokens, those given by name */
+
+char *talk_render(const RenderedTalk *talk, int n, bool prompt, JinjaText *to)
 {
     JinjaVariable v[VARIABLES];
     cJSON yes = {.type = prompt ? cJSON_True : cJSON_False}, none = {.type = cJSON_NULL},
@@ -370,6 +252,8 @@ static char *render(const Talk *talk, int n, bool prompt, JinjaText *to)
     v[count++] = (JinjaVariable){"add_generation_prompt", &yes};
     for (cJSON *m = talk->t->tokens->child; m; m = m->next)
         v[count++] = (JinjaVariable){m->string, m};
+    for (cJSON *m = talk->t->variables->child; m; m = m->next)
+        v[count++] = (JinjaVariable){m->string, m};   /* the last of a name counts */
     const JinjaInput in = {.variable = v, .n = count, .items = "messages"};
     char *error = jinja_render(talk->t->jinja, &in, to);
     if (last)
@@ -379,7 +263,7 @@ static char *render(const Talk *talk, int n, bool prompt, JinjaText *to)
 }
 
 /* Replaces arguments that are JSON in a string by what they hold. */
-static char *decode_arguments(const Talk *talk)
+static char *decode_arguments(const RenderedTalk *talk)
 {
     char *error = NULL;
     int i = 1;
@@ -408,7 +292,7 @@ static char *decode_arguments(const Talk *talk)
 static bool was_read(const cJSON *v) { return v && v->type & JINJA_READ; }
 
 /* NULL, or the key of a message that the template has not read although it may mean something. */
-static char *check_keys(const Talk *talk)
+static char *check_keys(const RenderedTalk *talk)
 {
     int i = 1;
     for (const cJSON *m = talk->messages->child; m; m = m->next, i++) {
@@ -467,10 +351,11 @@ static bool lacks(const JinjaText *text, const cJSON *object, const char *key, i
 
 /* NULL, or what of the row is not in the text: a content, a call, a tool. They are rendered again,
  * each with a word that is looked for. A template that refuses the words is not checked. */
-static char *check_rendered(const Talk *talk)
+static char *check_rendered(const RenderedTalk *talk)
 {
-    Talk marked = {.t = talk->t, .n = talk->n, .messages = cJSON_Duplicate(talk->messages, true),
-                   .tools = cJSON_Duplicate(talk->tools, true)};
+    RenderedTalk marked = {.t = talk->t, .n = talk->n, .prompt = talk->prompt,
+                           .messages = cJSON_Duplicate(talk->messages, true),
+                           .tools = cJSON_Duplicate(talk->tools, true)};
     char *why = NULL;
     int i = 1, k;
     for (cJSON *m = marked.messages->child; m; m = m->next, i++) {
@@ -483,7 +368,7 @@ static char *check_rendered(const Talk *talk)
     k = 1;
     for (cJSON *tool = marked.tools ? marked.tools->child : NULL; tool; tool = tool->next)
         append_word(called(tool), "name", 0, k++);
-    char *error = render(&marked, marked.n, false, &marked.text);
+    char *error = talk_render(&marked, marked.n, marked.prompt, &marked.text);
     i = k = 1;
     for (cJSON *tool = error || !marked.tools ? NULL : marked.tools->child; tool && !why;
          tool = tool->next)
@@ -508,14 +393,14 @@ static char *check_rendered(const Talk *talk)
     return why;
 }
 
-static char *render_all(Talk *talk)
+static char *render_all(RenderedTalk *talk)
 {
-    char *error = render(talk, talk->n, false, &talk->text);
+    char *error = talk_render(talk, talk->n, talk->prompt, &talk->text);
     if (talk->text.decodes) {
         free(error);
         jinja_text_free(&talk->text);
         error = decode_arguments(talk);
-        error = error ? error : render(talk, talk->n, false, &talk->text);
+        error = error ? error : talk_render(talk, talk->n, talk->prompt, &talk->text);
     }
     if (error && strncmp(error, "message ", 8)) {
         char *placed = format("the chat_template in %s: %s", talk->t->from, error);
@@ -524,201 +409,6 @@ static char *render_all(Talk *talk)
     }
     error = error ? error : check_rendered(talk);
     return error ? error : check_keys(talk);
-}
-
-/* ---- tokens ---------------------------------------------------------------------------------- */
-
-/* Finds the tokens of offsets in the text, which must not decrease. */
-typedef struct {
-    const Tokenizer *tok;
-    const JinjaText *text;
-    const Encoded *all;          /* ids of the text from `begin` on */
-    size_t begin, base, ids;     /* of the text before `base`: number of ids */
-    Encoded part;
-} Places;
-
-/* Sets *id to the number of ids that end at or before `offset`; inside: the next one has bytes on
- * both sides of it. */
-static char *place(Places *p, size_t offset, size_t *id, bool *inside)
-{
-    const char *text = p->text->text;
-    const int32_t *all = p->all->id + p->begin;
-    const size_t n = p->all->n - p->begin;
-    const size_t cut = tokenizer_cut(p->tok, text + p->base, offset - p->base);
-    char *error = NULL;
-    p->part.n = 0;
-    if (cut)
-        error = encode_text(p->tok, text + p->base, cut, false, false, &p->part);
-    if (!error && p->part.n && p->ids + p->part.n <= n &&
-        !memcmp(all + p->ids, p->part.id, p->part.n * sizeof *all)) {
-        p->base += cut;
-        p->ids += p->part.n;
-    }
-    p->part.n = 0;
-    if (!error && offset > p->base)
-        error = encode_text(p->tok, text + p->base, offset - p->base, false, false, &p->part);
-    if (error)
-        return error;
-    size_t same = 0, at = p->base;
-    while (same < p->part.n && p->ids + same < n && all[p->ids + same] == p->part.id[same])
-        same++;
-    *inside = same < p->part.n;
-    *id = p->ids + same;
-    if (!*inside)
-        return NULL;
-    /* the bytes of the ids that differ say which of them has the offset */
-    size_t width = 0;
-    char *piece = tokenizer_decode(p->tok, all + p->ids, same, false, &width);
-    free(piece);
-    for (at += width; *id < n; ++*id, at += width) {
-        piece = tokenizer_decode(p->tok, all + *id, 1, false, &width);
-        free(piece);
-        if (at + width > offset)
-            break;
-    }
-    *inside = at < offset;
-    return NULL;
-}
-
-/* Marks the tokens that have a byte of [from, to). */
-static char *mark(Places *p, size_t from, size_t to, uint8_t with, Encoded *e, RowOut *row)
-{
-    size_t first, last;
-    bool inside;
-    char *error = NULL;
-    if (from >= to)
-        return NULL;
-    error = place(p, from, &first, &inside);
-    row->not_prefix |= !error && inside;
-    error = error ? error : place(p, to, &last, &inside);
-    for (size_t i = first; !error && i < last + inside && p->begin + i < e->n; i++)
-        e->target[p->begin + i] = with;
-    e->hides |= with == TARGET_HIDDEN;
-    return error;
-}
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-static size_t common(const JinjaText *a, const JinjaText *b)
-{
-    size_t n = 0;
-    while (n < a->n && n < b->n && a->text[n] == b->text[n])
-        n++;
-    return n;
-}
-
-/* True if what `part` has after its first `same` bytes is white space or an added token that also
- * ends the whole: the end of any conversation. Moves *same to its beginning. */
-static bool is_end(const Tokenizer *tok, const JinjaText *part, const JinjaText *whole,
-                   size_t *same)
-{
-    const size_t tail = part->n - *same;
-    if (strspn(part->text + *same, " \n") == tail && tail <= whole->n &&
-        !memcmp(part->text + *same, whole->text + whole->n - tail, tail))
-        return true;
-    for (size_t back = 0; back <= *same && back < 64; back++) {
-        const size_t at = *same - back, n = part->n - at;
-        if (n > whole->n || memcmp(whole->text + whole->n - n, part->text + at, n))
-            return false;
-        if (tokenizer_added(tok, part->text + at) >= 0) {
-            *same = at;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Sets *at to the length of the first n messages in the text of all; prompt: with the beginning of
- * the answer after them. */
-static char *length_of(const Talk *talk, const Tokenizer *tok, int n, bool prompt, size_t *at)
-{
-    JinjaText part;
-    char *why = NULL;
-    if (n == talk->n) {
-        *at = talk->text.n;
-        return NULL;
-    }
-    if (!n && !prompt) {
-        *at = 0;
-        return NULL;
-    }
-    char *error = render(talk, n, prompt, &part);
-    if (error) {
-        why = format("message %d: its part of the text cannot be found: of the messages before it "
-                     "alone the chat_template says: %s", n + 1, error);
-        free(error);
-        return why;
-    }
-    size_t same = common(&part, &talk->text);
-    if (same < part.n && prompt && !n) {
-        why = format("message 1: an answer to nothing, whose beginning cannot be found: the "
-                     "chat_template begins another one");
-    } else if (same < part.n && prompt) {    /* the answer begins otherwise than its prompt ends */
-        size_t least;
-        why = length_of(talk, tok, n, false, &least);
-        if (!why && same < least)
-            why = format("message %d: the chat_template renders the messages before this answer "
-                         "differently to ask for it", n + 1);
-    } else if (same < part.n && !is_end(tok, &part, &talk->text, &same)) {
-        why = format("message %d: the chat_template renders it differently when others follow "
-                     "(from byte %zu of the row on), so it would not be learned as it is said: "
-                     "exclude it with \"train\": false, use --loss-on last, or a template that "
-                     "marks answers with {%% generation %%}", n, same);
-    }
-    *at = same;
-    jinja_text_free(&part);
-    return why;
-}
-
-/* Marks an answer, or with its opening all of a message. */
-static char *mark_message(const Talk *talk, int i, bool whole, uint8_t with, Places *p, Encoded *e,
-                          RowOut *row)
-{
-    size_t from, to;
-    char *error = length_of(talk, p->tok, i, !whole, &from);
-    error = error ? error : length_of(talk, p->tok, i + 1, false, &to);
-    return error ? error : mark(p, from, to, with, e, row);
-}
-
-/* Marks the answers that the template marks; a mark after the loop over messages, as around the end
- * of a text, is the last one's. */
-static char *mark_spans(const Talk *talk, Places *p, Encoded *e, RowOut *row)
-{
-    char *error = NULL;
-    for (int k = 0; k < talk->text.nspans && !error; k++) {
-        const JinjaSpan *s = &talk->text.span[k];
-        const Turn *turn = &talk->turn[s->item < 0 ? talk->n - 1 : s->item];
-        if (s->item < 0 && k && talk->text.span[k - 1].item != talk->n - 1)
-            return format("the chat_template in %s marks text outside of a loop over messages: "
-                          "which answer it is cannot be known", talk->t->from);
-        if (turn->target != TARGET_GIVEN)
-            error = mark(p, s->begin, s->end, turn->hidden ? TARGET_HIDDEN : 1, e, row);
-    }
-    return error;
-}
-
-static char *mark_targets(const Talk *talk, const Rules *rules, const Tokenizer *tok, Encoded *e,
-                          size_t begin, RowOut *row)
-{
-    Places p = {.tok = tok, .text = &talk->text, .all = e, .begin = begin};
-    bool whole = false;
-    char *error = NULL;
-    for (int i = 0; i < talk->n; i++)
-        whole |= talk->turn[i].target == TARGET_WHOLE;
-    if (rules->loss == LOSS_ALL) {
-        memset(e->target + begin, 1, e->n - begin);
-        for (int i = 0; i < talk->n && !error; i++)
-            if (talk->turn[i].hidden)
-                error = mark_message(talk, i, true, TARGET_HIDDEN, &p, e, row);
-    } else if (jinja_generates(talk->t->jinja) && !whole) {
-        error = mark_spans(talk, &p, e, row);
-    } else {
-        for (int i = 0; i < talk->n && !error; i++)
-            if (talk->turn[i].target != TARGET_GIVEN && !talk->turn[i].hidden)
-                error = mark_message(talk, i, talk->turn[i].target == TARGET_WHOLE, 1, &p, e, row);
-    }
-    encoded_free(&p.part);
-    return error;
 }
 
 /* ---- a row ----------------------------------------------------------------------------------- */
@@ -737,10 +427,18 @@ bool render_needed(const cJSON *messages, const cJSON *answer, const RowOut *row
     return false;
 }
 
+static void talk_free(RenderedTalk *talk)
+{
+    cJSON_Delete(talk->messages);
+    cJSON_Delete(talk->tools);
+    free(talk->turn);
+    jinja_text_free(&talk->text);
+}
+
 char *render_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                     const cJSON *answer, int given, Encoded *e, RowOut *row)
 {
-    Talk talk = {.t = rules->render};
+    RenderedTalk talk = {.t = rules->render};
     const size_t begin = e->n;
     row->chat = row->rendered = true;
     char *error = read_talk(&talk, rules, messages, answer, given, row);
@@ -748,11 +446,24 @@ char *render_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messa
     if (!error)
         error = encode_text(tok, talk.text.text, talk.text.n, false, false, e);
     if (!error)
-        error = mark_targets(&talk, rules, tok, e, begin, row);
+        error = talk_targets(&talk, rules, tok, e, begin, row);
     row->bytes += (int64_t)talk.text.n;
-    cJSON_Delete(talk.messages);
-    cJSON_Delete(talk.tools);
-    free(talk.turn);
-    jinja_text_free(&talk.text);
+    talk_free(&talk);
+    return error;
+}
+
+char *render_prompt(const ChatTemplate *t, const Tokenizer *tok, const cJSON *messages,
+                    const cJSON *tools, Encoded *e)
+{
+    RenderedTalk talk = {.t = t, .prompt = true};
+    const Rules rules = {.loss = LOSS_LAST};
+    RowOut row = {.tools = tools};
+    char *error = read_talk(&talk, &rules, messages, NULL, INT_MAX, &row);
+    if (!error && (!talk.n || !names_listed("user|tool", talk.turn[talk.n - 1].role)))
+        error = format("messages: the last one must have the role user or tool");
+    error = error ? error : render_all(&talk);
+    if (!error)
+        error = encode_text(tok, talk.text.text, talk.text.n, false, false, e);
+    talk_free(&talk);
     return error;
 }

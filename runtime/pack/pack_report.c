@@ -107,7 +107,9 @@ void report_rules(const Work *w, FILE *to)
     static const char *const means[] = {
         "the last answer of each row, its completion, or all of a text (the default)",
         "the last answer of each row, or its completion (--loss-on last)",
-        "every answer of an assistant (--loss-on assistant)", "every token (--loss-on all)",
+        "every answer of an assistant (--loss-on assistant)",
+        "the answers to each user turn, in a row of its own (--loss-on turns)",
+        "every token (--loss-on all)",
     };
     const Pack *p = &w->pack;
     if (p->nchats > p->nrendered)

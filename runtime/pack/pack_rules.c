@@ -129,17 +129,28 @@ void rules_free(Rules *r)
     render_free(r->render);
 }
 
+/* True if the folder's own template renders all conversations. */
+static bool rules_template(const PackOptions *o)
+{
+    return o->chat ? !strcmp(o->chat, CHAT_TEMPLATE) : o->variable && *o->variable;
+}
+
 /* Opens the folder's own chat template: for rows that the format by hand cannot render, or for all
  * if there is no such format, or with --chat template. --chat NAME means that format only. */
 static void open_template(Work *w)
 {
     Rules *r = &w->rules;
-    const bool only = w->o->chat && !strcmp(w->o->chat, CHAT_TEMPLATE);
+    const bool only = rules_template(w->o);
     if (only)
         free(r->no_chat), r->no_chat = NULL;
     char *error = w->o->chat && !only ? NULL : render_open(&r->render, w->o->tokenizer);
     if (only && !error && !r->render)
         error = format("the tokenizer's folder has no chat_template");
+    if (only && !error && (error = render_set(r->render, w->o->variable))) {
+        pack_fail(&w->pack, EXIT_CONFIG, (Location){0}, format("--template-var %s", error));
+        free(error);
+        error = NULL;
+    }
     if (only) {
         r->no_chat = error;
         return;
@@ -207,7 +218,11 @@ void rules_find(Work *w)
                   format("no end-of-text token: put a tokenizer_config.json that names eos_token, "
                          "or a config.json with eos_token_id, next to it"));
     begin_formats(w);
-    if (!o->chat || strcmp(o->chat, CHAT_TEMPLATE))
+    if (o->variable && *o->variable && o->chat && !rules_template(o))
+        pack_fail(p, EXIT_CONFIG, (Location){0},
+                  format("--template-var is for the folder's chat_template, not for --chat %s",
+                         o->chat));
+    if (!rules_template(o))
         w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
     if (w->rules.no_chat && !o->chat && w->rules.has_turns &&
         chat_by_tokens(&w->rules.chat, &w->why_chat, w->tok)) {
@@ -215,8 +230,9 @@ void rules_find(Work *w)
         w->rules.no_chat = NULL;
     }
     open_template(w);
-    if (w->rules.no_chat && o->chat)
-        pack_fail(p, EXIT_CONFIG, (Location){0}, format("--chat: %s", w->rules.no_chat));
+    if (w->rules.no_chat && (o->chat || rules_template(o)))
+        pack_fail(p, EXIT_CONFIG, (Location){0},
+                  format("%s: %s", o->chat ? "--chat" : "--template-var", w->rules.no_chat));
 }
 
 /* Takes more_rules, malloc'ed. */

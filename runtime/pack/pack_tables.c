@@ -26,7 +26,7 @@ const char *const drop_why[NDROPS] = {
 };
 
 const char *const kind_name[NKINDS] = {"auto", "packed", "rows", "pairs", "steps", "candidates"};
-const char *const loss_name[] = {"", "last", "assistant", "all"};
+const char *const loss_name[NLOSSES] = {"", "last", "assistant", "turns", "all"};
 const char *const held_out_name[NHELD_OUT] = {"none", "tail", "random"};
 
 const char *const array_name[ARRAYS] = {"train_data.npy", "val_data.npy"};

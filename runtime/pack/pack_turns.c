@@ -40,6 +40,8 @@ char *chat_target(const Rules *rules, const char *role, int i, int given, ChatTa
         *to = TARGET_WHOLE;
     else if (rules->loss == LOSS_ASSISTANT)
         *to = answer ? TARGET_ANSWER : TARGET_GIVEN;
+    else if (rules->loss == LOSS_TURNS)
+        *to = answer && i >= given ? TARGET_ANSWER : TARGET_GIVEN;
     else if (i == given && !answer)
         return format("messages: the answer must have the role assistant, got \"%s\"", role);
     else if (i >= given)

@@ -515,8 +515,12 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         add_count(w, "train", p->ndocs - p->nheld_out);
     if (p->nchats > p->nrendered)
         st_add_meta(w, "chat", rules->chat->name);
-    if (p->nrendered)
+    if (p->nrendered) {
+        char *record = render_record(rules->render);
         st_add_meta(w, "chat_template", render_id(rules->render));
+        st_add_meta(w, "chat_template_record", record);
+        free(record);
+    }
     if (!error && more->meta)
         error = more->meta(p, w, rules);
     if (!error)

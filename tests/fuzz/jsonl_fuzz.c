@@ -1,4 +1,4 @@
-// link: pack_tables pack_formats pack_rows pack_keys pack_lengths pack_steps format_* pack_chat pack_template pack_turns pack_render jinja_* pack_encoded pack_write pack_prepared pack_read folder recordfile host_memory names base json crc32c safetensors safetensors_write
+// link: pack_tables pack_formats pack_rows pack_keys pack_lengths pack_steps format_* pack_chat pack_template pack_turns pack_render* jinja_* pack_encoded pack_write pack_prepared pack_read folder recordfile host_memory names base json crc32c safetensors safetensors_write
 // link: sha256 tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
