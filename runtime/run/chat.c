@@ -24,7 +24,7 @@ typedef struct {
     const Decoder *d;
     Sampling how;
     Tokenizer *t;
-    const Chat *chat;
+    ChatStyle *style;
     const char *system;          /* "": none */
     bool json, terminal;
     cJSON *messages;             /* so far */
@@ -141,7 +141,7 @@ static bool show(void *user, const int32_t *more, int64_t n)
 static int32_t *encode(const Conversation *c, int64_t *n, char **error)
 {
     Encoded e = {0};
-    if ((*error = chat_prompt(c->chat, c->t, c->messages, &e)))
+    if ((*error = style_prompt(c->style, c->t, c->messages, NULL, &e)))
         return NULL;
     int32_t *ids = malloc(sizeof *ids * (e.n + (size_t)c->how.most + 1));
     if (!ids)
@@ -207,7 +207,7 @@ static void print_object(const Conversation *c, const char *question, const char
 static void finish(Conversation *c, const char *question, const GeneratedText *x)
 {
     char *answer = generate_text(c->t, x->token + x->n, x->more, NULL);
-    const char *lead = c->chat->lead ? c->chat->lead : "";
+    const char *lead = c->style->chat && c->style->chat->lead ? c->style->chat->lead : "";
     const size_t n = strlen(lead);
     if (world.rank == 0 && c->json)
         print_object(c, question, answer, x);
@@ -227,7 +227,7 @@ static void answer(Conversation *c, const char *question)
 {
     char *error = NULL;
     GenerateCost cost = {0};
-    GeneratedText x = {.chat = c->chat, .on_token = show, .user = c};
+    GeneratedText x = {.style = c->style, .on_token = show, .user = c};
     cJSON_AddItemToArray(c->messages, chat_turn("user", question));
     if (!(x.token = encode_fitting(c, &x.n, &error))) {
         cJSON_DeleteItemFromArray(c->messages, cJSON_GetArraySize(c->messages) - 1);
@@ -280,12 +280,12 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
     size_t n;
     comm_broadcast(&c.terminal, sizeof c.terminal, 0);
     c.t = vocabulary_load("--chat", f->tokenizer, folder, nfolders, d->vocab);
-    c.chat = prompts_chat("--chat", f, c.t, folder, nfolders);
+    c.style = style_open("--chat", f, c.t, folder, nfolders);
     if (!(c.held = malloc(sizeof *c.held * (size_t)d->positions)))
         die(EXIT_INTERNAL, "out of memory for a conversation");
-    if (*c.system && c.chat->system_in == SYSTEM_NOWHERE)
+    if (*c.system && c.style->chat && c.style->chat->system_in == SYSTEM_NOWHERE)
         die(EXIT_CONFIG, "--chat-system: the chat format %s has no system messages",
-            c.chat->name);
+            c.style->chat->name);
     reset(&c);
     if (c.terminal && world.size == 1)
         sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = SA_RESTART},
@@ -297,6 +297,7 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
     char *summary = generate_cost(&c.cost);
     note("%" PRId64 " answer%s; %s", c.turn, c.turn == 1 ? "" : "s", summary);
     cJSON_Delete(c.messages);
+    style_free(c.style);
     tokenizer_free(c.t);
     free(c.held), free(summary);
     return EXIT_OK;

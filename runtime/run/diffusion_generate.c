@@ -90,14 +90,14 @@ DiffusionGenerate diffusion_settings(const DiffusionSampler *d, const Flags *f, 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Returns the text of the tokens from `from` on, of which the first n are the prompt; generated
- * ones count up to a token that ends a text, or an answer of `chat`. malloc'ed. */
-static char *text_of(const DiffusionGenerate *g, const Tokenizer *t, const Chat *chat,
+ * ones count up to a token that ends a text, or an answer of `style`. malloc'ed. */
+static char *text_of(const DiffusionGenerate *g, const Tokenizer *t, const ChatStyle *style,
                      const DiffusionText *text, int64_t from,
                      int64_t n, size_t *bytes)
 {
     int64_t end = g->length ? n : text->n;
     while (end < text->n &&
-           !(chat ? chat_ends(chat, t, text->token[end]) : tokenizer_ends(t, text->token[end])))
+           !(style ? style_ends(style, t, text->token[end]) : tokenizer_ends(t, text->token[end])))
         end++;
     return tokenizer_decode(t, text->token + from, (size_t)(end - from), true, bytes);
 }
@@ -107,7 +107,7 @@ typedef struct {
     const DiffusionSampler *d;
     DiffusionGenerate g;
     Tokenizer *t;
-    const Chat *chat;            /* chat format of messages; NULL: no prompt has any */
+    ChatStyle *style;            /* of messages; NULL: no prompt has any */
     bool windows;                /* the model was trained on text windows; otherwise on answers to
                                     prompts */
 } Asked;
@@ -118,7 +118,7 @@ static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
 {
     const bool continues = a->g.length > 0;
     if (!p->text)
-        return continues ? chat_prompt(a->chat, a->t, p->messages, e)
+        return continues ? style_prompt(a->style, a->t, p->messages, p->tools, e)
                       : format("messages: needs --gen-length above 0, for the answer");
     int32_t *ids;
     size_t n, before = 0;
@@ -179,7 +179,7 @@ static void print_text(const Asked *a, const Prompt *p, const DiffusionText *tex
 {
     size_t bytes;
     const bool alone = (object && a->g.length) || !p->text;
-    char *answer = text_of(&a->g, a->t, p->text ? NULL : a->chat, text, alone ? n : 0, n, &bytes);
+    char *answer = text_of(&a->g, a->t, p->text ? NULL : a->style, text, alone ? n : 0, n, &bytes);
     if (object) {
         cJSON *row = cJSON_CreateObject();
         if (p->text)
@@ -256,8 +256,8 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
     int64_t *tokens = room(n, sizeof *tokens);
     DiffusionCost cost = {0};
     for (int64_t i = 0; i < n; i++) {
-        if (prompt[i].messages && !a.chat)
-            a.chat = prompts_chat(flag, f, t, folder, nfolders);
+        if (prompt[i].messages && !a.style)
+            a.style = style_open(flag, f, t, folder, nfolders);
         char *error = lay_out(&a, &prompt[i], &text[i], &tokens[i]);
         text[i].number = i;
         if (error && file)
@@ -273,6 +273,7 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
     }
     note_cost(d, &cost);
     prompts_free(prompt, n);
+    style_free(a.style);
     free(text), free(tokens);
     tokenizer_free(t);
     return EXIT_OK;

@@ -27,6 +27,7 @@
 typedef struct {
     const Model *m;
     const char *chat;            /* chat format of the training data (chats.def), or NULL */
+    const char *record;          /* their chat_template (render_record()), or NULL */
     const char *base;            /* folder of the adapter's base model, or NULL */
     bool adapter;
     bool trained;                /* the weights come from a checkpoint */
@@ -153,19 +154,42 @@ static char *complete_config(const char *folder, const ExportFiles *x, const Tok
     return error;
 }
 
-static char *write_template(const char *folder, const Chat *chat)
+static char *write_template(const char *folder, const char *text)
 {
-    char *text = chat_template(chat);
-    if (!text) {
-        warn("no chat_template.jinja written: chat format %s has no generated template; copy the "
-             "model's own",
-             chat->name);
-        return NULL;
-    }
     char *path = folder_join(folder, template_file);
     unlink(path);
     char *error = folder_write_text(folder, template_file, text, NULL);
-    free(path), free(text);
+    free(path);
+    return error;
+}
+
+/* True if the folder of a tokenizer has this template; warns if it writes other special tokens. */
+static bool renders_the_same(const ChatTemplate *t, const char *tokenizer)
+{
+    ChatTemplate *own = NULL;
+    char *error = render_open(&own, tokenizer);
+    const bool same = own && !strcmp(render_text(own), render_text(t));
+    const char *token = own ? render_other_token(t, own) : NULL;
+    if (token)
+        warn("%s of tokenizer_config.json is not the one that the chat_template of the training "
+             "data wrote", token);
+    render_free(own);
+    free(error);
+    return same;
+}
+
+/* Writes the template of the training data, unless the folder's means the same. */
+static char *complete_template(const char *folder, const ChatTemplate *t, const Chat *chat,
+                               bool *is_custom)
+{
+    char *text = t ? format("%s", render_text(t)) : chat_template(chat);
+    *is_custom = text != NULL;
+    if (!text)
+        warn("no chat_template.jinja written: chat format %s has no generated template; copy the "
+             "model's own",
+             chat->name);
+    char *error = text ? write_template(folder, text) : NULL;
+    free(text);
     return error;
 }
 
@@ -191,7 +215,7 @@ static void add_ends(cJSON *list, const cJSON *ids)
 /* Writes generation_config.json: the base's eos_token_id, then the ids that end a trained text. t
  * may be NULL. */
 static char *complete_ends(const char *folder, const ExportFiles *x, const Tokenizer *t,
-                           const Chat *chat)
+                           const Chat *chat, const ChatTemplate *render)
 {
     const char *of = x->adapter ? x->base : folder;      /* an adapter folder has neither file */
     char *error = NULL;
@@ -203,7 +227,8 @@ static char *complete_ends(const char *folder, const ExportFiles *x, const Token
         add_ends(list, ids && !cJSON_IsNull(ids) ? ids : json_get(config, "eos_token_id"));
         const int before = cJSON_GetArraySize(list);
         for (int id = 0; t && id < tokenizer_size(t); id++)
-            if ((chat ? chat_ends(chat, t, id) : tokenizer_ends(t, id)) && !holds(list, id))
+            if (((chat && chat_ends(chat, t, id)) || (render && render_ends(render, t, id)) ||
+                 tokenizer_ends(t, id)) && !holds(list, id))
                 cJSON_AddItemToArray(list, cJSON_CreateNumber(id));
         const int n = cJSON_GetArraySize(list);
         cJSON_DeleteItemFromObjectCaseSensitive(generation, "eos_token_id");
@@ -231,7 +256,7 @@ static char *add_token(const char *folder, const Model *m)
  *   tokenizer.json of the byte vocabulary; the added token in any tokenizer.json;
  *   tokenizer_hf.json, which transformers reads, next to a word-list vocabulary;
  *   tokenizer_class in tokenizer_config.json, if AutoTokenizer could not find one;
- *   chat_template.jinja of `chat`, unless the base's template means the same format;
+ *   chat_template.jinja of the training data, unless the base's template means the same format;
  *   generation_config.json with every end-of-text id.
  * with: an ExportFiles. Returns NULL or a malloc'ed message. */
 static char *complete_folder(const char *folder, const void *with)
@@ -256,13 +281,20 @@ static char *complete_folder(const char *folder, const void *with)
         free(error);
         error = NULL;
     }
-    const bool is_custom = t && chat && !template_is(chat, t, path);
+    ChatTemplate *render = NULL;
+    if (t && x->record && !error)
+        error = render_recall(&render, x->record, "the training data");
+    if (render)
+        render_find_ends(render, t);
+    bool is_custom = render ? !renders_the_same(render, path)
+                            : t && chat && !template_is(chat, t, path);
     if (!error && is_custom)
-        error = write_template(folder, chat);
+        error = complete_template(folder, render, chat, &is_custom);
     if (!error && t && !words)
-        error = complete_config(folder, x, t, is_custom && has(folder, template_file));
+        error = complete_config(folder, x, t, is_custom);
     if (!error && there && x->trained && card_generates(x->m))
-        error = complete_ends(folder, x, t, chat);
+        error = complete_ends(folder, x, t, chat, render);
+    render_free(render);
     tokenizer_free(t);
     cJSON_Delete(words);
     free(path), free(why);
@@ -282,6 +314,8 @@ static void save(const Checkpoints *c, Model *m, const char *folder, bool adapte
     const bool bytes = tokenizer && !strcmp(tokenizer, "bytes");
     const ExportFiles files = {.m = m,
                                .chat = cJSON_GetStringValue(json_get(c->state, "chat")),
+                               .record =
+                                   cJSON_GetStringValue(json_get(c->state, "chat_template")),
                                .base = c->base,
                                .adapter = adapter,
                                .trained = c->file,

@@ -71,7 +71,7 @@ static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, Genera
                  int32_t id)
 {
     x->end = TEXT_ENDED;
-    if (x->chat ? chat_ends(x->chat, t, id) : tokenizer_ends(t, id))
+    if (x->style ? style_ends(x->style, t, id) : tokenizer_ends(t, id))
         return false;
     x->token[x->n + x->more++] = id;
     x->end = TEXT_HALTED;
@@ -213,7 +213,7 @@ typedef struct {
     const Decoder *d;
     Sampling how;
     Tokenizer *t;
-    const Chat *chat;            /* NULL: no prompt has messages */
+    ChatStyle *style;            /* NULL: no prompt has messages */
     Prompt *prompt;
     int64_t n;
     const char *file;            /* NULL: of the command line */
@@ -228,7 +228,7 @@ static void lay_out(const Asked *a, int64_t i, GeneratedText *to)
     size_t n;
     Encoded e = {0};
     char *error = p->text ? tokenizer_encode(a->t, p->text, strlen(p->text), true, &ids, &n)
-                          : chat_prompt(a->chat, a->t, p->messages, &e);
+                          : style_prompt(a->style, a->t, p->messages, p->tools, &e);
     n = p->text ? n : e.n;
     if (!error && (n == 0 || (int64_t)n >= a->d->positions))
         error = format("the text has %zu tokens; it must have 1 to %" PRId64, n,
@@ -240,7 +240,7 @@ static void lay_out(const Asked *a, int64_t i, GeneratedText *to)
     const int64_t left = a->d->positions - (int64_t)n, most = a->how.most < left ? a->how.most
         : left;
     *to = (GeneratedText){.token = room((int64_t)n + most, sizeof *ids), .n = (int64_t)n,
-                          .number = i, .chat = p->text ? NULL : a->chat};
+                          .number = i, .style = p->text ? NULL : a->style};
     memcpy(to->token, p->text ? ids : e.id, n * sizeof *ids);
     free(ids);
     encoded_free(&e);
@@ -337,8 +337,8 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
     for (int64_t i = 0; i < a.n; i++) {
         if (!file)
             a.prompt[i].text = format("%s", f->many[FLAG_sample][i]);
-        if (a.prompt[i].messages && !a.chat)
-            a.chat = prompts_chat(flag, f, a.t, folder, nfolders);
+        if (a.prompt[i].messages && !a.style)
+            a.style = style_open(flag, f, a.t, folder, nfolders);
     }
     GeneratedText *text = room(a.n, sizeof *text),
                   *start = *f->compare_initial ? room(a.n, sizeof *start) : NULL;
@@ -375,6 +375,7 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
     }
     free(text), free(start), free(summary);
     prompts_free(a.prompt, a.n);
+    style_free(a.style);
     tokenizer_free(a.t);
     return EXIT_OK;
 }

@@ -11,6 +11,7 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/pack/pack.h"
 #include "runtime/run/flags.h"
+#include "runtime/run/prompts.h"
 
 typedef struct {
     int64_t positions, vocab;    /* context length in tokens; vocabulary size */
@@ -44,7 +45,7 @@ typedef struct {
     int64_t number;              /* random stream of this text */
     int64_t known; /* leading prompt tokens already in the KV cache; 0 unless this is the
                                     only text */
-    const Chat *chat;            /* chat format whose end markers stop the answer, or NULL */
+    const ChatStyle *style;      /* of the conversation, whose ends stop the answer, or NULL */
     TextEnd end;
     /* Called after each new token with the new tokens so far; false stops this text. Or NULL. */
     bool (*on_token)(void *user, const int32_t *more, int64_t n);

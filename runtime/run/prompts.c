@@ -1,4 +1,4 @@
-/* prompts.c -- prompts from lines of text or JSON.
+/* prompts.c -- prompts from lines of text or JSON, and the style of conversations.
  *
  * In:    a file, which may be hostile. Out: prompts. */
 #include "runtime/run/prompts.h"
@@ -56,7 +56,8 @@ static char *take_row(const char *line, size_t n, Prompt *to)
     cJSON *row = json_parse(line, n, &error);
     if (!row)
         return error;
-    const cJSON *text = json_get(row, "prompt"), *messages = json_get(row, "messages");
+    const cJSON *text = json_get(row, "prompt"), *messages = json_get(row, "messages"),
+                *tools = json_get(row, "tools");
     if (!cJSON_IsObject(row) || !text == !messages)
         error = format("must be an object with either \"prompt\" or \"messages\"%s",
                        text ? ", got both" : "");
@@ -64,10 +65,14 @@ static char *take_row(const char *line, size_t n, Prompt *to)
         error = format("prompt: must be a text");
     else if (messages && (!cJSON_IsArray(messages) || !messages->child))
         error = format("messages: must be a list of {\"role\", \"content\"}");
+    else if (text && has_content(tools))
+        error = format("tools: need messages, not a prompt");
     else if (text)
         to->text = format("%s", text->valuestring);
     else
         to->messages = cJSON_Duplicate(messages, true);
+    if (!error && has_content(tools))
+        to->tools = cJSON_Duplicate(tools, true);
     cJSON_Delete(row);
     return error;
 }
@@ -125,44 +130,163 @@ void prompts_free(Prompt *all, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         free(all[i].text);
-        cJSON_Delete(all[i].messages);
+        cJSON_Delete(all[i].messages), cJSON_Delete(all[i].tools);
     }
     free(all);
 }
 
-/* Returns the chat format of the training data of the first folder that records one, see
- * records_save(); malloc'ed; NULL: none does. */
-static char *learned_chat(const char *const folder[], int nfolders)
+/* ---- conversations --------------------------------------------------------------------------- */
+
+/* What the first folder that has it records of its training data, see records_save(); NULL: none
+ * does. Free with cJSON_Delete(). */
+static cJSON *learned_style(const char *const folder[], int nfolders)
 {
-    char *chat = NULL;
-    for (int i = 0; i < nfolders && !chat; i++) {
+    cJSON *all = NULL;
+    for (int i = 0; i < nfolders && !all; i++) {
         char *path = format("%s/train_state.json", folder[i] ? folder[i] : ""), *error = NULL;
-        cJSON *all = folder[i] && file_named(path)
-                         ? folder_read_json(folder[i], "train_state.json", 1 << 28, &error)
-                         : NULL;
-        const char *name = cJSON_GetStringValue(json_get(json_get(all, "state"), "chat"));
+        if (folder[i] && file_named(path))
+            all = folder_read_json(folder[i], "train_state.json", 1 << 28, &error);
         if (error)
             die(EXIT_DATA, "%s", error);
-        chat = name ? format("%s", name) : NULL;
-        cJSON_Delete(all);
+        const cJSON *state = json_get(all, "state");
+        if (all && !json_get(state, "chat") && !json_get(state, "chat_template")) {
+            cJSON_Delete(all);
+            all = NULL;
+        }
         free(path);
     }
-    return chat;
+    return all;
 }
 
-const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t,
-                         const char *const folder[], int nfolders)
+/* Opens the format or template that --chat-format names. */
+static char *open_named(ChatStyle *s, const char *name, const char *tokenizer, const Tokenizer *t,
+                        char **why)
 {
-    const Chat *chat = NULL;
-    char *why = NULL, *found = *f->tokenizer ? NULL : vocabulary_of_folder(folder, nfolders),
-         *learned = *f->chat_format ? NULL : learned_chat(folder, nfolders),
-         *error = chat_choose(&chat, &why, t,
-                              *f->tokenizer ? f->tokenizer : found ? found : "bytes",
-                              learned ? learned : *f->chat_format ? f->chat_format : NULL);
+    if (strcmp(name, CHAT_TEMPLATE)) {
+        s->no_render = format("--chat-format %s replaces the chat_template", name);
+        return chat_choose(&s->chat, why, t, tokenizer, name);
+    }
+    char *error = render_open(&s->render, tokenizer);
+    return error || s->render ? error
+                              : format("the tokenizer's folder has no chat_template");
+}
+
+/* Opens those of the training data. A format by hand goes with the folder's template, for tools, if
+ * that means the same format. */
+static char *open_learned(ChatStyle *s, const cJSON *state, const char *tokenizer,
+                          const Tokenizer *t, char **why)
+{
+    const char *name = cJSON_GetStringValue(json_get(state, "chat")),
+               *record = cJSON_GetStringValue(json_get(state, "chat_template"));
+    char *error = name ? chat_choose(&s->chat, why, t, tokenizer, name) : NULL;
+    if (!error && record)
+        return render_recall(&s->render, record, "the training data");
+    const Chat *its = NULL;
+    char *reason = NULL, *none = error ? NULL : chat_choose(&its, &reason, t, tokenizer, NULL);
+    if (!error && !none && its == s->chat)
+        error = render_open(&s->render, tokenizer);
+    s->no_render = format("the training data had no tools, and their chat format %s has none",
+                          name);
+    free(reason), free(none);
+    return error;
+}
+
+/* Opens those of the folder, as gen pack does. */
+static char *open_folder(ChatStyle *s, const char *tokenizer, const Tokenizer *t, char **why)
+{
+    char *error = chat_choose(&s->chat, why, t, tokenizer, NULL),
+         *fault = render_open(&s->render, tokenizer);
+    if (error)
+        s->chat = NULL;
+    if (error && s->render) {
+        free(error);
+        error = NULL;
+    } else if (error && fault) {
+        free(error);
+        return fault;
+    }
+    s->no_render = fault ? fault : format("the tokenizer's folder has no chat_template");
+    return error;
+}
+
+/* Says how conversations are written. */
+static void note_style(const ChatStyle *s, const char *why, const cJSON *learned)
+{
+    const char *name = cJSON_GetStringValue(json_get(learned, "chat"));
+    char *about = s->render ? render_about(s->render) : NULL;
+    if (s->chat)
+        note("conversations as %s writes them: %s", s->chat->name, why);
+    if (about && !s->chat)
+        note("conversations as %s writes them", about);
+    else if (about)
+        note("with tools, as %s writes them", about);
+    if (learned && (name ? !s->chat || strcmp(name, s->chat->name) : s->chat != NULL))
+        note("the model was trained on conversations as %s writes them: without --chat-format it "
+             "gets these", name ? name : "the chat_template of its data");
+    free(about);
+}
+
+ChatStyle *style_open(const char *flag, const Flags *f, const Tokenizer *t,
+                      const char *const folder[], int nfolders)
+{
+    ChatStyle *s = calloc(1, sizeof *s);
+    if (!s)
+        die(EXIT_INTERNAL, "out of memory for a chat format");
+    char *why = NULL, *error,
+         *found = *f->tokenizer ? NULL : vocabulary_of_folder(folder, nfolders);
+    const char *tokenizer = *f->tokenizer ? f->tokenizer : found ? found : "bytes";
+    cJSON *all = learned_style(folder, nfolders);
+    const cJSON *learned = json_get(all, "state");
+    if (*f->chat_format) {
+        error = open_named(s, f->chat_format, tokenizer, t, &why);
+    } else if (learned) {
+        error = open_learned(s, learned, tokenizer, t, &why);
+        free(why);
+        why = format("those it was trained on");
+    } else {
+        error = open_folder(s, tokenizer, t, &why);
+    }
     if (error)
         die(EXIT_CONFIG, "%s: %s", flag, error);
-    note("conversations as %s writes them: %s", chat->name,
-         learned ? "those it was trained on" : why);
-    free(why), free(found), free(learned);
-    return chat;
+    if (flags_many(f, FLAG_template_var)) {
+        s->chat = NULL;
+        error = s->render ? render_set(s->render, f->many[FLAG_template_var])
+                          : format("%s", s->no_render);
+        if (error)
+            die(EXIT_CONFIG, "--template-var: %s", error);
+    }
+    if (s->render)
+        render_find_ends(s->render, t);
+    note_style(s, why, learned);
+    cJSON_Delete(all);
+    free(why), free(found);
+    return s;
+}
+
+void style_free(ChatStyle *s)
+{
+    if (!s)
+        return;
+    render_free(s->render);
+    free(s->no_render);
+    free(s);
+}
+
+char *style_prompt(const ChatStyle *s, const Tokenizer *tok, const cJSON *messages,
+                   const cJSON *tools, Encoded *e)
+{
+    const RowOut row = {.tools = tools};
+    const bool needed = render_needed(messages, NULL, &row);
+    if (s->render && (needed || !s->chat))
+        return render_prompt(s->render, tok, messages, tools, e);
+    if (needed)
+        return format("tools, their calls and results need the model's own chat_template: %s",
+                      s->no_render);
+    return chat_prompt(s->chat, tok, messages, e);
+}
+
+bool style_ends(const ChatStyle *s, const Tokenizer *tok, int32_t id)
+{
+    return (s->chat && chat_ends(s->chat, tok, id)) ||
+           (s->render && render_ends(s->render, tok, id)) || tokenizer_ends(tok, id);
 }

@@ -203,6 +203,14 @@ static void note_found(const char *flag, const char *path)
     recordfile_close(&f);
 }
 
+static Loss loss_of(const Flags *f)
+{
+    int loss = LOSS_DEFAULT;
+    while (*f->loss_on && strcmp(f->loss_on, loss_name[loss]))
+        loss++;
+    return (Loss)loss;
+}
+
 PackOptions records_options(const Flags *f, const Model *m, const DataShape *of,
                             const RecordRules *rules, const char *flag, const char *tokenizer,
                             char **file, int n)
@@ -231,6 +239,8 @@ PackOptions records_options(const Flags *f, const Model *m, const DataShape *of,
                          .ignore = ignore,
                          .nignore = nignore,
                          .skip_bad = f->skip_bad,
+                         .loss = loss_of(f),
+                         .variable = f->many[FLAG_template_var],
                          .format_flag = "--data-format",
                          .command = failure_command("--ignore-keys"),
                          .recipe = model_words(m, "model.vocab")};
@@ -468,6 +478,16 @@ static void check_made(const Flags *f)
             "--skip-bad: %s is packed, already without the rows that gen pack --skip-bad left "
             "out: leave it out, or give the raw file",
             file[0]);
+    if (*f->loss_on && f->given[FLAG_loss_on] && n && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG,
+            "--loss-on: %s is packed, with the targets of gen pack --loss-on: leave it out, or "
+            "give the raw file",
+            file[0]);
+    if (flags_many(f, FLAG_template_var) && n && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG,
+            "--template-var: %s is packed, with the variables of gen pack --template-var: leave it "
+            "out, or give the raw file",
+            file[0]);
     const int system = flags_find("system");
     if (system >= 0 && f->given[system] && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG,
@@ -532,6 +552,11 @@ void records_save(const Data *d, cJSON *state)
         chat = data_meta(d, i, "chat");
     if (chat)
         cJSON_AddStringToObject(state, "chat", chat);
+    const char *record = NULL;
+    for (int i = 0; i < d->nfiles && !record; i++)
+        record = data_meta(d, i, "chat_template_record");
+    if (record)
+        cJSON_AddStringToObject(state, "chat_template", record);
 }
 
 void records_load(Data *d, const cJSON *state)

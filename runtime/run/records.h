@@ -39,7 +39,8 @@ bool records_raw(const Flags *f);        /* some of --data or --eval-data are ra
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
 /* Save and restore the number of samples drawn from each source, under the key "drawn" of a
- * checkpoint's state. records_save() also stores the chat layout of the data, under "chat".
+ * checkpoint's state. records_save() also stores how conversations of the data are written, under
+ * "chat" and "chat_template".
  * records_load() does nothing if the state has another number of sources. */
 void records_save(const Data *d, cJSON *state);
 void records_load(Data *d, const cJSON *state);

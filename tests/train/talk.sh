@@ -159,6 +159,45 @@ refused "a system message without a place" 80 "--chat-system: the chat format mi
 refused "--json alone" 80 "--json: has no effect without --sample or --prompts or --chat or --version$" --json
 refused "a chat and a sample" 80 "--sample and --chat: give one of them" --chat --sample a
 
+# by the chat_template that the training data were packed with, wherever the weights are
+mkdir "$scratch/own"
+cp "$scratch/tokenizer.json" "$scratch/tokenizer_config.json" "$scratch/own"
+cat >"$scratch/own/chat_template.jinja" <<'END'
+{%- if tools %}{{ '[INST]' + tools[0].function.name + '[/INST]' }}{% endif %}
+{%- for m in messages %}
+    {%- if m.role == 'assistant' %}{{ m.content + '</s>' }}{% else %}{{ '[INST]' + m.content + '[/INST]' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt and brief is defined %}{{ brief }}{% endif %}
+END
+tool='"tools":[{"type":"function","function":{"name":"f"}}]'
+{ cat "$scratch/chat.jsonl"
+  for ((i = 0; i < 8; i++)); do echo '{"messages":['"$(turn a T)"'],'"$tool}"; done
+} >"$scratch/own.jsonl"
+"$train" --data "$scratch/own.jsonl" --tokenizer "$scratch/own/tokenizer.json" --init-from none --out "$scratch/own_run" \
+    --steps 80 --lr 1e-2 --save-every 0 >"$scratch/log" 2>&1 || verdict "own trains" "$(tail -n 2 "$scratch/log")"
+own() { timeout 60 "$train" $tokenizer --greedy "$@" 2>"$scratch/log"; }
+by="conversations as the chat_template in"
+verdict "a template" "$(own --out "$scratch/own_run" --chat <<<a | diff - <(echo éé1)
+    grep -q "^$by the training data ([0-9a-f]*) writes them" "$scratch/log" || cat "$scratch/log")"
+echo '{"messages":[{"role":"user","content":"a"}],'"$tool}" >"$scratch/tools.jsonl"
+verdict "a template: tools" "$(own --out "$scratch/own_run" --prompts "$scratch/tools.jsonl" | sed 's/.*"answer"/"answer"/' |
+    diff - <(echo '"answer":"T","prompt_tokens":6,"new_tokens":1,"end":"end"}'))"
+verdict "a template: a variable" "$(own --out "$scratch/own_run" --prompts "$scratch/tools.jsonl" --template-var brief=yes |
+    grep -o '"prompt_tokens":[0-9]*' | diff - <(echo '"prompt_tokens":9'))"
+verdict "a template: another format is told" "$(
+    own --out "$scratch/own_run" --chat --chat-format mistral-v3-tekken <<<a >/dev/null
+    grep -q '^the model was trained on conversations as the chat_template of its data' "$scratch/log" || cat "$scratch/log")"
+"$train" --out "$scratch/own_run" $tokenizer --export "$scratch/own_model" >"$scratch/log" 2>&1
+verdict "a template: exported" "$(diff "$scratch/own/chat_template.jinja" "$scratch/own_model/chat_template.jinja" 2>&1)"
+tokenizer=
+verdict "a template: of a folder" "$(own --init-from "$scratch/own_model" --out "$scratch/none" --chat <<<a | diff - <(echo éé1)
+    grep -q "^$by $scratch/own_model/chat_template.jinja ([0-9a-f]*) writes them" "$scratch/log" || cat "$scratch/log")"
+tokenizer="--tokenizer $scratch/tokenizer.json"
+refused "a template: tools by hand" 88 "tools.jsonl:1: tools, their calls and results need the model's own chat_template: .*replaces" \
+    --prompts "$scratch/tools.jsonl" --chat-format mistral-v3-tekken $tokenizer
+refused "a template: a variable of none" 80 "--template-var: --chat-format mistral-v3-tekken replaces the chat_template" \
+    --prompts "$scratch/tools.jsonl" --chat-format mistral-v3-tekken --template-var x=1 $tokenizer
+
 # on a terminal: what is typed, what is answered, and the end
 printf 'a\n/nothing\n/reset\nb\n\004' >"$scratch/typed"
 TERM=dumb script -qefc "$train --out $scratch/run $tokenizer --greedy --chat --chat-format mistral-v3-tekken 2>&1" \
