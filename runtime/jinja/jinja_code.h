@@ -1,6 +1,6 @@
 /* jinja_code.h -- shared by the functions of jinja.def: jinja_text.c (strings and numbers),
- * jinja_lists.c (lists and objects), jinja_tests.c, jinja_functions.c; jinja_calls.c has their
- * tables. */
+ * jinja_lists.c (lists and objects), jinja_tests.c, jinja_functions.c; jinja_args.c has their
+ * arguments, jinja_calls.c their tables. */
 #ifndef DIECAST_JINJA_CODE_H
 #define DIECAST_JINJA_CODE_H
 
@@ -18,7 +18,7 @@
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 static inline bool given(const Value *v) { return v->kind != JV_MISSING; }
-/* Arguments of a type; `what` begins the message of another one. */
+/* jinja_args.c: arguments of a type; `what` begins the message of another one. */
 Value want_string(Run *r, const Value *v, const char *what);
 int64_t want_int(Run *r, const Value *v, const char *what);
 

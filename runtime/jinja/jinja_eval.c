@@ -651,7 +651,9 @@ char *jinja_render(const JinjaTemplate *t, const JinjaInput *in, JinjaText *to)
     Run *r = calloc(1, sizeof *r);
     if (!r)
         abort();
+    static const CallTables tables = {filter_find, test_find, value_item};
     r->t = t;
+    r->by = &tables;
     r->limit = in->steps ? in->steps : JINJA_STEPS;
     if (!setjmp(r->fail))
         run_template(r, in);

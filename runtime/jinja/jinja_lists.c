@@ -45,7 +45,7 @@ static Value attribute_of(Run *r, const Value *v, const Value *path)
 {
     Value at = *v;
     if (path->kind == JV_INT)
-        return value_item(r, v, path);
+        return r->by->item(r, v, path);
     const Value p = want_string(r, path, "attribute");
     for (size_t i = 0; i <= p.n;) {
         const char *dot = memchr(p.s + i, '.', p.n - i);
@@ -53,7 +53,7 @@ static Value attribute_of(Run *r, const Value *v, const Value *path)
         const Value key = jv_string(p.s + i, n);
         if (n && strspn(key.s, "0123456789") >= n)
             run_fail(r, "attribute: numbers are not supported");
-        at = value_item(r, &at, &key);
+        at = r->by->item(r, &at, &key);
         i += n + 1;
     }
     return at;
@@ -167,7 +167,7 @@ Value code_map(CALL)
         const Value name = want_string(r, &raw->value[0], "map");
         char *text = run_take(r, name.n + 1);
         memcpy(text, name.s, name.n);
-        by = filter_find(text);
+        by = r->by->filter(text);
         if (!by)
             run_fail(r, "map: the filter %.60s is not supported", text);
     }
@@ -195,7 +195,7 @@ static Value chosen(Run *r, const Value *self, const Args *raw, bool attribute, 
         const Value name = want_string(r, &raw->value[attribute], "select, reject");
         char *text = run_take(r, name.n + 1);
         memcpy(text, name.s, name.n);
-        by = test_find(text);
+        by = r->by->test(text);
         if (!by)
             run_fail(r, "select, reject: the test %.60s is not supported", text);
     }

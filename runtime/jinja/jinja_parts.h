@@ -1,9 +1,9 @@
 /* jinja_parts.h -- values and nodes, shared by the files of the Jinja renderer.
  *
  * Lowest first: jinja_memory.c (memory, errors, limits), jinja_lex.c (source to lexemes),
- * jinja_value.c (values and their text), jinja_text.c, jinja_lists.c, jinja_tests.c and
- * jinja_functions.c (the rows of jinja.def), jinja_calls.c (their tables; attributes and items),
- * jinja_parse.c (lexemes to nodes), jinja_eval.c (nodes to text). */
+ * jinja_value.c (values and their text), jinja_args.c (arguments), jinja_text.c,
+ * jinja_lists.c, jinja_tests.c and jinja_functions.c (the rows of jinja.def), jinja_calls.c (their
+ * tables; attributes and items), jinja_parse.c (lexemes to nodes), jinja_eval.c (nodes to text). */
 #ifndef DIECAST_JINJA_PARTS_H
 #define DIECAST_JINJA_PARTS_H
 
@@ -176,8 +176,15 @@ struct Env {
     const Dict *item;            /* the value of its loop, if that is an item of JinjaInput.items */
 };
 
+/* jinja_calls.c, for filters such as map(), which are in its tables and read them. */
+typedef struct {
+    const Callable *(*filter)(const char *name), *(*test)(const char *name);
+    Value (*item)(Run *r, const Value *v, const Value *key);
+} CallTables;
+
 struct Run {
     const JinjaTemplate *t;
+    const CallTables *by;
     Arena arena;
     size_t steps, limit;
     int depth, nest, line, captures;
@@ -256,7 +263,7 @@ const Callable *filter_find(const char *name);
 const Callable *test_find(const char *name);
 const Callable *function_find(const char *name);
 const Callable *method_find(ValueKind of, const char *name, size_t n);
-Value call_code(Run *r, const Callable *c, Value *self, const Args *args);
+Value call_code(Run *r, const Callable *c, Value *self, const Args *args);    /* jinja_args.c */
 
 _Noreturn void fail_undefined(Run *r, const Value *v);
 Value value_attribute(Run *r, const Value *v, const char *name, size_t n);

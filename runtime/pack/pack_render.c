@@ -231,37 +231,6 @@ static char *read_talk(RenderedTalk *talk, const Rules *rules, const cJSON *mess
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-enum { VARIABLES = 32 };         /* of a rendering: its own, special tokens, those given by name */
-
-char *talk_render(const RenderedTalk *talk, int n, bool prompt, JinjaText *to)
-{
-    JinjaVariable v[VARIABLES];
-    cJSON yes = {.type = prompt ? cJSON_True : cJSON_False}, none = {.type = cJSON_NULL},
-          *last = NULL, *rest = NULL, *child = talk->messages->child;
-    int count = 0, i = 0;
-    for (cJSON *m = child; m && i < n; m = m->next, i++)
-        last = m;
-    rest = last ? last->next : child;
-    if (last)
-        last->next = NULL;       /* for the time of this rendering */
-    else
-        talk->messages->child = NULL;
-    v[count++] = (JinjaVariable){"messages", talk->messages};
-    v[count++] = (JinjaVariable){"tools", talk->tools ? talk->tools : &none};
-    v[count++] = (JinjaVariable){"documents", &none};
-    v[count++] = (JinjaVariable){"add_generation_prompt", &yes};
-    for (cJSON *m = talk->t->tokens->child; m; m = m->next)
-        v[count++] = (JinjaVariable){m->string, m};
-    for (cJSON *m = talk->t->variables->child; m; m = m->next)
-        v[count++] = (JinjaVariable){m->string, m};   /* the last of a name counts */
-    const JinjaInput in = {.variable = v, .n = count, .items = "messages"};
-    char *error = jinja_render(talk->t->jinja, &in, to);
-    if (last)
-        last->next = rest;
-    talk->messages->child = child;
-    return error;
-}
-
 /* Replaces arguments that are JSON in a string by what they hold. */
 static char *decode_arguments(const RenderedTalk *talk)
 {

@@ -1,6 +1,6 @@
-/* pack_render.h -- a conversation rendered by a chat_template, shared by pack_render_template.c (the
- * template), pack_render.c (conversations to text) and pack_render_targets.c (which tokens are
- * targets). */
+/* pack_render.h -- a conversation rendered by a chat_template: shared by pack_render_template.c
+ * (the template), pack_render_targets.c (which tokens are targets) and pack_render.c (messages of a
+ * row to text). */
 #ifndef DIECAST_PACK_RENDER_H
 #define DIECAST_PACK_RENDER_H
 
@@ -37,7 +37,7 @@ typedef struct {
     JinjaText text;              /* of all messages */
 } RenderedTalk;
 
-/* pack_render.c: renders the first n messages; prompt: with the beginning of an answer. */
+/* pack_render_template.c: renders the first n messages; prompt: with the beginning of an answer. */
 char *talk_render(const RenderedTalk *talk, int n, bool prompt, JinjaText *to);
 /* pack_render_targets.c: sets the targets of the ids of talk->text, which begin at `begin`. */
 char *talk_targets(const RenderedTalk *talk, const Rules *rules, const Tokenizer *tok, Encoded *e,

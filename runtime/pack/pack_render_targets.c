@@ -147,7 +147,8 @@ static bool is_end(const Tokenizer *tok, const JinjaText *part, const JinjaText 
 
 /* Sets *at to the length of the first n messages in the text of all; prompt: with the beginning of
  * the answer after them. */
-static char *length_of(const RenderedTalk *talk, const Tokenizer *tok, int n, bool prompt, size_t *at)
+static char *length_of(const RenderedTalk *talk, const Tokenizer *tok, int n, bool prompt,
+                       size_t *at)
 {
     JinjaText part;
     char *why = NULL;
@@ -188,8 +189,8 @@ static char *length_of(const RenderedTalk *talk, const Tokenizer *tok, int n, bo
 }
 
 /* Marks an answer, or with its opening all of a message. */
-static char *mark_message(const RenderedTalk *talk, int i, bool whole, uint8_t with, Places *p, Encoded *e,
-                          RowOut *row)
+static char *mark_message(const RenderedTalk *talk, int i, bool whole, uint8_t with, Places *p,
+                          Encoded *e, RowOut *row)
 {
     size_t from, to;
     char *error = length_of(talk, p->tok, i, !whole, &from);
@@ -255,8 +256,11 @@ static char *hide_spans(const RenderedTalk *talk, int i, Places *p, Encoded *e)
     for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
         size_t begin, end, from, to;
         char *error = spans_read(span, content, &begin, &end);
-        if (error)
-            return error;
+        if (error) {
+            char *placed = format("message %d: %s", i + 1, error);
+            free(error);
+            return placed;
+        }
         while (begin < end && strchr(blanks, content[begin]) &&
                !content_place(talk, i, content, begin, &from))
             begin++;

@@ -497,6 +497,25 @@ static void check_made(const Flags *f)
     free(file);
 }
 
+/* Warns if files were packed with different chat formats or templates: --chat uses one of each. */
+static void check_styles(const Data *d)
+{
+    static const char *const key[] = {"chat", "chat_template"};
+    for (int k = 0; k < 2; k++) {
+        int first = 0;
+        while (first < d->nfiles && !data_meta(d, first, key[k]))
+            first++;
+        for (int i = first + 1; i < d->nfiles; i++) {
+            const char *is = data_meta(d, i, key[k]);
+            if (is && strcmp(is, data_meta(d, first, key[k])))
+                warn("data: %s has conversations as the %s %.12s writes them, but %s as %.12s: "
+                     "--chat and --export take the first",
+                     data_path(d, first), k ? "chat_template" : "chat format",
+                     data_meta(d, first, key[k]), data_path(d, i), is);
+        }
+    }
+}
+
 void records_open(const Flags *f, const Model *m, const DataShape *shape, const RecordRules *rules,
                   Data *train, Data *eval)
 {
@@ -529,6 +548,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         note("data: %s marks its validation rows itself: --%s uses only these %lld rows",
              f->eval_data, validation_flag(rules), (long long)eval->n);
     ranks_check_data(trains ? train : NULL, evaluates ? eval : NULL);
+    if (trains)
+        check_styles(train);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);
     if (*records_tokenizer(f) && (trains || evaluates)) {
