@@ -663,13 +663,14 @@ static void split_options(const char *command, int *argc, char ***argv)
     *argv = words;
 }
 
-/* Ends the program if an option with a value is given twice, except --card, which is a field. */
+/* Ends the program if an option with a value is given twice, except --card, which is a field, and
+ * NAME=VALUE. */
 static void refuse_repeats(const char *command, int argc, char **argv)
 {
     const char **value = arena_new((size_t)noptions * sizeof *value);
     for (int i = 1; i + 1 < argc; i++) {
         const OptionRow *o = command_option(command, argv[i]);
-        if (!o || !*o->value || !strcmp(o->word, "--card"))
+        if (!o || !*o->value || !strcmp(o->word, "--card") || strchr(o->value, '='))
             continue;
         const char **before = &value[o - option_row];
         if (*before)

@@ -16,7 +16,7 @@
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-/* Finds the tokens of offsets in the text, which must not decrease. */
+/* Finds the tokens of offsets in the text; quickly, if they do not decrease. */
 typedef struct {
     const Tokenizer *tok;
     const JinjaText *text;
@@ -50,6 +50,8 @@ static char *place(Places *p, size_t offset, size_t *id, bool *inside)
     const char *text = p->text->text;
     const int32_t *all = p->all->id + p->begin;
     const size_t n = p->all->n - p->begin;
+    if (offset < p->base)
+        p->base = p->ids = 0;
     const size_t cut = tokenizer_cut(p->tok, text + p->base, offset - p->base);
     char *error = NULL;
     p->part.n = 0;
@@ -178,10 +180,14 @@ static char *length_of(const RenderedTalk *talk, const Tokenizer *tok, int n, bo
             why = format("message %d: the chat_template renders the messages before this answer "
                          "differently to ask for it", n + 1);
     } else if (same < part.n && !is_end(tok, &part, &talk->text, &same)) {
+        const bool answer = !strcmp(talk->turn[n - 1].role, "assistant");
         why = format("message %d: the chat_template renders it differently when others follow "
-                     "(from byte %zu of the row on), so it would not be learned as it is said: "
-                     "--loss-on turns gives each turn a row that ends with its answers; or exclude "
-                     "it with \"train\": false", n, same);
+                     "(from byte %zu of the row on), so %s", n, same,
+                     answer ? "it would not be learned as it is said: --loss-on turns gives each "
+                              "turn a row that ends with its answers; or exclude it with "
+                              "\"train\": false"
+                            : "the answer after it cannot be found: use a template that marks "
+                              "answers with {% generation %}");
     }
     *at = same;
     jinja_text_free(&part);

@@ -245,6 +245,20 @@ while read -r name loss want; do
     got="$got $(sha256sum < $scratch/got | cut -c 1-16)"
     verdict "agents: $name $loss" "$([ "$got" = "$(echo "$want" | sed 's/- //g')" ] || echo "got $got, expected $want")"
 done < $templates/expected
+# Prompts for the last answers of these rows; and conversations made from a seed, a row for each user turn.
+gzip -dc $templates/made.jsonl.gz > $scratch/made.jsonl
+before=
+while read -r name want made wanted; do
+    template_folder $name
+    got=$($pack prompts $scratch/agent/tokenizer.json $templates/rows.jsonl 2> $scratch/log | sha256sum | cut -c 1-16)
+    verdict "agents: $name prompts" "$([ "$got" = "$want" ] || echo "got $got, expected $want")"
+    rm -f $scratch/rows.st
+    $pack -o $scratch/rows.st --max-length 100000 --skip-bad 1000 --tokenizer $scratch/agent/tokenizer.json \
+        --loss-on turns --chat template $scratch/made.jsonl > $scratch/log 2>&1
+    $work/test dump $scratch/rows.st 2> $scratch/log > $scratch/got
+    got="$(wc -l < $scratch/got) $(sha256sum < $scratch/got | cut -c 1-16)"
+    verdict "agents: $name made" "$([ "$got" = "$made $wanted" ] || echo "got $got, expected $made $wanted")"
+done < <(join $templates/prompts $templates/made)
 verdict "agents: each template has rows" "$(diff <(basename -s .jinja $templates/*.jinja) \
     <(cut -d ' ' -f 1 $templates/expected | uniq))"
 
@@ -277,8 +291,11 @@ agent_row "tools that are no list" 'tools: must be a list of' "{\"messages\":[$a
 agent_row "tools that are none" 'tools: a string that is no JSON' "{\"messages\":[$ask,$end],\"tools\":\"[\"}"
 agent_row "a content beside calls" 'message 2: .* does not render the content of this assistant message with tool_calls' \
     "{\"messages\":[$ask,$(sed 's/null/"hm"/' <<< "$use")],$defined}"
-agent_row "spans" 'message 2: masked: not with a chat_template' \
-    "{\"messages\":[$ask,{\"role\":\"assistant\",\"content\":\"a\",\"masked\":[[0,1]]}]}"
+agent_row "spans" 'message 2: masked: \[0, 2\]: must have 0 <= begin <= end' \
+    "{\"messages\":[$ask,{\"role\":\"assistant\",\"content\":\"a\",\"masked\":[[0,2]]}]}"
+$pack --show 1 --template-var mood=1 --tokenizer $scratch/agent/tokenizer.json $scratch/agent.jsonl > $scratch/log 2>&1
+verdict "agents: a variable that is not read" "$(grep -q -- '--template-var mood: the chat_template in .* does not read it' \
+    $scratch/log || cat $scratch/log)"
 template_folder own_vicuna
 agent_row "tools that are not read" 'tools: the chat_template in .* does not render tool 1' "{\"messages\":[$ask,$end],$defined}"
 template_folder own_inst_tools
@@ -315,6 +332,35 @@ $pack --show 2 --tokenizer $scratch/agent/tokenizer.json $scratch/agent.jsonl > 
 verdict "agents: a filter that is not supported" "$(grep -q 'agent.jsonl:1: the chat_template in .*: line 2: the filter groupby is not' \
     $scratch/log || cat $scratch/log)"
 # the template, and the tokens that it writes, are part of the data's fingerprint
+# Parts of answers are no targets, as with the same format by hand; variables; each user turn as a row.
+mkdir -p $scratch/agent
+cp $(tokenizer qwen2) $scratch/agent
+printf '{"eos_token":"<|im_end|>"}' > $scratch/agent/tokenizer_config.json
+cp $chats/chatml.jinja $scratch/agent/chat_template.jinja
+printf '{"messages":[%s,{"role":"assistant","content":"%s","masked":[%s]}]}\n' "$ask" 'one two\nthree é 東京 ' '[4,7]' \
+    "$ask" 'one two\nthree é 東京 ' '[0,3],[8,16]' "$ask" '  one two' '[6,9]' > $scratch/spans.jsonl
+agent="--tokenizer $scratch/agent/tokenizer.json --max-length 4000"
+same "agents: spans" "$agent --chat chatml $scratch/spans.jsonl" "$agent --chat template $scratch/spans.jsonl"
+cat > $scratch/agent/chat_template.jinja << 'END'
+{{ mood if mood is defined }}{{ deep.x if deep is mapping }}
+{%- for m in messages %}{{ m.role + ': ' + m.content + eos_token }}{% endfor %}
+END
+printf '{"messages":[%s,%s]}\n' "$ask" "$end" > $scratch/agent.jsonl
+said() {
+    $pack --show 1 $agent "$@" $scratch/agent.jsonl 2>&1 | grep '^ ' | tr -cd 'a-z0-9<>|:"\n' |
+        grep -o '"[^"]*"' | tr -d '"\n'
+}
+verdict "agents: variables" "$(diff <(said --template-var mood=good --template-var 'deep={"x":7}') <(echo -n "good7$(said)") 2>&1)"
+thought='{"role":"assistant","content":"a","reasoning_content":"r"}'
+template_folder trl_qwen3
+printf '{"messages":[%s,%s,%s,%s,%s,%s],%s}\n' "$ask" "$thought" "$ask" "$use" "$result" "$thought" "$defined" > $scratch/1.jsonl
+{ printf '{"messages":[%s,%s],%s}\n' "$ask" "$thought" "$defined"
+  printf '{"messages":[%s,%s,%s,%s],%s}\n' "$ask" "$thought" "$ask" "$use" "$defined"
+  printf '{"messages":[%s,%s,%s,%s,%s,%s],%s}\n' "$ask" "$thought" "$ask" "$use" "$result" "$thought" "$defined"
+} > $scratch/2.jsonl
+same "agents: turns, some of which change" "$agent --loss-on turns $scratch/1.jsonl" "$agent --loss-on last $scratch/2.jsonl"
+agent_row "turns: a row that is wrong" 'role: must be' \
+    "{\"messages\":[$ask,{\"role\":\"robot\",\"content\":\"q\"},$end]}" "--loss-on turns"
 template_folder own_marked
 printf '{"messages":[%s,%s]}\n' "$ask" "$end" > $scratch/agent.jsonl
 marked() {
@@ -1050,8 +1096,10 @@ refuse "--loss-on assistant for texts" "$good" "--loss-on assistant" \
 refuse "--loss-on last for texts" "$good" "--loss-on last" 'x.jsonl:1: --loss-on last: a text has no answers'
 refuse "--loss-on assistant for prompts" '{"prompt":"a","completion":"b"}' "--loss-on assistant" \
     'assistant needs messages'
+refuse "--loss-on turns for prompts" '{"prompt":"a","completion":"b"}' "--loss-on turns" \
+    '--loss-on turns needs messages, but these are strings'
 refuse "--loss-on misspelt" "$good" "--loss-on asistant" \
-    'must be last, assistant or all, got asistant: did you mean assistant'
+    'must be last, assistant, turns or all, got asistant: did you mean assistant'
 refuse "--threads 0" "$good" "--threads 0" 'must be 1 to'
 refuse "--show 0" "$good" "--show 0" 'must be 1 to'
 refuse "--max-length on texts" "$good" "--max-length 9" 'add --kind rows'
