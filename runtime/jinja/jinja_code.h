@@ -26,8 +26,4 @@ int64_t want_int(Run *r, const Value *v, const char *what);
 Value text_lowered(Run *r, const Value *v);
 Value text_joined(Run *r, const Value *between, const Value *list, bool strings);
 
-/* jinja_lists.c: appends to a list of *cap items; a list whose items may be changed. */
-void list_add(Run *r, List *l, int *cap, Value v);
-Value list_copied(Run *r, const Value *v, ListKind kind);
-
 #endif

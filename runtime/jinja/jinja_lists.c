@@ -4,27 +4,6 @@
 
 #include <string.h>
 
-void list_add(Run *r, List *l, int *cap, Value v)
-{
-    if (l->n == *cap) {
-        *cap = 2 * *cap + 8;
-        Value *more = run_take(r, (size_t)*cap * sizeof *more);
-        if (l->n)
-            memcpy(more, l->item, (size_t)l->n * sizeof *more);
-        l->item = more;
-    }
-    l->item[l->n++] = v;
-}
-
-Value list_copied(Run *r, const Value *v, ListKind kind)
-{
-    const Value all = jv_iterate(r, v);
-    Value copy = jv_list(r, kind, all.list->n);
-    if (all.list->n)
-        memcpy(copy.list->item, all.list->item, (size_t)all.list->n * sizeof *all.list->item);
-    return copy;
-}
-
 Value code_length(CALL)
 {
     UNUSED;

@@ -220,6 +220,8 @@ int jv_order(Run *r, const Value *a, const Value *b);  /* -1, 0, 1; fails if Pyt
 bool jv_number(const Value *v, double *to);    /* also of a bool */
 bool jv_contains(Run *r, const Value *in, const Value *what);
 Value jv_iterate(Run *r, const Value *v);      /* a list of the items; fails if there are none */
+void list_add(Run *r, List *l, int *cap, Value v);     /* appends to a list of *cap places */
+Value list_copied(Run *r, const Value *v, ListKind kind);      /* a list that may be changed */
 Value *dict_find(Dict *d, const char *key, size_t n, cJSON **from);
 void dict_set(Run *r, Dict *d, const char *key, size_t n, Value v, cJSON *from);
 void dict_read(Dict *d);                       /* marks all its members as read */

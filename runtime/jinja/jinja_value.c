@@ -313,6 +313,27 @@ Value jv_iterate(Run *r, const Value *v)
     return all;
 }
 
+void list_add(Run *r, List *l, int *cap, Value v)
+{
+    if (l->n == *cap) {
+        *cap = 2 * *cap + 8;
+        Value *more = run_take(r, (size_t)*cap * sizeof *more);
+        if (l->n)
+            memcpy(more, l->item, (size_t)l->n * sizeof *more);
+        l->item = more;
+    }
+    l->item[l->n++] = v;
+}
+
+Value list_copied(Run *r, const Value *v, ListKind kind)
+{
+    const Value all = jv_iterate(r, v);
+    Value copy = jv_list(r, kind, all.list->n);
+    if (all.list->n)
+        memcpy(copy.list->item, all.list->item, (size_t)all.list->n * sizeof *all.list->item);
+    return copy;
+}
+
 static bool strips(const char *s, size_t n, const Value *chars)
 {
     return chars ? memmem(chars->s, chars->n, s, n) != NULL : is_space(utf8_value(s, (int)n));

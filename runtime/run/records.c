@@ -205,10 +205,10 @@ static void note_found(const char *flag, const char *path)
 
 static Loss loss_of(const Flags *f)
 {
-    int loss = LOSS_DEFAULT;
-    while (*f->loss_on && strcmp(f->loss_on, loss_name[loss]))
-        loss++;
-    return (Loss)loss;
+    int loss = NLOSSES - 1;
+    while (loss && strcmp(f->loss_on, loss_name[loss]))
+        loss--;
+    return (Loss)loss;           /* auto: LOSS_DEFAULT */
 }
 
 PackOptions records_options(const Flags *f, const Model *m, const DataShape *of,
@@ -478,7 +478,7 @@ static void check_made(const Flags *f)
             "--skip-bad: %s is packed, already without the rows that gen pack --skip-bad left "
             "out: leave it out, or give the raw file",
             file[0]);
-    if (*f->loss_on && f->given[FLAG_loss_on] && n && !pack_is_raw(file[0]))
+    if (f->given[FLAG_loss_on] && strcmp(f->loss_on, "auto") && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG,
             "--loss-on: %s is packed, with the targets of gen pack --loss-on: leave it out, or "
             "give the raw file",

@@ -175,6 +175,15 @@ tool='"tools":[{"type":"function","function":{"name":"f"}}]'
 } >"$scratch/own.jsonl"
 "$train" --data "$scratch/own.jsonl" --tokenizer "$scratch/own/tokenizer.json" --init-from none --out "$scratch/own_run" \
     --steps 80 --lr 1e-2 --save-every 0 >"$scratch/log" 2>&1 || verdict "own trains" "$(tail -n 2 "$scratch/log")"
+"$train" --data "$scratch/own.jsonl" --tokenizer "$scratch/own/tokenizer.json" --init-from none --loss-on turns \
+    --template-var brief=1 --out "$scratch/turns_run" --steps 1 --dry-run >"$scratch/log" 2>&1
+verdict "targets and a variable of raw data" "$(grep -q 'a row of its own (--loss-on turns)$' "$scratch/log" &&
+    grep -q '^chat format: the chat_template in .*, with brief=1$' "$scratch/log" || cat "$scratch/log")"
+while read -r flag value; do
+    "$train" --init-from none --data "$scratch/chat.safetensors" $flag $value --dry-run >"$scratch/log" 2>&1
+    verdict "packed data have it: $flag" "$([ $? = 80 ] && grep -q -- "^train: $flag: .*chat.safetensors is packed, with the" \
+        "$scratch/log" || tail -n 2 "$scratch/log")"
+done <<<$'--loss-on all\n--template-var brief=1'
 own() { timeout 60 "$train" $tokenizer --greedy "$@" 2>"$scratch/log"; }
 by="conversations as the chat_template in"
 verdict "a template" "$(own --out "$scratch/own_run" --chat <<<a | diff - <(echo éé1)
