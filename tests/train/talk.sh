@@ -181,7 +181,7 @@ verdict "targets and a variable of raw data" "$(grep -q 'a row of its own (--los
     grep -q '^chat format: the chat_template in .*, with brief=1$' "$scratch/log" || cat "$scratch/log")"
 while read -r flag value; do
     "$train" --init-from none --data "$scratch/chat.safetensors" $flag $value --dry-run >"$scratch/log" 2>&1
-    verdict "packed data have it: $flag" "$([ $? = 80 ] && grep -q -- "^train: $flag: .*chat.safetensors is packed, with the" \
+    verdict "packed data have it: $flag" "$([ $? = 80 ] && grep -q -- "$flag: .*chat.safetensors is packed, with the" \
         "$scratch/log" || tail -n 2 "$scratch/log")"
 done <<<$'--loss-on all\n--template-var brief=1'
 own() { timeout 60 "$train" $tokenizer --greedy "$@" 2>"$scratch/log"; }
