@@ -159,13 +159,14 @@ refused "a system message without a place" 80 "--chat-system: the chat format mi
 refused "--json alone" 80 "--json: has no effect without --sample or --prompts or --chat or --version$" --json
 refused "a chat and a sample" 80 "--sample and --chat: give one of them" --chat --sample a
 
-# by the chat_template that the training data were packed with, wherever the weights are
+# by the chat_template that the training data were packed with, wherever the weights are; it ends answers with another
+# token than texts
 mkdir "$scratch/own"
 cp "$scratch/tokenizer.json" "$scratch/tokenizer_config.json" "$scratch/own"
 cat >"$scratch/own/chat_template.jinja" <<'END'
 {%- if tools %}{{ '[INST]' + tools[0].function.name + '[/INST]' }}{% endif %}
 {%- for m in messages %}
-    {%- if m.role == 'assistant' %}{{ m.content + '</s>' }}{% else %}{{ '[INST]' + m.content + '[/INST]' }}{% endif %}
+    {%- if m.role == 'assistant' %}{{ m.content + '<s>' }}{% else %}{{ '[INST]' + m.content + '[/INST]' }}{% endif %}
 {%- endfor %}
 {%- if add_generation_prompt and brief is defined %}{{ brief }}{% endif %}
 END
@@ -197,7 +198,9 @@ verdict "a template: another format is told" "$(
     own --out "$scratch/own_run" --chat --chat-format mistral-v3-tekken <<<a >/dev/null
     grep -q '^the model was trained on conversations as the chat_template of its data' "$scratch/log" || cat "$scratch/log")"
 "$train" --out "$scratch/own_run" $tokenizer --export "$scratch/own_model" >"$scratch/log" 2>&1
-verdict "a template: exported" "$(diff "$scratch/own/chat_template.jinja" "$scratch/own_model/chat_template.jinja" 2>&1)"
+verdict "a template: exported" "$(diff "$scratch/own/chat_template.jinja" "$scratch/own_model/chat_template.jinja" 2>&1
+    tr -d ' \n' <"$scratch/own_model/generation_config.json" | grep -q '"eos_token_id":\[[0-9]*,[0-9]*\]' ||
+        cat "$scratch/own_model/generation_config.json")"
 tokenizer=
 verdict "a template: of a folder" "$(own --init-from "$scratch/own_model" --out "$scratch/none" --chat <<<a | diff - <(echo éé1)
     grep -q "^$by $scratch/own_model/chat_template.jinja ([0-9a-f]*) writes them" "$scratch/log" || cat "$scratch/log")"
