@@ -23,6 +23,7 @@ enum {
     GEMM_PANEL = 32,             /* columns of the widest panel of B */
     GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
+    GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
     GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
     GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
     GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */

@@ -241,6 +241,12 @@ MICRO_INLINE MICRO(Unit) MICRO(unit)(const act_t *x, int64_t next, bool whole)
 #endif
 }
 
+/* Prefetches x[next], which may lie after the end of an operand. */
+MICRO_INLINE void MICRO(prefetch)(const act_t *x, int64_t next)
+{
+    __builtin_prefetch((const void *)((uintptr_t)x + (uintptr_t)next * sizeof *x));
+}
+
 /* n rows of k elements each. */
 MICRO_CALL void MICRO(pack_rows)(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n,
                                  int64_t k)
@@ -293,8 +299,14 @@ MICRO_INLINE void MICRO(columns)(MICRO(Unit) *restrict t, int64_t ldt, const act
                                  int64_t ld, int64_t n, int64_t k)
 {
     const int64_t whole = k / MICRO_VALUES;
-    for (int64_t l = 0; l < whole; l++)
-        MICRO(row)(t + l * ldt, x + l * MICRO_VALUES * ld, ld, true, n);
+    for (int64_t l = 0; l < whole; l++) {
+        const act_t *row = x + l * MICRO_VALUES * ld;
+#ifdef MICRO_PAIRS
+        MICRO(prefetch)(row, GEMM_AHEAD * ld);
+        MICRO(prefetch)(row, (GEMM_AHEAD + 1) * ld);
+#endif
+        MICRO(row)(t + l * ldt, row, ld, true, n);
+    }
     if (k % MICRO_VALUES)
         MICRO(row)(t + whole * ldt, x + (k - 1) * ld, ld, false, n);
 }
@@ -325,6 +337,9 @@ MICRO_CALL void MICRO(pack_transposed)(float *t, int64_t ldt, const act_t *x, in
     for (; i + MICRO_LANES <= n; i += MICRO_LANES)
         for (int64_t l = 0; l < whole; l += MICRO_LANES) {
             MICRO(Vector) v[MICRO_LANES];
+#pragma GCC unroll 16
+            for (int r = 0; r < MICRO_LANES; r++)
+                MICRO(prefetch)(x + (i + r) * ld + MICRO_VALUES * l, MICRO_LANES * ld);
 #pragma GCC unroll 16
             for (int r = 0; r < MICRO_LANES; r++)
 #ifdef MICRO_PAIRS
