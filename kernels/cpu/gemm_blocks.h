@@ -4,7 +4,8 @@
  * Out:   each element: multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order.
  * Keeps: the bits of row i depend on row i of A and on B alone: not on m or threads; those of fused
  *        multiply-adds not on the vector width either.
- * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. */
+ * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Tiles
+ *        prefetch what the next block reads, in the order of memory. */
 #ifndef DIECAST_KERNELS_GEMM_BLOCKS_H
 #define DIECAST_KERNELS_GEMM_BLOCKS_H
 
@@ -25,6 +26,8 @@ enum {
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
     GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
     GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
+    GEMM_LINE = 64,              /* bytes of a cache line */
+    GEMM_WIDE = 512,             /* rows and columns of C whose operands share the L2 cache */
     GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
     GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
 };
@@ -37,17 +40,42 @@ typedef struct {
     bool beta, out_f32, transposed;
 } GemmShape;
 
+/* Cache lines to prefetch in order: `lines` in each row, rows `stride` bytes apart. They are taken
+ * in shares; `taken` have been. */
+typedef struct {
+    const char *from;
+    int64_t stride, lines, shares, taken;
+} GemmLines;
+
+/* Lines of the next blocks of A and B. The tiles of this block prefetch them: a tile as many as it
+ * has steps of k, a share; shares are spread evenly over `tiles` tiles, at most one a tile. */
+typedef struct {
+    GemmLines a, b;
+    int64_t tiles, due;
+} GemmAhead;
+
 /* Packed blocks of both operands, `k` units deep: a unit is a float, or a pair of bf16 values with
  * consecutive k, the first one in the low half. A: rows GEMM_STRIDE units apart or, with `strips`,
  * strips of GEMM_STRIP rows stored column by column. B: panels of one or two vectors a row, the
- * last one padded with zeros. c (chunk, columns): the sums of a bf16
- * result deeper than GEMM_DEPTH. */
+ * last one padded with zeros; with b_in_place only that one, the others are read where they are.
+ * c (chunk, columns): the sums of a bf16 result deeper than GEMM_DEPTH. */
 typedef struct {
     float *a, *b, *c;
     const void *rows;            /* of A: packed ones, or where they are */
-    int64_t columns, chunk, k, ai;
-    bool strips, in_place;
+    const float *b_rows;         /* of B with b_in_place, ldb floats apart */
+    int64_t columns, chunk, k, ai, ldb;
+    bool strips, in_place, b_in_place;
+    GemmAhead ahead;
 } GemmPacked;
+
+/* Input of a tile, k units deep: rows of b are ldb floats apart; rows of A, or columns of a strip,
+ * ai bytes. Each step of k prefetches the line at `ahead`, which moves by `step` bytes; after
+ * `left` lines, and then after every `lines` of them, by `skip` more. */
+typedef struct {
+    const float *b;
+    const char *ahead;
+    int64_t ai, ldb, k, step, left, lines, skip;
+} GemmInput;
 
 /* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without.
  * With `rounded` (rows `ld` apart) the sums in C only begin those of a bf16 result, if `add`:
@@ -60,8 +88,8 @@ typedef struct {
     int64_t ld, columns;         /* columns: from the tile's first; AVX2 takes whole tiles only */
 } GemmFinish;
 
-/* Computes one tile of C, its sums in registers. Rows of a are ai bytes apart, or a is a strip. */
-typedef void GemmTile(float *c, int64_t ldc, const void *a, int64_t ai, const float *b, int64_t k,
+/* Computes one tile of C, its sums in registers. */
+typedef void GemmTile(float *c, int64_t ldc, const void *a, const GemmInput *in,
                       const GemmFinish *finish);
 
 /* Packs k of each of n rows or columns of x as units; rows of t are ldt units apart, of x ld
@@ -115,31 +143,52 @@ static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, in
         }
 }
 
+/* Sets what the next tile prefetches: a share, or one line again and again. */
+static inline void gemm_take_share(GemmAhead *ahead, GemmInput *in)
+{
+    GemmLines *lines = ahead->a.taken < ahead->a.shares ? &ahead->a : &ahead->b;
+    in->step = 0, in->left = in->k + 1;
+    ahead->due += ahead->a.shares + ahead->b.shares;
+    if (ahead->due < ahead->tiles || lines->taken == lines->shares)
+        return;
+    ahead->due -= ahead->tiles;
+    const int64_t first = lines->taken++ * in->k;
+    const int64_t row = first / lines->lines, line = first % lines->lines;
+    in->ahead = lines->from + row * lines->stride + line * GEMM_LINE;
+    in->step = GEMM_LINE, in->left = lines->lines - line, in->lines = lines->lines;
+    in->skip = lines->stride - lines->lines * GEMM_LINE;
+}
+
 /* C (m, columns) of one panel. Transposed tiles, and with AVX2 partial ones, are computed in a
  * buffer first. */
-static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, const GemmPacked *p,
-                              const float *b, int64_t m, int64_t columns, GemmFinish finish)
+static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p,
+                              const float *b, int64_t ldb, int64_t m, int64_t columns,
+                              GemmFinish finish)
 {
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
     const bool direct = !finish.transposed && (columns == width || t->lanes > 8);
     const int64_t ci = finish.transposed && !finish.rounded ? 1 : ldc;
     const int64_t to = finish.transposed ? 1 : finish.ld;
     const GemmFinish raw = { .scale = 1, .columns = width };
+    GemmInput in = { .b = b, .ahead = (const char *)b, .ai = p->ai, .ldb = ldb, .k = p->k };
     finish.columns = columns;
     for (int64_t i = 0; i < m;) {
         float sums[GEMM_STRIP * GEMM_PANEL];
         const char *a = (const char *)p->rows + i * p->ai;
         int size = 0;
-        if (p->strips)
+        if (p->strips && p->in_place)
+            a = (const char *)p->rows + i * (int64_t)sizeof(float);
+        else if (p->strips)
             a = (const char *)(p->a + i / GEMM_STRIP * GEMM_STRIP * GEMM_DEPTH + i % GEMM_STRIP);
+        gemm_take_share(&p->ahead, &in);
         while (t->rows[vectors - 1][size] > m - i)
             size++;
         const int rows = t->rows[vectors - 1][size];
         GemmTile *tile = t->tile[vectors - 1][size][p->strips];
         if (direct) {
-            tile(c + i * ci, ldc, a, p->ai, b, p->k, &finish);
+            tile(c + i * ci, ldc, a, &in, &finish);
         } else {
-            tile(sums, width, a, p->ai, b, p->k, &raw);
+            tile(sums, width, a, &in, &raw);
             gemm_finish_tile(c + i * ci, ldc, sums, width, rows, columns, i, &finish);
         }
         i += rows;
@@ -148,16 +197,26 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, const G
     }
 }
 
+/* Columns of a panel of B as it is stored: whole vectors. */
+static inline int64_t gemm_panel_width(const GemmTiles *t, int64_t columns)
+{
+    return columns > t->lanes ? 2 * t->lanes : t->lanes;
+}
+
 /* C (m, n) of packed operands. */
-static inline void gemm_block(const GemmTiles *t, float *c, int64_t ldc, const GemmPacked *p,
-                              int64_t m, int64_t n, GemmFinish finish)
+static inline void gemm_block(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p, int64_t m,
+                              int64_t n, GemmFinish finish)
 {
     const int width = 2 * t->lanes;
     const int64_t cj = finish.transposed && !finish.rounded ? ldc : 1;
     const int64_t to = finish.transposed ? finish.ld : 1;
     for (int64_t j = 0; j < n; j += width) {
-        gemm_panel(t, c + j * cj, ldc, p, p->b + j * p->k, m, n - j < width ? n - j : width,
-                   finish);
+        const int64_t columns = n - j < width ? n - j : width;
+        const int64_t stored = gemm_panel_width(t, columns);
+        if (p->b_in_place && columns == stored)
+            gemm_panel(t, c + j * cj, ldc, p, p->b_rows + j, p->ldb, m, columns, finish);
+        else
+            gemm_panel(t, c + j * cj, ldc, p, p->b + j * p->k, stored, m, columns, finish);
         if (finish.bias && !finish.transposed)
             finish.bias += width;
         if (finish.rounded)
@@ -173,11 +232,11 @@ static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a
 {
     if (p->in_place) {
         p->rows = a;
-        p->ai = s->ai * (int64_t)sizeof *a;
+        p->ai = (p->strips ? s->al : s->ai) * (int64_t)sizeof *a;
         return;
     }
     p->rows = p->a;
-    p->ai = GEMM_STRIDE * sizeof *p->a;
+    p->ai = (p->strips ? GEMM_STRIP : GEMM_STRIDE) * (int64_t)sizeof *p->a;
     if (!p->strips) {
         t->pack_rows(p->a, GEMM_STRIDE, a, s->ai, m, k);
         return;
@@ -195,7 +254,9 @@ static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const ac
     float *panel = p->b;
     for (int64_t j = 0; j < n; j += widest, panel += widest * p->k) {
         const int64_t columns = n - j < widest ? n - j : widest;
-        const int64_t width = columns > t->lanes ? widest : t->lanes;
+        const int64_t width = gemm_panel_width(t, columns);
+        if (p->b_in_place && columns == width)
+            continue;
         if (columns < width)
             memset(panel, 0, (size_t)(p->k * width) * sizeof *panel);
         if (s->bl == 1)
@@ -204,8 +265,6 @@ static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const ac
             t->pack_columns(panel, width, b + j, s->bl, columns, k);
     }
 }
-
-/* ---- rectangles of C -------------------------------------------------------------------- */
 
 /* Divides `bytes` of workspace among the packed blocks. */
 static inline GemmPacked gemm_divide(void *ws, int64_t bytes)
@@ -221,6 +280,57 @@ static inline GemmPacked gemm_divide(void *ws, int64_t bytes)
     return p;
 }
 
+/* ---- prefetching ------------------------------------------------------------------------ */
+
+/* Lines of rows of n elements at x, ld elements apart, in shares of k lines. */
+static inline GemmLines gemm_lines(const act_t *x, int64_t ld, int64_t rows, int64_t n, int64_t k)
+{
+    const int64_t lines = (n * (int64_t)sizeof *x + GEMM_LINE - 1) / GEMM_LINE;
+    return (GemmLines){ .from = (const char *)x, .stride = ld * (int64_t)sizeof *x, .lines = lines,
+                        .shares = (rows * lines + k - 1) / k };
+}
+
+/* Two-vector tiles of C (m, n). */
+static inline int64_t gemm_tile_count(const GemmTiles *t, int64_t m, int64_t n)
+{
+    const int64_t rows = t->rows[1][0], columns = 2 * t->lanes;
+    return (m + rows - 1) / rows * ((n + columns - 1) / columns);
+}
+
+/* During C (m, n), if both operands are stored by k: their next k (at a and b). Blocks of a wide C
+ * would evict each other from the L2 cache. */
+static inline GemmAhead gemm_next_depth(const GemmPacked *p, const GemmShape *s, const act_t *a,
+                                        const act_t *b, int64_t m, int64_t n, int64_t k,
+                                        const GemmTiles *t)
+{
+    GemmAhead ahead = { .tiles = gemm_tile_count(t, m, n) };
+    if (s->bj == 1 && k > 0 && m + n <= GEMM_WIDE) {
+        ahead.a = gemm_lines(a, s->al, k, m, p->k);
+        ahead.b = gemm_lines(b, s->bl, k, n, p->k);
+    }
+    return ahead;
+}
+
+/* During C (m, n), if A is stored by rows: the next `rows` (at a). */
+static inline GemmAhead gemm_next_rows(const GemmPacked *p, const GemmShape *s, const act_t *a,
+                                       int64_t rows, int64_t m, int64_t n, int64_t k,
+                                       const GemmTiles *t)
+{
+    GemmAhead ahead = { .tiles = gemm_tile_count(t, m, n) };
+    if (rows > 0)
+        ahead.a = gemm_lines(a, s->ai, rows, k, p->k);
+    return ahead;
+}
+
+/* ---- rectangles of C -------------------------------------------------------------------- */
+
+/* Operands stored by k, `stride` elements apart, are read in place if they waste few cache sets. */
+static inline bool gemm_near(int64_t stride, int64_t m, int64_t n)
+{
+    const int64_t bytes = stride * (int64_t)sizeof(act_t);
+    return GEMM_F32 && (bytes < GEMM_SETS || (bytes == GEMM_SETS && m + n <= GEMM_WIDE));
+}
+
 /* C (m, n) of A and B, by one thread. */
 static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, const act_t *b,
                                   const wt_t *bias, int64_t m, int64_t n, const GemmTiles *t,
@@ -232,8 +342,13 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
     const int64_t ci = s->transposed ? 1 : s->ldc, cj = s->transposed ? s->ldc : 1;
     float biases[GEMM_COLUMNS];
     p.strips = s->al != 1;
-    p.in_place = !p.strips && s->ai * (int64_t)sizeof *a % GEMM_SETS && s->k % t->values == 0 &&
-                 t->values * sizeof *a == sizeof(float);
+    if (p.strips)
+        p.in_place = gemm_near(s->al, m, n);
+    else
+        p.in_place = s->ai * (int64_t)sizeof *a % GEMM_SETS && s->k % t->values == 0 &&
+                     t->values * sizeof *a == sizeof(float);
+    p.b_in_place = p.strips && s->bj == 1 && gemm_near(s->bl, m, n);
+    p.ldb = s->bl;
     for (int64_t j0 = 0; j0 < n; j0 += p.columns) {
         const int64_t columns = n - j0 < p.columns ? n - j0 : p.columns;
         for (int64_t i0 = 0; i0 < m; i0 += chunk) {
@@ -241,10 +356,19 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
             for (int64_t l = 0; l < s->k; l += depth) {
                 const int64_t k = s->k - l < depth ? s->k - l : depth;
                 p.k = (k + t->values - 1) / t->values;
-                gemm_pack_b(&p, s, b + l * s->bl + j0 * s->bj, columns, k, t);
+                const int64_t next_k = s->k - l - k < depth ? s->k - l - k : depth;
+                const act_t *a0 = a + i0 * s->ai + l * s->al, *b0 = b + l * s->bl + j0 * s->bj;
+                p.b_rows = (const void *)b0;
+                gemm_pack_b(&p, s, b0, columns, k, t);
+                if (p.strips)
+                    p.ahead = gemm_next_depth(&p, s, a0 + k * s->al, b0 + k * s->bl, end - i0,
+                                              columns, next_k, t);
                 for (int64_t i = i0; i < end; i += GEMM_ROWS) {
                     const int64_t rows = end - i < GEMM_ROWS ? end - i : GEMM_ROWS;
+                    const int64_t left = end - i - rows;
+                    const int64_t next_rows = left < GEMM_ROWS ? left : GEMM_ROWS;
                     const int64_t at = i * ci + j0 * cj;
+                    const act_t *first = a0 + (i - i0) * s->ai;
                     GemmFinish finish = { .scale = 1, .add = l > 0 };
                     const bool last = l + k == s->k, biased = bias && (rounds ? last : !l);
                     float *to = rounds ? p.c + (i - i0) * p.columns : (float *)(void *)c + at;
@@ -257,7 +381,10 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                     const int64_t nbias = !biased ? 0 : s->transposed ? rows : columns;
                     for (int64_t x = 0; x < nbias; x++)
                         biases[x] = act_load(bias + (s->transposed ? i : j0) + x);
-                    gemm_pack_a(&p, s, a + i * s->ai + l * s->al, rows, k, t);
+                    gemm_pack_a(&p, s, first, rows, k, t);
+                    if (!p.strips)
+                        p.ahead = gemm_next_rows(&p, s, first + rows * s->ai, j0 ? 0 : next_rows,
+                                                 rows, columns, k, t);
                     gemm_block(t, to, rounds ? p.columns : s->ldc, &p, rows, columns, finish);
                 }
             }

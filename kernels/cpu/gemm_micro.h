@@ -144,10 +144,14 @@ MICRO_INLINE void MICRO(finish)(MICRO(Vector) acc[GEMM_STRIP][2], float *c, int6
 }
 
 /* A tile of `rows` rows and `vectors` vectors. These and `strips` are constants of each call. */
-MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t ai, const float *b,
-                                   int64_t k, const GemmFinish *finish, const int rows,
-                                   const int vectors, const bool strips)
+MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, const GemmInput *in,
+                                   const GemmFinish *finish, const int rows, const int vectors,
+                                   const bool strips)
 {
+    const float *b = in->b;
+    const char *ahead = in->ahead;
+    const int64_t k = in->k, ai = in->ai, ldb = in->ldb, step = in->step;
+    int64_t left = in->left;
     const char *third[4];        /* every third row: these and one stride fit in registers */
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r += 3) {
@@ -173,8 +177,12 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             acc[r][v] = V(setzero)();
-    for (int64_t l = 0; l < k; l++, b += vectors * MICRO_LANES) {
+    for (int64_t l = 0; l < k; l++, b += ldb) {
         MICRO(Vector) columns[2];
+        __builtin_prefetch(ahead);
+        ahead += step;
+        if (--left == 0)
+            left = in->lines, ahead += in->skip;
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
             columns[v] = V(loadu)(b + v * MICRO_LANES);
@@ -186,7 +194,7 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t
             for (int v = 0; v < vectors; v++)
                 acc[r][v] = MICRO_ADD(row, columns[v], acc[r][v]);
         }
-        a += GEMM_STRIP * sizeof(float);
+        a += ai;
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r += 3)
             third[r / 3] += sizeof(float);
@@ -204,15 +212,15 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, int64_t
 
 /* One function a tile: inlined into a caller, sums would lose registers to it. */
 #define MICRO_TILE(name, rows, vectors)                                                            \
-    MICRO_CALL void MICRO(rows_##name)(float *c, int64_t ldc, const void *a, int64_t ai,           \
-                                       const float *b, int64_t k, const GemmFinish *f)             \
+    MICRO_CALL void MICRO(rows_##name)(float *c, int64_t ldc, const void *a, const GemmInput *in,  \
+                                       const GemmFinish *f)                                        \
     {                                                                                              \
-        MICRO(registers)(c, ldc, a, ai, b, k, f, rows, vectors, false);                            \
+        MICRO(registers)(c, ldc, a, in, f, rows, vectors, false);                                  \
     }                                                                                              \
-    MICRO_CALL void MICRO(strip_##name)(float *c, int64_t ldc, const void *a, int64_t ai,          \
-                                        const float *b, int64_t k, const GemmFinish *f)            \
+    MICRO_CALL void MICRO(strip_##name)(float *c, int64_t ldc, const void *a, const GemmInput *in, \
+                                        const GemmFinish *f)                                       \
     {                                                                                              \
-        MICRO(registers)(c, ldc, a, ai, b, k, f, rows, vectors, true);                             \
+        MICRO(registers)(c, ldc, a, in, f, rows, vectors, true);                                   \
     }
 MICRO_TILE(12_1, 12, 1)
 MICRO_TILE(4_1, 4, 1)

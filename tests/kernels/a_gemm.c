@@ -31,6 +31,7 @@ static const Case cases[] = {
     { 197, 545, 300, GEMM_TN, 0, 1, 1, 2, 0 }, { 7, 70, 530, GEMM_NT, 1, 1, 0, 0.5f, 1 },
     { 16, 33, 40, GEMM_NT, 1, 0, 1, 0, 1 },    { 3, 20, 257, GEMM_NT, 0, 1, 1, 0, 0 },
     { 7, 70, 530, GEMM_NN, 1, 1, 0, 0.5f, 1 }, { 205, 40, 600, GEMM_NN, 1, 1, 0, 0, 1 },
+    { 140, 70, 600, GEMM_TN, 0, 1, 1, 0, 1 },  /* read in place, but for 6 columns */
 };
 
 /* rows x cols of x, cols + pad elements apart; the padding stays as NEW left it. */
