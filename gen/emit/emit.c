@@ -604,7 +604,8 @@ static void write_build(const Graph *g)
                  {"tuned_tokens", strstr(variants, "TUNE_TOKEN") ? "yes" : "", false}),
             false);
     }
-    char *objects = sources_put(g->objective, backend, g->ranks > 1);
+    char *objects = sources_put(g->objective, backend, g->setting[SETTING_precision].text,
+                                g->ranks > 1);
     folder_put("recipe.h", FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
     emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);

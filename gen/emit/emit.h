@@ -68,10 +68,10 @@ char *template_fill_some(const char *path, Hole *holes, int n);
 char *template_line(const char *line, Hole *holes, int n);
 
 /* emit_sources.c */
-/* Adds the files of runtime/ and kernels/ that the files collected so far use with this objective
- * and backend. ranks: the program has more than one rank. Returns the object files of all C sources
- * for a Makefile, one per line, the program's own first. */
-char *sources_put(const char *objective, const char *backend, bool ranks);
+/* Adds the files of runtime/ and kernels/ that the files collected so far use with this objective,
+ * backend and precision. ranks: the program has more than one rank. Returns the object files of all
+ * C sources for a Makefile, one per line, the program's own first. */
+char *sources_put(const char *objective, const char *backend, const char *precision, bool ranks);
 
 /* emit_words.c: names and numbers */
 /* A row of backends.def. */

@@ -165,9 +165,9 @@ static bool ends_in(const char *path, const char *end)
     return n >= m && !strcmp(path + n - m, end);
 }
 
-/* Returns true if the program may use a source: those of one backend end in its name or its
- * library's name, and marked ones are for several ranks only. */
-static bool fits(const char *path, const char *backend, bool ranks)
+/* Returns true if the program may use a source: those of one backend or precision end in its name
+ * or its library's name, and marked ones are for several ranks only. */
+static bool fits(const char *path, const char *backend, const char *precision, bool ranks)
 {
     static const struct { const char *end, *backend; bool ranks; } row[] = {
         {"_cpu.c", "cpu", false}, {"_mpi.c", "cpu", true},
@@ -175,6 +175,8 @@ static bool fits(const char *path, const char *backend, bool ranks)
         {"/comm_rendezvous.c", "", true}, {"/rendezvous.c", "", true},
             {"/rendezvous_join.c", "", true},
     };
+    if (!strncmp(path, "kernels/", 8))
+        return ends_in(path, text_print("_%s.c", precision));
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (ends_in(path, row[i].end))
             return (!*row[i].backend || !strcmp(row[i].backend, backend)) &&
@@ -224,7 +226,7 @@ static const char *text_of(int file)
 }
 
 /* Adds the sources of a folder ("runtime/files") and of its subfolders. */
-static void add_sources(const char *folder, const char *backend, bool ranks)
+static void add_sources(const char *folder, const char *backend, const char *precision, bool ranks)
 {
     const char *path = text_print("%s/%s", gen_root(), folder);
     struct dirent **list;
@@ -234,8 +236,8 @@ static void add_sources(const char *folder, const char *backend, bool ranks)
     for (int i = 0; i < n; i++) {
         const char *name = text_print("%s/%s", folder, list[i]->d_name);
         if (!strchr(list[i]->d_name, '.'))
-            add_sources(name, backend, ranks);
-        else if (ends_in(name, ".c") && fits(name, backend, ranks)) {
+            add_sources(name, backend, precision, ranks);
+        else if (ends_in(name, ".c") && fits(name, backend, precision, ranks)) {
             const int file = add_path(name);
             add_definitions(text_of(file), file);
         }
@@ -329,11 +331,13 @@ static void add_object(Str *to, const char *source)
     str_print(to, " \\\n    %.*s.o", (int)strlen(source) - 2, source);
 }
 
-char *sources_put(const char *objective, const char *backend, bool ranks)
+char *sources_put(const char *objective, const char *backend, const char *precision, bool ranks)
 {
     memset(&all, 0, sizeof all);
     all.objective = objective;
-    add_sources("runtime", backend, ranks);
+    add_sources("runtime", backend, precision, ranks);
+    if (!strcmp(backend, "cpu"))
+        add_sources("kernels/cpu", backend, precision, ranks);
     EmitFile *program;
     Str objects = {0};
     for (int i = 0, m = folder_files(&program); i < m; i++) {

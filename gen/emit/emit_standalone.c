@@ -130,7 +130,7 @@ void standalone_emit(Config *c, const char *outdir, bool force)
         if (name[0] != '.' && strcmp(name, "Makefile"))
             folder_put(name, template_fill_some(path, hole, holes), false);
     }
-    char *objects = sources_put(c->v[F_objective].s, target->backend, false);
+    char *objects = sources_put(c->v[F_objective].s, target->backend, "fp32", false);
     hole[holes] = (Hole){"OBJECTS", objects, false};
     const char *makefile = text_print("%s/Makefile", folder);
     folder_put("Makefile", template_fill_some(makefile, hole, holes + 1), false);

@@ -39,7 +39,7 @@ struct Gemm {
 static dnnl_engine_t gemm_engine;
 static dnnl_stream_t gemm_stream;
 /* The multiply-add of this CPU that ONEDNN_MAX_CPU_ISA allows. */
-static const GemmTiles *gemm_tiles = &gemm_8_tiles;
+static const GemmTiles *gemm_tiles;
 static bool gemm_uses_library;
 
 static inline void gemm_check_(dnnl_status_t status, const char *name, const char *what)
@@ -56,10 +56,10 @@ static inline bool gemm_cpu_has(dnnl_cpu_isa_t isa)
 /* Call before the first gemm_init. */
 static inline void gemm_setup(void)
 {
-    gemm_tiles = gemm_cpu_has(dnnl_cpu_isa_avx512_core) ? &gemm_16_tiles : &gemm_8_tiles;
+    gemm_tiles = gemm_kinds[gemm_cpu_has(dnnl_cpu_isa_avx512_core) ? GEMM_AVX512 : GEMM_AVX2];
 #ifdef ACT_BF16
     if (gemm_cpu_has(dnnl_cpu_isa_avx512_core_bf16))
-        gemm_tiles = &gemm_pairs_tiles;
+        gemm_tiles = gemm_kinds[GEMM_AVX512_BF16];
     gemm_uses_library = gemm_cpu_has(dnnl_cpu_isa_avx512_core_amx);
 #endif
     gemm_check_(dnnl_engine_create(&gemm_engine, dnnl_cpu, 0), "setup", "a CPU engine");

@@ -13,24 +13,8 @@
 #include <omp.h>
 #include <stdbool.h>
 
+#include "gemm_tiles.h"
 #include "tile.h"
-#include "types.h"
-
-enum {
-    GEMM_DEPTH = 256,            /* of k at a time, in units: the only constant that changes bits */
-    GEMM_STRIP = 12,             /* rows of A in a strip */
-    GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
-    GEMM_ROWS = 96,              /* rows of A packed at a time */
-    GEMM_PANEL = 32,             /* columns of the widest panel of B */
-    GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
-    GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
-    GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
-    GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
-    GEMM_LINE = 64,              /* bytes of a cache line */
-    GEMM_WIDE = 512,             /* rows and columns of C whose operands share the L2 cache */
-    GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
-    GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
-};
 
 /* Element (i, l) of A is a[i * ai + l * al], (l, j) of B is b[l * bl + j * bj], (i, j) of C is
  * c[i * ldc + j]. Transposed: C is stored as c[j * ldc + i] and the bias belongs to rows. */
@@ -67,56 +51,6 @@ typedef struct {
     bool strips, in_place, b_in_place;
     GemmAhead ahead;
 } GemmPacked;
-
-/* Input of a tile, k units deep: rows of b are ldb floats apart; rows of A, or columns of a strip,
- * ai bytes. Each step of k prefetches the line at `ahead`, which moves by `step` bytes; after
- * `left` lines, and then after every `lines` of them, by `skip` more. */
-typedef struct {
-    const float *b;
-    const char *ahead;
-    int64_t ai, ldb, k, step, left, lines, skip;
-} GemmInput;
-
-/* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without.
- * With `rounded` (rows `ld` apart) the sums in C only begin those of a bf16 result, if `add`:
- * rounded = scale * (C + sum + bias), or with `onto` rounded += it. C is never transposed then. */
-typedef struct {
-    const float *bias;
-    float scale;
-    bool add, onto, transposed;
-    act_t *rounded;
-    int64_t ld, columns;         /* columns: from the tile's first; AVX2 takes whole tiles only */
-} GemmFinish;
-
-/* Computes one tile of C, its sums in registers. */
-typedef void GemmTile(float *c, int64_t ldc, const void *a, const GemmInput *in,
-                      const GemmFinish *finish);
-
-/* Packs k of each of n rows or columns of x as units; rows of t are ldt units apart, of x ld
- * elements. An odd k of pairs is padded with zero. */
-typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n, int64_t k);
-
-/* The tiles of one kind of multiply-add, indexed by [vectors - 1][row count, largest first]
- * [strips]. */
-typedef struct {
-    const char *name;
-    int lanes, values;           /* of a vector, of a unit */
-    int rows[2][3];
-    GemmTile *tile[2][3][2];
-    GemmPack *pack_rows;         /* t (n, k) of x (n, k) */
-    GemmPack *pack_columns;      /* t (k, n) of x (k, n) */
-    GemmPack *pack_transposed;   /* t (k, n) of x (n, k) */
-} GemmTiles;
-
-#define MICRO_LANES 8
-#include "gemm_micro.h"
-#define MICRO_LANES 16
-#include "gemm_micro.h"
-#ifdef ACT_BF16
-#define MICRO_LANES 16
-#define MICRO_PAIRS
-#include "gemm_micro.h"
-#endif
 
 enum { GEMM_F32 = sizeof(act_t) == sizeof(float) };
 
@@ -437,8 +371,9 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
         a = b, b = few;
         s.m = shape->n, s.n = shape->m, s.ai = shape->bj, s.bj = shape->ai, s.transposed = true;
     }
-    if (s.n <= gemm_8_tiles.lanes && t->values == gemm_8_tiles.values)
-        t = &gemm_8_tiles;
+    const GemmTiles *narrow = gemm_kinds[GEMM_AVX2];
+    if (s.n <= narrow->lanes && t->values == narrow->values)
+        t = narrow;
     const int threads = omp_get_max_threads();
     int64_t rows, columns;
     gemm_split(&s, threads < MOST ? threads : MOST, &rows, &columns);

@@ -1,5 +1,5 @@
 /* gemm_micro.h -- register tiles and packing of products, for one kind of multiply-add:
- * gemm_blocks.h includes this with MICRO_LANES 8 (AVX2) and 16 (AVX-512), whose units are floats,
+ * gemm_tiles_*.c include this with MICRO_LANES 8 (AVX2) and 16 (AVX-512), whose units are floats,
  * and in bf16 with MICRO_PAIRS, too (AVX512_BF16), whose units are pairs of bf16 values.
  *
  * In:    packed rows of A and a packed panel of B, see gemm_blocks.h; act_t for the packing.

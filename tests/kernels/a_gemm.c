@@ -111,14 +111,14 @@ TEST(gemm_random)
 /* Chooses the i-th implementation that this CPU has; false if there are fewer. */
 static bool choose(int i)
 {
-    const GemmTiles *tiles[4] = { &gemm_8_tiles };
+    const GemmTiles *tiles[4] = { gemm_kinds[GEMM_AVX2] };
     int n = 1;
     gemm_setup();
     if (gemm_cpu_has(dnnl_cpu_isa_avx512_core))
-        tiles[n++] = &gemm_16_tiles;
+        tiles[n++] = gemm_kinds[GEMM_AVX512];
 #ifdef ACT_BF16
     if (gemm_cpu_has(dnnl_cpu_isa_avx512_core_bf16))
-        tiles[n++] = &gemm_pairs_tiles, tiles[n++] = &gemm_pairs_tiles;
+        tiles[n] = tiles[n + 1] = gemm_kinds[GEMM_AVX512_BF16], n += 2;
 #endif
     gemm_tiles = i < n ? tiles[i] : NULL;
     gemm_uses_library = i == 3;

@@ -14,7 +14,7 @@ failed=0
 # from above to below; what is not in a list is not to be used there
 gen="gen/main gen/tools gen/emit gen/lower gen/graph gen/config gen/recipe gen
      runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
-runtime="program runtime/run runtime/plot runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
+runtime="program kernels runtime/run runtime/plot runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
 
 verdict() {             # NAME [WHY]: passed when WHY is empty
     if [ -z "${2:-}" ]; then
@@ -37,6 +37,7 @@ upward() {
     awk -v list="$1" '
         function folder(file,   part, n) {
             n = split(file, part, "/")
+            if (part[1] == "kernels") return "kernels"
             if (file == "gen/main" || n == 1) return n == 1 ? "program" : file
             return n == 2 ? part[1] : part[1] "/" part[2]
         }

@@ -1,0 +1,60 @@
+/* gemm_tiles.h -- register tiles and packing of matrix products: the interface of
+ * gemm_tiles_fp32.c and gemm_tiles_bf16.c, which no size of a recipe changes, so that they are
+ * compiled apart from step.c. */
+#ifndef DIECAST_KERNELS_GEMM_TILES_H
+#define DIECAST_KERNELS_GEMM_TILES_H
+
+#include <immintrin.h>
+#include <stdbool.h>
+
+#include "types.h"
+
+enum {
+    GEMM_DEPTH = 256,            /* of k at a time, in units: the only constant that changes bits */
+    GEMM_STRIP = 12,             /* rows of A in a strip */
+    GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
+    GEMM_ROWS = 96,              /* rows of A packed at a time */
+    GEMM_PANEL = 32,             /* columns of the widest panel of B */
+    GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
+    GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
+    GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
+    GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
+    GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
+};
+
+/* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without.
+ * With `rounded` (rows `ld` apart) the sums in C only begin those of a bf16 result, if `add`:
+ * rounded = scale * (C + sum + bias), or with `onto` rounded += it. C is never transposed then. */
+typedef struct {
+    const float *bias;
+    float scale;
+    bool add, onto, transposed;
+    act_t *rounded;
+    int64_t ld, columns;         /* columns: from the tile's first; AVX2 takes whole tiles only */
+} GemmFinish;
+
+/* Computes one tile of C, its sums in registers. Rows of a are ai bytes apart, or a is a strip. */
+typedef void GemmTile(float *c, int64_t ldc, const void *a, int64_t ai, const float *b, int64_t k,
+                      const GemmFinish *finish);
+
+/* Packs k of each of n rows or columns of x as units; rows of t are ldt units apart, of x ld
+ * elements. An odd k of pairs is padded with zero. */
+typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n, int64_t k);
+
+/* The tiles of one kind of multiply-add, indexed by [vectors - 1][row count, largest first]
+ * [strips]. */
+typedef struct {
+    const char *name;
+    int lanes, values;           /* of a vector, of a unit */
+    int rows[2][3];
+    GemmTile *tile[2][3][2];
+    GemmPack *pack_rows;         /* t (n, k) of x (n, k) */
+    GemmPack *pack_columns;      /* t (k, n) of x (k, n) */
+    GemmPack *pack_transposed;   /* t (k, n) of x (n, k) */
+} GemmTiles;
+
+/* Kinds of multiply-add; the last one only in bf16. */
+enum { GEMM_AVX2, GEMM_AVX512, GEMM_AVX512_BF16 };
+extern const GemmTiles *const gemm_kinds[];
+
+#endif
