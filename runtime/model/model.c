@@ -19,6 +19,7 @@
 #include "runtime/model/absmax.h"
 #include "runtime/model/model_parts.h"
 #include "runtime/model/nf4_weights.h"
+#include "runtime/model/normal.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/split.h"
 
@@ -461,45 +462,53 @@ static uint64_t hash_name(const char *s)
     return h;
 }
 
-/* In (0, 1). */
-static double unit(uint32_t word)
+/* The words of NORMAL_PAIRS / 2 counters from quad on, which are 2 * NORMAL_PAIRS values: value 2 i
+ * and 2 i + 1 come from u[i] and v[i]. */
+static void draw_words(uint32_t *restrict u, uint32_t *restrict v, const uint32_t key[2],
+                       uint64_t quad)
 {
-    return ((double)word + 0.5) / 4294967296.0;
+    const uint32_t key0 = key[0], key1 = key[1];
+#pragma omp simd
+    for (int i = 0; i < NORMAL_PAIRS / 2; i++) {
+        const uint64_t counter = quad + (uint64_t)i;
+        uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
+#pragma GCC unroll 10
+        for (uint32_t round = 0; round < 10; round++)
+            PHILOX_ROUND(a, b, c, d, key0, key1, round);
+        u[2 * i] = a, v[2 * i] = b, u[2 * i + 1] = c, v[2 * i + 1] = d;
+    }
 }
 
-/* Four consecutive values of a tensor from the four words of one counter. Box, Muller (1958). */
-static void draw(const Tensor *t, const uint32_t word[4], float to[4])
+/* Between -bound and bound. */
+static void uniform_block(float *restrict to, const uint32_t *restrict u,
+                          const uint32_t *restrict v, double bound)
 {
-    for (int i = 0; i < 4; i += 2) {
-        double u = unit(word[i]), v = unit(word[i + 1]);
-        if (t->init == INIT_NORMAL) {
-            double radius = t->init_arg * sqrt(-2 * log(u));
-            to[i] = (float)(radius * cos(2 * M_PI * v));
-            to[i + 1] = (float)(radius * sin(2 * M_PI * v));
-        } else {
-            to[i] = (float)(t->init_arg * (2 * u - 1));
-            to[i + 1] = (float)(t->init_arg * (2 * v - 1));
-        }
+#pragma omp simd
+    for (int i = 0; i < NORMAL_PAIRS; i++) {
+        to[2 * i] = (float)(bound * (2 * normal_unit(u[i]) - 1));
+        to[2 * i + 1] = (float)(bound * (2 * normal_unit(v[i]) - 1));
     }
 }
 
 /* Initialises elements begin .. begin+n-1 in memory order; begin is a multiple of 4. */
 static void init_piece(const Tensor *t, uint64_t seed, int64_t begin, int64_t n, float *to)
 {
-    uint64_t name = hash_name(t->name);
-    uint32_t key[2] = { (uint32_t)seed ^ (uint32_t)name,
-                        (uint32_t)(seed >> 32) ^ (uint32_t)(name >> 32) };
-    for (int64_t i = 0; i < n; i += 4) {
-        uint64_t quad = (uint64_t)(begin + i) / 4;
-        float value[4] = { 0, 0, 0, 0 };
-        if (t->init == INIT_ONES) {
-            value[0] = value[1] = value[2] = value[3] = 1;
-        } else if (t->init != INIT_ZEROS) {
-            uint32_t word[4], counter[4] = { (uint32_t)quad, (uint32_t)(quad >> 32), 0, 0 };
-            philox(counter, key, word);
-            draw(t, word, value);
+    enum { VALUES = 2 * NORMAL_PAIRS };
+    const uint64_t name = hash_name(t->name);
+    const uint32_t key[2] = {(uint32_t)seed ^ (uint32_t)name,
+                             (uint32_t)(seed >> 32) ^ (uint32_t)(name >> 32)};
+    for (int64_t i = 0; i < n; i += VALUES) {
+        const int64_t k = n - i < VALUES ? n - i : VALUES;
+        float value[VALUES];
+        uint32_t u[NORMAL_PAIRS], v[NORMAL_PAIRS];
+        if (t->init == INIT_ONES || t->init == INIT_ZEROS) {
+            for (int j = 0; j < VALUES; j++)
+                value[j] = t->init == INIT_ONES;
+        } else {
+            draw_words(u, v, key, (uint64_t)(begin + i) / 4);
+            (t->init == INIT_NORMAL ? normal_block : uniform_block)(value, u, v, t->init_arg);
         }
-        memcpy(to + i, value, (size_t)(n - i < 4 ? n - i : 4) * sizeof(float));
+        memcpy(to + i, value, (size_t)k * sizeof(float));
     }
 }
 

@@ -157,6 +157,7 @@ int main(int argc, char **argv)
     test_unmask_order();
     test_incontext(argv[1]);
     test_sha256();
+    test_normal();
     test_nf4();
     test_record_cache(argv[1]);
     test_histories(argv[1]);

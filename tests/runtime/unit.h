@@ -33,6 +33,7 @@ void test_masked_batch(void);
 void test_unmask_order(void);
 void test_incontext(const char *scratch);
 void test_sha256(void);
+void test_normal(void);
 void test_nf4(void);
 void test_record_cache(const char *scratch);
 void test_base(void);
