@@ -14,10 +14,10 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 static const struct {
-    const char *word, *engines, *placeholder, *of, *want;
+    const char *word, *engines, *placeholder, *of, *part, *want;
 } word_row[] = {
-#define JOB_WORD(word, engines, placeholder, of, want) \
-    {#word, engines, placeholder, LETTERS of, want},
+#define JOB_WORD(word, engines, placeholder, of, part, want) \
+    {#word, engines, placeholder, LETTERS of, part, want},
 #include "gen/tools/job.def"
 };
 static const struct {
@@ -56,7 +56,8 @@ static bool take_word(JobWords *w, const char *text)
                 w->engine);
         if (w->word[i])
             err((Loc){0}, "launch: %s: given twice", word_row[i].word);
-        if (!*value || value[strspn(value, word_row[i].of)] || !isalnum((unsigned char)*value))
+        if (!*value || value[strspn(value, word_row[i].of)] || !isalnum((unsigned char)*value) ||
+            !strstr(value, word_row[i].part))
             err((Loc){0}, "launch: %s: must be %s, got %s", word_row[i].word, word_row[i].want,
                 text_shown(value));
         w->word[i] = value;

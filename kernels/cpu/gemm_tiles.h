@@ -17,10 +17,22 @@ enum {
     GEMM_PANEL = 32,             /* columns of the widest panel of B */
     GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
+    GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
     GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
+    GEMM_LINE = 64,              /* bytes of a cache line */
+    GEMM_WIDE = 512,             /* rows and columns of C whose operands share the L2 cache */
     GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
     GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
 };
+
+/* Input of a tile, k units deep: rows of b are ldb floats apart; rows of A, or columns of a strip,
+ * ai bytes. Each step of k prefetches the line at `ahead`, which moves by `step` bytes; after
+ * `left` lines, and then after every `lines` of them, by `skip` more. */
+typedef struct {
+    const float *b;
+    const char *ahead;
+    int64_t ai, ldb, k, step, left, lines, skip;
+} GemmInput;
 
 /* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without.
  * With `rounded` (rows `ld` apart) the sums in C only begin those of a bf16 result, if `add`:
@@ -33,8 +45,8 @@ typedef struct {
     int64_t ld, columns;         /* columns: from the tile's first; AVX2 takes whole tiles only */
 } GemmFinish;
 
-/* Computes one tile of C, its sums in registers. Rows of a are ai bytes apart, or a is a strip. */
-typedef void GemmTile(float *c, int64_t ldc, const void *a, int64_t ai, const float *b, int64_t k,
+/* Computes one tile of C, its sums in registers. */
+typedef void GemmTile(float *c, int64_t ldc, const void *a, const GemmInput *in,
                       const GemmFinish *finish);
 
 /* Packs k of each of n rows or columns of x as units; rows of t are ldt units apart, of x ld

@@ -1,4 +1,5 @@
-/* gemm_tiles_bf16.c -- register tiles and packing of bf16 products, for each kind of multiply-add. */
+/* gemm_tiles_bf16.c -- register tiles and packing of bf16 products, for each kind of
+ * multiply-add. */
 #define ACT_BF16 1
 #include "gemm_tiles.h"
 

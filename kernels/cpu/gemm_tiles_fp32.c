@@ -1,4 +1,5 @@
-/* gemm_tiles_fp32.c -- register tiles and packing of fp32 products, for each kind of multiply-add. */
+/* gemm_tiles_fp32.c -- register tiles and packing of fp32 products, for each kind of
+ * multiply-add. */
 #include "gemm_tiles.h"
 
 #define MICRO_LANES 8

@@ -100,6 +100,8 @@ refused nothing "gen: launch: must be followed by kubernetes or skypilot, then a
 refused engine 'gen: launch: must be followed by kubernetes or skypilot, then a recipe, got "ray"' ray cpu_tiny
 refused recipe "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" kubernetes image=x
 refused image 'gen: launch: image: must be an image, such as ghcr.io/me/run:1, got "a b"' kubernetes cpu_tiny 'image=a b'
+refused bucket 'gen: launch: bucket: must be a bucket, such as s3://runs or gs://runs, got "runs"' skypilot cpu_tiny \
+    bucket=runs
 refused empty 'gen: launch: volume: must be a PersistentVolumeClaim that all pods may write, such as shared, got ""' \
     kubernetes cpu_tiny volume=
 refused twice "gen: launch: image: given twice" kubernetes cpu_tiny image=a image=b

@@ -30,7 +30,7 @@ compare ad_last.bf16 reference $ref/ad_last "$scratch/bf16" 4e-3
 dir=$work/ad_all
 # shellcheck disable=SC2046
 gcc -std=c11 -Og -Wall -Wextra -Werror -I$dir -DDIECAST_RANKS=1 -fopenmp $haste -o "$scratch/act" $here/act.c \
-    $dir/.obj/step.o $(find $dir/.obj/runtime -name '*.o') \
+    $dir/.obj/step.o $(find $dir/.obj/runtime $dir/.obj/kernels -name '*.o') \
     -ldnnl -lcjson -lpcre2-8 -lutf8proc -lpthread -lm 2>"$scratch/log" || verdict act "$(head -n 3 "$scratch/log")"
 "$scratch/act" $ref/ad_all/model $ref/ad_all/act.json || failed=1
 
