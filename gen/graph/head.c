@@ -8,11 +8,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes of logits that are held at a time: 128 MiB, on a GPU a 64th of its memory (each chunk reads
+/* Bytes of logits that are held at a time: 256 MiB, on a GPU a 64th of its memory (each chunk reads
  * and writes the head's whole gradient). */
 static int64_t logits_room(const Build *b)
 {
-    return !strcmp(b->g->target->backend, "cuda") ? b->g->target->memory / 64 : 128 << 20;
+    return !strcmp(b->g->target->backend, "cuda") ? b->g->target->memory / 64 : 256 << 20;
 }
 
 static bool has_short_logits(const Build *b)
