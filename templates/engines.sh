@@ -1,5 +1,5 @@
-# What other launchers say, in variables above: those that start this file once on each machine. They must not
-# contradict flags and variables of ours; equal values are fine.
+# Variables of launchers that start this file once on each machine (rows above). They must not contradict flags or
+# our own variables; equal values are fine.
 of() { value= && [ "$1" = - ] || value=${!1:-}; }        # of NAME: $value, "" if it is not set; -: no such variable
 listed=                          # a variable with the machines, that of rank 0 first
 room=                            # GPUs of a machine

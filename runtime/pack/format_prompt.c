@@ -143,8 +143,11 @@ static char *encode_turn(const Rules *rules, const Tokenizer *tok, const cJSON *
     RowOut *row = *more ? next_row(e) : &e->row[e->nrows];
     const RowOut empty = *row;
     char *error = encode_first(rules, tok, messages, end, given, e, row);
+    int answers = 0;
     *more = true;
-    if (!error || !rules->render)
+    for (int i = given; i < end; i++)
+        answers += has_role(cJSON_GetArrayItem(messages, i), "assistant|gpt");
+    if (!error || !rules->render || answers < 2)
         return error;
     free(error);
     error = NULL;
@@ -162,11 +165,24 @@ static char *encode_turn(const Rules *rules, const Tokenizer *tok, const cJSON *
     return error;
 }
 
+/* Returns what is wrong with messages that no row has: those after the last answer. */
+static char *check_rest(const Rules *rules, const Tokenizer *tok, const cJSON *messages, int n,
+                        Encoded *e)
+{
+    RowOut row = e->row[e->nrows];
+    const size_t before = e->n;
+    const bool hides = e->hides;
+    char *error = encode_first(rules, tok, messages, n, n, e, &row);
+    e->n = before;
+    e->hides = hides;
+    return error;
+}
+
 /* LOSS_TURNS. */
 static char *encode_turns_apart(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                                 Encoded *e)
 {
-    int i = 0, given = 0, end = 0;
+    int i = 0, given = 0, end = 0, seen = 0;
     bool more = false;
     char *error = NULL;
     for (const cJSON *m = messages->child; m && !error; m = m->next) {
@@ -178,9 +194,9 @@ static char *encode_turns_apart(const Rules *rules, const Tokenizer *tok, const 
         const bool ends = !m->next || has_role(m->next, "user|human");
         /* a turn without an answer gives no row, unless there is no other */
         if (ends && (end || (!m->next && !more)))
-            error = encode_turn(rules, tok, messages, given, end ? end : i, e, &more);
+            error = encode_turn(rules, tok, messages, given, seen = end ? end : i, e, &more);
     }
-    return error;
+    return error || seen == i ? error : check_rest(rules, tok, messages, i, e);
 }
 
 char *format_messages(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,

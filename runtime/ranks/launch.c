@@ -266,7 +266,7 @@ static char *odd_variable(char *const *env, const Launch *l)
     return NULL;
 }
 
-/* What engines say of the machines; NULL: which variable says it. */
+/* Machines of a run by the variables of engines; ..._of: the variable, or NULL. */
 typedef struct {
     const char *nodes_of, *node_of, *address_of, *address, *port_of, *hosts_of;
     int nodes, node, port;
@@ -348,8 +348,8 @@ static char *read_ranks(char *const *env, const Engine *e, bool *one)
     return error;
 }
 
-/* Without a launcher: what engines say, who start one command on each machine. This is a rank if
- * they start one on each; else each would start a world of its own. */
+/* Without a launcher: reads the variables of engines, which start one command on each machine. This
+ * process is a rank if there is one on each machine; otherwise each would be a run of its own. */
 static char *read_engines(char *const *env, Launch *l)
 {
     Machines m = { .nodes = 1 };

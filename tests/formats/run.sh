@@ -262,7 +262,7 @@ done < <(join $templates/prompts $templates/made)
 verdict "agents: each template has rows" "$(diff <(basename -s .jinja $templates/*.jinja) \
     <(cut -d ' ' -f 1 $templates/expected | uniq))"
 
-# What of a row a template does not render, or cannot: one message, with file, line and message.
+# Parts of a row that a template does not or cannot render: one error, with file, line and message.
 ask='{"role":"user","content":"q"}' end='{"role":"assistant","content":"a"}'
 agent_row() {                   # name, pattern of the message, row, options
     printf '{"messages":[%s,%s]}\n%s\n' "$ask" "$end" "$3" > $scratch/agent.jsonl
@@ -361,6 +361,12 @@ printf '{"messages":[%s,%s,%s,%s,%s,%s],%s}\n' "$ask" "$thought" "$ask" "$use" "
 same "agents: turns, some of which change" "$agent --loss-on turns $scratch/1.jsonl" "$agent --loss-on last $scratch/2.jsonl"
 agent_row "turns: a row that is wrong" 'role: must be' \
     "{\"messages\":[$ask,{\"role\":\"robot\",\"content\":\"q\"},$end]}" "--loss-on turns"
+agent_row "turns: a role after the last answer" 'role: must be' \
+    "{\"messages\":[$ask,$end,{\"role\":\"robot\",\"content\":\"q\"}]}" "--loss-on turns"
+agent_row "turns: a key after the last answer" 'message 3: zzz: the chat_template in .* does not read it' \
+    "{\"messages\":[$ask,$end,{\"role\":\"user\",\"content\":\"q\",\"zzz\":1}]}" "--loss-on turns --chat template"
+agent_row "turns: a wrong row without an answer" 'message 1: role: must be' \
+    "{\"messages\":[{\"role\":\"robot\",\"content\":\"q\"}]}" "--loss-on turns --chat template"
 template_folder own_marked
 printf '{"messages":[%s,%s]}\n' "$ask" "$end" > $scratch/agent.jsonl
 marked() {

@@ -178,7 +178,7 @@ devices=$(cd "$work" && salloc --nodes=1 --ntasks=4 --gpus-per-node=3 \
     srun -n1 printenv CUDA_VISIBLE_DEVICES 2>/dev/null)
 [ "$devices" = 0,1,2 ]
 verdict "GPUs: the cluster deals them" $? "$devices"
-# run.sh, once on each node: it knows which that is
+# run.sh, once on each node: it reads the number of its node from the step
 . tests/runtime/launcher.sh
 mkdir -p "$work/show"
 run_sh cuda show 4 >"$work/show/run.sh"
