@@ -212,7 +212,7 @@ static Value slice(Run *r, const Node *n, Env *e)
         return jv_string(v.s + begin, end - begin);
     }
     const Value all = jv_iterate(r, &v);
-    const ListKind kind = list && v.list->kind == LIST_TUPLE ? LIST_TUPLE : LIST_LIST;
+    const ListKind kind = list ? v.list->kind : LIST_LIST;
     Value part = jv_list(r, kind, (int)count);
     for (int64_t i = 0; i < count; i++)
         part.list->item[i] = all.list->item[from + i * step];
@@ -515,9 +515,12 @@ static Value loop_values(Run *r, const Node *n, Env *e)
     return kept;
 }
 
+/* As in Jinja, else runs unless the body of some round has come to its end: also where each round
+ * ends with break or continue. */
 static void run_for(Run *r, const Node *n, Env *e)
 {
     const Value all = loop_values(r, n, e);
+    bool ended = false;
     Loop *loop = run_take(r, sizeof *loop);
     const char *name = name_of(r->t, "loop");
     loop->list = all.list;
@@ -532,9 +535,10 @@ static void run_for(Run *r, const Node *n, Env *e)
         if (name)
             env_set(r, in, name, (Value){.kind = JV_LOOP, .loop = loop});
         run_nodes(r, n->c, in, &jump);
+        ended |= jump == JUMP_NONE;
     }
     int jump = 0;
-    if (!all.list->n)
+    if (!ended)
         run_nodes(r, n->d, e, &jump);
 }
 

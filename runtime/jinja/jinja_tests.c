@@ -45,7 +45,8 @@ Value code_is_sequence(CALL)
     UNUSED;
     const bool list = self->kind == JV_LIST && self->list->kind != LIST_ONCE &&
                       self->list->kind != LIST_VIEW;
-    return jv_bool(list || self->kind == JV_STRING || self->kind == JV_DICT);
+    return jv_bool(list || self->kind == JV_STRING || self->kind == JV_DICT ||
+                   self->kind == JV_UNDEFINED);
 }
 
 Value code_is_iterable(CALL)

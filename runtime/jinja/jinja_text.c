@@ -296,7 +296,9 @@ Value code_join_method(CALL)
 Value code_indent(CALL)
 {
     UNUSED;
-    const Value s = jv_text(r, self), width = arg[0];
+    const Value s = *self, width = arg[0];
+    if (s.kind != JV_STRING)
+        run_fail(r, "indent: must be given a str, got %s", jv_name[s.kind]);
     const bool text = given(&width) && width.kind == JV_STRING;
     const int64_t n = text ? 0 : given(&width) ? want_int(r, &width, "indent") : 4;
     if (n < 0 || n > 1000)
@@ -361,6 +363,8 @@ Value code_to_int(CALL)
     double x;
     if (self->kind == JV_INT || self->kind == JV_BIG)
         return *self;
+    if (self->kind == JV_UNDEFINED)
+        fail_undefined(r, self);
     if (self->kind == JV_STRING && number_in(self, false, &v))
         return v;
     const bool is = self->kind == JV_STRING ? number_in(self, true, &real) : jv_number(self, &x);
@@ -377,6 +381,8 @@ Value code_to_float(CALL)
     UNUSED;
     Value v = given(arg) ? *arg : (Value){.kind = JV_FLOAT};
     double x;
+    if (self->kind == JV_UNDEFINED)
+        fail_undefined(r, self);
     if (self->kind == JV_STRING ? number_in(self, true, &v) : !jv_number(self, &x))
         return v;
     return self->kind == JV_STRING ? v : (Value){.kind = JV_FLOAT, .real = x};

@@ -351,6 +351,23 @@ said() {
         grep -o '"[^"]*"' | tr -d '"\n'
 }
 verdict "agents: variables" "$(diff <(said --template-var mood=good --template-var 'deep={"x":7}') <(echo -n "good7$(said)") 2>&1)"
+# as Jinja 3.1: else of a loop whose rounds all end early; a slice of a range is a range; what only a string has
+jinja() {                       # name, expression or statements, words that they print or part of the message
+    printf '%s{%% for m in messages %%}{{ m.role + m.content + eos_token }}{%% endfor %%}' "$2" > \
+        $scratch/agent/chat_template.jinja
+    $pack --show 1 $agent --chat template $scratch/agent.jsonl > $scratch/log 2>&1
+    verdict "jinja: $1" "$(grep '^ ' $scratch/log | grep -o '"[^"]*"' | tr -d '" \n' | grep -q "^$3" ||
+        grep -q "the chat_template in .*$3" $scratch/log || cat $scratch/log)"
+}
+jinja "else after continue" '{% for x in [1] %}{% continue %}{% else %}none{% endfor %}' 'noneuser'
+jinja "else after break" '{% for x in [1, 2] %}{% break %}{% else %}none{% endfor %}' 'noneuser'
+jinja "no else after one whole round" '{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}{% else %}none{% endfor %}' 'user'
+jinja "a slice of a range" '{{ range(3)[1:] }}' 'line 1: a generator cannot be printed'
+jinja "a list of such a slice" '{{ range(3)[1:]|list|length }}' '2user'
+jinja "indent of a list" '{{ [1]|indent }}' 'line 1: indent: must be given a str, got list'
+jinja "int of nothing" '{{ nothing|int }}' 'line 1: nothing is undefined'
+jinja "float of nothing" '{{ nothing|float }}' 'line 1: nothing is undefined'
+jinja "nothing is a sequence" '{{ "yes" if nothing is sequence }}' 'yesuser'
 thought='{"role":"assistant","content":"a","reasoning_content":"r"}'
 template_folder trl_qwen3
 printf '{"messages":[%s,%s,%s,%s,%s,%s],%s}\n' "$ask" "$thought" "$ask" "$use" "$result" "$thought" "$defined" > $scratch/1.jsonl
