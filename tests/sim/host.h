@@ -34,6 +34,7 @@ void order_enqueue(unsigned lane, unsigned stream, const char *name, Clock *cloc
 void order_mark(const Clock &clock, std::function<void()> work);
 Clock order_all();                       /* covers all operations enqueued so far */
 void order_progress();
+void order_rest();         /* of one that has asked in vain: ranks share the processors of this host */
 /* From now on a thread of its own makes progress too, so that other ranks need not wait until this
  * host calls again. */
 void order_keep_going();

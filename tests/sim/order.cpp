@@ -192,6 +192,11 @@ static void pause_for(long ns)
     nanosleep(&pause, nullptr);
 }
 
+void order_rest()
+{
+    pause_for(50 * 1000);
+}
+
 void order_wait(const Clock &clock)
 {
     for (;;) {
@@ -200,7 +205,7 @@ void order_wait(const Clock &clock)
             if (order_done(clock))
                 return;
         }
-        pause_for(50 * 1000);
+        order_rest();
     }
 }
 

@@ -414,12 +414,17 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     cudaError_t error = may_ask(event);
     if (error != cudaSuccess)
         return sim_answer(error);
-    SimLock lock(sim_mutex);
+    std::unique_lock lock(sim_mutex);
     if (!event->recorded)
         return cudaSuccess;
     bool first = !event->asked;
     event->asked = true;
-    if (!order_done(event->clock) || first)
+    if (!order_done(event->clock)) {
+        lock.unlock();
+        order_rest();
+        return sim_answer(cudaErrorNotReady);
+    }
+    if (first)
         return sim_answer(cudaErrorNotReady);
     order_join_host(event->clock);
     return cudaSuccess;
