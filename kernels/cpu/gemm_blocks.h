@@ -231,28 +231,35 @@ static inline int64_t gemm_tile_count(const GemmTiles *t, int64_t m, int64_t n)
     return (m + rows - 1) / rows * ((n + columns - 1) / columns);
 }
 
-/* During C (m, n), if both operands are stored by k: their next k (at a and b). Blocks of a wide C
- * would evict each other from the L2 cache. */
+/* Both operands are stored by k, and C has so few rows and columns that their next blocks share the
+ * L2 cache with these. */
+static inline bool gemm_is_small(const GemmPacked *p, const GemmShape *s, int64_t m, int64_t n)
+{
+    return p->strips && s->bj == 1 && m + n <= GEMM_WIDE;
+}
+
+/* During a small C (m, n): the next k of both operands (at a and b). */
 static inline GemmAhead gemm_next_depth(const GemmPacked *p, const GemmShape *s, const act_t *a,
                                         const act_t *b, int64_t m, int64_t n, int64_t k,
                                         const GemmTiles *t)
 {
     GemmAhead ahead = { .tiles = gemm_tile_count(t, m, n) };
-    if (s->bj == 1 && k > 0 && m + n <= GEMM_WIDE) {
+    if (k > 0) {
         ahead.a = gemm_lines(a, s->al, k, m, p->k);
         ahead.b = gemm_lines(b, s->bl, k, n, p->k);
     }
     return ahead;
 }
 
-/* During C (m, n), if A is stored by rows: the next `rows` (at a). */
+/* During C (m, n): the next `rows` of A (at a). */
 static inline GemmAhead gemm_next_rows(const GemmPacked *p, const GemmShape *s, const act_t *a,
                                        int64_t rows, int64_t m, int64_t n, int64_t k,
                                        const GemmTiles *t)
 {
     GemmAhead ahead = { .tiles = gemm_tile_count(t, m, n) };
     if (rows > 0)
-        ahead.a = gemm_lines(a, s->ai, rows, k, p->k);
+        ahead.a = p->strips ? gemm_lines(a, s->al, k, rows, p->k)
+                            : gemm_lines(a, s->ai, rows, k, p->k);
     return ahead;
 }
 
@@ -292,9 +299,10 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                 p.k = (k + t->values - 1) / t->values;
                 const int64_t next_k = s->k - l - k < depth ? s->k - l - k : depth;
                 const act_t *a0 = a + i0 * s->ai + l * s->al, *b0 = b + l * s->bl + j0 * s->bj;
+                const bool small = gemm_is_small(&p, s, end - i0, columns);
                 p.b_rows = (const void *)b0;
                 gemm_pack_b(&p, s, b0, columns, k, t);
-                if (p.strips)
+                if (small)
                     p.ahead = gemm_next_depth(&p, s, a0 + k * s->al, b0 + k * s->bl, end - i0,
                                               columns, next_k, t);
                 for (int64_t i = i0; i < end; i += GEMM_ROWS) {
@@ -316,8 +324,9 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                     for (int64_t x = 0; x < nbias; x++)
                         biases[x] = act_load(bias + (s->transposed ? i : j0) + x);
                     gemm_pack_a(&p, s, first, rows, k, t);
-                    if (!p.strips)
-                        p.ahead = gemm_next_rows(&p, s, first + rows * s->ai, j0 ? 0 : next_rows,
+                    if (!small)
+                        p.ahead = gemm_next_rows(&p, s, first + rows * s->ai,
+                                                 j0 && !p.strips ? 0 : next_rows,
                                                  rows, columns, k, t);
                     gemm_block(t, to, rounds ? p.columns : s->ldc, &p, rows, columns, finish);
                 }
