@@ -706,10 +706,17 @@ int main(int argc, char **argv)
         commands_help(stderr);
         return 1;
     }
+    bool help = false;
+    for (int i = 2; i < argc && strcmp(argv[i], "--"); i++)
+        help = help || !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     int k = *argv[1] ? command_find(strcmp(argv[1], "-h") ? argv[1] : "--help") : -1;
     if (k < 0) {
         if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
             unknown_command(argv[1]);
+        if (help) {
+            commands_help(stdout);
+            return 0;
+        }
         return run_recipe(take_cards(argc, argv, "") - 1, argv + 1);
     }
     argc = take_cards(argc, argv, argv[1]);
@@ -719,7 +726,6 @@ int main(int argc, char **argv)
             memmove(argv + i, argv + i + 1, sizeof *argv * (size_t)(argc-- - i));
             i--;
         }
-    bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
     if (help && command_run[k] != pack_main) {           /* whose own help has more */
         command_help(k, stdout);
         return 0;

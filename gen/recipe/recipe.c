@@ -286,7 +286,12 @@ static const Source *load_file(lua_State *L, const char *shown, const char *path
     lua_setupvalue(L, -2, 1);
     lua_pushinteger(L, file);
     lua_pushcclosure(L, table_made, 1);
-    lua_call(L, 1, 1);
+    const int before = lua_gettop(L) - 2;
+    lua_call(L, 1, LUA_MULTRET);
+    if (lua_gettop(L) > before + 1)
+        err((Loc){shown, src->return_line}, "returns %d values; a file returns one table",
+            lua_gettop(L) - before);
+    lua_settop(L, before + 1);       /* nil if it returns nothing */
     nloading--;
     if (lua_istable(L, -1))
         note_limit(L, lua_gettop(L));
@@ -338,7 +343,10 @@ static void convert_table(lua_State *L, Rval *r, const char *path, int depth)
             top = k < 1 ? INT64_MAX : top;
             nitems++;
         } else if (lua_type(L, -2) == LUA_TSTRING) {
-            const char *key = text_copy(lua_tostring(L, -2));
+            size_t n;
+            const char *key = text_copy(lua_tolstring(L, -2, &n));
+            if (strlen(key) != n)
+                err(r->loc, "%s%s%s: a name with a NUL byte", path, *path ? "." : "", key);
             Loc at = table_loc(L, self, key, 0, r->loc, &e[norder].order);
             e[norder].key = key;
             e[norder++].value = convert(L, at, text_print("%s%s%s", path, *path ? "." : "", key),

@@ -238,7 +238,8 @@ static void runs_page(Str *s)
 #define RUN_FILE(name, kind, owners, about) \
     ROW(s, "cwt", name, or_empty(owners_text(OWNERS(owners))), about);
 #include "runtime/run/run_files.def"
-    str_print(s, "\n## Environment variables\n");
+    str_print(s, "\n## Environment variables\n\nA variable `DIECAST_...` that is not in this table "
+                 "ends a program with 80: it is probably misspelt.\n");
     table(s, "variable | read by | meaning | without it");
 #define VARIABLE(name, who, about, without) ROW(s, "cttt", name, who, about, without);
 #include "runtime/environment.def"

@@ -390,7 +390,8 @@ static int is_extra(const struct dirent *d)
     return folder_is_extra(d->d_name);
 }
 
-char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest)
+/* Calls each() with the regular files that are extras, in order, up to the first error. */
+static char *each_extra(const char *source, char *(*each)(const char *name, void *arg), void *arg)
 {
     struct dirent **list;
     int n = scandir(source, &list, is_extra, alphasort);
@@ -401,12 +402,51 @@ char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest
         char *path = folder_join(source, list[i]->d_name);
         struct stat s;
         if (!error && stat(path, &s) == 0 && S_ISREG(s.st_mode))
-            error = folder_copy(source, folder, list[i]->d_name, manifest);
+            error = each(list[i]->d_name, arg);
         free(path);
         free(list[i]);
     }
     free(list);
     return error;
+}
+
+typedef struct {
+    const char *source, *folder;
+    cJSON *manifest;
+} Copies;
+
+static char *copy_one(const char *name, void *arg)
+{
+    const Copies *to = arg;
+    return folder_copy(to->source, to->folder, name, to->manifest);
+}
+
+char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest)
+{
+    return each_extra(source, copy_one, &(Copies){source, folder, manifest});
+}
+
+static char *check_one(const char *name, void *arg)
+{
+    enum { JSON_MAX = 64 << 20 };
+    const char *source = arg;
+    char *path = folder_join(source, name), *error = NULL;
+    const int fd = file_open(path, O_RDONLY, &error);
+    if (fd >= 0)
+        close(fd);
+    cJSON *json = error || strcmp(name, "generation_config.json")
+                      ? NULL
+                      : folder_read_json(source, name, JSON_MAX, &error);
+    if (json && !cJSON_IsObject(json))
+        error = format("%s: must be an object", path);
+    cJSON_Delete(json);
+    free(path);
+    return error;
+}
+
+char *folder_check_extras(const char *source)
+{
+    return each_extra(source, check_one, (void *)(uintptr_t)source);
 }
 
 char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc)

@@ -64,6 +64,9 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
 /* Copies the files of a model folder other than config.json and the weights: tokenizer, chat
  * template, remote code. */
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);
+/* Returns NULL or why one of them could not be copied to a checkpoint, or completed by an export;
+ * to be known before the first step. */
+char *folder_check_extras(const char *source);
 /* Copies a tokenizer file of any name to tokenizer.json, together with the files next to it that
  * describe it to other programs; existing files stay. */
 char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifest);

@@ -169,7 +169,9 @@ static char *write_card(const char *folder, const char *card)
     return error;
 }
 
-static void check_replaceable(const char *folder, const char *source)
+/* Ends the program unless the folder is absent, empty, or an export; card: exports have one, and
+ * nobody has changed it. */
+static void check_replaceable(const char *folder, const char *source, bool card)
 {
     struct stat s, t;
     if (lstat(folder, &s))
@@ -181,7 +183,10 @@ static void check_replaceable(const char *folder, const char *source)
     DIR *dir = opendir(folder);
     if (!dir)
         die(EXIT_IO, "%s: open: %s", folder, strerror(errno));
-    for (struct dirent *d; (errno = 0, d = readdir(dir));)
+    bool any = false, has_card = false;
+    for (struct dirent *d; (errno = 0, d = readdir(dir));) {
+        any |= strcmp(d->d_name, ".") && strcmp(d->d_name, "..");
+        has_card |= !strcmp(d->d_name, "README.md");
         if (!strcmp(d->d_name, "README.md") && !card_is_ours(folder))
             die(EXIT_CONFIG,
                 "%s: holds a README.md that was not written here, or was changed since; move it "
@@ -192,6 +197,10 @@ static void check_replaceable(const char *folder, const char *source)
             die(EXIT_CONFIG,
                 "%s: holds %s, which does not belong to a model folder; name another folder",
                 folder, d->d_name);
+    }
+    if (card && any && !has_card)
+        die(EXIT_CONFIG, "%s: holds a model that was not written here (it has no README.md); move "
+                         "it away, or name another folder", folder);
     if (errno)
         die(EXIT_IO, "%s: read: %s", folder, strerror(errno));
     closedir(dir);
@@ -220,7 +229,7 @@ void hf_replace(const Model *m, const char *folder, const HfHow *how, HfWriter *
     char *final = strdup(folder);
     for (size_t n = strlen(final); n > 1 && final[n - 1] == '/'; n--)
         final[n - 1] = 0;
-    check_replaceable(final, how->source);
+    check_replaceable(final, how->source, how->card);
     char *temp = format("%s.tmp", final), *error = folder_make_parents(final);
     comm_expect(weights_seconds(m));
     if (!error && folder_exists(temp))

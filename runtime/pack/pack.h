@@ -529,6 +529,9 @@ char *turns_join(const Rules *rules, const cJSON *json, const cJSON *after, cJSO
 /* pack_keys.c: keys of a row that its format does not read (keys.def) */
 /* Removes the keys of Rules.ignore from a row and its messages. */
 void keys_ignore(const Rules *rules, cJSON *json, RowOut *row);
+/* Returns the first key of an object that has content, is not in `uses` and is no metadata; uses
+ * NULL: keys that messages have. Borrowed; NULL: none. */
+const char *key_unread(const cJSON *object, const char *uses);
 /* Notes the keys of a kept row in e. row: its index in e. */
 void keys_note(const Format *f, const cJSON *json, Encoded *e, int row);
 

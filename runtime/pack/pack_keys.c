@@ -73,6 +73,15 @@ static bool is_metadata(const Format *f, const char *key)
     return key_describes(key) || (f && names_listed(f->extra, key));
 }
 
+const char *key_unread(const cJSON *object, const char *uses)
+{
+    for (const cJSON *m = object->child; m; m = m->next)
+        if (has_content(m) && !names_listed(uses ? uses : message_keys, m->string) &&
+            !key_describes(m->string))
+            return m->string;
+    return NULL;
+}
+
 /* Returns a key of the list "a|b" that the object lacks and that is similar to `key`, malloc'ed;
  * NULL: none. */
 static char *almost(const char *list, const cJSON *json, const char *key)

@@ -4,6 +4,7 @@
  * Keeps: strict numbers; lists expand to at most a given count; recursion at most NESTING. */
 #include "runtime/ranks/launch.h"
 #include "runtime/base.h"
+#include "runtime/files/names.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,37 @@ static char *refuse(const char *name, const char *value, const char *what)
     if (n >= SHOWN)
         strcpy(shown + SHOWN, "...");
     return format("%s=%s: %s", name, shown, what);
+}
+
+/* Refuses a variable DIECAST_... that environment.def does not have; those of the tests' simulator
+ * are not the program's. */
+static char *unknown_variable(char *const *env)
+{
+    static const char ours[] = "DIECAST_", simulator[] = "DIECAST_SIM_";
+    static const char *const known[] = {
+#define VARIABLE(name, who, about, without) name,
+#include "runtime/environment.def"
+    };
+    for (; *env; env++) {
+        char name[NAME];
+        const char *near = NULL;
+        bool is_known = strncmp(*env, ours, sizeof ours - 1) != 0 ||
+                        !strncmp(*env, simulator, sizeof simulator - 1);
+        int least = 4;           /* typing errors that are forgiven, and one */
+        if (is_known)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*env, "="), *env);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+            const int distance = names_distance(name, known[i]);
+            is_known |= distance == 0;
+            if (distance < least)
+                near = known[i], least = distance;
+        }
+        if (!is_known)
+            return format("%.*s: no such variable%s%s; unset it", SHOWN, name,
+                          near ? ", did you mean " : "", near ? near : "");
+    }
+    return NULL;
 }
 
 /* A variable that must be an integer in lo..hi; absent leaves *out alone. */
@@ -458,10 +490,13 @@ char *launch_resolve(char *const *env, Launch *out)
 {
     bool any = false;
     *out = (Launch){ .size = 1, .local_size = 1, .source = "none" };
+    char *error = unknown_variable(env);
+    if (error)
+        return error;
     for (int i = 0; i < ROWS; i++) {
         Launch l;
         bool found;
-        char *error = read_source(env, &rows[i], &l, &found);
+        error = read_source(env, &rows[i], &l, &found);
         if (!error && found && i == SLURM)
             error = read_slurm_lists(env, &l);
         if (error) {
@@ -481,7 +516,7 @@ char *launch_resolve(char *const *env, Launch *out)
             *out = l;
         any = true;
     }
-    char *error = any ? NULL : lone_variable(env);
+    error = any ? NULL : lone_variable(env);
     if (!error && strcmp(out->source, rows[TORCHRUN].source))
         error = odd_variable(env, out);
     if (!error && !any)

@@ -2,7 +2,8 @@
  *
  * In:    NAME=value strings as in environ, untrusted.
  * Out:   Launch, or a malloc'ed message with variable and value (EXIT_CONFIG).
- * Keeps: contradicting sources are refused; without any source, a world of one rank. */
+ * Keeps: contradicting sources are refused, as are variables DIECAST_... that do not exist; without
+ *        any source, a world of one rank. */
 #ifndef DIECAST_LAUNCH_H
 #define DIECAST_LAUNCH_H
 

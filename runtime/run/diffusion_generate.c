@@ -251,7 +251,8 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
     Asked a = {.d = d, .g = diffusion_settings(d, f, t, mask, flag), .t = t, .windows = windows};
     int64_t n;
-    Prompt *prompt = file ? prompts_read(flag, f->generate_file, &n) : prompts_given(f, &n);
+    Prompt *prompt = file ? prompts_read(flag, f->generate_file, f->ignore_keys, &n)
+                          : prompts_given(f, &n);
     DiffusionText *text = room(n, sizeof *text);
     int64_t *tokens = room(n, sizeof *tokens);
     DiffusionCost cost = {0};
@@ -265,6 +266,8 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
         if (error)
             die(EXIT_CONFIG, "--generate: %s", error);
     }
+    if (!a.style)
+        style_unused(flag, f);
     diffusion_parts(d, &a.g.how, text, n, &cost);
     for (int64_t i = 0; i < n; i++) {
         if (world.rank == 0)

@@ -331,7 +331,7 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
                .n = flags_many(f, FLAG_sample)};
     a.t = vocabulary_load(flag, f->tokenizer, folder, nfolders, d->vocab);
     if (file)
-        a.prompt = prompts_read(flag, f->prompts, &a.n);
+        a.prompt = prompts_read(flag, f->prompts, f->ignore_keys, &a.n);
     else
         a.prompt = room(a.n, sizeof *a.prompt);
     for (int64_t i = 0; i < a.n; i++) {
@@ -340,6 +340,8 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
         if (a.prompt[i].messages && !a.style)
             a.style = style_open(flag, f, a.t, folder, nfolders);
     }
+    if (!a.style)
+        style_unused(flag, f);
     GeneratedText *text = room(a.n, sizeof *text),
                   *start = *f->compare_initial ? room(a.n, sizeof *start) : NULL;
     GenerateCost cost = {0};

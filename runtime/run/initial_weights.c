@@ -24,6 +24,15 @@ static void check_there(const char *flag, const char *folder)
         die(EXIT_CONFIG, "%s %s: no such folder%s", flag, folder, path_hint(folder));
 }
 
+/* Ends the program if checkpoints could not copy the files of the base model. */
+static void check_extras(const Checkpoints *c)
+{
+    char *error = c->base && c->source == c->base ? folder_check_extras(c->base) : NULL;
+    if (error)
+        die(EXIT_DATA, "%s; checkpoints copy this file: repair it, or take it out of the folder",
+            error);
+}
+
 void initial_choose(Checkpoints *c, const Model *m)
 {
     const Flags *f = c->flags;
@@ -40,6 +49,8 @@ void initial_choose(Checkpoints *c, const Model *m)
         check_there("--init-from", c->base);
     if (!c->found)
         check_there("--adapter", initial_folder(f->adapter));
+    if (!c->read_only)
+        check_extras(c);
 }
 
 char *initial_words(const Checkpoints *c, const Model *m)
@@ -79,6 +90,7 @@ void initial_check(const Checkpoints *c, Model *m)
         hf_check(m, base, false);
     if (adapter && !c->found)
         hf_check(m, adapter, true);
+    check_extras(c);
 }
 
 void initial_note_padding(const Checkpoints *c, const Model *m)

@@ -14,17 +14,14 @@
  * "": only their number is known. */
 static char *banner_files(const Data *d, const char *paths)
 {
-    const size_t first = strcspn(paths, ",");
-    int more = 0;
-    for (const char *c = paths + first; *c; c++)
-        more += *c == ',';
+    int n;
     if (!d->nfiles)
         return NULL;
-    if (!*paths)
-        return format(" in %d file%s", d->nfiles, d->nfiles == 1 ? "" : "s");
-    char *others = more ? format(" and %d more", more) : format("%s", ""),
-         *text = format(" in %.*s%s", (int)first, paths, others);
-    free(others);
+    char **file = split_names(paths, &n),
+         *others = n > 1 ? format(" and %d more", n - 1) : format("%s", ""),
+         *text = n ? format(" in %s%s", file[0], others)
+                   : format(" in %d file%s", d->nfiles, d->nfiles == 1 ? "" : "s");
+    free(others), free(file);
     return text;
 }
 

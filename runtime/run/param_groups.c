@@ -100,6 +100,34 @@ static void note_unused(void)
         }
 }
 
+/* EXIT_CONFIG if a schedule would rise from its peak to its floor. */
+static void check_floors(void)
+{
+    for (int i = 0; i < sets.n; i++) {
+        const double peak = schedule_scaled(word(i, SET_FLAG_lr_scale), number(i, SET_FLAG_lr),
+                                            sets.ranks), floor = number(i, SET_FLAG_min_lr);
+        if (peak > 0 && floor > peak && schedule_floors(word(i, SET_FLAG_schedule)))
+            die(EXIT_CONFIG, "%s %g is above %s %g, the peak of the schedule: lower it",
+                flags_spelt(flag_of(i, SET_FLAG_min_lr)), floor,
+                flags_spelt(flag_of(i, SET_FLAG_lr)), peak);
+    }
+}
+
+void param_groups_note_warmup(int64_t total)
+{
+    for (int i = 0; i < sets.n; i++) {
+        const char *schedule = word(i, SET_FLAG_schedule);
+        const int64_t warmup = schedule_warmup(number(i, SET_FLAG_warmup),
+                                               word(i, SET_FLAG_warmup_round), total);
+        if (!sets.row[i].with_step || !schedule_warms(schedule) || total < 1 || warmup < total)
+            continue;
+        note("%s %" PRId64 ": the run has only %" PRId64 " steps and ends at %.3g of its rate; "
+             "%s 0.03 is a share of all steps", flags_spelt(flag_of(i, SET_FLAG_warmup)), warmup,
+             total, (double)(total - 1) / (double)warmup,
+             flags_spelt(flag_of(i, SET_FLAG_warmup)));
+    }
+}
+
 void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t ranks)
 {
     sets.row = row;
@@ -114,6 +142,7 @@ void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t 
         if (f->given[i] && of_no_set(i))
             die(EXIT_CONFIG, "%s: this program does not train that parameter group",
                 flags_spelt(i));
+    check_floors();
     note_unused();
 }
 

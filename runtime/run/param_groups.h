@@ -31,9 +31,11 @@ typedef struct {
  * checkpoint's state (NULL: no checkpoint); the current number `now` if --lr or --lr-scale has
  * changed (lr_changed). */
 int64_t param_groups_ranks(bool lr_changed, const cJSON *state, int64_t now);
-/* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given for a group that does not
- * exist. */
+/* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given for a group that does not exist,
+ * or a floor is above its peak. */
 void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t ranks);
+/* Notes groups whose warm-up is not over when the run of `total` steps ends. */
+void param_groups_note_warmup(int64_t total);
 /* EXIT_CONFIG if a group's rate depends on the number of ranks. */
 void param_groups_check_order(void);
 /* For updates inside the backward pass, of the model's group. EXIT_CONFIG if a flag clips its

@@ -1,12 +1,14 @@
 /* prompts.c -- prompts from lines of text or JSON, and the style of conversations.
  *
  * In:    a file, which may be hostile. Out: prompts. */
+#define _GNU_SOURCE
 #include "runtime/run/prompts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/base.h"
 #include "runtime/data/vocabulary.h"
@@ -49,18 +51,35 @@ static char *read_input(const char *flag, size_t *n)
     return all;
 }
 
+/* Removes keys that --ignore-keys names; returns the first other key that no prompt has, NULL:
+ * none. */
+static const char *unread_key(cJSON *row, char *const *ignore, int nignore)
+{
+    RowOut out = {0};
+    keys_ignore(&(Rules){.ignore = ignore, .nignore = nignore}, row, &out);
+    return key_unread(row, "prompt|messages|tools");
+}
+
 /* Reads "prompt" or "messages" of a row. Returns NULL, or a malloc'ed message. */
-static char *take_row(const char *line, size_t n, Prompt *to)
+static char *take_row(const char *line, size_t n, char *const *ignore, int nignore, Prompt *to)
 {
     char *error = NULL;
     cJSON *row = json_parse(line, n, &error);
-    if (!row)
-        return error;
-    const cJSON *text = json_get(row, "prompt"), *messages = json_get(row, "messages"),
+    if (!row) {                  /* its line number counts within this row */
+        char *why = format("%s", error + strcspn(error, ",") + 2);
+        free(error);
+        return why;
+    }
+    const char *unread = cJSON_IsObject(row) ? unread_key(row, ignore, nignore) : NULL;
+    const cJSON *text = sample_get(row, "prompt"), *messages = sample_get(row, "messages"),
                 *tools = json_get(row, "tools");
     if (!cJSON_IsObject(row) || !text == !messages)
         error = format("must be an object with either \"prompt\" or \"messages\"%s",
                        text ? ", got both" : "");
+    else if (unread)
+        error = format("%.60s: prompts do not have this key; %s--ignore-keys %.60s leaves it out",
+                       unread, !messages ? "" : "a variable of the chat_template is given with "
+                       "--template-var NAME=VALUE; ", unread);
     else if (text && !cJSON_IsString(text))
         error = format("prompt: must be a text");
     else if (messages && (!cJSON_IsArray(messages) || !messages->child))
@@ -77,12 +96,29 @@ static char *take_row(const char *line, size_t n, Prompt *to)
     return error;
 }
 
-Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
+/* True if the input has JSON rows: by the name of a file, else by how it begins. */
+static bool has_rows(const char *flag, const char *path, const char *text)
+{
+    static const char *const rows[] = {".jsonl", ".ndjson", ".json"};
+    const char first = text[strspn(text, " \t\r\n")], *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof rows / sizeof *rows; i++) {
+        if (strcasecmp(dot, rows[i]))
+            continue;
+        if (first == '[' && !strcasecmp(dot, ".json"))
+            die(EXIT_DATA, "%s: is one list, %s takes a JSON object a line: jq -c '.[]' FILE > "
+                           "PROMPTS.jsonl converts it", path, flag);
+        return true;
+    }
+    return first == '{' && !(dot && !strcasecmp(dot, ".txt"));
+}
+
+Prompt *prompts_read(const char *flag, const char *path, const char *ignored, int64_t *n)
 {
     const bool input = !strcmp(path, "-");
     const char *name = input ? "standard input" : path;
-    size_t bytes, end = strlen(path);
-    char *error = NULL,
+    size_t bytes;
+    int nignore = 0;
+    char *error = NULL, **ignore = *ignored ? split_names(ignored, &nignore) : NULL,
          *all = input ? read_input(flag, &bytes) : file_read(path, PROMPTS_MAX, &bytes, &error);
     Prompt *prompt = NULL;
     if (!all)
@@ -93,8 +129,7 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
         die(EXIT_DATA, "%s: is UTF-16, must be UTF-8: iconv -f UTF-16 -t UTF-8 FILE converts it",
             name);
     at += utf8_mark(at, bytes);
-    const bool json =
-        input ? at[strspn(at, " \t\r\n")] == '{' : end > 6 && !strcmp(path + end - 6, ".jsonl");
+    const bool json = has_rows(flag, path, at);
     *n = 0;
     for (int64_t number = 1; at < all + bytes; number++) {
         size_t length = strcspn(at, "\n"), bad;
@@ -108,7 +143,7 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
         if ((bad = utf8_check(at, length)) < length)
             die(EXIT_DATA, "%s:%" PRId64 ": byte %zu is not UTF-8", name, number, bad + 1);
         if (at[strspn(at, " \t")]) {
-            error = json ? take_row(at, length, &one) : NULL;
+            error = json ? take_row(at, length, ignore, nignore, &one) : NULL;
             if (error)
                 die(EXIT_DATA, "%s:%" PRId64 ": %s", name, number, error);
             if (!json)
@@ -120,7 +155,7 @@ Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
         }
         at = next;
     }
-    free(all);
+    free(all), free(ignore);
     if (!*n)
         die(EXIT_DATA, "%s: no prompts: write one per line", name);
     return prompt;
@@ -247,7 +282,7 @@ ChatStyle *style_open(const char *flag, const Flags *f, const Tokenizer *t,
         error = open_folder(s, tokenizer, t, &why);
     }
     if (error)
-        die(EXIT_CONFIG, "%s: %s", flag, error);
+        die(EXIT_CONFIG, "%s: %s", *f->chat_format ? "--chat-format" : flag, error);
     if (flags_many(f, FLAG_template_var)) {
         s->chat = NULL;
         error = s->render ? render_set(s->render, f->many[FLAG_template_var])
@@ -272,6 +307,27 @@ void style_free(ChatStyle *s)
     free(s);
 }
 
+void style_unused(const char *flag, const Flags *f)
+{
+    const bool variable = f->given[FLAG_template_var] && !f->given[FLAG_data];
+    if (f->given[FLAG_chat_format] || variable)
+        die(EXIT_CONFIG, "%s has no effect: no prompt of %s has messages, and a text is continued "
+                         "as it is", variable ? "--template-var" : "--chat-format", flag);
+}
+
+/* NULL, or the message and the key of it that formats by hand do not read; malloc'ed. */
+static char *check_keys(const Chat *chat, const cJSON *messages)
+{
+    int i = 1;
+    for (const cJSON *m = messages->child; m; m = m->next, i++) {
+        const char *key = cJSON_IsObject(m) ? key_unread(m, NULL) : NULL;
+        if (key)
+            return format("message %d: %.60s: the chat format %s does not read this key; "
+                          "--ignore-keys %.60s leaves it out", i, key, chat->name, key);
+    }
+    return NULL;
+}
+
 char *style_prompt(const ChatStyle *s, const Tokenizer *tok, const cJSON *messages,
                    const cJSON *tools, Encoded *e)
 {
@@ -282,7 +338,8 @@ char *style_prompt(const ChatStyle *s, const Tokenizer *tok, const cJSON *messag
     if (needed)
         return format("tools, their calls and results need the model's own chat_template: %s",
                       s->no_render);
-    return chat_prompt(s->chat, tok, messages, e);
+    char *error = check_keys(s->chat, messages);
+    return error ? error : chat_prompt(s->chat, tok, messages, e);
 }
 
 bool style_ends(const ChatStyle *s, const Tokenizer *tok, int32_t id)

@@ -15,12 +15,13 @@ typedef struct {
     int64_t line;                /* line number in the file */
 } Prompt;
 
-/* Reads one prompt per line: plain text; or, in NAME.jsonl and on standard input ("-") that starts
- * with {, an object with "prompt" or "messages", and for these "tools". Skips empty lines.
- * Collective; every rank gets the same, rank 0 reads standard input. Returns *n >= 1 prompts; free
- * with prompts_free(). flag: the flag that named the file. EXIT_CONFIG: no such file; EXIT_DATA: an
- * invalid line, by its number. */
-Prompt *prompts_read(const char *flag, const char *path, int64_t *n);
+/* Reads one prompt per line: plain text; or, in .jsonl, .ndjson and .json, and in other input but
+ * .txt that starts with {, an object with "prompt" or "messages", and for these "tools". Another
+ * key with a value is an error, unless it is metadata (keys.def) or in `ignored`, a list with
+ * commas. Skips empty lines. Collective; every rank gets the same, rank 0 reads standard input
+ * ("-"). Returns *n >= 1 prompts; free with prompts_free(). flag: the flag that named the file.
+ * EXIT_CONFIG: no such file; EXIT_DATA: an invalid line, by its number. */
+Prompt *prompts_read(const char *flag, const char *path, const char *ignored, int64_t *n);
 void prompts_free(Prompt *all, int64_t n);
 /* How conversations are written, as in gen pack: by a format of chats.def, by a chat_template, or
  * by the first where it can and else by the second. */
@@ -35,6 +36,9 @@ typedef struct {
 ChatStyle *style_open(const char *flag, const Flags *f, const Tokenizer *t,
                       const char *const folder[], int nfolders);
 void style_free(ChatStyle *s);   /* NULL is allowed */
+/* To be called if no prompt has messages: ends the program if flags of a style are given, unless
+ * they may be those of --data. */
+void style_unused(const char *flag, const Flags *f);
 /* Appends the ids of messages up to where their answer begins. tools: NULL: none. */
 char *style_prompt(const ChatStyle *s, const Tokenizer *tok, const cJSON *messages,
                    const cJSON *tools, Encoded *e);

@@ -4,9 +4,11 @@
 #define _GNU_SOURCE
 #include "runtime/run/records_parts.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base.h"
 #include "runtime/data/recordfile.h"
@@ -274,20 +276,23 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
                   const char *flag, const char *paths, const char *like)
 {
     int n, raw = 0;
-    char **file = split_names(paths, &n), *name = NULL, *text = NULL;
+    char **file = split_names(paths, &n), *name = NULL, *other = NULL, *text = NULL;
     size_t bytes;
     bool found;
     for (int i = 0; i < n; i++)
         if (pack_is_raw(file[i]))
             name = file[i], raw++;
+        else
+            other = file[i];
     if (!raw) {
         free(file);
         return NULL;
     }
+    if (raw < n && access(other, R_OK))
+        die(EXIT_DATA, "--%s: %s: %s", flag, other, strerror(errno));
     if (raw < n)
-        die(EXIT_CONFIG,
-            "--%s: %s is raw data and another is a record file: use only one kind", flag,
-            name);
+        die(EXIT_CONFIG, "--%s: %s is raw data and %s is a record file: use only one kind", flag,
+            name, other);
     char *folder = folder_join(f->out, ".dataset_cache"),
          *tokenizer = records_tokenizer_of(f, of->finds_targets, flag, name, like);
     const PackOptions o = records_options(f, m, of, rules, flag, tokenizer, file, n);
@@ -516,6 +521,22 @@ static void check_styles(const Data *d)
     }
 }
 
+/* Notes a file that is both trained and validated on. */
+static void note_same(const Data *train, const Data *eval, const char *flag)
+{
+    for (int i = 0; i < eval->nfiles; i++)
+        for (int k = 0; k < train->nfiles; k++) {
+            const char *a = data_meta(eval, i, "fingerprint"),
+                       *b = data_meta(train, k, "fingerprint");
+            const bool same = !strcmp(data_path(eval, i), data_path(train, k));
+            if (!same && (!a || !b || strcmp(a, b)))
+                continue;
+            note("--%s has the data of --data: its loss does not tell how the model does on other "
+                 "texts; --eval-share 0.1 keeps a tenth of --data for it", flag);
+            return;
+        }
+}
+
 void records_open(const Flags *f, const Model *m, const DataShape *shape, const RecordRules *rules,
                   Data *train, Data *eval)
 {
@@ -552,6 +573,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         check_styles(train);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);
+    if (trains && eval_files && !eval->divided)
+        note_same(train, eval, validation_flag(rules));
     if (*records_tokenizer(f) && (trains || evaluates)) {
         Tokenizer *t;
         char *error = tokenizer_load(&t, f->tokenizer);

@@ -226,6 +226,7 @@ static void set_schedule(Run *r)
                             checkpoint_changes(c, f, FLAG_lr_scale);
     r->lr_ranks = param_groups_ranks(lr_changed, c->state, model.ranks);
     param_groups_open(param_groups, SETS, f, r->lr_ranks);
+    param_groups_note_warmup(r->total);
     if (model.order)
         param_groups_check_order();
     if (model.updates_in_backward)

@@ -327,6 +327,10 @@ CARD='# Another model' expect export-card-again 0 '^saved' llama export "$scratc
 verdict export-card-text "$(head -n 1 "$scratch/m/README.md" | grep -vx '# Another model')"
 expect export-card-gone 0 '^saved' llama export "$scratch/m"
 verdict export-card-none "$(ls "$scratch/m" | grep README)"
+# a downloaded model, which need not have a README.md
+CARD='# A model' expect export-over-model 80 'm: holds a model that was not written here' llama export "$scratch/m"
+verdict export-over-model-stays "$(ls "$scratch/m/model.safetensors" 2>&1 >/dev/null)"
+rm -rf "$scratch/m"
 CARD='# A model' d llama export "$scratch/m"
 sed -i 's/A model/My model/' "$scratch/m/README.md"
 CARD='# A model' expect export-card-changed 80 'm: holds a README.md that was not written here, or was changed since; move' \

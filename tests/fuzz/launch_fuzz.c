@@ -1,4 +1,4 @@
-// link: launch base
+// link: launch names base
 /* launch_fuzz.c -- launcher environments, a NAME=value a line, and Slurm lists: a valid place among
  * the ranks, or an error. */
 #define _GNU_SOURCE

@@ -22,9 +22,11 @@ check help/commands "" "$(while read -r command; do grep -q "^  gen $command " "
 check help/each "" "$(while read -r command; do
     "$GEN" "$command" --help >"$T/one" 2>&1 || echo "$command: status $?"
     head -1 "$T/one" | grep -q "^usage: gen $command" || echo "$command"
+    "$GEN" "$command" cpu_tiny --help 2>&1 | diff "$T/one" - >/dev/null || echo "$command cpu_tiny --help"
     awk -v of="$command" 'NR == FNR { if ($1 == of) want[$2]; next } /^  -/ { delete want[$1] }
         END { for (w in want) print of, w }' "$T/options" "$T/one"
 done <"$T/commands")"
+check help/recipe "" "$("$GEN" cpu_tiny --help 2>&1 | diff "$T/help" - 2>&1)"
 check help/read "$(wc -l <"$T/options") options" "$(while read -r of option; do
     said=$("$GEN" ${of/RECIPE/} "$option" 2>&1 >/dev/null </dev/null)
     case $?$said in

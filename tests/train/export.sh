@@ -177,6 +177,17 @@ writes "chat again" llama_rows --init-from $exported/chat --data "$scratch/chats
 writes "chat again" llama_rows --out "$scratch/chat_again" --export $exported/chat_again
 verdict "exported again: the same files" "$(for file in generation_config.json chat_template.jinja tokenizer.json \
     tokenizer_config.json; do cmp $exported/chat/$file $exported/chat_again/$file 2>&1; done)"
+# a file that the first checkpoint or an export would stumble over ends a run before its first step
+cp -r $base "$scratch/broken"
+for text in '{"eos_token_id":' '[256]' ''; do
+    printf '%s' "$text" >"$scratch/broken/generation_config.json"
+    "$work/llama_rows/train" --init-from "$scratch/broken" --data "$scratch/chats.jsonl" --out "$scratch/none" --steps 1 \
+        >"$scratch/log" 2>&1
+    code=$?
+    verdict "a broken generation_config.json: $text" "$([ $code = 88 ] &&
+        grep -q 'step -: .*/generation_config.json: .*; checkpoints copy this file: repair it' "$scratch/log" ||
+        echo "exit $code: $(cat "$scratch/log")")"
+done
 
 # Bytes get a tokenizer.json that others read; here it stays what it was, so that records of bytes go on.
 printf '{"text":"Bytes \u00e9, as they are"}\n' >"$scratch/text.jsonl"

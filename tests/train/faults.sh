@@ -105,6 +105,8 @@ raw "a key of raw data that is not read" 88 \
     "$scratch/keys.jsonl"
 raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" \
     "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
+raw "raw data and a file that is not there" 88 "--data: $scratch/none: No such file or directory" \
+    "$scratch/raw/a.jsonl,$scratch/none"
 raw "standard input twice" 80 "standard input can be read once" - --eval-data -
 printf '\x7fELF\2\1\1\0\0\0' >"$scratch/raw/program"
 raw "binary data" 88 "/program: byte 7 is 0: binary data" "$scratch/raw/program"
@@ -113,6 +115,15 @@ refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $o
     --eval-data $ref/$case/eval.safetensors
 refuses "a share that leaves nothing" 88 "of 1 samples, 0 and 1 are for training and validation" gpt2_tiny $ours \
     --max-samples 1 --eval-share 0.5
+refuses "a floor above the peak" 80 "--min-lr 1 is above --lr 0.001, the peak of the schedule: lower it" gpt2_tiny $ours \
+    --schedule cosine_with_min_lr --lr 1e-3 --min-lr 1
+# shellcheck disable=SC2086
+"$work/gpt2_tiny/train" $ours --out "$scratch/none" --dry-run --steps 20 --warmup 40 --eval-data $ref/$case/tokens.safetensors \
+    >"$scratch/said" 2>&1
+verdict "what a run is unlikely to want is said" "$(for line in '^--warmup 40: the run has only 20 steps and ends at 0.475 of ' \
+    '^--eval-data has the data of --data: '; do grep -q -- "$line" "$scratch/said" || echo "no $line: $(cat "$scratch/said")"; done
+    "$work/gpt2_tiny/train" $ours --out "$scratch/none" --dry-run --steps 20 --warmup 4 \
+        --eval-data $ref/$case/eval.safetensors 2>&1 | grep 'has only\|has the data')"
 refuses "samples of no number" 80 "--max-samples: must be an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
 fresh; : >"$tokens"; data "token file of no bytes" 88 "tokens.safetensors"
@@ -780,6 +791,9 @@ for flag in "--temperature 0.5" "--top-k 5" --greedy "--max-new-tokens 9"; do
     refuses "${flag% *} without a text to go on from" 80 \
         "${flag% *}: has no effect without --sample or --prompts or --chat$" gpt2_tiny $ours $flag
 done
+refuses "a choice that is none" 80 "--loss-on: must be one of auto|.* got \"turn\"" gpt2_tiny $ours --loss-on turn
+verdict "a choice that is none: what to do" "$(grep -q '^next: fix that and run the command again' "$scratch/said" ||
+    tail -n 1 "$scratch/said")"
 refuses "--patience without data" 80 "--patience: this run has no validations; add --eval-data" gpt2_tiny $ours --patience 1
 for flag in --keep-best "--patience 3"; do
     refuses "$flag without steps" 80 \

@@ -111,10 +111,35 @@ both keys|{"prompt":"a","messages":[]}|1: .*, got both
 a number|{"prompt":1}|1: prompt: must be a text
 no message|{"messages":[]}|1: messages: must be a list of
 no object|\n["a"]|2: must be an object
-not closed|{"prompt":"a"|1: line 1, byte
+not closed|{"prompt":"a"}\n{"prompt":"a"|2: byte
+a system text|{"prompt":"a","system":"s"}|1: system: prompts do not have this key; --ignore-keys system leaves
+an answer|{"prompt":"a","completion":"b"}|1: completion: prompts do not have this key; --ignore-keys completion
+a variable|{"messages":[{"role":"user","content":"a"}],"think":false}|1: think: .*--template-var NAME=VALUE
 bad UTF-8|{"prompt":"a\xff"}|1: byte 13 is not UTF-8
 a NUL|{"prompt":"a"}\n\0|2: holds a NUL
 END
+
+# rows by the name of a file, in any case, else by how it begins; metadata and null are no keys; others can be left out
+row='{"prompt":"[INST]a[/INST]","messages":null,"id":7}'
+for name in rows.JSONL rows.json rows.ndjson rows; do
+    echo "$row" >"$scratch/$name"
+    verdict "rows: $name" "$(says --prompts "$scratch/$name" | grep -q '"prompt":"\[INST\]a\[/INST\]","answer":"éé1"' ||
+        cat "$scratch/log")"
+done
+echo "$row" >"$scratch/rows.txt"
+says --prompts "$scratch/rows.txt" >"$scratch/said" 2>&1
+verdict "a text that looks like a row" "$(grep -q 'rows.txt:1: the text has 39 tokens' "$scratch/log" || cat "$scratch/log")"
+echo '[{"prompt":"a"}]' >"$scratch/rows.json"
+refused "a list" 88 "rows.json: is one list, --prompts takes a JSON object a line: jq -c '.\[\]' FILE" --prompts "$scratch/rows.json"
+echo '{"prompt":"[INST]b[/INST]","system":"s"}' >"$scratch/bad.jsonl"
+verdict "a key left out" "$(says --ignore-keys system --prompts "$scratch/bad.jsonl" | grep -q '"answer":"zwei"' || cat "$scratch/log")"
+echo '{"messages":[{"role":"user","content":"b","images":["x.png"]}]}' >"$scratch/bad.jsonl"
+refused "a key of a message" 88 "bad.jsonl:1: message 1: images: the chat format mistral-v3-tekken does not read this key" \
+    --prompts "$scratch/bad.jsonl" --chat-format mistral-v3-tekken $tokenizer
+refused "a format without messages" 80 "--chat-format has no effect: no prompt of --prompts has messages" \
+    --prompts "$scratch/three.jsonl" --chat-format mistral-v3-tekken $tokenizer
+refused "a variable without messages" 80 "--template-var has no effect: no prompt of --prompts has messages" \
+    --prompts "$scratch/three.jsonl" --template-var x=1 $tokenizer
 
 # ---- conversations
 
@@ -151,7 +176,7 @@ bad UTF-8|\n\xff|2: byte 1 is not UTF-8
 a NUL|a\0b|1: holds a NUL
 longer than the context|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa|1: the question has 35 tokens with its format; this program has room for 32
 END
-refused "a format that is none" 80 "--chat: must be one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
+refused "a format that is none" 80 "--chat-format: must be one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
     --chat-format mistral-v3-teken
 refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no system messages" \
     --chat --chat-system x \
