@@ -118,8 +118,8 @@ refuses "a share that leaves nothing" 88 "of 1 samples, 0 and 1 are for training
 refuses "a floor above the peak" 80 "--min-lr 1 is above --lr 0.001, the peak of the schedule: lower it" gpt2_tiny $ours \
     --schedule cosine_with_min_lr --lr 1e-3 --min-lr 1
 # shellcheck disable=SC2086
-"$work/gpt2_tiny/train" $ours --out "$scratch/none" --dry-run --steps 20 --warmup 40 --eval-data $ref/$case/tokens.safetensors \
-    >"$scratch/said" 2>&1
+"$work/gpt2_tiny/train" $ours --out "$scratch/none" --dry-run --steps 20 --warmup 40 \
+    --eval-data $ref/$case/tokens.safetensors >"$scratch/said" 2>&1
 verdict "what a run is unlikely to want is said" "$(for line in '^--warmup 40: the run has only 20 steps and ends at 0.475 of ' \
     '^--eval-data has the data of --data: '; do grep -q -- "$line" "$scratch/said" || echo "no $line: $(cat "$scratch/said")"; done
     "$work/gpt2_tiny/train" $ours --out "$scratch/none" --dry-run --steps 20 --warmup 4 \
