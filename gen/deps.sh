@@ -34,7 +34,7 @@ slurm) want=("${build[@]}" "${tests[@]}" "${slurm[@]}") ;;
 roots) want=("${build[@]}" "${tests[@]}" "${roots[@]}") ;;
 demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
-    echo "usage: gen/deps.sh build|test|soak|nodes|slurm|demo|check|list" >&2
+    echo "usage: gen/deps.sh build|test|soak|roots|nodes|slurm|demo|check|list" >&2
     exit 2
     ;;
 esac
@@ -44,12 +44,16 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     exit 0
 fi
 
-missing=()
-for package in "${want[@]}"; do
-    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)
-    [ "$state" = installed ] || missing+=("$package")
-done
-[ ${#missing[@]} -gt 0 ] || exit 0
+find_missing() {
+    local package
+    missing=()
+    for package in "${want[@]}"; do
+        state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)
+        [ "$state" = installed ] || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ]
+}
+find_missing || exit 0
 if [ "$1" = check ]; then
     echo "missing  packages: ${missing[*]}: apt-get install ${missing[*]}"
     exit 1
@@ -63,9 +67,14 @@ if [ "$(id -u)" != 0 ]; then
     fi
     as_root=sudo
 fi
+# One installation at a time: another deps.sh is waited for, and five minutes for other users of dpkg.
+exec 8<"$0"
+flock 8
+find_missing || exit 0
 echo "installing: ${missing[*]}"
 apt() {
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null 8<&-
 }
 if ! apt update || ! apt install -y --no-install-recommends "${missing[@]}" >/dev/null; then
     echo "apt-get could not install: ${missing[*]}" >&2
