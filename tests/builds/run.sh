@@ -1,7 +1,7 @@
 #!/bin/bash
 # What gen promises of builds: run.sh [PART ...], every part in turn. Without the CUDA toolkit what needs it is
 # left out, with a line.
-# parts: nvcc check lock hostile toolchain dist
+# parts: twice check lock hostile toolchain dist
 cd "$(dirname "$0")" || exit 2
 failed=0
 # shellcheck disable=SC2046

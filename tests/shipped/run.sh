@@ -42,6 +42,7 @@ if [ -n "$(. tests/builds/lib.sh; nvcc_path)" ]; then
     NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh recipes/a100x4_lora.lua \
         >"$T/log" 2>&1 && ! grep -q 'not generated' "$T/log" && echo "ok a100x4_lora is built" ||
         echo "not ok a100x4_lora is built: $(tail -n 1 "$T/log")"
+    tests/shipped/vectors.sh
 fi | tee -a "$T/verdicts"
 targets=("")
 [ -z "${FULL:-}" ] || targets=("${all[@]/#/target=}")
