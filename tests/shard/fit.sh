@@ -4,7 +4,7 @@
 # planned. fit.sh sim: a row on the simulator. SEED=N: other questions, COUNT=N: more of them. FULL=1: every table.
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/lib.sh"
-FULL=${FULL:-} SEED=${SEED:-1}
+FULL=${FULL:-} SEED=${SEED:-1} COUNT=${COUNT:-150}
 
 # ---- a program of a row: bytes used are those planned
 
@@ -69,7 +69,7 @@ rows() {
 export -f bytes rows
 lies=$(for recipe in $recipes; do
     for card in $cards; do echo "recipes/$recipe.lua $card"; done
-done | awk -v seed="$SEED" -v all="$FULL" 'all != "" || (NR + int((NR - 1) / 6) + seed) % 6 == 0' |
+done | awk -v seed="$SEED" -v all="$FULL" 'all != "" || (NR + int((NR - 1) / 6) + seed) % 12 == 0' |
     xargs -P "$cores" -n 2 bash -c 'rows "$@"' _)
 verdict "tables: $(grep -c . "$scratch/rows"), $(awk '{ n += $1 } END { print n }' "$scratch/rows") rows" "$lies"
 
@@ -160,10 +160,10 @@ export -f neighbours ask
 light="h200x1_qwen2.5_7b_full h200x1_qwen2.5_0.5b h200x1_qwen2.5_1.5b h200x1_gpt2_124m h200x1_mistral_7b_lora
     rtx3080_lora rtx4090_lora mlm_1gpu_standard a100x4_lora"
 [ -z "$FULL" ] || light=$recipes
-awk -v seed="$SEED" -v count="${COUNT:-300}" -v recipes="$light" -v cards="${cards#* } h200 h200 b200 b200 b300 b300" -f tests/shard/questions.awk |
+awk -v seed="$SEED" -v count="$COUNT" -v recipes="$light" -v cards="${cards#* } h200 h200 b200 b200 b300 b300" -f tests/shard/questions.awk |
     xargs -P "$cores" -d '\n' -n 1 bash -c 'ask $1' _ >"$scratch/answers"
 count() { grep -cx "$1" "$scratch/answers"; }
 verdict "questions: $(count accepted) fit, $(count another) with other words, $(count nothing) with none, $(
     count refused) are none" "$(grep -vx -e accepted -e another -e nothing -e refused "$scratch/answers"
-    [ "$(count accepted)" -gt 50 ] && [ "$(count another)" -gt 20 ] && [ "$(count nothing)" -gt 2 ] || echo "too few")"
+    [ "$(count accepted)" -gt $((COUNT / 6)) ] && [ "$(count another)" -gt $((COUNT / 15)) ] && [ "$(count nothing)" -gt $((COUNT / 100)) ] || echo "too few")"
 exit $failed

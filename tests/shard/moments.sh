@@ -12,10 +12,11 @@ small.whole shard optim.moments=8bit optim.master=none precision=bf16 gpus=2
 small.divided shard optim.moments=8bit optim.master=none precision=bf16 gpus=2 memory.zero=1
 small.fp32 shard batch.accum=4"
 else
+    # FULL=1: none, which a CPU has
     programs <<<"small.fp32 shard optim.moments=8bit
 small.remainder shard optim.moments=8bit precision=bf16 gpus=2 model.tied=false
-small.parts shard optim.moments=8bit precision=bf16 gpus=2 model.tied=false memory.zero=1
-small.none shard optim.moments=8bit optim.master=none precision=bf16
+small.parts shard optim.moments=8bit precision=bf16 gpus=2 model.tied=false memory.zero=1${FULL:+
+small.none shard optim.moments=8bit optim.master=none precision=bf16}
 small.fp16 shard optim.moments=8bit precision=fp16"
 fi
 
@@ -29,7 +30,7 @@ near() {
 # ---- on the simulator: memory as planned; divided over ranks, the same bits
 
 if [ "$BACKEND" != cpu ]; then
-    for name in fp32 none fp16; do
+    for name in fp32 ${FULL:+none} fp16; do
         ran small.$name "$name" --steps 4
         "$work/small.$name/run.sh" --data "$scratch/text.txt" --tokenizer bytes --bench-steps 1 --out "$scratch/bench" \
             >"$scratch/line" 2>/dev/null
