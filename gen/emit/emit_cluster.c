@@ -4,6 +4,7 @@
  * Keeps: without a cluster the scripts mention none; every value consists of safe characters
  *        (cluster_fault()), none of which ends a quote, and is quoted as well. */
 #include "gen/emit/emit.h"
+#include "runtime/ranks/launch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,29 +63,16 @@ static const char *or_none(const char *variable)
 /* Returns the rows of launchers.def for run.sh, and the part of it that reads them. */
 static char *engines(void)
 {
-    static const struct {
-        const char *name, *only, *nodes, *node, *address, *hosts, *port, *ranks, *gpus;
-    } engine[] = {
-#define ENGINE(...) {__VA_ARGS__},
-#include "runtime/ranks/launchers.def"
-    };
-    static const struct {
-        const char *name, *rank, *other_rank, *size, *local_rank, *local_size, *command;
-    } launcher[] = {
-#define LAUNCHER(...) {__VA_ARGS__},
-#include "runtime/ranks/launchers.def"
-    };
     Str s = {0};
     str_print(&s, "engines=(\n");
-    for (size_t i = 1; i < sizeof engine / sizeof *engine; i++)
-        str_print(&s, "    '%s %s %s %s %s %s %s %s'\n", or_none(engine[i].only),
-                  or_none(engine[i].nodes), or_none(engine[i].node), or_none(engine[i].address),
-                  or_none(engine[i].hosts), or_none(engine[i].port), or_none(engine[i].ranks),
-                  or_none(engine[i].gpus));
+    for (const Engine *e = engine_row + 1; e < engine_row + ENGINES; e++)
+        str_print(&s, "    '%s %s %s %s %s %s %s %s'\n", or_none(e->only), or_none(e->nodes),
+                  or_none(e->node), or_none(e->address), or_none(e->hosts), or_none(e->port),
+                  or_none(e->ranks), or_none(e->gpus));
     str_print(&s, ")\nlaunchers=(\n");
-    for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++)
-        str_print(&s, "    '%s %s %s %s'\n", launcher[i].size, launcher[i].rank,
-                  or_none(launcher[i].other_rank), or_none(launcher[i].local_size));
+    for (const Launcher *l = launcher_row; l < launcher_row + LAUNCHERS; l++)
+        str_print(&s, "    '%s %s %s %s'\n", l->size, l->rank, or_none(l->other_rank),
+                  or_none(l->local_size));
     str_print(&s, ")\n%s", template_source("templates/engines.sh"));
     return s.text;
 }

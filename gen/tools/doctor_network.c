@@ -250,13 +250,9 @@ static void show_variables(Doctor *d)
 /* True if run.sh reads and replaces this variable: nodes and node of an engine. */
 static bool consumed(const char *variable)
 {
-    static const char *const names[] = {
-#define ENGINE(name, only, nodes, node, address, hosts, port, ranks, gpus) nodes, node,
-#include "runtime/ranks/launchers.def"
-    };
-    const size_t n = strcspn(variable, "=");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && !strncmp(variable, names[i], n))
+    const char *name = text_print("%.*s", (int)strcspn(variable, "="), variable);
+    for (const Engine *e = engine_row; e < engine_row + ENGINES; e++)
+        if (!strcmp(e->nodes, name) || !strcmp(e->node, name))
             return true;
     return false;
 }

@@ -111,11 +111,6 @@ static Value loop_attribute(Run *r, const Loop *l, const char *name)
     }
 }
 
-void fail_undefined(Run *r, const Value *v)
-{
-    run_fail(r, "%.*s is undefined", v->n < 60 ? (int)v->n : 60, v->s);
-}
-
 Value value_attribute(Run *r, const Value *v, const char *name, size_t n)
 {
     bool found;

@@ -239,6 +239,7 @@ typedef struct {
 } JsonStyle;
 
 Value jv_dumps(Run *r, const Value *v, const JsonStyle *style);
+_Noreturn void fail_undefined(Run *r, const Value *v);
 
 /* ---- jinja_calls.c --------------------------------------------------------------------------- */
 
@@ -267,7 +268,6 @@ const Callable *function_find(const char *name);
 const Callable *method_find(ValueKind of, const char *name, size_t n);
 Value call_code(Run *r, const Callable *c, Value *self, const Args *args);    /* jinja_args.c */
 
-_Noreturn void fail_undefined(Run *r, const Value *v);
 Value value_attribute(Run *r, const Value *v, const char *name, size_t n);
 Value value_item(Run *r, const Value *v, const Value *key);
 

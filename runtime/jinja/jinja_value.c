@@ -265,6 +265,11 @@ bool jv_contains(Run *r, const Value *in, const Value *what)
     return false;
 }
 
+void fail_undefined(Run *r, const Value *v)
+{
+    run_fail(r, "%.*s is undefined", v->n < 60 ? (int)v->n : 60, v->s);
+}
+
 /* ---- iteration and strings ------------------------------------------------------------------- */
 
 int64_t string_length(const char *s, size_t n)

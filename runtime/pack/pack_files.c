@@ -318,6 +318,8 @@ void work_do(Work *w, char name[SHA256_HEX])
     work_check_keys(w);
     if (!p->error.text && p->out && !p->ndocs)
         pack_fail(p, EXIT_DATA, (Location){w->file[0], 0}, report_no_row(p));
+    if (!p->error.text && !p->out && o->show && w->to_show == o->show)
+        pack_fail(p, EXIT_DATA, (Location){w->file[0], 0}, format("has no row to show"));
     if (!p->error.text && p->out && o->chat && !p->nchats)
         pack_fail(p, EXIT_DATA, (Location){0},
                   format("--chat %s: no row is a conversation", o->chat));

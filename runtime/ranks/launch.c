@@ -11,25 +11,15 @@
 
 enum { SHOWN = 60, NAME = 256, NESTING = 4, DIGITS = 9 };
 
-/* Rows of launchers.def; "": no such variable. */
-typedef struct {
-    const char *source, *rank, *other_rank, *size, *local_rank, *local_size;
-    const char *command;         /* starts %d ranks of %s */
-} Row;
-typedef struct {
-    const char *name, *only, *nodes, *node, *address, *hosts, *port, *ranks, *gpus;
-} Engine;
-
-static const Row rows[] = {
+const Launcher launcher_row[LAUNCHERS] = {
 #define LAUNCHER(...) { __VA_ARGS__ },
 #include "runtime/ranks/launchers.def"
 };
-static const Engine engines[] = {
+const Engine engine_row[ENGINES] = {
 #define ENGINE(...) { __VA_ARGS__ },
 #include "runtime/ranks/launchers.def"
 };
-enum { ROWS = sizeof rows / sizeof *rows, TORCHRUN = 0, SLURM = ROWS - 1,
-       ENGINES = sizeof engines / sizeof *engines, OWN = 0 };
+enum { TORCHRUN = 0, SLURM = LAUNCHERS - 1 };
 
 static const char *value_of(char *const *env, const char *name)
 {
@@ -207,13 +197,13 @@ char *launch_expand_hosts(const char *list, int max, void (*host)(void *arg, con
 }
 
 /* Reads the variables of row r; *found: some are set. */
-static char *read_source(char *const *env, const Row *r, Launch *l, bool *found)
+static char *read_source(char *const *env, const Launcher *r, Launch *l, bool *found)
 {
     const char *rank = value_of(env, r->rank) ? r->rank : r->other_rank;
     *found = value_of(env, rank) && value_of(env, r->size);
     if (!*found)
         return NULL;
-    *l = (Launch){ .source = r->source, .local_rank = -1, .local_size = -1 };
+    *l = (Launch){ .source = r->name, .local_rank = -1, .local_size = -1 };
     char *error = integer(env, r->size, 1, LAUNCH_MAX, &l->size);
     if (!error && !integer(env, rank, l->size, LAUNCH_MAX, &l->rank))
         l->extra = true;
@@ -282,7 +272,7 @@ static char *lone_variable(char *const *env)
  * NULL. */
 static char *odd_variable(char *const *env, const Launch *l)
 {
-    const Row *r = &rows[TORCHRUN];
+    const Launcher *r = &launcher_row[TORCHRUN];
     const struct { const char *name; int value; } known[] = {
         { r->rank, l->rank }, { r->size, l->size }, { r->local_rank, l->local_rank },
         { r->local_size, l->local_size } };
@@ -387,7 +377,7 @@ static char *read_engines(char *const *env, Launch *l)
     Machines m = { .nodes = 1 };
     char *error = NULL;
     for (int i = 0; i < ENGINES && !error; i++) {
-        const Engine *e = &engines[i];
+        const Engine *e = &engine_row[i];
         if (*e->only && !value_of(env, e->only))
             continue;
         error = shared(env, e->nodes, 1, &m.nodes_of, &m.nodes);
@@ -434,9 +424,9 @@ static char *merge_local(Launch *l, const Launch *more)
 
 char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
 {
-    for (int i = 0; i < ROWS; i++)
-        if (!strcmp(rows[i].source, l->source) && (i != TORCHRUN || torchrun))
-            return format(rows[i].command, n, program);
+    for (int i = 0; i < LAUNCHERS; i++)
+        if (!strcmp(launcher_row[i].name, l->source) && (i != TORCHRUN || torchrun))
+            return format(launcher_row[i].command, n, program);
     return NULL;
 }
 
@@ -480,7 +470,7 @@ char *launch_port(char *const *env, int *port, bool *agent)
     int own = -1, master = -1;
     char *error = launch_port_of(env, "DIECAST_PORT", &own);
     for (int i = 0; i < ENGINES && !error && master < 0; i++)
-        error = launch_port_of(env, engines[i].port, &master);
+        error = launch_port_of(env, engine_row[i].port, &master);
     *agent = own < 0 && master > 0 && elastic && !strcmp(elastic, "True");
     *port = own > 0 ? own : master > 0 ? master + *agent : 29500;
     return error;
@@ -493,10 +483,10 @@ char *launch_resolve(char *const *env, Launch *out)
     char *error = unknown_variable(env);
     if (error)
         return error;
-    for (int i = 0; i < ROWS; i++) {
+    for (int i = 0; i < LAUNCHERS; i++) {
         Launch l;
         bool found;
-        error = read_source(env, &rows[i], &l, &found);
+        error = read_source(env, &launcher_row[i], &l, &found);
         if (!error && found && i == SLURM)
             error = read_slurm_lists(env, &l);
         if (error) {
@@ -517,7 +507,7 @@ char *launch_resolve(char *const *env, Launch *out)
         any = true;
     }
     error = any ? NULL : lone_variable(env);
-    if (!error && strcmp(out->source, rows[TORCHRUN].source))
+    if (!error && strcmp(out->source, launcher_row[TORCHRUN].name))
         error = odd_variable(env, out);
     if (!error && !any)
         error = read_engines(env, out);

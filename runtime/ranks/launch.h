@@ -11,6 +11,26 @@
 
 enum { LAUNCH_MAX = 1 << 20 };        /* ranks */
 
+/* Rows of launchers.def; "": no such variable. */
+typedef struct {
+    const char *name, *rank, *other_rank, *size, *local_rank, *local_size;
+    const char *command;             /* starts %d ranks of %s */
+} Launcher;
+typedef struct {
+    const char *name, *only, *nodes, *node, *address, *hosts, *port, *ranks, *gpus;
+} Engine;
+
+enum {
+    LAUNCHERS = 0
+#define LAUNCHER(...) + 1
+#include "runtime/ranks/launchers.def"
+    , ENGINES = 0
+#define ENGINE(...) + 1
+#include "runtime/ranks/launchers.def"
+};
+extern const Launcher launcher_row[LAUNCHERS];
+extern const Engine engine_row[ENGINES];
+
 typedef struct {
     int rank, size;
     int local_rank, local_size;      /* -1: the launcher does not set it */

@@ -414,6 +414,9 @@ targets: the last answer of each row, its completion, or all of a text (the defa
 END
 $pack --show 1 --max-length 29 $qwen $scratch/show.jsonl > $scratch/log 2>&1
 verdict "--show" "$(diff $scratch/log $scratch/show.expected)"
+echo '[]' > $scratch/none.jsonl
+$pack --show 2 $qwen $scratch/none.jsonl > $scratch/log 2>&1
+verdict "--show of no row" "$([ $? != 0 ] && grep -q 'none.jsonl: has no row to show' $scratch/log || cat $scratch/log)"
 $pack --show 9 --loss-on all -o $scratch/show.st $qwen $scratch/messages.jsonl > $scratch/log 2>&1
 verdict "--show and -o" "$(grep -q 'messages, 28 tokens, 27 targets$' $scratch/log &&
     grep -q 'show.st: rows, 1 rows, 28 tokens, 27 targets' $scratch/log || cat $scratch/log)"

@@ -19,7 +19,7 @@ parts="base names owners built schedule flags flags_parse launch bins data_bins 
     safetensors_write draw layout png table table_csv table_json table_returns table_weights figures crc32c sha256 nf4
     device_cpu model model_parts metrics
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
-mpi="base launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"
+mpi="base names launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
