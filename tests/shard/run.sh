@@ -18,8 +18,15 @@ ranks="2 3 2.bf16" objectives="dpo=dpo_mean llada=mdm_llada dot=prm_instance fd=
 [ "$BACKEND" = cpu ] || [ -n "$FULL" ] || objectives=
 [ "$BACKEND" = cpu ] || [ -z "$FULL" ] || ranks="2 3 2.bf16 2.fp16"
 stages="1 2 3"
-# all of the first, which differ in who holds sums of gradients; FULL=1: of all
-stages_of() { [ -z "$FULL" ] && [ "$1" != "${ranks%% *}" ] && echo 1 3 || echo $stages; }
+# all of the first, which differ in who holds sums of gradients; FULL=1: of all. Weights in fp16 are divided in
+# canonical/run.sh.
+stages_of() {
+    case $FULL$1 in
+    2.fp16) echo 1 ;;
+    3 | 2.bf16) [ "$1" = "${ranks%% *}" ] && echo $stages || echo 1 3 ;;
+    *) echo $stages ;;
+    esac
+}
 # on the simulator, collectives of divided arrays run beside compute
 beside=
 [ "$BACKEND" = cpu ] || beside=comm.overlap=all
@@ -147,7 +154,7 @@ from() {
     grep -q "^resumed from .*checkpoint-$2\$" "$scratch/$4.log" || verdict "$4 resumes" "it did not"
 }
 for n in $ranks; do
-    [[ $n == 2* ]] || continue
+    [[ $n == 2* && " $(stages_of $n) " == *" 3 "* ]] || continue
     from divided.$n.z3 $((steps / 2)) shard.$n to_whole.$n
     files "$n, divided, then whole" to_whole.$n whole.$n
     from whole.$n $((steps / 2)) shard.$n.z1 to_divided.$n
