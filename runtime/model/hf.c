@@ -345,8 +345,23 @@ static void check_quantised(const Model *m, const HfWant *want, int n, const cha
                 want[i].file->path, want[i].name, st_dtype_name[want[i].from->dtype]);
 }
 
-/* read: also read the weights, else only check. */
-static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinite)
+/* Draws values for the tensors that the folder lacks. */
+static void init_others(Model *m, const HfWant *want, int n, uint64_t seed)
+{
+    bool *read = calloc((size_t)m->ntensors + 1, sizeof *read);
+    if (!read)
+        die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
+    for (int i = 0; i < m->ntensors; i++)
+        for (int j = 0; j < n; j++)
+            read[i] |= want[j].from && want[j].t == &m->tensors[i];
+    model_init_except(m, seed, read);
+    free(read);
+}
+
+/* read: also read the weights, else only check. seed: of the tensors that the folder lacks; NULL:
+ * they keep their values. */
+static void take_in(Model *m, const char *folder, bool read, const uint64_t *seed,
+                    bool allow_nonfinite)
 {
     comm_expect(weights_seconds(m));
     hf_check_kind(m, folder, false);
@@ -381,6 +396,8 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
         if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->weight.type == EL_F16)
             die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot represent; use a bf16 recipe",
                 want[i].file->path, want[i].name);
+    if (seed)
+        init_others(m, want, n, *seed);
     if (read)
         hf_want_read(want, n, allow_nonfinite);
     if (read && fewer) {
@@ -401,7 +418,12 @@ static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinit
 
 void hf_load(Model *m, const char *folder, bool allow_nonfinite)
 {
-    take_in(m, folder, true, allow_nonfinite);
+    take_in(m, folder, true, NULL, allow_nonfinite);
+}
+
+void hf_init(Model *m, const char *folder, uint64_t seed, bool allow_nonfinite)
+{
+    take_in(m, folder, true, &seed, allow_nonfinite);
 }
 
 void hf_check(Model *m, const char *folder, bool adapter)
@@ -409,7 +431,7 @@ void hf_check(Model *m, const char *folder, bool adapter)
     if (adapter)
         hf_check_kind(m, folder, true);
     else
-        take_in(m, folder, false, true);
+        take_in(m, folder, false, NULL, true);
 }
 
 /* ---- export --------------------------------------------------------------------------------- */

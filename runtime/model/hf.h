@@ -18,6 +18,8 @@
  * adapter. A tensor that the adapter file stores whole (a trained head) starts as the folder's
  * tensor of that name if there is one, or as the embedding if config.json ties them. */
 void hf_load(Model *m, const char *folder, bool allow_nonfinite);
+/* The same as model_init() and then hf_load(), but draws no values for tensors in the folder. */
+void hf_init(Model *m, const char *folder, uint64_t seed, bool allow_nonfinite);
 /* Checks the folder as hf_load() does, without reading the weights: returns if tensor names, shapes
  * and config.json match this model. adapter: the folder is a PEFT adapter. */
 void hf_check(Model *m, const char *folder, bool adapter);

@@ -528,31 +528,42 @@ static void zero_moment(const Tensor *t, Array moment)
     zero_array(&blocks, absmax_array(moment));
 }
 
-void model_init(Model *m, uint64_t seed)
+static void init_weights(const Tensor *t, uint64_t seed)
+{
+    int64_t n = model_elements(t), pieces = (n + PIECE - 1) / PIECE;
+    const Nf4Access *access = t->nf4.access;
+    Nf4Writer *nf4 = access ? access->writer(t) : NULL;
+#pragma omp parallel for schedule(static)
+    for (int64_t p = 0; p < pieces; p++) {
+        int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
+        float *value = malloc((size_t)k * sizeof *value);
+        if (!value)
+            die(EXIT_IO, "out of memory for %lld values", (long long)k);
+        init_piece(t, seed, begin, k, value);
+        if (nf4)
+            access->put(nf4, begin, k, value);
+        else
+            put_weights(t, ORDER_MEMORY, begin, k, value);
+        free(value);
+    }
+    if (nf4)
+        access->finish(nf4);
+}
+
+void model_init_except(Model *m, uint64_t seed, const bool *except)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        int64_t n = model_elements(t), pieces = (n + PIECE - 1) / PIECE;
-        const Nf4Access *access = t->nf4.access;
-        Nf4Writer *nf4 = access ? access->writer(t) : NULL;
-#pragma omp parallel for schedule(static)
-        for (int64_t p = 0; p < pieces; p++) {
-            int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
-            float *value = malloc((size_t)k * sizeof *value);
-            if (!value)
-                die(EXIT_IO, "out of memory for %lld values", (long long)k);
-            init_piece(t, seed, begin, k, value);
-            if (nf4)
-                access->put(nf4, begin, k, value);
-            else
-                put_weights(t, ORDER_MEMORY, begin, k, value);
-            free(value);
-        }
-        if (nf4)
-            access->finish(nf4);
+        if (!except || !except[i])
+            init_weights(t, seed);
         zero_moment(t, t->exp_avg);
         zero_moment(t, t->exp_avg_sq);
     }
+}
+
+void model_init(Model *m, uint64_t seed)
+{
+    model_init_except(m, seed, NULL);
 }
 
 /* Copies this rank's part of the tensor's weights to start. */

@@ -159,6 +159,9 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors);
 /* Initialises weight and master at random by (seed, name): Philox keyed by seed and a hash of the
  * tensor's name, so neither order nor layout matters. */
 void model_init(Model *m, uint64_t seed);
+/* The same, but leaves the weights and masters of tensors i with except[i] as they are; NULL: none.
+ * The caller writes those next. */
+void model_init_except(Model *m, uint64_t seed, const bool *except);
 /* For a row trained alongside adapters (PEFT's trainable token): returns the tensor whose last row
  * it replaces;
  * NULL: t is not such a row. */

@@ -67,12 +67,13 @@ char *initial_words(const Checkpoints *c, const Model *m)
     return both;
 }
 
-/* Initialises all weights from the seed, then loads those of the model folder `base`, if any. */
+/* Loads the weights of the model folder `base`, if any; initialises all others from the seed. */
 static void load_base(const Flags *f, Model *m, const char *base)
 {
-    model_init(m, (uint64_t)f->seed);
     if (base)
-        hf_load(m, base, f->allow_nonfinite);
+        hf_init(m, base, (uint64_t)f->seed, f->allow_nonfinite);
+    else
+        model_init(m, (uint64_t)f->seed);
     model_take_rows(m);
 }
 

@@ -199,6 +199,13 @@ static void load(void)
         if (memcmp(head->weight.at, embedding->weight.at, (size_t)model_elements(head) * sizeof(float)) != 0)
             fail("trained head", "does not begin as the embedding");
     }
+    Model *both = fresh(), *one = fresh();
+    model_init(one, 3);
+    model_init(both, 5);
+    hf_load(both, arg[0], flags.allow_nonfinite);
+    hf_init(one, arg[0], 5, flags.allow_nonfinite);
+    if (fake_differ(both, one))
+        fail("hf_init", fake_differ(both, one));
     printf("loaded %08x\n", model_crc(m));
 }
 
