@@ -56,7 +56,7 @@ static char *unknown_variable(char *const *env)
         const char *near = NULL;
         bool is_known = strncmp(*env, ours, sizeof ours - 1) != 0 ||
                         !strncmp(*env, simulator, sizeof simulator - 1);
-        int least = 4;           /* typing errors that are forgiven, and one */
+        int least = 3;           /* one more than the typing errors that are forgiven */
         if (is_known)
             continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*env, "="), *env);
