@@ -103,7 +103,7 @@ printf '{"text":"%s","tools":[{}]}\n' "$(head -c 4000 /dev/zero | tr '\0' a)" >"
 raw "a key of raw data that is not read" 88 \
     "--data: $scratch/keys.jsonl:1: .*: tools (1 row: .*gpt2_tiny/run.sh .* --data .* --ignore-keys tools" \
     "$scratch/keys.jsonl"
-raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" \
+raw "raw data and a record file" 80 "a.jsonl is raw data and .*tokens.safetensors is a record file" \
     "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
 raw "raw data and a file that is not there" 88 "--data: $scratch/none: No such file or directory" \
     "$scratch/raw/a.jsonl,$scratch/none"
