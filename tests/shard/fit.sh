@@ -165,5 +165,6 @@ awk -v seed="$SEED" -v count="$COUNT" -v recipes="$light" -v cards="${cards#* } 
 count() { grep -cx "$1" "$scratch/answers"; }
 verdict "questions: $(count accepted) fit, $(count another) with other words, $(count nothing) with none, $(
     count refused) are none" "$(grep -vx -e accepted -e another -e nothing -e refused "$scratch/answers"
-    [ "$(count accepted)" -gt $((COUNT / 6)) ] && [ "$(count another)" -gt $((COUNT / 15)) ] && [ "$(count nothing)" -gt $((COUNT / 100)) ] || echo "too few")"
+    [ "$(count accepted)" -gt $((COUNT / 6)) ] && [ "$(count another)" -gt $((COUNT / 15)) ] &&
+        [ "$(count nothing)" -gt $((COUNT / 100)) ] || echo "too few")"
 exit $failed
