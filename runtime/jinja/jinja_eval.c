@@ -256,6 +256,8 @@ static Value taken_back(Run *r, size_t from)
     if (n)
         memcpy(text, r->out + from, n);
     r->nout = from;
+    if (n)
+        r->out[from] = 0;
     return jv_string(text, n);
 }
 

@@ -476,7 +476,11 @@ static void put_repr(Text *x, const Value *v)
     case JV_UNDEFINED: put_string(x, "Undefined"); return;
     case JV_BOOL: put_string(x, v->yes ? "True" : "False"); return;
     case JV_INT: case JV_BIG: case JV_FLOAT: put_number(x, v, false); return;
-    case JV_STRING: put_repr_string(x, v); return;
+    case JV_STRING:
+        if (v->flags & STRING_SAFE)          /* Python prints Markup('...') */
+            run_fail(x->r, "a safe text within a list or mapping cannot be printed");
+        put_repr_string(x, v);
+        return;
     case JV_LIST:
         if (v->list->kind == LIST_LIST || v->list->kind == LIST_TUPLE) {
             put_repr_items(x, v);

@@ -303,6 +303,13 @@ agent_row "a result without its call's id" 'the chat_template in .*: line [0-9]*
     "{\"messages\":[$ask,$end,$ask,{\"role\":\"tool\",\"content\":\"1\"},$end]}"
 agent_row "what the template refuses" 'the chat_template in .*: line [0-9]*: the template refuses the conversation: Tool call IDs' \
     "{\"messages\":[$ask,$use],$defined}"
+# what a template computes last and does not write is not taken for its text
+cp $scratch/agent/chat_template.jinja $scratch/template
+printf '{%% for m in messages %%}{{ m.content if m.role == "user" }}{%% set x = "" ~ m.content %%}{%% endfor %%}' > \
+    $scratch/agent/chat_template.jinja
+agent_row "an answer computed, not written" \
+    'message 2: the chat_template in .* does not render the content of this assistant message' "{\"messages\":[$ask,$end]}"
+mv $scratch/template $scratch/agent/chat_template.jinja
 template_folder trl_glm4moe
 thought='{"role":"assistant","content":"a","reasoning_content":"r"}'
 agent_row "an answer that changes" 'message 2: the chat_template renders it differently when others follow .*"train": false' \
@@ -367,6 +374,7 @@ jinja "a list of such a slice" '{{ range(3)[1:]|list|length }}' '2user'
 jinja "indent of a list" '{{ [1]|indent }}' 'line 1: indent: must be given a str, got list'
 jinja "int of nothing" '{{ nothing|int }}' 'line 1: nothing is undefined'
 jinja "float of nothing" '{{ nothing|float }}' 'line 1: nothing is undefined'
+jinja "a safe text in a list" '{{ ["a"|safe] }}' 'line 1: a safe text within a list'
 jinja "nothing is a sequence" '{{ "yes" if nothing is sequence }}' 'yesuser'
 thought='{"role":"assistant","content":"a","reasoning_content":"r"}'
 template_folder trl_qwen3
