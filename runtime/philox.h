@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 /* Round 0..9 on the words a, b, c, d. A macro, because a call with addresses of locals would keep
- * them in memory, and the loop of dropout_mask() would not vectorise (2.6 ns per element instead of
- * 1.1). */
+ * them in memory, and loops would not vectorise. */
 #define PHILOX_ROUND(a, b, c, d, k0, k1, round)                                \
     do {                                                                       \
         uint64_t p0 = (uint64_t)0xD2511F53 * a, p1 = (uint64_t)0xCD9E8D57 * c; \
@@ -68,59 +67,6 @@ static inline uint32_t rounding_key(uint32_t seed_low, uint32_t site)
 static inline uint32_t dropout_quad_of_key(int64_t T, int64_t head, int64_t key)
 {
     return (uint32_t)(head * ((T + 3) / 4) + key / 4);
-}
-
-enum { DROPOUT_QUADS = 64 };     /* drawn together */
-
-/* Writes kept (4 * DROPOUT_QUADS): 0 where dropped, 1 / (1 - p) where kept, for the quads `quad` at
- * positions t of samples b, each (DROPOUT_QUADS). */
-static inline void dropout_quads(float *restrict kept, const uint32_t *noise, uint32_t site,
-                                 const uint32_t *quad, const uint32_t *t, const uint32_t *b,
-                                 float p)
-{
-    const uint32_t threshold = dropout_threshold(p), key0 = noise[0] ^ site * 0x9E3779B9u;
-    const uint32_t key1 = noise[1], step = noise[2], sample = noise[3];
-    const float scale = 1.0f / (1.0f - p);
-    uint32_t words[4 * DROPOUT_QUADS];
-#pragma omp simd
-    for (int q = 0; q < DROPOUT_QUADS; q++) {
-        uint32_t x = quad[q], y = t[q], z = sample + b[q], w = step;
-#pragma GCC unroll 10
-        for (uint32_t round = 0; round < 10; round++)
-            PHILOX_ROUND(x, y, z, w, key0, key1, round);
-        words[4 * q] = x, words[4 * q + 1] = y, words[4 * q + 2] = z, words[4 * q + 3] = w;
-    }
-#pragma omp simd
-    for (int k = 0; k < 4 * DROPOUT_QUADS; k++)
-        kept[k] = words[k] >= threshold ? scale : 0.0f;
-}
-
-/* Writes mask (n) for elements first .. first+n-1 of a row: 0 where dropped, 1 / (1 - p) where
- * kept. first is a multiple of 4. */
-static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uint32_t site,
-                                int64_t T, int64_t row, int64_t first, int64_t n, float p)
-{
-    enum { QUADS = DROPOUT_QUADS };
-    const uint32_t threshold = dropout_threshold(p), key0 = noise[0] ^ site * 0x9E3779B9u;
-    const uint32_t key1 = noise[1], t = (uint32_t)(row % T), step = noise[2];
-    const uint32_t sample = noise[3] + (uint32_t)(row / T);
-    const float scale = 1.0f / (1.0f - p);
-    for (int64_t i = 0; i < n; i += 4 * QUADS) {
-        const uint32_t quad = (uint32_t)((first + i) / 4);
-        const int64_t end = n - i < 4 * QUADS ? n - i : 4 * QUADS;
-        uint32_t words[4 * QUADS];
-#pragma omp simd
-        for (int q = 0; q < QUADS; q++) {
-            uint32_t a = quad + (uint32_t)q, b = t, c = sample, d = step;
-#pragma GCC unroll 10
-            for (uint32_t round = 0; round < 10; round++)
-                PHILOX_ROUND(a, b, c, d, key0, key1, round);
-            words[4 * q] = a, words[4 * q + 1] = b, words[4 * q + 2] = c, words[4 * q + 3] = d;
-        }
-#pragma omp simd
-        for (int64_t k = 0; k < end; k++)
-            mask[i + k] = words[k] >= threshold ? scale : 0.0f;
-    }
 }
 
 #endif

@@ -11,8 +11,8 @@
 #include <omp.h>
 #include <stdbool.h>
 
+#include "dropout_draw.h"
 #include "math.h"
-#include "runtime/philox.h"
 #include "tile.h"
 #if defined __AMX_BF16__ && defined ACT_BF16
 /* bf16 products on matrix tiles where T and D are multiples of 32, else fp32 ones */
@@ -305,29 +305,34 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
     }
 }
 
+/* The dropout mask of a rule; without dropout all zero, and not read. */
+static inline DrawMask attention_draws_(const AttentionRule *rule)
+{
+    DrawMask m = { .threshold = 0 };
+    if (rule->noise)
+        draw_mask(&m, rule->noise, dropout_site(rule->site), rule->p);
+    return m;
+}
+
 /* kept (.., ATTENTION_BLOCK) = 0 where dropped, else 1 / (1 - p), of a run of the block at query i0
  * and key j0, a multiple of 4. A lane is a query, the four words of a draw its next four keys. */
-static inline void attention_kept_(float *restrict kept, const AttentionRule *rule, int64_t i0,
-                                   int64_t j0, const AttentionRun *run, int64_t T)
+static inline void attention_kept_(float *restrict kept, const DrawMask *m,
+                                   const AttentionRule *rule, int64_t i0, int64_t j0,
+                                   const AttentionRun *run, int64_t T)
 {
     enum { N = ATTENTION_BLOCK };
-    const uint32_t *noise = rule->noise, site = dropout_site(rule->site);
-    const uint32_t threshold = dropout_threshold(rule->p), key0 = noise[0] ^ site * 0x9E3779B9u;
-    const uint32_t key1 = noise[1], step = noise[2], sample = noise[3] + (uint32_t)rule->sample;
-    const float scale = 1.0f / (1.0f - rule->p);
+    const DrawWords zero = { 0 }, sample = zero + (m->sample + (uint32_t)rule->sample);
+    DrawWords lane = { 0 };
+    for (uint32_t l = 0; l < DRAW_LANES; l++)
+        lane[l] = (uint32_t)i0 + l;
     for (int64_t j = run->j; j < run->j + run->n; j += 4) {
-        const uint32_t quad = dropout_quad_of_key(T, rule->head, j0 + j);
-        float *row = kept + j * N;
-#pragma omp simd
-        for (int64_t i = run->from; i < run->to; i++) {
-            uint32_t a = quad, b = (uint32_t)(i0 + i), c = sample, d = step;
-#pragma GCC unroll 10
-            for (uint32_t round = 0; round < 10; round++)
-                PHILOX_ROUND(a, b, c, d, key0, key1, round);
-            row[i] = a >= threshold ? scale : 0.0f;
-            row[N + i] = b >= threshold ? scale : 0.0f;
-            row[2 * N + i] = c >= threshold ? scale : 0.0f;
-            row[3 * N + i] = d >= threshold ? scale : 0.0f;
+        const DrawWords quad = zero + dropout_quad_of_key(T, rule->head, j0 + j);
+        for (int64_t i = run->from; i < run->to; i += DRAW_LANES) {
+            const Draw draw =
+                draw_words(m, (Draw){ { quad, lane + (uint32_t)i, sample, zero + m->step } });
+#pragma GCC unroll 4
+            for (int w = 0; w < 4; w++)
+                *(DrawFloats *)(kept + (j + w) * N + i) = draw_kept(m, draw.word[w]);
         }
     }
 }
@@ -405,6 +410,7 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
+    const DrawMask draws = attention_draws_(rule);
     attention_keys_(&keys, rule, i0, nq, T);
     const float *qf = attention_rows_(kv[0], q, nq, D, row);
     attention_transpose_(qt, qf, nq, D, scale * ATTENTION_LOG2E);
@@ -425,7 +431,7 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
         attention_softmax_(s, ot, max, sum, run, n, lanes, D);
         for (const AttentionRun *r = run; r < run + n; r++) {
             if (rule->noise) {
-                attention_kept_(kept, rule, i0, j0, r, T);
+                attention_kept_(kept, &draws, rule, i0, j0, r, T);
                 attention_drop_(s, kept, r);
             }
             tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * ld, .ai = 1,
@@ -481,6 +487,7 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
     float max[N], sum[N];
     const int64_t nq = T - i0 < N ? T - i0 : N;
     AttentionKeys keys;
+    const DrawMask draws = attention_draws_(rule);
     attention_keys_(&keys, rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
@@ -493,7 +500,7 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
         attention_mask_(s, &keys, j0, &whole, scale * ATTENTION_LOG2E);
         attention_softmax_(s, ot, max, sum, &whole, 1, nq, D);
         if (rule->noise) {
-            attention_kept_(kept, rule, i0, j0, &whole, T);
+            attention_kept_(kept, &draws, rule, i0, j0, &whole, T);
             attention_drop_(s, kept, &whole);
         }
         attention_round_pairs_(p, s, nk, nq);
@@ -597,6 +604,7 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
+    const DrawMask draws = attention_draws_(&g->rule);
     attention_keys_(&keys, &g->rule, i0, nq, T);
     const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
     const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
@@ -625,7 +633,7 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
                                   .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
             if (g->rule.noise) {
-                attention_kept_(kept, &g->rule, i0, j0, r, T);
+                attention_kept_(kept, &draws, &g->rule, i0, j0, r, T);
                 attention_drop_(ds, kept, r);
             }
             attention_block_ds_(s, ds, lse, delta, r);
@@ -661,6 +669,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
     const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
     AttentionKeys keys;
+    const DrawMask draws = attention_draws_(&g->rule);
     attention_keys_(&keys, &g->rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
@@ -679,7 +688,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
         const AttentionRun whole = { .n = nk, .to = nq };
         attention_mask_(s, &keys, j0, &whole, g->scale * ATTENTION_LOG2E);
         if (g->rule.noise) {
-            attention_kept_(kept, &g->rule, i0, j0, &whole, T);
+            attention_kept_(kept, &draws, &g->rule, i0, j0, &whole, T);
             attention_drop_(ds, kept, &whole);
         }
         attention_block_ds_(s, ds, lse, delta, &whole);

@@ -6,7 +6,7 @@
 #ifndef DIECAST_KERNELS_DROPOUT_H
 #define DIECAST_KERNELS_DROPOUT_H
 
-#include "runtime/philox.h"
+#include "dropout_draw.h"
 #include "types.h"
 
 enum { DROPOUT_COLS = 512 };     /* columns of a row per pass */
@@ -16,13 +16,15 @@ static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise,
                                 float p, int64_t rows, int64_t T, int64_t C)
 {
     const int64_t quads = (C + 3) / 4;
-    if (quads > DROPOUT_QUADS / 2) {
+    DrawMask m;
+    draw_mask(&m, noise, site, p);
+    if (quads > DRAW_LANES / 2) {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = 0; c < C; c += DROPOUT_COLS) {
                 const int64_t n = C - c < DROPOUT_COLS ? C - c : DROPOUT_COLS, at = i * C + c;
                 float kept[DROPOUT_COLS];
-                dropout_mask(kept, noise, site, T, i, c, n, p);
+                draw_row(kept, &m, (uint32_t)(i % T), (uint32_t)(i / T), c, n);
 #pragma omp simd
                 for (int64_t k = 0; k < n; k++)
                     act_store(y + at + k, act_load(x + at + k) * kept[k]);
@@ -30,21 +32,21 @@ static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise,
         return;
     }
     /* several rows at once: a lane is a quad of one of them */
-    const int64_t many = DROPOUT_QUADS / quads;
+    const int64_t many = DRAW_LANES / quads;
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (int64_t i0 = 0; i0 < rows; i0 += many) {
         const int64_t n = rows - i0 < many ? rows - i0 : many;
-        uint32_t quad[DROPOUT_QUADS] = { 0 }, t[DROPOUT_QUADS] = { 0 }, b[DROPOUT_QUADS] = { 0 };
-        float kept[4 * DROPOUT_QUADS];
-        for (int64_t r = 0; r < n; r++) {
-            const uint32_t place = (uint32_t)((i0 + r) % T), sample = (uint32_t)((i0 + r) / T);
+        Draw counter = { { { 0 } } };
+        float kept[DRAW_WORDS];
+        for (int64_t r = 0; r < n; r++)
             for (int64_t q = 0; q < quads; q++) {
-                quad[r * quads + q] = (uint32_t)q;
-                t[r * quads + q] = place;
-                b[r * quads + q] = sample;
+                counter.word[0][r * quads + q] = (uint32_t)q;
+                counter.word[1][r * quads + q] = (uint32_t)((i0 + r) % T);
+                counter.word[2][r * quads + q] = (uint32_t)((i0 + r) / T);
             }
-        }
-        dropout_quads(kept, noise, site, quad, t, b, p);
+        counter.word[2] += m.sample;
+        counter.word[3] += m.step;
+        draw_quads(kept, &m, counter);
         for (int64_t r = 0; r < n; r++)
 #pragma omp simd
             for (int64_t c = 0; c < C; c++)
