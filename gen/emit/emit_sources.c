@@ -175,7 +175,7 @@ static bool fits(const char *path, const char *backend, const char *precision, b
         {"/comm_rendezvous.c", "", true}, {"/rendezvous.c", "", true},
             {"/rendezvous_join.c", "", true},
     };
-    if (!strncmp(path, "kernels/", 8))
+    if (ends_in(path, "_fp32.c") || ends_in(path, "_bf16.c"))
         return ends_in(path, text_print("_%s.c", precision));
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (ends_in(path, row[i].end))

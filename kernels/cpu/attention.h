@@ -45,35 +45,25 @@ static inline __attribute__((always_inline)) TileVec attention_exp2_(TileVec x)
     return (TileVec)((TileInts)y & ~(TileInts)(x < -125.0f));
 }
 
-/* n rows of D as floats, copied to (n, D). */
+/* n rows of D as floats, copied to (n, D): of rows that stay in place too few would fit into the L1
+ * sets that they map to. Prefetches the next head's. */
 static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D,
                                            int64_t row)
 {
     int64_t d = 0;
 #ifndef ACT_BF16
     for (; d + TILE_LANES <= D; d += TILE_LANES)    /* down the rows: no memcpy for each */
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            __builtin_prefetch(x + i * row + d + D);
             *(TileVec *)(to + i * D + d) = *(const TileVec *)(x + i * row + d);
+        }
+    for (; d + 2 <= D; d += 2)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * D + d, x + i * row + d, 2 * sizeof *to);
 #endif
     for (int64_t i = 0; i < n && d < D; i++)
         act_to_float(to + i * D + d, x + i * row + d, D - d);
     return to;
-}
-
-/* Returns rows of keys or values, *ld floats apart. In fp32 programs they stay in place, unless
- * rows are a multiple of 1024 bytes apart: a block of those does not fit into the L1 sets that it
- * maps to. Otherwise they are copied to `to`. */
-static inline const float *attention_rows_at_(float *to, const act_t *x, int64_t n, int64_t D,
-                                              int64_t row, int64_t *ld)
-{
-#ifndef ACT_BF16
-    if (row % 256) {
-        *ld = row;
-        return x;
-    }
-#endif
-    *ld = D;
-    return attention_rows_(to, x, n, D, row);
 }
 
 /* t (D, ATTENTION_BLOCK) = scale times the transpose of x (n, D); lanes n.. of the last vector are
@@ -351,6 +341,19 @@ static inline int64_t attention_lanes_(int64_t n)
     return (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
 }
 
+/* The maximum of top and n keys' scores; four at a time, or each comparison waits for the last. */
+static inline __attribute__((always_inline)) TileVec attention_top_(const float *s, int64_t n,
+                                                                    TileVec top)
+{
+    const TileVec *at = (const TileVec *)s;
+    enum { ROW = ATTENTION_BLOCK / TILE_LANES };
+    for (; n >= 4; n -= 4, at += 4 * ROW)
+        top = tile_max(tile_max(tile_max(at[0], at[ROW]), tile_max(at[2 * ROW], at[3 * ROW])), top);
+    for (; n > 0; n--, at += ROW)
+        top = tile_max(*at, top);
+    return top;
+}
+
 /* The softmax carried to the keys of n runs: s becomes 2^(s - max); ot (D, block), the unfinished
  * output, follows the maximum. */
 static inline void attention_softmax_(float *restrict s, float *restrict ot, float *restrict max,
@@ -362,11 +365,8 @@ static inline void attention_softmax_(float *restrict s, float *restrict ot, flo
         const TileVec before = *(TileVec *)(max + i);
         TileVec top = before, added = *(TileVec *)(sum + i);
         for (const AttentionRun *r = run; r < run + n; r++)
-            for (int64_t j = r->j; j < r->j + r->n && r->from <= i && i < r->to; j++) {
-                const TileVec v = *(TileVec *)(s + j * N + i);
-                const TileInts more = v > top;
-                top = (TileVec)(((TileInts)v & more) | ((TileInts)top & ~more));
-            }
+            if (r->from <= i && i < r->to)
+                top = attention_top_(s + r->j * N + i, r->n, top);
         const TileVec shrink = attention_exp2_(before - top);
         added *= shrink;
         for (const AttentionRun *r = run; r < run + n; r++)
@@ -418,13 +418,12 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
-        int64_t ld;
-        const float *kf = attention_rows_at_(kv[0], k + j0 * row, nk, D, row, &ld);
-        const float *vf = attention_rows_at_(kv[1], k + to_v + j0 * row, nk, D, row, &ld);
+        const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
+        const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
         const int n = attention_runs_(run, &keys, j0, nk, lanes);
         for (const AttentionRun *r = run; r < run + n; r++) {
-            tile_product(&(Tile){ .c = s + r->j * N + r->from, .ldc = N, .a = kf + r->j * ld,
-                                  .ai = ld, .al = 1, .b = qt + r->from, .ldb = N, .m = r->n,
+            tile_product(&(Tile){ .c = s + r->j * N + r->from, .ldc = N, .a = kf + r->j * D,
+                                  .lda = D, .b = qt + r->from, .ldb = N, .m = r->n,
                                   .n = r->to - r->from, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
         }
@@ -434,9 +433,9 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
                 attention_kept_(kept, &draws, rule, i0, j0, r, T);
                 attention_drop_(s, kept, r);
             }
-            tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * ld, .ai = 1,
-                                  .al = ld, .b = s + r->j * N + r->from, .ldb = N, .m = D,
-                                  .n = r->to - r->from, .k = r->n, .add = 1 });
+            tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * D, .lda = D,
+                                  .transposed = true, .b = s + r->j * N + r->from, .ldb = N,
+                                  .m = D, .n = r->to - r->from, .k = r->n, .add = true });
         }
     }
     attention_finish_(o, lse, ot, max, sum, nq, D, orow);
@@ -620,16 +619,15 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     }
     attention_clear_(dqt, N, D, lanes);
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
-        int64_t ld;
-        const float *k = attention_rows_at_(rows[1], g->k + j0 * row, nk, D, row, &ld);
-        const float *v = attention_rows_at_(rows[3], g->v + j0 * row, nk, D, row, &ld);
+        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
+        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
         const int n = attention_runs_(run, &keys, j0, nk, lanes);
         for (const AttentionRun *r = run; r < run + n; r++) {
             const int64_t at = r->j * N + r->from, width = r->to - r->from;
             const int64_t here = (r->to < nq ? r->to : nq) - r->from, to = (j0 + r->j) * g->ldd;
-            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * ld, .ai = ld, .al = 1,
+            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * D, .lda = D,
                                   .b = qt + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
-            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * ld, .ai = ld, .al = 1,
+            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .lda = D,
                                   .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
             if (g->rule.noise) {
@@ -639,15 +637,15 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
             attention_block_ds_(s, ds, lse, delta, r);
             if (g->rule.noise)
                 attention_drop_(s, kept, r);
-            tile_product(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .ai = N, .al = 1,
+            tile_product(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .lda = N,
                                   .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
-                                  .add = 1 });
-            tile_product(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .ai = N, .al = 1,
+                                  .add = true });
+            tile_product(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .lda = N,
                                   .b = q + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
-                                  .add = 1 });
-            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * ld, .ai = 1,
-                                  .al = ld, .b = ds + at, .ldb = N, .m = D, .n = width,
-                                  .k = r->n, .add = 1 });
+                                  .add = true });
+            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .lda = D,
+                                  .transposed = true, .b = ds + at, .ldb = N, .m = D, .n = width,
+                                  .k = r->n, .add = true });
         }
     }
     for (int64_t i = 0; i < D * N; i++)

@@ -68,8 +68,8 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
                 const int64_t depth = k - r < LORA_DEPTH ? k - r : LORA_DEPTH;
                 for (int64_t i = 0; i < height; i++)
                     act_to_float(uf + i * LORA_DEPTH, u + (i0 + i) * ldu + r, depth);
-                tile_product(&(Tile){ .c = sum, .ldc = LORA_COLS, .a = uf, .ai = LORA_DEPTH,
-                                      .al = 1, .b = m + r * n + j0, .ldb = n, .m = height,
+                tile_product(&(Tile){ .c = sum, .ldc = LORA_COLS, .a = uf, .lda = LORA_DEPTH,
+                                      .b = m + r * n + j0, .ldb = n, .m = height,
                                       .n = width, .k = depth, .add = r > 0 });
             }
             for (int64_t i = 0; i < height; i++) {

@@ -4,30 +4,40 @@
  * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element is summed in the order of k,
  *        except after the last whole vector of a row if A's rows are contiguous: there each
  *        lane sums its own part.
- * Method: 24 vectors of C (12 without AVX-512) stay in registers; B is loaded, A broadcast. */
+ * Method: 24 vectors of C (12 without AVX-512) stay in registers; B is loaded, A broadcast. Columns
+ *        after the last whole vector go one at a time, a vector of rows together. */
 #ifndef DIECAST_KERNELS_TILE_H
 #define DIECAST_KERNELS_TILE_H
+
+#include <immintrin.h>
+#include <stdbool.h>
 
 #include "types.h"
 
 enum {
 #ifdef __AVX512F__
     TILE_LANES = 16,
-    TILE_ROWS = 6,               /* by four vectors: 24 of 32 registers */
-    TILE_REST = 4,               /* for leftover rows */
 #else
     TILE_LANES = 8,
-    TILE_ROWS = 3,               /* 12 of 16 */
-    TILE_REST = 2,
 #endif
-    TILE_VECTORS = 4,
-    TILE_MOST = 4 * TILE_ROWS,   /* rows of one vector */
+    TILE_WIDTHS = 4,             /* of 1 to 4 vectors */
+    TILE_HEIGHTS = 5,            /* of a width, at most */
     TILE_COLUMN = 256            /* rows of B per pass */
 };
 
 typedef float TileVec __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
 
 typedef int32_t TileInts __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
+
+/* The larger of each lane; b where either is NaN. */
+static inline __attribute__((always_inline)) TileVec tile_max(TileVec a, TileVec b)
+{
+#ifdef __AVX512F__
+    return (TileVec)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    return (TileVec)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+}
 
 /* Transposes a square of vectors: pairs of rows exchange halves, then quarters and so on. */
 static inline __attribute__((always_inline)) void tile_transpose_square_(TileVec v[TILE_LANES])
@@ -72,53 +82,66 @@ static inline void tile_transpose(float *restrict t, int64_t ldt, const float *r
             t[j * ldt + r] = x[r * ldx + j] * scale;
 }
 
-/* Element (i, l) of A is a[i * ai + l * al]; ldb, ldc: floats between rows. */
+/* Row i of A begins at a + i * lda, or of a transposed A at a + i, its elements lda apart; ldb and
+ * ldc: floats between rows. */
 typedef struct {
     float *c;
     const float *a, *b;
-    int64_t ldc, ai, al, ldb, m, n, k;
-    int add;
+    int64_t ldc, lda, ldb, m, n, k;
+    bool transposed, add;
 } Tile;
 
-/* rows x vectors of C at (i, j), both counts constants of the call. */
-static inline __attribute__((always_inline)) void tile_registers_(const Tile *p, int64_t i,
-                                                                  int64_t j, const int rows,
-                                                                  const int vectors)
+/* Computes a tile of p at c, from the first of its rows of A and columns of B. */
+typedef void TileRegisters(const Tile *p, float *c, const float *a, const float *b);
+
+/* Register tiles of one width, the tallest first. */
+typedef struct {
+    int vectors, rows[TILE_HEIGHTS];
+    TileRegisters *tile[TILE_HEIGHTS][2];        /* [.][transposed] */
+} TileWidth;
+
+/* Tiles of vectors of 8 lanes and of 16, the widest first: tile.c, which no size of a recipe
+ * changes, so that it is compiled apart from step.c. */
+extern const TileWidth *const tile_widths[];
+
+static inline void tile_strip_(const Tile *p, int64_t j, const TileWidth *w)
 {
-    TileVec acc[TILE_MOST][TILE_VECTORS];
-    float *c = p->c + i * p->ldc + j;
-    const float *a = p->a + i * p->ai, *b = p->b + j;
-    const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
-    /* beyond 16 iterations gcc keeps acc in memory without this */
-#pragma GCC unroll 24
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < vectors; v++)
-            acc[r][v] = p->add ? *(TileVec *)(c + r * ldc + v * TILE_LANES) : (TileVec){ 0 };
-    for (int64_t l = 0; l < p->k; l++, a += al, b += ldb)
-#pragma GCC unroll 24
-        for (int r = 0; r < rows; r++)
-            for (int v = 0; v < vectors; v++)
-                acc[r][v] += a[r * ai] * *(const TileVec *)(b + v * TILE_LANES);
-#pragma GCC unroll 24
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < vectors; v++)
-            *(TileVec *)(c + r * ldc + v * TILE_LANES) = acc[r][v];
+    int64_t i = 0;
+    for (int t = 0; i < p->m; t++)
+        for (; i + w->rows[t] <= p->m; i += w->rows[t])
+            w->tile[t][p->transposed](p, p->c + i * p->ldc + j,
+                                      p->a + i * (p->transposed ? 1 : p->lda), p->b + j);
 }
 
-static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int64_t j,
-                                                              const int vectors)
+/* Rows of a column of C, one or a vector of them: c (+)= A column, over n of k. */
+static inline __attribute__((always_inline)) void
+tile_column_rows_(const Tile *p, float *c, const float *a, const float *column, int64_t n,
+                  bool add, const int rows)
 {
-    enum { FEW = TILE_REST };
-    const int rows = TILE_ROWS * TILE_VECTORS / vectors;
-    int64_t i = 0;
-    for (; i + rows <= p->m; i += rows)
-        tile_registers_(p, i, j, rows, vectors);
-    for (; vectors == 1 && i + 2 * FEW <= p->m; i += 2 * FEW)   /* or the FMAs of few sums wait */
-        tile_registers_(p, i, j, 2 * FEW, vectors);
-    for (; i + FEW <= p->m; i += FEW)
-        tile_registers_(p, i, j, FEW, vectors);
-    for (; i < p->m; i++)
-        tile_registers_(p, i, j, 1, vectors);
+    const int64_t whole = n / TILE_LANES * TILE_LANES;
+    TileVec acc[TILE_LANES] = { { 0 } };
+    float sum[TILE_LANES];
+    for (int r = 0; r < rows; r++)
+        sum[r] = add ? c[r * p->ldc] : 0;
+    for (int64_t l = 0; l < whole; l += TILE_LANES)
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+            acc[r] += *(const TileVec *)(a + r * p->lda + l) * *(const TileVec *)(column + l);
+    if (rows > 1) {
+        tile_transpose_square_(acc);
+        TileVec all = *(const TileVec *)sum;
+#pragma GCC unroll 16
+        for (int l = 0; l < TILE_LANES; l++)
+            all += acc[l];
+        *(TileVec *)sum = all;
+    } else
+        for (int l = 0; l < TILE_LANES; l++)
+            sum[0] += acc[0][l];
+    for (int r = 0; r < rows; r++) {
+        for (int64_t l = whole; l < n; l++)
+            sum[r] += a[r * p->lda + l] * column[l];
+        c[r * p->ldc] = sum[r];
+    }
 }
 
 /* Column j of C, A's rows being contiguous: as in heads of 2, where a row of C is no vector. */
@@ -127,40 +150,34 @@ static inline void tile_column_(const Tile *p, int64_t j)
     _Alignas(64) float column[TILE_COLUMN];
     for (int64_t l0 = 0; l0 < p->k; l0 += TILE_COLUMN) {
         const int64_t n = p->k - l0 < TILE_COLUMN ? p->k - l0 : TILE_COLUMN;
-        const int64_t whole = n / TILE_LANES * TILE_LANES;
+        const bool add = p->add || l0;
         for (int64_t l = 0; l < n; l++)
             column[l] = p->b[(l0 + l) * p->ldb + j];
-        for (int64_t i = 0; i < p->m; i++) {
-            const float *a = p->a + i * p->ai + l0;
-            float *c = p->c + i * p->ldc + j, sum = p->add || l0 ? *c : 0;
-            TileVec acc = { 0 };
-            for (int64_t l = 0; l < whole; l += TILE_LANES)
-                acc += *(const TileVec *)(a + l) * *(const TileVec *)(column + l);
-            for (int l = 0; l < TILE_LANES; l++)
-                sum += acc[l];
-            for (int64_t l = whole; l < n; l++)
-                sum += a[l] * column[l];
-            *c = sum;
-        }
+        int64_t i = 0;
+        float *c = p->c + j;
+        const float *a = p->a + l0;
+        for (; i + TILE_LANES <= p->m; i += TILE_LANES)
+            tile_column_rows_(p, c + i * p->ldc, a + i * p->lda, column, n, add, TILE_LANES);
+        for (; i < p->m; i++)
+            tile_column_rows_(p, c + i * p->ldc, a + i * p->lda, column, n, add, 1);
     }
 }
 
 static inline void tile_product(const Tile *p)
 {
     int64_t j = 0;
-    for (; j + TILE_VECTORS * TILE_LANES <= p->n; j += TILE_VECTORS * TILE_LANES)
-        tile_strip_(p, j, TILE_VECTORS);
-    for (; j + 2 * TILE_LANES <= p->n; j += 2 * TILE_LANES)
-        tile_strip_(p, j, 2);
-    for (; j + TILE_LANES <= p->n; j += TILE_LANES)
-        tile_strip_(p, j, 1);
-    for (; j < p->n && p->al == 1 && p->k >= TILE_LANES; j++)
+    const TileWidth *widths = tile_widths[TILE_LANES == 16];
+    for (const TileWidth *w = widths; w < widths + TILE_WIDTHS; w++)
+        for (; j + w->vectors * TILE_LANES <= p->n; j += w->vectors * TILE_LANES)
+            tile_strip_(p, j, w);
+    for (; j < p->n && !p->transposed && p->k >= TILE_LANES; j++)
         tile_column_(p, j);
     for (; j < p->n; j++)
         for (int64_t i = 0; i < p->m; i++) {
             float sum = p->add ? p->c[i * p->ldc + j] : 0;
             for (int64_t l = 0; l < p->k; l++)
-                sum += p->a[i * p->ai + l * p->al] * p->b[l * p->ldb + j];
+                sum += p->b[l * p->ldb + j] *
+                       p->a[p->transposed ? l * p->lda + i : i * p->lda + l];
             p->c[i * p->ldc + j] = sum;
         }
 }

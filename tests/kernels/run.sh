@@ -63,7 +63,7 @@ products || { echo "not ok kernels/products: of the tiny programs are not listed
         for act in $(acts $arch); do
             define=$([ $act = bf16 ] && echo -DACT_BF16; [ $bench = no ] || echo -DBENCHES)
             objects=
-            for source in runtime/base.c kernels/cpu/*_$act.c tests/kernels/*.c; do
+            for source in runtime/base.c kernels/cpu/*_$act.c kernels/cpu/tile.c tests/kernels/*.c; do
                 [ $bench = yes ] || [ $source != tests/kernels/b_bench.c ] || continue
                 ! skipped $arch $act $source || continue
                 object=$out/$act-$arch-$(basename $source .c).o
