@@ -19,7 +19,8 @@ static char *dropped(const Program *p, const Op *op)
     const Call c = {.p = p};
     if (op->kind == OP_lora || op->kind == OP_lora_fold)
         return weight_layer(&c, op->in[2].v);
-    const char *name = op->kind == OP_dropout ? op->in[0].v->name : op->out[0].v->name;
+    const bool own = op->kind == OP_dropout || op->kind == OP_dropout_rows;
+    const char *name = own ? op->in[0].v->name : op->out[0].v->name;
     return text_copy(name + (strncmp(name, "b.", 2) ? 0 : 2));
 }
 

@@ -212,7 +212,9 @@ static char *gemm_label(const Call *c, const char *word)
     const char *layer = weight_layer(c, w.v);
     if (!strcmp(layer, "wte"))           /* the head shares its weights */
         layer = "head";
-    return text_print("%s%s", layer, !*what && !strcmp(layer, "head") ? ".logits" : what);
+    const bool rows = w.v->count && op->in[0].v->rank == 2;      /* of the last layer */
+    return text_print("%s%s%s", rows ? "last." : "", layer,
+                      !*what && !strcmp(layer, "head") ? ".logits" : what);
 }
 
 /* Returns a rotary table, or its second part in every period-th layer. */

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+bool build_in_block(const Build *b) { return b->region || b->last.at; }
+
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
 Dim dim_batch(const Build *b) { return dim(b->in.B, b->in.batch ? b->in.batch : "B"); }
@@ -16,14 +18,30 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {
     static const char *const prefix[] = {"b.", "r.", "e.", "s.", "d."};
     const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "",
-               *pass = b->pass_prefix ? b->pass_prefix : b->program_prefix ? b->program_prefix : "";
+               *pass = b->pass_prefix ? b->pass_prefix : b->program_prefix ? b->program_prefix : "",
+               *last = b->last.at ? "last." : "";
     Value *v =
         ir_new(b->g, VK_TEMP, PU_activations, dt,
-               text_print("%s%s%s%s", p, pass, b->stack.name, name), rank, d, b->loc);
+               text_print("%s%s%s%s%s", p, pass, b->stack.name, last, name), rank, d, b->loc);
     if (!b->region)
         return ref(v);
-    v->count = b->stack.layers.n;
+    v->count = b->p->region[b->region].count.n;
     return ref_loop(v, 0);
+}
+
+Ref build_rows(Build *b, Ref y, Rows rows)
+{
+    Dim d[2] = {rows.at->dim[0], y.v->dim[y.v->rank - 1]};
+    if (rows.at->rank != 1)
+        bug("%s: must be a list of positions", rows.at->name);
+    Ref z = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), rows.name), b->model.act, 2,
+                       d);
+    Op *op = build_op(b, OP_gather);
+    op_in(op, y), op_in(op, build_input(b, rows.at));
+    if (rows.inverse)
+        op_in(op, build_input(b, rows.inverse));
+    op_out(op, z);
+    return z;
 }
 
 Ref build_like(Build *b, const char *name, Ref x, Dim width)

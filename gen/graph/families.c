@@ -63,7 +63,9 @@ static int block_drops(const Build *b)
  * blocks. */
 static void drop_attrs(Build *b, Op *op, double p, int place)
 {
-    int64_t drops = block_drops(b), offset = b->region ? place : drops * b->stack.layers.n;
+    const int64_t drops = block_drops(b), layers = b->stack.layers.n;
+    const int64_t offset = b->region ? place : b->last.at ? drops * (layers - 1) + place
+                                                          : drops * layers;
     op_in(op, build_input(b, b->model.noise));
     op_float(op, "dropout", p), op_int(op, "site", b->stack.site + offset);
     op_int(op, "sites", b->region ? drops : 0);
@@ -106,7 +108,7 @@ static Ref norm_heads(Build *b, Ref qkv)
     Ref y = build_like(b, "qk_norm", qkv, ref_columns(qkv)),
         rstd = build_temp(b, "qk_norm.rstd", DT_F32, 3, d);
     Op *op = build_op(b, OP_qk_norm);
-    op_in(op, qkv), op_in(op, layer_use(w));
+    op_in(op, qkv), op_in(op, layer_use(b, w));
     op_out(op, y), op_out(op, rstd);
     head_attrs(b, op);
     op_float(op, "eps", config_float(b->c, F_model_norm_eps));
@@ -216,9 +218,12 @@ static Ref drop(Build *b, const char *name, Ref x)
         return x;
     b->loc = config_loc(b->c, F_model_dropout);
     Ref y = build_like(b, name, x, ref_columns(x));
-    Op *op = build_op(b, OP_dropout);
+    const bool rows = x.v->rank == 2;
+    Op *op = build_op(b, rows ? OP_dropout_rows : OP_dropout);
     op_in(op, x);
     drop_attrs(b, op, p, place);
+    if (rows)
+        op_in(op, build_input(b, b->last.at)), op_int(op, "length", b->in.T);
     op_out(op, y);
     return y;
 }
@@ -440,9 +445,9 @@ static void norm(Build *b, const char *name, const char *path, double eps, const
                              : layer_parameter(b, layer_name(b, name, "b"), C, none, &m, 1, "bias",
                                                first_as(b, "zeros", true));
     Op *op = build_op(b, layernorm ? OP_layernorm : OP_rmsnorm);
-    op_in(op, b->x), op_in(op, layer_use(w));
+    op_in(op, b->x), op_in(op, layer_use(b, w));
     if (layernorm)
-        op_in(op, layer_use(bias));
+        op_in(op, layer_use(b, bias));
     op_out(op, y);
     if (layernorm)
         op_out(op, mean);
@@ -515,6 +520,12 @@ static void step_attention(Build *b, const char *next)
     if (b->model.cos)
         y = rotate(b, y);
     y = attention(b, y);
+    if (b->last.at) {
+        const char *stage = b->stage;
+        b->stage = "rows that the head reads";
+        y = build_rows(b, y, b->last), b->residual = build_rows(b, b->residual, b->last);
+        b->stage = stage;
+    }
     b->loc = config_loc(b->c, F_model_hidden);
     b->x = layer_linear_from(b, "o", y, dim_heads(b), dim_hidden(b), &o, 1, biased(b, BIAS_O),
                              first_weight(b, dim_heads(b)), first_bias_attention(b, dim_heads(b)));
@@ -693,6 +704,15 @@ void family_block(Build *b)
     b->sites = b->drops = 0;
     walk(b, b->family->block, b->mode == MODE_AGAIN ? (Ref){0} : ref_loop(b->x.v, 1));
     b->block_last = b->p->nops;
+}
+
+Ref family_last_block(Build *b, Rows rows)
+{
+    b->last = rows;
+    b->sites = b->drops = 0;
+    walk(b, b->family->block, (Ref){0});
+    b->last = (Rows){0};
+    return b->x;
 }
 
 Ref family_last(Build *b)

@@ -638,8 +638,10 @@ static void grad_dropout(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
-    Op *op = build_op(b, OP_dropout);
-    op_in(op, dy), op_in(op, fwd->in[1]);
+    Op *op = build_op(b, fwd->kind);
+    op_in(op, dy);
+    for (int k = 1; k < fwd->nin; k++)
+        op_in(op, fwd->in[k]);
     op_out(op, dx);
     copy_attrs(op, fwd);
     contribute(b, fwd->in[0], dx);

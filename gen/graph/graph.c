@@ -168,6 +168,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     update_in_backward(&b);
     set_slots(g);
     check_moments(&b);
+    check_overlap(&b);
     divide_states(&b);
     fold_gradients(&b);
     schedule_betas(g);

@@ -55,6 +55,14 @@ typedef struct {
 } Mask;
 #define MASK_CAUSAL ((Mask){"causal", {NULL}})
 
+/* Rows of a sequence's activations: input `at` of shape (n), indices into (B, T) or -1; `inverse`
+ * of shape (B, T), the index in `at` or -1, which a backward pass needs, else NULL. name: of values
+ * with these rows. */
+typedef struct {
+    const char *name;
+    Value *at, *inverse;
+} Rows;
+
 /* Inputs of the current pass. A pass on other inputs saves and restores the struct. */
 typedef struct {
     int64_t B, T;
@@ -123,6 +131,7 @@ struct Build {
     Ref x;                   /* input of the next step; outside of steps, the residual stream */
     Ref residual, to;        /* in a list of steps: operand of `add`; destination of the last */
     int adds;                /* `add` steps of the list so far */
+    Rows last;               /* in the last layer, if it is apart: its rows after attention */
     int block_first, block_last;   /* ops of the last block: [first, last) */
     unsigned words_kept;     /* words of memory.keep with an effect: bit of their row in kept.def */
 };
@@ -136,6 +145,9 @@ Dim dim_hidden(const Build *b);            /* C */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 /* Creates an activation with the rows of x and that width. */
 Ref build_like(Build *b, const char *name, Ref x, Dim width);
+/* Returns these rows of y (B, T, C) as a value (n, C), zeros for index -1. */
+Ref build_rows(Build *b, Ref y, Rows rows);
+bool build_in_block(const Build *b);       /* new ops belong to a layer of the stack */
 Op *build_op(Build *b, int kind);
 /* Creates a state value that belongs to no parameter. */
 Value *build_persistent(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0,
@@ -188,6 +200,9 @@ void family_shapes(Build *b);              /* reads the model.* fields */
 void family_first(Build *b, Ref to);
 /* Writes a block from x[l] to x[l+1], which becomes b->x; its ops are [block_first, block_last). */
 void family_block(Build *b);
+/* Writes the last block outside of the loop, from x[L-1] = b->x; only `rows` go on after attention.
+ * Returns them, (n, C). */
+Ref family_last_block(Build *b, Rows rows);
 Ref family_last(Build *b);                 /* steps from the last block to the head */
 Value *family_head_bias(Build *b);         /* (V), or NULL without b->model.head_bias */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
@@ -275,20 +290,24 @@ void divide_states(Build *b);
 typedef struct {
     const Family *family;    /* of the blocks and the steps around them */
     Stack stack;
+    Dim loop;                /* blocks of the loop: all, or all but the last */
     Ref from;                /* input of the first step; v NULL: the batch */
-    Value *x, *dx;           /* one element per layer boundary; dx NULL: no backward pass */
+    /* one element per layer boundary, without the last if the last layer is apart; dx NULL: no
+     * backward pass */
+    Value *x, *dx;
     int begin;               /* its first op in the program */
     int first, last;         /* ops of the block: [first, last) */
 } Pass;
 Pass pass_trained(Build *b);                       /* with gradients */
 Pass pass_only(Build *b, const char *name);        /* without; name: of the stream */
 Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), after the steps `last` */
-/* The two halves of pass_forward(): up to the last block, (B, T, C), and the steps `last`. These
- * work on each row alone, so an objective may drop rows in between:
- * pass_last(b, head_gather(b, pass_blocks(b, &pass))). pass_backward() covers both halves and the
- * ops between them. */
-Ref pass_blocks(Build *b, Pass *p);
-Ref pass_last(Build *b, Ref x);
+/* The same of some rows, (n, C); rows.at NULL: of all. The steps `last` work on each row alone, so
+ * they compute only these rows; if last_layer_is_apart(), so do those after the last attention. */
+Ref pass_rows(Build *b, Pass *p, Rows rows);
+bool last_layer_is_apart(const Build *b);          /* kernels.last_layer */
+/* Ends the program if the last layer is apart, but gradients are summed within the loop over all.
+ * After all programs exist. */
+void check_overlap(const Build *b);
 /* Writes the backward pass of ops up to `end`, which computed the value of gradient_set() from the
  * result of pass_forward(). Of several stacks the upper one goes first; its `begin` is the end of
  * the next. */
@@ -338,16 +357,12 @@ Ref loss_scale_of(Build *b, Value *scale);
 /* Creates b->in.labels, the targets of the b->added.N rows of the head and, unless these are all
  * rows, b->in.target_rows and b->in.target_of. */
 void head_labels(Build *b);
-/* Returns the rows of y (B, T, C) that have a target, (N, C), if their number is bounded; else y.
- * y: result of a pass or of its first half. */
-Ref head_gather(Build *b, Ref y);
-/* Complete programs that continue only rows with a target after the last block: head_micro()
+/* The rows that have a target; .at NULL if their number is not bounded: all. */
+Rows head_rows_read(const Build *b);
+/* Complete programs of the rows with a target: head_micro()
  * forward and backward, head_eval() the loss of a micro-batch. */
 void head_micro(Build *b);
 void head_eval(Build *b);
-/* Returns the rows of y at `positions`, an input of shape (n) with indices into (B, T), as a value
- * of shape (n, C) named `what`. Without gradient. */
-Ref head_at(Build *b, const char *what, Ref y, Value *positions);
 /* Adds the cross-entropy of rows y with b->in.labels to the program's loss, weighted by
  * b->in.weights if set, with the head's bias if b->model.head_bias. */
 void head_loss(Build *b, Ref y);

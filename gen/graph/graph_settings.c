@@ -114,8 +114,10 @@ void sizes_make(Build *b)
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 1; k <= g->programs[i]->nregions; k++) {
             Dim layers = g->programs[i]->region[k].count;
+            const Size *loop = size_find(b, layers.sym);
             if (!ir_size(g, layers.sym))
-                ir_size_add(g, layers.sym, layers.n, "layers of another stack");
+                ir_size_add(g, layers.sym, layers.n,
+                            loop ? loop->about : "layers of another stack");
         }
     for (int i = 0; i < b->added.nsizes; i++)
         if (!ir_size(g, b->added.size[i].name) && is_used(g, b->added.size[i].name))

@@ -67,34 +67,7 @@ void head_labels(Build *b)
     b->in.target_of = input_new(b, "target_of");
 }
 
-/* Gathers rows of y by their indices in (B, T); inverse: the inverse indices, or NULL. */
-static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *positions, Value *inverse)
-{
-    Dim d[2] = {n, dim_hidden(b)};
-    b->stage = "head";
-    Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->model.act, 2, d);
-    Op *op = build_op(b, OP_gather);
-    op_in(op, y), op_in(op, build_input(b, positions));
-    if (inverse)
-        op_in(op, build_input(b, inverse));
-    op_out(op, rows);
-    return rows;
-}
-
-Ref head_gather(Build *b, Ref y)
-{
-    if (!b->in.target_rows)
-        return y;
-    b->loc = config_loc(b->c, F_batch_targets);
-    return gather(b, "rows", y, b->in.target_rows->dim[0], b->in.target_rows, b->in.target_of);
-}
-
-Ref head_at(Build *b, const char *what, Ref y, Value *positions)
-{
-    if (positions->rank != 1)
-        bug("%s: must be a list of positions", positions->name);
-    return gather(b, what, y, positions->dim[0], positions, NULL);
-}
+Rows head_rows_read(const Build *b) { return (Rows){"rows", b->in.target_rows, b->in.target_of}; }
 
 /* Loss weights of rows, written by the host. */
 static Ref given_weights(const Build *b)
@@ -202,7 +175,7 @@ void head_loss_gradient(Build *b, Ref y, Ref dy)
 
 static Ref chosen(Build *b, Pass *pass)
 {
-    return pass_last(b, head_gather(b, pass_blocks(b, pass)));
+    return pass_rows(b, pass, head_rows_read(b));
 }
 
 void head_micro(Build *b)
@@ -277,6 +250,6 @@ void head_program_at(Build *b, const char *name, const char *input, const char *
     Value *positions = input_new(b, input);
     b->p = ir_program(b->g, name, ROLE_forward, about);
     Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_at(b, input, pass_blocks(b, &pass), positions)));
+    head_logits(b, pass_rows(b, &pass, (Rows){input, positions, NULL}));
     schedule_alone(b, about, "logits");
 }

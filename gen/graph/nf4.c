@@ -5,16 +5,17 @@
  * Keeps: every product has a dequantised matrix of its own, so at most one of a layer exists; both
  *        of a feed-forward layer where memory.ffn_rows makes it one op. */
 #include "gen/graph/nf4.h"
+#include "gen/graph/layers.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "runtime/nf4.h"
 
-bool nf4_is_base(const Build *b) { return b->region && config_is(b->c, F_lora_base, "nf4"); }
-
-/* The current layer's element. */
-static Ref of_layer(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
+bool nf4_is_base(const Build *b)
+{
+    return build_in_block(b) && config_is(b->c, F_lora_base, "nf4");
+}
 
 static Dim dim_number(int64_t n) { return dim(n, text_print("%" PRId64, n)); }
 
@@ -51,20 +52,22 @@ static void make_nf4(Build *b, Value *param, Dim in)
     add_state(b, "offset", param, DT_F32, param->npieces);
 }
 
-static Ref state_of(const Build *b, const char *prefix, const Value *param)
+/* The state of the same layer as `param`. */
+static Ref state_of(const Build *b, const char *prefix, Ref param)
 {
-    return of_layer(ir_value(b->g, text_print("%s.%s", prefix, param->name)));
+    return (Ref){ir_value(b->g, text_print("%s.%s", prefix, param.v->name)), param.index, param.k};
 }
 
-static Ref dequant(Build *b, const char *name, Value *param, Dim wide)
+static Ref dequant(Build *b, const char *name, Ref of, Dim wide)
 {
+    const Value *param = of.v;
     const Dim d[2] = {param->dim[0], wide};
     const Loc loc = b->loc;
     b->loc = config_loc(b->c, F_lora_base);
     Ref w = build_temp(b, name, b->model.act, 2, d);
     Op *op = build_op(b, OP_dequant);
-    op_in(op, of_layer(param)), op_in(op, state_of(b, "absmax", param));
-    op_in(op, state_of(b, "nested", param)), op_in(op, state_of(b, "offset", param));
+    op_in(op, of), op_in(op, state_of(b, "absmax", of));
+    op_in(op, state_of(b, "nested", of)), op_in(op, state_of(b, "offset", of));
     op_out(op, w);
     op_int(op, "parts", param->npieces);
     for (int i = 0; i < param->npieces; i++)
@@ -77,31 +80,32 @@ Ref nf4_matrix(Build *b, const char *name, Value *param, Dim in, Dim wide)
 {
     if (!value_is_nf4(param))
         make_nf4(b, param, in);
-    return dequant(b, text_print("%s.nf4", name), param, wide);
+    return dequant(b, text_print("%s.nf4", name), layer_use(b, param), wide);
 }
 
-/* The parameter from which ops of the program computed w; NULL: none. */
-static Value *source_of(const Program *p, Ref w)
+/* The parameter from which ops of the program computed w; v NULL: none. */
+static Ref source_of(const Program *p, Ref w)
 {
     for (int i = p->nops - 1; i >= 0 && w.v->kind == VK_TEMP; i--) {
         const Op *op = &p->ops[i];
         if (op->kind == OP_lora_fold && op->out[1].v == w.v)
             w = op->in[1];
         else if (op->kind == OP_dequant && op->out[0].v == w.v)
-            return op->in[0].v;
+            return op->in[0];
     }
-    return NULL;
+    return (Ref){0};
 }
 
 Ref nf4_again(Build *b, Ref w)
 {
-    Value *param = source_of(b->p, w);
+    const Ref of = source_of(b->p, w);
+    const Value *param = of.v;
     if (!param)
         return w;
     const char *name = param->name + strlen("b.") + strlen(b->stack.name);
     const Dim in = dim(2 * param->dim[1].n,
                        text_print("%.*s", (int)(strlen(param->dim[1].sym) - 2), param->dim[1].sym));
-    return dequant(b, text_print("d%s", name), param, in);
+    return dequant(b, text_print("d%s", name), of, in);
 }
 
 /* ---- the contract ---------------------------------------------------------------------------- */

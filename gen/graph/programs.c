@@ -4,6 +4,7 @@
  * Method: families.c writes a forward pass, gradient.c its backward pass. */
 #include "gen/graph/graph.h"
 #include "gen/graph/kernels.h"
+#include "gen/graph/layers.h"
 #include "runtime/shares.h"
 
 #include <inttypes.h>
@@ -128,7 +129,8 @@ Ref loss_scale(Build *b) { return loss_scale_of(b, set_scale(b)); }
 
 Pass pass_only(Build *b, const char *name)
 {
-    return (Pass){.family = b->family, .stack = b->stack, .x = stream(b, name)};
+    return (Pass){.family = b->family, .stack = b->stack, .loop = b->stack.layers,
+                  .x = stream(b, name)};
 }
 
 Pass pass_trained(Build *b)
@@ -140,7 +142,8 @@ Pass pass_trained(Build *b)
     return p;
 }
 
-Ref pass_blocks(Build *b, Pass *p)
+/* Up to the last block of the loop: (B, T, C). */
+static Ref pass_blocks(Build *b, Pass *p)
 {
     Ref first = ref_at(p->x, 0);
     b->family = p->family;
@@ -148,16 +151,19 @@ Ref pass_blocks(Build *b, Pass *p)
     p->begin = b->p->nops;
     b->x = p->from.v ? p->from : first;
     family_first(b, first);
-    b->region = ir_region(b->p, b->stack.layers, false);
-    b->x = ref_loop(p->x, 0);
-    family_block(b);
-    b->region = 0;
-    b->x = ref_at(p->x, b->stack.layers.n);
+    b->block_first = b->block_last = b->p->nops;
+    if (p->loop.n) {
+        b->region = ir_region(b->p, p->loop, false);
+        b->x = ref_loop(p->x, 0);
+        family_block(b);
+        b->region = 0;
+    }
+    b->x = ref_at(p->x, p->loop.n);
     p->first = b->block_first, p->last = b->block_last;
     return b->x;
 }
 
-Ref pass_last(Build *b, Ref x)
+static Ref pass_last(Build *b, Ref x)
 {
     b->x = x;
     return family_last(b);
@@ -201,9 +207,11 @@ void pass_backward_first(Build *b, const Pass *p)
 void pass_backward(Build *b, const Pass *p, int end)
 {
     pass_backward_last(b, p, end);
-    b->region = ir_region(b->p, b->stack.layers, true);
-    pass_backward_block(b, p);
-    b->region = 0;
+    if (p->loop.n) {
+        b->region = ir_region(b->p, p->loop, true);
+        pass_backward_block(b, p);
+        b->region = 0;
+    }
     pass_backward_first(b, p);
 }
 
@@ -242,6 +250,65 @@ static int64_t zero_stage(const Build *b)
 static bool divides(const Build *b) { return zero_stage(b) > 0; }
 
 bool is_canonical(const Build *b) { return config_is(b->c, F_comm_order, "canonical"); }
+
+/* ---- the last layer ------------------------------------------------------------------------ */
+
+bool last_layer_is_apart(const Build *b) { return config_is(b->c, F_kernels_last_layer, "read"); }
+
+/* Why the last layer has to stay in the loop over all, where its weights are gathered or its
+ * gradients are used turn by turn, or why all its rows are needed; NULL: neither. */
+static const char *needs_all_rows(const Build *b)
+{
+    return is_canonical(b)           ? "comm.order = \"canonical\" adds gradients layer by layer"
+           : zero_stage(b) > 1       ? "memory.zero = 2 or 3 divides gradients layer by layer"
+           : updates_in_backward(b)  ? "optim.when = \"backward\" updates layer by layer"
+           : b->gradient_prefix      ? "prm.hypergradient = \"lockstep\" goes layer by layer"
+           : b->family->layered      ? "layers of this family differ in their rotary table"
+           : drop_share(b, F_lora_dropout) > 0 ? "lora.dropout draws masks for all rows"
+                                               : NULL;
+}
+
+static void check_last_layer(const Build *b, Rows rows)
+{
+    const Loc loc = config_loc(b->c, F_kernels_last_layer);
+    const char *why = needs_all_rows(b);
+    if (why)
+        err(loc, "kernels.last_layer: %s; leave \"read\" out", why);
+    if (!rows.at || value_elements(rows.at) >= b->in.B * b->in.T)
+        err(loc, "kernels.last_layer: \"read\" has no effect, since the head reads all %" PRId64
+            " rows of a micro-batch; leave it out, or set a smaller bound, such as batch.targets",
+            b->in.B * b->in.T);
+}
+
+void check_overlap(const Build *b)
+{
+    for (int i = 0; last_layer_is_apart(b) && i < b->g->nvalues; i++)
+        if (value_is_gradient(b->g->values[i]) && is_overlapped(b, b->g->values[i]))
+            err(config_loc(b->c, F_kernels_last_layer),
+                "kernels.last_layer: \"read\" takes the last layer out of the loop in which "
+                "gradients are summed over ranks; set comm.overlap = \"none\", or leave it out");
+}
+
+Ref pass_rows(Build *b, Pass *p, Rows rows)
+{
+    const bool few = rows.at && value_elements(rows.at) < b->in.B * b->in.T;
+    if (last_layer_is_apart(b) && b->mode == MODE_TRAIN)
+        check_last_layer(b, rows);
+    if (!rows.at)
+        return pass_forward(b, p);
+    if (!few || !last_layer_is_apart(b)) {
+        const Ref x = pass_blocks(b, p);
+        b->loc = config_loc(b->c, F_batch_targets);
+        b->stage = "head";
+        return pass_last(b, build_rows(b, x, rows));
+    }
+    p->loop = size_add(b, "LOOP", b->stack.layers.n - 1, "layers before the last");
+    p->x->count = b->stack.layers.n;
+    if (p->dx)
+        p->dx->count = p->x->count;
+    b->x = pass_blocks(b, p);
+    return pass_last(b, family_last_block(b, rows));
+}
 
 /* True if a parameter's tensors are large enough for shares, which ranks divide, and by which the
  * norm is added. In canonical order, a single rank has them too. */

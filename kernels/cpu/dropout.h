@@ -11,9 +11,9 @@
 
 enum { DROPOUT_COLS = 512 };     /* columns of a row per pass */
 
-/* site: as philox.h counts. */
-static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
-                                float p, int64_t rows, int64_t T, int64_t C)
+/* site: as philox.h counts. at: index of each row in the sequences; NULL: its own. */
+static inline void dropout_each(act_t *y, const act_t *x, const uint32_t *noise, const int32_t *at,
+                                uint32_t site, float p, int64_t rows, int64_t T, int64_t C)
 {
     const int64_t quads = (C + 3) / 4;
     DrawMask m;
@@ -22,12 +22,12 @@ static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise,
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = 0; c < C; c += DROPOUT_COLS) {
-                const int64_t n = C - c < DROPOUT_COLS ? C - c : DROPOUT_COLS, at = i * C + c;
+                const int64_t n = C - c < DROPOUT_COLS ? C - c : DROPOUT_COLS, from = i * C + c;
                 float kept[DROPOUT_COLS];
-                draw_row(kept, &m, (uint32_t)(i % T), (uint32_t)(i / T), c, n);
+                dropout_mask(kept, noise, site, T, at ? at[i] : i, c, n, p);
 #pragma omp simd
                 for (int64_t k = 0; k < n; k++)
-                    act_store(y + at + k, act_load(x + at + k) * kept[k]);
+                    act_store(y + from + k, act_load(x + from + k) * kept[k]);
             }
         return;
     }
@@ -36,9 +36,11 @@ static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise,
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (int64_t i0 = 0; i0 < rows; i0 += many) {
         const int64_t n = rows - i0 < many ? rows - i0 : many;
-        Draw counter = { { { 0 } } };
-        float kept[DRAW_WORDS];
-        for (int64_t r = 0; r < n; r++)
+        uint32_t quad[DROPOUT_QUADS] = { 0 }, t[DROPOUT_QUADS] = { 0 }, b[DROPOUT_QUADS] = { 0 };
+        float kept[4 * DROPOUT_QUADS];
+        for (int64_t r = 0; r < n; r++) {
+            const int64_t row = at ? at[i0 + r] : i0 + r;
+            const uint32_t place = (uint32_t)(row % T), sample = (uint32_t)(row / T);
             for (int64_t q = 0; q < quads; q++) {
                 counter.word[0][r * quads + q] = (uint32_t)q;
                 counter.word[1][r * quads + q] = (uint32_t)((i0 + r) % T);
@@ -59,7 +61,15 @@ static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise,
 static inline void dropout_fwd(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
                                float p, int64_t rows, int64_t T, int64_t C)
 {
-    dropout_rows(y, x, noise, dropout_site(site), p, rows, T, C);
+    dropout_each(y, x, noise, NULL, dropout_site(site), p, rows, T, C);
+}
+
+/* The same of chosen rows of the sequences: at (rows), their indices. */
+static inline void dropout_rows_fwd(act_t *y, const act_t *x, const uint32_t *noise,
+                                    const int32_t *at, uint32_t site, float p, int64_t rows,
+                                    int64_t T, int64_t C)
+{
+    dropout_each(y, x, noise, at, dropout_site(site), p, rows, T, C);
 }
 
 #endif

@@ -121,7 +121,7 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
         gemm_run(&l->u, u, x, a, NULL, ws);
     for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank) {
         if (l->dropout > 0) {
-            dropout_rows(at.dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l->dropout,
+            dropout_each(at.dropped, x, noise, NULL, site * LORA_PARTS + (uint32_t)p, l->dropout,
                          l->rows, l->T, l->in);
             gemm_run(&l->u, u + p * l->rank, at.dropped, a + p * l->rank * l->in, NULL, ws);
         }
@@ -146,7 +146,7 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
         gemm_run(&l->db[p], db + above, dy + l->col[p], u + first, NULL, ws);
         if (l->dropout > 0) {
             const uint32_t mask = site * LORA_PARTS + (uint32_t)p;
-            dropout_rows(at.dropped, x, noise, mask, l->dropout, l->rows, l->T, in);
+            dropout_each(at.dropped, x, noise, NULL, mask, l->dropout, l->rows, l->T, in);
             gemm_run(&l->da, da + first * in, at.du + first, at.dropped, NULL, ws);
             lora_update_(dx, in, in, at.du + first, all, l->rank, at.matrix + first * in, noise,
                          mask, l);

@@ -166,10 +166,10 @@ TEST(lora_masks)
     enum { ROWS = 40, IN = 101, T = 10 };
     const int64_t n = ROWS * IN;
     act_t *x = act_normal(n, 3, 0.1), *all = NEW(act_t, n), *half = NEW(act_t, n);
-    dropout_rows(all, x, noise, 9, 0.25f, ROWS, T, IN);
+    dropout_each(all, x, noise, NULL, 9, 0.25f, ROWS, T, IN);
     const uint32_t second[4] = { noise[0], noise[1], noise[2], noise[3] + 2 };
-    dropout_rows(half, x, noise, 9, 0.25f, ROWS / 2, T, IN);
-    dropout_rows(half + n / 2, x + n / 2, second, 9, 0.25f, ROWS / 2, T, IN);
+    dropout_each(half, x, noise, NULL, 9, 0.25f, ROWS / 2, T, IN);
+    dropout_each(half + n / 2, x + n / 2, second, NULL, 9, 0.25f, ROWS / 2, T, IN);
     check_same("two halves", all, half, n * (int64_t)sizeof(act_t));
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++)

@@ -114,6 +114,15 @@ TEST(dropout_rows)
         dropout_fwd(half, x, noise, 5, p, ROWS / 2, T, C);
         dropout_fwd(half + n / 2, x + n / 2, second, 5, p, ROWS / 2, T, C);
         check_same("two halves", half, y, n * (int64_t)sizeof *y);
+        enum { CHOSEN = 5 };
+        static const int32_t at[CHOSEN] = { 20, 0, -1, ROWS - 1, 8 };
+        act_t *few = NEW(act_t, CHOSEN * C);
+        for (int r = 0; r < CHOSEN; r++)
+            memcpy(few + r * C, x + (at[r] < 0 ? 0 : at[r]) * C, (size_t)C * sizeof *few);
+        dropout_rows_fwd(few, few, noise, at, 5, p, CHOSEN, T, C);
+        for (int r = 0; r < CHOSEN; r++)
+            if (at[r] >= 0)
+                check_same("chosen rows", few + r * C, y + at[r] * C, C * (int64_t)sizeof *y);
         dropout_fwd(x, x, noise, 5, p, ROWS, T, C);
         check_same("in place", x, y, n * (int64_t)sizeof *y);
     }

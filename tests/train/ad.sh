@@ -13,11 +13,12 @@ ad_last.bf16 ad_all ad.boundary=last precision=bf16
 ad_plain ad_plain
 ad_windows ad_plain ad.queries=all batch.micro=2
 ad_one.3x2x1 ad_one gpus=3 batch.micro=1
+ad_one.read ad_one kernels.last_layer=read
 "
 
 # ---- runs in PyTorch
 
-for name in ad_one ad_all ad_plain ad_windows ad_one.2x1; do
+for name in ad_one ad_all ad_plain ad_windows ad_one.2x1 ad_one.read; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done

@@ -11,11 +11,12 @@ mlm_dropout.2x1x4 mlm_dropout gpus=2 batch.accum=1
 mlm_dropout.bf16.again mlm_dropout precision=bf16 memory.recompute=block
 mlm_untrained mlm_microbert model.layers=4 model.vocab=10005 seq.max=128 mlm.share=1 batch.accum=1 batch.targets=128
 mlm_bert.3x2x1 mlm_bert gpus=3 batch.micro=1
+mlm_dropout.read mlm_dropout gpus=2 batch.accum=1 kernels.last_layer=read
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
 
-for name in mlm_microbert mlm_bert mlm_dropout mlm_dropout.2x1x4; do
+for name in mlm_microbert mlm_bert mlm_dropout mlm_dropout.2x1x4 mlm_dropout.read; do
     trained $name ${name%%.*} $name --save-every 3 --save-total-limit 0
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done

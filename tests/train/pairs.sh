@@ -30,6 +30,7 @@ llama_rows.few llama_rows batch.targets=96
 llama_rows.3x2x1 llama_rows gpus=3 batch.micro=1
 llama_rows.few.2x1x4 llama_rows batch.targets=96 gpus=2 batch.accum=1
 qwen2_lora.few qwen2_lora batch.targets=128
+llama_rows.read llama_rows batch.targets=96 kernels.last_layer=read
 "
 [ -z "$FULL" ] || programs+="
 llama_tiny.bf16.again llama_tiny precision=bf16 memory.recompute=block
@@ -156,8 +157,8 @@ verdict "the best is gone" "$([ "$(grep -c "^warning: .*/checkpoint-$k is gone; 
 
 # The bounds are the least that the data allows (faults.sh has one that is not): 96 of 128 places of four
 # rows, all of packed windows. Sums over fewer rows have another order: a few roundings of fp32 in 20 steps.
-for name in llama_rows.few.2x1x4 qwen2_lora.few ${FULL:+gpt2_tiny.few}; do trained $name ${name%%.*} $name; done
-for name in llama_rows.{few,few.2x1x4} qwen2_lora.few ${FULL:+gpt2_tiny.few}; do
+for name in llama_rows.{few.2x1x4,read} qwen2_lora.few ${FULL:+gpt2_tiny.few}; do trained $name ${name%%.*} $name; done
+for name in llama_rows.{few,few.2x1x4,read} qwen2_lora.few ${FULL:+gpt2_tiny.few}; do
     case=${name%%.*}
     compare $name reference $ref/$case "$scratch/$name"
     compare "$name and all rows" history "$scratch/$case" "$scratch/$name" 1e-6

@@ -11,6 +11,7 @@ prm_lora prm_lora
 prm_head prm_head
 prm_raw prm_none prm.weights=net prm.unroll=2 prm.system= seq.max=64 batch.micro=4 batch.accum=1
 prm_instance.3x2x1 prm_instance gpus=3 batch.micro=1
+prm_instance.read prm_instance kernels.last_layer=read memory.recompute=block
 "
 
 # ---- runs in PyTorch
@@ -18,7 +19,7 @@ prm_instance.3x2x1 prm_instance gpus=3 batch.micro=1
 # The numbers that were learned, those of the records (or of their domains) in the order of the table.
 learned() { sed 's/.*"raw": \([^,]*\),.*/\1/' "$scratch/$1/instance_weights.json"; }
 
-for name in prm_instance prm_lora prm_head prm_instance.2x1; do
+for name in prm_instance prm_lora prm_head prm_instance.2x1 prm_instance.read; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done

@@ -29,6 +29,7 @@ mlm_microbert.fp16 mlm_microbert precision=fp16 memory.ffn_rows=16 kernels.logit
 dpo_sum.fp16 dpo_sum precision=fp16 dpo.shared_prompt=true seq.max=48
 mdm_sft.fp16 mdm_sft precision=fp16 kernels.logits=16bit
 ad_all.fp16 ad_all precision=fp16
+mlm_dropout.read mlm_dropout kernels.last_layer=read
 "
 ranks="
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1

@@ -143,7 +143,7 @@ static Layer heads(Build *b)
 
 static Ref choices(Build *b, Pass *pass)
 {
-    Ref x = pass_last(b, head_gather(b, pass_blocks(b, pass)));
+    Ref x = pass_rows(b, pass, head_rows_read(b));
     return layer_apply(b, heads(b), "choice", x);
 }
 
@@ -206,7 +206,7 @@ static void make_act(Build *b)
     Value *rows = input_new(b, "act_rows");
     b->p = ir_program(b->g, "act", ROLE_forward, "the logits of each environment's query");
     Pass pass = pass_only(b, "a.x");
-    Ref x = pass_last(b, head_at(b, "act", pass_blocks(b, &pass), rows));
+    Ref x = pass_rows(b, &pass, (Rows){"act", rows, NULL});
     Layer head = heads(b);
     Value *logits = build_persistent(b, "logits", PU_activations, DT_F32, 2, x.v->dim[0],
                                      head.w->dim[0]);

@@ -86,7 +86,7 @@ static Value *make_inputs(Build *b)
 /* Hidden states of the answers' rows. */
 static Ref answers(Build *b, Pass *pass)
 {
-    return pass_last(b, head_gather(b, pass_blocks(b, pass)));
+    return pass_rows(b, pass, head_rows_read(b));
 }
 
 static Dim dim_both(const Build *b) { return dim(2 * config_int(b->c, F_batch_micro), "BOTH"); }

@@ -18,11 +18,24 @@ static void make_inputs(Build *b)
     b->loc = loc;
 }
 
+/* Hidden states of the rows with a target, chosen after the last norm, unless the last layer is
+ * apart. */
+static Ref hidden(Build *b, Pass *pass)
+{
+    const Rows rows = head_rows_read(b);
+    if (last_layer_is_apart(b) || !rows.at)
+        return pass_rows(b, pass, rows);
+    const Ref y = pass_forward(b, pass);
+    b->loc = config_loc(b->c, F_batch_targets);
+    b->stage = "head";
+    return build_rows(b, y, rows);
+}
+
 static void make_micro(Build *b)
 {
     program_micro(b);
     Pass pass = pass_trained(b);
-    Ref y = head_gather(b, pass_forward(b, &pass));
+    Ref y = hidden(b, &pass);
     Ref dy = gradient_room(b, y);
     int end = b->p->nops;
     head_loss_gradient(b, y, dy);
@@ -35,7 +48,7 @@ static void make_eval(Build *b)
     b->mode = MODE_EVAL;
     b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
     Pass pass = pass_only(b, "e.x");
-    head_loss(b, head_gather(b, pass_forward(b, &pass)));
+    head_loss(b, hidden(b, &pass));
     schedule_loss(b, "this rank's losses of micro-batch 0");
 }
 

@@ -226,7 +226,7 @@ static Ref margins(Prm *prm, Ref x, Value *to)
 static Ref scored(Prm *prm, Pass *pass, Value *to)
 {
     Build *b = prm->b;
-    return margins(prm, pass_last(b, head_gather(b, pass_blocks(b, pass))), to);
+    return margins(prm, pass_rows(b, pass, head_rows_read(b)), to);
 }
 
 /* (B) f32 */

@@ -19,7 +19,7 @@ return {
     memory = { recompute = "block", keep = { "norms", "att" }, loss_rows = 128, ffn_rows = 64, zero = 0, limit_gib = 2.5, embedding = "device" },
     checkpoint = { async = true },
     optim = { decay_rule = "all", master = "fp32", moments = "fp32", when = "step" },
-    kernels = { fuse = false, graph = false, attention = "builtin", logits = "16bit" },
+    kernels = { fuse = false, graph = false, attention = "builtin", logits = "16bit", last_layer = "all" },
     comm = { bucket_mib = 7, overlap = "all", order = "fast" },
     tune = { lock = "optional", card = "NVIDIA H200" },
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",

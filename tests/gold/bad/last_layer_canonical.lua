@@ -1,0 +1,9 @@
+-- args: -d graph
+return {
+    target = "cpu",
+    model = use "models/tiny_gpt2",
+    seq = { max = 64 },
+    batch = { micro = 2, targets = 32 },
+    kernels = { last_layer = "read" },
+    comm = { order = "canonical" },
+}
