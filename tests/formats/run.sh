@@ -307,8 +307,10 @@ agent_row "what the template refuses" 'the chat_template in .*: line [0-9]*: the
 cp $scratch/agent/chat_template.jinja $scratch/template
 printf '{%% for m in messages %%}{{ m.content if m.role == "user" }}{%% set x = "" ~ m.content %%}{%% endfor %%}' > \
     $scratch/agent/chat_template.jinja
-agent_row "an answer computed, not written" \
-    'message 2: the chat_template in .* does not render the content of this assistant message' "{\"messages\":[$ask,$end]}"
+printf '{"messages":[%s,%s]}\n' "$ask" "$end" > $scratch/agent.jsonl
+$pack --show 1 --chat template --tokenizer $scratch/agent/tokenizer.json $scratch/agent.jsonl > $scratch/log 2>&1
+verdict "agents: an answer computed, not written" "$(grep -q 'agent.jsonl:1: message 2: .* does not render the content of' \
+    $scratch/log || cat $scratch/log)"
 mv $scratch/template $scratch/agent/chat_template.jinja
 template_folder trl_glm4moe
 thought='{"role":"assistant","content":"a","reasoning_content":"r"}'
