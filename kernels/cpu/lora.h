@@ -15,7 +15,8 @@
 enum {
     LORA_PARTS = 4,
     /* of the block of y or dx that is updated at a time */
-    LORA_ROWS = 12, LORA_COLS = 512, LORA_DEPTH = 64
+    LORA_ROWS = 12, LORA_COLS = 256, LORA_DEPTH = 64,
+    LORA_LINE = 64 / sizeof(act_t)                   /* elements of a cache line */
 };
 
 typedef struct Lora Lora;
@@ -64,6 +65,9 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
             const int64_t height = l->rows - i0 < LORA_ROWS ? l->rows - i0 : LORA_ROWS;
             const int64_t width = n - j0 < LORA_COLS ? n - j0 : LORA_COLS;
             float sum[LORA_ROWS * LORA_COLS], uf[LORA_ROWS * LORA_DEPTH], mask[LORA_COLS];
+            for (int64_t i = 0; i < height; i++)     /* read after the product */
+                for (int64_t j = 0; j < width; j += LORA_LINE)
+                    __builtin_prefetch(c + (i0 + i) * ldc + j0 + j, 1);
             for (int64_t r = 0; r < k; r += LORA_DEPTH) {
                 const int64_t depth = k - r < LORA_DEPTH ? k - r : LORA_DEPTH;
                 for (int64_t i = 0; i < height; i++)
