@@ -2,7 +2,8 @@
 # run.sh [GROUP | GROUP/PART ...]: runs the groups tests/*/run.sh, or those named, side by side, and sums up; the
 # exit status is the verdict. A group prints `ok NAME` or `not ok NAME: WHY`, a line a test; one that prints none
 # or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
-# One with a line `# apart: WHY` runs only where it is named.
+# One with a line `# apart: WHY` runs only where it is named; parts of a line `# wide: A B`, where they or their group
+# are named, or with FULL=1.
 # JOBS=N: how many jobs at a time (one more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
 # Nothing else of the caller's environment or home folder reaches the tests (`kept` lists what does).
@@ -47,6 +48,7 @@ trap 'exit 130' INT TERM
 
 first=(cuda train kernels builds checkpoint)
 groups=("$@")
+named=$*
 if [ $# = 0 ]; then
     mapfile -t groups < <({ printf '%s\n' "${first[@]}"; grep -L '^# apart: ' tests/*/run.sh | cut -d/ -f2; } |
         awk '!seen[$0]++')
@@ -67,9 +69,11 @@ for group in "${groups[@]}"; do
         queue+=("$group")
         ;;
     *)
-        # shellcheck disable=SC2206      # names
-        list=($parts)
-        [ ${#list[@]} -gt 0 ] && queue+=("${list[@]/#/$group/}") || queue+=("$group")
+        [ -n "$parts" ] || queue+=("$group")
+        wide=" $(sed -n 's/^# wide: //p' "tests/$group/run.sh") "
+        for part in $parts; do
+            [[ -z $named${FULL:-} && $wide == *" $part "* ]] || queue+=("$group/$part")
+        done
         ;;
     esac
 done

@@ -3,6 +3,7 @@
 # other gpus and other stages of memory.zero, write the same histories, weights and moments, and go on from each
 # other's checkpoints.
 # parts: cpu sim
+# wide: sim
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/../train/lib.sh"
 

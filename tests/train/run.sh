@@ -3,6 +3,7 @@
 # Parts that compile alike stand apart: the second takes from the cache what the first put there.
 # parts: sim isa reference nf4 ffn mlm masked_diffusion dpo prm ad ppo
 # parts: checked pairs terminal faults export new talk yesterday
+# wide: isa checked
 cd "$(dirname "$0")" || exit 1
 failed=0
 # shellcheck disable=SC2046
