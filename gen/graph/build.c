@@ -44,6 +44,11 @@ Ref build_rows(Build *b, Ref y, Rows rows)
     return z;
 }
 
+Ref build_use(const Build *b, Value *v)
+{
+    return !v->count ? ref(v) : b->region ? ref_loop(v, 0) : ref_at(v, v->count - 1);
+}
+
 Ref build_like(Build *b, const char *name, Ref x, Dim width)
 {
     Dim d[5];

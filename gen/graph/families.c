@@ -108,7 +108,7 @@ static Ref norm_heads(Build *b, Ref qkv)
     Ref y = build_like(b, "qk_norm", qkv, ref_columns(qkv)),
         rstd = build_temp(b, "qk_norm.rstd", DT_F32, 3, d);
     Op *op = build_op(b, OP_qk_norm);
-    op_in(op, qkv), op_in(op, layer_use(b, w));
+    op_in(op, qkv), op_in(op, build_use(b, w));
     op_out(op, y), op_out(op, rstd);
     head_attrs(b, op);
     op_float(op, "eps", config_float(b->c, F_model_norm_eps));
@@ -445,9 +445,9 @@ static void norm(Build *b, const char *name, const char *path, double eps, const
                              : layer_parameter(b, layer_name(b, name, "b"), C, none, &m, 1, "bias",
                                                first_as(b, "zeros", true));
     Op *op = build_op(b, layernorm ? OP_layernorm : OP_rmsnorm);
-    op_in(op, b->x), op_in(op, layer_use(b, w));
+    op_in(op, b->x), op_in(op, build_use(b, w));
     if (layernorm)
-        op_in(op, layer_use(b, bias));
+        op_in(op, build_use(b, bias));
     op_out(op, y);
     if (layernorm)
         op_out(op, mean);

@@ -147,6 +147,8 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Ref build_like(Build *b, const char *name, Ref x, Dim width);
 /* Returns these rows of y (B, T, C) as a value (n, C), zeros for index -1. */
 Ref build_rows(Build *b, Ref y, Rows rows);
+/* Reference to the current layer's element. */
+Ref build_use(const Build *b, Value *v);
 bool build_in_block(const Build *b);       /* new ops belong to a layer of the stack */
 Op *build_op(Build *b, int kind);
 /* Creates a state value that belongs to no parameter. */

@@ -144,11 +144,6 @@ Value *layer_adapter(const Build *b, Value *v, const char *init, double std)
     return v;
 }
 
-Ref layer_use(const Build *b, Value *v)
-{
-    return !v->count ? ref(v) : b->region ? ref_loop(v, 0) : ref_at(v, v->count - 1);
-}
-
 /* ---- linear layers and their adapters -------------------------------------------------------- */
 
 /* Modules of a layer with adapters: parts of its output. */
@@ -293,7 +288,7 @@ static Op *adapter_op(Build *b, int kind, Ref first, Ref second, const Adapters 
             family_leaf(l->b[0].path), family_leaf(l->b[0].path));
     Op *op = build_op(b, kind);
     op_in(op, first), op_in(op, second);
-    op_in(op, layer_use(b, l->A)), op_in(op, layer_use(b, l->B));
+    op_in(op, build_use(b, l->A)), op_in(op, build_use(b, l->B));
     if (p > 0)
         op_in(op, build_input(b, b->model.noise));
     op_int(op, "rank", config_int(c, F_lora_rank)), op_int(op, "parts", l->parts);
@@ -344,12 +339,12 @@ static Ref matrix(Build *b, const char *name, Dim in, Dim wide, Dim out, const M
     b->sites++;
     for (int i = 0; i < nmodules && wide.n > in.n; i++)
         param->piece[i].cols = in.n;
-    return nf4 ? nf4_matrix(b, name, param, in, wide) : layer_use(b, param);
+    return nf4 ? nf4_matrix(b, name, param, in, wide) : build_use(b, param);
 }
 
 static Ref bias_of(Build *b, const char *name, Dim out, const Module *m, int nmodules, First first)
 {
-    return layer_use(b, layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules,
+    return build_use(b, layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules,
                                         "bias", first));
 }
 
@@ -400,7 +395,7 @@ LayerUse layer_weights(Build *b, const char *name, Dim in, Dim out, const Module
     if (l.parts) {
         b->loc = config_loc(b->c, F_lora_rank);
         adapter_weights(b, name, &l, in, out);
-        use.A = layer_use(b, l.A), use.B = layer_use(b, l.B);
+        use.A = build_use(b, l.A), use.B = build_use(b, l.B);
         use.scale = adapter_scale(b->c);
         b->loc = loc;
     }

@@ -39,8 +39,6 @@ Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Mod
 Value *layer_read(Build *b, Value *v);
 /* Makes it an adapter weight: trained, in the adapter's file, never transposed there. */
 Value *layer_adapter(const Build *b, Value *v, const char *init, double std);
-/* Reference to the current layer's element. */
-Ref layer_use(const Build *b, Value *v);
 
 /* Columns of a layer's input and weight: `in`, plus the adapters' u and B if these are folded into
  * the layer's product. */

@@ -5,7 +5,6 @@
  * Keeps: every product has a dequantised matrix of its own, so at most one of a layer exists; both
  *        of a feed-forward layer where memory.ffn_rows makes it one op. */
 #include "gen/graph/nf4.h"
-#include "gen/graph/layers.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -80,7 +79,7 @@ Ref nf4_matrix(Build *b, const char *name, Value *param, Dim in, Dim wide)
 {
     if (!value_is_nf4(param))
         make_nf4(b, param, in);
-    return dequant(b, text_print("%s.nf4", name), layer_use(b, param), wide);
+    return dequant(b, text_print("%s.nf4", name), build_use(b, param), wide);
 }
 
 /* The parameter from which ops of the program computed w; v NULL: none. */

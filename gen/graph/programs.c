@@ -262,7 +262,7 @@ static const char *needs_all_rows(const Build *b)
     return is_canonical(b)           ? "comm.order = \"canonical\" adds gradients layer by layer"
            : zero_stage(b) > 1       ? "memory.zero = 2 or 3 divides gradients layer by layer"
            : updates_in_backward(b)  ? "optim.when = \"backward\" updates layer by layer"
-           : b->gradient_prefix      ? "prm.hypergradient = \"lockstep\" goes layer by layer"
+           : b->gradient_prefix      ? "the hypergradient in lockstep goes layer by layer"
            : b->family->layered      ? "layers of this family differ in their rotary table"
            : drop_share(b, F_lora_dropout) > 0 ? "lora.dropout draws masks for all rows"
                                                : NULL;

@@ -23,8 +23,9 @@ static inline void dropout_each(act_t *y, const act_t *x, const uint32_t *noise,
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = 0; c < C; c += DROPOUT_COLS) {
                 const int64_t n = C - c < DROPOUT_COLS ? C - c : DROPOUT_COLS, from = i * C + c;
+                const int64_t row = at ? at[i] : i;
                 float kept[DROPOUT_COLS];
-                dropout_mask(kept, noise, site, T, at ? at[i] : i, c, n, p);
+                draw_row(kept, &m, (uint32_t)(row % T), (uint32_t)(row / T), c, n);
 #pragma omp simd
                 for (int64_t k = 0; k < n; k++)
                     act_store(y + from + k, act_load(x + from + k) * kept[k]);
@@ -36,16 +37,16 @@ static inline void dropout_each(act_t *y, const act_t *x, const uint32_t *noise,
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (int64_t i0 = 0; i0 < rows; i0 += many) {
         const int64_t n = rows - i0 < many ? rows - i0 : many;
-        uint32_t quad[DROPOUT_QUADS] = { 0 }, t[DROPOUT_QUADS] = { 0 }, b[DROPOUT_QUADS] = { 0 };
-        float kept[4 * DROPOUT_QUADS];
+        Draw counter = { { { 0 } } };
+        float kept[DRAW_WORDS];
         for (int64_t r = 0; r < n; r++) {
             const int64_t row = at ? at[i0 + r] : i0 + r;
-            const uint32_t place = (uint32_t)(row % T), sample = (uint32_t)(row / T);
             for (int64_t q = 0; q < quads; q++) {
                 counter.word[0][r * quads + q] = (uint32_t)q;
-                counter.word[1][r * quads + q] = (uint32_t)((i0 + r) % T);
-                counter.word[2][r * quads + q] = (uint32_t)((i0 + r) / T);
+                counter.word[1][r * quads + q] = (uint32_t)(row % T);
+                counter.word[2][r * quads + q] = (uint32_t)(row / T);
             }
+        }
         counter.word[2] += m.sample;
         counter.word[3] += m.step;
         draw_quads(kept, &m, counter);

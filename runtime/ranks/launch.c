@@ -46,7 +46,7 @@ static char *refuse(const char *name, const char *value, const char *what)
  * are not the program's. */
 static char *unknown_variable(char *const *env)
 {
-    static const char ours[] = "DIECAST_", simulator[] = "DIECAST_SIM_";
+    static const char ours[] = "DIECAST_", simulator[] = "SIM_";
     static const char *const known[] = {
 #define VARIABLE(name, who, about, without) name,
 #include "runtime/environment.def"
@@ -55,7 +55,7 @@ static char *unknown_variable(char *const *env)
         char name[NAME];
         const char *near = NULL;
         bool is_known = strncmp(*env, ours, sizeof ours - 1) != 0 ||
-                        !strncmp(*env, simulator, sizeof simulator - 1);
+                        !strncmp(*env + sizeof ours - 1, simulator, sizeof simulator - 1);
         int least = 3;           /* one more than the typing errors that are forgiven */
         if (is_known)
             continue;

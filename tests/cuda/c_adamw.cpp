@@ -453,8 +453,8 @@ TEST(dropout_mask)
             word = random_u32();
         const uint32_t site = (uint32_t)random_below(100), *noise_ = upload(noise, 4);
         float *mask = NEW(float, rows * n), *want = HOST(float, rows * n);
-        for (int64_t r = 0; r < rows; r++)
-            cpu::dropout_mask(want + r * n, noise, site, T, r, 0, n, p);
+        for (int64_t i = 0; i < rows * n; i++)
+            want[i] = cpu::dropout_keep(noise, site, T, i / n, (uint32_t)(i % n), p) ? 1 / (1 - p) : 0;
         const unsigned blocks = rows, threads = n / 4;
         run([&] { launch(dropout_kernel, blocks, threads, 0, stream, mask, noise_, site, T, p); });
         check_same("mask", mask, upload(want, rows * n), 4 * rows * n);

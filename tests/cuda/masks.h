@@ -1,4 +1,4 @@
-/* mask_draw.h -- the CPU's random numbers and dropout masks as cpu::, the witness of the GPU's. */
+/* masks.h -- the CPU's random numbers and dropout masks as cpu::, the witness of the GPU's. */
 #ifndef DIECAST_TESTS_CUDA_MASKS_H
 #define DIECAST_TESTS_CUDA_MASKS_H
 

@@ -29,8 +29,7 @@ static void build(Build *b)
     loss_inputs(b);
     program_micro(b);
     Pass pass = pass_trained(b);
-    Ref y = form.early ? pass_last(b, head_gather(b, pass_blocks(b, &pass)))
-                       : head_gather(b, pass_forward(b, &pass));
+    Ref y = pass_rows(b, &pass, head_rows_read(b));
     Ref dy = build_temp(b, text_print("d%s", y.v->name), b->model.act, y.v->rank, y.v->dim);
     int end = b->p->nops;
     head_loss_gradient(b, y, dy);

@@ -43,6 +43,12 @@ static Ref two_forward(Build *b, Two *two)
     return pass_forward(b, &two->above);
 }
 
+static Ref two_rows(Build *b, Two *two, Rows rows)
+{
+    two->above.from = pass_forward(b, &two->below);
+    return pass_rows(b, &two->above, rows);
+}
+
 static void two_backward(Build *b, const Two *two, int end)
 {
     pass_backward(b, &two->above, end);
@@ -62,5 +68,6 @@ static void two_decode(Build *b) { head_decode_of(b, two_last); }
 #define pass_trained two_trained
 #define pass_only two_only
 #define pass_forward two_forward
+#define pass_rows two_rows
 #define pass_backward two_backward
 #include "gen/graph/objectives/lm.c"
