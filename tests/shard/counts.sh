@@ -47,6 +47,7 @@ skips() {
     local copy=$work/counts.skips out=$scratch/skips rank=$3 program=$4 name=$1.$2 code from=0
     rm -rf "$copy"
     cp -r "$work/counts.$name" "$copy"
+    [ -z "$FULL" ] || rm -r "$copy/.obj"     # compiled as shipped: its objects do not go with those made in haste
     sed -i "s/^\( *\)step_$program();/\1static int nth;\n\1if (world.rank != $rank || ++nth != 3)\n    &/" "$copy"/*.c
     make_in_haste "$copy" "${tools[@]}" >"$scratch/log" 2>&1 || verdict "$name, changed" "$(tail -n 1 "$scratch/log")"
     shift 4
