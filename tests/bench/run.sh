@@ -28,8 +28,8 @@ llada llada_tiny 10 eager
 llada/lm cpu_tiny_llama 10 - seq.max=256 batch.micro=16 model.kv_heads=4 model.ffn=256 \
 model.vocab=69 model.positions=256 model.bos=-1 model.eos=-1
 ad ad_compressed 3 eager,compile model.dropout=0 model.attention_dropout=0
-ad/dropout ad_compressed 3 eager,compile
 ad/read ad_compressed 3 - model.dropout=0 model.attention_dropout=0 kernels.last_layer=read
+ad/dropout ad_compressed 3 eager,compile
 dpo cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=adapter_off
 dpo/cache cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=cache
 dpo/shared cpu_qwen2.5_0.5b_lora 5 - ${qwen_dpo/max=128/max=192} dpo.reference=cache dpo.shared_prompt=true
