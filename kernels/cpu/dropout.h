@@ -23,9 +23,8 @@ static inline void dropout_each(act_t *y, const act_t *x, const uint32_t *noise,
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = 0; c < C; c += DROPOUT_COLS) {
                 const int64_t n = C - c < DROPOUT_COLS ? C - c : DROPOUT_COLS, from = i * C + c;
-                const int64_t row = at ? at[i] : i;
                 float kept[DROPOUT_COLS];
-                draw_row(kept, &m, (uint32_t)(row % T), (uint32_t)(row / T), c, n);
+                draw_row(kept, &m, T, at ? at[i] : i, c, n);
 #pragma omp simd
                 for (int64_t k = 0; k < n; k++)
                     act_store(y + from + k, act_load(x + from + k) * kept[k]);

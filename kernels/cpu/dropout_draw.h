@@ -3,9 +3,8 @@
  *
  * Keeps: the words of philox(), bit for bit.
  * Method: a multiplication of x86 vectors takes the even 32-bit lanes and gives 64-bit products,
- *        so even and odd counters have vectors of their own; what the high halves of these hold
- *        does not matter. A compiler left to itself widens each word and multiplies 64 by 64 bits
- *        (five times as slow). */
+ *        so even and odd counters have vectors of their own, whose high halves are ignored. A
+ *        compiler widens each word and multiplies 64 by 64 bits instead (five times as slow). */
 #ifndef DIECAST_KERNELS_DROPOUT_DRAW_H
 #define DIECAST_KERNELS_DROPOUT_DRAW_H
 
@@ -33,11 +32,11 @@ typedef struct {
     DrawWords word[4];
 } Draw;
 
-/* What all draws of a mask share: the keys of each round, and the last counter words' offsets. */
+/* Constants of a dropout mask: round keys, offsets of the last two counter words, threshold. */
 typedef struct {
     DrawWords key0[10], key1[10];
     uint32_t step, sample, threshold;
-    float scale;                 /* of what is kept */
+    float scale;                 /* factor of kept elements */
 } DrawMask;
 
 /* noise, site, p: see philox.h. */
@@ -90,14 +89,14 @@ static inline __attribute__((always_inline)) Draw draw_words(const DrawMask *m, 
                      (DrawWords)((d[0] & low) | d[1] << 32) } };
 }
 
-/* Returns 0 where a word drops its element, else what the element is multiplied by. */
+/* Returns the mask factor of each word: 0 if it drops its element, else the scale. */
 static inline __attribute__((always_inline)) DrawFloats draw_kept(const DrawMask *m, DrawWords word)
 {
     const DrawWords scale = (DrawWords)((DrawFloats){ 0 } + m->scale);
     return (DrawFloats)((DrawWords)(word >= m->threshold) & scale);
 }
 
-/* kept (DRAW_WORDS): what elements are multiplied by, whose quads are the lanes of a counter. */
+/* Writes kept (DRAW_WORDS), the mask factors of DRAW_LANES quads, one quad a lane of `counter`. */
 static inline __attribute__((always_inline)) void draw_quads(float *kept, const DrawMask *m,
                                                              Draw counter)
 {
@@ -129,11 +128,12 @@ static inline __attribute__((always_inline)) void draw_quads(float *kept, const 
     }
 }
 
-/* Writes mask (n) for elements first .. first+n-1 of a row at a position t of a sample: 0 where
- * dropped, 1 / (1 - p) where kept. first is a multiple of 4. */
-static inline void draw_row(float *restrict mask, const DrawMask *m, uint32_t t, uint32_t sample,
+/* Writes mask (n) for elements first .. first+n-1 of row `row` of a micro-batch with T positions a
+ * sample: 0 where dropped, 1 / (1 - p) where kept. first is a multiple of 4. */
+static inline void draw_row(float *restrict mask, const DrawMask *m, int64_t T, int64_t row,
                             int64_t first, int64_t n)
 {
+    const uint32_t t = (uint32_t)(row % T), sample = (uint32_t)(row / T);
     DrawWords quad = { 0 };
     for (uint32_t l = 0; l < DRAW_LANES; l++)
         quad[l] = (uint32_t)(first / 4) + l;
@@ -148,15 +148,6 @@ static inline void draw_row(float *restrict mask, const DrawMask *m, uint32_t t,
         draw_quads(kept, m, counter);
         memcpy(mask + i, kept, sizeof *mask * (size_t)(n - i));
     }
-}
-
-/* As draw_row() of row `row` of a micro-batch with T positions a sample. */
-static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uint32_t site,
-                                int64_t T, int64_t row, int64_t first, int64_t n, float p)
-{
-    DrawMask m;
-    draw_mask(&m, noise, site, p);
-    draw_row(mask, &m, (uint32_t)(row % T), (uint32_t)(row / T), first, n);
 }
 
 #endif

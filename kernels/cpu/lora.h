@@ -59,6 +59,9 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
                                 int64_t ldu, int64_t k, const float *restrict m,
                                 const uint32_t *noise, uint32_t site, const Lora *l)
 {
+    DrawMask draws = { .threshold = 0 };         /* without dropout not read */
+    if (noise)
+        draw_mask(&draws, noise, site, l->dropout);
 #pragma omp parallel for collapse(2) schedule(static)
     for (int64_t i0 = 0; i0 < l->rows; i0 += LORA_ROWS)
         for (int64_t j0 = 0; j0 < n; j0 += LORA_COLS) {
@@ -80,7 +83,7 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
                 act_t *row = c + (i0 + i) * ldc + j0;
                 const float *s = sum + i * LORA_COLS;
                 if (noise)
-                    dropout_mask(mask, noise, site, l->T, i0 + i, j0, width, l->dropout);
+                    draw_row(mask, &draws, l->T, i0 + i, j0, width);
 #pragma omp simd
                 for (int64_t j = 0; j < width; j++)
                     act_store(row + j, act_load(row + j) + (noise ? s[j] * mask[j] : s[j]));

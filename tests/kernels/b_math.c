@@ -73,12 +73,16 @@ TEST(dropout)
     uint32_t noise[4] = { random_u32(), random_u32(), 7, 40 };
     uint32_t later[4] = { noise[0], noise[1], 7, 42 };
     float *a = NEW(float, N), *b = NEW(float, N);
+    DrawMask mask, of_later, other_site;
+    draw_mask(&mask, noise, 3, p);
+    draw_mask(&of_later, later, 3, p);
+    draw_mask(&other_site, noise, 4, p);
     int64_t kept = 0, differ = 0;
     for (int64_t row = 0; row < 400 * T; row++) {
-        dropout_mask(a, noise, 3, T, row + 2 * T, 0, N, p);
-        dropout_mask(b, later, 3, T, row, 0, N, p);
+        draw_row(a, &mask, T, row + 2 * T, 0, N);
+        draw_row(b, &of_later, T, row, 0, N);
         check_same("sample 2 of 40.. is sample 0 of 42..", a, b, N * sizeof *a);
-        dropout_mask(b, noise, 4, T, row + 2 * T, 0, N, p);
+        draw_row(b, &other_site, T, row + 2 * T, 0, N);
         for (int i = 0; i < N; i++) {
             int keep = dropout_keep(noise, 3, T, row + 2 * T, (uint32_t)i, p);
             check_true("dropout_keep", keep == (a[i] != 0));
