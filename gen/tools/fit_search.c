@@ -77,11 +77,6 @@ typedef struct {
     int nplans, capplans, made;
 } Search;
 
-static const char *name_of(const char *word)
-{
-    return text_print("%.*s", (int)strcspn(word, "="), word);
-}
-
 /* Value of a field as in a word; lists joined by commas. */
 static const char *value_text(const Config *c, int field)
 {
@@ -109,7 +104,7 @@ static int run_index(const Config *c, const char *name)
 /* True if the recipe has the word's value already. */
 static bool has_word(const Config *c, const char *word)
 {
-    const char *name = name_of(word), *value = strchr(word, '=') + 1;
+    const char *name = fit_field(word), *value = strchr(word, '=') + 1;
     if (!strncmp(name, "run.", 4)) {
         const int i = run_index(c, name + 4);
         return i >= 0 && strtod(c->run_value[i], NULL) == strtod(value, NULL);
@@ -117,20 +112,10 @@ static bool has_word(const Config *c, const char *word)
     return !strcmp(value_text(c, field_find(name)), value);
 }
 
-/* Index of the word for a field; -1: none. */
-static int word_index(char *const *word, int n, const char *name)
-{
-    const size_t k = strlen(name);
-    int i = n - 1;
-    while (i >= 0 && (strncmp(word[i], name, k) || word[i][k] != '='))
-        i--;
-    return i;
-}
-
 /* True if the user gives the field a value. */
 static bool is_typed(const Search *s, const char *name)
 {
-    const int i = word_index(s->ask->word, s->ask->nwords, name);
+    const int i = fit_word_index(s->ask->word, s->ask->nwords, name);
     return i >= 0 && s->ask->word[i][strlen(name) + 1];
 }
 
@@ -138,7 +123,7 @@ static bool is_typed(const Search *s, const char *name)
 static bool is_taken(const Search *s, const char *word)
 {
     const Config *c = s->base;
-    const char *name = name_of(word);
+    const char *name = fit_field(word);
     if (has_word(c, word))
         return false;
     if (is_typed(s, name))
@@ -170,7 +155,7 @@ static bool may_try(const Search *s, int row)
     if (!field_applies(s->base, try_row[row].field) || field_fixed(s->base, try_row[row].field))
         return false;
     for (int i = 0; i < n; i++) {
-        const int field = field_find(name_of(word[i]));
+        const int field = field_find(fit_field(word[i]));
         if (is_taken(s, word[i]))
             return false;
         const bool differs = !has_word(s->base, word[i]);
@@ -274,21 +259,6 @@ static int batch_words(const Search *s, int split, char **word)
 
 /* ---- a plan ---------------------------------------------------------------------------------- */
 
-int fit_all_words(const FitAsk *ask, const FitPlan *p, char ***words)
-{
-    char **word = *words = arena_new(sizeof *word *
-                                     (size_t)(ask->nwords + ask->nplace + p->nwords + 1));
-    int n = 0;
-    for (int i = 0; i < ask->nwords + ask->nplace; i++) {
-        char *own = i < ask->nwords ? ask->word[i] : ask->place[i - ask->nwords];
-        if (word_index(p->word, p->nwords, name_of(own)) < 0)
-            word[n++] = own;
-    }
-    for (int i = 0; i < p->nwords; i++)
-        word[n++] = p->word[i];
-    return n;
-}
-
 typedef struct {
     const FitAsk *ask;
     FitPlan *p;
@@ -300,7 +270,7 @@ static void make_plan(void *data)
     FitPlan *p = m->p;
     const FitAsk *ask = m->ask;
     char **word;
-    const int n = fit_all_words(ask, p, &word);
+    const int n = fit_all_words(ask, p->word, p->nwords, &word);
     Config *c = ask->make(ask->of, word, n);
     choose_kept(c);
     const Graph *g = fit_planned(c);
@@ -319,7 +289,7 @@ static void make_plan(void *data)
 static bool keeps_bits(const Search *s, char *const *word, int n)
 {
     for (int i = 0; i < n; i++) {
-        const int field = field_find(name_of(word[i]));
+        const int field = field_find(fit_field(word[i]));
         if (field < 0 || field_bits(s->base, field) != BITS_same)
             return false;
     }
@@ -687,42 +657,6 @@ static FitTable table_of(const Search *s)
     return t;
 }
 
-typedef struct {
-    const FitAsk *ask;
-    bool place;                  /* with its words */
-    Config *c;
-} Basing;
-
-static void make_base(void *data)
-{
-    Basing *b = data;
-    const FitPlan none = {0};
-    char **word;
-    const int n = fit_all_words(b->ask, &none, &word);       /* the user's first */
-    b->c = b->ask->make(b->ask->of, word, b->place ? n : b->ask->nwords);
-}
-
-Config *fit_config(const FitAsk *ask)
-{
-    Basing own = {.ask = ask}, placed = {.ask = ask, .place = true};
-    if (!err_try(make_base, &own))
-        make_base(&placed);
-    return own.c ? own.c : placed.c;
-}
-
-int64_t fit_samples(const Config *c)
-{
-    return c->v[F_batch_micro].i * c->v[F_batch_accum].i * c->v[F_gpus].i;
-}
-
-int64_t fit_ranks(const FitAsk *ask, const Config *c)
-{
-    for (int i = 0; i < ask->nplace; i++)
-        if (!strncmp(ask->place[i], "gpus=", 5) && strcmp(ask->place[i], "gpus=all"))
-            return strtoll(ask->place[i] + 5, NULL, 10);
-    return c->v[F_gpus].i;
-}
-
 static Choice choice_of(const Search *s, const FitPlan *p)
 {
     int k = 0;
@@ -796,10 +730,11 @@ static void refine_attention(Search *s, const FitTable *t)
 FitTable fit_search(const FitAsk *ask)
 {
     Search s = {.ask = ask};
-    Basing placed = {.ask = ask, .place = true};
     Choice *set;
     Config *own = fit_config(ask);
-    s.base = err_try(make_base, &placed) ? placed.c : own;
+    s.base = fit_placed(ask);
+    if (!s.base)
+        s.base = own;
     s.ranks = fit_ranks(ask, s.base);
     set_axes(&s);
     set_splits(&s, ask->samples ? ask->samples : fit_samples(own));
@@ -825,59 +760,6 @@ FitTable fit_search(const FitAsk *ask)
     t = table_of(&s);
     refine_attention(&s, &t);
     return table_of(&s);
-}
-
-/* ---- questions ------------------------------------------------------------------------------- */
-
-typedef struct {
-    const Rval *recipe;
-    const char *path;
-} Recipe;
-
-static Config *make_from_recipe(const void *of, char **word, int n)
-{
-    const Recipe *r = of;
-    Rval *copy = recipe_copy(r->recipe);
-    for (int i = 0; i < n; i++)
-        if (strncmp(word[i], "cluster=", 8))     /* in the recipe already */
-            recipe_override(copy, word[i]);
-    Config *c = config_fill(copy, r->path);
-    check_config(c);
-    return c;
-}
-
-void fit_ask_words(FitAsk *ask, char **word, int n)
-{
-    static const char *const place[] = {"card=", "gpus=", "ranks=", "memory.limit_gib="};
-    ask->host = INT64_MAX;
-    ask->word = arena_new(sizeof *word * (size_t)(n + 1));
-    ask->place = arena_new(sizeof *word * (size_t)(n + FIT_ROOM));
-    for (int i = 0; i < n; i++) {
-        size_t k = 0;
-        while (k < sizeof place / sizeof *place && strncmp(word[i], place[k], strlen(place[k])))
-            k++;
-        if (k == sizeof place / sizeof *place)
-            ask->word[ask->nwords++] = word[i];
-        else
-            ask->place[ask->nplace++] =
-                strncmp(word[i], "ranks=", 6) ? word[i] : text_print("gpus=%s", word[i] + 6);
-    }
-}
-
-FitAsk fit_ask(const char *path, char **word, int n)
-{
-    FitAsk ask = {.make = make_from_recipe};
-    char **cluster = arena_new(sizeof *word * (size_t)(n + 1));
-    int nclusters = 0;
-    word = renamed_words(word, n);
-    for (int i = 0; i < n; i++)
-        if (!strncmp(word[i], "cluster=", 8))
-            cluster[nclusters++] = word[i];
-    Recipe *r = arena_new(sizeof *r);
-    *r = (Recipe){recipe_load(path, cluster, nclusters), path};
-    fit_ask_words(&ask, word, n);
-    ask.of = r;
-    return ask;
 }
 
 const Card *fit_card(const FitAsk *ask, const FitPlan *plan)

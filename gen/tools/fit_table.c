@@ -97,7 +97,7 @@ static void complete(FitAsk *ask, const FitOptions *o)
 static char *arguments(const FitAsk *ask, const char *command, const FitPlan *p)
 {
     char **word;
-    const int n = fit_all_words(ask, p, &word);
+    const int n = fit_all_words(ask, p->word, p->nwords, &word);
     Str s = {0};
     str_print(&s, "%s", command);
     for (int i = 0; i < n; i++)

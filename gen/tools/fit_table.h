@@ -4,6 +4,7 @@
 
 #include "gen/config/config.h"
 #include "gen/graph/ir.h"
+#include "gen/tools/fit_ask.h"
 
 typedef struct {
     const char *gpus, *host_gib;         /* as typed; NULL: not given */
@@ -15,8 +16,7 @@ typedef struct {
 int fit_run(const char *recipe, char **word, int n, const FitOptions *o);
 /* The same for a question, to whose `place` the options are added. command: of gen, to which a
  * row's words are added. */
-struct FitAsk;
-int fit_answer(struct FitAsk *ask, const char *command, const FitOptions *o);
+int fit_answer(FitAsk *ask, const char *command, const FitOptions *o);
 
 /* Ends the program if a plan does not fit, with the settings that do. c: its config; NULL: a text
  * of a room, for which there are none. */
